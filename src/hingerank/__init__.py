@@ -1,0 +1,31 @@
+"""hingerank: learning to rank with the whole Ranking SVM family.
+
+Public names are imported where they are first used, so that ``import hingerank`` costs little.
+"""
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0.dev0"
+
+# public name -> module that defines it
+_HOME = {
+    "DataError": "hingerank.data.errors",
+    "RankingData": "hingerank.data.ranking_data",
+    "evaluate": "hingerank.metrics",
+    "read": "hingerank.data.reader",
+}
+
+__all__ = ["__version__", *sorted(_HOME)]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(import_module(_HOME[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'hingerank' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])
