@@ -1,0 +1,27 @@
+"""Rankers: scikit-learn estimators that order the rows of a query.
+
+`RANKERS` is the registry: the name used on the command line and in model files -> "module:Class". Contract tests run
+over it, and a model file can name nothing else. Classes are imported when they are asked for.
+"""
+
+from importlib import import_module
+from typing import Any
+
+RANKERS: dict[str, str] = {}
+
+
+def ranker_class(name: str) -> Any:
+    """The class registered under `name`; an unknown name is a ValueError that lists the known ones."""
+    if name not in RANKERS:
+        raise ValueError(f"there is no ranker named {name!r}; the known ones are: {', '.join(sorted(RANKERS))}")
+    module, _, attribute = RANKERS[name].partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def ranker_name(cls: type) -> str:
+    """The registered name of a ranker class."""
+    home = f"{cls.__module__}:{cls.__qualname__}"
+    for name, place in RANKERS.items():
+        if place == home:
+            return name
+    raise ValueError(f"{cls.__qualname__} is not in hingerank.rankers.RANKERS, the registry of rankers")

@@ -1,0 +1,283 @@
+"""What every ranker inherits: scikit-learn's conventions around one hook, `_fit`, and the model file."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from hingerank.data.blocks import QueryBlocks, blocks_from_qid
+from hingerank.data.ranking_data import RankingData
+from hingerank.rankers.inputs import (
+    check_features,
+    check_grades,
+    check_weight,
+    fingerprint,
+    gather_rows,
+    kept_rows,
+    make_blocks,
+    query_numbers,
+    unpack,
+)
+from hingerank.solvers.solution import Certificate
+
+
+class SavedModel:
+    """`save(path)` for an estimator whose fitted state is plain: numbers, strings, arrays, lists and dicts of these.
+
+    A class lists the attributes that `fit` sets in `_fitted` (those of its bases are added), and constructor
+    parameters that only steer training, such as a callback, in `_training_only`: these are stored as None.
+    State of another form goes through `_state` and `_restore`.
+    """
+
+    _fitted: tuple[str, ...] = ()
+    _training_only: tuple[str, ...] = ()
+
+    def save(self, path: Any, metadata: Mapping[str, Any] | None = None) -> str:
+        """Write the fitted model to one file and return its path; read it back with `hingerank.load`.
+
+        path: the file, or a folder (existing, or ending in a slash) that receives model.safetensors.
+        metadata: anything of yours that JSON can hold, such as the data's name.
+        """
+        from hingerank.export.model_file import save
+
+        return save(self, path, metadata)
+
+    def _state(self) -> dict[str, Any]:
+        """The fitted attributes by name."""
+        return {name: getattr(self, name) for name in _fitted_names(type(self)) if hasattr(self, name)}
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what `_state` gave, checking it; a ValueError refuses it."""
+        unknown = set(state) - set(_fitted_names(type(self)))
+        if unknown:
+            raise ValueError(f"{type(self).__name__} has no fitted attribute {', '.join(sorted(unknown))}")
+        for name, value in state.items():
+            setattr(self, name, value)
+
+
+def _fitted_names(cls: type) -> list[str]:
+    names = (name for base in reversed(cls.__mro__) for name in vars(base).get("_fitted", ()))
+    return list(dict.fromkeys(names))
+
+
+class BaseRanker(SavedModel, BaseEstimator):
+    """score(x) for ordering the rows of a query: higher comes first.
+
+    A ranker defines `_fit(X, y, blocks, sample_weight)` and `_scores(X)`; everything else is here. Rows reach `_fit` in
+    block order (see hingerank.data.blocks), X as C-ordered float32/float64 or CSR with sorted indices, y as float64,
+    sample_weight as float64 without zeros, or None.
+
+    A constructor parameter `scale` ("query-minmax", "standard", ...; None for none) rescales the features: the scaler
+    is fitted on the training rows, kept as `scaler_`, applied by `predict` and stored in the model file.
+    """
+
+    _fitted: tuple[str, ...] = (
+        "n_features_in_",
+        "feature_names_in_",
+        "n_iter_",
+        "n_pairs_",
+        "certificate_",
+        "trace_",
+        "scaler_",
+        "fingerprint_",
+        "validation_scores_",
+    )
+
+    def _fit(self, X: Any, y: np.ndarray, blocks: QueryBlocks, sample_weight: np.ndarray | None) -> None:
+        """Learn from rows in block order."""
+        raise NotImplementedError
+
+    def _scores(self, X: Any) -> np.ndarray:
+        """One score per row of checked, scaled features."""
+        raise NotImplementedError
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        qid: Any = None,
+        sample_weight: Any = None,
+        *,
+        group: Any = None,
+        eval_set: Any = None,
+        eval_group: Any = None,
+    ) -> Any:
+        """Learn from graded rows.
+
+        X: RankingData (then y and qid come from it), an array, a CSR matrix or a data frame.
+        y: a grade per row, any real number, higher is better.
+        qid: a query id per row, in any order and of any type; None makes one query of all rows.
+        sample_weight: a weight per row; a pair weighs the product of its two rows' weights, so weight 2 is the row
+            given twice and weight 0 is the row left out.
+        group: rows per query in row order, instead of qid.
+        eval_set: list of (X, y) pairs or RankingData on which the fitted ranker is scored (mean NDCG@10, in
+            `validation_scores_`); they never change the fit. eval_group: for each pair its rows per query, or None.
+        """
+        given, (X, y, qid) = X, unpack(X, y, qid, group)
+        checked = check_features(self, X, reset=True)
+        n_rows = checked.shape[0]
+        grades, weight = check_grades(self, y, n_rows), check_weight(sample_weight, n_rows)
+        blocks = given.blocks if isinstance(given, RankingData) else make_blocks(qid, group, n_rows)
+        rows, blocks = kept_rows(blocks, weight)
+        checked, grades = gather_rows(checked, rows), gather_rows(grades, rows)
+        weight = None if weight is None else gather_rows(weight, rows)
+        print_of_data = fingerprint(checked, grades, blocks)
+        self.scaler_ = self._fitted_scaler(checked, blocks)
+        self._fit(self._scaled(checked, query_numbers(blocks)), grades, blocks, weight)
+        self.fingerprint_ = print_of_data | {"pairs": getattr(self, "n_pairs_", None)}
+        self.validation_scores_ = self._validate(eval_set, eval_group)
+        return self
+
+    def predict(self, X: Any, qid: Any = None) -> np.ndarray:
+        """One score per row of X, rows in the order given; qid is needed only by a scaler that works per query."""
+        return self._predict(X, qid, one_query=False)
+
+    def _predict(self, X: Any, qid: Any, one_query: bool) -> np.ndarray:
+        """Scores; one_query: as in `fit`, no qid means that all rows belong to one query."""
+        check_is_fitted(self)
+        X, _, qid = unpack(X, None, qid)
+        checked = check_features(self, X, reset=False)
+        if qid is None and one_query:
+            qid = np.zeros(checked.shape[0], np.int64)
+        return self._scores(self._scaled(checked, qid))
+
+    def _scaled(self, X: Any, qid: Any) -> Any:
+        if self.scaler_ is None:
+            return X
+        if qid is None and self.scaler_.per_query:
+            raise ValueError(
+                f"this ranker scales features within each query (scale={getattr(self, 'scale', None)!r}), so predict "
+                "needs qid: one query id per row (for the rows of a single query a list of zeros will do)"
+            )
+        return self.scaler_.transform(X, qid)
+
+    def rank(self, X: Any, qid: Any = None, top: int | None = None) -> np.ndarray:
+        """Row numbers, best first within each query, queries one after another in order of first appearance.
+
+        The answer is always one 1-D array, so that it indexes everything that has a row: ``docid[order]``,
+        ``qid[order]``, ``frame.iloc[order]``. Equal scores keep their row order. qid=None: all rows are one query.
+        top: at most that many rows per query.
+        """
+        if top is not None and (isinstance(top, bool) or int(top) != top or top < 1):
+            raise ValueError(f"top must be a positive whole number or None, got {top!r}")
+        _, _, qid = unpack(X, None, qid)
+        scores = self._predict(X, qid, one_query=True)
+        blocks = blocks_from_qid(qid, len(scores))
+        query = query_numbers(blocks)
+        order = np.lexsort((-blocks.gather(scores), query))
+        if top is not None:
+            order = order[np.arange(len(order)) - blocks.offsets[:-1][query] < top]
+        return order if blocks.order is None else blocks.order[order]
+
+    def score(self, X: Any, y: Any = None, qid: Any = None, sample_weight: Any = None) -> float:
+        """Mean NDCG@10 over queries (`hingerank.evaluate`, default preset).
+
+        sample_weight: a weight per row; rows of weight 0 are left out, and a query counts with the mean weight of its
+        rows.
+        """
+        from hingerank.metrics import evaluate
+
+        _, y, qid = unpack(X, y, qid)
+        scores = self._predict(X, qid, one_query=True)
+        grades = check_grades(self, y, len(scores))
+        weight = check_weight(sample_weight, len(scores))
+        rows, blocks = kept_rows(blocks_from_qid(qid, len(scores)), weight)
+        query = query_numbers(blocks)
+        values = evaluate(gather_rows(grades, rows), gather_rows(scores, rows), query, ["ndcg@10"], per_query=True)[
+            "ndcg@10"
+        ]
+        if weight is None:
+            return float(np.mean(values))
+        per_query = np.add.reduceat(gather_rows(weight, rows), blocks.offsets[:-1]) / blocks.sizes
+        return float(np.average(values, weights=per_query))
+
+    def _fitted_scaler(self, X: Any, blocks: QueryBlocks) -> Any:
+        """The scaler named by the parameter `scale`, fitted on rows in block order; None when there is none."""
+        if getattr(self, "scale", None) is None:
+            return None
+        from hingerank.data.scaling import make_scaler
+
+        return make_scaler(self.scale).fit(X, query_numbers(blocks))
+
+    def _validate(self, eval_set: Any, eval_group: Any) -> list[float]:
+        """Mean NDCG@10 on each validation set."""
+        if eval_set is None:
+            if eval_group is not None:
+                raise ValueError("eval_group was given without eval_set")
+            return []
+        groups = [None] * len(eval_set) if eval_group is None else list(eval_group)
+        if not isinstance(eval_set, Sequence) or len(groups) != len(eval_set):
+            raise ValueError("eval_set must be a list of (X, y) pairs or RankingData, eval_group a list as long")
+        scores = []
+        for item, group in zip(eval_set, groups, strict=True):
+            X, y = (item, None) if isinstance(item, RankingData) else item
+            qid = None if group is None else np.repeat(np.arange(len(group)), group)
+            scores.append(self.score(X, y, qid))
+        return scores
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        super()._restore(state)
+        n_features = getattr(self, "n_features_in_", None)
+        if type(n_features) is not int or n_features < 1:
+            raise ValueError(f"n_features_in_ must be a positive whole number, got {n_features!r}")
+        names = getattr(self, "feature_names_in_", None)
+        if names is not None and (not isinstance(names, np.ndarray) or len(names) != n_features):
+            raise ValueError(f"feature_names_in_ must name the {n_features} features")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags
+
+
+class LinearRanker(BaseRanker):
+    """score(x) = coef_ · x.  `coef_` has one weight per (scaled) feature."""
+
+    _fitted = ("coef_",)
+    coef_: np.ndarray
+
+    def _scores(self, X: Any) -> np.ndarray:
+        return X @ self.coef_.astype(X.dtype, copy=False)
+
+    def feature_table(self, names: Sequence[str] | None = None) -> list[tuple[str, float]]:
+        """(feature, weight) pairs, largest absolute weight first.
+
+        names: default the names seen in fit, else "f1", "f2", ... as LETOR files count. With a scaler the weights are
+        those of the scaled features.
+        """
+        check_is_fitted(self)
+        if names is None:
+            names = getattr(self, "feature_names_in_", [f"f{j + 1}" for j in range(len(self.coef_))])
+        if len(names) != len(self.coef_):
+            raise ValueError(f"{len(names)} names were given for {len(self.coef_)} features")
+        order = np.argsort(-np.abs(self.coef_), kind="stable")
+        return [(str(names[j]), float(self.coef_[j])) for j in order]
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        super()._restore(state)
+        shape = getattr(getattr(self, "coef_", None), "shape", None)
+        if shape != (self.n_features_in_,):
+            raise ValueError(f"coef_ has shape {shape}, expected ({self.n_features_in_},)")
+
+
+def warn_not_converged(certificate: Certificate, remedy: str | None = None) -> None:
+    """A ConvergenceWarning that says how far the fit got and what to do, unless the certificate says it converged."""
+    if certificate.converged:
+        return
+    if remedy is None:
+        remedy = {
+            "max_iter": "raise max_iter",
+            "max_seconds": "raise max_seconds",
+            "stalled": "rescale the features (scale=...)",
+        }.get(certificate.status, "raise max_iter") + ", lower C or accept a larger tol"
+    warnings.warn(
+        f"stopped after {certificate.n_iter} iterations and {certificate.seconds:.2f} s ({certificate.status}) with "
+        f"{certificate.kind} {certificate.value:.3g} above the tolerance {certificate.tolerance:.3g}: {remedy}",
+        ConvergenceWarning,
+        stacklevel=3,
+    )
