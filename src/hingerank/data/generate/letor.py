@@ -1,0 +1,240 @@
+"""LETOR-like data with a known truth: ragged queries, skewed grades, features in [0, 1], useless columns."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from hingerank.data.errors import DataError
+from hingerank.data.ranking_data import RankingData
+from hingerank.kernels.generate import csr_utility, dense_utility, letor_rows
+from hingerank.kernels.threads import cut_shards, run_shards
+
+FACTORS = 4  # hidden factors that make columns correlated, as the many BM25 and TF-IDF variants of LETOR are
+BLOCK = 2048  # rows generated at a time, small enough to stay in cache
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """utility(x) = Σ_j w_j x_j + Σ_r c_r (x_a − m_a)(x_b − m_b); its standard deviation over the data is 1.
+
+    A row's grade is the number of `thresholds` at or below utility + query offset + noise. `columns` lists the
+    features that matter; `pairs`, `pair_weights` (c) and `centre` (m) are empty for a linear signal.
+    """
+
+    weights: np.ndarray
+    pairs: np.ndarray
+    pair_weights: np.ndarray
+    centre: np.ndarray
+    thresholds: np.ndarray
+
+    @property
+    def columns(self) -> np.ndarray:
+        used = self.weights != 0
+        used[self.pairs.ravel()] = True
+        return np.flatnonzero(used)
+
+    def utility(self, X: Any) -> np.ndarray:
+        """The noiseless score of every row: the best ranking anyone could learn."""
+        u = np.empty(X.shape[0])
+        how = (self.weights, self.pairs, self.pair_weights, self.centre, u)
+        if sp.issparse(X):
+            X = X.tocsr()
+            csr_utility(X.data, X.indices, X.indptr, *how)
+        else:
+            dense_utility(np.ascontiguousarray(X, X.dtype if X.dtype.kind == "f" else float), *how)
+        return u
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GeneratedData(RankingData):
+    """RankingData that remembers how it was made."""
+
+    truth: Truth | None = None
+
+
+def make_letor(
+    n_queries: int = 100,
+    rows_per_query: int | tuple[int, int] | Sequence[int] | np.ndarray = (20, 180),
+    n_features: int = 46,
+    n_grades: int = 3,
+    *,
+    skew: float | Sequence[float] = 1.0,
+    signal: str = "linear",
+    noise: float = 0.5,
+    query_effect: float = 0.5,
+    useless: int = 0,
+    constant: int = 0,
+    sparse_density: float | None = None,
+    dtype: Any = np.float32,
+    seed: int = 0,
+) -> GeneratedData:
+    """Grade = number of thresholds at or below  utility(x) + query_effect·e_q + noise·e_i,  e standard normal.
+
+    The thresholds are set so that the grades have the wanted shares. The answer depends on the arguments alone, not
+    on the number of threads.
+
+    Parameters
+    ----------
+    rows_per_query: one size for all queries, a range (least, most) to draw from, or one size per query.
+    skew: shares of the grades fall as exp(−skew·grade); or give the shares themselves, lowest grade first.
+    signal: "linear", or "nonlinear" (half of the utility's variance comes from products of two columns).
+    noise, query_effect: standard deviations beside a utility of standard deviation 1. A query effect makes some
+        queries full of relevant rows and others empty of them, as in real data.
+    useless: columns that are independent noise with weight 0. constant: columns that are 0 everywhere.
+    sparse_density: make X CSR with this share of entries present (uniform in (0, 1]); None makes X dense.
+
+    Example
+    -------
+    >>> data = make_letor(50, (5, 40), n_features=10, n_grades=5, useless=3, seed=1)
+    >>> data.n_queries, data.n_features, len(data.truth.columns)
+    (50, 10, 7)
+    """
+    shares = _grade_shares(n_grades, skew)
+    plan, queries, rows = np.random.SeedSequence(seed).spawn(3)
+    rng = np.random.default_rng(plan)
+    sizes = _query_sizes(n_queries, rows_per_query, rng)
+    columns = _Columns.draw(n_features, useless, constant, signal, sparse_density, rng)
+    offsets = np.concatenate(([0], np.cumsum(sizes)))
+    shards = cut_shards(offsets, 16 * BLOCK)
+    jobs = [(int(offsets[a]), int(offsets[b]), s) for (a, b), s in zip(shards, rows.spawn(len(shards)))]
+    if sparse_density is None:
+        X, utility, eps = _dense_rows(int(offsets[-1]), columns, np.dtype(dtype), jobs)
+    else:
+        X, utility, eps = _csr_rows(int(offsets[-1]), columns, np.dtype(dtype), jobs, sparse_density)
+
+    scale = float(utility.std()) or 1.0
+    noisy = utility / scale + noise * eps
+    noisy += np.repeat(query_effect * np.random.default_rng(queries).standard_normal(n_queries), sizes)
+    cuts = np.minimum((np.cumsum(shares)[:-1] * len(noisy)).round().astype(np.int64), len(noisy) - 1)
+    thresholds = np.partition(noisy, cuts)[cuts]
+    y = np.searchsorted(thresholds, noisy, side="right").astype(np.float64)
+    truth = Truth(
+        columns.weights / scale, columns.pairs, columns.pair_weights / scale, columns.centre.astype(float), thresholds
+    )
+    return GeneratedData(X=X, y=y, qid=np.repeat(np.arange(1, n_queries + 1), sizes), truth=truth)
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """How each column is made (own noise, hidden factors B, centre and spread) and what it is worth."""
+
+    own: np.ndarray
+    B: np.ndarray
+    centre: np.ndarray
+    spread: np.ndarray
+    weights: np.ndarray
+    pairs: np.ndarray
+    pair_weights: np.ndarray
+
+    @classmethod
+    def draw(cls, d: int, useless: int, constant: int, signal: str, density: float | None, rng) -> "_Columns":
+        informative = d - useless - constant
+        if useless < 0 or constant < 0 or informative < 1:
+            raise DataError(f"{useless} useless and {constant} constant columns leave none of {d} features informative")
+        if signal not in ("linear", "nonlinear"):
+            raise DataError(f"signal is {signal!r}, expected 'linear' or 'nonlinear'")
+        if density is not None and not 0 < density <= 1:
+            raise DataError(f"sparse_density is {density}, expected a share in (0, 1]")
+        shuffled = rng.permutation(d)
+        good, zero = shuffled[:informative], shuffled[d - constant :]
+        B = np.zeros((FACTORS, d))
+        B[:, good] = rng.standard_normal((FACTORS, informative)) * rng.uniform(0, 0.6, informative)
+        own = np.sqrt(np.maximum(1 - (B**2).sum(axis=0), 0.1))
+        centre, spread = rng.uniform(-0.1, 0.5, d), rng.uniform(0.15, 0.35, d)  # low centres clip to many zeros
+        weights = np.zeros(d)
+        weights[good] = rng.standard_normal(informative) + 0.5
+        n_products = max(2, informative // 4) if signal == "nonlinear" else 0
+        pairs = good[rng.integers(0, informative, (n_products, 2))].astype(np.int64)
+        pair_weights = rng.choice([-1.0, 1.0], n_products) * _product_size(weights, spread, pairs, density)
+        centre[zero] = spread[zero] = 0.0
+        return cls(own, B, centre, spread, weights, pairs, pair_weights)
+
+
+def _product_size(weights: np.ndarray, spread: np.ndarray, pairs: np.ndarray, density: float | None) -> float:
+    """|c| for which the products have about the variance of the linear part (columns taken as independent)."""
+    if not len(pairs):
+        return 1.0
+    variance = spread**2 if density is None else np.full_like(spread, density / 12)
+    products = (variance[pairs[:, 0]] * variance[pairs[:, 1]]).sum()
+    return float(np.sqrt((weights**2 * variance).sum() / products))
+
+
+def _dense_rows(n: int, columns: _Columns, dtype: np.dtype, jobs: list) -> tuple:
+    d = len(columns.weights)
+    X, utility, eps = np.empty((n, d), dtype), np.empty(n), np.empty(n)
+    how = [a.astype(dtype) for a in (columns.B, columns.own, columns.centre, columns.spread)]
+    what = (columns.weights, columns.pairs, columns.pair_weights, columns.centre)
+
+    def fill(job: tuple) -> None:
+        first, last, seed = job
+        rng = np.random.default_rng(seed)
+        rng.standard_normal(out=eps[first:last])
+        for a in range(first, last, BLOCK):
+            block = X[a : min(a + BLOCK, last)]
+            rng.standard_normal(out=block, dtype=dtype)
+            letor_rows(block, rng.standard_normal((len(block), FACTORS), dtype=dtype), *how)
+            dense_utility(block, *what, utility[a : a + len(block)])
+
+    run_shards(fill, jobs)
+    return X, utility, eps
+
+
+def _csr_rows(n: int, columns: _Columns, dtype: np.dtype, jobs: list, density: float) -> tuple:
+    d = len(columns.weights)
+    live = np.flatnonzero(columns.spread > 0)  # constant columns stay empty
+    what = (columns.weights, columns.pairs, columns.pair_weights, columns.centre)
+
+    def fill(job: tuple) -> tuple:
+        first, last, seed = job
+        rng = np.random.default_rng(seed)
+        eps = rng.standard_normal(last - first)
+        places = _bernoulli_places((last - first) * len(live), density, rng)
+        values = 1 - rng.random(len(places), dtype=dtype)
+        indptr = np.searchsorted(places, np.arange(last - first + 1) * len(live))
+        indices = live[places % len(live)].astype(np.int32)
+        utility = np.empty(last - first)
+        csr_utility(values, indices, indptr, *what, utility)
+        return values, indices, np.diff(indptr), utility, eps
+
+    values, indices, counts, utility, eps = (np.concatenate(part) for part in zip(*run_shards(fill, jobs)))
+    X = sp.csr_matrix((values, indices, np.concatenate(([0], np.cumsum(counts)))), shape=(n, d))
+    return X, utility, eps
+
+
+def _bernoulli_places(total: int, density: float, rng: np.random.Generator) -> np.ndarray:
+    """The places of 0..total−1 kept when each is kept with probability `density`: gaps are geometric."""
+    places = np.empty(0, np.int64)
+    while not len(places) or places[-1] < total:
+        start = places[-1] if len(places) else -1
+        expected = (total - start) * density
+        gaps = rng.geometric(density, int(expected + 4 * np.sqrt(expected) + 16))
+        places = np.concatenate((places, start + np.cumsum(gaps)))
+    return places[: np.searchsorted(places, total)]
+
+
+def _query_sizes(n_queries: int, rows: Any, rng: np.random.Generator) -> np.ndarray:
+    if n_queries < 1:
+        raise DataError(f"n_queries is {n_queries}, expected at least 1")
+    if isinstance(rows, tuple) and len(rows) == 2:
+        least, most = rows
+        if not 1 <= least <= most:
+            raise DataError(f"rows_per_query is {rows}, expected (least, most) with 1 <= least <= most")
+        return rng.integers(least, most + 1, n_queries)
+    sizes = np.asarray(rows)
+    if sizes.ndim == 0:
+        sizes = np.full(n_queries, sizes)
+    if sizes.shape != (n_queries,) or sizes.dtype.kind not in "iu" or (sizes < 1).any():
+        raise DataError(f"rows_per_query must be a number >= 1, a range, or {n_queries} such numbers; got {rows!r}")
+    return sizes.astype(np.int64)
+
+
+def _grade_shares(n_grades: int, skew: Any) -> np.ndarray:
+    if n_grades < 1:
+        raise DataError(f"n_grades is {n_grades}, expected at least 1")
+    shares = np.exp(-float(skew) * np.arange(n_grades)) if np.ndim(skew) == 0 else np.asarray(skew, float)
+    if shares.shape != (n_grades,) or not (shares > 0).all():
+        raise DataError(f"skew must be a number, or {n_grades} positive shares, one for each grade; got {skew!r}")
+    return shares / shares.sum()
