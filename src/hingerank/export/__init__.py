@@ -1,0 +1,1 @@
+"""Trained rankers for other programs, and the project's own model file."""
