@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from hingerank.data.errors import DataError
+from hingerank.kernels.order import number_by_appearance, order_by_code
 
 
 @dataclass(frozen=True)
@@ -49,47 +50,85 @@ def blocks_from_qid(qid: Any, n_rows: int) -> QueryBlocks:
     """Group rows by query id; `qid=None` makes one query of all rows."""
     if qid is None:
         return QueryBlocks(np.zeros(1, np.int64), np.array([0, n_rows], np.int64), None)
-    ids = np.asarray(qid)
-    if ids.ndim == 2 and ids.shape[1] == 1:
-        ids = ids[:, 0]
-    if ids.ndim != 1 or len(ids) != n_rows:
-        raise DataError(f"qid has shape {ids.shape}, expected one id for each of the {n_rows} rows")
-    if ids.dtype.kind == "f" and np.isnan(ids).any():
-        raise DataError(f"qid is NaN at row {int(np.flatnonzero(np.isnan(ids))[0])}: give every row a query id")
-    if ids.dtype.kind == "O":
-        numbers: dict[Any, int] = {}
-        codes = np.fromiter((numbers.setdefault(i, len(numbers)) for i in ids), np.int64, n_rows)
-        return _blocks_from_codes(codes, _as_array(list(numbers)))
+    ids = check_ids(qid, n_rows, "qid")
     starts = np.flatnonzero(np.concatenate(([n_rows > 0], ids[1:] != ids[:-1])))
-    heads = ids[starts]
-    if len(np.unique(heads)) == len(heads):  # every query's rows lie together already
-        return QueryBlocks(heads, np.append(starts, n_rows).astype(np.int64), None)
-    distinct, first, codes = np.unique(ids, return_index=True, return_inverse=True)
-    appearance = np.argsort(first, kind="stable")
-    rank = np.empty(len(distinct), np.int64)
-    rank[appearance] = np.arange(len(distinct))
-    return _blocks_from_codes(rank[codes.ravel()], distinct[appearance])
+    heads = ids[starts]  # one id per run of equal neighbours
+    edges = np.append(starts, n_rows).astype(np.int64)
+    if ids.dtype.kind in "iuf" and (heads[1:] > heads[:-1]).all():  # sorted: the common case, and the cheapest
+        return QueryBlocks(heads, edges, None)
+    codes, first = _number(heads)
+    if len(first) == len(heads):  # every query's rows lie together already
+        return QueryBlocks(heads, edges, None)
+    lengths = np.diff(edges)
+    counts = np.bincount(codes, weights=lengths, minlength=len(first)).astype(np.int64)
+    offsets = np.concatenate(([0], np.cumsum(counts)))
+    return QueryBlocks(heads[first], offsets, order_by_code(np.repeat(codes, lengths), offsets))
+
+
+def check_ids(ids: Any, n_rows: int, name: str) -> np.ndarray:
+    """`ids` as a one-dimensional array without missing values; one id for each row."""
+    array = np.asarray(ids)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1 or len(array) != n_rows:
+        raise DataError(f"{name} has shape {array.shape}, expected one id for each of the {n_rows} rows")
+    if array.dtype.kind not in "biufSUMm":
+        return _check_objects(array, name)
+    if array.dtype.kind in "fMm" and (array != array).any():  # NaN and NaT differ from themselves
+        row = int(np.argmax(array != array))
+        raise DataError(f"{name} is missing ({array[row]}) at row {row}: give every row an id")
+    return array
+
+
+def _check_objects(array: np.ndarray, name: str) -> np.ndarray:
+    """An object array of hashable ids, so that equality means what a dictionary means by it."""
+    if array.dtype.kind == "V":
+        raise DataError(f"{name} has type {array.dtype}: give text or numbers")
+    ids = array.astype(object)
+    try:
+        distinct = set(ids.tolist())
+    except TypeError:
+        row, value = next((row, v) for row, v in enumerate(ids) if not _hashes(v))
+        raise DataError(f"{name} is a {type(value).__name__} at row {row}: give text or numbers") from None
+    if any(v is None or v != v for v in distinct):
+        row, value = next((row, v) for row, v in enumerate(ids) if v is None or v != v)
+        raise DataError(f"{name} is missing ({value}) at row {row}: give every row an id")
+    return ids
+
+
+def _hashes(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _number(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Codes 0, 1, ... in order of first appearance, and where each code appears first."""
+    if ids.dtype.kind in "iu" and len(ids):
+        low, high = int(ids.min()), int(ids.max())
+        if high - low < 4 * len(ids) and high <= np.iinfo(np.int64).max:
+            return number_by_appearance(ids.astype(np.int64), low, high - low + 1)
+    if ids.dtype.kind in "biufMm":
+        _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
+        appearance = np.argsort(first)
+        rank = np.empty(len(first), np.int64)
+        rank[appearance] = np.arange(len(first))
+        return rank[inverse.ravel()], first[appearance]
+    numbers: dict[Any, int] = {}
+    codes = np.fromiter((numbers.setdefault(i, len(numbers)) for i in ids.tolist()), np.int64, len(ids))
+    seen = np.maximum.accumulate(codes) if len(codes) else codes
+    return codes, np.flatnonzero(np.diff(seen, prepend=-1))
 
 
 def blocks_from_group(group: Any, n_rows: int) -> QueryBlocks:
     """Blocks from counts of rows per query, in row order (LightGBM's and XGBoost's `group`)."""
     counts = np.asarray(group)
-    if counts.ndim != 1 or counts.dtype.kind not in "iuf" or (counts != np.floor(counts)).any() or (counts < 0).any():
+    numbers = counts.ndim == 1 and counts.dtype.kind in "iuf" and np.isfinite(counts).all()
+    if not numbers or (counts != np.floor(counts)).any() or (counts < 0).any():
         raise DataError("group must be a list of non-negative whole numbers: the rows of each query, in row order")
     counts = counts[counts > 0].astype(np.int64)
     if counts.sum() != n_rows:
         raise DataError(f"group counts add up to {counts.sum()} rows but there are {n_rows}; to pass ids use qid=")
     return QueryBlocks(np.arange(len(counts)), np.concatenate(([0], np.cumsum(counts))).astype(np.int64), None)
-
-
-def _blocks_from_codes(codes: np.ndarray, ids: np.ndarray) -> QueryBlocks:
-    """Codes 0..Q-1 are numbered in order of first appearance."""
-    offsets = np.concatenate(([0], np.cumsum(np.bincount(codes, minlength=len(ids))))).astype(np.int64)
-    contiguous = bool((codes[1:] >= codes[:-1]).all())
-    return QueryBlocks(ids, offsets, None if contiguous else np.argsort(codes, kind="stable"))
-
-
-def _as_array(ids: list) -> np.ndarray:
-    out = np.empty(len(ids), object)
-    out[:] = ids
-    return out

@@ -1,0 +1,110 @@
+"""Query blocks: ids of any type and order against a dictionary, group counts, and errors that read well."""
+
+import datetime
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hingerank.data.blocks import blocks_from_group, blocks_from_qid
+from hingerank.data.errors import DataError
+
+NAMES = ["WT04-132", "q1", "", "Ünïcode", "1", "a much longer id than the others"]
+KINDS = {
+    "int64": lambda c: c.astype(np.int64) * 7 - 3,
+    "far apart": lambda c: c.astype(np.int64) * 10**15,
+    "uint64": lambda c: c.astype(np.uint64) + np.uint64(2**64 - 10),
+    "int8": lambda c: c.astype(np.int8),
+    "float": lambda c: c / 4,
+    "text": lambda c: np.array([NAMES[i] for i in c], dtype=str),
+    "bytes": lambda c: np.array([NAMES[i].encode() for i in c], dtype=bytes),
+    "object text": lambda c: np.array([NAMES[i] for i in c], dtype=object),
+    "mixed": lambda c: np.array([[1, "1", 2.5, (1, 2), True, None.__class__][i] for i in c] + [()], dtype=object)[:-1],
+    "dates": lambda c: np.array([datetime.date(2020, 1, 1 + i) for i in c], dtype="datetime64[D]"),
+    "column": lambda c: c[:, None],
+    "list": lambda c: [NAMES[i] for i in c],
+}
+
+
+def by_dictionary(ids):
+    groups = {}
+    for row, i in enumerate(np.asarray(ids).ravel().tolist()):
+        groups.setdefault(i, []).append(row)
+    return groups
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(sorted(KINDS)), st.lists(st.integers(0, 5), min_size=1, max_size=60))
+def test_any_ids_in_any_order(kind, codes):
+    codes = np.array(codes)
+    qid = KINDS[kind](codes)
+    blocks = blocks_from_qid(qid, len(codes))
+    expected = by_dictionary(qid)
+    assert blocks.ids.tolist() == list(expected)
+    assert blocks.sizes.tolist() == [len(rows) for rows in expected.values()]
+    order = np.concatenate(list(expected.values()))
+    np.testing.assert_array_equal(np.arange(len(codes)) if blocks.order is None else blocks.order, order)
+    assert (blocks.order is None) == bool((order == np.arange(len(codes))).all())
+    assert blocks.offsets.dtype == np.int64 and blocks.n_rows == len(codes)
+    back = blocks.scatter(blocks.gather(codes))
+    np.testing.assert_array_equal(back, codes)
+
+
+def test_large_shuffled_ids():
+    qid = np.random.default_rng(0).integers(0, 500, 20_000)
+    blocks = blocks_from_qid(qid, len(qid))
+    grouped = qid[blocks.order]
+    assert (np.diff(blocks.order)[np.diff(grouped) == 0] > 0).all(), "rows of a query keep their order"
+    np.testing.assert_array_equal(np.repeat(blocks.ids, blocks.sizes), grouped)
+
+
+def test_no_qid_is_one_query():
+    blocks = blocks_from_qid(None, 7)
+    assert len(blocks) == 1 and blocks.offsets.tolist() == [0, 7] and blocks.order is None
+
+
+def test_no_rows():
+    assert len(blocks_from_qid(np.empty(0, int), 0)) == 0
+    assert len(blocks_from_qid(np.empty(0, object), 0)) == 0
+
+
+@pytest.mark.parametrize(
+    ("qid", "words"),
+    [
+        ([1, 2], "shape (2,), expected one id for each of the 3 rows"),
+        (np.zeros((3, 2)), "shape (3, 2)"),
+        ([1.0, np.nan, 2.0], "missing (nan) at row 1"),
+        (np.array(["a", None, "b"], object), "missing (None) at row 1"),
+        (np.array(["a", "b", float("nan")], object), "missing (nan) at row 2"),
+        (np.array(["2020-01-01", "NaT", "NaT"], "datetime64[D]"), "missing (NaT) at row 1"),
+        (np.array([1, {}, 2], object), "a dict at row 1"),
+        (np.zeros(3, [("a", int)]), "give text or numbers"),
+    ],
+)
+def test_bad_ids(qid, words):
+    with pytest.raises(DataError) as error:
+        blocks_from_qid(qid, 3)
+    assert words in str(error.value)
+
+
+def test_group_counts():
+    blocks = blocks_from_group([2, 0, 3.0], 5)
+    assert blocks.offsets.tolist() == [0, 2, 5] and blocks.order is None
+
+
+@pytest.mark.parametrize(
+    ("group", "words"),
+    [
+        ([2, 2], "add up to 4 rows but there are 5"),
+        ([2.5, 2.5], "whole numbers"),
+        ([6, -1], "non-negative"),
+        (["a"], "whole numbers"),
+        ([[5]], "whole numbers"),
+        ([5, np.nan], "whole numbers"),
+        ([5, np.inf], "whole numbers"),
+    ],
+)
+def test_bad_groups(group, words):
+    with pytest.raises(DataError, match=words):
+        blocks_from_group(group, 5)
