@@ -1,0 +1,90 @@
+"""The one seam between dense and sparse rows, for compiled code.
+
+A block of rows is a tuple: ``(X,)`` for a dense C-ordered matrix, ``(values, columns, starts)`` for CSR. Sums run in
+float64 whatever the storage: the passes are bound by memory, so float32 rows cost half of float64 ones, and the
+certificates stay exact.
+"""
+
+import numpy as np
+from numba import njit
+from numba.extending import overload
+
+SUMS_MAY_REORDER = {
+    "reassoc",
+    "contract",
+    "nsz",
+}  # lets a dot product use vector registers; NaN and inf keep their meaning
+
+
+def block_scores(rows, lo, hi, w, out):
+    """out[r - lo] = <row r, w> for r in lo:hi."""
+    raise NotImplementedError("compiled code only")
+
+
+def block_back(rows, lo, hi, z, g):
+    """g += sum over r in lo:hi of z[r - lo] * row r."""
+    raise NotImplementedError("compiled code only")
+
+
+@overload(block_scores, jit_options={"fastmath": SUMS_MAY_REORDER})
+def _block_scores(rows, lo, hi, w, out):
+    if len(rows) == 1:
+
+        def dense(rows, lo, hi, w, out):
+            X = rows[0]
+            for r in range(lo, hi):
+                total = 0.0
+                for c in range(X.shape[1]):
+                    total += X[r, c] * w[c]
+                out[r - lo] = total
+
+        return dense
+
+    def sparse(rows, lo, hi, w, out):
+        values, columns, starts = rows
+        for r in range(lo, hi):
+            total = 0.0
+            for k in range(starts[r], starts[r + 1]):
+                total += values[k] * w[columns[k]]
+            out[r - lo] = total
+
+    return sparse
+
+
+@overload(block_back, jit_options={"fastmath": SUMS_MAY_REORDER})
+def _block_back(rows, lo, hi, z, g):
+    if len(rows) == 1:
+
+        def dense(rows, lo, hi, z, g):
+            X = rows[0]
+            for r in range(lo, hi):
+                zr = z[r - lo]
+                if zr != 0.0:
+                    for c in range(X.shape[1]):
+                        g[c] += zr * X[r, c]
+
+        return dense
+
+    def sparse(rows, lo, hi, z, g):
+        values, columns, starts = rows
+        for r in range(lo, hi):
+            zr = z[r - lo]
+            if zr != 0.0:
+                for k in range(starts[r], starts[r + 1]):
+                    g[columns[k]] += zr * values[k]
+
+    return sparse
+
+
+@njit(cache=True, nogil=True)
+def scores_range(rows, lo, hi, w, out):
+    """out[lo:hi] = the scores of rows lo:hi."""
+    block_scores(rows, lo, hi, w, out[lo:hi])
+
+
+@njit(cache=True, nogil=True)
+def back_range(rows, lo, hi, z, n_features):
+    """The sum of z[r] * row r over lo:hi."""
+    g = np.zeros(n_features)
+    block_back(rows, lo, hi, z[lo:hi], g)
+    return g

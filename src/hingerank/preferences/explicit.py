@@ -1,0 +1,45 @@
+"""Explicit preferences: a list of (winner, loser) rows, such as clicks or human comparisons."""
+
+import numpy as np
+
+from hingerank.preferences.graded import PairList, _weights
+
+
+class ExplicitPairs:
+    """P = {(winner_k, loser_k)}, pair k weighing weight_k. Costs O(pairs) time and memory, unlike grades.
+
+    >>> ExplicitPairs([0, 2], [1, 1], n_items=3).n_pairs
+    2
+    """
+
+    def __init__(self, winners, losers, n_items: int, weight=None):
+        self.winners, self.losers = (_rows(r, n_items, name) for r, name in ((winners, "winners"), (losers, "losers")))
+        if len(self.winners) != len(self.losers):
+            raise ValueError(f"{len(self.winners)} winners but {len(self.losers)} losers: give one of each for a pair")
+        same = np.flatnonzero(self.winners == self.losers)
+        if len(same):
+            raise ValueError(f"pair {same[0]} compares row {self.winners[same[0]]} with itself")
+        given = _weights(weight, len(self.winners), "weight")
+        self.weight = np.ones(len(self.winners)) if given is None else given
+        self.n_items = n_items
+
+    @property
+    def n_pairs(self) -> int:
+        return len(self.winners)
+
+    @property
+    def total_weight(self) -> float:
+        return float(self.weight.sum())
+
+    def pairs(self) -> PairList:
+        return PairList(self.winners, self.losers, self.weight)
+
+
+def _rows(rows, n_items: int, name: str) -> np.ndarray:
+    rows = np.asarray(rows)
+    if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
+        raise ValueError(f"{name} must be a list of row numbers")
+    bad = np.flatnonzero((rows < 0) | (rows >= n_items))
+    if len(bad):
+        raise ValueError(f"{name}[{bad[0]}] is {rows[bad[0]]}, but there are {n_items} rows (0 to {n_items - 1})")
+    return rows.astype(np.int64)

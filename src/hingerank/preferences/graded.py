@@ -1,0 +1,163 @@
+"""Graded preferences: within a query the row with the higher grade is preferred; pairs are counted, never listed."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from hingerank.kernels.grade_tree import grow_tree, list_grade_pairs, sort_by_grade
+from hingerank.kernels.passes import GradeTree
+from hingerank.kernels.threads import cut_shards, run_shards
+
+ROWS_PER_SHARD = 8192
+
+
+class PairList(NamedTuple):
+    """Explicit pairs: row `winner[k]` should be above row `loser[k]`, with `weight[k]`."""
+
+    winner: np.ndarray
+    loser: np.ndarray
+    weight: np.ndarray
+
+
+class GradedPreferences:
+    """P = {(i, j): same query, y_i > y_j}, pair (i, j) weighing  q(query) · w_i w_j · u_i · M[y_i, y_j].
+
+    Parameters
+    ----------
+    y : grades, any real numbers, rows of a query contiguous.
+    offsets : Q+1 borders of the query blocks.
+    item_weight : w, one per row; 2 acts exactly as the row standing there twice, 0 as its absence.
+    winner_weight : u, one per row, counted only when the row is preferred (inverse propensity of a click).
+    query_weight : q, one per query.
+    grade_weight : M, a matrix over the distinct grades in ascending order (IR-SVM's cost of a pair of grades).
+    pair_weight : "uniform", or "query" to divide each query's weight by its number of pairs (IR-SVM's normalisation).
+
+    >>> p = GradedPreferences(np.array([2.0, 0.0, 1.0, 0.0]), np.array([0, 4]))
+    >>> p.n_pairs
+    5
+    """
+
+    def __init__(
+        self, y, offsets, *, item_weight=None, winner_weight=None, query_weight=None, grade_weight=None,
+        pair_weight="uniform",
+    ):  # fmt: skip
+        y = np.ascontiguousarray(y, np.float64)
+        offsets = np.ascontiguousarray(offsets, np.int64)
+        self.y, self.offsets = y, offsets
+        self.shards = cut_shards(offsets, ROWS_PER_SHARD)
+        if pair_weight not in ("uniform", "query"):
+            raise ValueError(f"pair_weight must be 'uniform' or 'query', not {pair_weight!r}")
+        item = _weights(item_weight, len(y), "item_weight")
+        winner = _weights(winner_weight, len(y), "winner_weight")
+        query = _weights(query_weight, len(offsets) - 1, "query_weight")
+        self._weighted = item is not None or winner is not None
+        self.tree = self._grow(item, winner, query, grade_weight, pair_weight)
+
+    @property
+    def n_items(self) -> int:
+        return len(self.y)
+
+    @property
+    def n_queries(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def pairs_per_query(self) -> np.ndarray:
+        """Number of pairs of each query, weights aside."""
+        return self._per_query(self._node_pairs)
+
+    @property
+    def n_pairs(self) -> int:
+        return int(self._node_pairs.sum())
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the weights of all pairs."""
+        t = self.tree
+        if not self._weighted:
+            return float(t.scale @ self._node_pairs)
+        up, down = (np.concatenate(([0.0], np.cumsum(w))) for w in (t.winner, t.loser))
+        l0, l1, w0, w1 = t.node.T
+        return float(t.scale @ ((up[w1] - up[w0]) * (down[l1] - down[l0])))
+
+    def pairs(self) -> PairList:
+        """Every pair, listed: only for algorithms with a number for each pair, and for tests."""
+        t = self.tree
+        row = np.repeat(self.offsets[:-1], np.diff(self.offsets)) + t.perm
+        winners, losers, scale = [], [], []
+        for (l0, l1, w0, w1), c in zip(t.node, t.scale):
+            winners.append(np.repeat(np.arange(w0, w1), l1 - l0))
+            losers.append(np.tile(np.arange(l0, l1), w1 - w0))
+            scale.append(np.full((w1 - w0) * (l1 - l0), c))
+        if not winners:
+            return PairList(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
+        i, j = np.concatenate(winners), np.concatenate(losers)
+        weight = np.concatenate(scale) * t.winner[i] * t.loser[j]
+        order = np.lexsort((row[j], row[i], np.searchsorted(self.offsets, row[i], side="right")))
+        return PairList(row[i][order], row[j][order], weight[order])
+
+    @property
+    def _node_pairs(self) -> np.ndarray:
+        l0, l1, w0, w1 = self.tree.node.T
+        return (l1 - l0) * (w1 - w0)
+
+    def _per_query(self, per_node: np.ndarray) -> np.ndarray:
+        query = np.repeat(np.arange(self.n_queries), np.diff(self.tree.node_start))
+        return np.bincount(query, per_node, self.n_queries).astype(per_node.dtype)
+
+    def _grow(self, item, winner, query, grade_weight, pair_weight) -> GradeTree:
+        y, offsets, n_queries = self.y, self.offsets, self.n_queries
+        perm, n_grades = np.empty(len(y), np.int32), np.zeros(n_queries, np.int64)
+        run_shards(lambda ab: sort_by_grade(y, offsets, *ab, perm, n_grades), self.shards)
+        by_pairs = grade_weight is not None
+        nodes = n_grades * (n_grades - 1) // 2 if by_pairs else np.maximum(n_grades - 1, 0)
+        node_start, leaf_start = (np.concatenate(([0], np.cumsum(k))) for k in (nodes, n_grades))
+        leaf, node = np.empty(leaf_start[-1], np.int64), np.empty((node_start[-1], 4), np.int64)
+        fill = list_grade_pairs if by_pairs else grow_tree
+        run_shards(lambda ab: fill(y, offsets, perm, *ab, node_start, leaf_start, leaf, node), self.shards)
+        size = node[:, 1] - node[:, 0] + node[:, 3] - node[:, 2]
+        slot = np.concatenate(([0], np.cumsum(size)[:-1])) if len(size) else np.empty(0, np.int64)
+        scale = np.ones(len(node))
+        row = np.repeat(offsets[:-1], np.diff(offsets)) + perm if by_pairs or self._weighted else None
+        if by_pairs:
+            scale *= _grade_scale(grade_weight, y[row], node)
+        ones = None if item is not None and winner is not None else np.ones(len(y))
+        loser = ones if item is None else item[row]
+        winners = loser if winner is None else loser * winner[row]
+        tree = GradeTree(
+            offsets, perm, leaf_start, leaf, node_start, node, slot, scale, winners, loser, not by_pairs,
+        )  # fmt: skip
+        if query is not None or pair_weight == "query":
+            self.tree = tree
+            factor = np.ones(n_queries) if query is None else query.copy()
+            if pair_weight == "query":
+                factor /= np.maximum(self.pairs_per_query, 1)
+            scale *= np.repeat(factor, np.diff(node_start))
+        return tree
+
+
+def _weights(weight, n: int, name: str) -> np.ndarray | None:
+    if weight is None:
+        return None
+    weight = np.ascontiguousarray(weight, np.float64)
+    if weight.shape != (n,):
+        raise ValueError(f"{name} has shape {weight.shape}, expected ({n},)")
+    if not np.isfinite(weight).all() or (weight < 0).any():
+        raise ValueError(f"{name} must be finite and not negative")
+    return weight
+
+
+def _grade_scale(matrix, y_by_position: np.ndarray, node: np.ndarray) -> np.ndarray:
+    """M[grade of the winners, grade of the losers] for nodes of one grade each."""
+    grades = np.unique(y_by_position)
+    matrix = np.asarray(matrix, np.float64)
+    if matrix.shape != (len(grades), len(grades)):
+        raise ValueError(
+            f"grade_weight has shape {matrix.shape}, expected ({len(grades)}, {len(grades)}): "
+            f"one row and column for each distinct grade, ascending ({grades[0]:g} to {grades[-1]:g})"
+        )
+    if not np.isfinite(matrix).all() or (matrix < 0).any():
+        raise ValueError("grade_weight must be finite and not negative")
+    return matrix[
+        np.searchsorted(grades, y_by_position[node[:, 2]]), np.searchsorted(grades, y_by_position[node[:, 0]])
+    ]
