@@ -1,0 +1,295 @@
+"""TREC's files for search-result diversification: topics, subtopic judgments, and runs in and out.
+
+Ids of topics, subtopics and documents are strings, as they stand in the files. Files may be compressed (.gz, .bz2,
+.xz). Every error names the file and the line.
+"""
+
+import bz2
+import gzip
+import lzma
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, TextIO
+from uuid import uuid4
+
+import numpy as np
+
+from hingerank.data.errors import DataError
+
+_OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+
+
+@dataclass(frozen=True)
+class Subtopic:
+    """One interpretation of a topic; type is "inf" (informational) or "nav" (one wanted page)."""
+
+    number: str
+    type: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A TREC topic: its query, description, type ("faceted", "ambiguous", "single") and subtopics."""
+
+    number: str
+    query: str
+    description: str
+    type: str
+    subtopics: tuple[Subtopic, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class RankedList:
+    """The documents of one topic, best first, with their scores."""
+
+    docids: list[str]
+    scores: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.docids)
+
+
+Run = dict[str, RankedList]
+
+
+@dataclass(eq=False)
+class TopicJudgments:
+    """Judgments of one topic: judgments[i, j] > 0 says that document docids[i] is relevant to subtopics[j].
+
+    Documents are in order of first appearance. Only subtopics that were ever judged are columns.
+    """
+
+    docids: list[str]
+    subtopics: list[str]
+    judgments: np.ndarray
+    _place: dict[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._place = {docid: i for i, docid in enumerate(self.docids)}
+
+    def rows(self, docids: Iterable[str]) -> np.ndarray:
+        """The row of each document, −1 for documents without a judgment."""
+        return np.fromiter((self._place.get(docid, -1) for docid in docids), np.int64)
+
+    def select(self, docids: Sequence[str]) -> np.ndarray:
+        """One row of judgments for each document; documents without a judgment count as judged 0."""
+        rows = self.rows(docids)
+        return np.where((rows >= 0)[:, None], self.judgments[rows], 0)
+
+
+Qrels = dict[str, TopicJudgments]
+
+
+def read_topics(path: Any) -> list[Topic]:
+    """Topics of the TREC Web Track (XML).
+
+    >>> topics = read_topics("topics.2009.xml")  # doctest: +SKIP
+    >>> topics[0].query, len(topics[0].subtopics)  # doctest: +SKIP
+    ('obama family tree', 3)
+    """
+    from xml.etree import ElementTree
+
+    with _open(path) as file:
+        try:
+            root = ElementTree.parse(file).getroot()
+        except ElementTree.ParseError as error:
+            raise DataError(f"{path} is not a TREC topic file: {error}") from None
+    topics = [_topic(entry, path) for entry in root.iter("topic")]
+    if not topics:
+        raise DataError(f"{path} has no <topic> elements: expected TREC Web Track topics")
+    return topics
+
+
+def _topic(entry: Any, path: Any) -> Topic:
+    number = entry.get("number")
+    if number is None or entry.find("query") is None:
+        raise DataError(f"{path}: every <topic> needs a number and a <query>, one has {dict(entry.attrib)}")
+    text = {child.tag: _words(child.text) for child in entry}
+    subtopics = tuple(
+        Subtopic(part.get("number", ""), part.get("type", "inf"), _words(part.text)) for part in entry.iter("subtopic")
+    )
+    return Topic(number, text["query"], text.get("description", ""), entry.get("type", "ambiguous"), subtopics)
+
+
+def _words(text: str | None) -> str:
+    return " ".join((text or "").split())
+
+
+def read_diversity_qrels(path: Any) -> Qrels:
+    """Lines `topic subtopic document judgment`, judgments any whole number, those of 0 and below not relevant.
+
+    A document judged twice for the same subtopic is an error, since the two judgments may differ.
+    """
+    return group_qrels(_qrels_lines(path), str(path))
+
+
+def _qrels_lines(path: Any) -> Iterator[tuple[str, str, str, int]]:
+    for line, fields in _fields(path, 4, "topic subtopic document judgment"):
+        try:
+            yield fields[0], fields[1], fields[2], int(fields[3])
+        except ValueError:
+            raise DataError(f"{path}, line {line}: judgment is {fields[3]!r}, expected a whole number") from None
+
+
+def group_qrels(rows: Iterable[tuple[Any, Any, Any, int]], source: str = "qrels") -> Qrels:
+    """Judgments by topic from (topic, subtopic, document, judgment) tuples.
+
+    >>> qrels = group_qrels([("7", "1", "a", 1), ("7", "2", "a", 0), ("7", "2", "b", 2)])
+    >>> qrels["7"].docids, qrels["7"].subtopics, qrels["7"].judgments.tolist()
+    (['a', 'b'], ['1', '2'], [[1, 0], [0, 2]])
+    """
+    cells: dict[str, dict[str, dict[str, int]]] = {}
+    for topic, subtopic, docid, judgment in rows:
+        judged = cells.setdefault(str(topic), {}).setdefault(str(docid), {})
+        if str(subtopic) in judged:
+            raise DataError(f"{source}: topic {topic} judges document {docid} twice for subtopic {subtopic}")
+        judged[str(subtopic)] = int(judgment)
+    return {topic: _topic_judgments(documents) for topic, documents in cells.items()}
+
+
+def _topic_judgments(documents: dict[str, dict[str, int]]) -> TopicJudgments:
+    subtopics = sorted({s for judged in documents.values() for s in judged}, key=_natural)
+    column = {s: j for j, s in enumerate(subtopics)}
+    judgments = np.zeros((len(documents), len(subtopics)), np.int64)
+    for i, judged in enumerate(documents.values()):
+        for subtopic, judgment in judged.items():
+            judgments[i, column[subtopic]] = judgment
+    return TopicJudgments(list(documents), subtopics, judgments)
+
+
+def _natural(name: str) -> tuple[bool, int, str]:
+    """Numbers in the order of their values, before other names."""
+    return (False, int(name), name) if name.isdecimal() else (True, 0, name)
+
+
+def read_run(path: Any, order: str = "score") -> Run:
+    """Lines `topic Q0 document rank score tag`: the ranked documents of every topic.
+
+    order: "score" sorts by falling score and breaks ties by rising document id, as pyndeval and ir_measures do;
+        "trec" breaks them by falling document id, as trec_eval and `ndeval -traditional` do;
+        "rank" sorts by the rank column and ignores the scores, as ndeval does when not told otherwise.
+
+    A document twice in one topic is an error; so is a rank twice when sorting by rank.
+    """
+    if order not in ("score", "trec", "rank"):
+        raise ValueError(f"order is {order!r}, expected 'score', 'trec' or 'rank'")
+    topics: dict[str, dict[str, tuple[int, float, int]]] = {}
+    for line, fields in _fields(path, 6, "topic Q0 document rank score tag"):
+        topic, _, docid, rank, score = fields[:5]
+        try:
+            entry = (int(rank), float(score), line)
+        except ValueError:
+            raise DataError(
+                f"{path}, line {line}: rank {rank!r} and score {score!r} must be a whole number and a number"
+            ) from None
+        if np.isnan(entry[1]):
+            raise DataError(f"{path}, line {line}: the score is NaN")
+        documents = topics.setdefault(topic, {})
+        if docid in documents:
+            raise DataError(f"{path}, line {line}: document {docid} was already on line {documents[docid][2]}")
+        documents[docid] = entry
+    return {topic: _ranked(documents, order, f"{path}, topic {topic}") for topic, documents in topics.items()}
+
+
+def _ranked(documents: dict[str, tuple[int, float, int]], order: str, place: str) -> RankedList:
+    if order == "rank":
+        docids = sorted(documents, key=lambda docid: documents[docid][0])
+        for a, b in pairwise(docids):
+            if documents[a][0] == documents[b][0]:
+                raise DataError(
+                    f"{place}: documents {a} and {b} share rank {documents[a][0]}; read with order='score' instead"
+                )
+    else:
+        docids = sorted(documents, reverse=order == "trec")
+        docids.sort(key=lambda docid: -documents[docid][1])  # stable: equal scores keep the order of their ids
+    return RankedList(docids, np.array([documents[docid][1] for docid in docids]))
+
+
+def as_run(run: Any) -> Run:
+    """A run from a path, {topic: documents best first}, {topic: {document: score}}, or (topic, document, score) rows.
+
+    Equal scores are ordered by rising document id, as in `read_run`.
+
+    >>> as_run({"7": ["b", "a"]})["7"].docids, as_run([("7", "a", 1.0), ("7", "b", 2.0)])["7"].docids
+    (['b', 'a'], ['b', 'a'])
+    """
+    if isinstance(run, str | os.PathLike):
+        return read_run(run)
+    if isinstance(run, Mapping):
+        return {str(topic): _as_ranked(documents, str(topic)) for topic, documents in run.items()}
+    rows: dict[str, dict[str, tuple[int, float, int]]] = {}
+    for topic, docid, score in run:
+        documents = rows.setdefault(str(topic), {})
+        if docid in documents:
+            raise DataError(f"the run has document {docid} twice in topic {topic}")
+        documents[docid] = (0, float(score), 0)
+    return {topic: _ranked(documents, "score", f"topic {topic}") for topic, documents in rows.items()}
+
+
+def _as_ranked(documents: Any, topic: str) -> RankedList:
+    if isinstance(documents, RankedList):
+        return documents
+    if isinstance(documents, Mapping):
+        scored = {str(docid): (0, float(score), 0) for docid, score in documents.items()}
+        return _ranked(scored, "score", f"topic {topic}")
+    docids = [str(docid) for docid in documents]
+    if len(set(docids)) < len(docids):
+        twice = next(docid for i, docid in enumerate(docids) if docid in docids[:i])
+        raise DataError(f"the run has document {twice} twice in topic {topic}")
+    return RankedList(docids, np.arange(len(docids), 0, -1, dtype=np.float64))
+
+
+def as_qrels(qrels: Any) -> Qrels:
+    """Judgments from a path, what `read_diversity_qrels` gives, or (topic, subtopic, document, judgment) rows."""
+    if isinstance(qrels, str | os.PathLike):
+        return read_diversity_qrels(qrels)
+    return dict(qrels) if isinstance(qrels, Mapping) else group_qrels(qrels)
+
+
+def write_run(path: Any, run: Any, tag: str = "hingerank") -> None:
+    """Write a run (see `as_run`) as `topic Q0 document rank score tag`, ranks from 1, whole file or none of it.
+
+    Scores that do not fall strictly with the rank are replaced by n, n−1, ..., so that every tool reads one order.
+    """
+    if not tag or tag.split() != [tag]:
+        raise ValueError(f"tag is {tag!r}, expected one word")
+    target = Path(path)
+    draft = target.with_name(f".{target.name}.{uuid4().hex}.part")
+    opener = _OPENERS.get(target.suffix, open)
+    try:
+        with opener(draft, "wt", encoding="utf-8") as file:
+            for topic, ranked in as_run(run).items():
+                scores = ranked.scores
+                if not (np.diff(scores) < 0).all() or not np.isfinite(scores).all():
+                    scores = np.arange(len(ranked), 0, -1, dtype=np.float64)
+                for rank, (docid, score) in enumerate(zip(ranked.docids, scores), start=1):
+                    file.write(f"{topic} Q0 {docid} {rank} {float(score)!r} {tag}\n")
+        os.replace(draft, target)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def _open(path: Any) -> TextIO:
+    opener = _OPENERS.get(Path(path).suffix, open)
+    return opener(path, "rt", encoding="utf-8")
+
+
+def _fields(path: Any, count: int, expected: str) -> Iterator[tuple[int, list[str]]]:
+    """Line number and fields of every line that is not blank."""
+    empty = True
+    with _open(path) as file:
+        for line, text in enumerate(file, start=1):
+            fields = text.split()
+            if not fields:
+                continue
+            if len(fields) != count:
+                raise DataError(f"{path}, line {line}: {len(fields)} fields, expected {count}: {expected}")
+            empty = False
+            yield line, fields
+    if empty:
+        raise DataError(f"{path} is empty: expected lines `{expected}`")
