@@ -1,0 +1,191 @@
+"""evaluate: values of measures per query, then their means."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hingerank.data.blocks import QueryBlocks, blocks_from_group, blocks_from_qid
+from hingerank.data.errors import DataError
+from hingerank.metrics.measure import MEASURES, Measure, parse_measure, preset_name
+from hingerank.metrics.ranked_lists import RankedLists
+
+HIGHEST_EXPONENT = 1000.0  # 2^grade and sums of it stay finite
+
+
+def evaluate(
+    y: Any,
+    scores: Any,
+    qid: Any = None,
+    measures: str | Measure | Sequence[str | Measure] = ("ndcg@10", "map"),
+    per_query: bool = False,
+    sample_weight: Any = None,
+    group: Any = None,
+    preset: str | None = None,
+    docid: Any = None,
+) -> dict[str, Any]:
+    """Mean over queries q of m_q, or m_q itself; with weights  sum_q w_q m_q / sum_q w_q.
+
+    y: a grade per row, higher is better; any real number (grades of 0 and below are not relevant).
+    scores: a finite number per row; higher comes first, equal scores keep row order unless the preset says otherwise.
+    qid: a query id per row, in any order and of any type; None makes one query of all rows.
+    measures: a name or several: ndcg@10, dcg@5, map, p@5, recall@10, mrr, err@10, mean_ndcg, pair_accuracy,
+        kendall_tau, each with ":preset" ("ndcg@10:letor4") or ":option=value" ("ndcg@10:ties=average") after it.
+    per_query: return arrays, queries in order of first appearance, instead of means. A value is nan where a measure is
+        undefined (pair_accuracy without a pair; anything with ":empty=skip"); the mean leaves such queries out.
+    sample_weight: one weight per query (in order of first appearance), or one per row that is constant in a query.
+    group: rows per query in row order, instead of qid.
+    preset: for the measures that name none: default, letor3, letor4, mslr, trec, sklearn, lightgbm, xgboost, catboost
+        or ranklib.
+    docid: a document id per row; only `trec` uses it, to break ties as trec_eval does.
+
+    The result has the names exactly as given.
+
+    >>> evaluate([0, 1, 2, 1], [0.1, 0.9, 0.4, 0.3], ["a", "a", "b", "b"], ["ndcg@10", "p@1"])
+    {'ndcg@10': 1.0, 'p@1': 1.0}
+    """
+    wanted = _parse(measures, preset)
+    grades = _numbers(y, "y")
+    given = _numbers(scores, "scores", len(grades))
+    blocks = _blocks(qid, group, len(grades))
+    weight = _query_weight(sample_weight, blocks)
+    for name, measure in wanted.items():
+        _check_measure(name, measure, grades)
+    lists = RankedLists(
+        blocks.gather(grades),
+        blocks.gather(given),
+        blocks.offsets,
+        _docid_order(docid, blocks) if any(m.conventions.ties == "docid" for m in wanted.values()) else None,
+        [_depth(measure) for measure in wanted.values()],
+    )
+    values = {name: _values(lists, measure) for name, measure in wanted.items()}
+    return values if per_query else {name: _mean(value, weight) for name, value in values.items()}
+
+
+def _parse(measures: Any, preset: str | None) -> dict[str, Measure]:
+    """Names as the user wrote them -> measures."""
+    if isinstance(measures, str | Measure):
+        measures = [measures]
+    if preset is not None:
+        preset = preset_name(preset)
+    wanted = {str(name): parse_measure(name).with_preset(preset) for name in measures}
+    if not wanted:
+        raise ValueError("measures is empty: name at least one, such as 'ndcg@10'")
+    return wanted
+
+
+def _numbers(values: Any, name: str, n_rows: int | None = None) -> np.ndarray:
+    """A finite float64 per row."""
+    try:
+        array = np.asarray(values, np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{name} must be numbers, one per row: {error}") from None
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise DataError(
+            f"{name} has shape {array.shape}, expected one number per row; flatten a queries × items table and pass qid"
+        )
+    if n_rows is not None and len(array) != n_rows:
+        raise DataError(f"y has {n_rows} rows but {name} has {len(array)}: they must describe the same rows")
+    if len(array) == 0:
+        raise DataError(f"{name} is empty: there is nothing to evaluate")
+    if not np.isfinite(array).all():
+        row = int(np.flatnonzero(~np.isfinite(array))[0])
+        raise DataError(f"{name} is {array[row]} at row {row}: every row needs a finite number")
+    return np.ascontiguousarray(array)
+
+
+def _blocks(qid: Any, group: Any, n_rows: int) -> QueryBlocks:
+    if group is None:
+        return blocks_from_qid(qid, n_rows)
+    if qid is not None:
+        raise DataError("give qid (an id per row) or group (rows per query), not both")
+    return blocks_from_group(group, n_rows)
+
+
+def _query_weight(sample_weight: Any, blocks: QueryBlocks) -> np.ndarray | None:
+    """One weight per query."""
+    if sample_weight is None:
+        return None
+    weight = _numbers(sample_weight, "sample_weight")
+    if len(weight) == blocks.n_rows:
+        weight = blocks.gather(weight)
+        starts = blocks.offsets[:-1]
+        least, most = np.minimum.reduceat(weight, starts), np.maximum.reduceat(weight, starts)
+        if (least != most).any():
+            q = int(np.flatnonzero(least != most)[0])
+            raise DataError(
+                f"sample_weight varies from {least[q]:g} to {most[q]:g} inside query {blocks.ids[q]!r}: a measure is "
+                "one number per query, so give the rows of a query the same weight, or one weight per query"
+            )
+        weight = least
+    elif len(weight) != len(blocks):
+        raise DataError(
+            f"sample_weight has {len(weight)} values, expected {len(blocks)} (one per query) or {blocks.n_rows} (one "
+            "per row)"
+        )
+    if (weight < 0).any() or not weight.sum() > 0:
+        raise DataError("sample_weight must hold no negative weight and at least one positive weight")
+    return weight
+
+
+def _check_measure(name: str, measure: Measure, y: np.ndarray) -> None:
+    """Refuse grades for which the measure is not defined, naming the row."""
+    kind, chosen = MEASURES[measure.kind], measure.conventions
+    if kind.values is None:
+        raise ValueError(f"{name!r} cannot be computed from grades and scores alone: {kind.needs}")
+    if "grades" in kind.options and chosen.grades != "any":
+        _refuse(name, y, y < 0, "this preset takes no negative grades (the default preset counts them as 0)")
+        if chosen.grades == "label_gain":
+            bad = (y != np.floor(y)) | (y > 30)
+            _refuse(name, y, bad, "LightGBM takes whole grades from 0 to 30 (the default preset takes any)")
+    if "gain" in kind.options and chosen.gain == "exponential":
+        why = "its gain 2^grade - 1 is too large to add up; rescale the grades, or use ':gain=linear'"
+        _refuse(name, y, y > HIGHEST_EXPONENT, why)
+    if "max_grade" in kind.options:
+        top = HIGHEST_EXPONENT if chosen.max_grade is None else chosen.max_grade
+        _refuse(name, y, y > top, f"the scale of grades ends at {top:g}; set ':max_grade=' or rescale the grades")
+
+
+def _refuse(name: str, y: np.ndarray, bad: np.ndarray, why: str) -> None:
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise DataError(f"{name!r} is not defined for grade {y[row]:g} at row {row}: {why}")
+
+
+def _docid_order(docid: Any, blocks: QueryBlocks) -> np.ndarray | None:
+    """Rows in block order -> rows of each block by decreasing docid, compared as text."""
+    if docid is None:
+        return None
+    names = np.asarray(docid)
+    if names.shape != (blocks.n_rows,):
+        raise DataError(f"docid has shape {names.shape}, expected one id for each of the {blocks.n_rows} rows")
+    text = blocks.gather(names if names.dtype.kind == "U" else np.array([str(name) for name in names]))
+    _, rank = np.unique(text, return_inverse=True)
+    return np.lexsort((-rank.ravel(), np.repeat(np.arange(len(blocks)), blocks.sizes)))
+
+
+def _depth(measure: Measure) -> tuple[str, int | None]:
+    """The tie rule, and how many places of the ranking are read."""
+    kind, chosen = MEASURES[measure.kind], measure.conventions
+    if not kind.top or (measure.kind == "map" and chosen.map_divisor == "whole"):
+        return ("stable" if "ties" not in kind.options else chosen.ties), None
+    return chosen.ties, measure.k
+
+
+def _values(lists: RankedLists, measure: Measure) -> np.ndarray:
+    compute = MEASURES[measure.kind].values
+    if compute is None:
+        raise ValueError(f"{measure} cannot be computed from grades and scores alone")
+    return compute(lists, measure)
+
+
+def _mean(values: np.ndarray, weight: np.ndarray | None) -> float:
+    """The (weighted) mean over the queries where the measure is defined; nan when there is none."""
+    kept = ~np.isnan(values)
+    if weight is not None:
+        kept &= weight > 0
+    if not kept.any():
+        return float("nan")
+    return float(np.average(values[kept], weights=None if weight is None else weight[kept]))

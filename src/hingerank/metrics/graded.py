@@ -1,0 +1,104 @@
+"""Measures of graded relevance: DCG, NDCG, MeanNDCG and ERR."""
+
+import numpy as np
+
+from hingerank.kernels import gains
+from hingerank.metrics.measure import Measure, MeasureKind, register
+from hingerank.metrics.presets import Preset
+from hingerank.metrics.ranked_lists import RankedLists
+
+GAIN_OPTIONS = ("gain", "discount", "ties", "grades", "empty")
+
+
+def discounts(name: str, depth: int) -> np.ndarray:
+    """The weight of places 1..depth: "log2" 1/log2(r+1); "letor" 1, 1, 1/log2(r)."""
+    place = np.arange(1, depth + 1, dtype=np.float64)
+    return 1.0 / np.log2(np.maximum(place, 2.0) if name == "letor" else place + 1.0)
+
+
+def dcg(lists: RankedLists, measure: Measure) -> np.ndarray:
+    """DCG@k = sum over the first k places r of gain(grade at r) * discount(r)."""
+    chosen, k = measure.conventions, lists.cut(measure.k)
+    values = _dcg(lists, lists.gains(chosen.gain, chosen.ties), chosen, k)
+    return fill_empty(values, _best(lists, chosen, k) <= 0.0, 0.0, chosen)
+
+
+def ndcg(lists: RankedLists, measure: Measure) -> np.ndarray:
+    """NDCG@k = DCG@k / DCG@k of the best order."""
+    chosen, k = measure.conventions, lists.cut(measure.k)
+    values = _dcg(lists, lists.gains(chosen.gain, chosen.ties), chosen, k)
+    best = _best(lists, chosen, k)
+    values = np.divide(values, best, out=np.zeros_like(values), where=best > 0.0)
+    values = fill_empty(values, best <= 0.0, chosen.ndcg_empty, chosen)
+    if chosen.short == "zero" and measure.k is not None:
+        values[(lists.sizes < measure.k) & ~np.isnan(values)] = 0.0
+    return values
+
+
+def mean_ndcg(lists: RankedLists, measure: Measure) -> np.ndarray:
+    """MeanNDCG = mean over the query's own n places r of NDCG@r."""
+    chosen = measure.conventions
+    ideal, weight = lists.ideal_gains(chosen.gain), discounts(chosen.discount, lists.longest)
+    values = lists.per_query(gains.mean_ratio, lists.gains(chosen.gain, chosen.ties), ideal, weight)
+    return fill_empty(values, _best(lists, chosen, 1) <= 0.0, chosen.ndcg_empty, chosen)
+
+
+def err(lists: RankedLists, measure: Measure) -> np.ndarray:
+    """ERR@k = sum over the first k places r of 1/r * R_r * prod_{i<r} (1 - R_i),  R = (2^grade - 1) / 2^max_grade."""
+    chosen, k = measure.conventions, lists.cut(measure.k)
+    top = max(float(lists.y.max()), 0.0) if chosen.max_grade is None else chosen.max_grade
+    gain = lists.gains("exponential", "docid" if chosen.ties == "docid" else "stable")
+    tied = chosen.ties == "average"
+    scores = lists.scores("average") if tied else gain  # not read when ties keep their order
+    values = lists.per_query(gains.cascade, gain / np.exp2(top), scores, tied, after=(k,))
+    return fill_empty(values, _best(lists, chosen, 1) <= 0.0, 0.0, chosen)
+
+
+def fill_empty(values: np.ndarray, empty: np.ndarray, usual: float, chosen: Preset) -> np.ndarray:
+    """Queries without a relevant item get the option `empty`, or what is usual for the measure."""
+    values[empty] = usual if chosen.empty is None else chosen.empty
+    return values
+
+
+def _dcg(lists: RankedLists, gain: np.ndarray, chosen: Preset, k: int) -> np.ndarray:
+    return lists.per_query(gains.discounted_sum, gain, discounts(chosen.discount, k), after=(k,))
+
+
+def _best(lists: RankedLists, chosen: Preset, k: int) -> np.ndarray:
+    """DCG@k of the best order: 0 just when no item has a gain."""
+    return _dcg(lists, lists.ideal_gains(chosen.gain), chosen, k)
+
+
+register(
+    MeasureKind(
+        "ndcg",
+        "DCG@k / DCG@k of the best order",
+        aliases=("ndcg_cut", "normalized_dcg"),
+        options=(*GAIN_OPTIONS, "short"),
+        values=ndcg,
+    )
+)
+register(
+    MeasureKind(
+        "dcg", "Σ gain(g_r) · discount(r) over the first k places r", ("dcg_cut",), options=GAIN_OPTIONS, values=dcg
+    )
+)
+register(
+    MeasureKind(
+        "mean_ndcg",
+        "mean of NDCG@r over the query's own n places r",
+        cutoff="none",
+        options=GAIN_OPTIONS,
+        values=mean_ndcg,
+        top=False,
+    )
+)
+register(
+    MeasureKind(
+        "err",
+        "Σ R_r · Π_{i<r}(1 − R_i) / r over the first k places, R = (2^g − 1) / 2^max_grade",
+        aliases=("expected_reciprocal_rank",),
+        options=("ties", "max_grade", "empty"),
+        values=err,
+    )
+)

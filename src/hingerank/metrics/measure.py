@@ -1,0 +1,170 @@
+"""A measure is a small value parsed from a name such as "ndcg@10" or "map:lightgbm".
+
+    name    = kind [ "@" cutoff ] { ":" setting }
+    setting = preset | option "=" value
+
+Kinds live in the registry `MEASURES`; `register` adds one, and the same grammar then reads its names.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+
+from hingerank.metrics.presets import CHOICES, OPTIONS, PRESET_ALIASES, PRESETS, Preset
+
+
+@dataclass(frozen=True)
+class MeasureKind:
+    """One entry of the registry.
+
+    name: canonical name. formula: one line for the documentation. aliases: other names; case, "-", "_" and spaces never
+    matter. cutoff: "optional", "required" or "none". options: the preset choices that matter to this kind.
+    own_options: further options, name -> reader of the text. values(lists, measure): one value per query, from
+    RankedLists; None when the measure needs more than grades and scores, and then `needs` says what to call instead.
+    top: only the first k places of a ranking are read.
+    """
+
+    name: str
+    formula: str
+    aliases: tuple[str, ...] = ()
+    cutoff: str = "optional"
+    options: tuple[str, ...] = ()
+    own_options: Mapping[str, Callable[[str], Any]] = field(default_factory=dict)
+    values: Callable[..., np.ndarray] | None = None
+    needs: str = ""
+    top: bool = True
+
+
+MEASURES: dict[str, MeasureKind] = {}
+_KIND_OF: dict[str, str] = {}  # squeezed name or alias -> canonical name
+
+
+def register(kind: MeasureKind) -> MeasureKind:
+    """Add a kind of measure to `MEASURES`; its names must be new."""
+    for name in (kind.name, *kind.aliases):
+        if _KIND_OF.setdefault(_squeeze(name), kind.name) != kind.name:
+            raise ValueError(f"the measure name {name!r} already means {_KIND_OF[_squeeze(name)]!r}")
+    MEASURES[kind.name] = kind
+    return kind
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What to compute: a kind, a cutoff, a preset and options over it.
+
+    >>> parse_measure("NDCG@10:letor4")
+    Measure(kind='ndcg', k=10, preset='letor4', options=())
+    >>> str(parse_measure("Precision@5: ties=average"))
+    'p@5:ties=average'
+    """
+
+    kind: str
+    k: int | None = None
+    preset: str | None = None
+    options: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def conventions(self) -> Preset:
+        """The preset (default if none was named) with the options in place."""
+        chosen = {name: value for name, value in self.options if name in CHOICES}
+        return replace(PRESETS[self.preset or "default"], **chosen)
+
+    def with_preset(self, preset: str | None) -> "Measure":
+        """The same measure under `preset`, unless its own name chose one."""
+        return self if self.preset or preset is None else replace(self, preset=preset_name(preset))
+
+    def __str__(self) -> str:
+        cutoff = "" if self.k is None else f"@{self.k}"
+        settings = [self.preset] if self.preset else []
+        settings += [f"{name}={_option_text(value)}" for name, value in self.options]
+        return ":".join([self.kind + cutoff, *settings])
+
+
+def parse_measure(name: "str | Measure") -> Measure:
+    """The measure that a name means; a ValueError says what is wrong with it and suggests a close one.
+
+    >>> parse_measure("mean-NDCG").kind, parse_measure("ap@100").kind, parse_measure("rr").kind
+    ('mean_ndcg', 'map', 'mrr')
+    """
+    if isinstance(name, Measure):
+        return name
+    if not isinstance(name, str) or not name.strip():
+        raise ValueError(f"a measure is a name such as 'ndcg@10' or 'map:letor4', got {name!r}")
+    head, *settings = name.split(":")
+    word, at, cutoff = head.partition("@")
+    kind = MEASURES[_kind_name(word, name)]
+    k = _cutoff(kind, cutoff.strip() if at else None, name)
+    preset, options = None, {}
+    for setting in settings:
+        option, equals, value = (part.strip().lower() for part in setting.partition("="))
+        if equals:
+            options[option] = _option(kind, option, value, name)
+        elif preset is None:
+            preset = preset_name(setting)
+        else:
+            raise ValueError(f"{name!r} names two presets, {preset!r} and {setting.strip()!r}: keep one")
+    return Measure(kind.name, k, preset, tuple(options.items()))
+
+
+def preset_name(text: str) -> str:
+    """The canonical name of a preset."""
+    squeezed = _squeeze(text) if isinstance(text, str) else ""
+    squeezed = PRESET_ALIASES.get(squeezed, squeezed)
+    if squeezed in PRESETS:
+        return squeezed
+    hint = _suggest(squeezed, [*PRESETS, *PRESET_ALIASES], PRESET_ALIASES)
+    raise ValueError(f"there is no preset {text!r}{hint}; presets: {', '.join(PRESETS)}")
+
+
+def _kind_name(word: str, name: str) -> str:
+    squeezed = _squeeze(word)
+    if squeezed in _KIND_OF:
+        return _KIND_OF[squeezed]
+    glued = re.fullmatch(r"([a-z]+?)(?:cut)?\.?(\d+)", squeezed)  # ndcg10, P_5, map_cut.100
+    if glued and glued[1] in _KIND_OF:
+        raise ValueError(f"unknown measure {name!r}; did you mean '{_KIND_OF[glued[1]]}@{glued[2]}'?")
+    hint = _suggest(squeezed, list(_KIND_OF), _KIND_OF)
+    raise ValueError(f"unknown measure {name!r}{hint}; measures: {', '.join(MEASURES)}")
+
+
+def _cutoff(kind: MeasureKind, text: str | None, name: str) -> int | None:
+    if text is None:
+        if kind.cutoff == "required":
+            raise ValueError(f"{name!r} needs a cutoff, such as '{kind.name}@10'")
+        return None
+    if kind.cutoff == "none":
+        raise ValueError(f"{name!r}: {kind.name} is taken over the whole list and has no cutoff; write {kind.name!r}")
+    if not re.fullmatch(r"[0-9]+", text) or int(text) < 1:
+        raise ValueError(f"{name!r}: the cutoff must be a whole number from 1, as in '{kind.name}@10', got {text!r}")
+    return int(text)
+
+
+def _option(kind: MeasureKind, option: str, text: str, name: str) -> Any:
+    readers = {known: OPTIONS[known] for known in kind.options} | dict(kind.own_options)
+    if option not in readers:
+        hint = _suggest(option, list(readers), {})
+        takes = f"takes the options {', '.join(readers)}" if readers else "takes no options"
+        raise ValueError(f"{name!r}: no option {option!r}{hint}; {kind.name} {takes}")
+    try:
+        return readers[option](text)
+    except ValueError as expected:
+        raise ValueError(f"{name!r}: {option} must be {expected}, got {text!r}") from None
+
+
+def _suggest(word: str, known: list[str], canonical: Mapping[str, str]) -> str:
+    close = list(dict.fromkeys(canonical.get(match, match) for match in get_close_matches(word, known, 3, 0.6)))
+    return f"; did you mean {' or '.join(repr(match) for match in close)}?" if close else ""
+
+
+def _squeeze(name: str) -> str:
+    return re.sub(r"[-_\s]", "", name).lower()
+
+
+def _option_text(value: Any) -> str:
+    if isinstance(value, float):
+        return "skip" if np.isnan(value) else f"{value:g}"
+    return str(value)
