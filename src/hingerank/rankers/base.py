@@ -127,7 +127,9 @@ class BaseRanker(SavedModel, BaseEstimator):
         weight = None if weight is None else gather_rows(weight, rows)
         print_of_data = fingerprint(checked, grades, blocks)
         self.scaler_ = self._fitted_scaler(checked, blocks)
-        self._fit(self._scaled(checked, query_numbers(blocks)), grades, blocks, weight)
+        if self.scaler_ is not None:
+            checked = self.scaler_.transform(checked, query_numbers(blocks))
+        self._fit(checked, grades, blocks, weight)
         self.fingerprint_ = print_of_data | {"pairs": getattr(self, "n_pairs_", None)}
         self.validation_scores_ = self._validate(eval_set, eval_group)
         return self
@@ -186,14 +188,10 @@ class BaseRanker(SavedModel, BaseEstimator):
         grades = check_grades(self, y, len(scores))
         weight = check_weight(sample_weight, len(scores))
         rows, blocks = kept_rows(blocks_from_qid(qid, len(scores)), weight)
-        query = query_numbers(blocks)
-        values = evaluate(gather_rows(grades, rows), gather_rows(scores, rows), query, ["ndcg@10"], per_query=True)[
-            "ndcg@10"
-        ]
-        if weight is None:
-            return float(np.mean(values))
-        per_query = np.add.reduceat(gather_rows(weight, rows), blocks.offsets[:-1]) / blocks.sizes
-        return float(np.average(values, weights=per_query))
+        if weight is not None:
+            weight = np.add.reduceat(gather_rows(weight, rows), blocks.offsets[:-1]) / blocks.sizes
+        grades, scores = gather_rows(grades, rows), gather_rows(scores, rows)
+        return float(evaluate(grades, scores, query_numbers(blocks), "ndcg@10", sample_weight=weight)["ndcg@10"])
 
     def _fitted_scaler(self, X: Any, blocks: QueryBlocks) -> Any:
         """The scaler named by the parameter `scale`, fitted on rows in block order; None when there is none."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import assert_all_finite, check_array, column_or_1d
+from sklearn.utils import assert_all_finite, check_array, column_or_1d, get_tags
 from sklearn.utils.validation import validate_data
 
 from hingerank.data.blocks import QueryBlocks, blocks_from_group, blocks_from_qid
@@ -28,8 +28,17 @@ def unpack(X: Any, y: Any = None, qid: Any = None, group: Any = None) -> tuple[A
 
 
 def check_features(ranker: Any, X: Any, *, reset: bool) -> Any:
-    """X as C-ordered float32/float64 or sorted CSR; its columns are recorded (reset) or compared with those of fit."""
-    options: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C"}
+    """X as C-ordered float32/float64 or sorted CSR; its columns are recorded (reset) or compared with those of fit.
+
+    The ranker's scikit-learn tags say whether sparse matrices and NaN are welcome.
+    """
+    welcome = get_tags(ranker).input_tags
+    options: dict[str, Any] = {
+        "accept_sparse": "csr" if welcome.sparse else False,
+        "dtype": [np.float64, np.float32],
+        "order": "C",
+        "ensure_all_finite": "allow-nan" if welcome.allow_nan else True,
+    }
     if isinstance(X, RankingData) and X.feature_names is not None:
         checked = check_array(X.X, estimator=ranker, input_name="X", **options)
         _check_names(ranker, np.asarray([str(name) for name in X.feature_names], object), checked.shape[1], reset)
@@ -71,17 +80,17 @@ def _listed(names: set[str], limit: int = 10) -> str:
     return ", ".join(ordered[:limit]) + (f" and {len(ordered) - limit} more" if len(ordered) > limit else "")
 
 
-def _plain_csr(X: Any) -> Any:
-    """The same CSR matrix with sorted indices, no duplicates and int32 indices where they fit; never the user's own."""
-    if not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
-    if X.indices.dtype == np.int32 and X.indptr.dtype == np.int32:
-        return X
-    if max(X.nnz, *X.shape) > np.iinfo(np.int32).max:
-        return X
-    parts = (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32))
-    return type(X)(parts, shape=X.shape)
+def _plain_csr(X: Any) -> sparse.csr_matrix:
+    """CSR with sorted indices, no duplicates, and int32 indices where they fit; the user's own matrix is not changed."""
+    matrix = sparse.csr_matrix(X)  # shares the arrays
+    matrix.check_format(full_check=True)  # kernels do not check bounds again
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    if matrix.indices.dtype == np.int32 or max(matrix.nnz, *matrix.shape) > np.iinfo(np.int32).max:
+        return matrix
+    parts = (matrix.data, matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32))
+    return sparse.csr_matrix(parts, shape=matrix.shape)
 
 
 def check_grades(ranker: Any, y: Any, n_rows: int) -> np.ndarray:
@@ -89,8 +98,6 @@ def check_grades(ranker: Any, y: Any, n_rows: int) -> np.ndarray:
     if y is None:
         raise ValueError(f"{type(ranker).__name__} requires y to be passed, but the target y is None")
     grades = column_or_1d(y, warn=True)
-    if grades.dtype.kind == "c":
-        raise ValueError("complex grades are not supported: grades must be real numbers")
     if grades.dtype.kind not in "biuf":
         try:
             grades = grades.astype(np.float64)

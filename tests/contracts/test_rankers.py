@@ -1,0 +1,170 @@
+"""What every ranker in the registry `hingerank.rankers.RANKERS` must do."""
+
+import importlib
+import inspect
+import warnings
+
+import numpy as np
+import pytest
+import sklearn
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV, GroupKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from hingerank.data.ranking_data import RankingData
+from hingerank.export.model_file import load
+from hingerank.rankers import RANKERS, ranker_class, ranker_name
+from hingerank.rankers.base import BaseRanker, SavedModel
+
+# settings that keep slow rankers quick here, by registered name
+QUICK: dict[str, dict] = {}
+
+
+def available():
+    """name -> class for every registered ranker whose libraries are installed."""
+    found = {}
+    for name in RANKERS:
+        try:
+            found[name] = ranker_class(name)
+        except ImportError as error:
+            if (error.name or "").startswith("hingerank"):
+                raise
+    return found
+
+
+AVAILABLE = available()
+GRADED = {name: cls for name, cls in AVAILABLE.items() if issubclass(cls, BaseRanker)}
+
+
+def make(name):
+    return GRADED[name](**QUICK.get(name, {}))
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        yield
+
+
+@pytest.fixture(params=sorted(GRADED))
+def name(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(3)
+    X = rng.random((90, 6))
+    X[rng.random(X.shape) < 0.3] = 0
+    y = np.clip(np.round(4 * X[:, 0] - 2 * X[:, 1] + 0.5 * rng.normal(size=90)), 0, 3)
+    return X, y, rng.integers(0, 9, 90)
+
+
+@parametrize_with_checks([make(name) for name in sorted(GRADED)])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("name", sorted(AVAILABLE))
+def test_names_and_classes_belong_together(name):
+    cls = AVAILABLE[name]
+    assert issubclass(cls, SavedModel) and ranker_name(cls) == name and name == name.lower()
+    assert importlib.import_module(cls.__module__).__name__.startswith("hingerank.rankers")
+    assert inspect.getdoc(cls), f"{cls.__name__} needs a docstring that gives its formula"
+
+
+def test_learns_something(name, data):
+    X, y, qid = data
+    ranker = make(name).fit(X, y, qid)
+    shuffled = np.random.default_rng(0).permutation(y)
+    assert ranker.score(X, y, qid) > ranker.score(X, shuffled, qid) + 0.1
+
+
+def test_a_fit_carries_a_certificate(name, data):
+    X, y, qid = data
+    ranker = make(name).fit(X, y, qid)
+    assert ranker.n_iter_ >= 1 and ranker.fingerprint_["rows"] == len(y)
+    certificate = ranker.certificate_
+    assert certificate.kind and certificate.seconds >= 0 and isinstance(ranker.trace_, list)
+
+
+def test_saved_models_predict_the_same(name, data, tmp_path):
+    X, y, qid = data
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=list("abcdef"))
+    ranker = make(name).fit(frame, y, qid)
+    back = load(ranker.save(tmp_path))
+    assert type(back) is type(ranker) and str(back.get_params()) == str(ranker.get_params())
+    assert np.array_equal(back.predict(frame), ranker.predict(frame))
+    assert back.certificate_ == ranker.certificate_ and back.trace_ == ranker.trace_
+    with pytest.raises(ValueError, match="same order"):
+        back.predict(frame[list("fedcba")])
+    with pytest.raises(ValueError, match="now missing"):
+        back.predict(frame[list("abcde")])
+    with pytest.raises(ValueError, match="X has 5 features"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        back.predict(X[:, :5])
+
+
+def test_the_order_and_type_of_queries_do_not_matter(name, data):
+    X, y, qid = data
+    reference = make(name).fit(X, y, qid).predict(X)
+    together = np.argsort(qid, kind="stable")
+    close(make(name).fit(X[together], y[together], group=np.bincount(qid)).predict(X), reference)
+    close(make(name).fit(X, y, [f"query {q}" for q in qid]).predict(X), reference)
+    close(make(name).fit(RankingData(X, y, qid)).predict(X), reference)
+
+
+def test_sparse_and_dense_agree(name, data):
+    X, y, qid = data
+    reference = make(name).fit(X, y, qid)
+    other = make(name).fit(sparse.csr_matrix(X), y, qid)
+    close(other.predict(X), reference.predict(X))
+    close(reference.predict(sparse.csr_matrix(X)), reference.predict(X))
+
+
+def test_float32_is_close(name, data):
+    X, y, qid = data
+    single = make(name).fit(X.astype(np.float32), y, qid).predict(X.astype(np.float32))
+    double = make(name).fit(X.astype(np.float32).astype(np.float64), y, qid).predict(X)
+    assert np.corrcoef(single, double)[0, 1] > 0.999
+
+
+def test_a_fit_repeats_exactly(name, data):
+    X, y, qid = data
+    assert np.array_equal(make(name).fit(X, y, qid).predict(X), make(name).fit(X, y, qid).predict(X))
+
+
+def test_one_grade_only_gives_no_preference(name, data):
+    X, _, qid = data
+    scores = make(name).fit(X, np.ones(len(X)), qid).predict(X)
+    assert scores.shape == (len(X),) and np.isfinite(scores).all()
+
+
+def test_weights_in_queries(name, data):
+    """Weight 2 is the row given twice, weight 0 the row left out, also inside several queries."""
+    X, y, qid = data
+    if "sample_weight" not in inspect.signature(GRADED[name].fit).parameters:
+        pytest.skip("takes no sample_weight")
+    weight = np.random.default_rng(4).integers(0, 3, len(y))
+    repeated = make(name).fit(*(np.repeat(part, weight, axis=0) for part in data))
+    close(make(name).fit(X, y, qid, weight).predict(X), repeated.predict(X))
+
+
+def test_grid_search_over_queries(name, data):
+    X, y, qid = data
+    with sklearn.config_context(enable_metadata_routing=True):
+        ranker = clone(make(name)).set_fit_request(qid=True).set_score_request(qid=True)
+        pipeline = make_pipeline(StandardScaler(), ranker)
+        search = GridSearchCV(pipeline, {"standardscaler__with_mean": [True]}, cv=GroupKFold(2), error_score="raise")
+        assert 0 < search.fit(X, y, qid=qid, groups=qid).best_score_ <= 1
+
+
+def close(a, b):
+    """Equal up to what a solver's tolerance leaves, relative to the spread of the scores."""
+    assert np.abs((a - a.mean()) - (b - b.mean())).max() <= 1e-3 * max(np.ptp(b), 1e-3)
