@@ -1,20 +1,40 @@
 """RankingData: feature rows, grades and queries in one value; rows stay in the order they came in."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
-from hingerank.data.blocks import QueryBlocks, blocks_from_qid
+from hingerank.data.arrays import check_grades, check_matrix, check_names
+from hingerank.data.blocks import QueryBlocks, blocks_from_group, blocks_from_qid, check_ids
+from hingerank.data.errors import DataError
 
 
-@dataclass(frozen=True, eq=False)
+class Fold(NamedTuple):
+    """One turn of cross-validation over queries."""
+
+    train: "RankingData"
+    validation: "RankingData"
+    test: "RankingData"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class RankingData:
     """Rows of features X (dense C-ordered float32/float64 or CSR), grades y, query ids, document ids, feature names.
 
-    Rows are in file order; `blocks` groups them by query without touching them.
+    Rows are in file order; `blocks` groups them by query without touching them. The constructor trusts its arguments:
+    use `from_arrays` or `from_frame` for data that nobody has checked.
+
+    Example
+    -------
+    >>> data = RankingData.from_arrays([[0.1, 2], [0.3, 1], [0.2, 5]], y=[0, 2, 1], qid=["a", "b", "a"])
+    >>> data
+    RankingData(2 queries, 3 rows, 2 features, float64)
+    >>> data.subset(["a"]).y
+    array([0., 1.])
     """
 
     X: Any
@@ -22,6 +42,62 @@ class RankingData:
     qid: np.ndarray
     docid: np.ndarray | None = None
     feature_names: Sequence[str] | None = None
+
+    @classmethod
+    def from_arrays(
+        cls,
+        X: Any,
+        y: Any,
+        qid: Any = None,
+        group: Any = None,
+        docid: Any = None,
+        feature_names: Sequence[str] | None = None,
+        *,
+        missing: str = "error",
+    ) -> "RankingData":
+        """Check arrays and keep them, uncopied where their form allows.
+
+        X: array, list of rows, or SciPy matrix in any format (kept as CSR). float32 stays, other types become float64.
+        y: one grade per row. qid: one query id per row, in any order and of any type; None makes one query of all.
+        group: rows per query in row order, instead of qid. docid: one id per row.
+        missing: "error" refuses NaN in X, "zero" replaces it, "nan" keeps it.
+        """
+        if qid is not None and group is not None:
+            raise DataError("give qid or group, not both: group counts the rows of each query in row order")
+        matrix = check_matrix(X, missing)
+        n_rows, n_features = matrix.shape
+        if n_rows == 0:
+            raise DataError("X has no rows")
+        if group is not None:
+            blocks = blocks_from_group(group, n_rows)
+            ids = np.repeat(blocks.ids, blocks.sizes)
+        else:
+            ids = np.zeros(n_rows, np.int64) if qid is None else check_ids(qid, n_rows, "qid")
+        documents = None if docid is None else check_ids(docid, n_rows, "docid")
+        return cls(matrix, check_grades(y, n_rows), ids, documents, check_names(feature_names, n_features))
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        label: str = "label",
+        qid: str | None = "qid",
+        docid: str | None = None,
+        features: str | Sequence[str] | None = None,
+        *,
+        missing: str = "error",
+        dtype: Any = None,
+    ) -> "RankingData":
+        """Columns of a pandas, polars or pyarrow table; see :func:`hingerank.data.frames.from_frame`."""
+        from hingerank.data.frames import from_frame
+
+        return from_frame(frame, label, qid, docid, features, missing=missing, dtype=dtype)
+
+    def to_frame(self, backend: str = "pandas", layout: str = "wide") -> Any:
+        """A pandas, polars or pyarrow table; see :func:`hingerank.data.frames.to_frame`."""
+        from hingerank.data.frames import to_frame
+
+        return to_frame(self, backend, layout)
 
     @cached_property
     def blocks(self) -> QueryBlocks:
@@ -39,5 +115,121 @@ class RankingData:
     def n_queries(self) -> int:
         return len(self.blocks)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The feature names; "f1", "f2", ... (as LETOR files count) where none were given."""
+        return tuple(self.feature_names or (f"f{j + 1}" for j in range(self.n_features)))
+
     def __len__(self) -> int:
         return self.n_rows
+
+    def __repr__(self) -> str:
+        sparse = f", CSR {self.X.nnz / max(1, self.n_rows * self.n_features):.2%} full" if sp.issparse(self.X) else ""
+        return (
+            f"{type(self).__name__}({self.n_queries} queries, {self.n_rows} rows, {self.n_features} features, "
+            f"{self.X.dtype}{sparse})"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        """The same rows bit for bit, with the same ids and names; NaN equals NaN."""
+        if not isinstance(other, RankingData):
+            return NotImplemented
+        return (
+            _tuple(self.feature_names) == _tuple(other.feature_names)
+            and _same_matrix(self.X, other.X)
+            and np.array_equal(self.y, other.y, equal_nan=True)
+            and np.array_equal(self.qid, other.qid)
+            and _same_ids(self.docid, other.docid)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def take(self, rows: Any) -> "RankingData":
+        """The rows at these positions, in this order; a view where they are a run of neighbours."""
+        rows = np.asarray(rows, np.int64)
+        if len(rows) == 0:
+            raise DataError("no rows are left: the choice is empty")
+        if (np.diff(rows) == 1).all() and rows[0] >= 0 and rows[-1] < self.n_rows:
+            part: Any = slice(int(rows[0]), int(rows[-1]) + 1)
+        else:
+            part = rows
+        docid = None if self.docid is None else self.docid[part]
+        return replace(self, X=self.X[part], y=self.y[part], qid=self.qid[part], docid=docid)
+
+    def subset(self, queries: Any = None, *, rows: Any = None) -> "RankingData":
+        """The rows of some queries (a list of their ids), or the rows where a boolean mask is true, in their order."""
+        if (queries is None) == (rows is None):
+            raise DataError("subset needs queries (a list of ids) or rows (a boolean mask), one of the two")
+        chosen = np.asarray(rows if queries is None else queries)
+        if rows is not None or (chosen.dtype == bool and chosen.shape == (self.n_rows,)):
+            if chosen.dtype != bool or chosen.shape != (self.n_rows,):
+                raise DataError(f"rows is {chosen.dtype} of shape {chosen.shape}, expected {self.n_rows} booleans")
+            return self.take(np.flatnonzero(chosen))
+        return self._take_queries(self._query_numbers(queries))
+
+    def split(self, test_size: float = 0.2, seed: int = 0) -> tuple["RankingData", "RankingData"]:
+        """(train, test): a share `test_size` of the queries, chosen at random, goes to test; queries are never cut."""
+        count = round(test_size * self.n_queries)
+        if not (0 < test_size < 1 and 0 < count < self.n_queries):
+            raise DataError(f"test_size {test_size} of {self.n_queries} queries leaves one side without a query")
+        shuffled = np.random.default_rng(seed).permutation(self.n_queries)
+        return self._take_queries(shuffled[count:]), self._take_queries(shuffled[:count])
+
+    def folds(self, k: int = 5, seed: int | None = 0) -> Iterator[Fold]:
+        """k turns of (train, validation, test) by LETOR's rule, made one at a time.
+
+        The queries are shuffled (seed=None leaves them in order of appearance) and cut into k parts S_1 ... S_k. Fold i
+        trains on S_i ... S_{i+k−3}, validates on S_{i+k−2} and tests on S_{i+k−1}; indices wrap around.
+        """
+        if not 3 <= k <= self.n_queries:
+            raise DataError(f"{k} folds of {self.n_queries} queries: give k of at least 3 and at most one per query")
+        order = np.arange(self.n_queries) if seed is None else np.random.default_rng(seed).permutation(self.n_queries)
+        return self._rotate(np.array_split(order, k))
+
+    def _rotate(self, parts: list[np.ndarray]) -> Iterator[Fold]:
+        for i in range(len(parts)):
+            *train, validation, test = parts[i:] + parts[:i]
+            chosen = (np.concatenate(train), validation, test)
+            yield Fold(*(self._take_queries(queries) for queries in chosen))
+
+    @staticmethod
+    def concatenate(parts: Sequence["RankingData"], *, join_queries: bool = False) -> "RankingData":
+        """All rows, one part after the other; see :func:`hingerank.data.concatenate.concatenate`."""
+        from hingerank.data.concatenate import concatenate
+
+        return concatenate(parts, join_queries=join_queries)
+
+    def _query_numbers(self, ids: Any) -> list[int]:
+        known = {value: q for q, value in enumerate(self.blocks.ids.tolist())}
+        wanted = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
+        unknown = [i for i in wanted if i not in known]
+        if unknown:
+            raise DataError(
+                f"query {unknown[0]!r} is not in the data ({len(unknown)} unknown); its {self.n_queries} queries start "
+                f"with {', '.join(map(repr, self.blocks.ids[:3].tolist()))}"
+            )
+        return [known[i] for i in wanted]
+
+    def _take_queries(self, numbers: Any) -> "RankingData":
+        """Whole queries by their place in `blocks`; rows stay in the order they have."""
+        kept = np.zeros(self.n_queries, bool)
+        kept[numbers] = True
+        mask = self.blocks.scatter(np.repeat(kept, self.blocks.sizes))
+        return self.take(np.flatnonzero(mask))
+
+
+def _tuple(names: Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if names is None else tuple(names)
+
+
+def _same_ids(a: np.ndarray | None, b: np.ndarray | None) -> bool:
+    return a is b or (a is not None and b is not None and np.array_equal(a, b))
+
+
+def _same_matrix(A: Any, B: Any) -> bool:
+    if A.shape != B.shape or A.dtype != B.dtype or sp.issparse(A) != sp.issparse(B):
+        return False
+    if not sp.issparse(A):
+        return np.array_equal(A, B, equal_nan=True)
+    same_places = np.array_equal(A.indptr, B.indptr) and np.array_equal(A.indices, B.indices)
+    return same_places and np.array_equal(A.data, B.data, equal_nan=True)

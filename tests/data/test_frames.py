@@ -1,0 +1,184 @@
+"""Round trips through pandas, polars, pyarrow, Parquet and CSV, and messages about tables that do not fit."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from hingerank.data.errors import DataError
+from hingerank.data.frames import from_frame, read_frame_file, to_frame, write_frame_file
+from hingerank.data.ranking_data import RankingData
+
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
+pa = pytest.importorskip("pyarrow")
+
+BACKENDS = ["pandas", "polars", "pyarrow"]
+
+
+def some_data(seed=0, dtype=np.float32, text=True, documents=True, names=("bm25", "page rank", "été")):
+    rng = np.random.default_rng(seed)
+    qid = rng.integers(0, 5, 30)
+    return RankingData.from_arrays(
+        rng.standard_normal((30, 3)).astype(dtype),
+        rng.integers(0, 3, 30) / 2,
+        np.array([f"q{i}" for i in qid], object) if text else qid,
+        docid=np.array([f'GX{i}, "x"' for i in range(30)], object) if documents else None,
+        feature_names=names,
+    )
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("text", [False, True])
+@pytest.mark.parametrize("documents", [False, True])
+def test_round_trip(backend, dtype, text, documents):
+    data = some_data(1, dtype, text, documents)
+    frame = data.to_frame(backend)
+    assert type(frame).__module__.startswith(backend)
+    assert RankingData.from_frame(frame) == data
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_round_trip_of_a_list_column(backend, dtype):
+    data = some_data(2, dtype, names=None)
+    assert from_frame(to_frame(data, backend, "list")) == data
+
+
+@pytest.mark.parametrize("layout", ["wide", "list"])
+@pytest.mark.parametrize("name", ["a.parquet", "a.pq"])
+def test_parquet(tmp_path, layout, name):
+    data = some_data(3, names=None if layout == "list" else ("a", "b", "c"))
+    write_frame_file(data, tmp_path / name, layout)
+    assert read_frame_file(tmp_path / name) == data
+    assert [p.name for p in tmp_path.iterdir()] == [name], "no temporary file stays"
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.tsv"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_csv(tmp_path, name, dtype):
+    data = some_data(4, dtype)
+    write_frame_file(data, tmp_path / name)
+    assert read_frame_file(tmp_path / name, dtype=dtype) == data
+
+
+def test_csv_by_hand(tmp_path):
+    (tmp_path / "x.csv").write_text("query,rel,bm25,clicks,url\n7,1,0.5,3,a\n7,0,,2,b\n8,2,0.1,1,c\n")
+    data = read_frame_file(
+        tmp_path / "x.csv", label="rel", qid="query", docid="url", features=["clicks", "bm25"], missing="nan"
+    )
+    np.testing.assert_array_equal(data.X, [[3, 0.5], [2, np.nan], [1, 0.1]])
+    assert data.qid.tolist() == [7, 7, 8] and data.docid.tolist() == ["a", "b", "c"]
+    assert data.feature_names == ("clicks", "bm25")
+
+
+def test_csr_is_written_with_its_zeros():
+    data = some_data(5)
+    sparse = RankingData(sp.csr_matrix(data.X), data.y, data.qid, data.docid, data.feature_names)
+    assert from_frame(sparse.to_frame()) == data
+
+
+def test_type_of_the_features():
+    frame = {"qid": [1, 1], "label": [0, 1]}
+    small = pd.DataFrame(frame | {"a": np.array([1, 2], np.float32), "b": np.array([1, 2], np.int8)})
+    assert from_frame(small).X.dtype == np.float32
+    assert from_frame(small.assign(c=[1, 2])).X.dtype == np.float64
+    assert from_frame(small.assign(c=[1, 2]), dtype=np.float32).X.dtype == np.float32
+    flags = from_frame(small.assign(c=[True, False]))
+    assert flags.X[:, 2].tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pd.DataFrame({"label": [1, 0], "a": pd.array([1, None], "Int64")}),
+        pl.DataFrame({"label": [1, 0], "a": [1, None]}),
+        pa.table({"label": [1, 0], "a": [1, None]}),
+        pd.DataFrame({"label": [1, 0], "features": [[1.0], [None]]}),
+        pl.DataFrame({"label": [1, 0], "features": [[1.0], [None]]}),
+        pa.table({"label": [1, 0], "features": [[1.0], [None]]}),
+    ],
+)
+def test_null_is_missing(frame):
+    with pytest.raises(DataError, match=r"NaN .* at row 1, column 0"):
+        from_frame(frame, qid=None)
+    assert from_frame(frame, qid=None, missing="zero").X.tolist() == [[1], [0]]
+    assert np.isnan(from_frame(frame, qid=None, missing="nan").X[1, 0])
+
+
+def test_pyterrier_frame():
+    frame = pd.DataFrame(
+        {
+            "qid": ["1", "1"],
+            "docno": ["d1", "d2"],
+            "label": [0, 1],
+            "score": [3.0, 2.0],
+            "features": [np.ones(3), np.zeros(3)],
+        }
+    )
+    data = from_frame(frame)
+    assert data.X.shape == (2, 3) and data.docid.tolist() == ["d1", "d2"] and data.feature_names is None
+
+
+def test_chunked_pyarrow_lists():
+    table = pa.concat_tables([some_data(i, names=None).to_frame("pyarrow", "list") for i in range(3)])
+    data = from_frame(table.slice(10, 60))
+    expected = np.concatenate([some_data(i).X for i in range(3)])[10:70]
+    np.testing.assert_array_equal(data.X, expected)
+
+
+GOOD = {"qid": [1, 1], "label": [0, 1], "a": [0.5, 0.25]}
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+@pytest.mark.parametrize(
+    ("columns", "arguments", "words"),
+    [
+        (GOOD, {"label": "grade"}, "no column 'grade'; the table has 'qid', 'label', 'a'"),
+        (GOOD, {"features": ["a", "b"]}, "no column 'b'"),
+        (GOOD | {"title": ["x", "y"]}, {}, "column 'title' holds String, expected numbers; list the feature columns"),
+        (GOOD | {"label": ["x", "y"]}, {}, "y must hold numbers"),
+        (GOOD | {"label": [1, None]}, {}, "y is nan at row 1"),
+        (GOOD | {"qid": ["a", None]}, {}, "column 'qid' is missing"),
+        ({"qid": [1], "label": [0]}, {}, "no feature columns are left"),
+        (GOOD | {"features": [[1.0], [1.0, 2.0]]}, {}, "2 numbers at row 1 but 1 at row 0"),
+        (GOOD, {"missing": "drop"}, "missing is 'drop'"),
+    ],
+)
+def test_tables_that_do_not_fit(make, columns, arguments, words):
+    with pytest.raises(DataError) as error:
+        from_frame(make(columns), **arguments)
+    assert words in str(error.value)
+
+
+def test_no_table():
+    with pytest.raises(DataError, match="collect a lazy one first"):
+        from_frame(pl.DataFrame(GOOD).lazy())
+    with pytest.raises(DataError, match="expected a pandas, polars or pyarrow table"):
+        from_frame([[1, 2]])
+    with pytest.raises(DataError, match="no rows"):
+        from_frame(pd.DataFrame(GOOD).iloc[:0])
+    with pytest.raises(DataError, match="backend is 'spark'"):
+        some_data().to_frame("spark")
+    with pytest.raises(DataError, match="layout is 'tall'"):
+        some_data().to_frame("pandas", "tall")
+    with pytest.raises(DataError, match="a feature is called 'label'"):
+        some_data(names=("a", "b", "label")).to_frame()
+
+
+def test_files_that_do_not_fit(tmp_path):
+    with pytest.raises(DataError, match="there is no such file"):
+        read_frame_file(tmp_path / "none.parquet")
+    with pytest.raises(DataError, match=r"does not end as Parquet \(.parquet, .pq\) or CSV"):
+        read_frame_file(tmp_path / "data.xlsx")
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1 this is none")
+    with pytest.raises(DataError, match=r"bad.parquet: cannot be read as parquet"):
+        read_frame_file(tmp_path / "bad.parquet")
+    (tmp_path / "bad.csv").write_text("a,b\n1,2,3\n")
+    with pytest.raises(DataError, match=r"bad.csv: cannot be read as csv"):
+        read_frame_file(tmp_path / "bad.csv")
+    write_frame_file(some_data(), tmp_path / "good.parquet")
+    with pytest.raises(DataError, match=r"good.parquet: there is no column 'grade'"):
+        read_frame_file(tmp_path / "good.parquet", label="grade")
+    with pytest.raises(DataError, match="cannot hold a column of lists"):
+        write_frame_file(some_data(), tmp_path / "a.csv", "list")
