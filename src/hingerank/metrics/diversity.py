@@ -47,7 +47,7 @@ class DiversityMeasure:
     >>> measure = parse_diversity_measure("alpha-nDCG@5")
     >>> J = np.array([[1, 0], [1, 0], [0, 1]])
     >>> round(measure(J, [0, 2, 1]), 3), round(measure(J, [1, 0, 2]), 3)
-    (1.0, 0.911)
+    (1.0, 0.965)
     """
 
     base: str

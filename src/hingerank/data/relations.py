@@ -1,0 +1,224 @@
+"""How different two candidates of a query are: relation features, built from vectors, text, URLs or categories.
+
+A relation is a distance: 0 for the same thing, larger for more different, usually at most 1. It is asked for one row at
+a time (one candidate against all), so nothing of size candidates² is ever stored unless you give it as a tensor.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+from scipy import sparse
+
+from hingerank.data.errors import DataError
+
+
+@dataclass(frozen=True, eq=False)
+class Relation:
+    """One named distance among n candidates; row(i) gives the n distances from candidate i."""
+
+    name: str
+    n: int
+    row: Callable[[int], np.ndarray]
+
+
+class Relations:
+    """Several relations together: row(i) is (n, r), the r distances between candidate i and each of the n candidates.
+
+    Give a list of `Relation`, or a tensor of shape (n, n, r) or (n, n).
+
+    >>> relations = Relations([cosine_relation(np.eye(3))])
+    >>> relations.row(0).tolist()
+    [[0.0], [1.0], [1.0]]
+    """
+
+    def __init__(self, parts: Any, names: Sequence[str] | None = None) -> None:
+        self._tensor: np.ndarray | None = None
+        if isinstance(parts, Relation):
+            parts = [parts]
+        if isinstance(parts, np.ndarray):
+            self._tensor = _checked_tensor(parts)
+            self.n, self.names = len(parts), tuple(names or (f"r{j + 1}" for j in range(self._tensor.shape[2])))
+            if len(self.names) != self._tensor.shape[2]:
+                raise DataError(f"{len(self.names)} names were given for {self._tensor.shape[2]} relations")
+            return
+        self._parts = list(parts)
+        if not self._parts or not all(isinstance(part, Relation) for part in self._parts):
+            raise DataError("relations must be a tensor (n, n, r) or a list of Relation with at least one in it")
+        if len({part.n for part in self._parts}) > 1:
+            sizes = ", ".join(f"{part.name} {part.n}" for part in self._parts)
+            raise DataError(f"the relations are among different numbers of candidates: {sizes}")
+        self.n, self.names = self._parts[0].n, tuple(part.name for part in self._parts)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def row(self, i: int) -> np.ndarray:
+        """(n, r): all distances from candidate i."""
+        if self._tensor is not None:
+            return self._tensor[i]
+        out = np.empty((self.n, len(self._parts)))
+        for j, part in enumerate(self._parts):
+            values = part.row(i)
+            if values.shape != (self.n,) or not np.isfinite(values).all():
+                raise DataError(
+                    f"relation {part.name!r} of candidate {i} has shape {values.shape} or holds NaN or infinity; "
+                    f"expected {self.n} finite numbers"
+                )
+            out[:, j] = values
+        return out
+
+    def rows(self, indices: Iterable[int]) -> np.ndarray:
+        """(k, n, r): the rows of k candidates."""
+        if self._tensor is not None:
+            return self._tensor[np.asarray(indices, np.int64)]
+        chosen = [self.row(int(i)) for i in indices]
+        return np.stack(chosen) if chosen else np.empty((0, self.n, len(self)))
+
+    def materialize(self) -> "Relations":
+        """The same relations as a stored tensor of n · n · r numbers: faster to ask often."""
+        if self._tensor is not None:
+            return self
+        return Relations(self.rows(range(self.n)), self.names)
+
+    def subset(self, candidates: np.ndarray) -> "Relations":
+        """The relations among some of the candidates only."""
+        if self._tensor is not None:
+            return Relations(np.ascontiguousarray(self._tensor[np.ix_(candidates, candidates)]), self.names)
+        return Relations([_subset(part, candidates) for part in self._parts])
+
+
+def _checked_tensor(tensor: np.ndarray) -> np.ndarray:
+    tensor = tensor[:, :, None] if tensor.ndim == 2 else tensor
+    if tensor.ndim != 3 or tensor.shape[0] != tensor.shape[1]:
+        raise DataError(f"a relation tensor has shape {tensor.shape}, expected (candidates, candidates, relations)")
+    tensor = np.ascontiguousarray(tensor, tensor.dtype if tensor.dtype in (np.float32, np.float64) else np.float64)
+    if not np.isfinite(tensor).all():
+        i, j, r = np.argwhere(~np.isfinite(tensor))[0]
+        raise DataError(f"relation {r} between candidates {i} and {j} is {tensor[i, j, r]}: give finite distances")
+    return tensor
+
+
+def _subset(part: Relation, candidates: np.ndarray) -> Relation:
+    return Relation(part.name, len(candidates), lambda i: part.row(int(candidates[i]))[candidates])
+
+
+def cosine_relation(vectors: Any, name: str = "cosine") -> Relation:
+    """1 − cos(v_i, v_j) of rows of a dense array or CSR matrix; a zero vector is at distance 1 from all others."""
+    V = _checked_vectors(vectors, name)
+    norms = np.sqrt(V.multiply(V).sum(axis=1)).A1 if sparse.issparse(V) else np.linalg.norm(V, axis=1)
+    scale = np.divide(1, norms, out=np.zeros_like(norms), where=norms > 0)
+    U = sparse.csr_matrix(V.multiply(scale[:, None])) if sparse.issparse(V) else V * scale[:, None]
+
+    def row(i: int) -> np.ndarray:
+        near = (U @ U[i].toarray().ravel()) if sparse.issparse(U) else U @ U[i]
+        distances = 1 - near
+        distances[i] = 0
+        return distances
+
+    return Relation(name, V.shape[0], row)
+
+
+def euclidean_relation(vectors: Any, name: str = "euclidean", scale: float | None = None) -> Relation:
+    """‖v_i − v_j‖ / scale; scale None takes √d, so that vectors with entries in [0, 1] are at most 1 apart."""
+    V = _checked_vectors(vectors, name)
+    V = V.toarray() if sparse.issparse(V) else V
+    unit = scale or max(1.0, np.sqrt(V.shape[1]))
+    return Relation(name, len(V), lambda i: np.sqrt(((V - V[i]) ** 2).sum(axis=1)) / unit)
+
+
+def _checked_vectors(vectors: Any, name: str) -> Any:
+    V = sparse.csr_matrix(vectors) if sparse.issparse(vectors) else np.asarray(vectors)
+    if V.ndim != 2:
+        raise DataError(f"vectors for relation {name!r} have shape {V.shape}, expected one row per candidate")
+    V = V if V.dtype in (np.float32, np.float64) else V.astype(np.float64)
+    values = V.data if sparse.issparse(V) else V
+    if not np.isfinite(values).all():
+        bad = "an entry" if sparse.issparse(V) else f"the vector of candidate {np.argwhere(~np.isfinite(V))[0][0]}"
+        raise DataError(f"relation {name!r}: {bad} is NaN or infinite")
+    return V
+
+
+def text_relations(
+    texts: Sequence[str], topics: int | None = None, model: str = "nmf", seed: int = 0, stop_words: Any = "english"
+) -> list[Relation]:
+    """TF-IDF cosine distance of the texts, and with `topics` the distance of their topic mixtures.
+
+    A topic mixture is a distribution over `topics` topics found by scikit-learn's NMF of TF-IDF or LDA of counts
+    (model "nmf" or "lda"); two mixtures are √½·‖p − q‖ apart, which is at most 1.
+    """
+    from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+
+    if model not in ("nmf", "lda"):
+        raise ValueError(f"model is {model!r}, expected 'nmf' or 'lda'")
+    tfidf = TfidfVectorizer(sublinear_tf=True, stop_words=stop_words).fit_transform(texts)
+    parts = [cosine_relation(tfidf, "tfidf")]
+    if topics is not None:
+        counts = CountVectorizer(stop_words=stop_words).fit_transform(texts) if model == "lda" else tfidf
+        parts.append(mixture_relation(topic_mixture(counts, topics, model, seed), f"{model}{topics}"))
+    return parts
+
+
+def topic_mixture(counts: Any, topics: int, model: str = "nmf", seed: int = 0) -> np.ndarray:
+    """P(topic | document) from word weights (documents × words), by scikit-learn's NMF or LDA."""
+    from sklearn.decomposition import NMF, LatentDirichletAllocation
+
+    topics = max(1, min(topics, *counts.shape))
+    if model == "lda":
+        return LatentDirichletAllocation(topics, random_state=seed).fit_transform(counts)
+    weights = NMF(topics, init="nndsvda", random_state=seed, max_iter=400, tol=1e-3).fit_transform(counts)
+    total = weights.sum(axis=1, keepdims=True)
+    return np.where(total > 0, weights / np.where(total > 0, total, 1), 1 / topics)
+
+
+def mixture_relation(mixtures: np.ndarray, name: str = "mixture") -> Relation:
+    """√½·‖p_i − p_j‖ of distributions: 0 for equal, 1 for disjoint pure ones."""
+    return euclidean_relation(mixtures, name, scale=float(np.sqrt(2)))
+
+
+def url_relation(urls: Sequence[str], name: str = "url") -> Relation:
+    """0 if one URL is a prefix of the other on the same host, ½ on the same host, 1 otherwise."""
+    split = [_host_and_path(url) for url in urls]
+    hosts = _codes([host for host, _ in split])
+    paths = [path for _, path in split]
+
+    def row(i: int) -> np.ndarray:
+        distances = np.where(hosts == hosts[i], 0.5, 1.0)
+        for j in np.flatnonzero(hosts == hosts[i]):
+            if paths[j].startswith(paths[i]) or paths[i].startswith(paths[j]):
+                distances[j] = 0.0
+        return distances
+
+    return Relation(name, len(urls), row)
+
+
+def _host_and_path(url: str) -> tuple[str, str]:
+    """Without scheme, www., trailing slash and query; upper and lower case of hosts do not matter."""
+    parts = urlsplit(url if "//" in url else f"//{url}")
+    host = (parts.hostname or "").removeprefix("www.")
+    return host, parts.path.rstrip("/") + "/"
+
+
+def category_relation(categories: Sequence[str], name: str = "category", separator: str = "/") -> Relation:
+    """1 − (shared leading levels) / (levels of the deeper one) of paths like "Arts/Music/Jazz"; 1 to an empty path."""
+    paths = [[level for level in str(path).split(separator) if level] for path in categories]
+    depth = np.array([len(path) for path in paths])
+    prefixes = np.full((len(paths), max([1, *depth])), -1, np.int64)
+    for level in range(prefixes.shape[1]):
+        deep = [i for i, path in enumerate(paths) if len(path) > level]
+        prefixes[deep, level] = _codes([tuple(paths[i][: level + 1]) for i in deep])
+
+    def row(i: int) -> np.ndarray:
+        shared = ((prefixes == prefixes[i]) & (prefixes[i] >= 0)).sum(axis=1)
+        distances = 1 - shared / np.maximum(1, np.maximum(depth, depth[i]))
+        distances[i] = 0
+        return distances
+
+    return Relation(name, len(paths), row)
+
+
+def _codes(values: Sequence[Any]) -> np.ndarray:
+    numbers: dict[Any, int] = {}
+    return np.fromiter((numbers.setdefault(value, len(numbers)) for value in values), np.int64, len(values))
