@@ -148,14 +148,15 @@ class BaseRanker(SavedModel, BaseEstimator):
         return self._scores(self._scaled(checked, qid))
 
     def _scaled(self, X: Any, qid: Any) -> Any:
-        if self.scaler_ is None:
+        scaler = getattr(self, "scaler_", None)
+        if scaler is None:
             return X
-        if qid is None and self.scaler_.per_query:
+        if qid is None and scaler.per_query:
             raise ValueError(
                 f"this ranker scales features within each query (scale={getattr(self, 'scale', None)!r}), so predict "
                 "needs qid: one query id per row (for the rows of a single query a list of zeros will do)"
             )
-        return self.scaler_.transform(X, qid)
+        return scaler.transform(X, qid)
 
     def rank(self, X: Any, qid: Any = None, top: int | None = None) -> np.ndarray:
         """Row numbers, best first within each query, queries one after another in order of first appearance.

@@ -81,7 +81,7 @@ def _listed(names: set[str], limit: int = 10) -> str:
 
 
 def _plain_csr(X: Any) -> sparse.csr_matrix:
-    """CSR with sorted indices, no duplicates, and int32 indices where they fit; the user's own matrix is not changed."""
+    """CSR with sorted indices, no duplicates, int32 indices where they fit; the user's own matrix is not changed."""
     matrix = sparse.csr_matrix(X)  # shares the arrays
     matrix.check_format(full_check=True)  # kernels do not check bounds again
     if not matrix.has_canonical_format:
