@@ -34,7 +34,7 @@ class ResultsFile:
         if self.path is None:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = open(self.path, "a+b", buffering=0)
+        self._file = open(self.path, "a+b", buffering=0)  # noqa: SIM115 (open until close)
         try:
             _lock(self._file, self.path)
             self._file.seek(0)

@@ -1,0 +1,129 @@
+"""Folds: what a ranker may learn from, what chooses its setting, and what it is measured on.
+
+LETOR's rule, for k parts S_1 ... S_k: fold i trains on S_i ... S_{i+k-3}, validates on S_{i+k-2} and tests on
+S_{i+k-1}, indices wrapping around; with five parts, fold 1 is S1 S2 S3 | S4 | S5. Queries are never cut.
+"""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hingerank.data.errors import DataError
+from hingerank.data.ranking_data import RankingData
+
+PARTS = ("train", "validation", "test")
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Some rows of a data set, taken only when they are needed."""
+
+    data: RankingData
+    index: np.ndarray
+
+    def take(self) -> RankingData:
+        return self.data.take(self.index)
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """name, and the three parts, each RankingData or Rows of one."""
+
+    name: str
+    train: RankingData | Rows
+    validation: RankingData | Rows
+    test: RankingData | Rows
+
+    def part(self, name: str) -> RankingData:
+        """ "train", "validation" or "test"."""
+        chosen = getattr(self, name)
+        return chosen.take() if isinstance(chosen, Rows) else chosen
+
+
+def query_folds(data: RankingData, k: int = 5, seed: int = 0) -> list[Fold]:
+    """Shuffle the queries, cut them into k parts of nearly equal size and rotate the parts by LETOR's rule."""
+    if k < 3:
+        raise ValueError(f"{k} folds: give at least 3, one part each to train, to validate and to test")
+    if data.n_queries < k:
+        raise DataError(f"{k} folds need at least {k} queries, the data have {data.n_queries}")
+    blocks = data.blocks
+    order = np.arange(data.n_rows) if blocks.order is None else blocks.order
+    shuffled = np.random.default_rng(seed).permutation(data.n_queries)
+    parts = []
+    for queries in np.array_split(shuffled, k):
+        rows = [order[blocks.offsets[q] : blocks.offsets[q + 1]] for q in queries]
+        parts.append(np.sort(np.concatenate(rows)))
+    return _rotate(data, parts)
+
+
+def part_folds(parts: Sequence[RankingData]) -> list[Fold]:
+    """LETOR's rule over parts that already exist, such as OHSUMED's S1 ... S5."""
+    if len(parts) < 3:
+        raise ValueError(f"{len(parts)} parts: give at least 3, one each to train, to validate and to test")
+    data = RankingData.concatenate(parts)
+    ends = np.cumsum([part.n_rows for part in parts])
+    return _rotate(data, [np.arange(end - part.n_rows, end) for part, end in zip(parts, ends)])
+
+
+def _rotate(data: RankingData, parts: Sequence[np.ndarray]) -> list[Fold]:
+    k, folds = len(parts), []
+    for i in range(k):
+        turn = [parts[(i + j) % k] for j in range(k)]
+        train = np.sort(np.concatenate(turn[: k - 2]))
+        folds.append(Fold(f"fold {i + 1}", Rows(data, train), Rows(data, turn[k - 2]), Rows(data, turn[k - 1])))
+    return folds
+
+
+def check_folds(folds: Iterable[Fold]) -> list[Fold]:
+    """The folds as a list, if each is usable: rows and queries in every part, none of them shared between parts."""
+    folds = list(folds)
+    if not folds:
+        raise ValueError("there are no folds: give at least one")
+    names = [fold.name for fold in folds]
+    if len(set(names)) < len(names):
+        raise ValueError(f"folds must have different names, got {names}")
+    for fold in folds:
+        seen: dict[Any, str] = {}
+        for name in PARTS:
+            ids = _queries(getattr(fold, name))
+            if not ids:
+                raise DataError(f"{fold.name}: the {name} part is empty")
+            shared = next((q for q in ids if q in seen), None)
+            if shared is not None:
+                raise DataError(f"{fold.name}: query {shared!r} is in both the {seen[shared]} and the {name} part")
+            seen.update(dict.fromkeys(ids, name))
+    return folds
+
+
+def _queries(part: RankingData | Rows) -> list[Any]:
+    qid = part.data.qid[part.index] if isinstance(part, Rows) else part.qid
+    return list(dict.fromkeys(np.asarray(qid).tolist()))
+
+
+def fingerprint(folds: Sequence[Fold]) -> str:
+    """One short text for the folds' rows, grades, queries and features: it changes when any of them does."""
+    sums: dict[int, bytes] = {}
+
+    def digest(data: RankingData) -> bytes:
+        if id(data) not in sums:
+            arrays = [data.X] if isinstance(data.X, np.ndarray) else [data.X.data, data.X.indices, data.X.indptr]
+            whole = hashlib.blake2b(digest_size=16)
+            for array in [*arrays, data.y]:
+                whole.update(f"{array.dtype}{array.shape}".encode())
+                whole.update(np.ascontiguousarray(array).data)
+            whole.update("\n".join(map(str, data.qid.tolist())).encode())
+            sums[id(data)] = whole.digest()
+        return sums[id(data)]
+
+    whole = hashlib.blake2b(digest_size=16)
+    for fold in folds:
+        whole.update(fold.name.encode())
+        for name in PARTS:
+            part = getattr(fold, name)
+            rows = isinstance(part, Rows)
+            whole.update(digest(part.data if rows else part))
+            whole.update(np.asarray(part.index, np.int64).tobytes() if rows else b"all")
+    return whole.hexdigest()

@@ -1,0 +1,192 @@
+"""The leaderboard: mean over folds of the test means, spread over folds, significance over pooled queries."""
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from hingerank.evaluation.results import Results
+from hingerank.evaluation.significance import TESTS, bootstrap_interval, holm, win_tie_loss
+
+LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class Line:
+    """One method on the leaderboard.
+
+    mean: over folds, of the test means of `measure`; spread: their standard deviation (n−1; 0 for one fold);
+    low, high: bootstrap interval of the mean over pooled queries; means: the mean over folds of every measure.
+    p: two-sided, against the baseline over the queries both have, Holm-corrected over the methods (NaN for the baseline
+    itself and where nothing can be compared); difference: mean over these queries; wins, ties, losses: of them.
+    seconds: mean time of a fit; folds: how many have a result; failed: how many fits of any kind failed.
+    """
+
+    method: str
+    measure: str
+    mean: float
+    spread: float
+    low: float
+    high: float
+    means: dict[str, float]
+    difference: float
+    p: float
+    wins: int
+    ties: int
+    losses: int
+    seconds: float
+    folds: int
+    failed: int
+
+    @property
+    def mark(self) -> str:
+        """▲ significantly better than the baseline at 5 %, ▼ significantly worse, else nothing."""
+        if not self.p < LEVEL:
+            return ""
+        return "▲" if self.difference > 0 else "▼"
+
+
+@dataclass(frozen=True)
+class Leaderboard:
+    """Lines, best first; baseline: what the others are compared with; test: the significance test used."""
+
+    lines: list[Line]
+    measure: str
+    baseline: str
+    test: str
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        """One dict per line, best first."""
+        return [{**asdict(line), "mark": line.mark, "baseline": line.method == self.baseline} for line in self.lines]
+
+    def to_csv(self) -> str:
+        """All figures in full precision; columns as in `Line`, then the mean of every measure."""
+        text = io.StringIO()
+        others = list(self.lines[0].means) if self.lines else []
+        names = [name for name in Line.__annotations__ if name != "means"]
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow([*names, "mark", *(f"mean {name}" for name in others)])
+        for line in self.lines:
+            head = [getattr(line, name) for name in names]
+            writer.writerow([*head, line.mark, *(line.means[name] for name in others)])
+        return text.getvalue()
+
+    def to_latex(self, measures: Sequence[str] | None = None) -> str:
+        """A tabular for a paper: means, in bold the best of each column; marks beside the chosen measure."""
+        measures = [self.measure] if measures is None else list(measures)
+        best = {name: max((line.means[name] for line in self.lines), default=np.nan) for name in measures}
+        rows = [" & ".join(["method", *(latex_text(name) for name in measures)]) + r" \\"]
+        for line in self.lines:
+            cells = [latex_text(line.method)]
+            for name in measures:
+                cell = "--" if np.isnan(line.means[name]) else f"{line.means[name]:.4f}"
+                cell = rf"\textbf{{{cell}}}" if f"{line.means[name]:.4f}" == f"{best[name]:.4f}" else cell
+                sign = {"▲": r"$^{\blacktriangle}$", "▼": r"$^{\blacktriangledown}$"}.get(line.mark, "")
+                cells.append(cell + (sign if name == self.measure else ""))
+            rows.append(" & ".join(cells) + r" \\")
+        columns = "l" + "r" * len(measures)
+        head, *body = rows
+        return "\n".join(
+            [rf"\begin{{tabular}}{{{columns}}}", r"\hline", head, r"\hline", *body, r"\hline", r"\end{tabular}", ""]
+        )
+
+    def to_rich(self) -> Any:
+        """A table for the terminal."""
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(title=None, box=None, pad_edge=False)
+        for name in ("method", self.measure, "spread", "95 % interval", f"vs {self.baseline}", "p", "w/t/l", "s/fit"):
+            table.add_column(Text(name), justify="left" if name == "method" else "right", no_wrap=name == "method")
+        for line in self.lines:
+            own = line.method == self.baseline or np.isnan(line.p)
+            style = {"▲": "green", "▼": "red"}.get(line.mark, "")
+            name = line.method + (f" ({line.failed} failed)" if line.failed else "")
+            table.add_row(
+                Text(name),
+                Text(f"{number(line.mean)}{line.mark or ' '}", style=f"bold {style}".strip()),
+                Text(number(line.spread)),
+                Text("" if np.isnan(line.low) else f"{line.low:.4f}–{line.high:.4f}"),
+                Text("" if own else f"{line.difference:+.4f}", style=style),
+                Text("" if own else f"{line.p:.3g}"),
+                Text("" if own else f"{line.wins}/{line.ties}/{line.losses}"),
+                Text("" if np.isnan(line.seconds) else f"{line.seconds:.3g}"),
+            )
+        return table
+
+
+def leaderboard(
+    results: Results,
+    measure: str | None = None,
+    baseline: str | None = None,
+    test: str = "randomisation",
+    rounds: int = 10_000,
+) -> Leaderboard:
+    """Sort the methods of a run by the mean over folds of their test means of `measure`.
+
+    measure: default the one that chose the settings; baseline: default the first method of the run;
+    test: "randomisation", "t" or "wilcoxon"; rounds: random rounds of the randomisation test and the bootstrap.
+    """
+    measure = results.header["measure"] if measure is None else measure
+    baseline = results.methods[0] if baseline is None else baseline
+    for kind, name, known in (
+        ("measure", measure, results.measures),
+        ("baseline", baseline, results.methods),
+        ("test", test, TESTS),
+    ):
+        if name not in known:
+            raise ValueError(f"there is no {kind} {name!r} in this run; it has {', '.join(known)}")
+    lines = [_line(results, method, measure, baseline, test, rounds) for method in results.methods]
+    corrected = holm([line.p for line in lines])
+    lines = [Line(**{**vars(line), "p": p}) for line, p in zip(lines, corrected)]
+    lines.sort(key=lambda line: (np.isnan(line.mean), -line.mean))
+    return Leaderboard(lines, measure, baseline, test)
+
+
+def _line(results: Results, method: str, measure: str, baseline: str, test: str, rounds: int) -> Line:
+    means = {name: _mean(results.fold_means(method, name)) for name in results.measures}
+    per_fold = results.fold_means(method, measure)
+    own, other = results.per_query(method, measure), results.per_query(baseline, measure)
+    shared = [key for key in own if key in other]
+    a, b = np.array([own[key] for key in shared]), np.array([other[key] for key in shared])
+    p = float("nan")
+    if method != baseline and shared:
+        options = {"rounds": rounds, "seed": results.header["seed"]} if test == "randomisation" else {}
+        p = TESTS[test](a, b, **options).p
+    outcome = win_tie_loss(a, b)
+    low, high = bootstrap_interval(list(own.values()), rounds=min(rounds, 2000), seed=results.header["seed"])
+    return Line(
+        method=method,
+        measure=measure,
+        mean=_mean(per_fold),
+        spread=float(per_fold.std(ddof=1)) if len(per_fold) > 1 else 0.0,
+        low=low,
+        high=high,
+        means=means,
+        difference=_mean(a - b),
+        p=p,
+        wins=outcome.wins,
+        ties=outcome.ties,
+        losses=outcome.losses,
+        seconds=_mean(np.array([record["seconds"] for record in results.tests(method)])),
+        folds=len(per_fold),
+        failed=sum(record["method"] == method for record in results.failures()),
+    )
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(values.mean()) if len(values) else float("nan")
+
+
+def number(value: float) -> str:
+    return "–" if np.isnan(value) else f"{value:.4f}"
+
+
+def latex_text(text: str) -> str:
+    """Text with LaTeX's special characters made harmless."""
+    special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    special.update({c: "\\" + c for c in "&%$#_{}"})
+    return "".join(special.get(c, c) for c in text)
