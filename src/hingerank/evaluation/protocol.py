@@ -26,12 +26,20 @@ Key = tuple[str, str, str, str]
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run stands: results known and expected, tasks running now, and the results so far."""
+    """Where a run stands. counts: for each method, results known and expected; running: tasks at work now."""
 
-    done: int
-    total: int
+    counts: dict[str, tuple[int, int]]
     running: Sequence[Task]
+    workers: int
     results: Results
+
+    @property
+    def done(self) -> int:
+        return sum(done for done, _ in self.counts.values())
+
+    @property
+    def total(self) -> int:
+        return sum(total for _, total in self.counts.values())
 
 
 def compare(
@@ -95,15 +103,15 @@ def _run(
 ) -> None:
     known = {_key(record): record for record in file.records if not (retry_failed and record["error"])}
     studies = [_Study(method, fold, plan, known) for fold in range(len(plan.folds)) for method in methods]
-    total = sum(study.size for study in studies)
     queue: deque[Task] = deque(task for study in studies for task in study.tasks())
     owner = {(study.method.name, study.fold): study for study in studies}
     with Workers(min(workers, max(1, len(queue))), plan) as pool:
 
         def tell() -> None:
             if progress is not None:
-                done = sum(study.done for study in studies)
-                progress(Progress(done, total, list(pool.running.values()), Results(header, file.records, plan.folder)))
+                counts = {method.name: _counts(studies, method) for method in methods}
+                so_far = Results(header, file.records, plan.folder)
+                progress(Progress(counts, list(pool.running.values()), pool.count, so_far))
 
         tell()
         while queue or pool.running:
@@ -174,6 +182,11 @@ class _Study:
 
     def _result(self, kind: str, setting: Setting) -> Record | None:
         return self.known.get((kind, self.method.name, self.plan.folds[self.fold].name, canonical(setting)))
+
+
+def _counts(studies: Sequence[_Study], method: Method) -> tuple[int, int]:
+    own = [study for study in studies if study.method is method]
+    return sum(study.done for study in own), sum(study.size for study in own)
 
 
 def _key(record: Record) -> Key:
