@@ -25,25 +25,25 @@ def linear_gain(y, offsets, first, last, depth, out):
 
 
 @njit(cache=True, nogil=True)
-def discounted_sum(gain, discount, offsets, first, last, k, out):
-    """out[q] = sum of gain * discount over the first k places: DCG@k. O(k) per query."""
+def discounted_sum(gain, over, under, offsets, first, last, k, out):
+    """out[q] = sum of gain * over / under over the first k places: DCG@k. O(k) per query."""
     for q in range(first, last):
         a = offsets[q]
         total = 0.0
         for r in range(min(k, offsets[q + 1] - a)):
-            total += gain[a + r] * discount[r]
+            total += gain[a + r] * over[r] / under[r]
         out[q] = total
 
 
 @njit(cache=True, nogil=True)
-def mean_ratio(gain, ideal, discount, offsets, first, last, out):
+def mean_ratio(gain, ideal, over, under, offsets, first, last, out):
     """out[q] = mean over the query's own n places r of DCG@r / ideal DCG@r: MeanNDCG. 0 without gain. O(n)."""
     for q in range(first, last):
         a, n = offsets[q], offsets[q + 1] - offsets[q]
         dcg, best, total = 0.0, 0.0, 0.0
         for r in range(n):
-            dcg += gain[a + r] * discount[r]
-            best += ideal[a + r] * discount[r]
+            dcg += gain[a + r] * over[r] / under[r]
+            best += ideal[a + r] * over[r] / under[r]
             if best > 0.0:
                 total += dcg / best
         out[q] = total / max(n, 1)

@@ -182,10 +182,12 @@ def _values(lists: RankedLists, measure: Measure) -> np.ndarray:
 
 
 def _mean(values: np.ndarray, weight: np.ndarray | None) -> float:
-    """The (weighted) mean over the queries where the measure is defined; nan when there is none."""
-    kept = ~np.isnan(values)
-    if weight is not None:
-        kept &= weight > 0
+    """The (weighted) mean over the queries where the measure is defined; nan when there is none.
+
+    Queries are added one after another, as the tools do, so that even the last digits agree with theirs.
+    """
+    weight = np.ones(len(values)) if weight is None else weight
+    kept = ~np.isnan(values) & (weight > 0)
     if not kept.any():
         return float("nan")
-    return float(np.average(values[kept], weights=None if weight is None else weight[kept]))
+    return float(np.cumsum(values[kept] * weight[kept])[-1] / np.cumsum(weight[kept])[-1])

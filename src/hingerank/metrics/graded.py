@@ -10,10 +10,16 @@ from hingerank.metrics.ranked_lists import RankedLists
 GAIN_OPTIONS = ("gain", "discount", "ties", "grades", "empty")
 
 
-def discounts(name: str, depth: int) -> np.ndarray:
-    """The weight of places 1..depth: "log2" 1/log2(r+1); "letor" 1, 1, 1/log2(r)."""
-    place = np.arange(1, depth + 1, dtype=np.float64)
-    return 1.0 / np.log2(np.maximum(place, 2.0) if name == "letor" else place + 1.0)
+def discounts(name: str, depth: int) -> tuple[np.ndarray, np.ndarray]:
+    """The weight of places r = 1..depth as a fraction: "log2" 1/log2(r+1); "letor" 1, 1, then ln 2/ln r.
+
+    A fraction, because LETOR's scripts multiply first and then divide: so their 15 printed digits come out the same.
+    """
+    place = np.arange(1.0, depth + 1.0)
+    if name == "log2":
+        return np.ones(depth), np.log2(place + 1.0)
+    late = place > 2.0
+    return np.where(late, np.log(2.0), 1.0), np.where(late, np.log(np.maximum(place, 2.0)), 1.0)
 
 
 def dcg(lists: RankedLists, measure: Measure) -> np.ndarray:
@@ -38,8 +44,8 @@ def ndcg(lists: RankedLists, measure: Measure) -> np.ndarray:
 def mean_ndcg(lists: RankedLists, measure: Measure) -> np.ndarray:
     """MeanNDCG = mean over the query's own n places r of NDCG@r."""
     chosen = measure.conventions
-    ideal, weight = lists.ideal_gains(chosen.gain), discounts(chosen.discount, lists.longest)
-    values = lists.per_query(gains.mean_ratio, lists.gains(chosen.gain, chosen.ties), ideal, weight)
+    gain, ideal = lists.gains(chosen.gain, chosen.ties), lists.ideal_gains(chosen.gain)
+    values = lists.per_query(gains.mean_ratio, gain, ideal, *discounts(chosen.discount, lists.longest))
     return fill_empty(values, _best(lists, chosen, 1) <= 0.0, chosen.ndcg_empty, chosen)
 
 
@@ -61,7 +67,7 @@ def fill_empty(values: np.ndarray, empty: np.ndarray, usual: float, chosen: Pres
 
 
 def _dcg(lists: RankedLists, gain: np.ndarray, chosen: Preset, k: int) -> np.ndarray:
-    return lists.per_query(gains.discounted_sum, gain, discounts(chosen.discount, k), after=(k,))
+    return lists.per_query(gains.discounted_sum, gain, *discounts(chosen.discount, k), after=(k,))
 
 
 def _best(lists: RankedLists, chosen: Preset, k: int) -> np.ndarray:

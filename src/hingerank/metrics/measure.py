@@ -45,9 +45,11 @@ _KIND_OF: dict[str, str] = {}  # squeezed name or alias -> canonical name
 
 def register(kind: MeasureKind) -> MeasureKind:
     """Add a kind of measure to `MEASURES`; its names must be new."""
-    for name in (kind.name, *kind.aliases):
-        if _KIND_OF.setdefault(_squeeze(name), kind.name) != kind.name:
+    names = (kind.name, *kind.aliases)
+    for name in names:
+        if _KIND_OF.get(_squeeze(name), kind.name) != kind.name:
             raise ValueError(f"the measure name {name!r} already means {_KIND_OF[_squeeze(name)]!r}")
+    _KIND_OF.update({_squeeze(name): kind.name for name in names})
     MEASURES[kind.name] = kind
     return kind
 

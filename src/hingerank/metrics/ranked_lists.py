@@ -35,6 +35,7 @@ class RankedLists:
             ties, depth = ("stable", None) if ties == "average" else (ties, depth)
             wanted = self.longest if depth is None else min(depth, self.longest)
             self._depth[ties] = max(self._depth.get(ties, 0), wanted)
+        self._deepest = max(self._depth.values(), default=self.longest)
         self._shards = cut_shards(offsets, ROWS_PER_SHARD)
         self._made: dict[Hashable, np.ndarray] = {}
 
@@ -70,12 +71,12 @@ class RankedLists:
         return self._once(("gains", gain, ties), make)
 
     def ideal_gains(self, gain: str) -> np.ndarray:
-        """Gains of the best possible order."""
+        """Gains of the best possible order, as deep as any ranking is read."""
 
         def make() -> np.ndarray:
             best = np.zeros(len(self.y))
             self.run(ranked.sort_grades, self.y, after=(best,))
-            return self._gain(best, gain, self.longest)
+            return self._gain(best, gain, self._deepest)
 
         return self._once(("ideal", gain), make)
 

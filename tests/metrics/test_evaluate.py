@@ -1,0 +1,160 @@
+"""The face of evaluate: names, grouping, weights, undefined values, and errors that name the row."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import hingerank as hr
+from hingerank.metrics import warm_metrics
+
+Y = np.array([2, 0, 1, 0, 0, 1, 0])
+S = np.array([0.3, 0.9, 0.5, 0.2, 0.1, 0.8, 0.4])
+Q = np.array([7, 7, 7, 3, 3, 5, 5])
+
+
+def test_the_result_has_the_names_as_written():
+    assert list(hr.evaluate(Y, S, Q)) == ["ndcg@10", "map"]
+    assert list(hr.evaluate(Y, S, Q, "NDCG@10")) == ["NDCG@10"]
+    both = hr.evaluate(Y, S, Q, ["Precision@2", "p@2", "p@2:letor3"])
+    assert list(both) == ["Precision@2", "p@2", "p@2:letor3"]
+    assert both["Precision@2"] == both["p@2"]
+    assert all(type(value) is float for value in both.values())
+
+
+def test_queries_come_in_order_of_first_appearance_whatever_the_row_order():
+    each = hr.evaluate(Y, S, Q, "ndcg@10", per_query=True)["ndcg@10"]
+    assert each.shape == (3,) and each[1] == 0.0 and each[2] == 1.0
+    assert hr.evaluate(Y, S, Q, "ndcg@10")["ndcg@10"] == pytest.approx(each.mean(), rel=1e-15)
+    mixed = np.array([5, 0, 3, 6, 1, 4, 2])
+    again = hr.evaluate(Y[mixed], S[mixed], Q[mixed], "ndcg@10", per_query=True)["ndcg@10"]
+    np.testing.assert_array_equal(again, each[[2, 0, 1]])  # queries 5, 7, 3
+    words = np.array(["seven", "three", "five"], object)[[0, 0, 0, 1, 1, 2, 2]]
+    np.testing.assert_array_equal(hr.evaluate(Y, S, words, "ndcg@10", per_query=True)["ndcg@10"], each)
+    np.testing.assert_array_equal(
+        hr.evaluate(Y, S, group=[3, 2, 2], measures="ndcg@10", per_query=True)["ndcg@10"], each
+    )
+
+
+def test_no_qid_is_one_query():
+    assert hr.evaluate([0, 1], [1, 2], measures="map", per_query=True)["map"].tolist() == [1.0]
+
+
+def test_ties_keep_row_order_by_default():
+    assert hr.evaluate([1, 0, 0], [5, 5, 5], None, "mrr") == {"mrr": 1.0}
+    assert hr.evaluate([0, 0, 1], [5, 5, 5], None, "mrr") == {"mrr": pytest.approx(1 / 3)}
+    assert hr.evaluate([0, 0, 1], [5, 5, 5], None, "mrr:ties=average")["mrr:ties=average"] == pytest.approx(11 / 18)
+
+
+def test_trec_breaks_ties_by_descending_docid_in_single_precision():
+    y, s, ids = [1, 0, 0], [1.0 + 1e-12, 1.0, 0.0], ["a", "b", "c"]
+    assert hr.evaluate(y, s, None, "mrr:trec", docid=ids) == {"mrr:trec": 0.5}
+    assert hr.evaluate(y, s, None, "mrr:trec") == {"mrr:trec": 1.0}
+    assert hr.evaluate(y, s, None, "mrr", docid=ids) == {"mrr": 1.0}
+    assert hr.evaluate(y, [1, 1, 0], None, "mrr:trec", docid=[9, 10, 11]) == {"mrr:trec": 1.0}  # "9" > "10" as text
+
+
+def test_weights_are_per_query_or_constant_in_a_query():
+    each = hr.evaluate(Y, S, Q, "map", per_query=True)["map"]
+    expected = np.average(each, weights=[1, 2, 5])
+    assert hr.evaluate(Y, S, Q, "map", sample_weight=[1, 2, 5])["map"] == pytest.approx(expected)
+    assert hr.evaluate(Y, S, Q, "map", sample_weight=[1, 1, 1, 2, 2, 5, 5])["map"] == pytest.approx(expected)
+    assert hr.evaluate(Y, S, Q, "map:lightgbm", sample_weight=[0.1, 0.1, 0.1])["map:lightgbm"] <= 1
+    assert hr.evaluate(Y, S, Q, "map", sample_weight=[0, 0, 1])["map"] == each[2]
+    for weight, message in (
+        ([1, 1, 2, 1, 1, 1, 1], "varies from 1 to 2 inside query"),
+        ([1, 2], "expected 3 .one per query. or 7"),
+        ([1, -1, 1], "no negative weight"),
+        ([0, 0, 0], "at least one positive"),
+        ([1, np.nan, 1], "sample_weight is nan at row 1"),
+    ):
+        with pytest.raises(hr.DataError, match=message):
+            hr.evaluate(Y, S, Q, "map", sample_weight=weight)
+
+
+def test_undefined_values_are_nan_and_left_out_of_the_mean():
+    each = hr.evaluate(Y, S, Q, ["pair_accuracy", "ndcg@3:empty=skip"], per_query=True)
+    assert np.isnan(each["pair_accuracy"]).tolist() == [False, True, False]
+    assert np.isnan(each["ndcg@3:empty=skip"]).tolist() == [False, True, False]
+    mean = hr.evaluate(Y, S, Q, ["pair_accuracy", "pair_accuracy:empty=0"])
+    assert mean["pair_accuracy"] == pytest.approx(np.nanmean(each["pair_accuracy"]))
+    assert mean["pair_accuracy:empty=0"] == pytest.approx(np.nansum(each["pair_accuracy"]) / 3)
+    assert np.isnan(hr.evaluate([1, 1], [1, 2], None, "pair_accuracy")["pair_accuracy"])
+    assert hr.evaluate(Y, S, Q, "ndcg@3:empty=1", per_query=True)["ndcg@3:empty=1"][1] == 1.0
+    short = hr.evaluate(Y, S, Q, "ndcg@3:letor4:empty=skip", per_query=True)["ndcg@3:letor4:empty=skip"]
+    assert np.isnan(short[1]) and short[2] == 0.0 and short[0] > 0
+
+
+def test_the_default_preset_of_a_call_gives_way_to_a_name():
+    both = hr.evaluate(Y, S, Q, ["ndcg@10", "ndcg@10:default"], preset="lightgbm")
+    assert both["ndcg@10"] > both["ndcg@10:default"]
+    assert both["ndcg@10:default"] == hr.evaluate(Y, S, Q, "ndcg@10")["ndcg@10"]
+    with pytest.raises(ValueError, match="no preset 'lightbgm'; did you mean 'lightgbm'"):
+        hr.evaluate(Y, S, Q, "ndcg@10:trec", preset="lightbgm")
+
+
+def test_inputs_are_left_alone():
+    y, s = Y.astype(float), S.copy()
+    hr.evaluate(y, s, Q, ["ndcg@10", "map:trec", "err@10:sklearn", "kendall_tau"])
+    assert (y == Y).all() and (s == S).all()
+
+
+def test_columns_frames_and_other_numbers_are_accepted():
+    pandas = pytest.importorskip("pandas")
+    expected = hr.evaluate(Y, S, Q)
+    frame = pandas.DataFrame({"y": Y, "s": S, "q": Q}, index=range(50, 57))
+    assert hr.evaluate(frame.y, frame.s, frame.q) == expected
+    assert hr.evaluate(Y[:, None].astype(np.int8), S[:, None], Q.astype(str)) == expected
+    assert hr.evaluate(Y.tolist(), S.tolist(), Q.tolist()) == expected
+
+
+def call(y=Y, s=S, qid=Q, measures="ndcg@10", **more):
+    return lambda: hr.evaluate(y, s, qid, measures, **more)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (call(s=S[:5]), "y has 7 rows but scores has 5"),
+        (call(s=[*S[:4], np.nan, 1, 2]), "scores is nan at row 4"),
+        (call(s=[*S[:2], -np.inf, 1, 2, 3, 4]), "scores is -inf at row 2"),
+        (call(y=[0, np.inf, 0, 0, 0, 0, 0]), "y is inf at row 1"),
+        (call(y=list("abcdefg")), "y must be numbers"),
+        (call(y=[], s=[], qid=[]), "y is empty"),
+        (call(s=np.ones((7, 2))), r"scores has shape \(7, 2\)"),
+        (call(qid=Q[:3]), "qid has shape"),
+        (call(group=[3, 4]), "not both"),
+        (call(qid=None, group=[3, 3]), "add up to 6 rows but there are 7"),
+        (call(measures="mrr:trec", docid=["a", "b"]), "docid has shape"),
+        (call(measures=[]), "measures is empty"),
+        (call(y=Y - 1, measures="ndcg@10:sklearn"), "grade -1 at row 1: this preset takes no negative grades"),
+        (call(y=Y - 1, measures="ndcg@10:lightgbm"), "no negative grades"),
+        (call(y=Y + 0.5, measures="dcg@10:lightgbm"), "grade 2.5 at row 0: LightGBM takes whole grades"),
+        (call(y=Y * 20, measures="ndcg@10:lightgbm"), "grade 40 at row 0"),
+        (call(y=Y * 2000), "grade 4000 at row 0: its gain .* ':gain=linear'"),
+        (call(y=Y * 2000, measures="err@10"), "the scale of grades ends at 1000"),
+        (call(y=Y * 4, measures="err@10:trec"), "grade 8 at row 0: the scale of grades ends at 4"),
+    ],
+)
+def test_mistakes_get_one_clear_line(wrong, message):
+    with pytest.raises(ValueError, match=message) as error:
+        wrong()
+    assert "\n" not in str(error.value)
+
+
+def test_what_is_defined_is_not_refused():
+    """Only measures that use a gain care about grades; linear gains take any size; negative grades gain nothing."""
+    hr.evaluate(Y - 1, S, Q, ["map:lightgbm", "p@3:sklearn", "pair_accuracy:xgboost"])
+    assert hr.evaluate(Y * 2000, S, Q, "ndcg@10:gain=linear") != hr.evaluate(Y, S, Q, "ndcg@10")
+    lower = np.where(Y == 0, -3.0, Y)
+    assert hr.evaluate(lower, S, Q, "ndcg@10") == hr.evaluate(Y, S, Q, "ndcg@10")
+
+
+def test_warming_compiles_every_kernel():
+    from hingerank.kernels import gains, ranked
+
+    warm_metrics()
+    kernels = [f for module in (gains, ranked) for f in vars(module).values() if hasattr(f, "py_func")]
+    called = [f for f in kernels if {"offsets", "first", "last"} <= set(inspect.signature(f.py_func).parameters)]
+    assert len(called) > 12
+    assert [f.__name__ for f in called if not f.signatures] == []
