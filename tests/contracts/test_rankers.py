@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hingerank.data.ranking_data import RankingData
+from hingerank.data.scaling import QueryMinMaxScaler
 from hingerank.export.model_file import load
 from hingerank.rankers import RANKERS, ranker_class, ranker_name
 from hingerank.rankers.base import BaseRanker, SavedModel
@@ -109,6 +110,18 @@ def test_saved_models_predict_the_same(name, data, tmp_path):
     with pytest.raises(ValueError, match="X has 5 features"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         back.predict(X[:, :5])
+
+
+def test_scalers_are_part_of_the_model(name, data, tmp_path):
+    X, y, qid = data
+    if "scale" not in GRADED[name]().get_params():
+        pytest.skip("takes no scale")
+    ranker = make(name).set_params(scale="query-minmax").fit(X, y, qid)
+    scaled = QueryMinMaxScaler().fit_transform(X, qid=qid)
+    close(ranker.predict(X, qid), make(name).fit(scaled, y, qid).predict(scaled))
+    assert np.array_equal(load(ranker.save(tmp_path)).predict(X, qid), ranker.predict(X, qid))
+    with pytest.raises(ValueError, match="needs qid"):
+        ranker.predict(X)
 
 
 def test_the_order_and_type_of_queries_do_not_matter(name, data):

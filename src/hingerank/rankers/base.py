@@ -112,7 +112,7 @@ class BaseRanker(SavedModel, BaseEstimator):
         y: a grade per row, any real number, higher is better.
         qid: a query id per row, in any order and of any type; None makes one query of all rows.
         sample_weight: a weight per row; a pair weighs the product of its two rows' weights, so weight 2 is the row
-            given twice and weight 0 is the row left out.
+            given twice and weight 0 is the row left out (scaling looks at rows, not at their weights).
         group: rows per query in row order, instead of qid.
         eval_set: list of (X, y) pairs or RankingData on which the fitted ranker is scored (mean NDCG@10, in
             `validation_scores_`); they never change the fit. eval_group: for each pair its rows per query, or None.
@@ -126,7 +126,7 @@ class BaseRanker(SavedModel, BaseEstimator):
         checked, grades = gather_rows(checked, rows), gather_rows(grades, rows)
         weight = None if weight is None else gather_rows(weight, rows)
         print_of_data = fingerprint(checked, grades, blocks)
-        self.scaler_ = self._fitted_scaler(checked, blocks)
+        self.scaler_ = self._fitted_scaler(checked)
         if self.scaler_ is not None:
             checked = self.scaler_.transform(checked, query_numbers(blocks))
         self._fit(checked, grades, blocks, weight)
@@ -194,13 +194,13 @@ class BaseRanker(SavedModel, BaseEstimator):
         grades, scores = gather_rows(grades, rows), gather_rows(scores, rows)
         return float(evaluate(grades, scores, query_numbers(blocks), "ndcg@10", sample_weight=weight)["ndcg@10"])
 
-    def _fitted_scaler(self, X: Any, blocks: QueryBlocks) -> Any:
-        """The scaler named by the parameter `scale`, fitted on rows in block order; None when there is none."""
+    def _fitted_scaler(self, X: Any) -> Any:
+        """The scaler named by the parameter `scale`, fitted on the training rows; None when there is none."""
         if getattr(self, "scale", None) is None:
             return None
         from hingerank.data.scaling import make_scaler
 
-        return make_scaler(self.scale).fit(X, query_numbers(blocks))
+        return make_scaler(self.scale).fit(X)
 
     def _validate(self, eval_set: Any, eval_group: Any) -> list[float]:
         """Mean NDCG@10 on each validation set."""
@@ -226,6 +226,9 @@ class BaseRanker(SavedModel, BaseEstimator):
         names = getattr(self, "feature_names_in_", None)
         if names is not None and (not isinstance(names, np.ndarray) or len(names) != n_features):
             raise ValueError(f"feature_names_in_ must name the {n_features} features")
+        scaler = getattr(self, "scaler_", None)
+        if scaler is not None and getattr(scaler, "n_features_in_", None) != n_features:
+            raise ValueError(f"scaler_ must be a scaler of the {n_features} features")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
