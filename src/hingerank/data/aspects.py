@@ -48,7 +48,7 @@ def aspects_from_scores(scores: Any, how: str = "minmax", temperature: float = 1
 
 
 def aspects_from_clusters(vectors: Any, clusters: int = 8, softness: float = 0.5, seed: int = 0) -> np.ndarray:
-    """P(d | a) ∝ exp(−‖v_d − centre_a‖² / (2·softness²·s²)) over k-means clusters; s²: mean squared distance to a centre.
+    """P(d | a) ∝ exp(−‖v_d − centre_a‖² / (2·softness²·s²)) over k-means clusters, s² the mean squared distance.
 
     vectors: one row per candidate, dense or sparse; with fewer distinct candidates than clusters there are fewer.
     """

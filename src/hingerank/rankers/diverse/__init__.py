@@ -1,0 +1,1 @@
+"""Rerankers that pick documents one after the other, each pick depending on those before it."""

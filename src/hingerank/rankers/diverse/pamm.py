@@ -1,0 +1,148 @@
+"""Perceptron algorithm using measures as margins (Xia, Xu, Lan, Guo & Cheng 2015)."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hingerank.data.diverse import DiverseQuery
+from hingerank.kernels.diverse import order_likelihood
+from hingerank.metrics.diversity import DiversityMeasure, parse_diversity_measure, relevant_subtopics
+from hingerank.rankers.diverse.orders import OrderedQuery, ideal_orders, ordered_query
+from hingerank.rankers.diverse.rltr import LinearDiverseRanker
+from hingerank.solvers.solution import Certificate, Solution
+
+
+class PAMM(LinearDiverseRanker):
+    """Whenever  log P(y⁺) − log P(y⁻) ≤ margin·(E(y⁺) − E(y⁻))  step  w += η ∇(log P(y⁺) − log P(y⁻)).
+
+    P is the Plackett–Luce likelihood of R-LTR, E the measure that is to be improved: any diversity measure. For every
+    query `positives` ideal rankings (equal documents in random order) and `negatives` worse ones are drawn once; half
+    of these are random, the others are ideal ones with some documents swapped. One step takes the mean over the pairs
+    (y⁺, y⁻) of one query that break their margin.
+
+    measure: "alpha-ndcg@20", "err-ia@20", "nrbp", ...; top: length of the rankings, default the measure's cutoff or 20.
+    margin: how much log-likelihood one unit of the measure asks for. learning_rate: η. epochs: passes over the queries.
+    average: keep the mean of the weights after each step (an averaged perceptron) rather than the last ones.
+    aggregate: as in RLTR. The certificate is the share of pairs that broke their margin in the last pass; training
+    stops when none does.
+
+    Needs `relations` and `judgments`; queries without a relevant candidate are left out.
+    """
+
+    def __init__(
+        self,
+        measure: str = "alpha-ndcg@20",
+        aggregate: str = "min",
+        margin: float = 10.0,
+        learning_rate: float = 0.1,
+        epochs: int = 30,
+        positives: int = 5,
+        negatives: int = 20,
+        top: int | None = None,
+        average: bool = True,
+        random_state: int = 0,
+    ) -> None:
+        self.measure = measure
+        self.aggregate = aggregate
+        self.margin = margin
+        self.learning_rate = learning_rate
+        self.epochs = epochs
+        self.positives = positives
+        self.negatives = negatives
+        self.top = top
+        self.average = average
+        self.random_state = random_state
+
+    def fit(self, queries: Iterable[DiverseQuery], y: Any = None) -> "PAMM":
+        """Learn from queries with judgments."""
+        kept, kinds = self._training_queries(queries)
+        measure = parse_diversity_measure(self.measure)
+        rng = np.random.default_rng(self.random_state)
+        top = self.top or measure.cutoff or 20
+        data = [_margins(query, measure, top, self.positives, self.negatives, len(kinds) > 0, rng) for query in kept]
+        self._keep(self._perceptron(data, kinds, rng), kept[0].n_features)
+        return self
+
+    def _perceptron(self, data: list["_Margins"], kinds: np.ndarray, rng: np.random.Generator) -> Solution:
+        began = time.perf_counter()
+        first = data[0].query
+        w = np.zeros(first.X.shape[1] + len(kinds) * first.rows.shape[2])
+        mean, steps, trace, share = w.copy(), 0, [], 1.0
+        for epoch in range(1, self.epochs + 1):
+            broken = pairs = 0
+            for number in rng.permutation(len(data)):
+                count, gradient = data[number].broken(w, kinds, self.margin)
+                w = w + self.learning_rate * gradient
+                steps += 1
+                mean += (w - mean) / steps
+                broken, pairs = broken + count, pairs + data[number].n_pairs
+            share = broken / pairs
+            trace.append({"epoch": epoch, "broken": share, "seconds": time.perf_counter() - began})
+            if broken == 0:
+                break
+        status = "converged" if share == 0 else "max_iter"
+        seconds = time.perf_counter() - began
+        certificate = Certificate("share of broken margins", share, 0.0, status, len(trace), seconds)
+        return Solution(mean if self.average else w, share, certificate, trace)
+
+
+@dataclass(frozen=True, eq=False)
+class _Margins:
+    """Rankings of one query, the first `positives` of them ideal, and their values of the measure."""
+
+    query: OrderedQuery
+    values: np.ndarray
+    positives: int
+
+    @property
+    def n_pairs(self) -> int:
+        return self.positives * (len(self.values) - self.positives)
+
+    def broken(self, w: np.ndarray, kinds: np.ndarray, margin: float) -> tuple[int, np.ndarray]:
+        """Number of pairs with log P(y⁺) − log P(y⁻) ≤ margin·(E⁺ − E⁻), and the mean gradient of their differences."""
+        X, d = self.query.X, self.query.X.shape[1]
+        s, orders = X @ w[:d], self.query.orders
+        likelihood = np.empty(len(orders))
+        g_s, g_w = np.zeros((len(orders), len(X))), np.zeros((len(orders), len(w) - d))
+        for k, order in enumerate(orders):
+            slots = self.query.slot[order]
+            likelihood[k] = order_likelihood(s, w[d:], self.query.rows, slots, order, kinds, g_s[k], g_w[k])
+        p = self.positives
+        ahead = np.subtract.outer(likelihood[:p], likelihood[p:])
+        wrong = ahead <= margin * np.subtract.outer(self.values[:p], self.values[p:])
+        share = np.concatenate((wrong.sum(axis=1), -wrong.sum(axis=0))) / max(1, wrong.sum())
+        return int(wrong.sum()), np.concatenate((X.T @ (share @ g_s), share @ g_w))
+
+
+def _margins(
+    query: DiverseQuery,
+    measure: DiversityMeasure,
+    top: int,
+    positives: int,
+    negatives: int,
+    relations: bool,
+    rng: np.random.Generator,
+) -> _Margins:
+    """Draw the rankings of a query, all as long as its ideal one, so that their likelihoods can be compared."""
+    J = relevant_subtopics(query.judgments)
+    ideal = ideal_orders(J, top, max(1, positives), rng)
+    length = len(ideal[0])
+    worse = [_worse(ideal, length, query.n, k % 2 == 0, rng) for k in range(max(1, negatives))]
+    orders = ideal + worse
+    values = np.array([measure(J, order) for order in orders])
+    return _Margins(ordered_query(query, orders, relations), values, len(ideal))
+
+
+def _worse(ideal: list[np.ndarray], length: int, n: int, random: bool, rng: np.random.Generator) -> np.ndarray:
+    """A random ranking, or an ideal one after a random number of swaps with any other place."""
+    if random:
+        return rng.permutation(n)[:length]
+    start = ideal[rng.integers(len(ideal))]
+    order = np.concatenate((start, np.setdiff1d(np.arange(n), start)))
+    for _ in range(rng.integers(1, length + 1)):
+        a, b = rng.integers(length), rng.integers(n)
+        order[a], order[b] = order[b], order[a]
+    return order[:length]

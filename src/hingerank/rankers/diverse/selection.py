@@ -1,0 +1,33 @@
+"""Sequential selection with a linear score: f_S(i) = s_i + w · h_S(i), h_S aggregating the distances from i to S."""
+
+from typing import Any
+
+import numpy as np
+
+from hingerank.kernels.diverse import LEAST, MEAN, MOST, best_linear, fold_relations
+
+AGGREGATES = {"min": (LEAST,), "mean": (MEAN,), "max": (MOST,), "all": (LEAST, MEAN, MOST), "none": ()}
+
+
+def aggregate_kinds(name: str) -> np.ndarray:
+    """Codes of the aggregates that `name` asks for."""
+    if name not in AGGREGATES:
+        raise ValueError(f"aggregate is {name!r}, expected one of {', '.join(AGGREGATES)}")
+    return np.array(AGGREGATES[name], np.int64)
+
+
+def select(s: np.ndarray, w: np.ndarray, relations: Any, kinds: np.ndarray, top: int) -> np.ndarray:
+    """The greedy order of the first `top` items; O(top · n · relations), asking for `top` − 1 rows of distances.
+
+    relations: anything with row(i) -> (n, r); h of the empty set is 0, so the first item is the one with the best s.
+    """
+    n = len(s)
+    H = np.zeros((n, len(w)))
+    taken = np.zeros(n, np.bool_)
+    order = np.empty(min(top, n), np.int64)
+    for t in range(len(order)):
+        order[t] = best_linear(s, H, w, taken)
+        taken[order[t]] = True
+        if len(w) and t + 1 < len(order):
+            fold_relations(H, relations.row(order[t]), t, kinds)
+    return order
