@@ -1,0 +1,156 @@
+"""Feature scaling of blocks first:last, block q being rows[offsets[q]:offsets[q+1]]; NaN is passed over and kept."""
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def minmax_dense(X, rows, offsets, first, last, out):
+    """out[i,j] = (x − lo)/(hi − lo) over the block of row i, 0 where hi = lo; O(rows·d), two passes in cache."""
+    d = X.shape[1]
+    lo, zero, width = np.empty(d), np.zeros(d), np.empty(d)
+    for q in range(first, last):
+        block = rows[offsets[q] : offsets[q + 1]]
+        _range_dense(X, block, lo, width)
+        _apply_dense(X, block, lo, zero, width, out)
+
+
+@njit(cache=True, nogil=True)
+def standard_dense(X, rows, offsets, first, last, out):
+    """out[i,j] = (x − mean)/sd over the block of row i, 0 where sd = 0; O(rows·d), four passes in cache."""
+    d = X.shape[1]
+    lo, width, mean, count = np.empty(d), np.empty(d), np.empty(d), np.empty(d)
+    for q in range(first, last):
+        block = rows[offsets[q] : offsets[q + 1]]
+        _range_dense(X, block, lo, width)
+        mean[:] = 0.0
+        count[:] = 0.0
+        for i in block:
+            for j in range(d):
+                v = X[i, j] - lo[j]  # sums of differences: a constant column gives exactly 0
+                mean[j] += v if v == v else 0.0
+                count[j] += 1.0 if v == v else 0.0
+        for j in range(d):
+            mean[j] /= max(count[j], 1.0)
+        width[:] = 0.0
+        for i in block:
+            for j in range(d):
+                v = (X[i, j] - lo[j]) - mean[j]
+                width[j] += v * v if v == v else 0.0
+        for j in range(d):
+            width[j] = np.sqrt(width[j] / max(count[j], 1.0))
+        _apply_dense(X, block, lo, mean, width, out)
+
+
+@njit(cache=True, nogil=True)
+def columns_dense(X, first, last, centre, width, out):
+    """out[i,j] = (x − centre_j)/width_j for rows first:last; O(rows·d)."""
+    for i in range(first, last):
+        for j in range(X.shape[1]):
+            out[i, j] = (X[i, j] - centre[j]) / width[j]
+
+
+@njit(cache=True, nogil=True)
+def _range_dense(X, block, lo, width):
+    d = X.shape[1]
+    lo[:] = np.inf
+    width[:] = -np.inf
+    for i in block:
+        for j in range(d):
+            v = np.float64(X[i, j])
+            lo[j] = v if v < lo[j] else lo[j]
+            width[j] = v if v > width[j] else width[j]
+    for j in range(d):
+        some = width[j] >= lo[j]
+        width[j] = width[j] - lo[j] if some else 0.0
+        lo[j] = lo[j] if some else 0.0
+
+
+@njit(cache=True, nogil=True)
+def _apply_dense(X, block, lo, mean, width, out):
+    d = X.shape[1]
+    factor = np.empty(d)  # 0 keeps constant columns at 0 without a branch
+    for j in range(d):
+        factor[j] = 0.0 if width[j] == 0.0 else 1.0
+        width[j] = 1.0 if width[j] == 0.0 else width[j]
+    for i in block:
+        for j in range(d):
+            out[i, j] = factor[j] * (((X[i, j] - lo[j]) - mean[j]) / width[j])
+
+
+@njit(cache=True, nogil=True)
+def minmax_csr(data, indices, indptr, n_features, rows, offsets, first, last, out):
+    """The same over CSR, an absent entry being 0; −1, or the first block where an absent entry would not stay 0."""
+    lo, hi = np.empty(n_features), np.empty(n_features)
+    count = np.zeros(n_features, np.int64)
+    for q in range(first, last):
+        block = rows[offsets[q] : offsets[q + 1]]
+        for i in block:
+            for k in range(indptr[i], indptr[i + 1]):
+                j, v = indices[k], np.float64(data[k])
+                if count[j] == 0:
+                    lo[j], hi[j] = np.inf, -np.inf
+                count[j] += 1
+                lo[j] = v if v < lo[j] else lo[j]
+                hi[j] = v if v > hi[j] else hi[j]
+        for i in block:
+            for k in range(indptr[i], indptr[i + 1]):
+                j = indices[k]
+                low, high = lo[j], hi[j]
+                if count[j] < len(block):
+                    if low < 0:
+                        return q
+                    low, high = 0.0, max(high, 0.0)
+                if high > low:
+                    out[k] = (data[k] - low) / (high - low)
+                else:
+                    out[k] = data[k] * 0.0  # NaN stays NaN
+        _forget(indices, indptr, block, count)
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def standard_csr(data, indices, indptr, n_features, rows, offsets, first, last, out):
+    """out = x/sd over CSR, sd counting absent entries as 0, and 0 where sd = 0; nothing is centred; O(entries)."""
+    shift, mean, square = np.empty(n_features), np.empty(n_features), np.empty(n_features)
+    count, valid = np.zeros(n_features, np.int64), np.empty(n_features, np.int64)
+    for q in range(first, last):
+        block = rows[offsets[q] : offsets[q + 1]]
+        n = len(block)
+        for i in block:
+            for k in range(indptr[i], indptr[i + 1]):
+                j = indices[k]
+                if count[j] == 0:
+                    mean[j] = square[j] = shift[j] = 0.0
+                    valid[j] = n
+                count[j] += 1
+                if data[k] != data[k]:
+                    valid[j] -= 1
+                elif shift[j] == 0.0:
+                    shift[j] = data[k]
+        for i in block:
+            for k in range(indptr[i], indptr[i + 1]):
+                j = indices[k]
+                if count[j] < n:
+                    shift[j] = 0.0  # a full column is summed from its first value, so that a constant one gives 0
+                v = data[k] - shift[j]
+                mean[j] += v / valid[j] if v == v else 0.0
+        for i in block:
+            for k in range(indptr[i], indptr[i + 1]):
+                j = indices[k]
+                v = data[k] - shift[j] - mean[j]
+                square[j] += v * v if v == v else 0.0
+        for i in block:
+            for k in range(indptr[i], indptr[i + 1]):
+                j = indices[k]
+                total = square[j] + (n - count[j]) * mean[j] * mean[j]
+                out[k] = data[k] / np.sqrt(total / valid[j]) if total > 0.0 else data[k] * 0.0
+        _forget(indices, indptr, block, count)
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def _forget(indices, indptr, block, count):
+    for i in block:
+        for k in range(indptr[i], indptr[i + 1]):
+            count[indices[k]] = 0
