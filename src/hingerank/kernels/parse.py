@@ -1,0 +1,295 @@
+"""Lines ``label [qid:id] index:value … [# comment]`` to arrays: one pass over the bytes of whole lines.
+
+`parse_rows` never looks past the newline that ends its range and never writes past what the caller made room for.
+It stops at the first thing that is wrong or that the plan did not foresee, and its state then says what and where.
+The functions it calls take the place p where they start and return the place where they stopped, or -1 after `stop`.
+"""
+
+import numpy as np
+from numba import njit
+
+from hingerank.kernels.decimals import ASK_PYTHON, NO_NUMBER, NUMBER, TENS, read_number
+from hingerank.kernels.tokens import (
+    COLON,
+    HASH,
+    MINUS,
+    NEWLINE,
+    POINT,
+    RETURN,
+    SPACE,
+    ends_token,
+    find_docid,
+    missing_mark,
+    skip_blanks,
+    sort_entries,
+    whole_number,
+)
+
+# status: all fine; the plan has to change; the text is wrong (typed, so that `stop` is compiled once, not per literal)
+FINE, FOUND_INDEX_ZERO, FOUND_TEXT_QID = (np.int64(i) for i in range(3))
+BAD_LABEL, BAD_QID, NO_QID, UNEXPECTED_QID, BAD_ENTRY = (np.int64(i) for i in range(10, 15))
+BAD_VALUE, MISSING_VALUE, REPEATED_INDEX, LARGE_INDEX, NUL_BYTE = (np.int64(i) for i in range(15, 20))
+
+# plan: what the caller decided
+BASE, WIDTH, MOST_FEATURES, DENSE, QID_IS_TEXT, KEEP_COMMENT, MISSING, NARROW = 0, 1, 2, 3, 4, 5, 6, 7
+MISSING_IS_ERROR, MISSING_IS_ZERO, MISSING_IS_NAN = 0, 1, 2
+
+# state: where the parse stands; the caller sets ROW, ENTRY, LETTER to where it made room, and QID_STYLE
+STATUS, PLACE, ROW, ENTRY, LETTER, ENTRIES, LARGEST, ASKED, QID_STYLE = 0, 1, 2, 3, 4, 5, 6, 7, 8
+PLAN_SIZE, STATE_SIZE = 8, 9
+QID_UNKNOWN, QID_ABSENT, QID_PRESENT = 0, 1, 2
+
+FLOAT32_OVERFLOW = 2.0**128 - 2.0**103  # the smallest double that rounds to an infinite float32
+
+
+@njit(cache=True, nogil=True)
+def stop(state, status, place):
+    """Leave `status` and its place in the state."""
+    state[STATUS] = status
+    state[PLACE] = place
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def find_column(columns, first, end, column):
+    """The place of `column` in the ascending columns[first:end]."""
+    while first < end:
+        middle = (first + end) // 2
+        if columns[middle] < column:
+            first = middle + 1
+        else:
+            end = middle
+    return first
+
+
+@njit(cache=True, nogil=True)
+def read_label(text, p, y, asked, state):
+    """The label at text[p] into y[row]."""
+    code, end, value = read_number(text, p)
+    if code == NO_NUMBER or not ends_token(text, end):
+        return stop(state, BAD_LABEL, p)
+    if code == ASK_PYTHON:
+        ask(asked, state, -1 - state[ROW], p, end)
+    y[state[ROW]] = value
+    return end
+
+
+@njit(cache=True, nogil=True)
+def ask(asked, state, slot, first, end):
+    """Leave the token text[first:end] to Python's float."""
+    i = state[ASKED]
+    asked[i, 0], asked[i, 1], asked[i, 2] = slot, first, end
+    state[ASKED] = i + 1
+
+
+@njit(cache=True, nogil=True)
+def copy_letters(text, first, end, letters, state):
+    """Append text[first:end] to `letters`; returns its length."""
+    at = state[LETTER]
+    for i in range(first, end):
+        letters[at + i - first] = text[i]
+    state[LETTER] = at + end - first
+    return end - first
+
+
+@njit(cache=True, nogil=True)
+def read_qid(text, p, plan, qid, spans, letters, state):
+    """The query id at text[p], if this file has them, into qid[row] or as text into `letters`."""
+    found = text[p] == 113 and text[p + 1] == 105 and text[p + 2] == 100 and text[p + 3] == COLON
+    if state[QID_STYLE] == QID_UNKNOWN:
+        state[QID_STYLE] = QID_PRESENT if found else QID_ABSENT
+    if found != (state[QID_STYLE] == QID_PRESENT):
+        return stop(state, UNEXPECTED_QID if found else NO_QID, p)
+    row = state[ROW]
+    spans[row, 0] = 0
+    qid[row] = 0
+    if not found:
+        return p
+    first = end = p + 4
+    while not ends_token(text, end) and text[end] > SPACE:
+        end += 1
+    if end == first or not ends_token(text, end):
+        return stop(state, BAD_QID, p)
+    if plan[QID_IS_TEXT]:
+        spans[row, 0] = copy_letters(text, first, end, letters, state)
+    else:
+        canonical, qid[row] = whole_number(text, first, end)
+        if not canonical:
+            return stop(state, FOUND_TEXT_QID, p)
+    return end
+
+
+@njit(cache=True, nogil=True)
+def read_value(text, p, missing, narrow):
+    """(NUMBER | NO_NUMBER | ASK_PYTHON, end, value) of the feature value at text[p]; short decimals at full speed.
+
+    `narrow`: values go into float32, so one that overflows it is left to Python to refuse.
+    """
+    begin = p
+    negative = text[p] == MINUS
+    if negative:
+        p += 1
+    m, digits, decimals = np.int64(0), p, 0
+    d = np.int64(text[p]) - 48
+    while 0 <= d <= 9:
+        m = m * 10 + d
+        p += 1
+        d = np.int64(text[p]) - 48
+    digits = p - digits
+    if d == POINT - 48:
+        p += 1
+        decimals = p
+        d = np.int64(text[p]) - 48
+        while 0 <= d <= 9:
+            m = m * 10 + d
+            p += 1
+            d = np.int64(text[p]) - 48
+        decimals = p - decimals
+        digits += decimals
+    if (d == SPACE - 48 or d == NEWLINE - 48) and 1 <= digits <= 18 and m < 9007199254740992:
+        value = m / TENS[decimals]
+        return NUMBER, p, (-value if negative else value)
+    code, p, value = read_number(text, begin)
+    if code == NO_NUMBER and missing != MISSING_IS_ERROR:
+        length = missing_mark(text, begin)
+        if length > 0:
+            return NUMBER, begin + length, (0.0 if missing == MISSING_IS_ZERO else np.nan)
+    if not ends_token(text, p):
+        code = NO_NUMBER
+    elif narrow and abs(value) >= FLOAT32_OVERFLOW:
+        code = ASK_PYTHON
+    return code, p, value
+
+
+@njit(cache=True, nogil=True)
+def read_entries(text, p, plan, sizes, values, columns, asked, state):
+    """The ``index:value`` entries from text[p] on.
+
+    Dense: values[row·width + column], absent columns 0; `columns` only serves to look for repeated ones.
+    Sparse: values[k], columns[k], columns ascending. A column beyond the dense width is not stored, but noted in
+    state[LARGEST], so that the caller can make room and parse again.
+    """
+    base, width, most = plan[BASE], plan[WIDTH], plan[MOST_FEATURES]
+    dense, missing, narrow = plan[DENSE] != 0, plan[MISSING], plan[NARROW] != 0
+    origin = state[ROW] * width if dense else 0
+    first = 0 if dense else state[ENTRY]
+    k, due, ordered, largest, asked_before = first, 0, True, state[LARGEST], state[ASKED]
+    while True:
+        p = skip_blanks(text, p)
+        index = np.int64(text[p]) - 48
+        if index < 0 or index > 9:
+            break
+        begin = p
+        p += 1
+        d = np.int64(text[p]) - 48
+        while 0 <= d <= 9:
+            index = index * 10 + d
+            p += 1
+            d = np.int64(text[p]) - 48
+        if d != COLON - 48:
+            return stop(state, BAD_ENTRY, begin)
+        column = index - base
+        if p - begin > 18 or column >= most:
+            return stop(state, LARGE_INDEX, begin)
+        if column < 0:
+            return stop(state, FOUND_INDEX_ZERO, begin)
+        begin = p + 1
+        code, p, value = read_value(text, begin, missing, narrow)
+        if code != NUMBER:
+            if code == NO_NUMBER:
+                return stop(state, MISSING_VALUE if missing_mark(text, begin) > 0 else BAD_VALUE, begin)
+            ask(asked, state, column, begin, p)
+        if not dense:
+            ordered = ordered and column >= due
+            due = column + 1
+            values[k] = value
+            columns[k] = column
+        elif column < width:
+            if column < due:
+                ordered = False
+            while due < column:
+                values[origin + due] = 0.0
+                due += 1
+            values[origin + column] = value
+            due = max(due, column + 1)
+            if k < width:
+                columns[k] = column
+        largest = max(largest, column)
+        k += 1
+    if not ends_token(text, p):
+        return stop(state, BAD_ENTRY, p)
+    if (
+        not ordered
+        and largest < width
+        and (k - first > width or not sort_entries(columns, values, first, k - first, not dense))
+    ):
+        return stop(state, REPEATED_INDEX, p)
+    if dense:
+        while due < width:
+            values[origin + due] = 0.0
+            due += 1
+    for i in range(asked_before, state[ASKED]):
+        asked[i, 0] = origin + asked[i, 0] if dense else find_column(columns, first, k, asked[i, 0])
+    state[LARGEST] = largest
+    state[ENTRIES] += k - first
+    if not dense:
+        sizes[state[ROW]] = k - first
+        state[ENTRY] = k
+    return p
+
+
+@njit(cache=True, nogil=True)
+def read_comment(text, p, plan, spans, letters, state):
+    """The rest of the line: its document id into `letters` if asked for; returns the place of the newline."""
+    row = state[ROW]
+    spans[row, 1] = 0
+    begin = p
+    while text[p] != NEWLINE:
+        if text[p] == 0:
+            return stop(state, NUL_BYTE, p)
+        p += 1
+    if text[begin] == HASH and plan[KEEP_COMMENT]:
+        first, last = find_docid(text, begin + 1, p)
+        spans[row, 1] = copy_letters(text, first, last, letters, state)
+    return p
+
+
+@njit(cache=True, nogil=True)
+def parse_rows(text, start, end, plan, y, qid, sizes, spans, values, columns, letters, asked, state):
+    """Parse the lines in text[start:end] into the rows from state[ROW] on: O(bytes).
+
+    sizes[r] = entries of the row (sparse); spans[r] = lengths of its query id (where text) and document id in
+    `letters`, which holds the two one after the other; asked[i] = (slot in `values`, or -1 - row for a label, start,
+    end) of the tokens left to Python's float.
+    """
+    p = start
+    while p < end:
+        p = skip_blanks(text, p)
+        if text[p] == HASH:
+            while text[p] != NEWLINE:
+                p += 1
+        elif text[p] == RETURN and text[p + 1] == NEWLINE:
+            p += 1
+        if text[p] != NEWLINE:
+            state[PLACE] = p
+            p = read_label(text, p, y, asked, state)
+            if p >= 0:
+                p = read_qid(text, skip_blanks(text, p), plan, qid, spans, letters, state)
+            if p >= 0:
+                p = read_entries(text, p, plan, sizes, values, columns, asked, state)
+            if p >= 0:
+                p = read_comment(text, p, plan, spans, letters, state)
+            if p < 0:
+                return
+            state[ROW] += 1
+        p += 1
+
+
+@njit(cache=True, nogil=True)
+def spread_rows(flat, rows, old, new):
+    """Make rows of `old` values into rows of `new` > `old` values in place, the new ones 0: O(rows · new)."""
+    for row in range(rows - 1, -1, -1):
+        for column in range(old - 1, -1, -1):
+            flat[row * new + column] = flat[row * old + column]
+        for column in range(old, new):
+            flat[row * new + column] = 0.0
