@@ -1,8 +1,10 @@
 """Names parse into measures, and wrong names say what to write instead."""
 
+from dataclasses import replace
+
 import pytest
 
-from hingerank.metrics import MEASURES, PRESETS, Measure, MeasureKind, parse_measure, register
+from hingerank.metrics import MEASURES, PRESETS, Measure, MeasureKind, evaluate, parse_measure, register
 from hingerank.metrics.measure import _KIND_OF
 
 
@@ -69,6 +71,8 @@ def test_a_measure_is_a_value():
         ("P_5", "did you mean 'p@5'"),
         ("map_cut.100", "did you mean 'map@100'"),
         ("auc", "measures: ndcg, dcg"),
+        ("alpha-nDCG@20", "needs judgments of subtopics"),
+        ("ERR-IA@20", "use hingerank.metrics.diversity"),
         ("", "a measure is a name such as"),
         (10, "a measure is a name such as"),
         ("ndcg@0", "whole number from 1"),
@@ -86,7 +90,7 @@ def test_a_measure_is_a_value():
         ("ndcg@10:trec:sklearn", "two presets"),
         ("ndcg@10:gian=linear", "no option 'gian'; did you mean 'gain'"),
         ("ndcg@10:gain=square", "gain must be one of exponential, linear, got 'square'"),
-        ("p@5:gain=linear", "p takes the options relevant, ties, empty, precision"),
+        ("p@5:gain=linear", "p takes relevant, ties, empty, precision"),
         ("map:relevant=some", "relevant must be a number"),
         ("map:relevant=nan", "relevant must be a number"),
         ("map:empty=2", "empty must be 0, 1 or skip"),
@@ -103,25 +107,24 @@ def test_no_two_measures_share_a_name():
         for name in (kind.name, *kind.aliases):
             assert parse_measure(name + ("@1" if kind.cutoff == "required" else "")).kind == kind.name
     with pytest.raises(ValueError, match="already means 'map'"):
-        register(MeasureKind("adjusted_precision", "", aliases=("AP",)))
+        register(replace(MEASURES["mrr"], name="adjusted_precision", aliases=("AP",)))
     assert "adjusted_precision" not in MEASURES
 
 
-def test_other_modules_add_measures():
-    """A measure that needs more than grades parses like the rest, and evaluate says what it needs."""
-    from hingerank import evaluate
+def test_a_registered_measure_works_like_the_others():
+    def success(lists, measure):
+        return (MEASURES["p"].values(lists, measure) > 0).astype(float)
 
-    new = MeasureKind(
-        "novelty_gain", "…", aliases=("ng",), own_options={"alpha": float}, needs="call the other function"
-    )
     try:
-        register(new)
-        parsed = parse_measure("Novelty-Gain@20:alpha=0.3")
-        assert parsed == Measure("novelty_gain", 20, None, (("alpha", 0.3),))
-        assert str(parsed) == "novelty_gain@20:alpha=0.3"
-        with pytest.raises(ValueError, match="call the other function"):
-            evaluate([1, 0], [1, 0], None, "ng@5")
+        register(
+            MeasureKind("success", "1 if a relevant item is among the first k", success, ("hit-rate",), "required")
+        )
+        assert str(parse_measure("Hit Rate@2:trec")) == "success@2:trec"
+        assert evaluate([0, 0, 1], [3, 2, 1], None, ["hit_rate@2", "success@3"]) == {
+            "hit_rate@2": 0.0,
+            "success@3": 1.0,
+        }
     finally:
-        for table, names in ((MEASURES, ["novelty_gain"]), (_KIND_OF, ["noveltygain", "ng"])):
-            for name in names:
-                table.pop(name, None)
+        MEASURES.pop("success", None)
+        for name in ("success", "hitrate"):
+            _KIND_OF.pop(name, None)

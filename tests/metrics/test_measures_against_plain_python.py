@@ -15,7 +15,7 @@ import hingerank as hr
 from hingerank.metrics import MEASURES, PRESETS, parse_measure
 
 CUTOFFS = {"optional": ("", "@1", "@3", "@10", "@100"), "required": ("@1", "@3", "@10"), "none": ("",)}
-NAMES = [name + cut for name, kind in MEASURES.items() if kind.values is not None for cut in CUTOFFS[kind.cutoff]]
+NAMES = [name + cut for name, kind in MEASURES.items() for cut in CUTOFFS[kind.cutoff]]
 
 
 # ---- plain formulas: a ranking is a list of grades, best-scored first --------------------------------------------
@@ -111,9 +111,11 @@ def plain_value(measure, y, s, docid=None):
     if not any(g > 0 if graded else g >= c.relevant for g in y):
         if measure.kind == "ndcg" and c.short == "zero" and len(y) < k:
             return 0
-        by_kind = {"ndcg": c.ndcg_empty, "mean_ndcg": c.ndcg_empty, "map": c.map_empty}
+        by_kind = {"ndcg": c.ndcg_empty, "mean_ndcg": c.ndcg_empty, "map": c.map_empty, "recall": c.recall_empty}
         return by_kind.get(measure.kind, 0)
     rows = range(len(y))
+    if c.ties == "worst":
+        rows = sorted(rows, key=lambda i: y[i])
     if c.ties == "docid":
         if docid is not None:
             rows = sorted(rows, key=lambda i: docid[i], reverse=True)

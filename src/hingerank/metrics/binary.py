@@ -23,7 +23,7 @@ def recall(lists: RankedLists, measure: Measure) -> np.ndarray:
     """recall@k = relevant items among the first k / relevant items."""
     chosen = measure.conventions
     relevant = lists.relevant_count(chosen.relevant)
-    return fill_empty(_hits(lists, measure) / np.maximum(relevant, 1), relevant == 0, 0.0, chosen)
+    return fill_empty(_hits(lists, measure) / np.maximum(relevant, 1), relevant == 0, chosen.recall_empty, chosen)
 
 
 def average_precision(lists: RankedLists, measure: Measure) -> np.ndarray:
@@ -60,37 +60,37 @@ register(
     MeasureKind(
         "p",
         "relevant items among the first k / k",
-        ("precision", "prec"),
-        "required",
-        (*RELEVANCE_OPTIONS, "precision"),
-        values=precision,
+        precision,
+        aliases=("precision", "prec"),
+        cutoff="required",
+        options=(*RELEVANCE_OPTIONS, "precision"),
     )
 )
 register(
     MeasureKind(
         "recall",
         "relevant items among the first k / relevant items",
-        ("r", "rec"),
-        "required",
-        RELEVANCE_OPTIONS,
-        values=recall,
+        recall,
+        aliases=("r", "rec"),
+        cutoff="required",
+        options=RELEVANCE_OPTIONS,
     )
 )
 register(
     MeasureKind(
         "map",
         "Σ P@r over relevant places r ≤ k / relevant items",
-        ("ap", "average_precision", "mean_average_precision", "map_cut"),
+        average_precision,
+        aliases=("ap", "average_precision", "mean_average_precision", "map_cut"),
         options=(*RELEVANCE_OPTIONS, "map_divisor"),
-        values=average_precision,
     )
 )
 register(
     MeasureKind(
         "mrr",
         "1 / place of the first relevant item, 0 past k",
-        ("rr", "recip_rank", "reciprocal_rank", "mean_reciprocal_rank"),
+        reciprocal_rank,
+        aliases=("rr", "recip_rank", "reciprocal_rank", "mean_reciprocal_rank"),
         options=RELEVANCE_OPTIONS,
-        values=reciprocal_rank,
     )
 )

@@ -58,7 +58,7 @@ def evaluate(
         _docid_order(docid, blocks) if any(m.conventions.ties == "docid" for m in wanted.values()) else None,
         [_depth(measure) for measure in wanted.values()],
     )
-    values = {name: _values(lists, measure) for name, measure in wanted.items()}
+    values = {name: MEASURES[measure.kind].values(lists, measure) for name, measure in wanted.items()}
     return values if per_query else {name: _mean(value, weight) for name, value in values.items()}
 
 
@@ -133,8 +133,6 @@ def _query_weight(sample_weight: Any, blocks: QueryBlocks) -> np.ndarray | None:
 def _check_measure(name: str, measure: Measure, y: np.ndarray) -> None:
     """Refuse grades for which the measure is not defined, naming the row."""
     kind, chosen = MEASURES[measure.kind], measure.conventions
-    if kind.values is None:
-        raise ValueError(f"{name!r} cannot be computed from grades and scores alone: {kind.needs}")
     if "grades" in kind.options and chosen.grades != "any":
         _refuse(name, y, y < 0, "this preset takes no negative grades (the default preset counts them as 0)")
         if chosen.grades == "label_gain":
@@ -172,13 +170,6 @@ def _depth(measure: Measure) -> tuple[str, int | None]:
     if not kind.top or (measure.kind == "map" and chosen.map_divisor == "whole"):
         return ("stable" if "ties" not in kind.options else chosen.ties), None
     return chosen.ties, measure.k
-
-
-def _values(lists: RankedLists, measure: Measure) -> np.ndarray:
-    compute = MEASURES[measure.kind].values
-    if compute is None:
-        raise ValueError(f"{measure} cannot be computed from grades and scores alone")
-    return compute(lists, measure)
 
 
 def _mean(values: np.ndarray, weight: np.ndarray | None) -> float:

@@ -53,8 +53,8 @@ def err(lists: RankedLists, measure: Measure) -> np.ndarray:
     """ERR@k = sum over the first k places r of 1/r * R_r * prod_{i<r} (1 - R_i),  R = (2^grade - 1) / 2^max_grade."""
     chosen, k = measure.conventions, lists.cut(measure.k)
     top = max(float(lists.y.max()), 0.0) if chosen.max_grade is None else chosen.max_grade
-    gain = lists.gains("exponential", "docid" if chosen.ties == "docid" else "stable")
     tied = chosen.ties == "average"
+    gain = lists.gains("exponential", "stable" if tied else chosen.ties)
     scores = lists.scores("average") if tied else gain  # not read when ties keep their order
     values = lists.per_query(gains.cascade, gain / np.exp2(top), scores, tied, after=(k,))
     return fill_empty(values, _best(lists, chosen, 1) <= 0.0, 0.0, chosen)
@@ -79,23 +79,27 @@ register(
     MeasureKind(
         "ndcg",
         "DCG@k / DCG@k of the best order",
+        ndcg,
         aliases=("ndcg_cut", "normalized_dcg"),
         options=(*GAIN_OPTIONS, "short"),
-        values=ndcg,
     )
 )
 register(
     MeasureKind(
-        "dcg", "Σ gain(g_r) · discount(r) over the first k places r", ("dcg_cut",), options=GAIN_OPTIONS, values=dcg
+        "dcg",
+        "Σ gain(g_r) · discount(r) over the first k places r",
+        dcg,
+        aliases=("dcg_cut",),
+        options=GAIN_OPTIONS,
     )
 )
 register(
     MeasureKind(
         "mean_ndcg",
         "mean of NDCG@r over the query's own n places r",
+        mean_ndcg,
         cutoff="none",
         options=GAIN_OPTIONS,
-        values=mean_ndcg,
         top=False,
     )
 )
@@ -103,8 +107,8 @@ register(
     MeasureKind(
         "err",
         "Σ R_r · Π_{i<r}(1 − R_i) / r over the first k places, R = (2^g − 1) / 2^max_grade",
+        err,
         aliases=("expected_reciprocal_rank",),
         options=("ties", "max_grade", "empty"),
-        values=err,
     )
 )

@@ -8,34 +8,30 @@ Kinds live in the registry `MEASURES`; `register` adds one, and the same grammar
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
-from hingerank.metrics.presets import CHOICES, OPTIONS, PRESET_ALIASES, PRESETS, Preset
+from hingerank.metrics.presets import OPTIONS, PRESET_ALIASES, PRESETS, Preset
 
 
 @dataclass(frozen=True)
 class MeasureKind:
     """One entry of the registry.
 
-    name: canonical name. formula: one line for the documentation. aliases: other names; case, "-", "_" and spaces never
-    matter. cutoff: "optional", "required" or "none". options: the preset choices that matter to this kind.
-    own_options: further options, name -> reader of the text. values(lists, measure): one value per query, from
-    RankedLists; None when the measure needs more than grades and scores, and then `needs` says what to call instead.
-    top: only the first k places of a ranking are read.
+    name: canonical name. formula: one line for the documentation. values(lists, measure): one value per query, from
+    RankedLists. aliases: other names; case, "-", "_" and spaces never matter. cutoff: "optional", "required" or
+    "none". options: the preset choices that matter to this kind. top: only the first k places of a ranking are read.
     """
 
     name: str
     formula: str
+    values: Callable[..., np.ndarray]
     aliases: tuple[str, ...] = ()
     cutoff: str = "optional"
     options: tuple[str, ...] = ()
-    own_options: Mapping[str, Callable[[str], Any]] = field(default_factory=dict)
-    values: Callable[..., np.ndarray] | None = None
-    needs: str = ""
     top: bool = True
 
 
@@ -72,8 +68,7 @@ class Measure:
     @property
     def conventions(self) -> Preset:
         """The preset (default if none was named) with the options in place."""
-        chosen = {name: value for name, value in self.options if name in CHOICES}
-        return replace(PRESETS[self.preset or "default"], **chosen)
+        return replace(PRESETS[self.preset or "default"], **dict(self.options))
 
     def with_preset(self, preset: str | None) -> "Measure":
         """The same measure under `preset`, unless its own name chose one."""
@@ -129,6 +124,12 @@ def _kind_name(word: str, name: str) -> str:
     glued = re.fullmatch(r"([a-z]+?)(?:cut)?\.?(\d+)", squeezed)  # ndcg10, P_5, map_cut.100
     if glued and glued[1] in _KIND_OF:
         raise ValueError(f"unknown measure {name!r}; did you mean '{_KIND_OF[glued[1]]}@{glued[2]}'?")
+    from hingerank.metrics.diversity import DIVERSITY_MEASURES
+
+    if squeezed in {_squeeze(known) for known in DIVERSITY_MEASURES}:
+        raise ValueError(
+            f"{name!r} needs judgments of subtopics, not one grade per row: use hingerank.metrics.diversity"
+        )
     hint = _suggest(squeezed, list(_KIND_OF), _KIND_OF)
     raise ValueError(f"unknown measure {name!r}{hint}; measures: {', '.join(MEASURES)}")
 
@@ -146,13 +147,11 @@ def _cutoff(kind: MeasureKind, text: str | None, name: str) -> int | None:
 
 
 def _option(kind: MeasureKind, option: str, text: str, name: str) -> Any:
-    readers = {known: OPTIONS[known] for known in kind.options} | dict(kind.own_options)
-    if option not in readers:
-        hint = _suggest(option, list(readers), {})
-        takes = f"takes the options {', '.join(readers)}" if readers else "takes no options"
-        raise ValueError(f"{name!r}: no option {option!r}{hint}; {kind.name} {takes}")
+    if option not in kind.options:
+        hint, takes = _suggest(option, list(kind.options), {}), ", ".join(kind.options) or "no options"
+        raise ValueError(f"{name!r}: no option {option!r}{hint}; {kind.name} takes {takes}")
     try:
-        return readers[option](text)
+        return OPTIONS[option](text)
     except ValueError as expected:
         raise ValueError(f"{name!r}: {option} must be {expected}, got {text!r}") from None
 

@@ -36,10 +36,10 @@ register(
     MeasureKind(
         "pair_accuracy",
         "(pairs in the right order + ½ pairs of equal score) / pairs of different grade",
-        ("pairwise_accuracy", "pair_acc", "accuracy_pairs"),
-        "none",
-        ("empty",),
-        values=pair_accuracy,
+        pair_accuracy,
+        aliases=("pairwise_accuracy", "pair_acc"),
+        cutoff="none",
+        options=("empty",),
         top=False,
     )
 )
@@ -47,10 +47,10 @@ register(
     MeasureKind(
         "kendall_tau",
         "τ_b = (right − wrong) / √(pairs of different grade · pairs of different score)",
-        ("tau", "tau_b", "kendall", "kendall_tau_b"),
-        "none",
-        ("empty",),
-        values=kendall_tau,
+        kendall_tau,
+        aliases=("tau", "tau_b", "kendall", "kendall_tau_b"),
+        cutoff="none",
+        options=("empty",),
         top=False,
     )
 )

@@ -4,7 +4,7 @@ The same ranking scores 0.131 to 0.728 NDCG@10 under ten tools. A `Preset` write
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -22,15 +22,16 @@ class Preset:
 
     gain: "exponential" 2^g - 1, or "linear" g; grades below 0 gain 0.
     discount: at place r, "log2" 1/log2(r+1), or "letor" 1, 1, then 1/log2(r).
-    ndcg_empty, map_empty: NDCG and AP of a query without a relevant item.
-    empty: the same for every measure, over the two above; nan leaves such a query out of the mean. None: as above, and
-        0 for the other measures.
+    ndcg_empty, map_empty, recall_empty: NDCG, AP and recall of a query without a relevant item.
+    empty: the same for every measure, over the three above; nan leaves such a query out of the mean. None: as above,
+        and 0 for the other measures.
     short: NDCG@k of a query with fewer than k items: "truncate" to what there is, or "zero".
     precision: P@k of such a query: divide by "k", by the "list" length, or "zero".
     relevant: the least grade that is relevant, for P, recall, MAP and MRR.
     map_divisor: AP@k divides by all "relevant" items, by "cutoff" min(relevant, k), or by "whole": k is ignored.
-    ties: "stable" keeps row order, "average" is the expected value when equal scores are shuffled, "docid" compares
-        scores in single precision and puts the larger docid first (row order without docids).
+    ties: "stable" keeps row order, "average" is the expected value when equal scores are shuffled, "worst" puts the
+        lowest grade first, "docid" compares scores in single precision and puts the larger docid first (row order
+        without docids).
     grades: which grades a gain is defined for: "any", "nonnegative", or "label_gain" (whole, 0 to 30).
     max_grade: the top of the scale in ERR; None takes the largest grade of the call.
     """
@@ -39,6 +40,7 @@ class Preset:
     discount: str = "log2"
     ndcg_empty: float = 0.0
     map_empty: float = 0.0
+    recall_empty: float = 0.0
     empty: float | None = None
     short: str = "truncate"
     precision: str = "k"
@@ -61,7 +63,16 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
             ndcg_empty=1.0, map_empty=1.0, relevant=_above(0.5), map_divisor="cutoff", grades="label_gain"
         ),
         "xgboost": Preset(ndcg_empty=1.0, map_empty=1.0, map_divisor="cutoff", grades="nonnegative"),
-        "catboost": Preset(gain="linear", ndcg_empty=1.0, precision="list", grades="nonnegative"),
+        "catboost": Preset(
+            gain="linear",
+            ndcg_empty=1.0,
+            recall_empty=1.0,
+            precision="list",
+            relevant=_above(0.5),
+            map_divisor="cutoff",
+            ties="worst",
+            grades="nonnegative",
+        ),
         "ranklib": Preset(precision="list", map_divisor="whole", max_grade=4.0),
     }
 )
@@ -119,10 +130,8 @@ OPTIONS: Mapping[str, Callable[[str], Any]] = MappingProxyType(
         "precision": _one_of("k", "list", "zero"),
         "relevant": _number,
         "map_divisor": _one_of("relevant", "cutoff", "whole"),
-        "ties": _one_of("stable", "average", "docid"),
+        "ties": _one_of("stable", "average", "worst", "docid"),
         "grades": _one_of("any", "nonnegative", "label_gain"),
         "max_grade": _number,
     }
 )
-
-CHOICES = frozenset(field.name for field in fields(Preset))

@@ -32,9 +32,8 @@ class RankedLists:
         self.longest = int(self.sizes.max(initial=0))
         self._depth: dict[str, int] = {}
         for ties, depth in depths:
-            ties, depth = ("stable", None) if ties == "average" else (ties, depth)
-            wanted = self.longest if depth is None else min(depth, self.longest)
-            self._depth[ties] = max(self._depth.get(ties, 0), wanted)
+            wanted = self.longest if depth is None or ties == "average" else min(depth, self.longest)
+            self._depth[_rule(ties)] = max(self._depth.get(_rule(ties), 0), wanted)
         self._deepest = max(self._depth.values(), default=self.longest)
         self._shards = cut_shards(offsets, ROWS_PER_SHARD)
         self._made: dict[Hashable, np.ndarray] = {}
@@ -114,12 +113,14 @@ class RankedLists:
 
     def _compared(self, ties: str) -> np.ndarray:
         """Scores as the tie rule compares them (trec_eval holds them in single precision)."""
-        if ties != "docid":
-            return self._scores
-        return self._arranged(self._scores, ties).astype(np.float32).astype(np.float64)
+        scores = self._arranged(self._scores, ties)
+        return scores.astype(np.float32).astype(np.float64) if ties == "docid" else scores
 
     def _arranged(self, values: np.ndarray, ties: str) -> np.ndarray:
         """Rows in the order that equal scores keep."""
+        if ties == "worst":
+            query = np.repeat(np.arange(len(self.sizes)), self.sizes)
+            return values[self._once("worst", lambda: np.lexsort((self.y, query)))]
         return values[self._by_docid] if ties == "docid" and self._by_docid is not None else values
 
     def _order(self, ties: str) -> np.ndarray:
@@ -143,5 +144,5 @@ class RankedLists:
 
 
 def _rule(ties: str) -> str:
-    """Averaging needs the same order as row order does."""
-    return "docid" if ties == "docid" else "stable"
+    """The rule that orders the rows: averaging starts from row order."""
+    return "stable" if ties == "average" else ties
