@@ -12,11 +12,14 @@ __version__ = "0.1.0.dev0"
 _HOME = {
     "DataError": "hingerank.data.errors",
     "RankingData": "hingerank.data.ranking_data",
+    "ExplicitPairs": "hingerank.preferences",
+    "GradedPreferences": "hingerank.preferences",
+    "RankSVM": "hingerank.rankers.linear",
     "evaluate": "hingerank.metrics",
     "read": "hingerank.data.reader",
 }
 
-__all__ = ["__version__", *sorted(_HOME)]  # noqa: PLE0604
+__all__ = ["__version__", *sorted(_HOME)]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Smooth pair losses over the grade tree: logistic (every pair visited, O(1) memory each) and exponential (separable)."""
+"""Smooth pair losses over the grade tree: logistic (every pair visited, none stored) and exponential (separable)."""
 
 import numpy as np
 from numba import njit

@@ -40,10 +40,11 @@ class WindowState(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def query_windows(q, key, tree, state, terms, grad, scratch, spare):
-    """Loss of query q at scores key (by position, destroyed); fills grad (by position) and the state. O(n_q log n_q).
+def query_windows(q, key, tree, state, terms, grad, moments, scratch, spare):
+    """Sweep query q at scores key (by position, destroyed): fills grad (by position) and the state. O(n_q log n_q).
 
-    terms: rows (margin, hinge factor, squared hinge factor); scratch: (4, n_q) floats; spare: (2, n_q) ints.
+    terms: rows (margin, hinge factor, squared hinge factor); moments: for each term the active pairs' weight, and the
+    sums of (margin - t) and of its square, are added; scratch: (4, n_q) floats; spare: (2, n_q) ints.
     """
     lo, hi = tree.offsets[q], tree.offsets[q + 1]
     n = hi - lo
@@ -61,7 +62,6 @@ def query_windows(q, key, tree, state, terms, grad, scratch, spare):
         end = (tree.leaf[k + 1] if k + 1 < tree.leaf_start[q + 1] else hi) - lo
         sort_run(at, sorted_key, spare_at, key, begin, end)
     order[:] = at[:n]
-    value = 0.0
     node = np.empty(4, np.int64)
     for k in range(tree.node_start[q], tree.node_start[q + 1]):
         for e in range(4):
@@ -73,11 +73,13 @@ def query_windows(q, key, tree, state, terms, grad, scratch, spare):
                 net0[at[p]] = net1[at[p]] = degree[at[p]] = 0.0
             for p in range(w0, w1):
                 net0[at[p]] = net1[at[p]] = degree[at[p]] = 0.0
-            _, one, two = sweep_node(
+            zero, one, two = sweep_node(
                 sorted_key, at, node, tree.slot[k], winner, loser, tree.scale[k], margin,
                 state.member, state.window[t], net0, net1, degree,
             )  # fmt: skip
-            value += terms[t, 1] * one + terms[t, 2] * two
+            moments[t, 0] += zero
+            moments[t, 1] += one
+            moments[t, 2] += two
             for p in range(l0, l1):
                 i = at[p]
                 grad[i] += c1 * net0[i] + c2 * net1[i]
@@ -88,7 +90,6 @@ def query_windows(q, key, tree, state, terms, grad, scratch, spare):
                 degree_out[i] += c2 * degree[i]
         if tree.merges:
             merge_runs(at, sorted_key, spare_at, key, l0, l1, w1)
-    return value
 
 
 @njit(cache=True, nogil=True)
@@ -122,10 +123,10 @@ def widest(tree, first, last):
 
 @njit(cache=True, nogil=True)
 def score_pass(s, first, last, tree, state, terms, z):
-    """Loss at scores s; z = its gradient in scores."""
+    """Moments of the active pairs at scores s (see query_windows); z = the loss's gradient in scores."""
     n = widest(tree, first, last)
     key, grad, scratch, spare = np.empty(n), np.empty(n), np.empty((4, n)), np.empty((2, n), np.int32)
-    value = 0.0
+    moments = np.zeros((len(terms), 3))
     for q in range(first, last):
         lo, hi = tree.offsets[q], tree.offsets[q + 1]
         if tree.node_start[q] == tree.node_start[q + 1]:
@@ -133,10 +134,10 @@ def score_pass(s, first, last, tree, state, terms, z):
             continue
         for p in range(hi - lo):
             key[p] = s[lo + tree.perm[lo + p]]
-        value += query_windows(q, key, tree, state, terms, grad, scratch, spare)
+        query_windows(q, key, tree, state, terms, grad, moments, scratch, spare)
         for p in range(hi - lo):
             z[lo + tree.perm[lo + p]] = grad[p]
-    return value
+    return moments
 
 
 @njit(cache=True, nogil=True)
@@ -157,32 +158,32 @@ def curvature_pass(v, first, last, tree, state, terms, z):
 
 
 @njit(cache=True, nogil=True)
-def fused_loss_pass(rows, w, first, last, tree, state, terms):
-    """(loss, gradient in w) at w, reading each row once."""
+def fused_loss_pass(rows, w, first, last, stride, tree, state, terms):
+    """(moments, gradient in w) of every stride-th query at w, reading each row once."""
     n = widest(tree, first, last)
     s, key, grad, scratch = np.empty(n), np.empty(n), np.empty(n), np.empty((4, n))
-    spare, g, value = np.empty((2, n), np.int32), np.zeros(len(w)), 0.0
-    for q in range(first, last):
+    spare, g, moments = np.empty((2, n), np.int32), np.zeros(len(w)), np.zeros((len(terms), 3))
+    for q in range(first, last, stride):
         if tree.node_start[q] == tree.node_start[q + 1]:
             continue
         lo, hi = tree.offsets[q], tree.offsets[q + 1]
         block_scores(rows, lo, hi, w, s)
         for p in range(hi - lo):
             key[p] = s[tree.perm[lo + p]]
-        value += query_windows(q, key, tree, state, terms, grad, scratch, spare)
+        query_windows(q, key, tree, state, terms, grad, moments, scratch, spare)
         for p in range(hi - lo):
             s[tree.perm[lo + p]] = grad[p]
         block_back(rows, lo, hi, s, g)
-    return value, g
+    return moments, g
 
 
 @njit(cache=True, nogil=True)
-def fused_curvature_pass(rows, v, first, last, tree, state, terms):
-    """(Hessian of the loss in w) v, reading each row once."""
+def fused_curvature_pass(rows, v, first, last, stride, tree, state, terms):
+    """(Hessian in w of the loss of every stride-th query) v, reading each row once."""
     n = widest(tree, first, last)
     s, key, out = np.empty(n), np.empty(n), np.empty(n)
     running, neighbours, g = np.empty(n + 1), np.empty(n), np.zeros(len(v))
-    for q in range(first, last):
+    for q in range(first, last, stride):
         if tree.node_start[q] == tree.node_start[q + 1]:
             continue
         lo, hi = tree.offsets[q], tree.offsets[q + 1]

@@ -7,6 +7,7 @@ order: the answer is the same bit for bit on one core or on many.
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ def cut_shards(offsets: np.ndarray, work_per_shard: int, most: int = 64) -> list
     count = max(1, min(most, total // max(1, work_per_shard), n_blocks))
     borders = np.searchsorted(offsets, np.linspace(0, total, count + 1)[1:-1])
     edges = np.unique(np.concatenate(([0], borders, [n_blocks])))
-    return [(int(a), int(b)) for a, b in zip(edges[:-1], edges[1:])]
+    return [(int(a), int(b)) for a, b in pairwise(edges)]
 
 
 def _executor(threads: int) -> ThreadPoolExecutor:

@@ -2,15 +2,14 @@
 
 A pair (i preferred to j) is *active* at margin m when s_i - s_j < m. For every row the sweeps give, over its active
 pairs, the weight sum(a_i b_j) (``degree``, and ``net0`` = as loser minus as winner) and the signed weighted sum of
-(m - s_i + s_j) (``net1``), and over all pairs the totals of (m - s_i + s_j) and its square. Hinge, squared hinge, modified
-Huber and smoothed hinge are sums of such terms.
+(m - s_i + s_j) (``net1``), and over all pairs the totals of (m - s_i + s_j) and its square. Hinge, squared hinge,
+modified Huber and smoothed hinge are sums of such terms.
 
 Both sweeps only ever *add* non-negative numbers: when the reference score moves by d >= 0 every pair already inside
 grows by d, so first moments gain d*weight and second moments d*(2*first + d*weight). No large sums are subtracted,
 which keeps the results exact to rounding even for scores of 1e8 with a margin of 1.
 """
 
-import numpy as np
 from numba import njit
 
 RUN = 12  # rows sorted by insertion before merging
@@ -58,7 +57,7 @@ def merge_runs(at, key, spare_at, spare_key, lo, mid, hi):
 
 @njit(cache=True, nogil=True)
 def sweep_node(key, at, node, slot, winner, loser, scale, margin, member, window, net0, net1, degree):
-    """One node's active pairs at a margin: fill its windows, add to its rows' sums. Returns (weight, first, second) moments.
+    """One node's active pairs at a margin: fill its windows, add to its rows' sums; returns the pairs' moments 0, 1, 2.
 
     key, at: sorted scores and positions; winner, loser: row weights by position. O(rows of the node).
     """

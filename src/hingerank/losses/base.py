@@ -11,12 +11,16 @@ from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
 
 @dataclass(frozen=True)
 class LossAt:
-    """A loss at one score vector: `value`, `gradient` (n,), and the Hessian through `curvature(v)` and `diagonal`."""
+    """A loss at one score vector: `value`, `gradient` (n,), and the Hessian through `curvature(v)` and `diagonal`.
+
+    moments: of hinge-type losses, for each term the weight of the active pairs and the sums of (m - t) and (m - t)^2.
+    """
 
     value: float
     gradient: np.ndarray
     curvature: Any  # v -> Hessian v
     diagonal: np.ndarray
+    moments: np.ndarray | None = None
 
 
 class PairLoss(ABC):
@@ -41,7 +45,8 @@ class PairLoss(ABC):
 
     def _explicit(self, s: np.ndarray, pairs: ExplicitPairs) -> LossAt:
         i, j, weight, n = pairs.winners, pairs.losers, pairs.weight, pairs.n_items
-        value, slope, curve = self.pointwise(s[i] - s[j])
+        t = s[i] - s[j]
+        value, slope, curve = self.pointwise(t)
         slope, curve = weight * slope, weight * curve
 
         def spread(force: np.ndarray) -> np.ndarray:
@@ -52,4 +57,8 @@ class PairLoss(ABC):
             spread(slope),
             lambda v: spread(curve * (v[i] - v[j])),
             np.bincount(i, curve, n) + np.bincount(j, curve, n),
+            self._moments(t, weight),
         )
+
+    def _moments(self, t: np.ndarray, weight: np.ndarray) -> np.ndarray | None:
+        return None

@@ -24,6 +24,14 @@ class WindowLoss(PairLoss):
             curve += 2 * b * inside
         return value, slope, curve
 
+    def value(self, moments: np.ndarray) -> float:
+        """The loss from the moments of its terms' active pairs."""
+        return float((self.terms[:, 1:] * moments[:, 1:]).sum())
+
+    def _moments(self, t, weight):
+        gaps = np.maximum(self.terms[:, :1] - t, 0.0)
+        return np.stack([(gaps > 0) @ weight, gaps @ weight, gaps**2 @ weight], axis=1)
+
     def state(self, preferences: GradedPreferences) -> WindowState:
         """Room for the windows of one iterate; the sorted order inside is the start of the next sort."""
         tree, n = preferences.tree, preferences.n_items
@@ -36,7 +44,7 @@ class WindowLoss(PairLoss):
         tree, terms, shards = preferences.tree, self.terms, preferences.shards
         state = self.state(preferences) if state is None else state
         z = np.empty_like(s)
-        values = run_shards(lambda ab: score_pass(s, *ab, tree, state, terms, z), shards)
+        moments = np.sum(run_shards(lambda ab: score_pass(s, *ab, tree, state, terms, z), shards), axis=0)
 
         def curvature(v):
             v, out = np.ascontiguousarray(v, np.float64), np.empty_like(s)
@@ -45,7 +53,7 @@ class WindowLoss(PairLoss):
 
         diagonal = np.empty_like(s)
         diagonal[np.repeat(tree.offsets[:-1], np.diff(tree.offsets)) + tree.perm] = state.degree
-        return LossAt(float(sum(values)), z, curvature, diagonal)
+        return LossAt(self.value(moments), z, curvature, diagonal, moments)
 
 
 def hinge(margin: float = 1.0) -> WindowLoss:
@@ -64,7 +72,10 @@ def modified_huber() -> WindowLoss:
 
 
 def smoothed_hinge(width: float = 1.0, margin: float = 1.0) -> WindowLoss:
-    """The hinge with its kink rounded over `width`: (m - t)^2 / 2width near m, m - t - width/2 below m - width."""
+    """The hinge with its kink rounded over `width`: (m - t)^2 / 2width near m, m - t - width/2 below m - width.
+
+    Computed as the difference of two squared hinges, it loses about log10(|t| / width) digits.
+    """
     if not width > 0:
         raise ValueError(f"width must be positive, not {width!r}")
     return WindowLoss("smoothed_hinge", [(margin, 0.0, 0.5 / width), (margin - width, 0.0, -0.5 / width)])

@@ -73,12 +73,17 @@ class GradedPreferences:
     @property
     def total_weight(self) -> float:
         """Sum of the weights of all pairs."""
+        return float(self.weight_per_query.sum())
+
+    @property
+    def weight_per_query(self) -> np.ndarray:
+        """Sum of the weights of each query's pairs."""
         t = self.tree
         if not self._weighted:
-            return float(t.scale @ self._node_pairs)
+            return self._per_query(t.scale * self._node_pairs)
         up, down = (np.concatenate(([0.0], np.cumsum(w))) for w in (t.winner, t.loser))
         l0, l1, w0, w1 = t.node.T
-        return float(t.scale @ ((up[w1] - up[w0]) * (down[l1] - down[l0])))
+        return self._per_query(t.scale * (up[w1] - up[w0]) * (down[l1] - down[l0]))
 
     def pairs(self) -> PairList:
         """Every pair, listed: only for algorithms with a number for each pair, and for tests."""
@@ -121,8 +126,7 @@ class GradedPreferences:
         row = np.repeat(offsets[:-1], np.diff(offsets)) + perm if by_pairs or self._weighted else None
         if by_pairs:
             scale *= _grade_scale(grade_weight, y[row], node)
-        ones = None if item is not None and winner is not None else np.ones(len(y))
-        loser = ones if item is None else item[row]
+        loser = np.ones(len(y)) if item is None else item[row]
         winners = loser if winner is None else loser * winner[row]
         tree = GradeTree(
             offsets, perm, leaf_start, leaf, node_start, node, slot, scale, winners, loser, not by_pairs,

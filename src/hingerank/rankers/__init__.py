@@ -7,7 +7,9 @@ over it, and a model file can name nothing else. Classes are imported when they 
 from importlib import import_module
 from typing import Any
 
-RANKERS: dict[str, str] = {}
+RANKERS: dict[str, str] = {
+    "rank-svm": "hingerank.rankers.linear:RankSVM",
+}
 
 
 def ranker_class(name: str) -> Any:

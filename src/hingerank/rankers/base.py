@@ -123,6 +123,7 @@ class BaseRanker(SavedModel, BaseEstimator):
         grades, weight = check_grades(self, y, n_rows), check_weight(sample_weight, n_rows)
         blocks = given.blocks if isinstance(given, RankingData) else make_blocks(qid, group, n_rows)
         rows, blocks = kept_rows(blocks, weight)
+        self._source_rows = rows  # for rankers whose answer names training rows
         checked, grades = gather_rows(checked, rows), gather_rows(grades, rows)
         weight = None if weight is None else gather_rows(weight, rows)
         print_of_data = fingerprint(checked, grades, blocks)

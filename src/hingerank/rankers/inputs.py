@@ -153,16 +153,23 @@ def query_numbers(blocks: QueryBlocks) -> np.ndarray:
 
 def fingerprint(X: Any, y: np.ndarray, blocks: QueryBlocks) -> dict[str, Any]:
     """What a model was trained on: sizes, and a hash of evenly spaced rows (cheap, so not proof against forgery)."""
-    n_rows = X.shape[0]
-    rows = np.unique(np.linspace(0, n_rows - 1, min(n_rows, _SAMPLED_ROWS)).astype(np.int64))
+    rows = _evenly_spaced(X.shape[0])
     query = np.searchsorted(blocks.offsets, rows, side="right") - 1
-    sample = X[rows].toarray() if sparse.issparse(X) else X[rows]
-    digest = hashlib.sha256(np.ascontiguousarray(sample, np.float64).tobytes())
-    digest.update(y[rows].tobytes())
-    digest.update("\n".join(str(i) for i in blocks.ids[query].tolist()).encode("utf-8", "surrogatepass"))
-    return {
-        "rows": n_rows,
-        "features": X.shape[1],
-        "queries": len(blocks),
-        "sha256_of_sample": digest.hexdigest(),
-    }
+    ids = "\n".join(str(i) for i in blocks.ids[query].tolist()).encode("utf-8", "surrogatepass")
+    return fingerprint_rows(X, y[rows].tobytes(), ids) | {"queries": len(blocks)}
+
+
+def fingerprint_rows(X: Any, *more: bytes) -> dict[str, Any]:
+    """The part of a fingerprint that is about features alone, and any other bytes to go into its hash."""
+    sample = sparse.csr_matrix(X[_evenly_spaced(X.shape[0])])
+    sample.eliminate_zeros()  # so that the same numbers, dense or sparse, have the same hash
+    digest = hashlib.sha256()
+    for part in (sample.indptr, sample.indices, sample.data):
+        digest.update(np.ascontiguousarray(part, np.float64).tobytes())
+    for item in more:
+        digest.update(item)
+    return {"rows": X.shape[0], "features": X.shape[1], "sha256_of_sample": digest.hexdigest()}
+
+
+def _evenly_spaced(n_rows: int) -> np.ndarray:
+    return np.unique(np.linspace(0, n_rows - 1, min(n_rows, _SAMPLED_ROWS)).astype(np.int64))

@@ -1,0 +1,140 @@
+"""The objective  C · loss(X w; preferences) + ½‖w‖²: the one place where features, loss and preferences meet."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from hingerank.kernels.passes import fused_curvature_pass, fused_loss_pass
+from hingerank.kernels.threads import cut_shards, run_shards
+from hingerank.losses import PairLoss, WindowLoss
+from hingerank.preferences import GradedPreferences, Preferences
+from hingerank.preferences.graded import ROWS_PER_SHARD
+from hingerank.problem.design import RowsDesign, add_up
+
+
+@dataclass(frozen=True)
+class Point:
+    """An objective at w: value, gradient and Hessian products `curvature(v)`; moments: see LossAt."""
+
+    w: np.ndarray
+    value: float
+    gradient: np.ndarray
+    curvature: Callable[[np.ndarray], np.ndarray]
+    moments: np.ndarray | None
+
+
+class RankObjective:
+    """f(w) = ½‖w‖² + C sum over pairs of weight · l(<w, x_i - x_j>).
+
+    design: anything with `shape`, `scores(w)` and `back(z)`. With rows in memory, a hinge-type loss and graded
+    preferences every value-and-gradient and every Hessian product reads the rows once (see kernels/passes.py).
+    """
+
+    def __init__(self, design: Any, loss: PairLoss, preferences: Preferences, C: float = 1.0):
+        if not (np.isfinite(C) and C > 0):
+            raise ValueError(f"C must be positive and finite, not {C!r}")
+        self.design, self.loss, self.preferences, self.C = design, loss, preferences, float(C)
+        self.dimension = design.shape[1]
+        self._fused: _FusedPass | None = None
+        if isinstance(preferences, GradedPreferences) and isinstance(loss, WindowLoss) and hasattr(design, "rows"):
+            self._fused = _FusedPass(design, loss, preferences)
+
+    def at(self, w: np.ndarray) -> Point:
+        w = np.array(w, np.float64)
+        if self._fused is not None:
+            moments, gradient, curvature = self._fused.at(w)
+            loss = self._fused.loss.value(moments)
+        else:
+            here = self.loss.at(self.design.scores(w), self.preferences)
+            loss, gradient, moments = here.value, self.design.back(here.gradient), here.moments
+
+            def curvature(v):
+                return self.design.back(here.curvature(self.design.scores(v)))
+
+        return Point(
+            w, 0.5 * float(w @ w) + self.C * loss, w + self.C * gradient, lambda v: v + self.C * curvature(v), moments
+        )  # fmt: skip
+
+    def samples(self) -> "list[RankObjective]":
+        """The same problem on every k-th query, small to large, where the data are large enough for that to help.
+
+        The loss is scaled up by the share of pair weight left out, so a sample's optimum and Hessian are near the
+        whole's. They serve as a start and as a cheap model of the curvature, never as the answer.
+        """
+        if self._fused is None:
+            return []
+        preferences = self._fused.preferences
+        rows, queries = preferences.n_items, preferences.n_queries
+        most = min(rows // max(ROWS_OF_A_SAMPLE, 200 * self.dimension), queries // 100)
+        strides = [k for k in (256, 64, 16, 4) if k <= most]
+        if strides and strides[0] * 8 <= rows // max(1000, 20 * self.dimension) and strides[0] * 8 <= queries // 20:
+            strides.insert(0, strides[0] * 8)
+        weight = preferences.weight_per_query if strides else np.empty(0)
+        return [self._sample(k, weight) for k in strides[:2] if weight[::k].sum() > 0]
+
+    def _sample(self, stride: int, weight: np.ndarray) -> "RankObjective":
+        assert self._fused is not None
+        part = RankObjective.__new__(RankObjective)
+        part.__dict__.update(self.__dict__)
+        part.C = self.C * weight.sum() / weight[::stride].sum()
+        part._fused = self._fused.every(stride)
+        return part
+
+    def with_C(self, C: float) -> "RankObjective":
+        """The same problem at another C, sharing everything that does not depend on it."""
+        other = RankObjective.__new__(RankObjective)
+        other.__dict__.update(self.__dict__, C=float(C))
+        return other
+
+    def with_loss(self, loss: PairLoss) -> "RankObjective":
+        """The same problem under another loss."""
+        return RankObjective(self.design, loss, self.preferences, self.C)
+
+
+ROWS_OF_A_SAMPLE = 20_000
+
+
+class _FusedPass:
+    """Loss and curvature in w by passes that read each row once. Windows are those of the last point evaluated; an
+    older point asked for its curvature evaluates itself again."""
+
+    def __init__(self, design: RowsDesign, loss: WindowLoss, preferences: GradedPreferences):
+        self.loss, self.preferences = loss, preferences
+        self.rows, self.terms, self.tree = design.rows, loss.terms, preferences.tree
+        self.state, self.stride = loss.state(preferences), 1
+        self.offsets, self.most_shards = preferences.offsets, design.most_shards
+        self.shards = cut_shards(self.offsets, ROWS_PER_SHARD, self.most_shards)
+        self.latest: np.ndarray | None = None
+
+    def every(self, stride: int) -> "_FusedPass":
+        """The pass over every stride-th query, with windows of its own making in the same memory."""
+        part = _FusedPass.__new__(_FusedPass)
+        part.__dict__.update(self.__dict__)
+        part.stride, part.latest = stride, None
+        borders = [first for first, _ in cut_shards(self.offsets[::stride], ROWS_PER_SHARD * stride, self.most_shards)]
+        part.shards = [(a * stride, b * stride) for a, b in pairwise([*borders, len(self.offsets[::stride])])]
+        part.shards[-1] = (part.shards[-1][0], len(self.offsets) - 1)
+        return part
+
+    def at(self, w: np.ndarray):
+        moments, gradient = self._evaluate(w)
+
+        def curvature(v):
+            if self.latest is not w:
+                self._evaluate(w)
+            return add_up(self._run(fused_curvature_pass, v))
+
+        return moments, gradient, curvature
+
+    def _evaluate(self, w):
+        parts = self._run(fused_loss_pass, w)
+        self.latest = w
+        return add_up([moments for moments, _ in parts]), add_up([g for _, g in parts])
+
+    def _run(self, kernel, v):
+        return run_shards(
+            lambda ab: kernel(self.rows, v, *ab, self.stride, self.tree, self.state, self.terms), self.shards
+        )

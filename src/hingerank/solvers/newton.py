@@ -1,0 +1,132 @@
+"""Trust-region truncated Newton for smooth objectives (Lin & Moré's TRON, Steihaug's conjugate gradients).
+
+Large data sets are redundant: a sixteenth of the queries gives nearly the same optimum and nearly the same curvature.
+So where the objective offers `samples()`, small ones are solved first for a start, and the largest one stands in for
+the Hessian afterwards. Value, gradient, acceptance of steps and the certificate always come from the whole objective,
+and the whole Hessian takes over when the sample's steps stop paying.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hingerank.solvers.solution import Certificate, Solution
+
+ACCEPT, POOR = (
+    1e-4,
+    0.25,
+)  # shares of the forecast decrease: below ACCEPT a step is refused, below POOR the ball shrinks
+PAYING = 0.5  # a step with a sampled Hessian must cut the gradient to this share
+ROUGH = 1e-2  # relative gradient to which samples are solved
+
+
+def newton(
+    objective: Any,
+    w: np.ndarray | None = None,
+    *,
+    tol: float = 1e-3,
+    max_iter: int = 100,
+    max_seconds: float = np.inf,
+    callback: Callable[[dict], Any] | None = None,
+) -> Solution:
+    """Minimise a convex, once differentiable f until ‖g(w)‖ ≤ tol · ‖g(0)‖.
+
+    objective: `dimension`, `at(w)` -> value, gradient, curvature(v), and `samples()`. w: start, default 0.
+    callback: called with each entry of the trace; a true answer stops.
+    """
+    began = time.perf_counter()
+    origin = objective.at(np.zeros(objective.dimension))
+    scale = float(np.linalg.norm(origin.gradient))
+    samples = objective.samples()
+    if w is None or not np.any(w):
+        w = origin.w
+        for sample in samples:
+            w = newton_from(sample, sample.at(w), ROUGH, scale, 20, began + max_seconds)[0].w
+    point = origin if w is origin.w else objective.at(w)
+    point, trace, status = newton_from(
+        objective, point, tol, scale, max_iter, began + max_seconds, samples[-1] if samples else None, callback, began
+    )
+    relative = trace[-1]["gradient"]
+    certificate = Certificate(
+        "relative gradient norm", relative, tol, status, len(trace) - 1, time.perf_counter() - began
+    )
+    return Solution(point.w, point.value, certificate, trace)
+
+
+def newton_from(objective, point, tol, scale, max_iter, deadline, model=None, callback=None, began=0.0):
+    """Newton steps from a point until ‖g‖ ≤ tol · scale; `model` lends its Hessian. (point, trace, status)."""
+    radius, trace, products, norm = np.inf, [], 0, float(np.linalg.norm(point.gradient))
+    for iteration in range(max_iter + 1):
+        relative, now = norm / scale if scale > 0 else 0.0, time.perf_counter()
+        trace.append(
+            {"iteration": iteration, "value": point.value, "gradient": relative, "products": products,
+             "seconds": now - began}
+        )  # fmt: skip
+        if callback is not None and callback(trace[-1]):
+            return point, trace, "callback"
+        if relative <= tol:
+            return point, trace, "converged"
+        if now > deadline:
+            return point, trace, "max_seconds"
+        if iteration == max_iter:
+            return point, trace, "max_iter"
+        curvature = point.curvature if model is None else model.at(point.w).curvature
+        step, forecast, used = conjugate_gradients(curvature, point.gradient, radius, 0.5 * tol * scale)
+        products += used
+        following, radius = try_step(objective, point, step, forecast, radius)
+        before, norm = norm, float(np.linalg.norm(following.gradient))
+        if following is point and model is None:
+            return point, trace, "stalled"
+        if following is point or norm > PAYING * before:
+            model = None
+        point = following
+
+
+def conjugate_gradients(curvature, gradient, radius, target):
+    """Approximately minimise the quadratic model in the ball: (step, forecast decrease, Hessian products used)."""
+    r = -gradient
+    norm = float(np.linalg.norm(r))
+    step, direction, rr = np.zeros_like(r), r.copy(), norm * norm
+    goal, used = max(0.1 * norm, min(target, 0.5 * norm)), 0
+    while used < 2 * len(r) + 20:
+        product = curvature(direction)
+        used += 1
+        bend = float(direction @ product)
+        length = rr / bend if bend > 0 else np.inf
+        ahead = step + length * direction if np.isfinite(length) else None
+        if ahead is None or np.linalg.norm(ahead) > radius:
+            length = _to_border(step, direction, radius)
+            step, r = step + length * direction, r - length * product
+            break
+        step, r = ahead, r - length * product
+        rr, before = float(r @ r), rr
+        if np.sqrt(rr) <= goal:
+            break
+        direction = r + (rr / before) * direction
+    return step, 0.5 * float(step @ (r - gradient)), used
+
+
+def _to_border(step, direction, radius):
+    """The t > 0 with ‖step + t direction‖ = radius."""
+    a, b, c = direction @ direction, step @ direction, step @ step - radius * radius
+    root = np.sqrt(b * b - a * c)
+    return float((root - b) / a if b <= 0 else -c / (b + root))
+
+
+def try_step(objective, point, step, forecast, radius):
+    """The next point (the same one when no shortening of the step goes down) and the next radius."""
+    length, rounding = float(np.linalg.norm(step)), 1e-14 * abs(point.value)
+    while forecast > 0:
+        trial = objective.at(point.w + step)
+        gain = point.value - trial.value
+        flat = forecast <= 100 * rounding  # value differences drown in rounding: go by the gradient
+        if gain > ACCEPT * forecast or (flat and np.linalg.norm(trial.gradient) < np.linalg.norm(point.gradient)):
+            if gain < POOR * forecast and not flat:
+                return trial, 0.5 * length
+            return trial, max(radius, 3 * length) if np.isfinite(radius) else radius
+        if forecast <= rounding:
+            break
+        step, length, forecast, radius = 0.25 * step, 0.25 * length, 0.25 * forecast, 0.25 * length
+    return point, radius

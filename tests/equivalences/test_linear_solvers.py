@@ -1,0 +1,143 @@
+"""All solvers that accept a problem find the same optimum; outside solvers agree."""
+
+import numpy as np
+import pytest
+import scipy.optimize
+import scipy.sparse as sp
+from sklearn.svm import LinearSVC
+
+from hingerank import ExplicitPairs, GradedPreferences, RankSVM
+from hingerank.losses import LOSSES
+from hingerank.problem import RankObjective, RowsDesign
+from hingerank.rankers.linear import SOLVERS
+
+
+def problem(seed=0, n_queries=12, d=6, n_grades=3, rows=(1, 25)):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(*rows, n_queries)
+    qid = np.repeat(np.arange(n_queries), sizes)
+    X = rng.normal(size=(len(qid), d))
+    y = np.clip(np.round(X @ rng.normal(size=d) * 0.6 + rng.normal(size=len(qid))) + 1, 0, n_grades - 1)
+    return X, y, qid
+
+
+def differences(X, y, qid):
+    i, j = np.nonzero((y[:, None] > y[None, :]) & (qid[:, None] == qid[None, :]))
+    return X[i] - X[j]
+
+
+def value(w, D, C, loss):
+    return 0.5 * w @ w + C * LOSSES[loss]().pointwise(D @ w)[0].sum()
+
+
+@pytest.mark.parametrize("C", [1e-3, 0.1, 10.0])
+@pytest.mark.parametrize("solver,loss", [(s, loss) for s, (_, losses) in SOLVERS.items() for loss in losses])
+def test_every_solver_reaches_the_optimum_of_its_loss(solver, loss, C):
+    X, y, qid = problem()
+    D = differences(X, y, qid)
+    tol = 1e-7 if loss != "hinge" else 1e-6
+    ranker = RankSVM(C=C, loss=loss, solver=solver, tol=tol, max_iter=20000).fit(X, y, qid=qid)
+    assert ranker.certificate_.converged and ranker.n_pairs_ == len(D)
+    np.testing.assert_allclose(ranker.objective_, value(ranker.coef_, D, C, loss), rtol=1e-9)
+    if loss == "hinge":  # the certificate is a lower bound: nothing found elsewhere may be below it
+        reference = RankSVM(C=C, loss=loss, solver="smoothing", tol=1e-8, max_iter=5000).fit(X, y, qid=qid).objective_
+        assert reference * (1 - 2e-8) <= ranker.objective_
+        if solver == "dual":  # certifies its multipliers, not the kinked primal value at their combination
+            bound = ranker.multipliers_.sum() - 0.5 * ranker.coef_ @ ranker.coef_
+            assert reference * (1 - 1.1 * tol) <= bound <= reference * (1 + 1e-8)
+        else:
+            assert ranker.objective_ <= reference * (1 + 1.1 * tol)
+    else:
+        start = np.zeros(X.shape[1])
+        best = scipy.optimize.minimize(
+            value, start, (D, C, loss), method="BFGS", options={"gtol": 1e-9, "maxiter": 5000}
+        )
+        assert ranker.objective_ <= best.fun * (1 + 1e-8) + 1e-12
+        np.testing.assert_allclose(ranker.coef_, best.x, atol=1e-3 * max(1.0, np.abs(best.x).max()))
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_equals_liblinear_on_listed_differences(loss):
+    X, y, qid = problem(1)
+    D, C = differences(X, y, qid), 0.05
+    signs = np.where(np.arange(len(D)) % 2, 1, -1)
+    peer = LinearSVC(C=C, loss=loss, fit_intercept=False, tol=1e-9, max_iter=1_000_000, dual=True, random_state=0)
+    peer.fit(D * signs[:, None], signs)
+    ranker = RankSVM(C=C, loss=loss, tol=1e-8).fit(X, y, qid=qid)
+    np.testing.assert_allclose(ranker.coef_, peer.coef_[0], atol=2e-4)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "modified_huber", "logistic", "exponential"])
+def test_dense_sparse_float32_and_explicit_pairs_agree(loss):
+    X, y, qid = problem(2)
+    X[np.abs(X) < 0.5] = 0
+    X = X.astype(np.float32)
+    options = {"C": 0.1, "loss": loss, "tol": 1e-8 if loss != "hinge" else 1e-7}
+    dense = RankSVM(**options).fit(X.astype(float), y, qid=qid)
+    single = RankSVM(**options).fit(X, y, qid=qid)
+    sparse = RankSVM(**options).fit(sp.csr_matrix(X.astype(float)), y, qid=qid)
+    i, j = np.nonzero((y[:, None] > y[None, :]) & (qid[:, None] == qid[None, :]))
+    listed = RankSVM(**options).fit_pairs(X.astype(float), i, j)
+    for other in (single, sparse, listed):
+        np.testing.assert_allclose(other.objective_, dense.objective_, rtol=1e-6)
+        np.testing.assert_allclose(other.coef_, dense.coef_, atol=2e-3)
+
+
+def test_dual_multipliers_are_feasible_and_give_the_weights():
+    X, y, qid = problem(3)
+    order = np.random.default_rng(0).permutation(len(y))  # rows of a query need not lie together
+    X, y, qid = X[order], y[order], qid[order]
+    for rows in (X, sp.csr_matrix(X)):
+        ranker = RankSVM(C=0.3, loss="hinge", solver="dual", tol=1e-6).fit(rows, y, qid=qid)
+        a, (winner, loser) = ranker.multipliers_, ranker.pairs_.T
+        assert (qid[winner] == qid[loser]).all() and (y[winner] > y[loser]).all() and len(a) == ranker.n_pairs_
+        assert a.min() >= 0 and a.max() <= 0.3
+        np.testing.assert_allclose(a @ (X[winner] - X[loser]), ranker.coef_, atol=1e-10)
+        bound = a.sum() - 0.5 * ranker.coef_ @ ranker.coef_
+        assert bound <= ranker.objective_ <= bound * (1 + 1e-4)
+
+
+def test_samples_stand_in_for_large_data_only_on_the_way():
+    """A set large enough for sampled Hessians: the answer equals that of plain Newton on the same objective."""
+    rng = np.random.default_rng(4)
+    X, qid = rng.normal(size=(120_000, 4)).astype(np.float32), np.repeat(np.arange(6000), 20)
+    y = np.round(X @ [1.0, -1, 0.5, 0] + rng.normal(size=len(qid)))
+    objective = RankObjective(
+        RowsDesign(X), LOSSES["squared_hinge"](), GradedPreferences(y, np.arange(0, 120_001, 20)), 1e-4
+    )
+    parts = objective.samples()
+    assert parts
+    whole = objective.at(np.ones(4))
+    for part in parts:
+        near = part.at(np.ones(4))
+        np.testing.assert_allclose(near.gradient, whole.gradient, atol=0.1 * np.abs(whole.gradient).max())
+    fast = RankSVM(C=1e-4, tol=1e-8).fit(X, y, qid=qid)
+    listed = objective.preferences
+    plain = RankSVM(C=1e-4, tol=1e-8, init=np.full(4, 1e-3)).fit_preferences(X.astype(float), listed)
+    np.testing.assert_allclose(fast.coef_, plain.coef_, rtol=1e-5)
+
+
+def test_a_point_keeps_its_curvature_after_others_were_evaluated():
+    X, y, qid = problem(5)
+    offsets = np.concatenate(([0], np.cumsum(np.bincount(qid))))
+    objective = RankObjective(RowsDesign(X), LOSSES["squared_hinge"](), GradedPreferences(y, offsets), 0.7)
+    here, v = objective.at(np.ones(6)), np.arange(6.0)
+    product = here.curvature(v)
+    objective.at(-np.ones(6)).curvature(v)
+    np.testing.assert_array_equal(here.curvature(v), product)
+
+
+def test_weights_of_every_kind_match_listed_pairs():
+    X, y, qid = problem(6, n_grades=4)
+    rng = np.random.default_rng(1)
+    offsets = np.concatenate(([0], np.cumsum(np.bincount(qid))))
+    prefs = GradedPreferences(
+        y, offsets, item_weight=rng.uniform(0, 2, len(y)), winner_weight=rng.uniform(1, 3, len(y)),
+        query_weight=rng.uniform(0, 2, 12), grade_weight=rng.uniform(0, 2, (4, 4)), pair_weight="query",
+    )  # fmt: skip
+    listed = prefs.pairs()
+    for loss in ("hinge", "squared_hinge"):
+        ranker = RankSVM(C=3.0, loss=loss, tol=1e-7)
+        free = ranker.fit_preferences(X, prefs).coef_
+        by_pairs = ranker.fit_preferences(X, ExplicitPairs(listed.winner, listed.loser, len(y), listed.weight)).coef_
+        np.testing.assert_allclose(free, by_pairs, atol=1e-3)
