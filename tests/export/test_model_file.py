@@ -272,11 +272,11 @@ def test_damaged_bytes_never_pass_and_never_raise_anything_else(fitted, tmp_path
     content, header = path.read_bytes(), read_header(path)
     rng = np.random.default_rng(5)
     refused = 0
-    for position in rng.permutation(len(content))[:700]:
+    for position in rng.permutation(len(content))[:450]:
         for new in {content[position] ^ (1 << int(rng.integers(8))), int(rng.integers(256)), 0} - {content[position]}:
             path.write_bytes(content[:position] + bytes([new]) + content[position + 1 :])
             refused += loads_identically_or_refuses(path, fitted, header)
-    assert refused > 1000
+    assert refused > 900
 
 
 def test_truncated_and_extended_files(fitted, tmp_path):
