@@ -99,6 +99,12 @@ class RankingData:
 
         return to_frame(self, backend, layout)
 
+    def describe(self) -> Any:
+        """Queries, rows, grades, pairs and more in numbers; see :func:`hingerank.data.describe.describe`."""
+        from hingerank.data.describe import describe
+
+        return describe(self)
+
     @cached_property
     def blocks(self) -> QueryBlocks:
         return blocks_from_qid(self.qid, self.n_rows)

@@ -1,0 +1,71 @@
+"""The numbers of a description against counting by hand."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hingerank.data.blocks import blocks_from_qid
+from hingerank.data.describe import describe, pairs_per_query
+from hingerank.data.generate import make_letor
+from hingerank.data.ranking_data import RankingData
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from([-1.0, 0, 0.5, 1, 2, 3e9])), min_size=1, max_size=40))
+def test_pairs_equal_enumeration(rows):
+    qid, y = np.array([q for q, _ in rows]), np.array([g for _, g in rows])
+    blocks = blocks_from_qid(qid, len(qid))
+    expected = [sum(a > b for a in y[qid == q] for b in y[qid == q]) for q in blocks.ids]
+    assert pairs_per_query(y, blocks).tolist() == expected
+
+
+def test_pairs_of_one_huge_query_are_exact():
+    y = np.arange(200_000) % 2
+    assert pairs_per_query(y, blocks_from_qid(None, len(y))).tolist() == [10**10]
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+def test_everything_by_hand(form):
+    X = np.array([[0, 1.0, 5, 2, -1], [0, 0, 5, np.nan, 0], [0, 2, 5, 2, -1], [0, 0, 5, 2, -3]])
+    data = RankingData.from_arrays(
+        form(X), [2, 0, 0.5, 0.5], ["b", "a", "b", "a"], docid=["d", "e", "d", "f"], missing="nan"
+    )
+    found = data.describe()
+    assert (found.queries, found.rows, found.features, found.pairs) == (2, 4, 5, 2)
+    assert found.grades == {0.0: 1, 0.5: 2, 2.0: 1}
+    assert found.constant_columns == ["f1", "f3", "f4"]
+    assert found.missing_values == 1 and found.density == 13 / 20
+    assert found.queries_without_pairs == 0 and found.duplicate_docids == 1
+    assert found.rows_per_query == {"min": 2, "median": 2.0, "max": 2}
+    assert json.loads(json.dumps(found.to_dict()))["grades"] == {"0": 1, "0.5": 2, "2": 1}
+
+
+def test_sparse_and_dense_agree():
+    data = make_letor(30, (1, 60), 20, constant=3, sparse_density=0.05, seed=3)
+    dense = RankingData(data.X.toarray(), data.y, data.qid, feature_names=[f"n{j}" for j in range(20)])
+    a, b = describe(data), describe(dense)
+    assert [f"n{int(name[1:]) - 1}" for name in a.constant_columns] == b.constant_columns
+    assert (a.pairs, a.density, a.grades) == (b.pairs, b.density, b.grades)
+    assert b.memory == dense.X.nbytes + dense.y.nbytes + dense.qid.nbytes
+
+
+def test_many_rows_are_looked_at_in_pieces():
+    X = np.zeros((40_000, 3))
+    X[39_999, 1] = np.nan
+    X[20_000, 2] = 1
+    found = describe(RankingData.from_arrays(X, np.zeros(40_000), missing="nan"))
+    assert found.constant_columns == ["f1", "f2"] and found.queries_without_pairs == 1
+
+
+def test_table():
+    from rich.console import Console
+
+    out = io.StringIO()
+    Console(file=out, width=200).print(describe(make_letor(30, 20, 5)).table())
+    text = out.getvalue()
+    assert "30" in text and "600" in text and "constant columns" in text and "dense float32" in text
