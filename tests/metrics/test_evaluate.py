@@ -93,6 +93,26 @@ def test_the_default_preset_of_a_call_gives_way_to_a_name():
         hr.evaluate(Y, S, Q, "ndcg@10:trec", preset="lightbgm")
 
 
+def test_measures_asked_together_are_the_measures_asked_alone():
+    """They share orders and ideals, of different depth and tie rule."""
+    random = np.random.default_rng(0)
+    y, s = random.integers(0, 5, 300), random.integers(0, 30, 300).astype(float)
+    qid, docid = np.arange(300) % 3, random.permutation(300)
+    names = [
+        "ndcg@2:trec",
+        "ndcg@20",
+        "map@3",
+        "ndcg@5:catboost",
+        "err@4:trec",
+        "p@7",
+        "dcg@9:sklearn",
+        "recall@9:trec",
+    ]
+    together = hr.evaluate(y, s, qid, names, docid=docid)
+    for name in names:
+        assert hr.evaluate(y, s, qid, name, docid=docid)[name] == together[name]
+
+
 def test_inputs_are_left_alone():
     y, s = Y.astype(float), S.copy()
     hr.evaluate(y, s, Q, ["ndcg@10", "map:trec", "err@10:sklearn", "kendall_tau"])
