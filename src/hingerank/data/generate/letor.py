@@ -92,7 +92,7 @@ def make_letor(
     >>> data.n_queries, data.n_features, len(data.truth.columns)
     (50, 10, 7)
     """
-    shares = _grade_shares(n_grades, skew)
+    shares = grade_shares(n_grades, skew)
     plan, queries, rows = np.random.SeedSequence(seed).spawn(3)
     rng = np.random.default_rng(plan)
     sizes = _query_sizes(n_queries, rows_per_query, rng)
@@ -191,7 +191,7 @@ def _csr_rows(n: int, columns: _Columns, dtype: np.dtype, jobs: list, density: f
         first, last, seed = job
         rng = np.random.default_rng(seed)
         eps = rng.standard_normal(last - first)
-        places = _bernoulli_places((last - first) * len(live), density, rng)
+        places = bernoulli_places((last - first) * len(live), density, rng)
         values = 1 - rng.random(len(places), dtype=dtype)
         indptr = np.searchsorted(places, np.arange(last - first + 1) * len(live))
         indices = live[places % len(live)].astype(np.int32)
@@ -204,7 +204,7 @@ def _csr_rows(n: int, columns: _Columns, dtype: np.dtype, jobs: list, density: f
     return X, utility, eps
 
 
-def _bernoulli_places(total: int, density: float, rng: np.random.Generator) -> np.ndarray:
+def bernoulli_places(total: int, density: float, rng: np.random.Generator) -> np.ndarray:
     """The places of 0..total−1 kept when each is kept with probability `density`: gaps are geometric."""
     places = np.empty(0, np.int64)
     while not len(places) or places[-1] < total:
@@ -231,7 +231,7 @@ def _query_sizes(n_queries: int, rows: Any, rng: np.random.Generator) -> np.ndar
     return sizes.astype(np.int64)
 
 
-def _grade_shares(n_grades: int, skew: Any) -> np.ndarray:
+def grade_shares(n_grades: int, skew: Any) -> np.ndarray:
     if n_grades < 1:
         raise DataError(f"n_grades is {n_grades}, expected at least 1")
     shares = np.exp(-float(skew) * np.arange(n_grades)) if np.ndim(skew) == 0 else np.asarray(skew, float)

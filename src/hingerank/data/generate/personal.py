@@ -1,0 +1,188 @@
+"""Personal preferences with a known low-rank truth: every user weighs a few hidden tastes of the items."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from hingerank.data.errors import DataError
+from hingerank.data.generate.letor import bernoulli_places, grade_shares
+
+AT_A_TIME = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class PersonalTruth:
+    """score(user, x) = v_userᵀ Uᵀ x, with U (features × rank) and V (users × rank)."""
+
+    U: np.ndarray
+    V: np.ndarray
+
+    def scores(self, users: Any, features: Any) -> np.ndarray:
+        """One true score per (user, feature row)."""
+        tastes = features @ self.U if sp.issparse(features) else np.einsum("id,dk->ik", features, self.U)
+        return np.einsum("ik,ik->i", self.V[np.asarray(users)], tastes)
+
+    def item_scores(self, users: np.ndarray, items: np.ndarray, item_features: Any) -> np.ndarray:
+        """The same for rows `items` of `item_features`, each item's tastes computed once."""
+        tastes = item_features @ self.U if sp.issparse(item_features) else np.einsum("id,dk->ik", item_features, self.U)
+        out = np.empty(len(users))
+        for a in range(0, len(users), AT_A_TIME):
+            part = slice(a, a + AT_A_TIME)
+            out[part] = np.einsum("ik,ik->i", self.V[users[part]], tastes[items[part]])
+        return out
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PersonalData:
+    """Item features, and what users said: ratings (users, items, ratings) or comparisons (users, winners, losers).
+
+    `items`, `winners` and `losers` index rows of `item_features`; users are numbered from 0.
+    """
+
+    item_features: Any
+    users: np.ndarray
+    items: np.ndarray | None = None
+    ratings: np.ndarray | None = None
+    winners: np.ndarray | None = None
+    losers: np.ndarray | None = None
+    truth: PersonalTruth | None = None
+
+    @property
+    def n_users(self) -> int:
+        return int(self.users.max()) + 1 if self.truth is None else len(self.truth.V)
+
+    @property
+    def n_items(self) -> int:
+        return self.item_features.shape[0]
+
+    def __len__(self) -> int:
+        return len(self.users)
+
+    def __repr__(self) -> str:
+        what = "pairs" if self.ratings is None else "ratings"
+        return (
+            f"PersonalData({self.n_users} users, {self.n_items} items, {self.item_features.shape[1]} features, "
+            f"{len(self)} {what})"
+        )
+
+    def take(self, rows: Any) -> "PersonalData":
+        """Some of the ratings or comparisons; items and truth stay."""
+        names = ("users", "items", "ratings", "winners", "losers")
+        return replace(self, **{name: value[rows] for name in names if (value := getattr(self, name)) is not None})
+
+    def split(self, test_size: float = 0.2, seed: int = 0) -> tuple["PersonalData", "PersonalData"]:
+        """(train, test): a share `test_size` of every user's ratings or comparisons, chosen at random, goes to test."""
+        if not 0 < test_size < 1:
+            raise DataError(f"test_size is {test_size}, expected a share between 0 and 1")
+        order = np.random.default_rng(seed).permutation(len(self))
+        order = order[np.argsort(self.users[order], kind="stable")]
+        counts = np.bincount(self.users)
+        place = np.arange(len(self)) - np.repeat(np.cumsum(counts) - counts, counts)
+        test = np.zeros(len(self), bool)
+        test[order] = place < np.round(test_size * np.repeat(counts, counts))
+        return self.take(~test), self.take(test)
+
+
+def make_personal(
+    n_users: int = 200,
+    n_items: int = 500,
+    n_features: int = 16,
+    rank: int = 4,
+    *,
+    kind: str = "pairs",
+    per_user: int | tuple[int, int] = 50,
+    noise: float = 0.0,
+    n_grades: int = 5,
+    skew: Any = 0.0,
+    sparse_density: float | None = None,
+    dtype: Any = np.float64,
+    seed: int = 0,
+) -> PersonalData:
+    """score(user, item) = v_userᵀ Uᵀ x_item with U, V and X standard normal; what users say follows the score.
+
+    Parameters
+    ----------
+    kind: "pairs": a user compares two random items, and the higher score + noise wins; "ratings": a user rates random
+        items, all different, from 1 to `n_grades` by the score + noise.
+    per_user: comparisons or ratings of each user, or a range (least, most) to draw from.
+    noise: standard deviation of the noise on each score, in standard deviations of the score.
+    n_grades, skew: the shares of the ratings, lowest first, fall as exp(−skew·rating); or give the shares.
+    sparse_density: make the item features CSR with this share of entries present.
+
+    The synthetic set of the literature is ``make_personal(1000, 10_000, 64, 20, per_user=800)``.
+
+    Example
+    -------
+    >>> data = make_personal(50, 100, 8, rank=2, per_user=30)
+    >>> data
+    PersonalData(50 users, 100 items, 8 features, 1500 pairs)
+    >>> features, truth = data.item_features, data.truth
+    >>> bool((truth.scores(data.users, features[data.winners]) > truth.scores(data.users, features[data.losers])).all())
+    True
+    """
+    _check_sizes(n_users, n_items, n_features, rank, noise)
+    if kind not in ("pairs", "ratings"):
+        raise DataError(f"kind is {kind!r}, expected 'pairs' or 'ratings'")
+    model, choices, errors = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(3))
+    truth = PersonalTruth(model.standard_normal((n_features, rank)), model.standard_normal((n_users, rank)))
+    features = _item_features(n_items, n_features, sparse_density, np.dtype(dtype), model)
+    counts = _counts(per_user, n_users, n_items if kind == "ratings" else None, choices)
+    users = np.repeat(np.arange(n_users), counts)
+    if kind == "pairs":
+        winners, losers = _compare(truth, features, users, noise, choices, errors)
+        return PersonalData(features, users, winners=winners, losers=losers, truth=truth)
+    items = np.concatenate([choices.choice(n_items, count, replace=False) for count in counts])
+    scores = _noisy(truth.item_scores(users, items, features), noise, errors)
+    shares = grade_shares(n_grades, skew)
+    ratings = 1.0 + np.searchsorted(np.quantile(scores, np.cumsum(shares)[:-1]), scores, side="right")
+    return PersonalData(features, users, items=items, ratings=ratings, truth=truth)
+
+
+def _check_sizes(n_users: int, n_items: int, n_features: int, rank: int, noise: float) -> None:
+    least = {"n_users": (n_users, 1), "n_items": (n_items, 2), "n_features": (n_features, 1), "rank": (rank, 1)}
+    for name, (value, bound) in least.items():
+        if value < bound:
+            raise DataError(f"{name} is {value}, expected at least {bound}")
+    if noise < 0:
+        raise DataError(f"noise is {noise}, expected a standard deviation of at least 0")
+
+
+def _counts(per_user: Any, n_users: int, most_allowed: int | None, rng: np.random.Generator) -> np.ndarray:
+    least, most = (per_user, per_user) if np.ndim(per_user) == 0 else per_user
+    if not 1 <= least <= most:
+        raise DataError(f"per_user is {per_user}, expected a number or a range (least, most) of at least 1")
+    if most_allowed is not None and most > most_allowed:
+        raise DataError(f"per_user is {per_user}, but there are only {most_allowed} items to rate")
+    return rng.integers(least, most + 1, n_users)
+
+
+def _item_features(n: int, d: int, density: float | None, dtype: np.dtype, rng: np.random.Generator) -> Any:
+    if density is None:
+        return rng.standard_normal((n, d), dtype=dtype)
+    if not 0 < density <= 1:
+        raise DataError(f"sparse_density is {density}, expected a share in (0, 1]")
+    places = bernoulli_places(n * d, density, rng)
+    values = rng.standard_normal(len(places), dtype=dtype)
+    return sp.csr_matrix((values, places % d, np.searchsorted(places, np.arange(n + 1) * d)), shape=(n, d))
+
+
+def _noisy(scores: np.ndarray, noise: float, rng: np.random.Generator) -> np.ndarray:
+    return scores + noise * scores.std() * rng.standard_normal(len(scores)) if noise else scores
+
+
+def _compare(
+    truth: PersonalTruth,
+    features: Any,
+    users: np.ndarray,
+    noise: float,
+    choices: np.random.Generator,
+    errors: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray]:
+    n_items = features.shape[0]
+    one = choices.integers(0, n_items, len(users))
+    other = (one + choices.integers(1, n_items, len(users))) % n_items  # never the same item
+    first = _noisy(truth.item_scores(users, one, features), noise, errors)
+    second = _noisy(truth.item_scores(users, other, features), noise, errors)
+    return np.where(first > second, one, other), np.where(first > second, other, one)
