@@ -15,8 +15,12 @@ _HOME = {
     "ExplicitPairs": "hingerank.preferences",
     "GradedPreferences": "hingerank.preferences",
     "RankSVM": "hingerank.rankers.linear",
+    "ModelFileError": "hingerank.export.model_file",
+    "load": "hingerank.export.model_file",
     "evaluate": "hingerank.metrics",
+    "fetch": "hingerank.data.fetching",
     "read": "hingerank.data.reader",
+    "write": "hingerank.data.writer",
 }
 
 __all__ = ["__version__", *sorted(_HOME)]

@@ -30,7 +30,8 @@ class GradedPreferences:
     winner_weight : u, one per row, counted only when the row is preferred (inverse propensity of a click).
     query_weight : q, one per query.
     grade_weight : M, a matrix over the distinct grades in ascending order (IR-SVM's cost of a pair of grades).
-    pair_weight : "uniform", or "query" to divide each query's weight by its number of pairs (IR-SVM's normalisation).
+    pair_weight : "uniform", or "query" to divide each query's weight by its number of pairs, sum of w_i w_j
+        (IR-SVM's normalisation).
 
     >>> p = GradedPreferences(np.array([2.0, 0.0, 1.0, 0.0]), np.array([0, 4]))
     >>> p.n_pairs
@@ -132,10 +133,11 @@ class GradedPreferences:
             offsets, perm, leaf_start, leaf, node_start, node, slot, scale, winners, loser, not by_pairs,
         )  # fmt: skip
         if query is not None or pair_weight == "query":
-            self.tree = tree
+            self.tree = tree._replace(scale=np.ones(len(node)), winner=loser)
             factor = np.ones(n_queries) if query is None else query.copy()
             if pair_weight == "query":
-                factor /= np.maximum(self.pairs_per_query, 1)
+                pairs = self.weight_per_query  # by the rows' own weights: a row given twice counts twice here too
+                factor /= np.where(pairs > 0, pairs, 1.0)
             scale *= np.repeat(factor, np.diff(node_start))
         return tree
 
