@@ -359,3 +359,9 @@ def test_a_failed_unpacking_leaves_no_set(server, toy, tmp_path):
         fetch("toy", tmp_path / "cache", **QUICK)
     assert not (tmp_path / "evil").exists() and not (tmp_path / "cache" / "toy").exists()
     assert not [p for p in (tmp_path / "cache").iterdir() if p.is_dir() and p.name.startswith(".toy")]
+
+
+def test_the_function_is_found_where_the_documentation_says():
+    import hingerank
+
+    assert hingerank.fetch is fetch and hingerank.data.fetch is fetch

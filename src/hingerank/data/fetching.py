@@ -85,16 +85,18 @@ def fetch(
             unpack(archive, work)
             if archive.parent == folder / _DOWNLOADS:
                 archive.unlink()  # a downloaded archive has served its purpose; a given one stays the user's
-        _put_in_place(work, home)
+        _put_in_place(work, home, lift="folder" not in record)
         _write_json(folder / f"{name}.json", {"name": name, **record, "licence": entry.licence})
     return home
 
 
 def manual_steps(entry: PublicSet) -> str:
     """What a person has to do for a set that no program may download."""
+    stem, _, ending = entry.file.partition(".")
+    unpacking, copy = ("", entry.file) if ending != "rar" else (f"unpack it (unrar x {entry.file}), ", stem)
     return (
         f"{entry.name} has to be downloaded by hand: accept the licence on {entry.page} , save {entry.file}, "
-        f"then run: hingerank fetch {entry.name} --from {entry.file}"
+        f"{unpacking}then run: hingerank fetch {entry.name} --from {copy}"
     )
 
 
@@ -183,12 +185,12 @@ def _copy_folder(source: Path, work: Path) -> None:
             shutil.copyfile(path, target)
 
 
-def _put_in_place(work: Path, home: Path) -> None:
-    """Rename the unpacked folder to `home`; a single folder inside it (ml-100k/ml-100k) is lifted one level."""
+def _put_in_place(work: Path, home: Path, lift: bool) -> None:
+    """Rename the filled folder to `home`; lift: a single folder inside it (ml-100k/ml-100k) becomes `home` itself."""
     inside = [path for path in work.iterdir() if path.name != "__MACOSX"]
     if not inside:
         raise FetchError(f"the copy of {home.name} holds no files")
-    ready = inside[0] if len(inside) == 1 and inside[0].is_dir() else work
+    ready = inside[0] if lift and len(inside) == 1 and inside[0].is_dir() else work
     if home.exists():
         home.rename(work.with_name(work.name + ".old"))
     ready.rename(home)

@@ -1,0 +1,111 @@
+"""The list of commands, and the one place where an exception becomes a line on stderr and an exit status.
+
+A user's mistake (ValueError, a file that cannot be read or written) exits 1, a wrong command line 2, an interruption
+130. To add a command, write a function in one of the modules below and name it in `_COMMANDS`.
+"""
+
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from hingerank import __version__
+from hingerank.cli import data_commands, model_commands, setup_commands
+
+app = typer.Typer(
+    name="hingerank",
+    help="Learning to rank with the whole Ranking SVM family.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+_COMMANDS: dict[str, Callable[..., None]] = {
+    "info": data_commands.info,
+    "convert": data_commands.convert,
+    "fetch": data_commands.fetch,
+    "fit": model_commands.fit,
+    "rank": model_commands.rank,
+    "evaluate": model_commands.evaluate,
+    "warmup": setup_commands.warmup,
+    "demo": setup_commands.demo,
+}
+for _name, _function in _COMMANDS.items():
+    app.command(_name, short_help=(_function.__doc__ or "").partition("\n")[0])(_function)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        print(f"hingerank {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", callback=_show_version, is_eager=True)
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    """Learning to rank with the whole Ranking SVM family."""
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; every outcome is an exit status, and every mistake is one line on stderr."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in given
+    given = [word for word in given if word != "--debug"] or ["--help"]  # --debug may stand anywhere
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        try:
+            status = app(given, prog_name="hingerank", standalone_mode=False)
+            sys.stdout.flush()
+        except Exception as error:
+            if debug:
+                traceback.print_exc()
+            return _report(error)
+        except KeyboardInterrupt:
+            status = 130
+    if status == 130:
+        _say("interrupted")
+    return status if isinstance(status, int) else 0
+
+
+def _report(error: Exception) -> int:
+    """Say what went wrong in one line and return the exit status."""
+    if isinstance(error, BrokenPipeError):  # `hingerank rank … | head`: the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    if hasattr(error, "format_message"):  # a mistake in the command line itself
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context else "hingerank"
+        _say(f"{error.format_message().rstrip('.')} (see {command} --help)")
+        return int(getattr(error, "exit_code", 2))
+    if isinstance(error, typer.Abort):
+        _say("interrupted")
+        return 130
+    if isinstance(error, OSError) and error.strerror:
+        place = f"{error.filename}: " if error.filename else ""
+        _say(f"{place}{error.strerror}")
+    elif isinstance(error, ImportError):
+        _say(f"{error}: install the optional package that this needs, for example with pip install 'hingerank[all]'")
+    elif isinstance(error, ValueError | OSError | MemoryError):
+        _say(str(error) or type(error).__name__)
+    else:
+        _say(f"internal error: {type(error).__name__}: {error} (run again with --debug and report the traceback)")
+        return 70
+    return 1
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *rest: Any, **also: Any) -> None:
+    if not issubclass(category, DeprecationWarning | PendingDeprecationWarning):
+        _say(f"warning: {message}")
+
+
+def _say(text: str) -> None:
+    print("hingerank: " + " ".join(text.split()), file=sys.stderr)

@@ -1,0 +1,118 @@
+"""`info`, `convert` and `fetch`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hingerank.cli.output import note, print_json, print_table, progress, working
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Data = Annotated[
+    Path, typer.Argument(metavar="DATA", help="LETOR/SVMlight text (plain or compressed), a binary folder or Parquet.")
+]
+Missing = Annotated[str, typer.Option(help="What NULL and missing values become: error, zero or nan.")]
+
+
+def info(file: Data, missing: Missing = "error", json: Json = False) -> None:
+    """Describe a data set: queries, rows, grades, pairs, constant columns, memory.
+
+    Example: hingerank info train.txt.gz
+    """
+    from hingerank.cli.loading import open_data
+    from hingerank.data.describe import describe
+
+    data = open_data(file, missing=missing)
+    with working("counting"):
+        found = describe(data)
+    if json:
+        print_json({"file": file, **found.to_dict()})
+    else:
+        print_table(str(file), ["", ""], found.facts())
+
+
+def convert(
+    source: Annotated[Path, typer.Argument(metavar="IN", help="Data to read, in any form that `info` takes.")],
+    target: Annotated[str, typer.Argument(metavar="OUT", help="Its ending decides the form: see above.")],
+    missing: Missing = "error",
+    dtype: Annotated[str, typer.Option(help="float64, or float32 for half the space.")] = "float64",
+    force: Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")] = False,
+    json: Json = False,
+) -> None:
+    """Convert data between text, compressed text, tables and the binary folder.
+
+    OUT ending in / (or without an ending) is a binary folder, which later commands open without reading it whole;
+    .txt, .svm, .letor or .dat is text, with .gz, .xz, .bz2 or .zst after it compressed; .parquet and .csv are tables.
+
+    Example: hingerank convert train.txt train.bin/
+    """
+    from hingerank.cli.loading import open_data
+    from hingerank.cli.saving import choose_writer
+
+    place = Path(target)
+    write = choose_writer(target, force)
+    if place.exists() and source.exists() and place.samefile(source):
+        raise ValueError(f"{target} is the data itself: name another file or folder")
+    data = open_data(source, missing=missing, dtype=dtype)
+    with working(f"writing {target}"):
+        write(data, place)
+    if json:
+        print_json({"written": place, "rows": data.n_rows, "queries": data.n_queries, "features": data.n_features})
+    else:
+        print(f"{place}: {data.n_rows:,} rows, {data.n_queries:,} queries, {data.n_features:,} features")
+
+
+def fetch(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="A public set, for example ml-100k; see --list.")
+    ] = None,
+    list_sets: Annotated[bool, typer.Option("--list", help="List the known sets and stop.")] = False,
+    source: Annotated[
+        str | None,
+        typer.Option("--from", metavar="PATH|URL", help="Take this archive, folder or mirror instead."),
+    ] = None,
+    cache: Annotated[Path | None, typer.Option(help="Where to keep sets (default: $HINGERANK_CACHE).")] = None,
+    checksum: Annotated[str | None, typer.Option(metavar="sha256:HEX", help="Insist on this checksum.")] = None,
+    json: Json = False,
+) -> None:
+    """Download a public ranking set once, verify and unpack it, and print its folder.
+
+    An interrupted download goes on where it stopped. Sets whose licence must be accepted on a page say what to do.
+
+    Example: hingerank fetch ml-100k
+    """
+    from hingerank.data.fetching import fetch as fetch_set
+    from hingerank.data.public_sets import PUBLIC_SETS
+
+    if list_sets:
+        _list_sets(json)
+        return
+    if name is None:
+        raise typer.BadParameter("name a set to fetch, or pass --list")
+    if name in PUBLIC_SETS:
+        note(PUBLIC_SETS[name].licence)
+    with progress(name, bytes_counted=True) as advance:
+        folder = fetch_set(name, cache, source=source, checksum=checksum, progress=advance)
+    if json:
+        print_json({"name": name, "folder": folder})
+    else:
+        print(folder)
+
+
+def _list_sets(json: bool) -> None:
+    from hingerank.data.public_sets import PUBLIC_SETS
+
+    if json:
+        print_json([vars(entry) for entry in PUBLIC_SETS.values()])
+        return
+    rows = [
+        [
+            entry.name,
+            entry.title,
+            "automatic" if entry.url else "by hand (licence)",
+            f"{entry.size / 1e6:,.0f} MB" if entry.size else "",
+            "published" if entry.checksum else "recorded at first use",
+        ]
+        for entry in PUBLIC_SETS.values()
+    ]
+    print_table("public sets", ["name", "what", "download", "size", "checksum"], rows)

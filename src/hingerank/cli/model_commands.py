@@ -1,0 +1,219 @@
+"""`fit`, `rank` and `evaluate`."""
+
+import json as json_module
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hingerank.cli.output import print_json, print_table, working, writing
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Data = Annotated[
+    Path, typer.Argument(metavar="DATA", help="LETOR/SVMlight text (plain or compressed), a binary folder or Parquet.")
+]
+Missing = Annotated[str, typer.Option(help="What NULL and missing values become: error, zero or nan.")]
+
+
+def fit(
+    data: Data,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="PATH", help="Where the model goes: folder/ or file.safetensors.")
+    ],
+    model: Annotated[str, typer.Option(help="Which ranker; an unknown name lists them.")] = "rank-svm",
+    C: Annotated[float | None, typer.Option("--C", help="Weight of the loss against the structure.")] = None,
+    loss: Annotated[str | None, typer.Option(help="Loss of a pair, for example squared_hinge.")] = None,
+    tol: Annotated[float | None, typer.Option(help="When to stop: the certificate to reach.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed, for rankers that draw random numbers.")] = None,
+    scale: Annotated[str | None, typer.Option(help="Feature scaling, for example query-minmax or standard.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Any parameter of the ranker; may be repeated."),
+    ] = None,
+    validation: Annotated[Path | None, typer.Option(help="Data to score the fitted model on (mean NDCG@10).")] = None,
+    missing: Missing = "error",
+    json: Json = False,
+) -> None:
+    """Fit a ranker to graded data and save it.
+
+    Example: hingerank fit train.txt --model rank-svm --C 0.01 -o model/
+    """
+    from hingerank.cli.loading import open_data
+    from hingerank.rankers import ranker_class
+
+    asked = {"C": C, "loss": loss, "tol": tol, "random_state": seed, "scale": scale}
+    parameters = {name: value for name, value in asked.items() if value is not None}
+    parameters |= dict(_setting(text) for text in settings or [])
+    ranker = _make(ranker_class(model), model, parameters)
+    _check_target(output, data)
+    rows = open_data(data, missing=missing)
+    checks = [] if validation is None else [open_data(validation, missing=missing, n_features=rows.n_features)]
+    with working(f"fitting {model}"):
+        ranker.fit(rows, eval_set=checks)
+    saved = ranker.save(output, {"data": data.name})
+    _report_fit(model, ranker, saved, json)
+
+
+def _make(cls: Any, name: str, parameters: dict[str, Any]) -> Any:
+    """The ranker with these parameters; one it does not have is a mistake of the user's."""
+    known = list(cls().get_params(deep=False))
+    for parameter in parameters:
+        if parameter not in known:
+            raise ValueError(f"{name} has no parameter {parameter!r}; it has {', '.join(known)}")
+    return cls(**parameters)
+
+
+def _check_target(output: str, data: Path) -> None:
+    """Find out before the fit, not after it, that its model could not be saved."""
+    target = Path(output)
+    if target.exists() and data.exists() and target.samefile(data):
+        raise ValueError(f"--output {output} is the data itself: name another file or a folder")
+    if output.endswith("/"):
+        target.mkdir(parents=True, exist_ok=True)
+    elif not target.parent.is_dir():
+        raise ValueError(f"cannot write {output}: there is no folder {target.parent}")
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """`name=value`; the value is read as JSON where it is JSON (3, 0.5, true, null, [1, 2]), else as plain words."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise ValueError(f"--set {text!r} is not of the form NAME=VALUE")
+    words: dict[str, Any] = {"none": None, "true": True, "false": False}
+    if value.strip().lower() in words:
+        return name.strip(), words[value.strip().lower()]
+    try:
+        return name.strip(), json_module.loads(value)
+    except ValueError:
+        return name.strip(), value
+
+
+def _report_fit(name: str, ranker: Any, saved: str, json: bool) -> None:
+    certificate = getattr(ranker, "certificate_", None)
+    found: dict[str, Any] = {"model": name, "saved": saved, **getattr(ranker, "fingerprint_", {})}
+    found.pop("sha256_of_sample", None)
+    if certificate is not None:
+        found |= {
+            "status": certificate.status,
+            certificate.kind: certificate.value,
+            "iterations": certificate.n_iter,
+            "seconds": certificate.seconds,
+        }
+    if getattr(ranker, "validation_scores_", None):
+        found["validation ndcg@10"] = ranker.validation_scores_[0]
+    if json:
+        print_json(found)
+    else:
+        print_table("fitted", ["", ""], [[key, value] for key, value in found.items()])
+
+
+def rank(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="What `fit` wrote: a folder or a .safetensors file.")],
+    data: Data,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write; default: stdout.")] = None,
+    top: Annotated[
+        int | None, typer.Option(min=1, help="Only the best so many rows of each query, best first.")
+    ] = None,
+    trec_run: Annotated[bool, typer.Option("--trec-run", help="TREC run lines: qid Q0 docid rank score tag.")] = False,
+    missing: Missing = "error",
+    json: Json = False,
+) -> None:
+    """Score data with a saved model: one score per line in file order, or the ranked rows of each query.
+
+    With --top the lines are: qid, rank, document id (or row number from 1), score, separated by tabs.
+
+    Example: hingerank rank model/ test.txt -o scores.txt
+    """
+    from hingerank.cli.loading import open_data
+    from hingerank.export.model_file import load
+
+    ranker = load(model)
+    rows = open_data(data, missing=missing, n_features=ranker.n_features_in_)
+    with working("scoring"):
+        scores = ranker.predict(rows)
+    with writing(output) as stream:
+        if json:
+            print_json([_as_dict(*item) for item in _ranked(rows, scores, top)], stream)
+        elif trec_run:
+            stream.writelines(line for item in _ranked(rows, scores, top) for line in _trec_lines(*item))
+        elif top is not None:
+            stream.writelines(line for item in _ranked(rows, scores, top) for line in _plain_lines(*item))
+        else:
+            stream.writelines(f"{score}\n" for score in scores)
+
+
+def _ranked(rows: Any, scores: Any, top: int | None) -> Iterator[tuple[Any, list, Any]]:
+    """For each query its id, the ids of its best documents (row numbers from 1 where there are none), their scores."""
+    import numpy as np
+
+    blocks = rows.blocks
+    order = np.arange(rows.n_rows) if blocks.order is None else blocks.order
+    for query, first, last in zip(blocks.ids.tolist(), blocks.offsets[:-1], blocks.offsets[1:], strict=True):
+        here = order[first:last]
+        best = here[np.argsort(-scores[here], kind="stable")][:top]
+        yield query, (best + 1 if rows.docid is None else rows.docid[best]).tolist(), scores[best]
+
+
+def _as_dict(query: Any, documents: list, scores: Any) -> dict[str, Any]:
+    return {"qid": query, "documents": documents, "scores": scores}
+
+
+def _plain_lines(query: Any, documents: list, scores: Any) -> Iterator[str]:
+    for place, (document, score) in enumerate(zip(documents, scores, strict=True), 1):
+        yield f"{query}\t{place}\t{document}\t{score}\n"
+
+
+def _trec_lines(query: Any, documents: list, scores: Any) -> Iterator[str]:
+    """TREC's tools order by score, then by document name: equal scores become n, n−1, … so that all read one order."""
+    if any(first <= second for first, second in pairwise(scores)):
+        scores = range(len(documents), 0, -1)
+    for place, (document, score) in enumerate(zip(documents, scores, strict=True), 1):
+        if len(f"{query} {document}".split()) != 2:
+            raise ValueError(f"a TREC run cannot hold the ids {query!r} and {document!r}: they must be single words")
+        yield f"{query} Q0 {document} {place} {score} hingerank\n"
+
+
+def evaluate(
+    data: Data,
+    scores: Annotated[
+        Path, typer.Argument(metavar="SCORES", help="One score per line, in the order of the data's rows.")
+    ],
+    measure: Annotated[
+        list[str] | None, typer.Option("--measure", "-m", help="Such as ndcg@10, map, p@5; may be repeated.")
+    ] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="Conventions: default, letor3, letor4, mslr, trec, sklearn, lightgbm.")
+    ] = None,
+    per_query: Annotated[bool, typer.Option("--per-query", help="The values of every query, not only means.")] = False,
+    missing: Missing = "error",
+    json: Json = False,
+) -> None:
+    """Measure how well scores rank data.
+
+    Example: hingerank evaluate test.txt scores.txt --measure ndcg@10 --measure map --preset letor4
+    """
+    from hingerank.cli.loading import open_data
+    from hingerank.data.reader import read_scores
+    from hingerank.metrics import evaluate as measure_ranking
+
+    names = measure or ["ndcg@10", "map"]
+    rows, given = open_data(data, missing=missing), read_scores(scores)
+    values = measure_ranking(rows.y, given, rows.qid, names, per_query=True, preset=preset, docid=rows.docid)
+    means = measure_ranking(rows.y, given, rows.qid, names, preset=preset, docid=rows.docid)
+    queries = rows.blocks.ids.tolist()
+    if json:
+        found: dict[str, Any] = {"queries": len(queries), "rows": rows.n_rows, "preset": preset, "means": means}
+        if per_query:
+            found["per_query"] = {"qid": queries, **values}
+        print_json(found)
+    elif per_query:
+        each = [[str(query), *(values[name][q] for name in names)] for q, query in enumerate(queries)]
+        print_table(_title(rows, preset), ["query", *names], [*each, ["mean", *(means[name] for name in names)]])
+    else:
+        print_table(_title(rows, preset), ["measure", "mean"], [[name, means[name]] for name in names])
+
+
+def _title(rows: Any, preset: str | None) -> str:
+    return f"{rows.n_queries:,} queries, {rows.n_rows:,} rows" + (f", preset {preset}" if preset else "")

@@ -1,0 +1,139 @@
+"""How commands speak: results on stdout as tables or JSON, progress on stderr for people only, files written whole."""
+
+import json
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+from uuid import uuid4
+
+
+def print_json(value: Any, stream: IO[str] | None = None) -> None:
+    """One JSON document on `stream` (default: stdout); NaN and infinity, which JSON lacks, become null.
+
+    A terminal gets it indented, a pipe or a file on one line.
+    """
+    stream = stream or sys.stdout
+    print(json.dumps(plain(value), indent=2 if stream.isatty() else None, allow_nan=False), file=stream)
+
+
+def plain(value: Any) -> Any:
+    """`value` made of dicts, lists, strings and finite numbers only."""
+    if hasattr(value, "tolist"):  # NumPy arrays and scalars
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    return str(value)
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """A table on stdout: words to the left, numbers to the right; without column names, a list of facts."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD if any(columns) else None, show_header=any(columns), pad_edge=False)
+    numeric = [bool(rows) and all(_is_number(row[place]) for row in rows) for place in range(len(columns))]
+    for name, right in zip(columns, numeric, strict=True):
+        table.add_column(Text(name), justify="right" if right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(_cell(item)) for item in row))
+    out = console()
+    out.print(Text(title, style="bold"), soft_wrap=True)
+    out.print(table)
+
+
+def console(stderr: bool = False) -> Any:
+    """A rich console on the current stdout or stderr; wide when nobody watches, so that no cell is folded."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(file=stream, width=None if stream.isatty() else 240, highlight=False)
+
+
+def _is_number(item: Any) -> bool:
+    return isinstance(item, int | float) or hasattr(item, "__index__") or hasattr(item, "__float__")
+
+
+def _cell(item: Any) -> str:
+    if isinstance(item, bool) or item is None or isinstance(item, str):
+        return "-" if item is None else str(item)
+    if hasattr(item, "__index__"):
+        return f"{int(item):,}"
+    if hasattr(item, "__float__"):
+        return f"{float(item):.6g}" if abs(float(item)) < 1e-3 and float(item) else f"{float(item):.4f}"
+    return str(item)
+
+
+@contextmanager
+def progress(label: str, share: bool = False, bytes_counted: bool = False) -> Iterator[Callable[..., None]]:
+    """A progress bar on stderr: call the value with (done, total or None), or with a share from 0 to 1.
+
+    Nothing is shown unless stderr is a terminal.
+    """
+    if not sys.stderr.isatty():
+        yield lambda done, total=None: None
+        return
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    counter = TaskProgressColumn() if share else DownloadColumn() if bytes_counted else MofNCompleteColumn()
+    columns = (TextColumn("{task.description}"), BarColumn(), counter, TimeRemainingColumn())
+    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=1.0 if share else None)
+        yield lambda done, total=None: bar.update(task, completed=done, total=1.0 if share else total)
+
+
+@contextmanager
+def working(label: str) -> Iterator[None]:
+    """A spinner on stderr while something of unknown length runs; nothing unless it is a terminal."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    with console(stderr=True).status(label):
+        yield
+
+
+def note(text: str) -> None:
+    """A remark for the person at the terminal; silent when stderr is not one."""
+    if sys.stderr.isatty():
+        print(text, file=sys.stderr)
+
+
+@contextmanager
+def writing(path: Path | None) -> Iterator[IO[str]]:
+    """A text stream to `path`, which appears only when all is written; stdout when path is None."""
+    if path is None:
+        yield sys.stdout
+        return
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; name a file to write to")
+    if path.exists() and not path.is_file():  # /dev/stdout, a named pipe: nothing to rename
+        with open(path, "w", encoding="utf-8") as stream:
+            yield stream
+        return
+    if not path.parent.is_dir():
+        raise ValueError(f"cannot write {path}: there is no folder {path.parent}")
+    temporary = path.with_name(f".{path.name}.{uuid4().hex[:8]}.tmp")
+    try:
+        with open(temporary, "w", encoding="utf-8") as stream:
+            yield stream
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,65 @@
+"""`warmup` and `demo`."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hingerank.cli.output import console, note, print_json, print_table, progress
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+def warmup(json: Json = False) -> None:
+    """Compile every kernel once, so that later runs start at once.
+
+    The compiled code is kept on disk by numba (set NUMBA_CACHE_DIR to choose where); after an upgrade of hingerank or
+    numba, run it again.
+
+    Example: hingerank warmup
+    """
+    from hingerank.warmup import warm
+
+    with progress("compiling") as advance:
+        steps = warm(advance)
+    failed = [step for step in steps if step.problem]
+    if json:
+        print_json([vars(step) for step in steps])
+    else:
+        total = sum(step.seconds for step in steps)
+        print(f"{len(steps) - len(failed)} of {len(steps)} steps compiled or loaded in {total:.1f} s")
+        if failed:
+            print_table("not compiled", ["step", "problem"], [[step.label, step.problem] for step in failed])
+    if failed:
+        raise typer.Exit(1)
+
+
+def demo(
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder for the page; made if it does not exist.")
+    ] = Path("hingerank-demo"),
+    queries: Annotated[int, typer.Option(min=10, help="Queries to generate.")] = 200,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the generated data.")] = 0,
+    json: Json = False,
+) -> None:
+    """Generate data, choose C on validation, measure on test over five folds, and write one page to look at.
+
+    Example: hingerank demo --output hingerank-demo
+    """
+    import time
+
+    from hingerank.demo import MEASURE, run_demo
+    from hingerank.evaluation.progress import LiveBoard
+
+    started = time.perf_counter()
+    with LiveBoard(console(stderr=True)) as board:
+        found = run_demo(output, n_queries=queries, seed=seed, progress=board if sys.stderr.isatty() else None)
+    seconds = time.perf_counter() - started
+    columns, rows = found.table()
+    if json:
+        print_json({"page": found.page, "columns": columns, "rows": rows, "seconds": seconds})
+        return
+    print_table(f"{MEASURE} on test, C chosen on validation", columns, rows)
+    note(f"{seconds:.1f} s; open the page in a browser:")
+    print(found.page)

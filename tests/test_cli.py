@@ -1,0 +1,274 @@
+"""The command line as a user meets it: results, one-line errors, exit statuses, JSON, pipes, interruption."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hingerank.cli import main
+from hingerank.cli.app import _COMMANDS
+
+ROWS = """\
+2 qid:q1 1:0.9 2:0.1 3:0.3 #docid = d1
+0 qid:q1 1:0.1 2:0.8 3:0.3 #docid = d2
+1 qid:q1 1:0.5 2:0.2 3:0.3 #docid = d3
+0 qid:q2 1:0.2 2:0.9 3:0.3 #docid = d4
+1 qid:q2 1:0.8 2:0.4 3:0.3 #docid = d5
+"""
+
+
+@pytest.fixture
+def call(capsys, monkeypatch, tmp_path):
+    """call(*arguments) -> (status, stdout, stderr), run in an empty folder that holds data.txt."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HINGERANK_CACHE", str(tmp_path / "cache"))
+    Path("data.txt").write_text(ROWS)
+    Path("scores.txt").write_text("3\n1\n2\n2\n1\n")
+
+    def run(*arguments):
+        capsys.readouterr()
+        status = main([str(word) for word in arguments])
+        written = capsys.readouterr()
+        return status, written.out, written.err
+
+    return run
+
+
+def one_line(stderr):
+    return stderr.startswith("hingerank: ") and stderr.count("\n") == 1 and "Traceback" not in stderr
+
+
+@pytest.mark.parametrize("name", sorted(_COMMANDS))
+def test_every_command_has_help_with_an_example(call, name):
+    status, out, _ = call(name, "--help")
+    assert status == 0
+    assert f"Example: hingerank {name}" in out
+
+
+def test_help_and_version(call):
+    status, out, _ = call()
+    assert status == 0 and all(name in out for name in _COMMANDS)
+    status, out, _ = call("--version")
+    assert status == 0 and out.startswith("hingerank 0.")
+
+
+@pytest.mark.parametrize(
+    "arguments, status, words",
+    [
+        (["nothing"], 2, "No such command"),
+        (["info"], 2, "DATA"),
+        (["info", "absent.txt"], 1, "absent.txt: there is no such file or folder"),
+        (["info", "empty.txt"], 1, "empty"),
+        (["info", "noise.bin"], 1, "noise.bin"),
+        (["info", "data.txt", "--missing", "maybe"], 1, "maybe"),
+        (["info", "data.txt", "--unknown"], 2, "--unknown"),
+        (["info", "table.csv"], 1, "label"),
+        (["info", "nan.txt"], 1, "line 1"),
+        (["convert", "data.txt"], 2, "OUT"),
+        (["convert", "data.txt", "no/such/folder/x.txt"], 1, "no/such/folder"),
+        (["convert", "data.txt", "data.xyz"], 1, "data.xyz"),
+        (["convert", "data.txt", "data.txt"], 1, "data.txt"),
+        (["evaluate", "data.txt", "short.txt"], 1, "5"),
+        (["evaluate", "data.txt", "scores.txt", "--measure", "ndgc@10"], 1, "did you mean"),
+        (["evaluate", "data.txt", "scores.txt", "--preset", "letor5"], 1, "letor4"),
+        (["evaluate", "data.txt", "absent"], 1, "absent"),
+        (["fit", "data.txt"], 2, "--output"),
+        (["fit", "data.txt", "-o", "m/", "--model", "svm"], 1, "rank-svm"),
+        (["fit", "data.txt", "-o", "m/", "--C", "much"], 2, "--C"),
+        (["fit", "data.txt", "-o", "m/", "--C", "-1"], 1, "C"),
+        (["fit", "data.txt", "-o", "m/", "--set", "colour=red"], 1, "no parameter 'colour'"),
+        (["fit", "data.txt", "-o", "m/", "--set", "colour"], 1, "NAME=VALUE"),
+        (["rank", "data.txt", "data.txt"], 1, "not a hingerank model"),
+        (["rank", "absent/", "data.txt"], 1, "absent"),
+        (["fetch"], 2, "--list"),
+        (["fetch", "nothing"], 1, "unknown set 'nothing'"),
+        (["fetch", "mslr-web10k"], 1, "accept the licence"),
+        (["fetch", "ml-1m", "--from", "data.txt"], 1, "damaged or another file"),
+    ],
+)
+def test_a_mistake_is_one_clear_line(call, arguments, status, words):
+    Path("empty.txt").write_text("")
+    Path("short.txt").write_text("1\n2\n")
+    Path("nan.txt").write_text("1 qid:1 1:nan\n")
+    Path("noise.bin").write_bytes(np.random.default_rng(0).bytes(1000))
+    Path("table.csv").write_text("a,b\n1,2\n")
+    found, out, err = call(*arguments)
+    assert found == status
+    assert out == ""
+    assert one_line(err), err
+    assert words in err
+
+
+def test_debug_adds_the_traceback_wherever_it_is_written(call):
+    for arguments in (["--debug", "info", "absent.txt"], ["info", "absent.txt", "--debug"]):
+        status, _, err = call(*arguments)
+        assert status == 1
+        assert "Traceback" in err and err.splitlines()[-1].startswith("hingerank: absent.txt")
+
+
+def test_info_as_a_list_and_as_json(call):
+    status, out, err = call("info", "data.txt")
+    assert (status, err) == (0, "")
+    assert "queries" in out and "f3" in out  # the constant column
+    status, out, err = call("info", "data.txt", "--json")
+    found = json.loads(out)
+    assert (found["queries"], found["rows"], found["pairs"], found["grades"]) == (2, 5, 4, {"0": 2, "1": 2, "2": 1})
+
+
+@pytest.mark.parametrize(
+    "name", ["copy.txt", "copy.txt.gz", "copy.svm.xz", "copy/", "copy", "copy.parquet", "copy.csv"]
+)
+def test_convert_there_and_back_keeps_every_row(call, name):
+    status, out, err = call("convert", "data.txt", name)
+    assert (status, err) == (0, "") and "5 rows, 2 queries, 3 features" in out
+    assert call("convert", name, "back.txt")[0] == 0
+    assert Path("back.txt").read_text() == ROWS
+    status, _, err = call("convert", "data.txt", name)
+    assert status == 1 and "--force" in err
+    assert call("convert", "data.txt", name, "--force", "--dtype", "float32")[0] == 0
+    assert not [path for path in Path().iterdir() if path.name.startswith(".")]
+
+
+def test_fit_rank_evaluate(call):
+    status, out, err = call("fit", "data.txt", "--C", "1", "-o", "model/", "--validation", "data.txt", "--json")
+    found = json.loads(out)
+    assert (status, err) == (0, "")
+    assert found["model"] == "rank-svm" and found["pairs"] == 4 and found["validation ndcg@10"] == 1.0
+    assert Path(found["saved"]) == Path("model/model.safetensors")
+    assert call("rank", "model/", "data.txt", "-o", "mine.txt") == (0, "", "")
+    lines = Path("mine.txt").read_text().splitlines()
+    assert len(lines) == 5 and float(lines[0]) > float(lines[2]) > float(lines[1])
+    status, out, _ = call("evaluate", "data.txt", "mine.txt", "-m", "ndcg@10", "-m", "map", "--json")
+    assert json.loads(out)["means"] == {"ndcg@10": 1.0, "map": 1.0}
+
+
+def test_rank_forms(call):
+    call("fit", "data.txt", "--C", "1", "-o", "model/")
+    status, out, _ = call("rank", "model/", "data.txt", "--top", "2")
+    assert [line.split("\t")[:3] for line in out.splitlines()] == [
+        ["q1", "1", "d1"],
+        ["q1", "2", "d3"],
+        ["q2", "1", "d5"],
+        ["q2", "2", "d4"],
+    ]
+    _, out, _ = call("rank", "model/", "data.txt", "--trec-run", "--top", "1")
+    assert [line.split()[:4] for line in out.splitlines()] == [["q1", "Q0", "d1", "1"], ["q2", "Q0", "d5", "1"]]
+    _, out, _ = call("rank", "model/", "data.txt", "--json", "--top", "1")
+    assert [(entry["qid"], entry["documents"]) for entry in json.loads(out)] == [("q1", ["d1"]), ("q2", ["d5"])]
+    assert status == 0
+
+
+def test_equal_scores_of_a_trec_run_stay_in_the_order_of_the_file(call):
+    Path("zero.txt").write_text("".join(f"{grade} qid:1 1:0 2:1 #d{grade}\n" for grade in (0, 1, 2)))
+    call("fit", "zero.txt", "-o", "model/", "--set", "max_iter=1")
+    _, out, _ = call("rank", "model/", "zero.txt", "--trec-run")
+    assert [line.split()[2:5] for line in out.splitlines()] == [["d0", "1", "3"], ["d1", "2", "2"], ["d2", "3", "1"]]
+
+
+def test_rows_without_the_last_features_can_be_ranked(call):
+    Path("fewer.txt").write_text("0 qid:1 1:0.5\n1 qid:1 1:0.7\n")
+    Path("more.txt").write_text("0 qid:1 1:0.5 9:1\n")
+    call("fit", "data.txt", "-o", "model/")
+    assert len(call("rank", "model/", "fewer.txt")[1].splitlines()) == 2
+    status, _, err = call("rank", "model/", "more.txt")
+    assert status == 1 and one_line(err)
+
+
+def test_a_fit_that_does_not_converge_warns_in_one_line(call):
+    status, _, err = call("fit", "data.txt", "--C", "1000", "--tol", "1e-12", "--set", "max_iter=1", "-o", "model/")
+    assert status == 0
+    assert one_line(err) and "warning: stopped after 1 iterations" in err
+
+
+def test_what_cannot_be_saved_is_found_before_the_fit(call):
+    status, _, err = call("fit", "data.txt", "-o", "absent/model.safetensors")
+    assert status == 1 and one_line(err) and "there is no folder absent" in err
+    status, _, err = call("fit", "data.txt", "-o", "data.txt")
+    assert status == 1 and "is the data itself" in err
+    assert Path("data.txt").read_text() == ROWS
+
+
+def test_settings_are_read_as_values(call):
+    status, _, _ = call("fit", "data.txt", "-o", "m/", "--set", "tol=1e-6", "--set", "scale=None", "--loss", "logistic")
+    assert status == 0
+    from hingerank.export.model_file import load
+
+    ranker = load("m/")
+    assert (ranker.tol, ranker.scale, ranker.loss) == (1e-6, None, "logistic")
+
+
+def test_evaluate_per_query_and_presets(call):
+    _, out, _ = call("evaluate", "data.txt", "scores.txt", "--per-query", "-m", "p@1", "--json")
+    found = json.loads(out)
+    assert found["per_query"] == {"qid": ["q1", "q2"], "p@1": [1.0, 0.0]} and found["means"] == {"p@1": 0.5}
+    _, plain, _ = call("evaluate", "data.txt", "scores.txt", "-m", "ndcg@10", "--json")
+    _, letor, _ = call("evaluate", "data.txt", "scores.txt", "-m", "ndcg@10", "--preset", "letor4", "--json")
+    assert json.loads(letor)["means"]["ndcg@10"] == 0.0 < json.loads(plain)["means"]["ndcg@10"]
+    _, out, _ = call("evaluate", "data.txt", "scores.txt", "--per-query")
+    assert [line.split()[0] for line in out.splitlines() if line.strip()][-1] == "mean"
+
+
+def test_undefined_values_are_null_in_json(call):
+    Path("flat.txt").write_text("1 qid:1 1:1\n1 qid:1 1:2\n")
+    Path("two.txt").write_text("1\n2\n")
+    _, out, _ = call("evaluate", "flat.txt", "two.txt", "-m", "pair_accuracy", "--json")
+    assert json.loads(out)["means"]["pair_accuracy"] is None
+
+
+def test_fetch_list_and_a_copy_of_ones_own(call):
+    status, out, _ = call("fetch", "--list")
+    assert status == 0 and "mslr-web30k" in out and "recorded at first use" in out
+    _, out, _ = call("fetch", "--list", "--json")
+    assert {"name", "licence", "page", "checksum"} <= set(json.loads(out)[0])
+    Path("MQ2008/Fold1").mkdir(parents=True)
+    Path("MQ2008/Fold1/train.txt").write_text(ROWS)
+    status, out, err = call("fetch", "mq2008", "--from", "MQ2008")
+    assert (status, err) == (0, "")
+    assert (Path(out.strip()) / "Fold1" / "train.txt").read_text() == ROWS
+    assert call("fetch", "mq2008")[1] == out
+
+
+def test_output_that_cannot_be_written(call):
+    call("fit", "data.txt", "-o", "model/")
+    for place in ("absent/scores.txt", "model"):
+        status, _, err = call("rank", "model/", "data.txt", "-o", place)
+        assert status == 1 and one_line(err), err
+    Path("old.txt").write_text("old")
+    status, _, _ = call("rank", "model/", "more.txt", "-o", "old.txt")
+    assert status == 1 and Path("old.txt").read_text() == "old"
+
+
+def in_a_process(arguments, **options):
+    command = [sys.executable, "-m", "hingerank", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+def test_a_closed_pipe_is_no_error(tmp_path):
+    many = tmp_path / "many.txt"
+    many.write_text("".join(f"{i % 2} qid:{i // 10} 1:{i}\n" for i in range(20_000)))
+    model = tmp_path / "m.safetensors"
+    assert main(["fit", str(many), "-o", str(model), "--C", "1e-9"]) == 0
+    process = in_a_process(["rank", model, many])
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    assert process.wait() == 1
+
+
+def test_an_interruption_is_one_line(tmp_path):
+    if not hasattr(os, "mkfifo"):
+        pytest.skip("needs named pipes")
+    pipe = tmp_path / "data.txt"
+    os.mkfifo(pipe)  # reading it waits for ever
+    process = in_a_process(["info", pipe])
+    time.sleep(2.0)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130 and out == ""
+    assert err == "hingerank: interrupted\n"
