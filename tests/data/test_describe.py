@@ -33,7 +33,7 @@ def test_pairs_of_one_huge_query_are_exact():
 def test_everything_by_hand(form):
     X = np.array([[0, 1.0, 5, 2, -1], [0, 0, 5, np.nan, 0], [0, 2, 5, 2, -1], [0, 0, 5, 2, -3]])
     data = RankingData.from_arrays(
-        form(X), [2, 0, 0.5, 0.5], ["b", "a", "b", "a"], docid=["d", "e", "d", "f"], missing="nan"
+        form(X), [2, 0, 0.5, 0.5], ["b", "a", "b", "a"], docid=["d", "", "d", ""], missing="nan"
     )
     found = data.describe()
     assert (found.queries, found.rows, found.features, found.pairs) == (2, 4, 5, 2)

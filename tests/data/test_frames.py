@@ -46,7 +46,7 @@ def test_round_trip_of_a_list_column(backend, dtype):
 
 
 @pytest.mark.parametrize("layout", ["wide", "list"])
-@pytest.mark.parametrize("name", ["a.parquet", "a.pq"])
+@pytest.mark.parametrize("name", ["a.parquet", "a.pq", "a.feather", "a.arrow"])
 def test_parquet(tmp_path, layout, name):
     data = some_data(3, names=None if layout == "list" else ("a", "b", "c"))
     write_frame_file(data, tmp_path / name, layout)
@@ -54,7 +54,7 @@ def test_parquet(tmp_path, layout, name):
     assert [p.name for p in tmp_path.iterdir()] == [name], "no temporary file stays"
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.tsv"])
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.tsv", "a.tsv.xz", "a.csv.bz2", "a.CSV.zst"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_csv(tmp_path, name, dtype):
     data = some_data(4, dtype)
@@ -70,6 +70,15 @@ def test_csv_by_hand(tmp_path):
     np.testing.assert_array_equal(data.X, [[3, 0.5], [2, np.nan], [1, 0.1]])
     assert data.qid.tolist() == [7, 7, 8] and data.docid.tolist() == ["a", "b", "c"]
     assert data.feature_names == ("clicks", "bm25")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("kind", [str, np.dtypes.StringDType()])
+def test_text_types_of_numpy(backend, kind):
+    data = some_data(6)
+    other = RankingData(data.X, data.y, data.qid.astype(kind), data.docid.astype(kind), data.feature_names)
+    assert from_frame(other.to_frame(backend)) == data
+    assert other == data
 
 
 def test_csr_is_written_with_its_zeros():
@@ -137,6 +146,7 @@ GOOD = {"qid": [1, 1], "label": [0, 1], "a": [0.5, 0.25]}
         (GOOD, {"label": "grade"}, "no column 'grade'; the table has 'qid', 'label', 'a'"),
         (GOOD, {"features": ["a", "b"]}, "no column 'b'"),
         (GOOD | {"title": ["x", "y"]}, {}, "column 'title' holds String, expected numbers; list the feature columns"),
+        (GOOD | {"t": ["x", "yy"]}, {"features": "t"}, "column 't' holds String, expected numbers or lists of numbers"),
         (GOOD | {"label": ["x", "y"]}, {}, "y must hold numbers"),
         (GOOD | {"label": [1, None]}, {}, "y is nan at row 1"),
         (GOOD | {"qid": ["a", None]}, {}, "column 'qid' is missing"),
@@ -169,7 +179,7 @@ def test_no_table():
 def test_files_that_do_not_fit(tmp_path):
     with pytest.raises(DataError, match="there is no such file"):
         read_frame_file(tmp_path / "none.parquet")
-    with pytest.raises(DataError, match=r"does not end as Parquet \(.parquet, .pq\) or CSV"):
+    with pytest.raises(DataError, match=r"does not say what kind of table it is; expected .parquet"):
         read_frame_file(tmp_path / "data.xlsx")
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 this is none")
     with pytest.raises(DataError, match=r"bad.parquet: cannot be read as parquet"):

@@ -229,5 +229,14 @@ def test_concatenate_refuses_what_does_not_fit():
         RankingData.concatenate([data, some_data(d=5)])
     with pytest.raises(DataError, match="document ids"):
         RankingData.concatenate([data, some_data(documents=False)])
-    with pytest.raises(DataError, match="qid is text in some parts"):
+    with pytest.raises(DataError, match="qid is of different types"):
         RankingData.concatenate([data, some_data(text=True)])
+
+
+def test_concatenate_joins_kinds_of_text():
+    parts = [some_data(i, text=True) for i in range(3)]
+    kinds = [str, object, np.dtypes.StringDType()]
+    other = [RankingData(p.X, p.y, p.qid.astype(k), p.docid.astype(k), p.feature_names) for p, k in zip(parts, kinds)]
+    whole = RankingData.concatenate(other, join_queries=True)
+    assert whole == RankingData.concatenate(parts, join_queries=True)
+    assert whole.n_queries == len(set(whole.qid.tolist()))

@@ -148,11 +148,10 @@ def _check_entry(name: str, entry: dict[str, Any]) -> None:
 def _assemble(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> RankingData:
     d, y = header["features"], arrays["y"]
     X = arrays["X"] if header["layout"] == "dense" else _csr(arrays, d)
-    qid = arrays["qid"] if "qid" in arrays else _text_qid(header, arrays)
+    qid = arrays["qid"] if "qid" in arrays else _text_qid(arrays)
     docid = arrays.get("docid")
     if "docid_text" in arrays:
-        texts = text_from_bytes(arrays["docid_text"], arrays["docid_ends"])
-        docid = np.array([*texts, None], object)[:-1] if header["docid"] == "O" else np.array(texts, str)
+        docid = text_from_bytes(arrays["docid_text"], arrays["docid_ends"])
     names = header["feature_names"]
     lengths = [X.shape[0], len(y), len(qid)] + ([] if docid is None else [len(docid)])
     if len(set(lengths)) > 1 or X.shape[1] != d or (names is not None and len(names) != d):
@@ -170,9 +169,8 @@ def _csr(arrays: dict[str, np.ndarray], n_features: int) -> sp.csr_matrix:
     return sp.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, n_features))
 
 
-def _text_qid(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> np.ndarray:
-    texts = text_from_bytes(arrays["qid_text"], arrays["qid_ends"])
-    ids = np.array([*texts, None], object)[:-1] if header["qid"] == "O" else np.array(texts, str)
+def _text_qid(arrays: dict[str, np.ndarray]) -> np.ndarray:
+    ids = text_from_bytes(arrays["qid_text"], arrays["qid_ends"])
     codes = arrays["qid_codes"]
     if len(codes) and not 0 <= codes.min() <= codes.max() < len(ids):
         raise DataError("the codes of the query ids are damaged")

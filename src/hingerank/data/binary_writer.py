@@ -48,15 +48,13 @@ class BinaryWriter:
         """Complete every file and give the header's entries."""
         if not self.files:
             raise DataError("there is nothing to save: no part came")
-        if self.facts["type of qid"] in ("U", "O"):
+        if self.facts["type of qid"] == "text":
             self._append_text("qid", list(self.codes))
         arrays = {name: file.finish() for name, file in self.files.items()}
         return {
             "layout": self.facts["layout"],
             "features": self.n_features,
             "feature_names": self.facts["feature_names"],
-            "qid": self.facts["type of qid"],
-            "docid": self.facts.get("type of docid"),
             "arrays": arrays,
         }
 
@@ -85,8 +83,9 @@ class BinaryWriter:
 
     def _add_ids(self, name: str, ids: np.ndarray) -> None:
         ids = _plain_ids(ids, name)
-        self._agree(f"type of {name}", ids.dtype.kind)
-        if ids.dtype.kind not in "UO":
+        text = ids.dtype.kind in "UO"
+        self._agree(f"type of {name}", "text" if text else str(ids.dtype))
+        if not text:
             self._append(name, ids)
         elif name == "qid":
             codes = (self.codes.setdefault(i, len(self.codes)) for i in ids.tolist())
@@ -115,10 +114,12 @@ def _plain_ids(ids: np.ndarray, name: str) -> np.ndarray:
     raise DataError(f"{name} mixes {', '.join(kinds)}: make all ids text, or all numbers, to save them")
 
 
-def text_from_bytes(text: np.ndarray, ends: np.ndarray) -> list[str]:
-    """The inverse of writing text: piece i is text[ends[i−1]:ends[i]]."""
+def text_from_bytes(text: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """The inverse of writing text: piece i is text[ends[i−1]:ends[i]]; objects, so that one long id costs little."""
     borders = np.concatenate(([0], ends))
     if (np.diff(borders) < 0).any() or borders[-1] != len(text):
         raise DataError("the borders of the text ids are damaged")
     whole, edges = text.tobytes(), borders.tolist()
-    return [whole[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(edges)]
+    texts = np.empty(len(ends), object)
+    texts[:] = [whole[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(edges)]
+    return texts

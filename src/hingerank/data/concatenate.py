@@ -64,10 +64,12 @@ def _check_queries(parts: list[RankingData]) -> None:
 
 def _join(arrays: list[Any], name: str) -> np.ndarray:
     """One array of ids; NumPy would silently turn numbers beside text into text."""
-    text = {array.dtype.kind in "USO" for array in arrays}
-    if len(text) > 1:
-        raise DataError(f"{name} is text in some parts and numbers in others; convert one of them")
-    return np.concatenate(arrays)
+    kinds = {array.dtype.kind for array in arrays}
+    if len(kinds) == 1 or kinds <= set("iu"):
+        return np.concatenate(arrays)
+    if not kinds <= set("UOT"):
+        raise DataError(f"{name} is of different types ({', '.join(str(a.dtype) for a in arrays)}); convert them first")
+    return np.concatenate([array.astype(object) for array in arrays])
 
 
 def _stack(matrices: list[Any]) -> Any:

@@ -142,8 +142,10 @@ def _bytes(data: RankingData) -> int:
 
 
 def _duplicates(docid: np.ndarray, blocks: QueryBlocks) -> int:
+    """Rows whose document came before in their query; "" is no document (a line without comment)."""
     ids, offsets = blocks.gather(docid).tolist(), blocks.offsets.tolist()
-    return sum((b - a) - len(set(ids[a:b])) for a, b in pairwise(offsets))
+    named = ([i for i in ids[a:b] if i != ""] for a, b in pairwise(offsets))
+    return sum(len(query) - len(set(query)) for query in named)
 
 
 def _number(grade: float) -> str:

@@ -1,7 +1,5 @@
-"""Data frames (pandas, polars, pyarrow) and their files (Parquet, CSV) by column names."""
+"""Data frames (pandas, polars, pyarrow) and their files (Parquet, CSV, Feather) by column names."""
 
-import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,10 +12,10 @@ from hingerank.data.arrays import check_grades, check_matrix
 from hingerank.data.blocks import check_ids
 from hingerank.data.errors import DataError
 from hingerank.data.ranking_data import RankingData
+from hingerank.data.table_files import need, read_table, table_kind, write_table
 
 DOCID_NAMES = ("docid", "docno")
 LISTS = "features"  # the name of a column that holds all features of a row
-FILES = "Parquet (.parquet, .pq) or CSV (.csv, .csv.gz, .tsv)"
 
 
 def from_frame(
@@ -75,9 +73,9 @@ def to_frame(data: RankingData, backend: str = "pandas", layout: str = "wide") -
     """
     if backend not in ("pandas", "polars", "pyarrow"):
         raise DataError(f"backend is {backend!r}, expected 'pandas', 'polars' or 'pyarrow'")
-    columns: dict[str, Any] = {"qid": data.qid}
+    columns: dict[str, Any] = {"qid": _plain_text(data.qid)}
     if data.docid is not None:
-        columns["docid"] = data.docid
+        columns["docid"] = _plain_text(data.docid)
     columns["label"] = data.y
     X = data.X.toarray() if sp.issparse(data.X) else data.X
     if layout == "list":
@@ -102,19 +100,11 @@ def read_frame_file(
     missing: str = "error",
     dtype: Any = None,
 ) -> RankingData:
-    """A Parquet or CSV file by its column names; the arguments are those of :func:`from_frame`."""
-    path = Path(path)
-    kind = _kind(path)
-    pa = _import("pyarrow", f"reading {path.name}")
-    if not path.is_file():
-        raise DataError(f"{path}: there is no such file")
+    """A Parquet, CSV or Feather file by its column names; the arguments are those of :func:`from_frame`."""
     columns = None
     if features is not None and docid is not None:  # no others are needed
         columns = [name for name in (label, qid, docid) if name] + _as_list(features)
-    try:
-        table = _read_parquet(path, columns) if kind == "parquet" else _read_csv(path, kind)
-    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-        raise DataError(f"{path}: cannot be read as {kind}: {error}") from None
+    table = read_table(Path(path), columns)
     try:
         return from_frame(table, label, qid, docid, features, missing=missing, dtype=dtype)
     except DataError as error:
@@ -122,20 +112,11 @@ def read_frame_file(
 
 
 def write_frame_file(data: RankingData, path: Any, layout: str = "wide") -> None:
-    """Write Parquet or CSV (by the name's ending), to a temporary name first; CSV has the wide layout only."""
-    path = Path(path)
-    kind = _kind(path)
-    _import("pyarrow", f"writing {path.name}")
-    if kind != "parquet" and layout != "wide":
+    """Write Parquet, CSV or Feather (by the name's ending), to a temporary name first; CSV has the wide layout only."""
+    kind = table_kind(Path(path))
+    if kind in ("csv", "tsv") and layout != "wide":
         raise DataError(f"{path}: a {kind} file cannot hold a column of lists; use layout='wide' or Parquet")
-    table = to_frame(data, "pyarrow", layout)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix="".join(path.suffixes))
-    os.close(handle)
-    try:
-        _write(table, temporary, kind)
-        os.replace(temporary, path)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
+    write_table(to_frame(data, "pyarrow", layout), Path(path))
 
 
 def _check_column(table: Any, name: str) -> None:
@@ -186,6 +167,8 @@ def _is_number(column: Any) -> bool:
 
 
 def _matrix_of_lists(column: Any, name: str) -> np.ndarray:
+    if column.dtype == nw.String:
+        raise DataError(f"column {name!r} holds String, expected numbers or lists of numbers")
     native = column.to_native()
     if hasattr(native, "combine_chunks"):  # pyarrow: the numbers of all rows already lie in one buffer
         flat = native.combine_chunks()
@@ -206,7 +189,14 @@ def _matrix_of_lists(column: Any, name: str) -> np.ndarray:
             )
         return np.stack([np.asarray(row, None if isinstance(row, np.ndarray) else float) for row in rows])
     except TypeError:
-        raise DataError(f"column {name!r} holds {column.dtype}, expected numbers or lists of numbers") from None
+        raise DataError(
+            f"column {name!r} holds {column.dtype} with single values, expected numbers or lists of numbers"
+        ) from None
+
+
+def _plain_text(ids: np.ndarray) -> np.ndarray:
+    """NumPy's text types as objects, which every table library takes for text."""
+    return ids.astype(object) if ids.dtype.kind in "UT" else ids
 
 
 def _with_lists(columns: dict[str, Any], X: np.ndarray, backend: str) -> Any:
@@ -214,59 +204,11 @@ def _with_lists(columns: dict[str, Any], X: np.ndarray, backend: str) -> Any:
         return _native(columns | {LISTS: list(X)}, backend)
     if backend == "polars":
         return _native(columns | {LISTS: X}, backend)
-    pa = _import("pyarrow", "to_frame(backend='pyarrow')")
+    pa = need("pyarrow", "to_frame(backend='pyarrow')")
     lists = pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(X).ravel()), X.shape[1])
     return _native(columns, backend).append_column(LISTS, lists)
 
 
 def _native(columns: dict[str, Any], backend: str) -> Any:
-    module = _import(backend, f"to_frame(backend={backend!r})")
+    module = need(backend, f"to_frame(backend={backend!r})")
     return module.table(columns) if backend == "pyarrow" else module.DataFrame(columns)
-
-
-def _import(name: str, purpose: str) -> Any:
-    from importlib import import_module
-
-    try:
-        return import_module(name)
-    except ImportError:
-        raise DataError(f"{purpose} needs {name}: pip install 'hingerank[frames]'") from None
-
-
-def _kind(path: Path) -> str:
-    name = path.name.lower()
-    if name.endswith((".parquet", ".pq")):
-        return "parquet"
-    for kind in ("csv", "tsv"):
-        if name.endswith((f".{kind}", f".{kind}.gz")):
-            return kind
-    raise DataError(f"{path}: the name does not end as {FILES} does")
-
-
-def _read_parquet(path: Path, columns: list[str] | None) -> Any:
-    import pyarrow.parquet as pq
-
-    if columns is not None:
-        known = set(pq.read_schema(path).names)
-        columns = columns if known >= set(columns) else None  # from_frame names the one that is not there
-    return pq.read_table(path, columns=columns)
-
-
-def _read_csv(path: Path, kind: str) -> Any:
-    import pyarrow.csv as csv
-
-    return csv.read_csv(path, parse_options=csv.ParseOptions(delimiter="\t" if kind == "tsv" else ","))
-
-
-def _write(table: Any, path: str, kind: str) -> None:
-    import pyarrow as pa
-
-    if kind == "parquet":
-        import pyarrow.parquet as pq
-
-        pq.write_table(table, path)
-        return
-    import pyarrow.csv as csv
-
-    with pa.output_stream(path) as stream:  # compresses where the name ends in .gz
-        csv.write_csv(table, stream, csv.WriteOptions(delimiter="\t" if kind == "tsv" else ","))
