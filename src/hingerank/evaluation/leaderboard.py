@@ -98,23 +98,24 @@ class Leaderboard:
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(title=None, box=None, pad_edge=False)
-        for name in ("method", self.measure, "spread", "95 % interval", f"vs {self.baseline}", "p", "w/t/l", "s/fit"):
-            table.add_column(Text(name), justify="left" if name == "method" else "right", no_wrap=name == "method")
+        any_failed = any(line.failed for line in self.lines)
+        names = ["method", self.measure, "± folds", "difference", "p", "w/t/l", "s/fit", *["failed"] * any_failed]
+        table = Table(box=None, pad_edge=False)
+        for name in names:
+            table.add_column(Text(name), justify="left" if name == "method" else "right", no_wrap=True)
         for line in self.lines:
-            own = line.method == self.baseline or np.isnan(line.p)
+            own = line.method == self.baseline
             style = {"▲": "green", "▼": "red"}.get(line.mark, "")
-            name = line.method + (f" ({line.failed} failed)" if line.failed else "")
-            table.add_row(
-                Text(name),
+            cells = [
+                Text(line.method),
                 Text(f"{number(line.mean)}{line.mark or ' '}", style=f"bold {style}".strip()),
                 Text(number(line.spread)),
-                Text("" if np.isnan(line.low) else f"{line.low:.4f}–{line.high:.4f}"),
-                Text("" if own else f"{line.difference:+.4f}", style=style),
-                Text("" if own else f"{line.p:.3g}"),
+                Text("baseline" if own else "–" if np.isnan(line.p) else f"{line.difference:+.4f}", style=style),
+                Text("" if np.isnan(line.p) else f"{line.p:.2g}"),
                 Text("" if own else f"{line.wins}/{line.ties}/{line.losses}"),
-                Text("" if np.isnan(line.seconds) else f"{line.seconds:.3g}"),
-            )
+                Text("" if np.isnan(line.seconds) else f"{line.seconds:.2g}"),
+            ]
+            table.add_row(*cells, *[Text(str(line.failed or ""), style="red")] * any_failed)
         return table
 
 

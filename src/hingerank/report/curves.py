@@ -1,0 +1,85 @@
+"""Curves and tables of a run's searches, convergence traces and weights."""
+
+from typing import Any
+
+import numpy as np
+
+from hingerank.evaluation.results import Results
+from hingerank.evaluation.store import canonical
+
+MOST_WEIGHTS = 60
+MOST_POINTS = 80
+
+
+def search_curves(results: Results, method: str) -> dict[str, Any]:
+    """{parameter: curve} for every parameter with several values: at each value and in each fold, the best validation
+    value over the other parameters; `numeric` tells whether the values can be drawn on an axis."""
+    records = results.validations(method)
+    curves = {}
+    for name in dict.fromkeys(key for record in records for key in record["setting"]):
+        best: dict[str, dict[str, float]] = {}
+        seen: dict[str, Any] = {}
+        for record in records:
+            if name in record["setting"] and record["value"] is not None:
+                value = record["setting"][name]
+                at = best.setdefault(canonical(value), {})
+                seen[canonical(value)] = value
+                at[record["fold"]] = max(record["value"], at.get(record["fold"], -np.inf))
+        if len(seen) < 2:
+            continue
+        numeric = all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in seen.values())
+        order = sorted(seen, key=lambda k: seen[k]) if numeric else list(seen)
+        chosen = [record["setting"].get(name) for record in results.tests(method)]
+        curves[name] = {
+            "numeric": numeric,
+            "values": [seen[key] for key in order],
+            "folds": {fold: [best[key].get(fold) for key in order] for fold in results.folds},
+            "chosen": {fold["fold"]: value for fold, value in zip(results.tests(method), chosen)},
+        }
+    return curves
+
+
+def traces(results: Results, method: str) -> list[dict[str, Any]]:
+    """The numeric columns of each fold's trace; the horizontal axis is "iteration" where the solver does not say."""
+    found = []
+    for record in results.tests(method):
+        entries = [entry for entry in record.get("trace") or [] if isinstance(entry, dict)]
+        if len(entries) < 2:
+            continue
+        names = [k for k in entries[0] if all(_number(entry.get(k)) for entry in entries)]
+        places = np.unique(np.linspace(0, len(entries) - 1, min(len(entries), MOST_POINTS)).astype(int)).tolist()
+        columns = {name: [float(f"{entries[i][name]:.5g}") for i in places] for name in names}
+        if columns:
+            columns.setdefault("iteration", [i + 1 for i in places])
+            found.append({"fold": record["fold"], "columns": columns})
+    return found
+
+
+def weights(results: Results, method: str) -> dict[str, Any] | None:
+    """The features a linear ranker uses: mean and spread of their weights over folds, and in how many folds they are
+    not zero; heaviest first, at most MOST_WEIGHTS. None for other rankers."""
+    rows = [w for fold in results.folds if (w := results.arrays(method, fold).get("weights")) is not None]
+    if not rows or len({len(row) for row in rows}) > 1:
+        return None
+    table = np.array(rows, float)
+    names = results.header["summary"]["feature_names"] or [f"f{j + 1}" for j in range(table.shape[1])]
+    order = np.argsort(-np.abs(table).mean(axis=0), kind="stable")[:MOST_WEIGHTS]
+    order = order[np.abs(table[:, order]).max(axis=0) > 0]
+    spread = table.std(axis=0, ddof=1) if len(table) > 1 else np.zeros(table.shape[1])
+    return {
+        "total": table.shape[1],
+        "used": [int(np.count_nonzero(row)) for row in table],
+        "features": [
+            {
+                "name": str(names[j]) if j < len(names) else f"f{j + 1}",
+                "mean": float(f"{table[:, j].mean():.5g}"),
+                "spread": float(f"{spread[j]:.5g}"),
+                "folds": int(np.count_nonzero(table[:, j])),
+            }
+            for j in order.tolist()
+        ],
+    }
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and bool(np.isfinite(value))
