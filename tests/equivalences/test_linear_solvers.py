@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
 from hingerank import ExplicitPairs, GradedPreferences, RankSVM
@@ -141,3 +142,85 @@ def test_weights_of_every_kind_match_listed_pairs():
         free = ranker.fit_preferences(X, prefs).coef_
         by_pairs = ranker.fit_preferences(X, ExplicitPairs(listed.winner, listed.loser, len(y), listed.weight)).coef_
         np.testing.assert_allclose(free, by_pairs, atol=1e-3)
+
+
+@pytest.mark.parametrize("rows", [np.asarray, sp.csr_matrix])
+def test_explicit_hessian_equals_its_products(rows):
+    X, y, qid = problem(7)
+    offsets = np.concatenate(([0], np.cumsum(np.bincount(qid))))
+    for loss in ("squared_hinge", "modified_huber"):
+        objective = RankObjective(RowsDesign(rows(X)), LOSSES[loss](), GradedPreferences(y, offsets), 0.7)
+        point = objective.at(np.linspace(-1, 1, 6))
+        objective.at(np.ones(6))  # windows of another point in between
+        products = np.array([point.curvature(e) for e in np.eye(6)])
+        np.testing.assert_allclose(point.hessian(), products, rtol=1e-10, atol=1e-10)
+
+
+def test_hard_problems_are_solved_through_the_explicit_hessian():
+    """Columns of very different size: conjugate gradients need more products than there are dimensions."""
+    X, y, qid = problem(8, d=8)
+    X = X * 10.0 ** np.arange(-4, 4)
+    ranker = RankSVM(C=1.0, tol=1e-9).fit(X, y, qid=qid)
+    assert ranker.certificate_.converged
+    assert ranker.n_iter_ < 60
+
+
+def test_path_equals_single_fits_in_any_order():
+    X, y, qid = problem(9)
+    for loss in ("squared_hinge", "hinge"):
+        ranker = RankSVM(loss=loss, tol=1e-6)
+        path = ranker.fit_path(X, y, qid, Cs=[1.0, 0.01, 0.1])
+        assert [r.C for r in path] == [1.0, 0.01, 0.1]
+        for member in path:
+            alone = RankSVM(C=member.C, loss=loss, tol=1e-6).fit(X, y, qid=qid)
+            np.testing.assert_allclose(member.objective_, alone.objective_, rtol=1e-5)
+            np.testing.assert_allclose(member.predict(X), alone.predict(X), atol=2e-2)
+            assert member.certificate_.converged and member.n_features_in_ == 6
+
+
+def test_rows_given_twice_and_weight_two_agree_under_query_normalisation():
+    X, y, qid = problem(10)
+    weight = np.random.default_rng(2).integers(1, 4, len(y))
+    ranker = RankSVM(C=5.0, tol=1e-9, pair_weight="query")
+    heavy = ranker.fit(X, y, qid=qid, sample_weight=weight).coef_
+    twice = ranker.fit(np.repeat(X, weight, 0), np.repeat(y, weight), qid=np.repeat(qid, weight)).coef_
+    np.testing.assert_allclose(heavy, twice, rtol=1e-6)
+
+
+def test_limits_and_callback_are_reported():
+    X, y, qid = problem(11)
+    with pytest.warns(ConvergenceWarning, match="raise max_iter"):
+        stopped = RankSVM(C=100.0, tol=1e-12, max_iter=1).fit(X, y, qid=qid)
+    assert stopped.certificate_.status == "max_iter"
+    seen = []
+    with pytest.warns(ConvergenceWarning):
+        RankSVM(C=100.0, tol=1e-12, callback=lambda entry: seen.append(entry) or len(seen) == 2).fit(X, y, qid=qid)
+    assert len(seen) == 2
+    for solver in ("smoothing", "cutting-plane", "dual"):
+        with pytest.warns(ConvergenceWarning):
+            RankSVM(C=100.0, loss="hinge", solver=solver, tol=1e-12, max_seconds=0.0).fit(X, y, qid=qid)
+
+
+@pytest.mark.parametrize(
+    "parameters, words",
+    [
+        ({"C": 0}, "C must be positive"),
+        ({"C": float("nan")}, "C must be positive"),
+        ({"loss": "hinje"}, "there is no loss 'hinje'"),
+        ({"loss": "hinge", "solver": "newton"}, "does not minimise"),
+        ({"tol": 0}, "tol must be positive"),
+        ({"init": [1.0]}, "init must be 6 finite weights"),
+        ({"pair_weight": "rows"}, "pair_weight"),
+        ({"grade_weight": [[1.0]]}, "grade_weight"),
+    ],
+)
+def test_wrong_parameters_are_named(parameters, words):
+    X, y, qid = problem(12)
+    with pytest.raises(ValueError, match=words):
+        RankSVM(**parameters).fit(X, y, qid=qid)
+
+
+def test_no_pairs_is_said():
+    with pytest.warns(UserWarning, match="no preference pairs"):
+        ranker = RankSVM().fit(np.eye(3), [1, 1, 1])
+    assert not ranker.coef_.any()

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from hingerank.kernels.rows import block_back, block_scores
+from hingerank.kernels.rows import add_products, block_back, block_columns, block_scores
 from hingerank.kernels.windows import add_neighbours, merge_runs, sort_run, sweep_node
 
 
@@ -195,3 +195,20 @@ def fused_curvature_pass(rows, v, first, last, stride, tree, state, terms):
             s[tree.perm[lo + p]] = out[p]
         block_back(rows, lo, hi, s, g)
     return g
+
+
+@njit(cache=True, nogil=True)
+def hessian_pass(rows, n_features, first, last, tree, state, terms):
+    """The Hessian in w of the loss: the sum over queries of Xᵀ (score-space Hessian) X. O(n d (d + log G))."""
+    n = widest(tree, first, last)
+    X, Z = np.empty((n_features, n)), np.empty((n_features, n))
+    running, neighbours, H = np.empty(n + 1), np.empty(n), np.zeros((n_features, n_features))
+    for q in range(first, last):
+        if tree.node_start[q] == tree.node_start[q + 1]:
+            continue
+        lo, hi = tree.offsets[q], tree.offsets[q + 1]
+        block_columns(rows, lo, hi, tree.perm[lo:hi], X)
+        for c in range(n_features):
+            query_curvature(q, X[c], tree, state, terms, Z[c], running, neighbours)
+        add_products(X, Z, hi - lo, H)
+    return H

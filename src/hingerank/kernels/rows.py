@@ -76,6 +76,46 @@ def _block_back(rows, lo, hi, z, g):
     return sparse
 
 
+def block_columns(rows, lo, hi, perm, out):
+    """out[c, p] = column c of row lo + perm[p]: a block of rows, transposed and in another order."""
+    raise NotImplementedError("compiled code only")
+
+
+@overload(block_columns)
+def _block_columns(rows, lo, hi, perm, out):
+    if len(rows) == 1:
+
+        def dense(rows, lo, hi, perm, out):
+            X = rows[0]
+            for p in range(hi - lo):
+                for c in range(X.shape[1]):
+                    out[c, p] = X[lo + perm[p], c]
+
+        return dense
+
+    def sparse(rows, lo, hi, perm, out):
+        values, columns, starts = rows
+        out[:, : hi - lo] = 0.0
+        for p in range(hi - lo):
+            for k in range(starts[lo + perm[p]], starts[lo + perm[p] + 1]):
+                out[columns[k], p] = values[k]
+
+    return sparse
+
+
+@njit(cache=True, nogil=True, fastmath=SUMS_MAY_REORDER)
+def add_products(X, Z, n, H):
+    """H += X Zᵀ over the first n columns, where the product is symmetric."""
+    for c in range(len(X)):
+        for e in range(c + 1):
+            total = 0.0
+            for p in range(n):
+                total += X[c, p] * Z[e, p]
+            H[c, e] += total
+            if e < c:
+                H[e, c] += total
+
+
 @njit(cache=True, nogil=True)
 def scores_range(rows, lo, hi, w, out):
     """out[lo:hi] = the scores of rows lo:hi."""

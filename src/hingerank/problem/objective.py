@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.kernels.passes import fused_curvature_pass, fused_loss_pass
+from hingerank.kernels.passes import fused_curvature_pass, fused_loss_pass, hessian_pass
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.losses import PairLoss, WindowLoss
 from hingerank.preferences import GradedPreferences, Preferences
@@ -17,13 +17,17 @@ from hingerank.problem.design import RowsDesign, add_up
 
 @dataclass(frozen=True)
 class Point:
-    """An objective at w: value, gradient and Hessian products `curvature(v)`; moments: see LossAt."""
+    """An objective at w: value, gradient and Hessian products `curvature(v)`.
+
+    hessian(): the whole matrix, where that is worth its cost; moments: see LossAt.
+    """
 
     w: np.ndarray
     value: float
     gradient: np.ndarray
     curvature: Callable[[np.ndarray], np.ndarray]
     moments: np.ndarray | None
+    hessian: Callable[[], np.ndarray] | None = None
 
 
 class RankObjective:
@@ -44,9 +48,14 @@ class RankObjective:
 
     def at(self, w: np.ndarray) -> Point:
         w = np.array(w, np.float64)
+        hessian = None
         if self._fused is not None:
             moments, gradient, curvature = self._fused.at(w)
             loss = self._fused.loss.value(moments)
+            if self.dimension <= LARGEST_HESSIAN:
+
+                def hessian():
+                    return np.eye(self.dimension) + self.C * self._fused.hessian(w)
         else:
             here = self.loss.at(self.design.scores(w), self.preferences)
             loss, gradient, moments = here.value, self.design.back(here.gradient), here.moments
@@ -54,9 +63,8 @@ class RankObjective:
             def curvature(v):
                 return self.design.back(here.curvature(self.design.scores(v)))
 
-        return Point(
-            w, 0.5 * float(w @ w) + self.C * loss, w + self.C * gradient, lambda v: v + self.C * curvature(v), moments
-        )  # fmt: skip
+        value, slope = 0.5 * float(w @ w) + self.C * loss, w + self.C * gradient
+        return Point(w, value, slope, lambda v: v + self.C * curvature(v), moments, hessian)
 
     def samples(self) -> "list[RankObjective]":
         """The same problem on every k-th query, small to large, where the data are large enough for that to help.
@@ -95,6 +103,7 @@ class RankObjective:
 
 
 ROWS_OF_A_SAMPLE = 20_000
+LARGEST_HESSIAN = 400
 
 
 class _FusedPass:
@@ -128,6 +137,18 @@ class _FusedPass:
             return add_up(self._run(fused_curvature_pass, v))
 
         return moments, gradient, curvature
+
+    def hessian(self, w) -> np.ndarray:
+        """The Hessian of the loss in w as a matrix; fewer shards, since a part has d² entries."""
+        if self.latest is not w:
+            self._evaluate(w)
+        shards = cut_shards(self.offsets, ROWS_PER_SHARD, min(4, self.most_shards))
+        return add_up(
+            run_shards(
+                lambda ab: hessian_pass(self.rows, len(w), *ab, self.tree, self.state, self.terms),
+                shards,
+            )
+        )
 
     def _evaluate(self, w):
         parts = self._run(fused_loss_pass, w)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 
 from hingerank.solvers.solution import Certificate, Solution
 
@@ -19,6 +20,9 @@ ACCEPT, POOR = (
     0.25,
 )  # shares of the forecast decrease: below ACCEPT a step is refused, below POOR the ball shrinks
 PAYING = 0.5  # a step with a sampled Hessian must cut the gradient to this share
+HARD = (
+    0.5  # products per dimension above which an explicit Hessian is cheaper (measured: benchmarks/linear.py --hessian)
+)
 ROUGH = 1e-2  # relative gradient to which samples are solved
 
 
@@ -58,6 +62,7 @@ def newton(
 def newton_from(objective, point, tol, scale, max_iter, deadline, model=None, callback=None, began=0.0):
     """Newton steps from a point until ‖g‖ ≤ tol · scale; `model` lends its Hessian. (point, trace, status)."""
     radius, trace, products, norm = np.inf, [], 0, float(np.linalg.norm(point.gradient))
+    hard = False  # conjugate gradients needed so many products that factorising the Hessian is cheaper
     for iteration in range(max_iter + 1):
         relative, now = norm / scale if scale > 0 else 0.0, time.perf_counter()
         trace.append(
@@ -72,9 +77,13 @@ def newton_from(objective, point, tol, scale, max_iter, deadline, model=None, ca
             return point, trace, "max_seconds"
         if iteration == max_iter:
             return point, trace, "max_iter"
-        curvature = point.curvature if model is None else model.at(point.w).curvature
-        step, forecast, used = conjugate_gradients(curvature, point.gradient, radius, 0.5 * tol * scale)
-        products += used
+        if hard and model is None and point.hessian is not None:
+            step, forecast = exact_step(point.hessian(), point.gradient, radius)
+        else:
+            curvature = point.curvature if model is None else model.at(point.w).curvature
+            step, forecast, used = conjugate_gradients(curvature, point.gradient, radius, 0.5 * tol * scale)
+            products += used
+            hard = used > HARD * len(step)
         following, radius = try_step(objective, point, step, forecast, radius)
         before, norm = norm, float(np.linalg.norm(following.gradient))
         if following is point and model is None:
@@ -82,6 +91,15 @@ def newton_from(objective, point, tol, scale, max_iter, deadline, model=None, ca
         if following is point or norm > PAYING * before:
             model = None
         point = following
+
+
+def exact_step(hessian, gradient, radius):
+    """The Newton step, shortened to the ball: (step, forecast decrease)."""
+    step = -scipy.linalg.solve(hessian, gradient, assume_a="pos")
+    length = float(np.linalg.norm(step))
+    if length > radius:
+        step *= radius / length
+    return step, -float(gradient @ step) - 0.5 * float(step @ (hessian @ step))
 
 
 def conjugate_gradients(curvature, gradient, radius, target):
