@@ -40,10 +40,12 @@ class GrowingArray:
 
     def widen(self, rows: int, width: int) -> None:
         """Give each of the first `rows` rows more columns, filled with 0."""
-        room, old = self.room, self.width
-        self.array.resize(min(room, max(rows, 1) * 2) * width, refcheck=False)
-        self.width = width
-        if rows and old:
+        old, self.width = self.width, width
+        if rows == 0:
+            self.array = np.empty(0, self.array.dtype)
+            return
+        self.array.resize(2 * rows * width, refcheck=False)
+        if old:
             spread_rows(self.array, rows, old, width)
 
     def finish(self, *shape: int) -> np.ndarray:

@@ -9,25 +9,29 @@ from hingerank.data.errors import DataError
 from hingerank.data.text_files import TextSource
 from hingerank.kernels.threads import thread_count
 
-FIRST_WINDOW, SMALLEST_WINDOW, LARGEST_WINDOW = 1 << 17, 1 << 18, 1 << 25
+FIRST_WINDOW, SMALLEST_WINDOW, LARGEST_WINDOW = 1 << 17, 1 << 19, 1 << 25
+SMALLEST_CHUNK, LARGEST_CHUNK = 1 << 18, 1 << 20
 LONGEST_LINE = 1 << 30
 SPARE = 16  # bytes after the last newline, so that a kernel may look a few bytes ahead
 
 
 @dataclass
 class Window:
-    """Whole lines of one file: buffer[:length], the last byte a newline; valid until the next window is asked for."""
+    """Whole lines of one file: buffer[:length], the last byte a newline; valid until the next window is asked for.
+
+    `share` of the whole input ends here. `lines_before` in the same file is for whoever counts lines to fill in.
+    """
 
     source: int
     path: str
     buffer: bytearray
     length: int
-    lines_before: int
     share: float
+    lines_before: int = 0
 
     def chunks(self) -> list[tuple[int, int]]:
         """Line borders that cut the window into pieces for the threads."""
-        size = min(max(self.length // 16, 1 << 16), 1 << 20)
+        size = min(max(self.length // 16, SMALLEST_CHUNK), LARGEST_CHUNK)
         borders = [0]
         while borders[-1] < self.length:
             borders.append(self.buffer.find(b"\n", min(borders[-1] + size, self.length - 1)) + 1)
@@ -53,9 +57,9 @@ def _windows(sources: Sequence[TextSource]) -> Generator[Window, None, None]:
     want, before = FIRST_WINDOW, 0
     buffers = [bytearray(), bytearray()]
     for number, source in enumerate(sources):
-        lines, rest = 0, memoryview(b"")
+        rest = memoryview(b"")
         with source.open() as stream:
-            ended = False
+            started = ended = False
             while not ended:
                 buffer = buffers[0]
                 length, wanted = len(rest), len(rest) + want
@@ -65,8 +69,9 @@ def _windows(sources: Sequence[TextSource]) -> Generator[Window, None, None]:
                 with memoryview(buffer) as view:
                     got = stream.fill(view[length:wanted])
                 ended = got < wanted - length
-                if lines == 0 and not rest:
+                if not started:
                     _check_start(buffer, got, source.path)
+                    started = True
                 length += got
                 end = buffer.rfind(b"\n", 0, length) + 1
                 if ended and end < length:  # the last line has no newline
@@ -74,14 +79,13 @@ def _windows(sources: Sequence[TextSource]) -> Generator[Window, None, None]:
                     end = length = length + 1
                 rest = memoryview(buffer)[end:length]
                 if len(rest) > LONGEST_LINE:
-                    raise DataError(f"{source.path}, line {lines + 1}: no line end within {LONGEST_LINE} bytes")
+                    raise DataError(f"{source.path}: a line of more than {LONGEST_LINE} bytes, expected text lines")
                 if end == 0:
                     want = max(want, len(rest))  # a line longer than the window
                     continue
                 share = min(1.0, (before + stream.position()) / total)
                 buffers.reverse()
-                yield Window(number, source.path, buffer, end, lines, share)
-                lines += buffer.count(b"\n", 0, end)
+                yield Window(number, source.path, buffer, end, share)
                 want = size
         before += source.size
 

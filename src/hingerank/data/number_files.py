@@ -43,10 +43,10 @@ def find_counts(path: str) -> str | None:
 
 def _numbers(path: str | os.PathLike, expected: str) -> list[float]:
     numbers: list[float] = []
-    blank = 0
+    number = blank = 0
     for window in windows([TextSource(path)]):
-        for i, line in enumerate(bytes(window.buffer[: window.length - 1]).split(b"\n")):
-            word, number = line.strip(b" \t\r"), window.lines_before + i + 1
+        for line in bytes(window.buffer[: window.length - 1]).split(b"\n"):
+            word, number = line.strip(b" \t\r"), number + 1
             if not word:
                 blank = blank or number
                 continue

@@ -12,11 +12,11 @@ from hingerank.data.line_windows import windows
 from hingerank.data.number_files import find_counts, read_counts, read_scores
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.text_files import SUFFIXES, TextSource
-from hingerank.data.text_table import MISSING, Options, Replan, TextTable, first_plan
+from hingerank.data.text_table import Options, Replan, TextTable, first_plan
 from hingerank.kernels.parse import QID_PRESENT, spread_rows
 from hingerank.kernels.tokens import spell, whole_numbers
 
-__all__ = ["read", "read_scores", "read_text", "warm_reader"]
+__all__ = ["read", "read_parts", "read_scores", "read_text", "warm_reader"]
 
 PathLike = str | os.PathLike
 FRAME_SUFFIXES = (".csv", ".tsv", ".parquet", ".pq", ".feather", ".arrow")
@@ -60,13 +60,13 @@ def read_text(
     max_features: int = 1 << 25,
     progress: Callable[[float], None] | None = None,
 ) -> RankingData:
-    """Rows ``label [qid:id] index:value … [# comment]``, in file order.
+    """Rows ``label [qid:id] index:value … [# comment]`` of one file, or of several as if they were one, in file order.
 
     Each number is the double nearest to its text, as ``float(text)``; with float32 that double rounded once more.
 
     Parameters
     ----------
-    path : a file, or several to read one after the other as if they were one.
+    path : a file, or several.
     dtype : "float64" or "float32", of X. Labels are always float64.
     sparse : True for CSR, False for a dense array; None: dense if at least a quarter of all values is written out
         (or the table is tiny).
@@ -87,16 +87,35 @@ def read_text(
     RankingData; `qid` holds integers if every id is written as one, else strings. Without any query ids all rows form
     one query, 0.
     """
-    options = Options(
-        _checked_dtype(dtype), sparse, missing, index_base, n_features, docids, qid_in_comment, max_features
-    )
-    _check_options(options)
     paths = [path] if isinstance(path, str | os.PathLike) else list(path)
+    data, _ = read_parts(
+        paths,
+        query,
+        progress,
+        dtype=dtype,
+        sparse=sparse,
+        missing=missing,
+        index_base=index_base,
+        n_features=n_features,
+        docids=docids,
+        qid_in_comment=qid_in_comment,
+        max_features=max_features,
+    )
+    return data
+
+
+def read_parts(
+    paths: Sequence[PathLike],
+    query: PathLike | Sequence[PathLike] | None = None,
+    progress: Callable[[float], None] | None = None,
+    **options: Any,
+) -> tuple[RankingData, list[int]]:
+    """`read_text` of several files, and the number of rows of each."""
     if not paths:
         raise DataError("no file to read: the list of paths is empty")
     sources = [TextSource(each) for each in paths]
-    table, X = _parse(sources, options, progress)
-    return _ranking_data(table, X, sources, query)
+    table, X = _parse(sources, Options(**options), progress)
+    return _ranking_data(table, X, sources, query), [table.source_rows[i] for i in range(len(sources))]
 
 
 def _parse(sources: list[TextSource], options: Options, progress: Callable | None) -> tuple[TextTable, Any]:
@@ -207,30 +226,12 @@ def _plain_suffix(path: PathLike) -> str:
     return Path(name).suffix if not name.endswith(SUFFIXES) else Path(name[: name.rindex(".")]).suffix
 
 
-def _checked_dtype(dtype: Any) -> np.dtype:
-    kind = np.dtype(dtype)
-    if kind not in (np.dtype(np.float32), np.dtype(np.float64)):
-        raise ValueError(f'dtype is {dtype!r}, expected "float64" or "float32"')
-    return kind
-
-
-def _check_options(options: Options) -> None:
-    if options.missing not in MISSING:
-        raise ValueError(f'missing is {options.missing!r}, expected "error", "zero" or "nan"')
-    if options.index_base not in (None, 0, 1):
-        raise ValueError(f"index_base is {options.index_base!r}, expected 0, 1 or None")
-    for name in ("n_features", "max_features"):
-        value = getattr(options, name)
-        if value is not None and not 1 <= value < 2**31:
-            raise ValueError(f"{name} is {value!r}, expected a whole number from 1 to {2**31 - 1}")
-
-
 def _read_folder(folder: Path, options: dict[str, Any]) -> RankingData:
-    from hingerank.data.folds import folder_parts
+    from hingerank.data.folds import folder_files
 
-    parts = folder_parts(folder)
-    if parts:
-        return read_text(parts, **options)
+    files = folder_files(folder)
+    if files:
+        return read_text(files, **options)
     from hingerank.data.binary import load_binary
 
     return load_binary(folder, **options)

@@ -28,16 +28,28 @@ MISSING = {"error": parse.MISSING_IS_ERROR, "zero": parse.MISSING_IS_ZERO, "nan"
 
 @dataclass(frozen=True)
 class Options:
-    """What the caller of `read` asked for; see there."""
+    """What the caller of `read_text` asked for; see there."""
 
-    dtype: np.dtype
-    sparse: bool | None
-    missing: str
-    index_base: int | None
-    n_features: int | None
-    docids: bool
-    qid_in_comment: bool | None
-    max_features: int
+    dtype: Any = np.float64
+    sparse: bool | None = None
+    missing: str = "error"
+    index_base: int | None = None
+    n_features: int | None = None
+    docids: bool = True
+    qid_in_comment: bool | None = None
+    max_features: int = 1 << 25
+
+    def __post_init__(self) -> None:
+        if self.dtype not in ("float32", "float64", np.float32, np.float64):
+            raise ValueError(f'dtype is {self.dtype!r}, expected "float64" or "float32"')
+        object.__setattr__(self, "dtype", np.dtype(self.dtype))
+        if self.missing not in MISSING:
+            raise ValueError(f'missing is {self.missing!r}, expected "error", "zero" or "nan"')
+        if self.index_base not in (None, 0, 1):
+            raise ValueError(f"index_base is {self.index_base!r}, expected 0, 1 or None")
+        for name, value in (("n_features", self.n_features), ("max_features", self.max_features)):
+            if value is not None and not 1 <= value < 2**31:
+                raise ValueError(f"{name} is {value!r}, expected a whole number from 1 to {2**31 - 1}")
 
 
 @dataclass(frozen=True)
@@ -75,10 +87,12 @@ class TextTable:
         self.largest = -1
         self.qid_style = parse.QID_UNKNOWN
         self.source_rows: dict[int, int] = {}
+        self.source_lines: dict[int, int] = {}
         self.y, self.qid = GrowingArray(np.float64), GrowingArray(np.int64)
         self.spans, self.letters = GrowingArray(np.int32, 2), GrowingArray(np.uint8)
         self.sizes, self.columns = GrowingArray(np.int64), GrowingArray(np.int32)
         self.values = GrowingArray(options.dtype, (options.n_features or 0) if plan.dense else 1)
+        self._asked = np.empty((0, 3), np.int64)  # room for the tokens left to Python in one window
 
     @property
     def limit(self) -> tuple[int, str]:
@@ -93,6 +107,7 @@ class TextTable:
     def add(self, window: Window) -> None:
         """Parse the lines of `window` and append their rows."""
         chunks = window.chunks() if self.qid_style != parse.QID_UNKNOWN else [(0, window.length)]
+        window.lines_before = self.source_lines.get(window.source, 0)
         while True:
             states, tokens = self._parse(window, chunks)
             answers = [self._check(window, state, asked) for state, asked in zip(states, tokens)]
@@ -125,10 +140,14 @@ class TextTable:
             states.append(state)
             row, entry = row + n_lines, entry + n_colons
         self._starts = [state.copy() for state in states]
-        tokens = run_shards(lambda i: self._parse_chunk(text, chunks[i], states[i]), range(len(chunks)))
+        self.source_lines[window.source] = window.lines_before + sum(lines)
+        if len(self._asked) < window.length // 4 + 1:  # no token left to Python is shorter than '1e23 '
+            self._asked = np.empty((window.length // 4 + 1, 3), np.int64)
+        tokens = [self._asked[first // 4 : last // 4 + 1] for first, last in chunks]
+        run_shards(lambda i: self._parse_chunk(text, chunks[i], states[i], tokens[i]), range(len(chunks)))
         return states, tokens
 
-    def _parse_chunk(self, text: np.ndarray, chunk: tuple[int, int], state: np.ndarray) -> np.ndarray:
+    def _parse_chunk(self, text: np.ndarray, chunk: tuple[int, int], state: np.ndarray, asked: np.ndarray) -> None:
         plan = np.zeros(parse.PLAN_SIZE, np.int64)
         plan[parse.BASE], plan[parse.DENSE] = self.plan.base, self.plan.dense
         plan[parse.MOST_FEATURES] = self.limit[0]
@@ -136,11 +155,9 @@ class TextTable:
         plan[parse.QID_IS_TEXT], plan[parse.KEEP_COMMENT] = self.plan.qid_is_text, self.keeps_comments
         plan[parse.MISSING], plan[parse.NARROW] = MISSING[self.options.missing], self.options.dtype == np.float32
         columns = np.empty(max(1, self.values.width), np.int32) if self.plan.dense else self.columns.array
-        asked = np.empty(((chunk[1] - chunk[0]) // 4 + 1, 3), np.int64)  # no such token is shorter than '1e23 '
         arrays = (self.y.array, self.qid.array, self.sizes.array, self.spans.array.reshape(-1, 2))
         last = (self.values.array, columns, self.letters.array, asked, state)
         parse.parse_rows(text, chunk[0], chunk[1], plan, *arrays, *last)
-        return asked
 
     def _reserve(self, rows: int, entries: int, letters: int, share: float) -> None:
         """Room for so many more; the share of the input read so far tells what to expect in all."""
@@ -148,7 +165,7 @@ class TextTable:
         rows, entries, letters = self.rows + rows, self.entries + entries, self.n_letters + letters
         for array in (self.y, self.qid, self.spans):
             array.reserve(rows, int(rows * growth))
-        self.letters.reserve(letters, 0)
+        self.letters.reserve(letters, int(self.n_letters * growth) + letters)
         if self.plan.dense:
             self._check_memory(int(rows * growth), self.values.width)
             self.values.reserve(rows, int(rows * growth))
@@ -162,10 +179,12 @@ class TextTable:
         numbers = []
         for slot, start, end in asked[: state[parse.ASKED]].tolist():
             number = float(window.buffer[start:end])
-            kind = np.dtype(np.float64) if slot < 0 else self.options.dtype
-            if not abs(number) <= float(np.finfo(kind).max) and not math.isfinite(float(kind.type(number))):
-                hint = ' (pass dtype="float64")' if math.isfinite(number) else ""
-                raise located(window, start, token_at(window, start), f"a number that fits {kind.name}{hint}")
+            narrow = slot >= 0 and self.options.dtype == np.float32
+            if abs(number) >= (parse.FLOAT32_OVERFLOW if narrow else math.inf):
+                expected = (
+                    'a number that fits float32 (or pass dtype="float64")' if narrow else "a number that fits float64"
+                )
+                raise located(window, start, token_at(window, start), expected)
             numbers.append(number)
         status, place = int(state[parse.STATUS]), int(state[parse.PLACE])
         if status == parse.FOUND_TEXT_QID:

@@ -101,7 +101,7 @@ def read_number(text, p):
     m, kept, digits, k, cut = _0, 0, 0, np.int64(0), np.int64(0)
     fraction = False
     while True:
-        d = np.int64(text[p]) - 48
+        d = np.int64(text[np.uintp(p)]) - 48
         if 0 <= d <= 9:
             digits += 1
             if kept < 19:

@@ -17,6 +17,7 @@ from hingerank.kernels.tokens import (
     POINT,
     RETURN,
     SPACE,
+    digit_at,
     ends_token,
     find_docid,
     missing_mark,
@@ -87,7 +88,7 @@ def copy_letters(text, first, end, letters, state):
     """Append text[first:end] to `letters`; returns its length."""
     at = state[LETTER]
     for i in range(first, end):
-        letters[at + i - first] = text[i]
+        letters[np.uintp(at + i - first)] = text[np.uintp(i)]
     state[LETTER] = at + end - first
     return end - first
 
@@ -130,24 +131,24 @@ def read_value(text, p, missing, narrow):
     if negative:
         p += 1
     m, digits, decimals = np.int64(0), p, 0
-    d = np.int64(text[p]) - 48
+    d = digit_at(text, p)
     while 0 <= d <= 9:
         m = m * 10 + d
         p += 1
-        d = np.int64(text[p]) - 48
+        d = digit_at(text, p)
     digits = p - digits
     if d == POINT - 48:
         p += 1
         decimals = p
-        d = np.int64(text[p]) - 48
+        d = digit_at(text, p)
         while 0 <= d <= 9:
             m = m * 10 + d
             p += 1
-            d = np.int64(text[p]) - 48
+            d = digit_at(text, p)
         decimals = p - decimals
         digits += decimals
     if (d == SPACE - 48 or d == NEWLINE - 48) and 1 <= digits <= 18 and m < 9007199254740992:
-        value = m / TENS[decimals]
+        value = m / TENS[np.uintp(decimals)]
         return NUMBER, p, (-value if negative else value)
     code, p, value = read_number(text, begin)
     if code == NO_NUMBER and missing != MISSING_IS_ERROR:
@@ -176,16 +177,16 @@ def read_entries(text, p, plan, sizes, values, columns, asked, state):
     k, due, ordered, largest, asked_before = first, 0, True, state[LARGEST], state[ASKED]
     while True:
         p = skip_blanks(text, p)
-        index = np.int64(text[p]) - 48
+        index = digit_at(text, p)
         if index < 0 or index > 9:
             break
         begin = p
         p += 1
-        d = np.int64(text[p]) - 48
+        d = digit_at(text, p)
         while 0 <= d <= 9:
             index = index * 10 + d
             p += 1
-            d = np.int64(text[p]) - 48
+            d = digit_at(text, p)
         if d != COLON - 48:
             return stop(state, BAD_ENTRY, begin)
         column = index - base
@@ -202,18 +203,18 @@ def read_entries(text, p, plan, sizes, values, columns, asked, state):
         if not dense:
             ordered = ordered and column >= due
             due = column + 1
-            values[k] = value
-            columns[k] = column
+            values[np.uintp(k)] = value
+            columns[np.uintp(k)] = column
         elif column < width:
             if column < due:
                 ordered = False
             while due < column:
-                values[origin + due] = 0.0
+                values[np.uintp(origin + due)] = 0.0
                 due += 1
-            values[origin + column] = value
+            values[np.uintp(origin + column)] = value
             due = max(due, column + 1)
             if k < width:
-                columns[k] = column
+                columns[np.uintp(k)] = column
         largest = max(largest, column)
         k += 1
     if not ends_token(text, p):
@@ -244,10 +245,12 @@ def read_comment(text, p, plan, spans, letters, state):
     row = state[ROW]
     spans[row, 1] = 0
     begin = p
-    while text[p] != NEWLINE:
-        if text[p] == 0:
+    c = text[np.uintp(p)]
+    while c != NEWLINE:
+        if c == 0:
             return stop(state, NUL_BYTE, p)
         p += 1
+        c = text[np.uintp(p)]
     if text[begin] == HASH and plan[KEEP_COMMENT]:
         first, last = find_docid(text, begin + 1, p)
         spans[row, 1] = copy_letters(text, first, last, letters, state)
