@@ -31,7 +31,7 @@ def test_pairs_of_one_huge_query_are_exact():
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
 def test_everything_by_hand(form):
-    X = np.array([[0, 1.0, 5, 2, -1], [0, 0, 5, np.nan, 0], [0, 2, 5, 2, -1], [0, 0, 5, 2, -3]])
+    X = np.array([[0, 1.0, 5, 2, -1], [0, 0, 5, np.nan, 0], [0, 2, 5, 2, -1], [0, 0, 5, 2, -1]])
     data = RankingData.from_arrays(
         form(X), [2, 0, 0.5, 0.5], ["b", "a", "b", "a"], docid=["d", "", "d", ""], missing="nan"
     )
