@@ -272,3 +272,36 @@ def test_an_interruption_is_one_line(tmp_path):
     out, err = process.communicate(timeout=30)
     assert process.returncode == 130 and out == ""
     assert err == "hingerank: interrupted\n"
+
+
+def test_demo_writes_a_page_and_replaces_only_its_own(call, monkeypatch):
+    monkeypatch.setenv("HINGERANK_NUM_THREADS", "1")  # one worker: everything in this process
+    status, out, err = call("demo", "--queries", "15", "--output", "show")
+    assert (status, err) == (0, "")
+    assert out.splitlines()[-1] == str(Path("show/report.html"))
+    assert "RankSVM, hinge" in out and "fold 5" in out
+    page = Path("show/report.html").read_text()
+    assert page.lstrip().lower().startswith("<!doctype html>")
+    for outside in ('src="http', "src='http", 'href="http', "@import", "url(http"):
+        assert outside not in page
+    status, out, _ = call("demo", "--queries", "15", "--output", "show", "--json")
+    found = json.loads(out)
+    assert status == 0 and len(found["rows"]) == 3 and all(0 < row[-1] <= 1 for row in found["rows"])
+    Path("mine").mkdir()
+    Path("mine/thesis.txt").write_text("x")
+    status, _, err = call("demo", "--queries", "15", "--output", "mine")
+    assert status == 1 and one_line(err) and Path("mine/thesis.txt").exists()
+
+
+def test_warmup_runs_every_step_and_reports_failures(call, monkeypatch):
+    from hingerank import warmup
+
+    status, out, err = call("warmup", "--json")
+    steps = json.loads(out)
+    assert (status, err) == (0, "")
+    assert [step for step in steps if step["problem"]] == []
+    assert {"reader", "writer", "measures", "rank-svm, sparse"} <= {step["label"] for step in steps}
+    monkeypatch.setattr(warmup, "STEPS", {"broken": "hingerank.nowhere:warm"})
+    monkeypatch.setattr("hingerank.rankers.RANKERS", {})
+    status, out, _ = call("warmup")
+    assert status == 1 and "0 of 1" in out and "nowhere" in out

@@ -1,0 +1,61 @@
+"""The README does what it shows: its Python runs, its commands succeed, what it names exists."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import sklearn
+
+import hingerank
+from hingerank.cli import main
+from hingerank.rankers import RANKERS
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text("utf-8")
+
+
+def blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def sklearn_settings():
+    before = sklearn.get_config()
+    yield
+    sklearn.set_config(**before)
+
+
+def test_code_and_commands_run_in_order(tmp_path, monkeypatch, capsys, sklearn_settings):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for code in blocks("python"):
+        exec(compile(code, "README.md", "exec"), names)
+    commands = [line.removeprefix("$ ") for block in blocks("console") for line in block.splitlines()]
+    assert len(commands) >= 5
+    for command in commands:
+        program, *arguments = shlex.split(command)
+        assert program == "hingerank"
+        assert main(arguments) == 0, capsys.readouterr().err
+    assert capsys.readouterr().err == ""
+
+
+def test_every_registered_ranker_is_in_the_table_of_methods():
+    table = README.partition("## Methods")[2].partition("\n## ")[0]
+    listed = set(re.findall(r"\| `([a-z][a-z0-9-]*)` \|$", table, re.MULTILINE))
+    assert listed == set(RANKERS), "README.md's table of methods and hingerank.rankers.RANKERS differ"
+    for name in re.findall(r"`([A-Z]\w+)[(.`]", table):
+        assert name in hingerank.__all__
+
+
+def test_files_and_make_targets_exist():
+    for path in re.findall(r"`(benchmarks/\w+\.py)`|\]\(([\w./]+)\)", README):
+        assert (ROOT / (path[0] or path[1])).exists(), path
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"^make (\w+)", README, re.MULTILINE):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE)
+
+
+def test_versions_agree():
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert f"version: {hingerank.__version__}\n" in citation
