@@ -2,7 +2,7 @@
 
     python benchmarks/letor_linear.py [--data FOLDER]      # or $HINGERANK_DATA
 
-C is chosen among 2^-20 ... 2^6 by MAP on each fold's validation part; the last row fixes C = 2^-14 on all folds instead.
+C is chosen among 2^-20 ... 2^6 by MAP on each fold's validation part; one row fixes C = 2^-14 on all folds instead.
 All measures follow LETOR 3.0's evaluation script (preset letor3), as the papers' tables do.
 """
 
