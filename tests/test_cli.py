@@ -84,6 +84,9 @@ def test_help_and_version(call):
         (["fit", "data.txt", "-o", "m/", "--C", "-1"], 1, "C"),
         (["fit", "data.txt", "-o", "m/", "--set", "colour=red"], 1, "no parameter 'colour'"),
         (["fit", "data.txt", "-o", "m/", "--set", "colour"], 1, "NAME=VALUE"),
+        (["fit", "data.txt", "-o", "m/", "--set", "C=much"], 1, "cannot use {'C': 'much'}"),
+        (["info", "."], 1, "name a file in it"),
+        (["info", "hole.csv"], 1, "--missing zero"),
         (["rank", "data.txt", "data.txt"], 1, "not a hingerank model"),
         (["rank", "absent/", "data.txt"], 1, "absent"),
         (["fetch"], 2, "--list"),
@@ -98,6 +101,7 @@ def test_a_mistake_is_one_clear_line(call, arguments, status, words):
     Path("nan.txt").write_text("1 qid:1 1:nan\n")
     Path("noise.bin").write_bytes(np.random.default_rng(0).bytes(1000))
     Path("table.csv").write_text("a,b\n1,2\n")
+    Path("hole.csv").write_text("label,qid,a\n1,1,2\n0,1,\n")
     found, out, err = call(*arguments)
     assert found == status
     assert out == ""
@@ -175,7 +179,9 @@ def test_rows_without_the_last_features_can_be_ranked(call):
     Path("fewer.txt").write_text("0 qid:1 1:0.5\n1 qid:1 1:0.7\n")
     Path("more.txt").write_text("0 qid:1 1:0.5 9:1\n")
     call("fit", "data.txt", "-o", "model/")
-    assert len(call("rank", "model/", "fewer.txt")[1].splitlines()) == 2
+    status, out, err = call("rank", "model/", "fewer.txt")
+    assert status == 0 and len(out.splitlines()) == 2
+    assert one_line(err) and "reaches feature 1 of the model's 3" in err
     status, _, err = call("rank", "model/", "more.txt")
     assert status == 1 and one_line(err)
 

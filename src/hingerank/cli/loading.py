@@ -1,34 +1,56 @@
 """Open a data set in any form, with a progress bar and errors in the command line's words."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
 from hingerank.cli.output import progress
 from hingerank.data.errors import DataError
 
+_WORDS = {  # what the library suggests -> how the command line spells it
+    'missing="zero" or missing="nan"': "--missing zero or --missing nan",
+    "missing='zero' or 'nan'": "--missing zero or --missing nan",
+}
+
 
 def open_data(path: Path, missing: str = "error", n_features: int | None = None, dtype: str = "float64") -> Any:
-    """The RankingData at `path`; `n_features`: how many features a model expects, since the last ones may be absent
-    from every row of a text file."""
+    """The RankingData at `path`. n_features: how many features a model expects; a text file whose rows never reach the
+    last ones is read again with them as zeros, and a warning says so."""
     if not path.exists():
         raise DataError(f"{path}: there is no such file or folder")
     try:
-        return _open(path, missing, n_features, dtype)
+        data, may_widen = _open(path, missing, dtype)
+        if may_widen and n_features is not None and data.n_features < n_features:
+            warnings.warn(
+                f"{path} reaches feature {data.n_features} of the model's {n_features}: the others count as 0",
+                stacklevel=2,
+            )
+            data, _ = _open(path, missing, dtype, n_features=n_features)
+        return data
     except DataError as error:
-        words = str(error).replace('missing="zero" or missing="nan"', "--missing zero or --missing nan")
-        raise DataError(words) from error
+        message = str(error)
+        for said, here in _WORDS.items():
+            message = message.replace(said, here)
+        raise DataError(message) from error
 
 
-def _open(path: Path, missing: str, n_features: int | None, dtype: str) -> Any:
+def _open(path: Path, missing: str, dtype: str, **options: Any) -> tuple[Any, bool]:
+    """The data, and whether it is text, whose number of features is only a guess."""
+    from hingerank.data.binary import is_binary
     from hingerank.data.folds import folder_files
     from hingerank.data.reader import FRAME_SUFFIXES, read
 
-    options: dict[str, Any] = {"missing": missing, "dtype": dtype}
-    if path.is_dir():  # the binary form has its values already, so it takes no options
-        return read(path, **options) if folder_files(path) else read(path)
+    if is_binary(path):
+        return read(path), False
+    options |= {"missing": missing, "dtype": dtype}
+    if path.is_dir():
+        if not folder_files(path):
+            raise DataError(
+                f"{path}: a folder with neither binary data (made by hingerank convert) nor S1…S5, Fold1…Fold5 or "
+                "train, vali and test files; name a file in it"
+            )
+        return read(path, **options), True
     if any(suffix in FRAME_SUFFIXES for suffix in path.suffixes):
-        return read(path, **options)
-    if n_features is not None:
-        options["n_features"] = n_features
+        return read(path, **options), False
     with progress(f"reading {path.name}", share=True) as advance:
-        return read(path, **options, progress=advance)
+        return read(path, **options, progress=advance), True

@@ -50,8 +50,11 @@ def fit(
     _check_target(output, data)
     rows = open_data(data, missing=missing)
     checks = [] if validation is None else [open_data(validation, missing=missing, n_features=rows.n_features)]
-    with working(f"fitting {model}"):
-        ranker.fit(rows, eval_set=checks)
+    try:
+        with working(f"fitting {model}"):
+            ranker.fit(rows, eval_set=checks)
+    except TypeError as error:  # a value of a type that the parameter cannot be
+        raise ValueError(f"{model} cannot use {parameters}: {error}") from error
     saved = ranker.save(output, {"data": data.name})
     _report_fit(model, ranker, saved, json)
 

@@ -58,9 +58,10 @@ def download(
             reason = _reason(error)
         failures = 1 if _saved_bytes(url, part) > before else failures + 1
         if failures >= attempts:
+            saved = _saved_bytes(url, part)
+            later = f"to go on from {saved:,} bytes" if saved else "later"
             raise FetchError(
-                f"{url} failed {attempts} times in a row ({reason}); run the same command again to go on from "
-                f"{_saved_bytes(url, part):,} bytes"
+                f"{url} failed {attempts} times in a row ({reason}); run the same command again {later}"
             ) from None
         time.sleep(min(wait * 2 ** (failures - 1), 60.0))
 
