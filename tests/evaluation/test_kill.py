@@ -66,7 +66,7 @@ def test_killed_runs_lose_nothing(tmp_path, workers, least):
     while True:
         process = start(tmp_path / "killed", workers)
         try:
-            process.wait(patience + 0.3 * rng.random() if kills < 5 else 60)
+            process.wait(patience + 0.3 * rng.random() if kills < 3 else 60)
             break
         except subprocess.TimeoutExpired:
             os.kill(process.pid, signal.SIGKILL)

@@ -1,5 +1,8 @@
 """The protocol: settings chosen on validation only, test looked at once, everything recorded, the same however run."""
 
+import os
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -240,3 +243,53 @@ def test_progress_counts_up_to_the_total(data, rankers):
 def test_wrong_calls_are_named(data, rankers, call, words):
     with pytest.raises(ValueError, match=words):
         call(data, rankers)
+
+
+def test_processes_start_only_when_a_run_is_long(data, rankers, monkeypatch):
+    from hingerank.evaluation import workers
+
+    class Where(rankers.Column):
+        def fit(self, X, y, qid=None):
+            import os
+            import warnings
+
+            warnings.warn(f"{os.getpid()} {os.environ['HINGERANK_NUM_THREADS']}", UserWarning, stacklevel=2)
+            return super().fit(X, y, qid)
+
+    def places(patience):
+        monkeypatch.setattr(workers, "PATIENCE", patience)
+        results = compare([Method("w", Where)], query_folds(data, 4), measures=MEASURES)
+        return [r["warnings"][0].split()[1:] for r in sorted(results.records, key=lambda r: r["fold"])]
+
+    monkeypatch.setenv("HINGERANK_NUM_THREADS", "2")
+    here = str(os.getpid())
+    assert places(1000.0) == [[here, "1"]] * 4
+    first, *later = places(0.0)
+    assert first == [here, "1"]
+    assert here not in {pid for pid, _ in later} and {threads for _, threads in later} == {"1"}
+    assert os.environ["HINGERANK_NUM_THREADS"] == "2"
+
+
+def test_a_ranker_that_cannot_travel_runs_here(data, rankers):
+    import threading
+
+    class Stuck(rankers.Column):
+        lock = threading.Lock()
+
+    results = compare([Method("s", Stuck)], query_folds(data, 3), workers=2, measures=MEASURES)
+    assert len(results.tests("s")) == 3
+
+
+def test_undefined_values_are_left_out_of_means(data, rankers, tmp_path):
+    y = data.y.copy()
+    y[data.qid == "q3"] = 1.0
+    folds = query_folds(replace(data, y=y), 4)
+    results = compare([Method("c", rankers.Column)], folds, "pair_accuracy", [], workers=1, folder=tmp_path)
+    for i, fold in enumerate(folds):
+        test = fold.part("test")
+        expected = evaluate(test.y, test.X[:, 0], test.qid, ["pair_accuracy"])["pair_accuracy"]
+        assert results.fold_means("c", "pair_accuracy")[i] == pytest.approx(expected)
+    without = sum(len(set(y[data.qid == q])) == 1 for q in set(data.qid))
+    assert without > 0
+    assert len(results.per_query("c", "pair_accuracy")) == 20 - without
+    assert load_results(tmp_path).table()["value"].count(None) == without

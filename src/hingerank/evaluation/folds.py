@@ -6,7 +6,7 @@ S_{i+k-1}, indices wrapping around; with five parts, fold 1 is S1 S2 S3 | S4 | S
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -40,7 +40,18 @@ class Fold:
     def part(self, name: str) -> RankingData:
         """ "train", "validation" or "test"."""
         chosen = getattr(self, name)
-        return chosen.take() if isinstance(chosen, Rows) else chosen
+        return _plain_arrays(chosen.take() if isinstance(chosen, Rows) else chosen)
+
+
+def _plain_arrays(data: RankingData) -> RankingData:
+    """The same data with arrays mapped from a file as plain ones, which is what they are to every kernel."""
+    if isinstance(data.X, np.ndarray):
+        X = np.asarray(data.X)
+    else:
+        parts = (np.asarray(data.X.data), np.asarray(data.X.indices), np.asarray(data.X.indptr))
+        X = type(data.X)(parts, shape=data.X.shape, copy=False)
+    docid = None if data.docid is None else np.asarray(data.docid)
+    return replace(data, X=X, y=np.asarray(data.y), qid=np.asarray(data.qid), docid=docid)
 
 
 def query_folds(data: RankingData, k: int = 5, seed: int = 0) -> list[Fold]:
@@ -77,9 +88,9 @@ def _rotate(data: RankingData, parts: Sequence[np.ndarray]) -> list[Fold]:
     return folds
 
 
-def check_folds(folds: Iterable[Fold]) -> list[Fold]:
+def check_folds(folds: Iterable[Any]) -> list[Fold]:
     """The folds as a list, if each is usable: rows and queries in every part, none of them shared between parts."""
-    folds = list(folds)
+    folds = [_named(fold, number) for number, fold in enumerate(folds, 1)]
     if not folds:
         raise ValueError("there are no folds: give at least one")
     names = [fold.name for fold in folds]
@@ -96,6 +107,11 @@ def check_folds(folds: Iterable[Fold]) -> list[Fold]:
                 raise DataError(f"{fold.name}: query {shared!r} is in both the {seen[shared]} and the {name} part")
             seen.update(dict.fromkeys(ids, name))
     return folds
+
+
+def _named(fold: Any, number: int) -> Fold:
+    """A triple (train, validation, test) without a name, such as `read_folds` gives, is called by its number."""
+    return fold if isinstance(fold, Fold) else Fold(f"fold {number}", *fold)
 
 
 def _queries(part: RankingData | Rows) -> list[Any]:

@@ -22,7 +22,8 @@ class Line:
     low, high: bootstrap interval of the mean over pooled queries; means: the mean over folds of every measure.
     p: two-sided, against the baseline over the queries both have, Holm-corrected over the methods (NaN for the baseline
     itself and where nothing can be compared); difference: mean over these queries; wins, ties, losses: of them.
-    seconds: mean time of a fit; folds: how many have a result; failed: how many fits of any kind failed.
+    seconds: median time of a fit (the first one in a process also loads kernels); folds: how many have a result;
+    failed: how many fits of any kind failed.
     """
 
     method: str
@@ -158,6 +159,7 @@ def _line(results: Results, method: str, measure: str, baseline: str, test: str,
         options = {"rounds": rounds, "seed": results.header["seed"]} if test == "randomisation" else {}
         p = TESTS[test](a, b, **options).p
     outcome = win_tie_loss(a, b)
+    seconds = [record["seconds"] for record in results.tests(method)]
     low, high = bootstrap_interval(list(own.values()), rounds=min(rounds, 2000), seed=results.header["seed"])
     return Line(
         method=method,
@@ -172,7 +174,7 @@ def _line(results: Results, method: str, measure: str, baseline: str, test: str,
         wins=outcome.wins,
         ties=outcome.ties,
         losses=outcome.losses,
-        seconds=_mean(np.array([record["seconds"] for record in results.tests(method)])),
+        seconds=float(np.median(seconds)) if seconds else float("nan"),
         folds=len(per_fold),
         failed=sum(record["method"] == method for record in results.failures()),
     )

@@ -15,7 +15,7 @@ class Method:
     parameter (a grid) or a search of `hingerank.evaluation.search`; fixed: parameters that are the same throughout.
 
     A ranker with `fit_path(X, y, qid, values)` fits all values of one parameter in one go, from warm starts; that
-    parameter is `path`, by default the class's own `path_parameter`.
+    parameter is `path`, by default the class's own `path_parameter`, else C.
 
     >>> from sklearn.linear_model import Ridge
     >>> Method("ridge", Ridge, {"alpha": [0.1, 1.0]}, fixed={"tol": 1e-6}).make({"alpha": 0.1})
@@ -31,7 +31,8 @@ class Method:
     def __post_init__(self) -> None:
         object.__setattr__(self, "search", as_search(self.search))
         if self.path is None:
-            object.__setattr__(self, "path", getattr(self.ranker, "path_parameter", None))
+            usual = "C" if hasattr(self.ranker, "fit_path") else None
+            object.__setattr__(self, "path", getattr(self.ranker, "path_parameter", usual))
 
     def make(self, setting: Setting, seed: int | None = None) -> Any:
         """A fresh ranker with this setting; `seed` goes to a parameter random_state that nothing else sets."""

@@ -7,6 +7,7 @@ import numpy as np
 
 from hingerank.evaluation.leaderboard import number
 from hingerank.evaluation.protocol import Progress
+from hingerank.evaluation.results import mean_value
 from hingerank.evaluation.tasks import Task
 
 
@@ -101,7 +102,7 @@ class LiveBoard:
         self._seen = set(tests)
         for key in fresh:
             record, measure = tests[key], progress.results.header["measure"]
-            said = record["error"] or f"{measure} {np.mean(record['values'][measure]):.4f}"
+            said = record["error"] or f"{measure} {mean_value(record, measure):.4f}"
             setting = describe_settings([record["setting"]])
             left = describe_time(seconds_left(progress))
             self._say(
@@ -159,6 +160,6 @@ def live_table(progress: Progress) -> Any:
             Text(number(means[method]), style="bold"),
             f"{len(fits)}/{len(results.folds)}",
             f"{done}/{total}",
-            f"{np.mean(fits):.3g}" if fits else "",
+            f"{np.median(fits):.2g}" if fits else "",
         )
     return table

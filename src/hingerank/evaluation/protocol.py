@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hingerank.evaluation.folds import Fold, check_folds
+from hingerank.evaluation.folds import check_folds
 from hingerank.evaluation.header import check_header, make_header, read_header, write_header
 from hingerank.evaluation.method import Method
 from hingerank.evaluation.results import Results
@@ -44,7 +44,7 @@ class Progress:
 
 def compare(
     methods: Iterable[Method],
-    folds: Iterable[Fold],
+    folds: Iterable[Any],
     measure: str = "ndcg@10",
     measures: Iterable[str] | None = None,
     *,
@@ -57,10 +57,11 @@ def compare(
 ) -> Results:
     """For every method and fold: argmax over settings of measure(validation), then measures(test) of that one.
 
+    folds: `query_folds(data)`, `part_folds(parts)`, or triples (train, validation, test) such as `read_folds` gives.
     measure: chooses the setting; measures: taken on test (default: `default_measures(measure)`).
     folder: where results are kept and continued from; None keeps them in memory.
     seed: steers random searches and goes to rankers that have a `random_state`.
-    workers: processes to use, by default one per core; 1 runs everything in this process.
+    workers: processes to use; 1 runs everything in this process; by default one per core, once a run proves long.
     progress: called whenever something starts or ends. retry_failed: try failed settings of an earlier run again.
     about: anything to keep with the run, such as the command that started it.
 
@@ -75,7 +76,7 @@ def compare(
             header = check_header(read_header(place), header, place)
             write_header(place, header)
         plan = Plan(folds, measure, names, seed, place)
-        _run(methods, plan, file, header, workers or thread_count(), progress, retry_failed)
+        _run(methods, plan, file, header, workers, progress, retry_failed)
         return Results(header, list(file.records), place)
 
 
@@ -97,7 +98,7 @@ def _run(
     plan: Plan,
     file: ResultsFile,
     header: Record,
-    workers: int,
+    workers: int | None,
     progress: Callable[[Progress], None] | None,
     retry_failed: bool,
 ) -> None:
@@ -105,7 +106,8 @@ def _run(
     studies = [_Study(method, fold, plan, known) for fold in range(len(plan.folds)) for method in methods]
     queue: deque[Task] = deque(task for study in studies for task in study.tasks())
     owner = {(study.method.name, study.fold): study for study in studies}
-    with Workers(min(workers, max(1, len(queue))), plan) as pool:
+    count = min(workers or thread_count(), max(1, len(queue)))
+    with Workers(count, plan, patient=workers is None) as pool:
 
         def tell() -> None:
             if progress is not None:
@@ -115,7 +117,7 @@ def _run(
 
         tell()
         while queue or pool.running:
-            while queue and pool.free:
+            while queue and pool.room(len(queue)) > 0:
                 pool.submit(queue.popleft())
             tell()
             for task, records in pool.wait():

@@ -20,7 +20,8 @@ class Results:
     """header: what was compared (run.json); records: what came out (results.jsonl); folder: where both are.
 
     Records are of two kinds: "validation" has a setting's `value`; "test" has the chosen setting's `values`, lists by
-    measure in the order of `queries`. Both have `seconds` (to fit) and `error` (None where all went well).
+    measure in the order of `queries` (None where a measure is not defined). Both have `seconds` (to fit) and `error`
+    (None where all went well).
     """
 
     header: Record
@@ -55,14 +56,15 @@ class Results:
 
     def fold_means(self, method: str, measure: str) -> np.ndarray:
         """The test mean over queries in each fold that has one."""
-        return np.array([np.mean(record["values"][measure]) for record in self.tests(method)])
+        return np.array([mean_value(record, measure) for record in self.tests(method)])
 
     def per_query(self, method: str, measure: str) -> dict[tuple[str, Any], float]:
-        """{(fold, query): value} over the test queries of all folds."""
+        """{(fold, query): value} over the test queries of all folds for which the measure is defined."""
         return {
             (record["fold"], query): value
             for record in self.tests(method)
             for query, value in zip(record["queries"], record["values"][measure])
+            if value is not None
         }
 
     def validations(self, method: str) -> list[Record]:
@@ -118,6 +120,12 @@ class Results:
             return {}
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
+
+
+def mean_value(record: Record, measure: str) -> float:
+    """The mean of a test record's values, without queries for which the measure is not defined."""
+    known = [value for value in record["values"][measure] if value is not None]
+    return float(np.mean(known)) if known else float("nan")
 
 
 def load_results(folder: Path | str) -> Results:

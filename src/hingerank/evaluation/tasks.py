@@ -95,8 +95,7 @@ def validation_task(task: Task, plan: Plan) -> list[Record]:
         value, error = None, fit.error
         if error is None:
             try:
-                values = _measure(validation, _scores(fit.ranker, validation), [plan.measure])
-                value = float(np.mean(values[plan.measure]))
+                value = _measure(validation, _scores(fit.ranker, validation), plan.measure)
             except Exception as problem:
                 error = _name(problem)
         about = {"measure": plan.measure, "value": value, "seconds": fit.seconds, "error": error}
@@ -116,7 +115,7 @@ def test_task(task: Task, plan: Plan) -> Record:
         start = time.perf_counter()
         scores = _scores(fit.ranker, test)
         about["predict_seconds"] = time.perf_counter() - start
-        about["values"] = _measure(test, scores, plan.measures)
+        about["values"] = _measure_queries(test, scores, plan.measures)
         about["queries"] = [q if isinstance(q, (int, str)) else str(q) for q in test.blocks.ids.tolist()]
     except Exception as problem:
         return task.record(plan, setting, **{**about, "error": _name(problem)})
@@ -193,10 +192,20 @@ def _scores(ranker: Any, data: RankingData) -> np.ndarray:
     return scores
 
 
-def _measure(data: RankingData, scores: np.ndarray, measures: Sequence[str]) -> dict[str, list[float]]:
+def _measure(data: RankingData, scores: np.ndarray, measure: str) -> float:
     from hingerank.metrics import evaluate
 
-    values = evaluate(data.y, scores, data.qid, list(measures), per_query=True)
+    value = float(evaluate(data.y, scores, data.qid, [measure], docid=data.docid)[measure])
+    if not np.isfinite(value):
+        raise ValueError(f"{measure} is {value} on the validation queries: it cannot choose a setting")
+    return value
+
+
+def _measure_queries(data: RankingData, scores: np.ndarray, measures: Sequence[str]) -> dict[str, list[float]]:
+    """{measure: a value per query}, NaN where a measure is not defined for a query."""
+    from hingerank.metrics import evaluate
+
+    values = evaluate(data.y, scores, data.qid, list(measures), per_query=True, docid=data.docid)
     return {name: np.asarray(values[name], float).tolist() for name in measures}
 
 

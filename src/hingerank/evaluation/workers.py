@@ -23,30 +23,44 @@ from hingerank.kernels.threads import thread_count
 Finished = tuple[Task, list[Record]]
 
 
-class Workers:
-    """`count` workers; with one, tasks run in this process. Submit while `free`, then wait for what is finished."""
+PATIENCE = 10.0
 
-    def __init__(self, count: int, plan: Plan) -> None:
+
+class Workers:
+    """`count` workers for a plan's tasks: submit while there is `room`, then wait for what is finished.
+
+    With one worker, tasks run in this process. So do, with `patient`, the first ones: processes take seconds to start,
+    and are started only when the tasks that wait will take PATIENCE seconds, going by those that are done.
+    """
+
+    def __init__(self, count: int, plan: Plan, patient: bool = False) -> None:
         self.count, self.plan = count, plan
         self.running: dict[Any, Task] = {}
+        self._threads = str(max(1, thread_count() // count))
+        self._here = count == 1 or patient
+        self._started, self._done_here = time.monotonic(), 0
         self._executor: Any = None
         self._folder: str | None = None
 
-    @property
-    def free(self) -> int:
-        return self.count - len(self.running)
+    def room(self, waiting: int) -> int:
+        """How many tasks can be submitted now, when so many are waiting."""
+        if self._here and self.count > 1 and self._done_here and not self.running:
+            ahead = waiting * (time.monotonic() - self._started) / self._done_here
+            self._here = ahead < PATIENCE
+        return (1 if self._here else self.count) - len(self.running)
 
     def submit(self, task: Task) -> None:
-        if self.count == 1:
-            self.running[Future()] = task
-        else:
-            self.running[self._pool(self.count).submit(_work, self._plan_file(), task)] = task
+        future = Future() if self._here else self._pool(self.count).submit(_work, self._plan_file(), task)
+        self.running[future] = task
 
     def wait(self) -> list[Finished]:
         """Wait for at least one task, and give all that are finished."""
-        if self.count == 1:
-            task = self.running.pop(next(iter(self.running)))
-            return [(task, task.run(self.plan))]
+        if self._here:
+            task = self.running[next(iter(self.running))]
+            finished = [(task, self._run_here(task))]
+            self.running.clear()
+            self._done_here += 1
+            return finished
         from concurrent.futures.process import BrokenProcessPool
 
         finished, dead = [], []
@@ -57,13 +71,25 @@ class Workers:
                 finished.append((task, future.result()))
             except BrokenProcessPool:
                 dead.append(task)
-            except Exception as problem:  # such as a ranker that cannot be sent to another process
-                finished.append((task, task.failed(self.plan, f"{type(problem).__name__}: {problem}")))
+            except Exception:  # a ranker, or its result, that cannot be sent to another process
+                finished.append((task, self._run_here(task)))
         if dead:
             dead.extend(self.running.values())
             self.running.clear()
             finished.extend(self._one_by_one(dead))
         return finished
+
+    def _run_here(self, task: Task) -> list[Record]:
+        """Run a task in this process with a worker's share of the cores, so that times can be compared."""
+        before = os.environ.get("HINGERANK_NUM_THREADS")
+        os.environ["HINGERANK_NUM_THREADS"] = self._threads
+        try:
+            return task.run(self.plan)
+        finally:
+            if before is None:
+                del os.environ["HINGERANK_NUM_THREADS"]
+            else:
+                os.environ["HINGERANK_NUM_THREADS"] = before
 
     def _one_by_one(self, tasks: list[Task]) -> list[Finished]:
         finished = []
@@ -82,9 +108,10 @@ class Workers:
         if self._executor is None:
             from joblib.externals.loky import ProcessPoolExecutor
 
-            threads = str(max(1, thread_count() // self.count))
             names = ("HINGERANK", "OMP", "OPENBLAS", "MKL", "NUMBA", "BLIS", "VECLIB_MAXIMUM")
-            limits = {f"{name}_NUM_THREADS" if "MAXIMUM" not in name else f"{name}_THREADS": threads for name in names}
+            limits = {
+                f"{name}_NUM_THREADS" if "MAXIMUM" not in name else f"{name}_THREADS": self._threads for name in names
+            }
             self._executor = ProcessPoolExecutor(count, env=limits, initializer=_watch_parent, initargs=(os.getpid(),))
         return self._executor
 
@@ -123,7 +150,8 @@ def _work(plan_file: str, task: Task) -> list[Record]:
 def _plan(path: str) -> Plan:
     import joblib
 
-    return joblib.load(path, mmap_mode="r")
+    # "c": writable pages of our own. Read-only arrays are another type to numba and would have every kernel recompiled.
+    return joblib.load(path, mmap_mode="c")
 
 
 def _watch_parent(parent: int) -> None:

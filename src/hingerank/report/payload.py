@@ -8,7 +8,7 @@ import numpy as np
 
 from hingerank.evaluation.examples import read_examples
 from hingerank.evaluation.leaderboard import Leaderboard, leaderboard
-from hingerank.evaluation.results import Results
+from hingerank.evaluation.results import Results, mean_value
 from hingerank.evaluation.significance import TESTS, differences, holm
 from hingerank.evaluation.store import canonical, plain
 from hingerank.report.curves import search_curves, traces, weights
@@ -61,7 +61,7 @@ def _line(results: Results, board: Leaderboard, place: int) -> dict[str, Any]:
     measure = board.measure
     return {
         **entry,
-        "fold_means": {record["fold"]: float(np.mean(record["values"][measure])) for record in tests},
+        "fold_means": {record["fold"]: mean_value(record, measure) for record in tests},
         "settings": {record["fold"]: record["setting"] for record in tests},
         "certificates": {record["fold"]: record.get("certificate") for record in tests},
         "predict_seconds": float(np.mean([record["predict_seconds"] for record in tests])) if tests else None,

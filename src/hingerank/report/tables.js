@@ -71,7 +71,7 @@ function drawLeaderboard(run) {
       tip: `mean difference from ${data.baseline} per query` },
     { name: "p", value: line => line.p, show: line => line.p === null ? "" : line.p < 1e-4 ? "< .0001" : line.p.toFixed(4), tip: `${data.test} test against ${data.baseline}, corrected by Holm's method` },
     { name: "win/tie/loss", value: line => line.baseline ? null : line.wins - line.losses, show: line => line.baseline ? "" : `${line.wins}/${line.ties}/${line.losses}`, tip: `queries on which it beats, equals, loses to ${data.baseline}` },
-    { name: "s/fit", value: line => line.seconds, show: line => short(line.seconds && Number(line.seconds.toPrecision(3))), tip: "mean seconds to fit the chosen setting" },
+    { name: "s/fit", value: line => line.seconds, show: line => short(line.seconds && Number(line.seconds.toPrecision(3))), tip: "median over folds of the seconds to fit the chosen setting" },
     ...others.map(name => ({ name, value: line => line.means[name], show: line => make("span", { class: line.means[name] === best(name) ? "best" : null }, fixed(line.means[name])) })),
     { name: "settings chosen", plain: true, text: true, value: line => "", show: line => [...new Set(Object.values(line.settings).map(settingText))].join(" · ") || "–" },
   ];
