@@ -55,17 +55,19 @@ def token_at(window: Window, place: int) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-def line_of_row(window: Window, row: int) -> int:
-    """The place where data row number `row` of the window starts."""
-    place = 0
-    while True:
-        end = window.buffer.find(b"\n", place)
-        line = bytes(window.buffer[place:end]).strip(b" \t\r")
-        if line and not line.startswith(b"#"):
-            if row == 0:
-                return place
-            row -= 1
-        place = end + 1
+def no_utf8(window: Window, row: int) -> DataError:
+    """The error for data row number `row` of the window, which has bytes that are no UTF-8."""
+    place = -1
+    while row >= 0:
+        start, place = place + 1, window.buffer.index(b"\n", place + 1)
+        line = bytes(window.buffer[start:place])
+        row -= bool(line.strip(b" \t\r")) and not line.lstrip(b" \t").startswith(b"#")
+    try:
+        line.decode()
+    except UnicodeDecodeError as error:
+        start += error.start
+    expected = "UTF-8 in query ids and comments (convert the file, or pass docids=False to skip comments)"
+    return located(window, start, token_at(window, start), expected)
 
 
 def _second_index(window: Window, place: int) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 from hingerank.data.errors import DataError
 from hingerank.data.growing import GrowingArray
 from hingerank.data.line_windows import Window
-from hingerank.data.text_errors import line_of_row, located, token_at, wrong_text
+from hingerank.data.text_errors import located, no_utf8, token_at, wrong_text
 from hingerank.kernels import parse
 from hingerank.kernels.threads import run_shards
 from hingerank.kernels.tokens import bad_characters
@@ -240,11 +240,10 @@ class TextTable:
         new = self.letters.array[self.n_letters : self.n_letters + count]
         if count and new.max() >= 128:
             spans = self.spans.array.reshape(-1, 2)[self.rows : self.rows + rows]
-            bad = bad_characters(new, 0, spans, 0, rows)
+            comments_matter = self.options.docids or states[-1][parse.QID_STYLE] != parse.QID_PRESENT
+            bad = int(bad_characters(new, spans, comments_matter))
             if bad >= 0:
-                place = line_of_row(window, bad)
-                expected = "UTF-8 in query ids and comments (convert the file, or pass docids=False to skip comments)"
-                raise located(window, place, token_at(window, place), expected)
+                raise no_utf8(window, bad)
 
     def _advance(self, window: Window, states: list[np.ndarray]) -> None:
         rows = sum(int(now[parse.ROW] - was[parse.ROW]) for now, was in zip(states, self._starts))

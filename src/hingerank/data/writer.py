@@ -15,7 +15,8 @@ from hingerank.kernels.threads import run_shards, thread_count
 
 BLOCK_BYTES = 1 << 22
 ENTRY_BYTES = LONGEST_NUMBER + 12  # a blank, an index and a colon beside the number
-_LIKE_LETOR = re.compile(r"\S+[ \t]+inc[ \t]*=")
+_LIKE_LETOR = re.compile(r"[^ \t]+[ \t]+inc[ \t]*=")  # the reader drops what follows 'docid = X inc ='
+_ASSIGNED = re.compile(r"docid[ \t]*=")
 
 
 def write(data: RankingData, path: str | os.PathLike, *, index_base: int = 1) -> None:
@@ -126,7 +127,7 @@ class _Rows:
             word = str(words[i])
             if _LIKE_LETOR.match(word):
                 tagged[i] = " # " + word
-            if lost[i] or (_LIKE_LETOR.match(word) and word.startswith("docid")):
+            if lost[i] or (_LIKE_LETOR.match(word) and _ASSIGNED.match(word)):
                 raise DataError(f"document id {word!r} cannot be written so that it would be read as the same")
         return _matrix(np.where(words == "", "", tagged))
 
@@ -143,7 +144,10 @@ def _words(ids: np.ndarray) -> np.ndarray:
 def _matrix(words: np.ndarray) -> np.ndarray:
     """words[i] as UTF-8 bytes in row i, padded with zeros."""
     encoded = np.ascontiguousarray(np.strings.encode(words, "utf-8"))
-    return encoded.view(np.uint8).reshape(len(words), -1)
+    matrix = encoded.view(np.uint8).reshape(len(words), -1)
+    if (np.count_nonzero(matrix, axis=1) != np.strings.str_len(encoded)).any():
+        raise DataError("an id holds a zero character, which cannot be written")
+    return matrix
 
 
 def _text(letters: np.ndarray) -> bytes:

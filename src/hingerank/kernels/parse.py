@@ -240,21 +240,27 @@ def read_entries(text, p, plan, sizes, values, columns, asked, state):
 
 
 @njit(cache=True, nogil=True)
-def read_comment(text, p, plan, spans, letters, state):
-    """The rest of the line: its document id into `letters` if asked for; returns the place of the newline."""
-    row = state[ROW]
-    spans[row, 1] = 0
-    begin = p
+def find_line_end(text, p, state):
+    """The place of the next newline, unless a zero byte comes before it."""
     c = text[np.uintp(p)]
     while c != NEWLINE:
         if c == 0:
             return stop(state, NUL_BYTE, p)
         p += 1
         c = text[np.uintp(p)]
-    if text[begin] == HASH and plan[KEEP_COMMENT]:
-        first, last = find_docid(text, begin + 1, p)
-        spans[row, 1] = copy_letters(text, first, last, letters, state)
     return p
+
+
+@njit(cache=True, nogil=True)
+def read_comment(text, p, plan, spans, letters, state):
+    """The rest of the line: its document id into `letters` if asked for; returns the place of the newline."""
+    row = state[ROW]
+    spans[row, 1] = 0
+    end = find_line_end(text, p, state)
+    if end >= 0 and text[p] == HASH and plan[KEEP_COMMENT]:
+        first, last = find_docid(text, p + 1, end)
+        spans[row, 1] = copy_letters(text, first, last, letters, state)
+    return end
 
 
 @njit(cache=True, nogil=True)
@@ -269,12 +275,10 @@ def parse_rows(text, start, end, plan, y, qid, sizes, spans, values, columns, le
     while p < end:
         p = skip_blanks(text, p)
         if text[p] == HASH:
-            while text[p] != NEWLINE:
-                p += 1
+            p = find_line_end(text, p, state)
         elif text[p] == RETURN and text[p + 1] == NEWLINE:
             p += 1
-        if text[p] != NEWLINE:
-            state[PLACE] = p
+        elif text[p] != NEWLINE:
             p = read_label(text, p, y, asked, state)
             if p >= 0:
                 p = read_qid(text, skip_blanks(text, p), plan, qid, spans, letters, state)
@@ -282,9 +286,10 @@ def parse_rows(text, start, end, plan, y, qid, sizes, spans, values, columns, le
                 p = read_entries(text, p, plan, sizes, values, columns, asked, state)
             if p >= 0:
                 p = read_comment(text, p, plan, spans, letters, state)
-            if p < 0:
-                return
-            state[ROW] += 1
+            if p >= 0:
+                state[ROW] += 1
+        if p < 0:
+            return
         p += 1
 
 

@@ -17,7 +17,7 @@ def blank(c):
 
 @njit(cache=True, nogil=True)
 def digit_at(text, p):
-    """text[p] as a digit (none if not from 0 to 9); an unsigned place spares the test for negative ones, 10 % of all."""
+    """text[p] as a digit, none if not from 0 to 9. An unsigned place spares numba a test for negative ones."""
     return np.int64(text[np.uintp(p)]) - 48
 
 
@@ -149,14 +149,15 @@ def read_character(letters, p, end):
 
 
 @njit(cache=True, nogil=True)
-def bad_characters(letters, at, spans, first, end):
-    """The first row in first:end whose query id or document id, from letters[at] on, is no UTF-8; else -1."""
-    for row in range(first, end):
+def bad_characters(letters, spans, with_docids):
+    """The first row whose query id (or document id, if they matter) is no UTF-8; else -1."""
+    at = 0
+    for row in range(len(spans)):
         for which in range(2):
             stop = at + spans[row, which]
             while at < stop:
                 code, at = read_character(letters, at, stop)
-                if code < 0:
+                if code < 0 and (with_docids or which == 0):
                     return row
     return -1
 

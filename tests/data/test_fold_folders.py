@@ -1,0 +1,100 @@
+"""Folders of folds: S1…S5, Fold1…Fold5, test files alone; and what `read` makes of a folder."""
+
+import gzip
+
+import pytest
+
+import hingerank as hr
+from hingerank.data.folds import read_folds
+
+
+def line(k: int) -> str:
+    return f"1 qid:{k} {k}:1\n0 qid:{k} 1:{k}\n"
+
+
+def queries(fold):
+    return [part.blocks.ids.tolist() for part in fold]
+
+
+RULE = [
+    [[1, 2, 3], [4], [5]],
+    [[2, 3, 4], [5], [1]],
+    [[3, 4, 5], [1], [2]],
+    [[4, 5, 1], [2], [3]],
+    [[5, 1, 2], [3], [4]],
+]
+
+
+@pytest.fixture
+def parts(tmp_path):
+    for k in range(1, 6):
+        if k == 3:
+            (tmp_path / "S3.txt.gz").write_bytes(gzip.compress(line(k).encode()))
+        else:
+            (tmp_path / f"S{k}.txt").write_text(line(k))
+    (tmp_path / "README.txt").write_text("not data")
+    return tmp_path
+
+
+@pytest.fixture
+def fold_folders(tmp_path):
+    for k, roles in enumerate(RULE, 1):
+        folder = tmp_path / f"Fold{k}"
+        folder.mkdir()
+        for name, numbers in zip(("train", "vali", "test"), roles):
+            (folder / f"{name}.txt").write_text("".join(map(line, numbers)))
+    return tmp_path
+
+
+def test_parts_by_letor_rule(parts):
+    folds = read_folds(parts)
+    assert [queries(fold) for fold in folds] == RULE
+    assert all(part.n_features == 5 for fold in folds for part in fold)
+    assert folds[3].train.X.tolist()[:2] == [[0, 0, 0, 1, 0], [4, 0, 0, 0, 0]]
+    assert folds[0].validation.X.base is not None  # a slice, not a copy
+
+
+def test_chosen_folds(parts):
+    assert [queries(fold) for fold in read_folds(parts, folds=[5, 2])] == [RULE[4], RULE[1]]
+    with pytest.raises(hr.DataError, match="no fold 6, only 1, 2, 3, 4, 5"):
+        read_folds(parts, folds=[6])
+
+
+def test_options_reach_the_reader(parts):
+    fold = read_folds(parts, folds=[1], dtype="float32", n_features=9)[0]
+    assert fold.train.X.dtype == "float32" and fold.test.n_features == 9
+
+
+def test_fold_folders(fold_folders):
+    assert [queries(fold) for fold in read_folds(fold_folders)] == RULE
+    assert all(part.n_features == 5 for fold in read_folds(fold_folders) for part in fold)
+    (fold_folders / "Fold2" / "vali.txt").unlink()
+    with pytest.raises(hr.DataError, match="fold 2 has no validation file"):
+        read_folds(fold_folders)
+
+
+def test_test_files_alone_are_the_parts(tmp_path):
+    for k, roles in enumerate(RULE, 1):
+        (tmp_path / f"Fold{k}.test.txt").write_text(line(roles[2][0]))
+    assert [queries(fold) for fold in read_folds(tmp_path)] == RULE
+
+
+def test_reading_a_folder_gives_each_row_once(parts):
+    assert hr.read(parts).qid.tolist() == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+
+
+def test_reading_fold_folders_gives_each_row_once(fold_folders):
+    assert hr.read(fold_folders).qid.tolist() == [5, 5, 1, 1, 2, 2, 3, 3, 4, 4]
+    assert hr.read(fold_folders / "Fold1").qid.tolist() == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+
+
+def test_folders_that_do_not_fit(tmp_path):
+    with pytest.raises(hr.DataError, match="no folds here"):
+        read_folds(tmp_path)
+    (tmp_path / "S1.txt").write_text(line(1))
+    (tmp_path / "S3.txt").write_text(line(3))
+    with pytest.raises(hr.DataError, match=r"the parts are S1\.txt, S3\.txt; expected at least three"):
+        read_folds(tmp_path)
+    (tmp_path / "S1.txt.gz").write_bytes(b"")
+    with pytest.raises(hr.DataError, match=r"both S1\.txt and S1\.txt\.gz"):
+        read_folds(tmp_path)
