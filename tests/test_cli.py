@@ -109,6 +109,14 @@ def test_a_mistake_is_one_clear_line(call, arguments, status, words):
     assert words in err
 
 
+def test_a_message_of_several_lines_becomes_one(call, monkeypatch):
+    def read(*_, **__):
+        raise ValueError("first\n  second")
+
+    monkeypatch.setattr("hingerank.data.reader.read", read)
+    assert call("info", "data.txt") == (1, "", "hingerank: first second\n")
+
+
 def test_debug_adds_the_traceback_wherever_it_is_written(call):
     for arguments in (["--debug", "info", "absent.txt"], ["info", "absent.txt", "--debug"]):
         status, _, err = call(*arguments)
@@ -169,10 +177,11 @@ def test_rank_forms(call):
 
 
 def test_equal_scores_of_a_trec_run_stay_in_the_order_of_the_file(call):
-    Path("zero.txt").write_text("".join(f"{grade} qid:1 1:0 2:1 #d{grade}\n" for grade in (0, 1, 2)))
+    Path("zero.txt").write_text("".join(f"{row % 3} qid:1 1:0 2:1 #d{row}\n" for row in range(40)))
     call("fit", "zero.txt", "-o", "model/", "--set", "max_iter=1")
     _, out, _ = call("rank", "model/", "zero.txt", "--trec-run")
-    assert [line.split()[2:5] for line in out.splitlines()] == [["d0", "1", "3"], ["d1", "2", "2"], ["d2", "3", "1"]]
+    expected = [[f"d{row}", str(row + 1), str(40 - row)] for row in range(40)]
+    assert [line.split()[2:5] for line in out.splitlines()] == expected
 
 
 def test_rows_without_the_last_features_can_be_ranked(call):
