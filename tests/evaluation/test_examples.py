@@ -52,10 +52,12 @@ def test_features_are_the_heaviest(run, data):
 
 def test_kept_in_the_folder_and_cut_to_size(run):
     results, folds = run
-    assert read_examples(results.folder) == {"features": [], "queries": []}
-    write_examples(results, folds)
     kept = read_examples(load_results(results.folder).folder)
     assert len(kept["queries"]) == 20
+    (results.folder / "examples.json").unlink()
+    assert read_examples(results.folder) == {"features": [], "queries": []}
+    write_examples(results, folds)
+    assert read_examples(results.folder) == kept
     assert len(collect_examples(results, folds, most_bytes=3000)["queries"]) < 20
 
 

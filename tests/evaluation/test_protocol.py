@@ -237,6 +237,7 @@ def test_progress_counts_up_to_the_total(data, rankers):
         (lambda d, r: compare([], query_folds(d, 3)), "different names"),
         (lambda d, r: compare([Method("a", r.Column), Method("a", r.Noise)], query_folds(d, 3)), "different names"),
         (lambda d, r: compare([Method("a", r.Column)], []), "no folds"),
+        (lambda d, r: compare([Method("a", r.Column)], query_folds(d, 3), "nonsense@3"), "nonsense"),
         (lambda d, r: Method("a", r.Column, {"column": 3}), "list of values"),
     ],
 )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hingerank.evaluation.examples import write_examples
 from hingerank.evaluation.folds import check_folds
 from hingerank.evaluation.header import check_header, make_header, read_header, write_header
 from hingerank.evaluation.method import Method
@@ -68,7 +69,11 @@ def compare(
     A ranker that fails is recorded with its error and does not stop the others.
     """
     methods, folds = _check_methods(methods), check_folds(folds)
+    from hingerank.metrics import parse_measure
+
     names = list(dict.fromkeys([measure, *(default_measures(measure) if measures is None else measures)]))
+    for name in names:
+        parse_measure(name)  # an unknown one is a mistake to name now, not in every fit
     place = None if folder is None else Path(folder)
     with ResultsFile(None if place is None else place / "results.jsonl") as file:
         header = make_header(methods, folds, measure, names, seed, about)
@@ -77,7 +82,9 @@ def compare(
             write_header(place, header)
         plan = Plan(folds, measure, names, seed, place)
         _run(methods, plan, file, header, workers, progress, retry_failed)
-        return Results(header, list(file.records), place)
+        results = Results(header, list(file.records), place)
+        write_examples(results, folds)
+        return results
 
 
 def default_measures(measure: str) -> list[str]:

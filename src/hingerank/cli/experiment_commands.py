@@ -1,0 +1,175 @@
+"""`compare` and `report`."""
+
+import shlex
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hingerank.cli.output import console, note, print_json
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Baseline = Annotated[
+    str | None, typer.Option(metavar="METHOD", help="What the others are compared with; default: the first method.")
+]
+Test = Annotated[str, typer.Option(help="Significance test: randomisation, t or wilcoxon.")]
+
+
+def compare(
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", help="A data file, or a folder of folds (S1 … S5, or Fold1 … Fold5).")
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where results go; a run there is continued.")
+    ],
+    methods: Annotated[
+        str, typer.Option(metavar="A,B,…", help="Rankers, or NAME=RANKER to call one otherwise.")
+    ] = "rank-svm",
+    measure: Annotated[str, typer.Option(help="Chooses settings and sorts the leaderboard.")] = "ndcg@10",
+    folds: Annotated[
+        int | None, typer.Option(min=3, help="Folds over queries; default: those of the folder, else 5.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="[METHOD.]NAME=V,…", help="Values of a parameter: one to fix it, more to try."),
+    ] = None,
+    search: Annotated[str, typer.Option(help="How settings are tried: grid, random or optuna.")] = "grid",
+    trials: Annotated[int, typer.Option(min=1, help="Settings per fold for random and optuna.")] = 20,
+    baseline: Baseline = None,
+    test: Test = "randomisation",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of folds, searches and rankers.")] = 0,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes; default: one per core in long runs.")] = None,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Try what failed in an earlier run again.")
+    ] = False,
+    missing: Annotated[str, typer.Option(help="What NULL and missing values become: error, zero or nan.")] = "error",
+    json: Json = False,
+) -> None:
+    """Compare rankers over folds: settings chosen on validation, test measured once, significance over all queries.
+
+    Every result is kept as soon as it is known: after an interruption the same command goes on where it stopped.
+
+    Example: hingerank compare MQ2008/ --methods rank-svm,lightgbm --measure ndcg@10 -o run/
+    """
+    from hingerank.evaluation.leaderboard import leaderboard
+    from hingerank.evaluation.progress import LiveBoard
+    from hingerank.evaluation.protocol import compare as run_comparison
+    from hingerank.evaluation.significance import TESTS
+
+    chosen = _methods(methods, settings or [], search, trials)
+    _check_choices(test, TESTS, baseline, [method.name for method in chosen])
+    about = {"title": data.name, "data": str(data), "command": _command(locals())}
+    turns = _folds(data, folds, seed, missing)
+    with LiveBoard(console(stderr=True)) as board:
+        results = run_comparison(
+            chosen,
+            turns,
+            measure,
+            folder=output,
+            seed=seed,
+            workers=workers,
+            progress=board,
+            retry_failed=retry_failed,
+            about=about,
+        )
+    table = leaderboard(results, baseline=baseline, test=test)
+    _write_tables(table, output)
+    if json:
+        print_json(table.to_dict())
+    else:
+        console().print(table.to_rich())
+    failures = results.failures()
+    if failures and not any(results.tests(method.name) for method in chosen):
+        raise ValueError(f"no method has a result; the first error is: {failures[0]['error']}")
+    for record in failures[:3]:
+        note(f"failed: {record['method']}, {record['fold']}: {record['error']}")
+    note(f"hingerank report {shlex.quote(str(output))} makes a page of it")
+
+
+def report(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that `compare` wrote, finished or not.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="The page; default: report.html in the folder."),
+    ] = None,
+    baseline: Baseline = None,
+    test: Test = "randomisation",
+    table: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write the long table (method, fold, query, …) as CSV.")
+    ] = None,
+) -> None:
+    """Make one self-contained page of a comparison, to read offline, on paper or on a phone.
+
+    Example: hingerank report run/ -o report.html
+    """
+    from hingerank.evaluation.results import load_results
+    from hingerank.report.page import write_report
+
+    results = load_results(run)
+    if table is not None:
+        results.write_csv(table)
+    print(write_report(results, output, baseline, test))
+
+
+def _methods(names: str, settings: list[str], search: str, trials: int) -> list[Any]:
+    from hingerank.evaluation.catalogue import method_from_name, parse_settings
+
+    given = parse_settings(settings)
+    everywhere = given.pop("", {})
+    found = []
+    for text in filter(None, (name.strip() for name in names.split(","))):
+        name = text.partition("=")[0].strip()
+        found.append(method_from_name(text, {**everywhere, **given.pop(name, {})}, search, trials))
+    if given:
+        raise ValueError(f"--set names the method {next(iter(given))!r}, which is not in --methods {names}")
+    return found
+
+
+def _check_choices(test: str, tests: Any, baseline: str | None, methods: list[str]) -> None:
+    """Find out before the run, not after it, that its leaderboard could not be made."""
+    if test not in tests:
+        raise ValueError(f"there is no test {test!r}; choose {', '.join(tests)}")
+    if baseline is not None and baseline not in methods:
+        raise ValueError(f"the baseline {baseline!r} is not one of the methods {', '.join(methods)}")
+
+
+def _folds(path: Path, k: int | None, seed: int, missing: str) -> list[Any]:
+    """The folds of a folder that has some (as many as asked for), else k folds over the queries."""
+    from hingerank.cli.loading import open_data
+    from hingerank.data.errors import DataError
+    from hingerank.data.folds import read_folds
+    from hingerank.evaluation.folds import query_folds
+
+    if path.is_dir():
+        try:
+            folds: list[Any] = read_folds(path, missing=missing)
+            if k in (None, len(folds)):
+                return folds
+        except DataError as error:
+            if "no folds here" not in str(error):
+                raise
+    return query_folds(open_data(path, missing=missing), 5 if k is None else k, seed)
+
+
+def _command(given: dict[str, Any]) -> str:
+    """The command line that asks for the same again."""
+    words = ["hingerank", "compare", str(given["data"])]
+    plain = ("methods", "measure", "folds", "search", "trials", "baseline", "test", "seed", "workers", "missing")
+    default = {"search": "grid", "trials": 20, "test": "randomisation", "seed": 0, "missing": "error"}
+    for name in plain:
+        if given[name] is not None and given[name] != default.get(name):
+            words += [f"--{name}", str(given[name])]
+    for text in given["settings"] or []:
+        words += ["--set", text]
+    return shlex.join([*words, "-o", str(given["output"])])
+
+
+def _write_tables(board: Any, folder: Path) -> None:
+    from hingerank.evaluation.store import write_whole
+
+    write_whole(folder / "leaderboard.csv", board.to_csv().encode())
+    shown = [name for name in board.lines[0].means if name == board.measure or name.split(":")[0] in _PAPER]
+    write_whole(folder / "leaderboard.tex", board.to_latex(shown).encode())
+
+
+_PAPER = ("ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "map")

@@ -1,0 +1,91 @@
+"""Methods by the names of the command line, with the settings that are tried unless others are asked for."""
+
+import inspect
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from hingerank.evaluation.method import Method
+from hingerank.evaluation.search import Choice, Grid, Integers, LogUniform, OptunaSearch, RandomSearch, Search
+
+# parameter -> values to try, for every ranker that has it
+VALUES: dict[str, list[Any]] = {
+    "C": [1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0],
+    "radius": [1.0, 3.0, 10.0, 30.0, 100.0],
+}
+# ranker -> values to try instead
+SPECIAL: dict[str, dict[str, list[Any]]] = {
+    "kernel-rank-svm": {"C": [1e-3, 1e-1, 10.0], "gamma": [1e-2, 1e-1, 1.0]},
+    "nystroem-rank-svm": {"C": [1e-4, 1e-2, 1.0], "gamma": [1e-2, 1e-1, 1.0]},
+    "fourier-rank-svm": {"C": [1e-4, 1e-2, 1.0], "gamma": [1e-2, 1e-1, 1.0]},
+}
+
+
+def method_from_name(
+    text: str, given: Mapping[str, Sequence[Any]] | None = None, search: str = "grid", trials: int = 20
+) -> Method:
+    """ "rank-svm", or "name=rank-svm" to call it otherwise; given: parameter -> values, one to fix it, several to try.
+
+    search: "grid" tries all combinations; "random" and "optuna" try `trials` settings, numbers from the range of their
+    values (drawn evenly in the logarithm where all are positive) and words from among them.
+
+    >>> method = method_from_name("hinge=rank-svm", {"loss": ["hinge"], "C": [0.1, 1.0]})
+    >>> method.name, dict(method.fixed), method.search.settings()
+    ('hinge', {'loss': 'hinge'}, [{'C': 0.1}, {'C': 1.0}])
+    """
+    from hingerank.rankers import ranker_class
+
+    called, _, name = text.strip().rpartition("=")
+    ranker = ranker_class(name.strip())
+    known = [p for p in inspect.signature(ranker).parameters if p not in ("args", "kwargs")]
+    given = dict(given or {})
+    for parameter in given:
+        if parameter not in known:
+            raise ValueError(f"{name} has no parameter {parameter!r}; it has {', '.join(known)}")
+    usual = SPECIAL.get(name, {p: values for p, values in VALUES.items() if p in known})
+    fixed = {p: values[0] for p, values in given.items() if len(values) == 1}
+    space = {p: list(v) for p, v in {**usual, **given}.items() if p not in fixed}
+    return Method(called.strip() or name, ranker, make_search(space, search, trials), fixed)
+
+
+def make_search(space: Mapping[str, Sequence[Any]], kind: str, trials: int) -> Search:
+    """A grid of these values, or a search over their ranges."""
+    if kind == "grid" or not space:
+        return Grid(space)
+    kinds: dict[str, Any] = {"random": RandomSearch, "optuna": OptunaSearch}
+    if kind not in kinds:
+        raise ValueError(f"there is no search {kind!r}; choose grid, random or optuna")
+    return kinds[kind]({name: _range(values) for name, values in space.items()}, trials)
+
+
+def _range(values: Sequence[Any]) -> Any:
+    if all(isinstance(v, int) and not isinstance(v, bool) for v in values):
+        return Integers(min(values), max(values))
+    if all(isinstance(v, (int, float)) and not isinstance(v, bool) and v > 0 for v in values) and len(set(values)) > 1:
+        return LogUniform(float(min(values)), float(max(values)))
+    return Choice(tuple(values))
+
+
+def parse_settings(texts: Iterable[str]) -> dict[str, dict[str, list[Any]]]:
+    """["hinge.C=0.1,1", "loss=hinge"] as {method: {parameter: values}}; "" stands for every method.
+
+    Values are read as JSON where they are JSON (3, 0.5, true, null), else as plain words.
+
+    >>> parse_settings(["hinge.C=0.1,1", "loss=hinge"])
+    {'hinge': {'C': [0.1, 1]}, '': {'loss': ['hinge']}}
+    """
+    found: dict[str, dict[str, list[Any]]] = {}
+    for text in texts:
+        head, equals, values = text.partition("=")
+        method, _, parameter = head.strip().rpartition(".")
+        if not equals or not parameter or not values.strip():
+            raise ValueError(f"--set {text!r} is not of the form PARAMETER=VALUE,… or METHOD.PARAMETER=VALUE,…")
+        found.setdefault(method, {})[parameter] = [_value(value.strip()) for value in values.split(",")]
+    return found
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return {"none": None, "true": True, "false": False}.get(text.lower(), text)
