@@ -3,8 +3,9 @@
     python benchmarks/loading.py            30 MB: one thread, scikit-learn, XGBoost; short rows; compressed
     python benchmarks/loading.py --big      1.2 GB (720,000 x 136): XGBoost on one and two threads, peak memory
 
-Every timed read runs in a process of its own, after a first small read that loads the compiled code; seconds are the
-best of --repeat. Peak memory is what the process grew by beyond that small read.
+Every reader runs in a process of its own, after a first small read that loads the compiled code; seconds are the best
+of --repeat, "times" is in units of the first line. Peak memory (Linux) is what the process grew by in its first read;
+the table gives that less the arrays returned, as a share of the file.
 """
 
 import argparse
@@ -45,29 +46,37 @@ READERS = {
 }
 
 MEASURE = """
-    import json, os, resource, sys, time
+    import gc, json, os, sys, time
     import numpy as np
-    reader, path, small, dtype, threads, repeat = sys.argv[1:]
+    path, small, dtype, threads, repeat = sys.argv[1:]
     threads = int(threads)
     os.environ["HINGERANK_NUM_THREADS"] = str(threads)
     {load}
+    def memory(name):
+        for line in open("/proc/self/status"):
+            if line.startswith(name):
+                return int(line.split()[1]) * 1024
     load(small)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    seconds = []
+    gc.collect()
+    with open("/proc/self/clear_refs", "w") as out:
+        out.write("5")  # the peak starts anew
+    before = memory("VmRSS")
+    runs = []
     for i in range(int(repeat)):
-        start = time.perf_counter()
+        start, cpu = time.perf_counter(), time.process_time()
         shape, nbytes = load(path)
-        seconds.append(time.perf_counter() - start)
+        runs.append((time.perf_counter() - start, time.process_time() - cpu))
         if i == 0:
-            grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
-    print(json.dumps(dict(seconds=min(seconds), shape=shape, arrays=nbytes, grown=grown)))
+            grown = memory("VmHWM") - before
+    seconds, cpu = min(runs)
+    print(json.dumps(dict(seconds=seconds, cpu=cpu, shape=shape, arrays=nbytes, grown=grown)))
 """
 
 
 def measure(reader: str, path: str, small: str, dtype: str, threads: int, repeat: int) -> dict:
     """Time one reader in a new process."""
     code = textwrap.dedent(MEASURE).replace("{load}", textwrap.dedent(READERS[reader]).strip())
-    command = [sys.executable, "-c", code, reader, path, small, dtype, str(threads), str(repeat)]
+    command = [sys.executable, "-c", code, path, small, dtype, str(threads), str(repeat)]
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
     out = subprocess.run(command, capture_output=True, text=True, env=environment)
     if out.returncode:
@@ -98,7 +107,8 @@ def write_rows(path: Path, rows: int, features: int, per_query: int, decimals: i
 def report(title: str, path: Path, small: Path, runs: list[tuple[str, str, int]], repeat: int) -> None:
     size = path.stat().st_size
     print(f"\n{title}: {path.name}, {size / 1e6:.1f} MB")
-    print(f"  {'reader':<14}{'dtype':<9}{'threads':>7}{'seconds':>9}{'MB/s':>8}{'times':>8}  arrays MB   peak - arrays")
+    names = f"{'reader':<14}{'dtype':<9}{'threads':>7}{'seconds':>9}{'CPU s':>8}{'MB/s':>7}{'times':>8}"
+    print(f"  {names}  arrays MB  peak - arrays")
     first = None
     for reader, dtype, threads in runs:
         result = measure(reader, str(path), str(small), dtype, threads, repeat)
@@ -109,8 +119,8 @@ def report(title: str, path: Path, small: Path, runs: list[tuple[str, str, int]]
         first = first or seconds
         over = (result["grown"] - result["arrays"]) / size
         print(
-            f"  {reader:<14}{dtype:<9}{threads:>7}{seconds:>9.3f}{size / seconds / 1e6:>8.0f}{seconds / first:>8.2f}"
-            f"{result['arrays'] / 1e6:>11.1f}   {over:+.2f} x file",
+            f"  {reader:<14}{dtype:<9}{threads:>7}{seconds:>9.3f}{result['cpu']:>8.3f}{size / seconds / 1e6:>7.0f}"
+            f"{seconds / first:>8.2f}{result['arrays'] / 1e6:>11.1f}  {over:+.2f} x file",
             flush=True,
         )
 

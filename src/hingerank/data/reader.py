@@ -1,7 +1,8 @@
 """Reading ranking data: `read` for any kind of file this package knows, `read_text` for LETOR/SVMlight text."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +10,14 @@ import numpy as np
 
 from hingerank.data.errors import DataError
 from hingerank.data.line_windows import windows
-from hingerank.data.number_files import find_counts, read_counts, read_scores
+from hingerank.data.number_files import read_scores
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.text_files import SUFFIXES, TextSource
-from hingerank.data.text_table import Options, Replan, TextTable, first_plan
-from hingerank.kernels.parse import QID_PRESENT, spread_rows
-from hingerank.kernels.tokens import spell, whole_numbers
+from hingerank.data.text_ids import Comments, assemble, choose_rule
+from hingerank.data.text_table import Options, Plan, Replan, TextTable, dense_enough, first_plan
+from hingerank.kernels.parse import spread_rows
 
-__all__ = ["read", "read_parts", "read_scores", "read_text", "warm_reader"]
+__all__ = ["read", "read_parts", "read_pieces", "read_scores", "read_text", "warm_reader"]
 
 PathLike = str | os.PathLike
 FRAME_SUFFIXES = (".csv", ".tsv", ".parquet", ".pq", ".feather", ".arrow")
@@ -80,7 +81,8 @@ def read_text(
     qid_in_comment : True: the comment is the query id (Yandex); None: so if no line has ``qid:``, no counts file is
         there, and the comments are whole numbers that mostly repeat from line to line.
     max_features : refuse larger indices, so that a typing mistake cannot fill the memory.
-    progress : called with the share of the input read so far, from 0 to 1.
+    progress : called with the share of the input read so far, from 0 to 1 (it starts again where a line proves that the
+        first ones were misleading, say by a query id that is no number).
 
     Returns
     -------
@@ -111,11 +113,49 @@ def read_parts(
     **options: Any,
 ) -> tuple[RankingData, list[int]]:
     """`read_text` of several files, and the number of rows of each."""
-    if not paths:
-        raise DataError("no file to read: the list of paths is empty")
     sources = [TextSource(each) for each in paths]
     table, X = _parse(sources, Options(**options), progress)
-    return _ranking_data(table, X, sources, query), [table.source_rows[i] for i in range(len(sources))]
+    rows = rows_of_sources(table.source_rows, table.largest, table.options, sources)
+    comments = Comments()
+    comments.add(table)
+    rule = choose_rule(table.options, comments, table.qid_style, sources, rows, query)
+    return assemble(table, X, rule), rows
+
+
+def read_pieces(
+    path: PathLike | Sequence[PathLike],
+    *,
+    piece_bytes: int = 1 << 28,
+    query: PathLike | Sequence[PathLike] | None = None,
+    progress: Callable[[float], None] | None = None,
+    **options: Any,
+) -> Iterator[RankingData]:
+    """`read_text` piece by piece, for text larger than memory: about `piece_bytes` of text each, in file order.
+
+    The text is read twice: first to learn what all pieces must agree in (features, types of ids, dense or sparse). A
+    query may go on in the next piece. ``save_binary(read_pieces(path), folder)`` makes a folder to be memory-mapped.
+    """
+    paths = [path] if isinstance(path, str | os.PathLike) else list(path)
+    sources = [TextSource(each) for each in paths]
+    asked = Options(**options)
+    half = (lambda share: progress(share / 2)) if progress is not None else None
+    table, comments, rows = _survey(sources, asked, half)
+    rule = choose_rule(asked, comments, table.qid_style, sources, rows, query)
+    table.whole = False
+    first, size = 0, 0
+    try:
+        for window in windows(sources):
+            table.add(window)
+            size += window.length
+            if progress is not None:
+                progress(0.5 + window.share / 2)
+            if size >= piece_bytes and table.rows:
+                yield assemble(table, table.features(), rule, first)
+                first, size, table = first + table.rows, 0, table.successor()
+        if table.rows:
+            yield assemble(table, table.features(), rule, first)
+    except Replan as error:
+        raise DataError(f"{sources[0].path}: the text changed while it was being read") from error
 
 
 def _parse(sources: list[TextSource], options: Options, progress: Callable | None) -> tuple[TextTable, Any]:
@@ -127,98 +167,52 @@ def _parse(sources: list[TextSource], options: Options, progress: Callable | Non
                 table.add(window)
                 if progress is not None:
                     progress(window.share)
-            _check_content(table, sources)
+            rows_of_sources(table.source_rows, table.largest, options, sources)
             return table, table.features()
         except Replan as better:
             plan = better.plan
 
 
-def _check_content(table: TextTable, sources: list[TextSource]) -> None:
-    empty = [source.path for i, source in enumerate(sources) if not table.source_rows.get(i)]
-    if empty:
-        raise DataError(f"{empty[0]}: no rows, expected lines 'label qid:id index:value …'")
-    if table.largest < 0 and table.options.n_features is None:
+def _survey(
+    sources: list[TextSource], options: Options, progress: Callable | None
+) -> tuple[TextTable, Comments, list[int]]:
+    """Parse everything and keep nothing: (an empty table that fits all rows, their comments, rows of each source)."""
+    plan = Plan(dense=False, base=first_plan(options).base)
+    while True:
+        table, comments = TextTable(options, plan), Comments()
+        largest, entries, source_rows = -1, 0, dict.fromkeys(range(len(sources)), 0)
+        try:
+            for window in windows(sources):
+                table.add(window)
+                comments.add(table)
+                largest, entries = max(largest, table.largest), entries + table.entries
+                source_rows[window.source] += table.rows
+                table = table.successor()
+                if progress is not None:
+                    progress(window.share)
+        except Replan as better:
+            plan = better.plan
+            continue
+        rows = rows_of_sources(source_rows, largest, options, sources)
+        width = largest + 1 if options.n_features is None else options.n_features
+        dense = dense_enough(entries, sum(rows), width) if options.sparse is None else not options.sparse
+        fixed = replace(options, n_features=width, index_base=plan.base)
+        settled = replace(plan, dense=dense, settled=True)
+        return TextTable(fixed, settled, table.qid_style), comments, rows
+
+
+def rows_of_sources(
+    source_rows: dict[int, int], largest: int, options: Options, sources: list[TextSource]
+) -> list[int]:
+    """Rows of each source; none may be empty, and some line must have a feature."""
+    if not sources:
+        raise DataError("no file to read: the list of paths is empty")
+    rows = [source_rows.get(i, 0) for i in range(len(sources))]
+    if 0 in rows:
+        raise DataError(f"{sources[rows.index(0)].path}: no rows, expected lines 'label qid:id index:value …'")
+    if largest < 0 and options.n_features is None:
         raise DataError(f"{sources[0].path}: no line has a feature, expected 'label qid:id index:value …'")
-
-
-def _ranking_data(table: TextTable, X: Any, sources: list[TextSource], query: Any) -> RankingData:
-    spans = table.spans.finish(table.rows, 2)
-    letters = table.letters.finish(table.n_letters + 1)  # one more, since kernels look ahead
-    letters[-1] = 10
-    qid = table.qid.finish(table.rows)
-    y = table.y.finish(table.rows)
-    comments_taken = False
-    if table.qid_style == QID_PRESENT:
-        if query is not None:
-            raise DataError(f"{sources[0].path}: the lines have 'qid:', so query= cannot be used as well")
-        if table.options.qid_in_comment:
-            raise DataError(f"{sources[0].path}: the lines have 'qid:', so qid_in_comment=True cannot be used as well")
-        if table.plan.qid_is_text:
-            qid = _strings(letters, spans, 0)
-    else:
-        counted = _qid_from_counts(table, sources, query)
-        if counted is not None:
-            qid = counted
-        elif table.options.qid_in_comment is not False:
-            comment_qid = _qid_from_comments(table, letters, spans, sources)
-            comments_taken = comment_qid is not None
-            qid = comment_qid if comment_qid is not None else qid
-    docid = None
-    if table.options.docids and not comments_taken and spans[:, 1].any():
-        docid = _strings(letters, spans, 1)
-    return RankingData(X, y, qid, docid)
-
-
-def _qid_from_counts(table: TextTable, sources: list[TextSource], query: Any) -> np.ndarray | None:
-    """Query numbers 0, 1, … from counts files, one for each source; None if there are none."""
-    if query is not None:
-        files = [os.fspath(query)] if isinstance(query, str | os.PathLike) else [os.fspath(each) for each in query]
-        if len(files) != len(sources):
-            raise DataError(f"query= names {len(files)} counts files for {len(sources)} data files")
-    else:
-        found = [find_counts(source.path) for source in sources]
-        files = [name for name in found if name is not None]
-        if len(files) < len(sources):
-            return None
-    counts = [read_counts(name) for name in files]
-    for i, (name, count) in enumerate(zip(files, counts)):
-        if count.sum() != table.source_rows[i]:
-            raise DataError(
-                f"{name}: the counts add up to {count.sum()} rows, but {sources[i].path} has {table.source_rows[i]}"
-            )
-    together = np.concatenate(counts)
-    return np.repeat(np.arange(len(together)), together)
-
-
-def _qid_from_comments(
-    table: TextTable, letters: np.ndarray, spans: np.ndarray, sources: list[TextSource]
-) -> np.ndarray | None:
-    numbers = np.empty(table.rows, np.int64)
-    whole = whole_numbers(letters, spans, numbers)
-    if table.options.qid_in_comment is None:
-        runs = 1 + np.count_nonzero(numbers[1:] != numbers[:-1])
-        return numbers if whole and table.rows > 1 and 2 * runs <= table.rows else None
-    if not spans[:, 1].all():
-        raise DataError(
-            f"{sources[0].path}: qid_in_comment=True, but data row {_first_empty(spans) + 1} has no comment"
-        )
-    return numbers if whole else _strings(letters, spans, 1)
-
-
-def _first_empty(spans: np.ndarray) -> int:
-    return int(np.flatnonzero(spans[:, 1] == 0)[0])
-
-
-def _strings(letters: np.ndarray, spans: np.ndarray, which: int) -> np.ndarray:
-    """The ids in `letters` as a numpy array of str: fixed width, unless a few very long ones would waste memory."""
-    longest = max(1, int(spans[:, which].max()))
-    if len(spans) * longest <= 4 * len(letters) + 16 * len(spans) + 4096:
-        points = np.zeros((len(spans), longest), np.uint32)
-        spell(letters, spans, which, points)
-        return points.view(f"U{longest}")[:, 0]
-    ends = np.cumsum(spans.ravel()).reshape(-1, 2)[:, which].tolist()
-    whole, lengths = letters.tobytes(), spans[:, which].tolist()
-    return np.array([whole[e - n : e].decode() for e, n in zip(ends, lengths)], np.dtypes.StringDType())
+    return rows
 
 
 def _plain_suffix(path: PathLike) -> str:

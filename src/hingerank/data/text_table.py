@@ -40,7 +40,7 @@ class Options:
     max_features: int = 1 << 25
 
     def __post_init__(self) -> None:
-        if self.dtype not in ("float32", "float64", np.float32, np.float64):
+        if str(self.dtype) not in ("float32", "float64") and self.dtype not in (np.float32, np.float64, float):
             raise ValueError(f'dtype is {self.dtype!r}, expected "float64" or "float32"')
         object.__setattr__(self, "dtype", np.dtype(self.dtype))
         if self.missing not in MISSING:
@@ -78,21 +78,41 @@ def dense_enough(entries: int, rows: int, width: int) -> bool:
     return rows * width <= SMALL_TABLE or entries >= DENSE_SHARE * rows * width
 
 
+@dataclass
+class Chunk:
+    """Bytes first:last of a window: where its arrays start, where the parser stopped, the tokens it left to Python."""
+
+    first: int
+    last: int
+    start: np.ndarray
+    state: np.ndarray
+    asked: np.ndarray
+
+    def count(self, slot: int) -> int:
+        return int(self.state[slot] - self.start[slot])
+
+
 class TextTable:
     """Arrays of the rows added so far; `source_rows[i]` = rows of source i."""
 
-    def __init__(self, options: Options, plan: Plan) -> None:
-        self.options, self.plan = options, plan
+    def __init__(self, options: Options, plan: Plan, qid_style: int = parse.QID_UNKNOWN) -> None:
+        self.options, self.plan, self.qid_style = options, plan, qid_style
         self.rows = self.entries = self.n_letters = 0
         self.largest = -1
-        self.qid_style = parse.QID_UNKNOWN
         self.source_rows: dict[int, int] = {}
         self.source_lines: dict[int, int] = {}
+        self.whole = True  # all of the input goes in here, so its size can be guessed ahead
         self.y, self.qid = GrowingArray(np.float64), GrowingArray(np.int64)
         self.spans, self.letters = GrowingArray(np.int32, 2), GrowingArray(np.uint8)
         self.sizes, self.columns = GrowingArray(np.int64), GrowingArray(np.int32)
         self.values = GrowingArray(options.dtype, (options.n_features or 0) if plan.dense else 1)
-        self._asked = np.empty((0, 3), np.int64)  # room for the tokens left to Python in one window
+        self._asked = np.empty((0, 3), np.int64)
+
+    def successor(self) -> "TextTable":
+        """An empty table for the rows that follow."""
+        table = TextTable(self.options, self.plan, self.qid_style)
+        table.source_lines, table.whole = self.source_lines, False
+        return table
 
     @property
     def limit(self) -> tuple[int, str]:
@@ -106,48 +126,42 @@ class TextTable:
 
     def add(self, window: Window) -> None:
         """Parse the lines of `window` and append their rows."""
-        chunks = window.chunks() if self.qid_style != parse.QID_UNKNOWN else [(0, window.length)]
         window.lines_before = self.source_lines.get(window.source, 0)
         while True:
-            states, tokens = self._parse(window, chunks)
-            answers = [self._check(window, state, asked) for state, asked in zip(states, tokens)]
-            largest = max(int(state[parse.LARGEST]) for state in states)
+            chunks = self._parse(window)
+            answers = [self._check(window, chunk) for chunk in chunks]
+            largest = max(int(chunk.state[parse.LARGEST]) for chunk in chunks)
             if not self.plan.dense or largest < self.values.width:
                 break
-            self._widen(largest + 1, states, window.share)
-        for state, asked, numbers in zip(states, tokens, answers):
-            self._store_answers(asked[: state[parse.ASKED], 0], numbers)
-        self._close_gaps(states)
-        self._check_characters(window, states)
-        self._advance(window, states)
+            self._widen(largest + 1, chunks, window.share)
+        for chunk, numbers in zip(chunks, answers):
+            self._store_answers(chunk.asked[: chunk.state[parse.ASKED], 0], numbers)
+        self._close_gaps(chunks)
+        self._check_characters(window, chunks)
+        self._advance(window, chunks)
 
-    def _parse(self, window: Window, chunks: list[tuple[int, int]]) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """Make room for the rows of each chunk and parse them; returns the final states and the tokens left over."""
+    def _parse(self, window: Window) -> list[Chunk]:
+        """Make room for the rows of each chunk and parse them."""
         text = np.frombuffer(window.buffer, np.uint8)
-        letters = self.keeps_comments or self.plan.qid_is_text
-        lines = run_shards(lambda c: np.count_nonzero(text[c[0] : c[1]] == NEWLINE), chunks)
-        colons = [0] * len(chunks)
+        borders = window.chunks() if self.qid_style != parse.QID_UNKNOWN else [(0, window.length)]
+        lines = run_shards(lambda b: np.count_nonzero(text[b[0] : b[1]] == NEWLINE), borders)
+        colons = [0] * len(borders)
         if not self.plan.dense:
-            colons = run_shards(lambda c: np.count_nonzero(text[c[0] : c[1]] == COLON), chunks)
-        self._reserve(sum(lines), sum(colons), window.length if letters else 0, window.share)
-        states = []
-        row, entry = self.rows, self.entries
-        for chunk, n_lines, n_colons in zip(chunks, lines, colons):
-            state = np.zeros(parse.STATE_SIZE, np.int64)
-            state[parse.ROW], state[parse.ENTRY], state[parse.LARGEST] = row, entry, -1
-            state[parse.LETTER] = self.n_letters + chunk[0]
-            state[parse.QID_STYLE] = self.qid_style
-            states.append(state)
-            row, entry = row + n_lines, entry + n_colons
-        self._starts = [state.copy() for state in states]
+            colons = run_shards(lambda b: np.count_nonzero(text[b[0] : b[1]] == COLON), borders)
+        self._reserve(sum(lines), sum(colons), window)
         self.source_lines[window.source] = window.lines_before + sum(lines)
-        if len(self._asked) < window.length // 4 + 1:  # no token left to Python is shorter than '1e23 '
-            self._asked = np.empty((window.length // 4 + 1, 3), np.int64)
-        tokens = [self._asked[first // 4 : last // 4 + 1] for first, last in chunks]
-        run_shards(lambda i: self._parse_chunk(text, chunks[i], states[i], tokens[i]), range(len(chunks)))
-        return states, tokens
+        chunks = []
+        row, entry = self.rows, self.entries
+        for (first, last), n_lines, n_colons in zip(borders, lines, colons):
+            start = np.zeros(parse.STATE_SIZE, np.int64)
+            start[parse.ROW], start[parse.ENTRY], start[parse.LARGEST] = row, entry, -1
+            start[parse.LETTER], start[parse.QID_STYLE] = self.n_letters + first, self.qid_style
+            chunks.append(Chunk(first, last, start, start.copy(), self._asked[first // 4 : last // 4 + 1]))
+            row, entry = row + n_lines, entry + n_colons
+        run_shards(lambda chunk: self._parse_chunk(text, chunk), chunks)
+        return chunks
 
-    def _parse_chunk(self, text: np.ndarray, chunk: tuple[int, int], state: np.ndarray, asked: np.ndarray) -> None:
+    def _parse_chunk(self, text: np.ndarray, chunk: Chunk) -> None:
         plan = np.zeros(parse.PLAN_SIZE, np.int64)
         plan[parse.BASE], plan[parse.DENSE] = self.plan.base, self.plan.dense
         plan[parse.MOST_FEATURES] = self.limit[0]
@@ -155,17 +169,19 @@ class TextTable:
         plan[parse.QID_IS_TEXT], plan[parse.KEEP_COMMENT] = self.plan.qid_is_text, self.keeps_comments
         plan[parse.MISSING], plan[parse.NARROW] = MISSING[self.options.missing], self.options.dtype == np.float32
         columns = np.empty(max(1, self.values.width), np.int32) if self.plan.dense else self.columns.array
-        arrays = (self.y.array, self.qid.array, self.sizes.array, self.spans.array.reshape(-1, 2))
-        last = (self.values.array, columns, self.letters.array, asked, state)
-        parse.parse_rows(text, chunk[0], chunk[1], plan, *arrays, *last)
+        by_row = (self.y.array, self.qid.array, self.sizes.array, self.spans.array.reshape(-1, 2))
+        rest = (self.values.array, columns, self.letters.array, chunk.asked, chunk.state)
+        parse.parse_rows(text, chunk.first, chunk.last, plan, *by_row, *rest)
 
-    def _reserve(self, rows: int, entries: int, letters: int, share: float) -> None:
+    def _reserve(self, rows: int, entries: int, window: Window) -> None:
         """Room for so many more; the share of the input read so far tells what to expect in all."""
-        growth = 1.03 / max(share, 1e-6)
-        rows, entries, letters = self.rows + rows, self.entries + entries, self.n_letters + letters
+        growth = 1.03 / max(window.share, 1e-6) if self.whole else 1.0
+        rows, entries = self.rows + rows, self.entries + entries
         for array in (self.y, self.qid, self.spans):
             array.reserve(rows, int(rows * growth))
-        self.letters.reserve(letters, int(self.n_letters * growth) + letters)
+        if self.keeps_comments or self.plan.qid_is_text:
+            letters = self.n_letters + window.length
+            self.letters.reserve(letters, int(self.n_letters * growth) + letters)
         if self.plan.dense:
             self._check_memory(int(rows * growth), self.values.width)
             self.values.reserve(rows, int(rows * growth))
@@ -173,11 +189,13 @@ class TextTable:
             self.sizes.reserve(rows, int(rows * growth))
             for array in (self.columns, self.values):
                 array.reserve(entries, int(entries * growth))
+        if len(self._asked) < window.length // 4 + 1:  # no token left to Python is shorter than '1e23 '
+            self._asked = np.empty((window.length // 4 + 1, 3), np.int64)
 
-    def _check(self, window: Window, state: np.ndarray, asked: np.ndarray) -> list[float]:
+    def _check(self, window: Window, chunk: Chunk) -> list[float]:
         """Raise for what is wrong in a chunk, the first thing first; returns the numbers left to Python."""
         numbers = []
-        for slot, start, end in asked[: state[parse.ASKED]].tolist():
+        for slot, start, end in chunk.asked[: chunk.state[parse.ASKED]].tolist():
             number = float(window.buffer[start:end])
             narrow = slot >= 0 and self.options.dtype == np.float32
             if abs(number) >= (parse.FLOAT32_OVERFLOW if narrow else math.inf):
@@ -186,7 +204,7 @@ class TextTable:
                 )
                 raise located(window, start, token_at(window, start), expected)
             numbers.append(number)
-        status, place = int(state[parse.STATUS]), int(state[parse.PLACE])
+        status, place = int(chunk.state[parse.STATUS]), int(chunk.state[parse.PLACE])
         if status == parse.FOUND_TEXT_QID:
             raise Replan(replace(self.plan, qid_is_text=True))
         if status == parse.FOUND_INDEX_ZERO and self.options.index_base is None:
@@ -195,10 +213,10 @@ class TextTable:
             raise wrong_text(window, status, place, *self.limit)
         return numbers
 
-    def _widen(self, width: int, states: list[np.ndarray], share: float) -> None:
+    def _widen(self, width: int, chunks: list[Chunk], share: float) -> None:
         """Make room for columns up to `width` in the dense rows, unless they have become too empty for that."""
-        rows = self.rows + sum(int(now[parse.ROW] - was[parse.ROW]) for now, was in zip(states, self._starts))
-        entries = self.entries + sum(int(state[parse.ENTRIES]) for state in states)
+        rows = self.rows + sum(chunk.count(parse.ROW) for chunk in chunks)
+        entries = self.entries + sum(chunk.count(parse.ENTRIES) for chunk in chunks)
         if self.options.sparse is None and not self.plan.settled and not dense_enough(entries, rows, width):
             raise Replan(replace(self.plan, dense=False))
         self._check_memory(int(rows / max(share, 1e-6)), width)
@@ -218,40 +236,31 @@ class TextTable:
             self.y.array[-1 - slots[labels]] = answers[labels]
             self.values.array[slots[~labels]] = answers[~labels]
 
-    def _close_gaps(self, states: list[np.ndarray]) -> None:
+    def _close_gaps(self, chunks: list[Chunk]) -> None:
         """Blank lines, comments and colons outside entries made the chunks reserve more than they used."""
-
-        def runs(slot: int) -> tuple[list[int], list[int]]:
-            starts = [int(was[slot]) for was in self._starts]
-            return starts, [int(now[slot]) - start for now, start in zip(states, starts)]
-
-        rows = runs(parse.ROW)
         by_row = [self.y, self.qid, self.spans, self.values if self.plan.dense else self.sizes]
-        for array in by_row:
-            array.close_gaps(*rows)
-        self.letters.close_gaps(*runs(parse.LETTER))
-        if not self.plan.dense:
-            for array in (self.columns, self.values):
-                array.close_gaps(*runs(parse.ENTRY))
+        by_entry = [] if self.plan.dense else [self.columns, self.values]
+        for slot, arrays in ((parse.ROW, by_row), (parse.ENTRY, by_entry), (parse.LETTER, [self.letters])):
+            for array in arrays:
+                array.close_gaps([int(chunk.start[slot]) for chunk in chunks], [chunk.count(slot) for chunk in chunks])
 
-    def _check_characters(self, window: Window, states: list[np.ndarray]) -> None:
-        rows = sum(int(now[parse.ROW] - was[parse.ROW]) for now, was in zip(states, self._starts))
-        count = sum(int(now[parse.LETTER] - was[parse.LETTER]) for now, was in zip(states, self._starts))
+    def _check_characters(self, window: Window, chunks: list[Chunk]) -> None:
+        rows, count = (sum(chunk.count(slot) for chunk in chunks) for slot in (parse.ROW, parse.LETTER))
         new = self.letters.array[self.n_letters : self.n_letters + count]
         if count and new.max() >= 128:
             spans = self.spans.array.reshape(-1, 2)[self.rows : self.rows + rows]
-            comments_matter = self.options.docids or states[-1][parse.QID_STYLE] != parse.QID_PRESENT
+            comments_matter = self.options.docids or chunks[-1].state[parse.QID_STYLE] != parse.QID_PRESENT
             bad = int(bad_characters(new, spans, comments_matter))
             if bad >= 0:
                 raise no_utf8(window, bad)
 
-    def _advance(self, window: Window, states: list[np.ndarray]) -> None:
-        rows = sum(int(now[parse.ROW] - was[parse.ROW]) for now, was in zip(states, self._starts))
+    def _advance(self, window: Window, chunks: list[Chunk]) -> None:
+        rows = sum(chunk.count(parse.ROW) for chunk in chunks)
         self.rows += rows
-        self.entries += sum(int(state[parse.ENTRIES]) for state in states)
-        self.n_letters += sum(int(now[parse.LETTER] - was[parse.LETTER]) for now, was in zip(states, self._starts))
-        self.largest = max(self.largest, *(int(state[parse.LARGEST]) for state in states))
-        self.qid_style = int(states[-1][parse.QID_STYLE])
+        self.entries += sum(chunk.count(parse.ENTRIES) for chunk in chunks)
+        self.n_letters += sum(chunk.count(parse.LETTER) for chunk in chunks)
+        self.largest = max(self.largest, *(int(chunk.state[parse.LARGEST]) for chunk in chunks))
+        self.qid_style = int(chunks[-1].state[parse.QID_STYLE])
         self.source_rows[window.source] = self.source_rows.get(window.source, 0) + rows
 
     def features(self) -> Any:
