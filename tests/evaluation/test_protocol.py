@@ -108,12 +108,15 @@ def test_a_setting_that_fails_is_not_chosen(data, rankers):
     assert [r["setting"]["place"] for r in results.tests("b")] == ["nowhere"] * 3
 
 
-def test_dead_workers_are_found_out(data, rankers):
+def test_dead_workers_are_found_out(data, rankers, tmp_path):
     methods = [
         Method("dies", rankers.Broken, fixed={"place": "die"}),
         Method("good", rankers.Column, {"column": [0, 1, 2]}),
     ]
-    results = compare(methods, query_folds(data, 3)[:1], workers=2, measures=MEASURES)
+    (tmp_path / ".work").mkdir()
+    (tmp_path / ".work" / "left over").touch()
+    results = compare(methods, query_folds(data, 3)[:1], workers=2, measures=MEASURES, folder=tmp_path)
+    assert not (tmp_path / ".work").exists()
     assert len(results.tests("good")) == 1
     assert all("worker process died" in r["error"] for r in results.failures())
     assert {r["method"] for r in results.failures()} == {"dies"}

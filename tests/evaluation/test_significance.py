@@ -69,7 +69,7 @@ def test_randomisation_is_the_count_it_says():
     """(b+1)/(B+1) with b counted by hand over the very sign flips that the seed gives."""
     a, b = draw(7, seed=5)
     d, rng = a - b, np.random.default_rng(9)
-    signs = np.where(rng.random((99, 7)) < 0.5, -1.0, 1.0)
+    signs = np.array([[-1.0 if byte >> (7 - i) & 1 else 1.0 for i in range(7)] for byte in rng.bytes(99)])
     count = sum(abs((s * d).mean()) >= abs(d.mean()) - 1e-15 for s in signs)
     assert sg.randomisation(a, b, rounds=99, seed=9).p == (count + 1) / 100
 
@@ -168,3 +168,13 @@ def test_signs(test):
 def test_wrong_input_is_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()
+
+
+@pytest.mark.parametrize("test", sg.TESTS, ids=sg.TESTS)
+def test_many_tests_at_once_are_the_tests_alone(test):
+    pairs = [draw(30, 0), draw(30, 1, 0.0), draw(12, 2, 0.01), ([], []), ([0.5], [0.2])]
+    options = {"rounds": 500, "seed": 3}
+    got = sg.p_values(test, pairs, **options)
+    alone = [sg.TESTS[test](a, b, **(options if test == "randomisation" else {})).p for a, b in pairs]
+    assert np.isnan(got[3])
+    assert [got[i] for i in (0, 1, 2, 4)] == [alone[i] for i in (0, 1, 2, 4)]

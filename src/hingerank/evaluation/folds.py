@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.data.blocks import blocks_from_qid
 from hingerank.data.errors import DataError
 from hingerank.data.ranking_data import RankingData
 
@@ -115,8 +116,9 @@ def _named(fold: Any, number: int) -> Fold:
 
 
 def _queries(part: RankingData | Rows) -> list[Any]:
-    qid = part.data.qid[part.index] if isinstance(part, Rows) else part.qid
-    return list(dict.fromkeys(np.asarray(qid).tolist()))
+    if isinstance(part, Rows):
+        return blocks_from_qid(part.data.qid[part.index], len(part.index)).ids.tolist()
+    return part.blocks.ids.tolist()
 
 
 def fingerprint(folds: Sequence[Fold]) -> str:
@@ -127,10 +129,13 @@ def fingerprint(folds: Sequence[Fold]) -> str:
         if id(data) not in sums:
             arrays = [data.X] if isinstance(data.X, np.ndarray) else [data.X.data, data.X.indices, data.X.indptr]
             whole = hashlib.blake2b(digest_size=16)
+            if data.qid.dtype.kind in "iuf":
+                arrays.append(data.qid)
+            else:
+                whole.update("\n".join(map(str, data.qid.tolist())).encode())
             for array in [*arrays, data.y]:
                 whole.update(f"{array.dtype}{array.shape}".encode())
                 whole.update(np.ascontiguousarray(array).data)
-            whole.update("\n".join(map(str, data.qid.tolist())).encode())
             sums[id(data)] = whole.digest()
         return sums[id(data)]
 

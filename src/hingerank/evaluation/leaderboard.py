@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hingerank.evaluation.results import Results
-from hingerank.evaluation.significance import TESTS, bootstrap_interval, holm, win_tie_loss
+from hingerank.evaluation.significance import TESTS, bootstrap_interval, holm, p_values, win_tie_loss
 
 LEVEL = 0.05
 
@@ -130,7 +130,7 @@ def leaderboard(
     """Sort the methods of a run by the mean over folds of their test means of `measure`.
 
     measure: default the one that chose the settings; baseline: default the first method of the run;
-    test: "randomisation", "t" or "wilcoxon"; rounds: random rounds of the randomisation test and the bootstrap.
+    test: "randomisation", "t" or "wilcoxon"; rounds: random rounds of the randomisation test.
     """
     measure = results.header["measure"] if measure is None else measure
     baseline = results.methods[0] if baseline is None else baseline
@@ -141,26 +141,29 @@ def leaderboard(
     ):
         if name not in known:
             raise ValueError(f"there is no {kind} {name!r} in this run; it has {', '.join(known)}")
-    lines = [_line(results, method, measure, baseline, test, rounds) for method in results.methods]
-    corrected = holm([line.p for line in lines])
-    lines = [Line(**{**vars(line), "p": p}) for line, p in zip(lines, corrected)]
+    seed = results.header["seed"]
+    pairs = {method: shared_values(results, measure, method, baseline) for method in results.methods}
+    others = [method for method in results.methods if method != baseline]
+    corrected = holm(p_values(test, [pairs[method] for method in others], rounds, seed))
+    p = dict(zip(others, corrected))
+    lines = [_line(results, method, measure, pairs[method], p.get(method, float("nan"))) for method in results.methods]
     lines.sort(key=lambda line: (np.isnan(line.mean), -line.mean))
     return Leaderboard(lines, measure, baseline, test)
 
 
-def _line(results: Results, method: str, measure: str, baseline: str, test: str, rounds: int) -> Line:
-    means = {name: _mean(results.fold_means(method, name)) for name in results.measures}
-    per_fold = results.fold_means(method, measure)
-    own, other = results.per_query(method, measure), results.per_query(baseline, measure)
+def shared_values(results: Results, measure: str, first: str, second: str) -> tuple[np.ndarray, np.ndarray]:
+    """The values of two methods on the test queries that both have."""
+    own, other = results.per_query(first, measure), results.per_query(second, measure)
     shared = [key for key in own if key in other]
-    a, b = np.array([own[key] for key in shared]), np.array([other[key] for key in shared])
-    p = float("nan")
-    if method != baseline and shared:
-        options = {"rounds": rounds, "seed": results.header["seed"]} if test == "randomisation" else {}
-        p = TESTS[test](a, b, **options).p
-    outcome = win_tie_loss(a, b)
+    return np.array([own[key] for key in shared]), np.array([other[key] for key in shared])
+
+
+def _line(results: Results, method: str, measure: str, pair: tuple[np.ndarray, np.ndarray], p: float) -> Line:
+    per_fold = results.fold_means(method, measure)
+    own = list(results.per_query(method, measure).values())
+    low, high = bootstrap_interval(own, rounds=1000, seed=results.header["seed"])
+    outcome = win_tie_loss(*pair)
     seconds = [record["seconds"] for record in results.tests(method)]
-    low, high = bootstrap_interval(list(own.values()), rounds=min(rounds, 2000), seed=results.header["seed"])
     return Line(
         method=method,
         measure=measure,
@@ -168,8 +171,8 @@ def _line(results: Results, method: str, measure: str, baseline: str, test: str,
         spread=float(per_fold.std(ddof=1)) if len(per_fold) > 1 else 0.0,
         low=low,
         high=high,
-        means=means,
-        difference=_mean(a - b),
+        means={name: _mean(results.fold_means(method, name)) for name in results.measures},
+        difference=_mean(pair[0] - pair[1]),
         p=p,
         wins=outcome.wins,
         ties=outcome.ties,

@@ -72,7 +72,7 @@ def wilcoxon(first: Any, second: Any) -> TestResult:
 def randomisation(first: Any, second: Any, rounds: int = 10_000, seed: int = 0) -> TestResult:
     """Fisher's randomisation test: p = (b+1)/(B+1), b of B random sign flips having |mean(±d)| ≥ |mean(d)|.
 
-    The statistic is mean(d). Memory stays small: signs are drawn some hundred rounds at a time.
+    The statistic is mean(d).
 
     >>> randomisation([0.9] * 8, [0.1] * 8, rounds=999).p < 0.02
     True
@@ -80,16 +80,51 @@ def randomisation(first: Any, second: Any, rounds: int = 10_000, seed: int = 0) 
     if rounds < 1:
         raise ValueError(f"rounds is {rounds}: ask for at least one random round")
     d = differences(first, second)
-    if len(d) < 2 or not d.any():
-        return TestResult(float(d.mean()) if len(d) else 0.0, 1.0, len(d))
+    return TestResult(float(d.mean()) if len(d) else 0.0, float(_flip(d[:, None], rounds, seed)[0]), len(d))
+
+
+def _flip(D: np.ndarray, rounds: int, seed: int) -> np.ndarray:
+    """The randomisation test of every column of D under the same flips, drawn a few million at a time."""
+    n = len(D)
+    if n < 2:
+        return np.ones(D.shape[1])
     rng = np.random.default_rng(seed)
-    total = d.sum()
-    reach = abs(total) - TIE * np.abs(d).sum()  # sums of the same numbers in another sign pattern may round differently
-    as_extreme, step = 0, max(1, 1_000_000 // len(d))
+    total = D.sum(axis=0)
+    reach = np.abs(total) - TIE * np.abs(D).sum(axis=0)  # sums of the same numbers may round differently
+    as_extreme, step = np.zeros(D.shape[1], int), max(1, 4_000_000 // n)
     for start in range(0, rounds, step):
-        flipped = rng.random((min(step, rounds - start), len(d))) < 0.5
-        as_extreme += int((np.abs(total - 2.0 * (flipped @ d)) >= reach).sum())
-    return TestResult(float(d.mean()), (as_extreme + 1) / (rounds + 1), len(d))
+        flipped = _random_bits(rng, min(step, rounds - start), n)
+        as_extreme += (np.abs(total - 2.0 * (flipped @ D)) >= reach).sum(axis=0)
+    return (as_extreme + 1) / (rounds + 1)
+
+
+def p_values(test: str, pairs: Sequence[tuple[Any, Any]], rounds: int = 10_000, seed: int = 0) -> list[float]:
+    """[p of TESTS[test](first, second) for first, second in pairs], NaN for a pair without queries.
+
+    Many randomisation tests over as many queries share their random flips, and so take little longer than one.
+    """
+    found = [float("nan")] * len(pairs)
+    sizes: dict[int, list[int]] = {}
+    for i, (first, _) in enumerate(pairs):
+        sizes.setdefault(len(first), []).append(i)
+    for size, places in sizes.items():
+        if size == 0:
+            continue
+        if test == "randomisation":
+            D = np.column_stack([differences(*pairs[i]) for i in places])
+            values = _flip(D, rounds, seed).tolist()
+        else:
+            values = [TESTS[test](*pairs[i]).p for i in places]
+        for i, value in zip(places, values):
+            found[i] = value
+    return found
+
+
+def _random_bits(rng: np.random.Generator, rows: int, columns: int) -> np.ndarray:
+    """A table of 0.0 and 1.0, each as likely; eight of them from every random byte."""
+    width = -(-columns // 8)
+    drawn = np.frombuffer(rng.bytes(rows * width), np.uint8).reshape(rows, width)
+    return np.unpackbits(drawn, axis=1, count=columns).astype(float)
 
 
 def bootstrap_interval(
@@ -158,4 +193,4 @@ def differences(first: Any, second: Any) -> np.ndarray:
     return d
 
 
-TESTS = {"randomisation": randomisation, "t": paired_t, "wilcoxon": wilcoxon}
+TESTS: dict[str, Any] = {"randomisation": randomisation, "t": paired_t, "wilcoxon": wilcoxon}

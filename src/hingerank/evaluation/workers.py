@@ -24,6 +24,7 @@ Finished = tuple[Task, list[Record]]
 
 
 PATIENCE = 10.0
+WORK = ".work"
 
 
 class Workers:
@@ -41,6 +42,8 @@ class Workers:
         self._started, self._done_here = time.monotonic(), 0
         self._executor: Any = None
         self._folder: str | None = None
+        if plan.folder is not None:
+            shutil.rmtree(plan.folder / WORK, ignore_errors=True)
 
     def room(self, waiting: int) -> int:
         """How many tasks can be submitted now, when so many are waiting."""
@@ -116,11 +119,18 @@ class Workers:
         return self._executor
 
     def _plan_file(self) -> str:
-        """The plan, written once to a temporary folder; workers map its arrays instead of copying them."""
+        """The plan, written once; workers map its arrays instead of copying them.
+
+        It lies in the run's own folder, where the next run removes what a killed one left, or in a temporary one.
+        """
         if self._folder is None:
             import joblib
 
-            self._folder = tempfile.mkdtemp(prefix="hingerank-")
+            if self.plan.folder is None:
+                self._folder = tempfile.mkdtemp(prefix="hingerank-")
+            else:
+                self._folder = str(self.plan.folder / WORK)
+                os.makedirs(self._folder, exist_ok=True)
             joblib.dump(self.plan, Path(self._folder) / "plan")
         return str(Path(self._folder) / "plan")
 

@@ -27,17 +27,17 @@ const colour = i => `var(--m${i % 8})`;
 const dash = i => i < 8 ? null : i < 16 ? "6 3" : "2 3";
 
 // position = scale(value); scale.ticks are round values inside [low, high]
-function scale(low, high, from, to, log) {
+function scale(low, high, from, to, log, whole) {
   const f = log ? Math.log10 : x => x;
   if (low === high) { const pad = log ? 2 : Math.abs(low) * 0.05 || 0.5; [low, high] = log ? [low / pad, high * pad] : [low - pad, high + pad]; }
   const a = f(low), b = f(high);
   const position = value => from + (f(value) - a) / (b - a) * (to - from);
-  position.ticks = log ? logTicks(low, high) : linearTicks(low, high, Math.max(2, Math.abs(to - from) / 45));
+  position.ticks = log ? logTicks(low, high) : linearTicks(low, high, Math.max(2, Math.abs(to - from) / 45), whole);
   return position;
 }
 
-function linearTicks(low, high, most) {
-  const raw = (high - low) / most, power = 10 ** Math.floor(Math.log10(raw));
+function linearTicks(low, high, most, whole) {
+  const raw = Math.max((high - low) / most, whole ? 1 : 0), power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 5, 10].map(m => m * power).find(s => s >= raw * 0.999);
   const found = [];
   for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i++) found.push(Number((i * step).toPrecision(12)));
@@ -65,7 +65,7 @@ function chart(options) {
   const pad = yLog ? 0 : (y1 - y0) * 0.06;
   const yTicks = scale(y0 - pad, y1 + pad, 0, height - 60, yLog).ticks.map(tickText);
   const left = 14 + 7.2 * Math.max(...yTicks.map(t => t.length)), right = 14, top = 22, bottom = 40;
-  const sx = scale(options.pad ? (xLog ? x0 / 1.6 : x0 - (x1 - x0) * 0.08) : x0, options.pad ? (xLog ? x1 * 1.6 : x1 + (x1 - x0) * 0.08) : x1, left, width - right, xLog);
+  const sx = scale(options.pad ? (xLog ? x0 / 1.6 : x0 - (x1 - x0) * 0.08) : x0, options.pad ? (xLog ? x1 * 1.6 : x1 + (x1 - x0) * 0.08) : x1, left, width - right, xLog, options.xWhole);
   const sy = scale(y0 - pad, y1 + pad, height - bottom, top, yLog);
   const root = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${yLabel} against ${xLabel}` });
   for (const tick of sy.ticks) root.append(draw("line", { class: "grid", x1: left, x2: width - right, y1: sy(tick), y2: sy(tick) }),

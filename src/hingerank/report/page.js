@@ -16,6 +16,8 @@ function makeRun(data) {
     data,
     shown: new Set(data.lines.map(line => line.method)),
     grades: Object.keys(data.data.grades).map(Number),
+    preset,
+    label: name => preset && name.endsWith(`:${preset}`) ? name.slice(0, -preset.length - 1) : name,
     place: method => order.indexOf(method),
     keyMeasures: () => ["ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "map", "mean_ndcg", "p@5", "p@10"].map(named).filter(name => data.measures.includes(name) && name !== data.measure),
   };
@@ -40,17 +42,17 @@ function drawRanks(run) {
   const families = Object.keys(run.data.ranks), select = byId("rank-family");
   byId("ranks").hidden = !families.length;
   if (!families.length) return;
-  if (!select.options.length) { options(select, families, families[0]); select.onchange = () => drawRanks(run); }
+  if (!select.options.length) { options(select, families, families[0], families.map(run.label)); select.onchange = () => drawRanks(run); }
   const { k, values } = run.data.ranks[select.value];
   const series = Object.entries(values).filter(([name]) => run.shown.has(name)).map(([name, y]) => ({ name, x: k, y, colour: colour(run.place(name)), dash: dash(run.place(name)) }));
-  redraw(document.querySelector("#ranks .body"), width => [chart({ width, height: 300, series, xLabel: "k", yLabel: select.value, xTicks: k }), legend(series)]);
+  redraw(document.querySelector("#ranks .body"), width => [chart({ width, height: 300, series, xLabel: "k", yLabel: run.label(select.value), xTicks: k }), legend(series)]);
 }
 
 function drawCost(run) {
   const lines = run.data.lines.filter(line => run.shown.has(line.method) && isNumber(line.mean) && line.seconds > 0);
   const series = lines.map(line => ({ name: line.method, x: [line.seconds], y: [line.mean], colour: colour(run.place(line.method)), radius: 6, labels: [line.method],
     tips: [`${line.method}\n${fixed(line.mean)} in ${short(Number(line.seconds.toPrecision(3)))} s per fit\n${short(line.predict_seconds)} s to score the test rows`] }));
-  redraw(document.querySelector("#cost .body"), width => chart({ width, height: 320, series, xLog: true, pad: true, xLabel: "seconds per fit", yLabel: run.data.measure }));
+  redraw(document.querySelector("#cost .body"), width => chart({ width, height: 320, series, xLog: true, pad: true, xLabel: "seconds per fit", yLabel: run.label(run.data.measure) }));
 }
 
 function drawSearches(run) {
@@ -69,7 +71,7 @@ function drawSearches(run) {
     const box = make("div", { "data-search": `${method} ${name}` }), body = make("div");
     box.append(make("h3", {}, `${method}: ${name}`), body);
     holder.append(box);
-    redraw(body, width => chart({ width, height: 220, series, xLog: log, xLabel: name, yLabel: `validation ${run.data.measure}`, categories: numeric ? null : curve.values, pad: !numeric, xTicks: numeric && xs.length < 8 && (log || xs.length < 6) ? xs : null }));
+    redraw(body, width => chart({ width, height: 220, series, xLog: log, xLabel: name, yLabel: `validation ${run.label(run.data.measure)}`, categories: numeric ? null : curve.values, pad: !numeric, xTicks: numeric && xs.length < 8 && (log || xs.length < 6) ? xs : null }));
   }
   byId("search").hidden = !holder.childNodes.length;
 }
@@ -81,11 +83,11 @@ function startTraces(run) {
     const folds = traces[chosen.value].filter(t => quantity.value in t.columns && axis.value in t.columns);
     const series = folds.map((t, i) => ({ name: t.fold, x: t.columns[axis.value], y: t.columns[quantity.value], colour: colour(i), dash: dash(i), dots: t.columns[axis.value].length < 60, radius: 2 }));
     const positive = series.every(s => s.y.every(v => v > 0)), [low, high] = extent(series.flatMap(s => s.y));
-    redraw(document.querySelector("#convergence .body"), width => [chart({ width, height: 300, series, xLabel: axis.value, yLabel: quantity.value, yLog: positive && high / low > 20 }), legend(series)]);
+    redraw(document.querySelector("#convergence .body"), width => [chart({ width, height: 300, series, xLabel: axis.value, yLabel: quantity.value, xWhole: axis.value !== "seconds", yLog: positive && high / low > 20 }), legend(series)]);
   };
   const pick = () => {
     const columns = Object.keys(traces[chosen.value][0].columns), axes = ["iteration", "n_iter", "seconds"].filter(name => columns.includes(name));
-    const rest = columns.filter(name => !axes.includes(name)), preferred = ["gap", "duality_gap", "gradient_norm", "certificate"].find(name => rest.includes(name));
+    const rest = columns.filter(name => !axes.includes(name)), preferred = ["gap", "gradient", "gradient_norm", "duality_gap"].find(name => rest.includes(name));
     options(quantity, rest, preferred || rest[0]);
     options(axis, axes, axes[0]);
     show();
@@ -164,9 +166,9 @@ function start() {
   startTheme();
   startTips();
   byId("lead").textContent = `${data.lines.length} method${data.lines.length === 1 ? "" : "s"} over ${data.folds.length} fold${data.folds.length === 1 ? "" : "s"} of ${count(data.data.queries)} queries, ${count(data.data.rows)} rows and ${count(data.data.features)} features. `
-    + `Settings were chosen on validation queries by ${data.measure}; figures are of test queries.`;
+    + `Settings were chosen on validation queries by ${run.label(data.measure)}; figures are of test queries.` + (run.preset ? ` Measures follow the ${run.preset} conventions.` : "");
   byId("leaderboard-note").textContent = `▲ and ▼ mark methods significantly better or worse than ${data.baseline} at 5 % (${data.test} test over pooled test queries, Holm-corrected). Click a heading to sort.`;
-  byId("pairs-note").textContent = `Mean difference in ${data.measure} per query, row minus column; coloured where it is significant at 5 % (corrected over all pairs).`;
+  byId("pairs-note").textContent = `Mean difference in ${run.label(data.measure)} per query, row minus column; coloured where it is significant at 5 % (corrected over all pairs).`;
   drawChips(run);
   drawComparisons(run);
   startQueries(run);

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from hingerank.evaluation.examples import read_examples
-from hingerank.evaluation.leaderboard import Leaderboard, leaderboard
+from hingerank.evaluation.leaderboard import Leaderboard, leaderboard, shared_values
 from hingerank.evaluation.results import Results, mean_value
-from hingerank.evaluation.significance import TESTS, differences, holm
+from hingerank.evaluation.significance import differences, holm, p_values
 from hingerank.evaluation.store import canonical, plain
 from hingerank.report.curves import search_curves, traces, weights
 
@@ -71,15 +71,10 @@ def _line(results: Results, board: Leaderboard, place: int) -> dict[str, Any]:
 def pairs(results: Results, board: Leaderboard) -> dict[str, Any]:
     """Every method against every other over the queries both have: mean difference and p, Holm-corrected over all."""
     names = [line.method for line in board.lines]
-    values = {name: results.per_query(name, board.measure) for name in names}
-    seed = {"seed": results.header["seed"]} if board.test == "randomisation" else {}
     upper = [(i, j) for i in range(len(names)) for j in range(i + 1, len(names))]
-    means, chances = [], []
-    for i, j in upper:
-        shared = [key for key in values[names[i]] if key in values[names[j]]]
-        a, b = ([values[names[k]][key] for key in shared] for k in (i, j))
-        means.append(float(differences(a, b).mean()) if shared else float("nan"))
-        chances.append(TESTS[board.test](a, b, **seed).p if shared else float("nan"))
+    values = [shared_values(results, board.measure, names[i], names[j]) for i, j in upper]
+    means = [float(differences(a, b).mean()) if len(a) else float("nan") for a, b in values]
+    chances = p_values(board.test, values, seed=results.header["seed"])
     return {"methods": names, "at": upper, "difference": means, "p": holm(chances)}
 
 

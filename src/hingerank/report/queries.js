@@ -13,7 +13,7 @@ function startQueries(run) {
   const update = () => { drawBars(run, state); drawList(run, state); if (state.chosen) drawDetail(run, state); };
   byId("first").onchange = byId("second").onchange = update;
   byId("find-query").oninput = event => state.table && state.table.search(event.target.value);
-  byId("queries-note").textContent = `Difference in ${data.measure} per test query, sorted. Click a bar or a line of the list to see both rankings`
+  byId("queries-note").textContent = `Difference in ${run.label(data.measure)} per test query, sorted. Click a bar or a line of the list to see both rankings`
     + (data.queries.total > data.queries.ids.length ? `; of ${count(data.queries.total)} queries, ${count(data.queries.ids.length)} are drawn, the most different half among them.` : ".");
   update();
 }
@@ -30,14 +30,15 @@ function drawBars(run, state) {
   const all = differences(run).sort((x, y) => y.d - x.d);
   const wins = all.filter(q => q.d > 0).length, losses = all.filter(q => q.d < 0).length;
   byId("outcome").textContent = all.length ? `better on ${wins}, equal on ${all.length - wins - losses}, worse on ${losses} (mean ${signed(mean(all.map(q => q.d)))})` : "no common queries";
-  redraw(document.querySelector("#queries .body"), width => bars(run, state, all, width));
+  const ties = all.length - wins - losses, drawn = 2 * ties > all.length && ties < all.length ? all.filter(q => q.d !== 0) : all;
+  redraw(document.querySelector("#queries .body"), width => [bars(run, state, drawn, width), drawn.length < all.length ? make("p", { class: "note" }, `The ${count(ties)} equal queries are not drawn.`) : null].filter(Boolean));
 }
 
 function bars(run, state, all, width) {
-  const height = 220, left = 46, right = 8, size = Math.max(1e-9, ...all.map(q => Math.abs(q.d)));
-  const y = scale(-size, size, height - 14, 14), step = (width - left - right) / Math.max(1, all.length);
+  const height = 220, left = 46, right = 8, [least, most] = extent([0, ...all.map(q => q.d)]), pad = Math.max(1e-9, 0.12 * (most - least));
+  const y = scale(least - pad, most + pad, height - 14, 14), step = (width - left - right) / Math.max(1, all.length);
   const root = draw("svg", { width, height, role: "img", "aria-label": "difference per query, sorted" });
-  for (const tick of linearTicks(-size, size, 4)) root.append(draw("line", { class: "grid", x1: left, x2: width - right, y1: y(tick), y2: y(tick) }),
+  for (const tick of linearTicks(least, most, 4)) root.append(draw("line", { class: "grid", x1: left, x2: width - right, y1: y(tick), y2: y(tick) }),
     draw("text", { x: left - 6, y: y(tick) + 4, "text-anchor": "end" }, tickText(tick)));
   const [a, b] = [byId("first").value, byId("second").value].map(name => colour(run.place(name)));
   all.forEach((q, i) => {
@@ -106,7 +107,7 @@ function drawDetail(run, state) {
   const hidden = example.rows - example.docs.length, own = differences(run).find(q => q.key === state.chosen);
   byId("query-detail").replaceChildren(
     make("h3", {}, `Query ${example.query}, ${example.fold}`),
-    make("p", { class: "note" }, (own ? `${names[0]} ${fixed(own.a)}, ${names[1]} ${fixed(own.b)}: ${signed(own.d)} in ${run.data.measure}. ` : "") + `${example.rows} documents` + (hidden > 0 ? `; ${hidden} that no method ranks high are left out.` : ".")),
+    make("p", { class: "note" }, (own ? `${names[0]} ${fixed(own.a)}, ${names[1]} ${fixed(own.b)}: ${signed(own.d)} in ${run.label(run.data.measure)}. ` : "") + `${example.rows} documents` + (hidden > 0 ? `; ${hidden} that no method ranks high are left out.` : ".")),
     make("div", { class: "two lists" }, names.map(list)),
     make("h3", {}, "Features of these documents"), scrolling(sortable({ columns, rows, sort: [2, false], className: "stick", rowAttributes: attributes }), "scroll list"));
 }

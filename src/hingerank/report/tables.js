@@ -63,7 +63,7 @@ function drawLeaderboard(run) {
   const mark = line => line.mark === "▲" ? "good" : line.mark === "▼" ? "bad" : null;
   const columns = [
     { name: "method", text: true, value: line => line.method, show: line => nameCell(line.method, run) },
-    { name: data.measure, value: line => line.mean, kind: mark, tip: "mean over folds of the test means",
+    { name: run.label(data.measure), value: line => line.mean, kind: mark, tip: "mean over folds of the test means",
       show: line => make("span", { class: line.mean === best(data.measure) ? "best" : null }, fixed(line.mean), " ", line.mark || "\u2007") },
     { name: "95 %", plain: true, value: line => line.low, show: line => interval(line, low, high), tip: "bootstrap interval of the mean over all test queries" },
     { name: "± folds", value: line => line.spread, show: line => fixed(line.spread), tip: "standard deviation over folds" },
@@ -72,7 +72,7 @@ function drawLeaderboard(run) {
     { name: "p", value: line => line.p, show: line => line.p === null ? "" : line.p < 1e-4 ? "< .0001" : line.p.toFixed(4), tip: `${data.test} test against ${data.baseline}, corrected by Holm's method` },
     { name: "win/tie/loss", value: line => line.baseline ? null : line.wins - line.losses, show: line => line.baseline ? "" : `${line.wins}/${line.ties}/${line.losses}`, tip: `queries on which it beats, equals, loses to ${data.baseline}` },
     { name: "s/fit", value: line => line.seconds, show: line => short(line.seconds && Number(line.seconds.toPrecision(3))), tip: "median over folds of the seconds to fit the chosen setting" },
-    ...others.map(name => ({ name, value: line => line.means[name], show: line => make("span", { class: line.means[name] === best(name) ? "best" : null }, fixed(line.means[name])) })),
+    ...others.map(name => ({ name: run.label(name), value: line => line.means[name], show: line => make("span", { class: line.means[name] === best(name) ? "best" : null }, fixed(line.means[name])) })),
     { name: "settings chosen", plain: true, text: true, value: line => "", show: line => [...new Set(Object.values(line.settings).map(settingText))].join(" · ") || "–" },
   ];
   document.querySelector("#leaderboard .body").replaceChildren(scrolling(sortable({ columns, rows: lines, sort: [1, true], className: "stick", rowAttributes: line => ({ "data-method": line.method }) })));
