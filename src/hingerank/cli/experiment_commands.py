@@ -60,18 +60,13 @@ def compare(
     _check_choices(test, TESTS, baseline, [method.name for method in chosen])
     about = {"title": data.name, "data": str(data), "command": _command(locals())}
     turns = _folds(data, folds, seed, missing)
-    with LiveBoard(console(stderr=True)) as board:
-        results = run_comparison(
-            chosen,
-            turns,
-            measure,
-            folder=output,
-            seed=seed,
-            workers=workers,
-            progress=board,
-            retry_failed=retry_failed,
-            about=about,
-        )
+    options: dict[str, Any] = {"folder": output, "seed": seed, "workers": workers, "retry_failed": retry_failed}
+    try:
+        with LiveBoard(console(stderr=True)) as board:
+            results = run_comparison(chosen, turns, measure, progress=board, about=about, **options)
+    except KeyboardInterrupt:
+        note("the same command goes on where this one stopped")
+        raise
     table = leaderboard(results, baseline=baseline, test=test)
     _write_tables(table, output)
     if json:
