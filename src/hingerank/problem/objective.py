@@ -34,7 +34,8 @@ class RankObjective:
     """f(w) = ½‖w‖² + C sum over pairs of weight · l(<w, x_i - x_j>).
 
     design: anything with `shape`, `scores(w)` and `back(z)`. With rows in memory, a hinge-type loss and graded
-    preferences every value-and-gradient and every Hessian product reads the rows once (see kernels/passes.py).
+    preferences every value-and-gradient and every Hessian product reads the rows once (see kernels/passes.py); a design
+    that can do the same its own way offers `fused(loss, preferences)`.
     """
 
     def __init__(self, design: Any, loss: PairLoss, preferences: Preferences, C: float = 1.0):
@@ -42,9 +43,12 @@ class RankObjective:
             raise ValueError(f"C must be positive and finite, not {C!r}")
         self.design, self.loss, self.preferences, self.C = design, loss, preferences, float(C)
         self.dimension = design.shape[1]
-        self._fused: _FusedPass | None = None
-        if isinstance(preferences, GradedPreferences) and isinstance(loss, WindowLoss) and hasattr(design, "rows"):
-            self._fused = _FusedPass(design, loss, preferences)
+        self._fused: Any = None
+        if isinstance(preferences, GradedPreferences) and isinstance(loss, WindowLoss):
+            if hasattr(design, "rows"):
+                self._fused = FusedPass(design, loss, preferences)
+            elif hasattr(design, "fused"):
+                self._fused = design.fused(loss, preferences)
 
     def at(self, w: np.ndarray) -> Point:
         w = np.array(w, np.float64)
@@ -84,7 +88,6 @@ class RankObjective:
         return [self._sample(k, weight) for k in strides[:2] if weight[::k].sum() > 0]
 
     def _sample(self, stride: int, weight: np.ndarray) -> "RankObjective":
-        assert self._fused is not None
         part = RankObjective.__new__(RankObjective)
         part.__dict__.update(self.__dict__)
         part.C = self.C * weight.sum() / weight[::stride].sum()
@@ -106,7 +109,7 @@ ROWS_OF_A_SAMPLE = 20_000
 LARGEST_HESSIAN = 400
 
 
-class _FusedPass:
+class FusedPass:
     """Loss and curvature in w by passes that read each row once. Windows are those of the last point evaluated; an
     older point asked for its curvature evaluates itself again."""
 
@@ -118,9 +121,9 @@ class _FusedPass:
         self.shards = cut_shards(self.offsets, ROWS_PER_SHARD, self.most_shards)
         self.latest: np.ndarray | None = None
 
-    def every(self, stride: int) -> "_FusedPass":
+    def every(self, stride: int) -> "FusedPass":
         """The pass over every stride-th query, with windows of its own making in the same memory."""
-        part = _FusedPass.__new__(_FusedPass)
+        part = FusedPass.__new__(FusedPass)
         part.__dict__.update(self.__dict__)
         part.stride, part.latest = stride, None
         borders = [first for first, _ in cut_shards(self.offsets[::stride], ROWS_PER_SHARD * stride, self.most_shards)]

@@ -1,0 +1,91 @@
+"""Gram matrices K = κ(X, X): one triangle in memory where it fits, computed again for every product where not."""
+
+from typing import Any
+
+import numpy as np
+
+from hingerank.features.blocks import serial_blas, storage_type
+from hingerank.features.kernels import Kernel
+from hingerank.kernels.threads import cut_shards, run_shards
+from hingerank.kernels.triangle import triangle_product
+from hingerank.problem.design import RowsDesign, add_up
+
+ENTRIES_PER_SHARD = 1 << 18
+TILE = (256, 1024)  # 1 MiB in float32
+
+
+class Gram:
+    """K = κ(X, X), of which one triangle is kept: n² / 2 numbers in float32, if they fit the budget; if not, every
+    product computes K's blocks again.
+
+    Small matrices of double-precision rows are kept in float64. Sums are float64. The blocks depend on n alone, so
+    answers do not depend on the number of threads.
+    """
+
+    def __init__(self, kernel: Kernel, X: Any, budget: int):
+        n = X.shape[0]
+        self.n, self.kernel, self.X = n, kernel.centred(X), X
+        self.dtype = storage_type(n, n, X.dtype)
+        self.left, self.right = self.kernel.left(X, self.dtype), self.kernel.right(X, self.dtype)
+        area = np.concatenate(([0], np.cumsum(np.arange(n, 0, -1))))
+        self.shards = cut_shards(area, ENTRIES_PER_SHARD)
+        stored = np.dtype(self.dtype).itemsize * sum((b - a) * (n - a) for a, b in self.shards)
+        self.blocks: list[np.ndarray] | None = None
+        if stored <= budget:
+            with serial_blas():
+                self.blocks = run_shards(self._block, self.shards)
+
+    def product(self, v: np.ndarray) -> np.ndarray:
+        """K v; each number of the triangle is read, or computed, once."""
+        v = np.ascontiguousarray(v, np.float64)
+        if self.blocks is not None:
+            return add_up(run_shards(lambda k: self._multiply_stored(k, v), range(len(self.shards))))
+        with serial_blas():
+            return add_up(run_shards(lambda shard: self._multiply_computed(shard, v), self.shards))
+
+    def matrix(self) -> np.ndarray:
+        """K whole, in double precision: for small n."""
+        return self.kernel.matrix(self.X, self.X)
+
+    def _block(self, shard: tuple[int, int]) -> np.ndarray:
+        """K's rows of the shard, from the diagonal on."""
+        first, last = shard
+        out = np.empty((last - first, self.n - first), self.dtype)
+        for a, b, c, e in self._tiles(first, last):
+            self.kernel.between(self.left[a:b], self.right[c:e], out[a - first : b - first, c - first : e - first])
+        return out
+
+    def _tiles(self, first: int, last: int):
+        """Ranges of rows a:b and columns c:e that cover the shard; a tile of K fits a cache."""
+        for a in range(first, last, TILE[0]):
+            for c in range(first, self.n, TILE[1]):
+                yield a, min(a + TILE[0], last), c, min(c + TILE[1], self.n)
+
+    def _multiply_stored(self, k: int, v: np.ndarray) -> np.ndarray:
+        y, (first, last) = np.zeros(self.n), self.shards[k]
+        triangle_product(self.blocks[k], first, first, last, v, y)  # type: ignore[index]
+        return y
+
+    def _multiply_computed(self, shard: tuple[int, int], v: np.ndarray) -> np.ndarray:
+        y, (first, last) = np.zeros(self.n), shard
+        room: np.ndarray = np.empty(TILE, self.dtype)
+        for a, b, c, e in self._tiles(first, last):
+            tile = room[: b - a, : e - c]
+            self.kernel.between(self.left[a:b], self.right[c:e], tile)
+            triangle_product(tile, a, c, max(c, last), v, y)
+        return y
+
+
+class GivenGram:
+    """K given as a matrix by the user, rows and columns in the order of the training rows."""
+
+    def __init__(self, K: np.ndarray):
+        self.n, self.K, self._rows = K.shape[0], K, RowsDesign(K)
+
+    def product(self, v: np.ndarray) -> np.ndarray:
+        """K v."""
+        return self._rows.scores(v)
+
+    def matrix(self) -> np.ndarray:
+        """K in double precision."""
+        return self.K.astype(np.float64)

@@ -1,0 +1,126 @@
+"""The kernel's space: functions f = sum_i a_i κ(x_i, ·) that solvers treat as weights, and the objective there."""
+
+from typing import Any
+
+import numpy as np
+
+from hingerank.features.factors import factorise
+from hingerank.losses import PairLoss
+from hingerank.preferences import Preferences
+from hingerank.problem.design import RowsDesign
+from hingerank.problem.objective import Point, RankObjective
+
+LARGEST_FACTOR = 6000
+
+
+class Expansion:
+    """f = sum_i a_i κ(x_i, ·): an element of the kernel's space by its coefficients and, once needed, its values K a.
+
+    Sums, multiples, <f, g> = a_f · K a_g and norms are written as those of arrays, so solvers written for weights run
+    here unchanged: their conjugate gradients become those of the K-inner product. Values of a sum come from those of
+    its terms where these are known, and an inner product takes whichever side's values are known. So a step of
+    conjugate gradients costs one product with K, and trying a step costs none.
+    """
+
+    __slots__ = ("_values", "a", "gram")
+    __array_ufunc__ = None  # NumPy's numbers leave sums and products with them to this class
+
+    def __init__(self, gram: Any, a: np.ndarray, values: np.ndarray | None = None):
+        self.gram, self.a, self._values = gram, a, values
+
+    @property
+    def values(self) -> np.ndarray:
+        """K a: f at the training rows."""
+        if self._values is None:
+            self._values = self.gram.product(self.a)
+        return self._values
+
+    def __len__(self) -> int:
+        return len(self.a)
+
+    def __add__(self, other: "Expansion") -> "Expansion":
+        known = self._values is not None and other._values is not None
+        return Expansion(self.gram, self.a + other.a, self.values + other.values if known else None)
+
+    def __sub__(self, other: "Expansion") -> "Expansion":
+        return self + (-1.0) * other
+
+    def __mul__(self, factor: float) -> "Expansion":
+        return Expansion(self.gram, factor * self.a, None if self._values is None else factor * self._values)
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> "Expansion":
+        return (-1.0) * self
+
+    def __matmul__(self, other: "Expansion") -> float:
+        if self._values is None and other._values is not None:
+            return float(self.a @ other._values)
+        return float(self.values @ other.a)
+
+    def copy(self) -> "Expansion":
+        return self * 1.0
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if function is np.linalg.norm:
+            return np.sqrt(max(self @ self, 0.0))
+        if function is np.zeros_like:
+            zeros = np.zeros(len(self))
+            return Expansion(self.gram, zeros, zeros)
+        if function is np.any:
+            return bool(self.a.any())
+        return NotImplemented
+
+
+class KernelObjective:
+    """f -> ½‖f‖² + C · loss(f at the training rows): RankObjective in the kernel's space.
+
+    In coefficients: ½ aᵀKa + C · loss(Ka), gradient a + C z with z the loss's gradient in scores, Hessian products
+    v + C H (K v). Newton's equation (I + C H K) δ = −(a + C z) is symmetric in the K-inner product.
+    """
+
+    def __init__(self, gram: Any, loss: PairLoss, preferences: Preferences, C: float = 1.0):
+        if not (np.isfinite(C) and C > 0):
+            raise ValueError(f"C must be positive and finite, not {C!r}")
+        self.gram, self.loss, self.preferences, self.C = gram, loss, preferences, float(C)
+        self.dimension = gram.n
+
+    def at(self, f: Any) -> Point:
+        f = f if isinstance(f, Expansion) else self._expansion(f)
+        here = self.loss.at(f.values, self.preferences)
+        value = 0.5 * (f @ f) + self.C * here.value
+
+        def curvature(v: Expansion) -> Expansion:
+            return v + self._bare(self.C * here.curvature(v.values))
+
+        return Point(f, value, f + self._bare(self.C * here.gradient), curvature, here.moments)  # type: ignore[arg-type]
+
+    def samples(self) -> list:
+        """None: a part of the rows spans another space."""
+        return []
+
+    def with_C(self, C: float) -> "KernelObjective":
+        """The same problem at another C."""
+        return KernelObjective(self.gram, self.loss, self.preferences, C)
+
+    def with_loss(self, loss: PairLoss) -> "KernelObjective":
+        """The same problem under another loss."""
+        return KernelObjective(self.gram, loss, self.preferences, self.C)
+
+    def factored(self) -> RankObjective:
+        """The same problem over explicit rows L with L Lᵀ = K, which takes n³ / 3 multiplications: for small data."""
+        if self.dimension > LARGEST_FACTOR:
+            raise ValueError(
+                f"solver='dual' factorises the kernel matrix of {self.dimension} rows, which is for up to "
+                f"{LARGEST_FACTOR} rows: use solver='auto'"
+            )
+        K = self.gram.matrix()
+        kept, T = factorise(K)
+        return RankObjective(RowsDesign(K[:, kept] @ T), self.loss, self.preferences, self.C)
+
+    def _expansion(self, a: np.ndarray) -> Expansion:
+        a = np.array(a, np.float64)
+        return Expansion(self.gram, a, None if a.any() else np.zeros_like(a))
+
+    def _bare(self, a: np.ndarray) -> Expansion:
+        return Expansion(self.gram, a)
