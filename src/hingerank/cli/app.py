@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from hingerank import __version__
-from hingerank.cli import data_commands, experiment_commands, model_commands, setup_commands
+from hingerank.cli import analysis_commands, data_commands, experiment_commands, model_commands, setup_commands
 
 app = typer.Typer(
     name="hingerank",
@@ -34,6 +34,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "evaluate": model_commands.evaluate,
     "compare": experiment_commands.compare,
     "report": experiment_commands.report,
+    "analyse": analysis_commands.analyse,
     "warmup": setup_commands.warmup,
     "demo": setup_commands.demo,
 }

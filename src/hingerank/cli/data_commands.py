@@ -46,16 +46,23 @@ def convert(
 
     Example: hingerank convert train.txt train.bin/
     """
-    from hingerank.cli.loading import open_data
-    from hingerank.cli.saving import choose_writer
+    from hingerank.cli.loading import in_command_words, is_text, open_data
+    from hingerank.cli.saving import choose_writer, writes_folder
+    from hingerank.data.binary import load_binary
+    from hingerank.data.reader import read_pieces
 
     place = Path(target)
     write = choose_writer(target, force)
     if place.exists() and source.exists() and place.samefile(source):
         raise ValueError(f"{target} is the data itself: name another file or folder")
-    data = open_data(source, missing=missing, dtype=dtype)
-    with working(f"writing {target}"):
-        write(data, place)
+    if writes_folder(target) and is_text(source):  # piece by piece: the text may be larger than memory
+        with in_command_words(), progress(f"converting {source.name}", share=True) as advance:
+            write(read_pieces(source, missing=missing, dtype=dtype, progress=advance), place)
+        data = load_binary(place)
+    else:
+        data = open_data(source, missing=missing, dtype=dtype)
+        with working(f"writing {target}"):
+            write(data, place)
     if json:
         print_json({"written": place, "rows": data.n_rows, "queries": data.n_queries, "features": data.n_features})
     else:

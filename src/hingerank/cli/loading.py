@@ -1,6 +1,8 @@
 """Open a data set in any form, with a progress bar and errors in the command line's words."""
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ def open_data(path: Path, missing: str = "error", n_features: int | None = None,
     last ones is read again with them as zeros, and a warning says so."""
     if not path.exists():
         raise DataError(f"{path}: there is no such file or folder")
-    try:
+    with in_command_words():
         data, may_widen = _open(path, missing, dtype)
         if may_widen and n_features is not None and data.n_features < n_features:
             warnings.warn(
@@ -27,6 +29,13 @@ def open_data(path: Path, missing: str = "error", n_features: int | None = None,
             )
             data, _ = _open(path, missing, dtype, n_features=n_features)
         return data
+
+
+@contextmanager
+def in_command_words() -> Iterator[None]:
+    """What the library suggests in an error, spelt as the command line spells it."""
+    try:
+        yield
     except DataError as error:
         message = str(error)
         for said, here in _WORDS.items():
@@ -34,11 +43,18 @@ def open_data(path: Path, missing: str = "error", n_features: int | None = None,
         raise DataError(message) from error
 
 
+def is_text(path: Path) -> bool:
+    """Whether `path` is one file of LETOR or SVMlight text."""
+    from hingerank.data.reader import FRAME_SUFFIXES
+
+    return path.is_file() and not any(suffix in FRAME_SUFFIXES for suffix in path.suffixes)
+
+
 def _open(path: Path, missing: str, dtype: str, **options: Any) -> tuple[Any, bool]:
     """The data, and whether it is text, whose number of features is only a guess."""
     from hingerank.data.binary import is_binary
     from hingerank.data.folds import folder_files
-    from hingerank.data.reader import FRAME_SUFFIXES, read
+    from hingerank.data.reader import read
 
     if is_binary(path):
         return read(path), False
@@ -50,7 +66,7 @@ def _open(path: Path, missing: str, dtype: str, **options: Any) -> tuple[Any, bo
                 "train, vali and test files; name a file in it"
             )
         return read(path, **options), True
-    if any(suffix in FRAME_SUFFIXES for suffix in path.suffixes):
+    if not is_text(path):
         return read(path, **options), False
     with progress(f"reading {path.name}", share=True) as advance:
         return read(path, **options, progress=advance), True

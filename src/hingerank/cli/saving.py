@@ -9,16 +9,21 @@ COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
 TABLES = (".parquet", ".pq", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
 
 
+def writes_folder(target: str) -> bool:
+    """Whether the name asks for a binary folder."""
+    place = Path(target)
+    return target.endswith("/") or place.is_dir() or not place.suffix
+
+
 def choose_writer(target: str, force: bool) -> Callable[[Any, Path], Any]:
     """A function (data, path) for the ending of `target`; a ValueError where it cannot or must not be written."""
     place = Path(target)
     name = place.name.lower()
-    folder = target.endswith("/") or place.is_dir() or not place.suffix
     if place.exists() and not force:
         raise ValueError(f"{target} exists: pass --force to replace it, or name another place")
     if not place.absolute().parent.is_dir():
         raise ValueError(f"cannot write {target}: there is no folder {place.parent}")
-    if folder:
+    if writes_folder(target):
         from hingerank.data.binary import save_binary
 
         return lambda data, path: save_binary(data, path, overwrite=force)

@@ -24,7 +24,9 @@ def encode(value: Any, arrays: dict[str, np.ndarray], place: str) -> Any:
     """`value` as JSON; arrays found in it are put into `arrays` under names that begin with `place`."""
     if isinstance(value, np.generic) and value.dtype.kind in "biufU":
         value = value.item()
-    if value is None or type(value) in (bool, int, str):
+    if isinstance(value, int) and not isinstance(value, bool):
+        return int(value)  # also of a subclass, such as a rank that can be called
+    if value is None or type(value) in (bool, str):
         return value
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else {_TAG: "float", "value": str(value)}

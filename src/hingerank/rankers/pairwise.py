@@ -12,6 +12,7 @@ from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
 from hingerank.problem import RankObjective
 from hingerank.rankers.base import BaseRanker, warn_not_converged
 from hingerank.rankers.inputs import check_features, fingerprint_rows
+from hingerank.rankers.multiplier.blocks import HasMultipliers
 from hingerank.solvers.cutting_plane import cutting_plane
 from hingerank.solvers.dual import dual_coordinate_descent
 from hingerank.solvers.newton import newton
@@ -39,14 +40,14 @@ SOLVERS: dict[str, tuple[Callable[..., Solution], tuple[str, ...]]] = {
 ITERATIONS = {"newton": 200, "smoothing": 300, "cutting-plane": 3000, "dual": 1000}
 
 
-class PairwiseRanker(BaseRanker):
+class PairwiseRanker(HasMultipliers, BaseRanker):
     """min over functions f of  ½‖f‖² + C · sum over pairs (i preferred to j) of  loss(f(x_i) - f(x_j)).
 
     A ranker of this family says which functions it means: `_objective` gives the objective on training rows, and
     `_keep` takes over the minimiser. `_solvers` names the solvers it works with.
     """
 
-    _fitted = ("objective_",)
+    _fitted: tuple[str, ...] = ("objective_", "multipliers_", "pairs_", "pairs_per_query_", "queries_", "sizes_")
     _training_only: tuple[str, ...] = ("callback", "init")
     _solvers: tuple[str, ...] = tuple(SOLVERS)
 
@@ -67,6 +68,9 @@ class PairwiseRanker(BaseRanker):
             y, blocks.offsets, item_weight=sample_weight, grade_weight=self.grade_weight, pair_weight=self.pair_weight
         )
         self._minimise(X, preferences)
+        if hasattr(self, "multipliers_"):
+            self.pairs_per_query_ = preferences.pairs_per_query
+            self.queries_, self.sizes_ = blocks.ids, blocks.sizes
 
     def fit_pairs(self, X: Any, winners: Any, losers: Any, weight: Any = None) -> Any:
         """Learn from explicit comparisons: row `winners[k]` of X should be above row `losers[k]`."""
@@ -172,6 +176,7 @@ class PairwiseRanker(BaseRanker):
         self.objective_ = float(solution.value)
         self.certificate_, self.trace_ = solution.certificate, solution.trace
         self.n_iter_ = max(1, solution.certificate.n_iter)
+        self.__dict__.pop("multipliers_", None)  # of an earlier fit
         if "multipliers" in solution.extra:
             pairs, rows = solution.extra["pairs"], self._source_rows
             winner, loser = (r if rows is None else rows[r] for r in (pairs.winner, pairs.loser))

@@ -1,0 +1,1 @@
+"""What fitted models look like inside."""

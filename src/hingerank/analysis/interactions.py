@@ -1,0 +1,104 @@
+"""Interactions between multipliers: how low the rank of each query's matrix A_l is (Xu et al. 2019, Section 4).
+
+    PE_l(k) = (σ_1² + ... + σ_k²) / (σ_1² + ... + σ_r²)
+    k_l(t) = least k with PE_l(k) ≥ t,    Dim_t = {k_l(t) / size(A_l)}
+
+with σ the singular values of A_l and size(A_l) the number of the query's rows.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+WHOLE = 1 - 1e-12  # a share of the energy that counts as all of it
+
+
+@dataclass(frozen=True)
+class QueryInteractions:
+    """One query: its rows, its pairs, the singular values of its multipliers (largest first)."""
+
+    query: Any
+    size: int
+    n_pairs: int
+    singular_values: np.ndarray
+
+    @property
+    def rank(self) -> int:
+        values = self.singular_values
+        return int((values > 1e-10 * values.max(initial=0.0)).sum()) if values.any() else 0
+
+    def energy(self) -> np.ndarray:
+        """PE(1), PE(2), ...: the share of the energy in the k largest singular values."""
+        squares = np.cumsum(self.singular_values**2)
+        return squares / squares[-1] if len(squares) and squares[-1] > 0 else np.empty(0)
+
+    def dimensions(self, share: float) -> int:
+        """The least k with PE(k) ≥ share; 0 where all multipliers are zero."""
+        energy = self.energy()
+        return int(np.searchsorted(energy, min(share, WHOLE))) + 1 if len(energy) else 0
+
+
+@dataclass(frozen=True)
+class Interactions:
+    """The queries that have pairs, in order of first appearance."""
+
+    queries: list[QueryInteractions]
+
+    def dim(self, share: float) -> np.ndarray:
+        """Dim_t: dimensions needed for `share` of the energy over the size of the matrix, one number per query."""
+        return np.array([q.dimensions(share) / q.size for q in self.queries])
+
+    def histogram(self, share: float) -> np.ndarray:
+        """Queries whose Dim_t lies in (0, 10 %], (10 %, 20 %], ..., (90 %, 100 %]."""
+        tenths = np.ceil(np.round(10 * self.dim(share), 9)).astype(int)
+        return np.bincount(np.clip(tenths - 1, 0, 9), minlength=10)
+
+    def table(self, shares: tuple[float, ...] = (0.9, 1.0)) -> dict[str, list]:
+        """Columns: query, rows, pairs, rank, and the dimensions for each share of the energy. Fits any data frame."""
+        columns: dict[str, list] = {
+            "query": [q.query for q in self.queries],
+            "rows": [q.size for q in self.queries],
+            "pairs": [q.n_pairs for q in self.queries],
+            "rank": [q.rank for q in self.queries],
+        }
+        for share in shares:
+            columns[f"dimensions for {share:.0%}"] = [q.dimensions(share) for q in self.queries]
+        return columns
+
+    def plot(self, path: str | Path, shares: tuple[float, ...] = (0.9, 1.0)) -> None:
+        """Write the histograms of Dim_t (Fig. 2 of the paper) as SVG, PNG or PDF, by the path's suffix."""
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(4.5 * len(shares), 3.2), layout="constrained")
+        labels = [f"{10 * k}–{10 * k + 10}" for k in range(10)]
+        for k, share in enumerate(shares):
+            axis = figure.add_subplot(1, len(shares), k + 1)
+            axis.bar(labels, self.histogram(share), color="#3b6ea5")
+            axis.set_title(f"{share:.0%} of the energy", fontsize=10)
+            axis.set_xlabel("dimensions needed, % of the matrix's size")
+            axis.set_ylabel("queries")
+            axis.tick_params(axis="x", rotation=60, labelsize=8)
+        figure.savefig(path)
+
+
+def interactions(ranker: Any) -> Interactions:
+    """Interactions of a fitted dual: RankSVM(loss="hinge", solver="dual"), FactorizedRankSVM or RegularizedRankSVM.
+
+    >>> from hingerank import RankSVM
+    >>> ranker = RankSVM(C=0.1, loss="hinge", solver="dual").fit([[0.0], [1.0], [2.0]], [0, 1, 2])
+    >>> [(q.size, q.n_pairs) for q in interactions(ranker).queries]
+    [(3, 3)]
+    """
+    if not (hasattr(ranker, "multipliers_") or hasattr(ranker, "factors_")):
+        raise ValueError(
+            f"{type(ranker).__name__} has no multipliers; fit RankSVM(loss='hinge', solver='dual'), FactorizedRankSVM "
+            "or RegularizedRankSVM"
+        )
+    found = [
+        QueryInteractions(block.query, block.size, block.n_pairs, block.singular_values)
+        for block in ranker.multiplier_blocks()
+        if block.n_pairs
+    ]
+    return Interactions(found)

@@ -1,0 +1,1 @@
+"""Rankers whose dual multipliers are low-rank matrices, one for each query."""

@@ -1,0 +1,227 @@
+"""FactorizedRankSVM: multipliers of rank K, a_ij = <v_i, v_j> (Fac-RSVM of Xu et al. 2019)."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.optimize
+
+from hingerank.kernels.multipliers import factor_chain, factor_epoch, factor_weights
+from hingerank.losses import smoothed_hinge
+from hingerank.preferences import GradedPreferences
+from hingerank.problem import RankObjective, RowsDesign
+from hingerank.rankers.base import BaseRanker, LinearRanker, warn_not_converged
+from hingerank.rankers.multiplier.blocks import HasMultipliers, MultiplierBlock
+from hingerank.rankers.rank_parameter import RankParameter
+from hingerank.solvers.solution import Certificate
+
+ROUNDED = 1e-3  # width over which the primal form rounds the hinge's kink
+
+
+class FactorizedRankSVM(HasMultipliers, LinearRanker):
+    """min over V of  ½‖sum over pairs of <v_i, v_j>(x_i - x_j)‖² - sum over pairs of <v_i, v_j>,   0 ≤ v_ik ≤ √(C/K).
+
+    The dual of the hinge RankSVM with its multipliers forced to rank K in every query. The box makes 0 ≤ a_ij ≤ C and
+    is stricter, so the objective is never below the dual RankSVM's. Not convex: the answer depends on the start.
+
+    Parameters
+    ----------
+    rank : K, numbers per row. C : as in RankSVM.
+    tol : stop when the projected gradient's norm is at most tol times that of the first epoch.
+    max_iter : epochs, each one projected gradient step for every query, in random order. Steps adapt: one that would
+        raise the objective is halved, so it never diverges.
+    n_starts : random starts; the one with the lowest objective is kept.
+    form : "dual", as above, or "primal": min over V of ½‖w(V)‖² + C sum of hinges of the factorised model
+        w(V) = sum <v_i, v_j>(x_i - x_j), the form first presented (Zhang et al. 2015), by L-BFGS with the hinge's kink
+        rounded over 1e-3. There is no box on V then, and multipliers may be negative.
+    validation : RankingData; with it the epoch with the best mean NDCG@10 there is kept, and `patience` epochs without
+        a better one end the fit (dual form).
+    random_state : seed of the starts and of the order of queries.
+
+    Attributes
+    ----------
+    factors_ : V, one row per training row. ranks_ : rank of every query's multipliers. objective_ : the value reached.
+    coef_, certificate_, trace_, n_iter_, n_pairs_.
+
+    >>> X, y = [[0.0, 1.0], [1.0, 0.0], [2.0, 1.0]], [0, 1, 2]
+    >>> FactorizedRankSVM(rank=2, C=1.0, random_state=0).fit(X, y).rank(X).tolist()
+    [2, 1, 0]
+    """
+
+    _fitted = ("factors_", "objective_", "grades_", "offsets_", "queries_", "rows_")
+    _training_only = ("validation",)
+    rank = RankParameter()
+    _order = BaseRanker.rank
+
+    def __init__(
+        self, rank=5, C=1.0, *, tol=1e-3, max_iter=500, n_starts=1, form="dual", validation=None, patience=20,
+        random_state=0, scale=None,
+    ):  # fmt: skip
+        self.rank = rank
+        self.C = C
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_starts = n_starts
+        self.form = form
+        self.validation = validation
+        self.patience = patience
+        self.random_state = random_state
+        self.scale = scale
+
+    def fit(self, X, y=None, qid=None, *, group=None, eval_set=None, eval_group=None):
+        """As every ranker's fit, without sample_weight: no weighting of rows keeps the meaning of a block's rank."""
+        return super().fit(X, y, qid, group=group, eval_set=eval_set, eval_group=eval_group)
+
+    def _fit(self, X, y, blocks, sample_weight):
+        self._check()
+        preferences = GradedPreferences(y, blocks.offsets)
+        rng = np.random.default_rng(self.random_state)
+        descend = self._dual if self.form == "dual" else self._primal
+        runs = [descend(X, preferences, rng) for _ in range(self.n_starts)]
+        V, w, certificate, trace = min(runs, key=lambda run: run[3][-1]["value"])
+        self.factors_ = np.empty_like(V)
+        self.factors_[rows_by_position(preferences.tree)] = V
+        self.grades_, self.offsets_, self.queries_ = y, blocks.offsets, blocks.ids
+        self.rows_ = np.arange(len(y)) if self._source_rows is None else self._source_rows
+        self.coef_, self.objective_, self.n_pairs_ = w, float(trace[-1]["value"]), preferences.n_pairs
+        self.certificate_, self.trace_, self.n_iter_ = certificate, trace, max(1, certificate.n_iter)
+        warn_not_converged(certificate)
+
+    def _check(self):
+        if not isinstance(self.rank, (int, np.integer)) or self.rank < 1:
+            raise ValueError(f"rank must be a positive whole number, not {self.rank!r}")
+        if not (np.isfinite(self.C) and self.C > 0):
+            raise ValueError(f"C must be positive and finite, not {self.C!r}")
+        if self.form not in ("dual", "primal"):
+            raise ValueError(f"form must be 'dual' or 'primal', not {self.form!r}")
+
+    def _start(self, X, tree, rng) -> tuple[np.ndarray, np.ndarray]:
+        """Factors to start from, by position, and the queries in an order that does not depend on how they came.
+
+        Small positive numbers (V = 0 is stationary, and a start at the size of the box may be far uphill), drawn from
+        the rows themselves by a random projection: the same rows get the same start wherever they stand.
+        """
+        wave = np.sin(10.0 * (X @ rng.normal(size=(X.shape[1], int(self.rank)))))
+        V = (0.05 * np.sqrt(self.C / self.rank)) * (1.0 + wave[rows_by_position(tree)])
+        queries = np.flatnonzero(np.diff(tree.node_start))
+        sums = np.bincount(np.repeat(np.arange(len(tree.offsets) - 1), np.diff(tree.offsets)), V[:, 0])
+        return V, queries[np.argsort(sums[queries], kind="stable")]
+
+    def _dual(self, X, preferences, rng):
+        """Projected gradient, query by query (Algorithm 1), with steps that never go up."""
+        began, rows, tree = time.perf_counter(), RowsDesign(X).rows, preferences.tree
+        limit = np.sqrt(self.C / self.rank)
+        V, queries = self._start(X, tree, rng)
+        w, total = factor_weights(rows, tree, V, X.shape[1])
+        step, value = np.zeros(preferences.n_queries), 0.5 * float(w @ w) - total
+        trace: list[dict[str, Any]] = [{"iteration": 0, "value": value, "gradient": 1.0, "seconds": 0.0}]
+        watch, first, status, relative = _Validation(self.validation, self.patience), None, "max_iter", 0.0
+        for epoch in range(1, self.max_iter + 1):
+            change, steepness = factor_epoch(rows, rng.permutation(queries), tree, V, w, step, limit)
+            value, first = value + change, steepness if first is None else first
+            relative = float(np.sqrt(steepness / first)) if first > 0 else 0.0
+            seconds = time.perf_counter() - began
+            trace.append({"iteration": epoch, "value": value, "gradient": relative, "seconds": seconds})
+            if watch.worse(self, w, V, trace):
+                status = "validation"
+                break
+            if relative <= self.tol:
+                status = "converged"
+                break
+        V, w, trace, stopped = watch.best(V, w, trace)
+        status = "converged" if stopped else status
+        certificate = Certificate(
+            "relative projected gradient", relative, self.tol, status, len(trace) - 1, time.perf_counter() - began
+        )
+        return V, factor_weights(rows, tree, V, X.shape[1])[0], certificate, trace
+
+    def _primal(self, X, preferences, rng):
+        """L-BFGS on the factors through w(V): dF/dV is a chain of two pair-free sweeps."""
+        began, design, tree = time.perf_counter(), RowsDesign(X), preferences.tree
+        objective = RankObjective(design, smoothed_hinge(ROUNDED), preferences, self.C)
+        V, _ = self._start(X, tree, rng)
+        shape, G, trace, sizes = V.shape, np.empty_like(V), [], []
+
+        def value_and_gradient(flat):
+            V = flat.reshape(shape)
+            point = objective.at(factor_weights(design.rows, tree, V, X.shape[1])[0])
+            factor_chain(design.scores(point.gradient), tree, V, G)
+            sizes.append(float(np.abs(G).max()))
+            seconds = time.perf_counter() - began
+            relative = sizes[-1] / sizes[0] if sizes[0] > 0 else 0.0
+            trace.append({"iteration": len(trace), "value": point.value, "gradient": relative, "seconds": seconds})
+            return point.value, G.ravel().copy()
+
+        def enough(flat):
+            if sizes[-1] <= self.tol * sizes[0]:
+                raise StopIteration
+
+        options = {"maxiter": self.max_iter, "maxfun": 2 * self.max_iter, "ftol": 0.0, "gtol": 0.0}
+        found = scipy.optimize.minimize(
+            value_and_gradient, V.ravel(), jac=True, method="L-BFGS-B", callback=enough, options=options
+        )
+        flat = found.x
+        V = flat.reshape(shape)
+        value_and_gradient(flat)
+        relative = trace[-1]["gradient"]
+        status = "converged" if relative <= self.tol else "max_iter" if found.nit >= self.max_iter else "stalled"
+        certificate = Certificate(
+            "relative gradient", relative, self.tol, status, found.nit, time.perf_counter() - began
+        )
+        return V, factor_weights(design.rows, tree, V, X.shape[1])[0], certificate, trace
+
+    @property
+    def ranks_(self) -> np.ndarray:
+        """Rank of every query's V Vᵀ, at most K. (With more than two grades only part of V Vᵀ is multipliers, and the
+        matrix with zeros elsewhere, as in `multiplier_blocks`, can have rank up to K times the grades less one.)"""
+        blocks = (self.factors_[lo:hi] for lo, hi in zip(self.offsets_[:-1], self.offsets_[1:]))
+        return np.array([np.linalg.matrix_rank(V) if len(V) else 0 for V in blocks])
+
+    def multiplier(self, i: int, j: int) -> float:
+        """a_ij for two training rows, numbered as they were given to fit; 0 where i is not preferred to j."""
+        place = {int(row): k for k, row in enumerate(self.rows_)}
+        a, b = place[int(i)], place[int(j)]
+        same = np.searchsorted(self.offsets_, [a, b], side="right")
+        preferred = same[0] == same[1] and self.grades_[a] > self.grades_[b]
+        return float(self.factors_[a] @ self.factors_[b]) if preferred else 0.0
+
+    def multiplier_blocks(self) -> Iterator[MultiplierBlock]:
+        for query, lo, hi in zip(self.queries_, self.offsets_[:-1], self.offsets_[1:]):
+            y, V = self.grades_[lo:hi], self.factors_[lo:hi]
+            win, lose = np.flatnonzero(y > y.min(initial=np.inf)), np.flatnonzero(y < y.max(initial=-np.inf))
+            preferred = y[win][:, None] > y[lose][None, :]
+            A = np.where(preferred, V[win] @ V[lose].T, 0.0)
+            rows = self.rows_[lo:hi]
+            yield MultiplierBlock(query, int(hi - lo), int(preferred.sum()), rows[win], rows[lose], A)
+
+
+def rows_by_position(tree) -> np.ndarray:
+    """The row, in block order, at each position."""
+    return np.repeat(tree.offsets[:-1], np.diff(tree.offsets)) + tree.perm
+
+
+class _Validation:
+    """Keeps the factors of the best epoch on validation data, where there are any."""
+
+    def __init__(self, data: Any, patience: int):
+        self.data, self.patience, self.found, self.since = data, patience, None, 0
+        self.score = -np.inf
+
+    def worse(self, ranker, w, V, trace) -> bool:
+        """Score the epoch; True when `patience` epochs have brought nothing better."""
+        if self.data is None:
+            return False
+        ranker.coef_ = w
+        trace[-1]["validation"] = score = ranker.score(self.data)
+        if score > self.score:
+            self.score, self.since, self.found = score, 0, (V.copy(), w.copy(), len(trace))
+        self.since += 1
+        return self.since > self.patience
+
+    def best(self, V, w, trace):
+        """The factors, weights and trace to keep, and whether validation chose them."""
+        if self.found is None:
+            return V, w, trace, False
+        V, w, length = self.found
+        return V, w, trace[:length], True

@@ -1,0 +1,40 @@
+"""`rank` as both a constructor parameter (the rank of a factorisation) and the method that orders rows.
+
+Low-rank rankers take ``rank=5`` and, like every ranker, answer ``ranker.rank(X)``. The stored number is therefore an
+int that can also be called: calling it calls the ranker's `_order`. It compares, prints and pickles as a plain int.
+"""
+
+from numbers import Integral
+from typing import Any
+
+
+class CallableRank(int):
+    """An int that, read from a ranker, can be called to order rows."""
+
+    owner: Any = None
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        return self.owner._order(*args, **keywords)
+
+    def __reduce__(self) -> tuple:
+        return (CallableRank, (int(self),))
+
+    def __deepcopy__(self, memo: dict) -> "CallableRank":
+        return CallableRank(self)
+
+
+class RankParameter:
+    """The descriptor: stores what the constructor was given, binds it to its ranker when it is read."""
+
+    def __get__(self, ranker: Any, owner: type | None = None) -> Any:
+        if ranker is None:
+            return self
+        value = ranker.__dict__["rank"]
+        if isinstance(value, CallableRank):
+            value.owner = ranker
+        return value
+
+    def __set__(self, ranker: Any, value: Any) -> None:
+        if isinstance(value, Integral) and not isinstance(value, (bool, CallableRank)):
+            value = CallableRank(value)
+        ranker.__dict__["rank"] = value

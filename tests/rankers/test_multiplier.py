@@ -1,0 +1,254 @@
+"""Low-rank multipliers: kernels against brute force, bounds and limits of both rankers, the interaction analysis."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from hingerank import FactorizedRankSVM, GradedPreferences, RankingData, RankSVM, RegularizedRankSVM, load
+from hingerank.analysis.interactions import Interactions, QueryInteractions, interactions
+from hingerank.kernels.multipliers import factor_chain, factor_epoch, factor_weights
+from hingerank.structures.nuclear import shrink_singular_values
+
+
+def problem(seed=0, n_queries=6, n_grades=3, d=4, noise=1.0):
+    rng = np.random.default_rng(seed)
+    qid = np.repeat(np.arange(n_queries), rng.integers(1, 15, n_queries))
+    X = rng.normal(size=(len(qid), d))
+    y = np.clip(np.round(X @ rng.normal(size=d) * 0.6 + noise * rng.normal(size=len(qid))) + 1, 0, n_grades - 1)
+    return X, y, qid
+
+
+def setting(X, y, qid, K=3, seed=0):
+    preferences = GradedPreferences(y, np.concatenate(([0], np.cumsum(np.bincount(qid)))))
+    tree = preferences.tree
+    row = np.repeat(tree.offsets[:-1], np.diff(tree.offsets)) + tree.perm
+    V = np.random.default_rng(seed).uniform(0, 1, (len(y), K))  # by row
+    return preferences, tree, row, V
+
+
+def brute_force(X, V, pairs):
+    """w and sum of the multipliers by visiting every pair."""
+    a = (V[pairs.winner] * V[pairs.loser]).sum(1)
+    return a @ (X[pairs.winner] - X[pairs.loser]), a.sum()
+
+
+@pytest.mark.parametrize("n_grades", [1, 2, 3, 6])
+def test_weights_of_factors_equal_brute_force(n_grades):
+    X, y, qid = problem(n_grades, n_grades=n_grades)
+    preferences, tree, row, V = setting(X, y, qid)
+    w, total = brute_force(X, V, preferences.pairs())
+    for rows in ((X,), (sp.csr_matrix(X).data, sp.csr_matrix(X).indices, sp.csr_matrix(X).indptr)):
+        got, got_total = factor_weights(rows, tree, V[row], X.shape[1])
+        np.testing.assert_allclose(got, w, atol=1e-10)
+        np.testing.assert_allclose(got_total, total, atol=1e-10)
+
+
+@pytest.mark.parametrize("n_grades", [2, 4])
+def test_gradient_in_the_factors_by_differences(n_grades):
+    """Of h(w(V)) = ½‖w‖²: the chain rule through the factors."""
+    X, y, qid = problem(7, n_grades=n_grades)
+    preferences, tree, row, V = setting(X, y, qid)
+    w, _ = brute_force(X, V, preferences.pairs())
+    G = np.empty_like(V)
+    factor_chain(X @ w, tree, V[row], G)
+    by_row = np.empty_like(G)
+    by_row[row] = G
+    direction, h = np.random.default_rng(1).normal(size=V.shape), 1e-6
+    up, down = (brute_force(X, V + e * direction, preferences.pairs())[0] for e in (h, -h))
+    np.testing.assert_allclose((by_row * direction).sum(), (up @ up - down @ down) / (4 * h), rtol=1e-6)
+
+
+def test_an_epoch_only_goes_down_and_keeps_w():
+    X, y, qid = problem(8)
+    preferences, tree, row, V = setting(X, y, qid)
+    V = V[row]
+    w, total = factor_weights((X,), tree, V, X.shape[1])
+    value, step = 0.5 * w @ w - total, np.zeros(preferences.n_queries)
+    for _ in range(30):
+        change, _ = factor_epoch((X,), np.arange(preferences.n_queries), tree, V, w, step, 0.7)
+        assert change <= 0
+        value += change
+    fresh, total = factor_weights((X,), tree, V, X.shape[1])
+    np.testing.assert_allclose(w, fresh, atol=1e-12 * max(1, np.abs(fresh).max()))
+    np.testing.assert_allclose(value, 0.5 * fresh @ fresh - total, rtol=1e-10)
+    assert V.min() >= 0 and V.max() <= 0.7
+
+
+@pytest.mark.parametrize("K", [1, 2, 5])
+def test_rank_and_bound(K):
+    """Rank of every block at most K; the objective never below the dual RankSVM's, whose box is wider."""
+    X, y, qid = problem(9)
+    floor = -RankSVM(C=0.5, loss="hinge", tol=1e-8).fit(X, y, qid=qid).objective_
+    ranker = FactorizedRankSVM(rank=K, C=0.5, tol=1e-4, max_iter=3000).fit(X, y, qid=qid)
+    assert ranker.ranks_.max() <= K
+    assert floor - 1e-8 <= ranker.objective_ < 0
+    values = [entry["value"] for entry in ranker.trace_]
+    assert all(b <= a + 1e-12 for a, b in itertools.pairwise(values))
+    listed = [ranker.multiplier(i, j) for i in range(len(y)) for j in range(len(y))]
+    assert min(listed) >= 0 and max(listed) <= 0.5 + 1e-12
+    w = sum(ranker.multiplier(i, j) * (X[i] - X[j]) for i in range(len(y)) for j in range(len(y)))
+    np.testing.assert_allclose(w, ranker.coef_, atol=1e-9)
+
+
+def test_tighter_box_and_lower_rank_never_help():
+    X, y, qid = problem(10)
+    values = [
+        min(
+            FactorizedRankSVM(rank=6, C=C, tol=1e-5, max_iter=5000, n_starts=3).fit(X, y, qid=qid).objective_
+            for _ in [0]
+        )
+        for C in (0.01, 0.1, 1.0)
+    ]
+    assert values[0] > values[1] > values[2]
+
+
+def test_approaches_the_hard_margin_dual_with_full_rank_and_a_wide_box():
+    rng = np.random.default_rng(11)
+    X = rng.normal(size=(12, 3))
+    X[:6, 0] += 6
+    y = np.repeat([1, 0], 6)
+    hard = -RankSVM(C=1e4, loss="hinge", tol=1e-7).fit(X, y).objective_
+    ranker = FactorizedRankSVM(rank=6, C=1e4, tol=1e-7, max_iter=20000, n_starts=4).fit(X, y)
+    assert hard - 1e-6 <= ranker.objective_ <= 0.98 * hard
+
+
+def test_primal_form_reaches_ranksvm_where_its_optimum_can_be_factorised():
+    X, y, qid = problem(12, n_grades=2)
+    ranker = FactorizedRankSVM(rank=12, C=0.1, form="primal", tol=1e-5, max_iter=3000).fit(X, y, qid=qid)
+    plain = RankSVM(C=0.1, loss="hinge", tol=1e-6).fit(X, y, qid=qid)
+    assert plain.objective_ * (1 - 1e-3) <= ranker.objective_ <= 1.01 * plain.objective_
+
+
+def test_validation_chooses_the_epoch():
+    X, y, qid = problem(13, n_queries=20)
+    data = RankingData.from_arrays(X, y, qid)
+    ranker = FactorizedRankSVM(rank=2, C=1.0, tol=1e-12, max_iter=200, validation=data, patience=5).fit(data)
+    scores = [entry["validation"] for entry in ranker.trace_[1:]]
+    assert scores[-1] == max(scores) and ranker.score(data) == pytest.approx(scores[-1])
+
+
+def test_without_nuclear_norm_it_is_the_dual_ranksvm():
+    X, y, qid = problem(14)
+    ranker = RegularizedRankSVM(C=0.5, gamma=0.0, lam=1.0, tol=1e-8).fit(X, y, qid=qid)
+    plain = RankSVM(C=0.5, loss="hinge", tol=1e-8).fit(X, y, qid=qid)
+    np.testing.assert_allclose(ranker.objective_, -plain.objective_, rtol=1e-6)
+    np.testing.assert_allclose(ranker.coef_, plain.coef_, atol=1e-3)
+
+
+@pytest.mark.parametrize("gamma, lam", [(0.05, 0.1), (0.5, 1.0), (2.0, 0.3)])
+def test_objective_gap_and_blocks_equal_brute_force(gamma, lam):
+    X, y, qid = problem(15)
+    C = 0.5
+    ranker = RegularizedRankSVM(C=C, gamma=gamma, lam=lam, tol=1e-6, max_iter=2000).fit(X, y, qid=qid)
+    assert ranker.certificate_.converged
+    values = [entry["value"] for entry in ranker.trace_]
+    assert all(b <= a + 1e-9 * abs(a) for a, b in itertools.pairwise(values))
+    a, (winner, loser) = ranker.multipliers_, ranker.pairs_.T
+    assert (y[winner] > y[loser]).all() and a.min() >= 0 and a.max() <= C
+
+    def objective(a):
+        w, total = a @ (X[winner] - X[loser]), 0.0
+        for q in np.unique(qid):
+            own, M = qid[winner] == q, np.zeros((len(y), len(y)))
+            M[winner[own], loser[own]] = a[own]
+            U, s, Vt = np.linalg.svd(M)
+            kept = np.maximum(s - gamma / (2 * lam), 0)
+            A = (U * kept) @ Vt
+            total += gamma * kept.sum() + lam * ((M - A) ** 2).sum()
+        return 0.5 * w @ w - a.sum() + total
+
+    np.testing.assert_allclose(ranker.objective_, objective(a), rtol=1e-8)
+    rng = np.random.default_rng(0)
+    for _ in range(40):  # convex: nothing near or far in the box is lower
+        other = np.clip(a + rng.normal(size=len(a)) * rng.choice([1e-3, 1e-1, 1.0]), 0, C)
+        assert objective(other) >= ranker.objective_ - 2e-6 * abs(ranker.objective_)
+
+
+def test_stronger_regularisation_lowers_the_ranks():
+    X, y, qid = problem(16, n_queries=8)
+    ranks = [
+        RegularizedRankSVM(C=1.0, gamma=g, lam=0.2, tol=1e-4).fit(X, y, qid=qid).ranks_.sum() for g in (0.01, 0.3, 30.0)
+    ]
+    assert ranks[0] > ranks[1] > ranks[2] == 0
+
+
+@pytest.mark.parametrize("shape", [(7, 4), (4, 7), (1, 5), (6, 6), (0, 3)])
+def test_shrinkage_equals_the_proximal_definition(shape):
+    rng = np.random.default_rng(shape)
+    M = rng.normal(size=shape)
+    for amount in (0.0, 1e-9, 0.5, 100.0):
+        A, values = shrink_singular_values(M, amount)
+        U, s, Vt = np.linalg.svd(M, full_matrices=False)
+        np.testing.assert_allclose(A, (U * np.maximum(s - amount, 0)) @ Vt, atol=1e-10)
+        np.testing.assert_allclose(values, np.maximum(s - amount, 0)[: len(values)], atol=1e-10)
+
+        def value(A, amount=amount):
+            return amount * np.linalg.svd(A, compute_uv=False).sum() + 0.5 * ((M - A) ** 2).sum()
+
+        for _ in range(5):
+            assert value(A + 0.01 * rng.normal(size=shape)) >= value(A) - 1e-12
+
+
+def test_interactions_of_a_known_matrix():
+    q = QueryInteractions("a", 10, 12, np.array([3.0, 4.0 / 3, 0.0]))
+    assert q.rank == 2
+    np.testing.assert_allclose(q.energy(), [81 / 97, 1, 1])
+    assert (q.dimensions(0.8), q.dimensions(0.9), q.dimensions(1.0)) == (1, 2, 2)
+    found = Interactions([q, QueryInteractions("b", 4, 3, np.zeros(2))])
+    np.testing.assert_allclose(found.dim(0.9), [0.2, 0.0])
+    assert found.histogram(0.9).tolist() == [1, 1, 0, 0, 0, 0, 0, 0, 0, 0]
+    assert found.table()["rank"] == [2, 0]
+
+
+@pytest.mark.parametrize(
+    "ranker",
+    [
+        RankSVM(C=0.3, loss="hinge", solver="dual", tol=1e-6),
+        FactorizedRankSVM(rank=2, C=0.3),
+        RegularizedRankSVM(C=0.3, gamma=0.1, lam=1.0),
+    ],
+    ids=lambda r: type(r).__name__,
+)
+def test_interactions_of_every_dual_survive_saving(ranker, tmp_path):
+    X, y, qid = problem(17)
+    order = np.random.default_rng(1).permutation(len(y))
+    X, y, qid = X[order], y[order], np.array([f"q{i}" for i in qid[order]])
+    ranker.fit(X, y, qid=qid)
+    ranker.save(tmp_path / "model")
+    for model in (ranker, load(tmp_path / "model")):
+        w, n_pairs = np.zeros(X.shape[1]), 0
+        for block in model.multiplier_blocks():
+            assert block.size == (qid == block.query).sum() and (qid[block.winners] == block.query).all()
+            w += block.A.sum(1) @ X[block.winners] - block.A.sum(0) @ X[block.losers]
+            n_pairs += block.n_pairs
+        np.testing.assert_allclose(w, model.coef_, atol=1e-9)
+        assert n_pairs == model.n_pairs_
+    found = interactions(ranker)
+    assert all(0 < d <= 1 for d in found.dim(1.0)[[q.rank > 0 for q in found.queries]])
+    found.plot(tmp_path / "figure.svg")
+    assert (tmp_path / "figure.svg").read_text().startswith("<?xml")
+
+
+@pytest.mark.parametrize(
+    "make, words",
+    [
+        (lambda: FactorizedRankSVM(rank=0), "rank must be a positive whole number"),
+        (lambda: FactorizedRankSVM(rank=2.5), "rank must be"),
+        (lambda: FactorizedRankSVM(C=-1), "C must be positive"),
+        (lambda: FactorizedRankSVM(form="half"), "form must be"),
+        (lambda: RegularizedRankSVM(lam=0), "lam must be positive"),
+        (lambda: RegularizedRankSVM(gamma=-1), "gamma must be at least 0"),
+    ],
+)
+def test_wrong_parameters_are_named(make, words):
+    X, y, qid = problem(18)
+    with pytest.raises(ValueError, match=words):
+        make().fit(X, y, qid=qid)
+
+
+def test_interactions_need_multipliers():
+    X, y, qid = problem(19)
+    with pytest.raises(ValueError, match="has no multipliers"):
+        interactions(RankSVM().fit(X, y, qid=qid))
