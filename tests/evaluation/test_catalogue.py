@@ -2,6 +2,7 @@
 
 import pytest
 
+from hingerank import rankers
 from hingerank.evaluation.catalogue import VALUES, make_search, method_from_name, parse_settings
 from hingerank.evaluation.search import Choice, Grid, Integers, LogUniform, OptunaSearch, RandomSearch
 from hingerank.rankers import ranker_class
@@ -12,6 +13,15 @@ def test_a_ranker_with_its_usual_values():
     assert method.name == "rank-svm" and method.ranker is ranker_class("rank-svm")
     assert method.path == "C"
     assert [s["C"] for s in method.search.settings()] == VALUES["C"]
+
+
+def test_clear_beginnings_of_names(monkeypatch):
+    home = rankers.RANKERS["rank-svm"]
+    monkeypatch.setattr(rankers, "RANKERS", {"rank-svm": home, "rank-svm-two": home, "fenchel-rank": home})
+    assert method_from_name("fenchel").name == "fenchel"
+    assert method_from_name("rank-svm").name == "rank-svm"
+    with pytest.raises(ValueError, match="no ranker named 'rank'"):
+        method_from_name("rank")
 
 
 def test_values_given_are_tried_or_fixed():

@@ -18,14 +18,21 @@ SPECIAL: dict[str, dict[str, list[Any]]] = {
     "kernel-rank-svm": {"C": [1e-3, 1e-1, 10.0], "gamma": [1e-2, 1e-1, 1.0]},
     "nystroem-rank-svm": {"C": [1e-4, 1e-2, 1.0], "gamma": [1e-2, 1e-1, 1.0]},
     "fourier-rank-svm": {"C": [1e-4, 1e-2, 1.0], "gamma": [1e-2, 1e-1, 1.0]},
+    "sparse-rank-svm": {"C": [0.1, 1.0, 10.0, 100.0, 1000.0]},
+    "tg-rank": {"C": [0.1, 1.0, 10.0, 100.0, 1000.0]},
+    "rs-rank": {"C": [1e-2, 0.1, 1.0, 10.0, 100.0]},
+    "feature-selection": {"k": [3, 5, 10, 20], "C": [1e-3, 1e-1]},
+    "factorized": {"C": [1e-3, 1e-1, 10.0], "rank": [2, 5, 10]},
+    "regularized": {"C": [1e-3, 1e-1, 10.0], "lam": [0.1, 1.0, 10.0]},
 }
 
 
 def method_from_name(
     text: str, given: Mapping[str, Sequence[Any]] | None = None, search: str = "grid", trials: int = 20
 ) -> Method:
-    """ "rank-svm", or "name=rank-svm" to call it otherwise; given: parameter -> values, one to fix it, several to try.
+    """ "rank-svm", as much of a ranker's name as is clear, or "own=rank-svm" to call it otherwise.
 
+    given: parameter -> values, one to fix it, several to try instead of the usual ones.
     search: "grid" tries all combinations; "random" and "optuna" try `trials` settings, numbers from the range of their
     values (drawn evenly in the logarithm where all are positive) and words from among them.
 
@@ -33,10 +40,12 @@ def method_from_name(
     >>> method.name, dict(method.fixed), method.search.settings()
     ('hinge', {'loss': 'hinge'}, [{'C': 0.1}, {'C': 1.0}])
     """
-    from hingerank.rankers import ranker_class
+    from hingerank.rankers import RANKERS, ranker_class
 
-    called, _, name = text.strip().rpartition("=")
-    ranker = ranker_class(name.strip())
+    called, _, asked = (part.strip() for part in text.rpartition("="))
+    begun = [name for name in RANKERS if name.startswith(asked)] if asked else []
+    name = begun[0] if len(begun) == 1 and asked not in RANKERS else asked
+    ranker = ranker_class(name)
     known = [p for p in inspect.signature(ranker).parameters if p not in ("args", "kwargs")]
     given = dict(given or {})
     for parameter in given:
@@ -45,7 +54,7 @@ def method_from_name(
     usual = SPECIAL.get(name, {p: values for p, values in VALUES.items() if p in known})
     fixed = {p: values[0] for p, values in given.items() if len(values) == 1}
     space = {p: list(v) for p, v in {**usual, **given}.items() if p not in fixed}
-    return Method(called.strip() or name, ranker, make_search(space, search, trials), fixed)
+    return Method(called or asked, ranker, make_search(space, search, trials), fixed)
 
 
 def make_search(space: Mapping[str, Sequence[Any]], kind: str, trials: int) -> Search:
