@@ -224,3 +224,13 @@ def test_no_pairs_is_said():
     with pytest.warns(UserWarning, match="no preference pairs"):
         ranker = RankSVM().fit(np.eye(3), [1, 1, 1])
     assert not ranker.coef_.any()
+
+
+def test_explicit_pairs_can_count_every_query_the_same():
+    X, y, qid = problem(13)
+    i, j = np.nonzero((y[:, None] > y[None, :]) & (qid[:, None] == qid[None, :]))
+    graded = RankSVM(C=2.0, tol=1e-8, pair_weight="query").fit(X, y, qid=qid)
+    listed = RankSVM(C=2.0, tol=1e-8, pair_weight="query").fit_pairs(X, i, j, qid=[f"user {q}" for q in qid[i]])
+    np.testing.assert_allclose(listed.coef_, graded.coef_, atol=1e-5)
+    with pytest.raises(ValueError, match="one for each pair"):
+        RankSVM(pair_weight="query").fit_pairs(X, i, j, qid=[1, 2])

@@ -64,16 +64,23 @@ def _grade_index(distinct, found, value):
 
 
 @njit(cache=True, nogil=True)
+def list_leaves(y, perm, lo, hi, leaf):
+    """leaf = first position of each grade among positions lo:hi; returns the number of grades."""
+    count = 0
+    for p in range(lo, hi):
+        if p == lo or y[lo + perm[p]] != y[lo + perm[p - 1]]:
+            leaf[count] = p
+            count += 1
+    return count
+
+
+@njit(cache=True, nogil=True)
 def grow_tree(y, offsets, perm, first, last, node_start, leaf_start, leaf, node):
     """Fill node rows (losers' first, losers' end = winners' first, winners' end) children first, and leaf borders."""
     for q in range(first, last):
         lo, hi = offsets[q], offsets[q + 1]
         base = leaf_start[q]
-        count = 0
-        for p in range(lo, hi):
-            if p == lo or y[lo + perm[p]] != y[lo + perm[p - 1]]:
-                leaf[base + count] = p
-                count += 1
+        count = list_leaves(y, perm, lo, hi, leaf[base:])
         if count < 2:
             continue
         stack = np.empty((count + 1, 2), np.int64)
@@ -103,11 +110,7 @@ def list_grade_pairs(y, offsets, perm, first, last, node_start, leaf_start, leaf
     for q in range(first, last):
         lo, hi = offsets[q], offsets[q + 1]
         base = leaf_start[q]
-        count = 0
-        for p in range(lo, hi):
-            if p == lo or y[lo + perm[p]] != y[lo + perm[p - 1]]:
-                leaf[base + count] = p
-                count += 1
+        count = list_leaves(y, perm, lo, hi, leaf[base:])
         at = node_start[q]
         for upper in range(1, count):
             end = leaf[base + upper + 1] if upper + 1 < count else hi

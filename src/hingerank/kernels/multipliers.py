@@ -168,11 +168,13 @@ def block_shape(tree, q):
 
 
 @njit(cache=True, nogil=True)
-def prefix_lengths(tree, q, out):
-    """out[r] = number of losers of the query's r-th winner."""
-    borders = query_borders(tree, q)
+def prefix_lengths(tree, q):
+    """The number of losers of each of the query's winners."""
+    borders, (_, winners, _) = query_borders(tree, q), block_shape(tree, q)
+    lengths = np.empty(winners, np.int64)
     for g in range(1, len(borders) - 1):
-        out[borders[g] - borders[1] : borders[g + 1] - borders[1]] = borders[g]
+        lengths[borders[g] - borders[1] : borders[g + 1] - borders[1]] = borders[g]
+    return lengths
 
 
 @njit(cache=True, nogil=True)
@@ -183,10 +185,7 @@ def multiplier_coefficients(a, start, first, last, tree, c):
         lo, hi = tree.offsets[q], tree.offsets[q + 1]
         c[lo:hi] = 0.0
         top, winners, losers = block_shape(tree, q)
-        if winners == 0:
-            continue
-        length = np.empty(winners, np.int64)
-        prefix_lengths(tree, q, length)
+        length = prefix_lengths(tree, q)
         for r in range(winners):
             at, own = start[q] + r * losers, 0.0
             for j in range(length[r]):
@@ -207,9 +206,7 @@ def multiplier_response(u, A, start, first, last, tree, softness, limit, a, c):
         lo, hi = tree.offsets[q], tree.offsets[q + 1]
         c[lo:hi] = 0.0
         top, winners, losers = block_shape(tree, q)
-        length = np.empty(winners, np.int64)
-        if winners:
-            prefix_lengths(tree, q, length)
+        length = prefix_lengths(tree, q)
         for r in range(winners):
             i, own = lo + tree.perm[lo + top + r], 0.0
             for j in range(length[r]):
@@ -231,9 +228,7 @@ def multiplier_bend(v, a, start, first, last, tree, softness, limit, out):
         lo, hi = tree.offsets[q], tree.offsets[q + 1]
         out[lo:hi] = 0.0
         top, winners, losers = block_shape(tree, q)
-        length = np.empty(winners, np.int64)
-        if winners:
-            prefix_lengths(tree, q, length)
+        length = prefix_lengths(tree, q)
         for r in range(winners):
             i, own = lo + tree.perm[lo + top + r], 0.0
             for j in range(length[r]):
@@ -253,9 +248,7 @@ def multiplier_gap(u, a, A, start, first, last, tree, pull, limit):
     for q in range(first, last):
         lo = tree.offsets[q]
         top, winners, losers = block_shape(tree, q)
-        length = np.empty(winners, np.int64)
-        if winners:
-            prefix_lengths(tree, q, length)
+        length = prefix_lengths(tree, q)
         for r in range(winners):
             i = lo + tree.perm[lo + top + r]
             for j in range(length[r]):

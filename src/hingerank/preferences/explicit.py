@@ -8,11 +8,17 @@ from hingerank.preferences.graded import PairList, _weights
 class ExplicitPairs:
     """P = {(winner_k, loser_k)}, pair k weighing weight_k. Costs O(pairs) time and memory, unlike grades.
 
+    Parameters
+    ----------
+    winners, losers : row numbers, 0 to n_items - 1. weight : one per pair, default 1.
+    query : the query or user each pair comes from, ids of any type; with pair_weight="query" the weights of each one's
+        pairs are divided by their sum, so that everyone counts the same.
+
     >>> ExplicitPairs([0, 2], [1, 1], n_items=3).n_pairs
     2
     """
 
-    def __init__(self, winners, losers, n_items: int, weight=None):
+    def __init__(self, winners, losers, n_items: int, weight=None, query=None, pair_weight: str = "uniform"):
         self.winners, self.losers = (_rows(r, n_items, name) for r, name in ((winners, "winners"), (losers, "losers")))
         if len(self.winners) != len(self.losers):
             raise ValueError(f"{len(self.winners)} winners but {len(self.losers)} losers: give one of each for a pair")
@@ -22,6 +28,14 @@ class ExplicitPairs:
         given = _weights(weight, len(self.winners), "weight")
         self.weight = np.ones(len(self.winners)) if given is None else given
         self.n_items = n_items
+        if pair_weight == "query":
+            numbers = np.unique(np.zeros(self.n_pairs) if query is None else query, return_inverse=True)[1]
+            if len(numbers) != self.n_pairs:
+                raise ValueError(f"query has {len(numbers)} ids for {self.n_pairs} pairs: give one for each pair")
+            totals = np.bincount(numbers, self.weight)[numbers]
+            self.weight = self.weight / np.where(totals > 0, totals, 1.0)
+        elif pair_weight != "uniform":
+            raise ValueError(f"pair_weight must be 'uniform' or 'query', not {pair_weight!r}")
 
     @property
     def n_pairs(self) -> int:

@@ -72,10 +72,13 @@ class PairwiseRanker(HasMultipliers, BaseRanker):
             self.pairs_per_query_ = preferences.pairs_per_query
             self.queries_, self.sizes_ = blocks.ids, blocks.sizes
 
-    def fit_pairs(self, X: Any, winners: Any, losers: Any, weight: Any = None) -> Any:
-        """Learn from explicit comparisons: row `winners[k]` of X should be above row `losers[k]`."""
+    def fit_pairs(self, X: Any, winners: Any, losers: Any, weight: Any = None, qid: Any = None) -> Any:
+        """Learn from explicit comparisons: row `winners[k]` of X should be above row `losers[k]`.
+
+        weight: one per pair. qid: the query or user of each pair, which pair_weight="query" makes count the same.
+        """
         X = check_features(self, X, reset=True)
-        return self._fit_explicitly(X, ExplicitPairs(winners, losers, X.shape[0], weight))
+        return self._fit_explicitly(X, ExplicitPairs(winners, losers, X.shape[0], weight, qid, self.pair_weight))
 
     def fit_preferences(self, X: Any, preferences: Preferences) -> Any:
         """Learn from a preference set with any weights; X has its rows in the order of the preference set.

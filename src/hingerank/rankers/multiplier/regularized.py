@@ -112,14 +112,9 @@ class _Problem:
             if winners:
                 own = s[lo + self.tree.perm[lo : self.tree.offsets[q + 1]]]
                 margin = 1.0 - own[top : top + winners, None] + own[None, :losers]
-                pair = np.arange(losers)[None, :] < self.lengths(q)[:, None]
+                pair = np.arange(losers)[None, :] < prefix_lengths(self.tree, q)[:, None]
                 self.block(a, q)[:] = np.where(pair, self.C * np.clip(margin / found["width"], 0.0, 1.0), 0.0)
         return a
-
-    def lengths(self, q: int) -> np.ndarray:
-        out = np.empty(self.shapes[q, 1], np.int64)
-        prefix_lengths(self.tree, q, out)
-        return out
 
     def block(self, flat: np.ndarray, q: int) -> np.ndarray:
         return flat[self.start[q] : self.start[q + 1]].reshape(self.shapes[q, 1], self.shapes[q, 2])
@@ -202,7 +197,7 @@ class _Problem:
         for q in range(len(self.shapes)):
             lo, (top, n_winners, n_losers) = self.tree.offsets[q], self.shapes[q]
             if n_winners:
-                r, c = np.nonzero(np.arange(n_losers)[None, :] < self.lengths(q)[:, None])
+                r, c = np.nonzero(np.arange(n_losers)[None, :] < prefix_lengths(self.tree, q)[:, None])
                 winners.append(lo + self.tree.perm[lo + top + r])
                 losers.append(lo + self.tree.perm[lo + c])
                 values.append(self.block(self.a, q)[r, c])
