@@ -58,6 +58,10 @@ def write_svmrank_model(ranker: Any, path: str | os.PathLike) -> None:
     """Write a linear ranker for svm_rank_classify; one with a scaler is refused, since the file has no room for it."""
     if getattr(ranker, "scaler_", None) is not None:
         raise ValueError("this ranker scales its features, which an SVMrank model file cannot say; fit with scale=None")
+    if getattr(ranker, "features_", None) is not None:
+        raise ValueError(
+            "this ranker maps its features, which an SVMrank model file cannot say; fit with features=None"
+        )
     terms = " ".join(f"{j + 1}:{value!r}" for j, value in enumerate(ranker.coef_.tolist()) if value)
     head = ["SVM-light Version V6.20", "0 # kernel type"]
     head += [f"{value} # kernel parameter -{letter} " for value, letter in ((3, "d"), (1, "g"), (1, "s"), (1, "r"))]

@@ -45,3 +45,8 @@ class TransformerMap(FeatureMap):
         rows = sp.csr_matrix(sp.vstack(blocks, format="csr"), dtype=storage_type(X.shape[0], self.width_, X.dtype))
         rows.sum_duplicates()
         return rows
+
+
+def as_feature_map(features: Any) -> Any:
+    """An unfitted feature map for anything with fit and transform."""
+    return clone(features) if isinstance(features, FeatureMap) else TransformerMap(features)

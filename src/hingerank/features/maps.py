@@ -53,6 +53,10 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         over_rows(len(out), self.width_, work, X.dtype.itemsize)
         return out
 
+    def unmixed(self, w: np.ndarray) -> np.ndarray:
+        """Weights of ψ for weights w of φ."""
+        return w if self.mixing_ is None else self.mixing_ @ w
+
     def transform(self, X: Any) -> np.ndarray:
         """φ of all rows."""
         check_is_fitted(self)

@@ -20,25 +20,30 @@ from hingerank.problem.design import RowsDesign, add_up
 from hingerank.problem.objective import FusedPass
 
 
-def mapped_design(feature_map: Any, X: Any, budget: int) -> Any:
-    """The design of a fitted FeatureMap on rows X, stored if ψ(X) fits the budget in bytes."""
+def mapped_design(feature_map: Any, X: Any, budget: int, by_rows: bool = False) -> Any:
+    """The design of a fitted FeatureMap on rows X, stored if ψ(X) fits the budget in bytes; by_rows: Φ itself, for
+    solvers that go from row to row."""
+    if by_rows:
+        return RowsDesign(feature_map.transform(X))
     stored = feature_map.stored_bytes(X) <= budget
     inner = RowsDesign(feature_map.rows(X)) if stored else StreamedDesign(feature_map, X)
-    return inner if feature_map.mixing_ is None else MixedDesign(inner, feature_map.mixing_)
+    if feature_map.mixing_ is None:
+        return inner
+    return MixedDesign(inner, feature_map.mixing_.astype(storage_type(X.shape[0], feature_map.width_, X.dtype)))
 
 
 class MixedDesign:
     """Φ = Ψ T for a design Ψ of many rows and a small matrix T."""
 
     def __init__(self, inner: Any, mixing: np.ndarray):
-        self.inner, self.mixing = inner, mixing
+        self.inner, self.mixing = inner, RowsDesign(mixing)
         self.shape = (inner.shape[0], mixing.shape[1])
 
     def scores(self, w: np.ndarray) -> np.ndarray:
-        return self.inner.scores(self.mixing @ w)
+        return self.inner.scores(self.mixing.scores(w))
 
     def back(self, z: np.ndarray) -> np.ndarray:
-        return self.inner.back(z) @ self.mixing
+        return self.mixing.back(self.inner.back(z))
 
     def fused(self, loss: WindowLoss, preferences: GradedPreferences) -> Any:
         """The pass of the inner design, seen through T."""
@@ -51,13 +56,14 @@ class MixedDesign:
 class MixedPass:
     """A pass in T w."""
 
-    def __init__(self, inner: Any, mixing: np.ndarray):
+    def __init__(self, inner: Any, mixing: RowsDesign):
         self.inner, self.mixing = inner, mixing
         self.loss, self.preferences = inner.loss, inner.preferences
 
     def at(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, Any]:
-        moments, gradient, curvature = self.inner.at(self.mixing @ w)
-        return moments, gradient @ self.mixing, lambda v: curvature(self.mixing @ v) @ self.mixing
+        T = self.mixing
+        moments, gradient, curvature = self.inner.at(T.scores(w))
+        return moments, T.back(gradient), lambda v: T.back(curvature(T.scores(v)))
 
     def hessian(self, w: np.ndarray) -> np.ndarray:
         """Column by column: ψ may have many more numbers than φ."""

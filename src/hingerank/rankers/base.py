@@ -241,7 +241,7 @@ class BaseRanker(SavedModel, BaseEstimator):
 class LinearRanker(BaseRanker):
     """score(x) = coef_ · x.  `coef_` has one weight per (scaled) feature."""
 
-    _fitted = ("coef_",)
+    _fitted: tuple[str, ...] = ("coef_",)
     coef_: np.ndarray
 
     def _scores(self, X: Any) -> np.ndarray:

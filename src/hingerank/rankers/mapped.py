@@ -3,7 +3,7 @@
 from typing import Any
 
 from hingerank.features.maps import FeatureMap
-from hingerank.problem import RankObjective, RowsDesign
+from hingerank.problem import RankObjective
 from hingerank.problem.mapped import mapped_design
 from hingerank.problem.memory import memory_budget
 from hingerank.problem.torch_design import TorchDesign, check_device
@@ -33,10 +33,8 @@ class MappedRanker(PairwiseRanker):
 
     def _objective(self, X, loss, preferences, C):
         device = check_device(self.device)
-        if self.solver == "dual":  # which works on rows
-            design: Any = RowsDesign(self._map.transform(X))
-        elif device is None:
-            design = mapped_design(self._map, X, memory_budget(self.memory_gb))
+        if device is None or self.solver == "dual":
+            design: Any = mapped_design(self._map, X, memory_budget(self.memory_gb), by_rows=self.solver == "dual")
         else:
             design = TorchDesign(self._map, X, device)
         return RankObjective(design, loss, preferences, C)
@@ -45,8 +43,7 @@ class MappedRanker(PairwiseRanker):
         return None
 
     def _keep(self, solution):
-        mixing = self._map.mixing_
-        self.coef_ = solution.w if mixing is None else mixing @ solution.w
+        self.coef_ = self._map.unmixed(solution.w)
 
     def _scores(self, X):
         return self._map.scores(X, self.coef_)
