@@ -9,6 +9,11 @@ from typing import Any
 
 RANKERS: dict[str, str] = {
     "rank-svm": "hingerank.rankers.linear:RankSVM",
+    "fenchel-rank": "hingerank.rankers.sparse.fenchel:FenchelRank",
+    "sparse-rank-svm": "hingerank.rankers.sparse.penalised:SparseRankSVM",
+    "tg-rank": "hingerank.rankers.sparse.tgrank:TGRank",
+    "rs-rank": "hingerank.rankers.sparse.rsrank:RSRank",
+    "feature-selection": "hingerank.rankers.sparse.feature_selection:FeatureSelectionRanker",
 }
 
 
