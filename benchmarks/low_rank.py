@@ -200,7 +200,7 @@ def speed(xl: bool, console: Console) -> None:
     first = ranker.trace_[0]["seconds"]
     console.print(
         f"Reg-RSVM, OHSUMED's shape: {(rounds['seconds'] - first) / ranker.n_iter_:.2f} s a round, "
-        f"{rounds['svd_seconds'] / max(rounds['seconds'] - first, 1e-9):.0%} of it in decompositions, {whole:.1f} s in all"
+        f"{rounds['svd_seconds'] / max(rounds['seconds'] - first, 1e-9):.0%} of it decompositions, {whole:.1f} s in all"
     )
     if xl:
         big = make_like("MSLR-WEB10K", seed=0)

@@ -238,6 +238,16 @@ class BaseRanker(SavedModel, BaseEstimator):
         return tags
 
 
+class UnweightedRanker(BaseRanker):
+    """A ranker for which weights of rows have no meaning: its fit takes none."""
+
+    def fit(  # type: ignore[override]
+        self, X: Any, y: Any = None, qid: Any = None, *, group: Any = None, eval_set: Any = None, eval_group: Any = None
+    ) -> Any:
+        """As every ranker's fit, without sample_weight."""
+        return super().fit(X, y, qid, group=group, eval_set=eval_set, eval_group=eval_group)
+
+
 class LinearRanker(BaseRanker):
     """score(x) = coef_ · x.  `coef_` has one weight per (scaled) feature."""
 

@@ -11,7 +11,7 @@ from hingerank.kernels.multipliers import factor_chain, factor_epoch, factor_wei
 from hingerank.losses import smoothed_hinge
 from hingerank.preferences import GradedPreferences
 from hingerank.problem import RankObjective, RowsDesign
-from hingerank.rankers.base import BaseRanker, LinearRanker, warn_not_converged
+from hingerank.rankers.base import BaseRanker, LinearRanker, UnweightedRanker, warn_not_converged
 from hingerank.rankers.multiplier.blocks import HasMultipliers, MultiplierBlock
 from hingerank.rankers.rank_parameter import RankParameter
 from hingerank.solvers.solution import Certificate
@@ -19,7 +19,7 @@ from hingerank.solvers.solution import Certificate
 ROUNDED = 1e-3  # width over which the primal form rounds the hinge's kink
 
 
-class FactorizedRankSVM(HasMultipliers, LinearRanker):
+class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
     """min over V of  ½‖sum over pairs of <v_i, v_j>(x_i - x_j)‖² - sum over pairs of <v_i, v_j>,   0 ≤ v_ik ≤ √(C/K).
 
     The dual of the hinge RankSVM with its multipliers forced to rank K in every query. The box makes 0 ≤ a_ij ≤ C and
@@ -68,10 +68,6 @@ class FactorizedRankSVM(HasMultipliers, LinearRanker):
         self.patience = patience
         self.random_state = random_state
         self.scale = scale
-
-    def fit(self, X, y=None, qid=None, *, group=None, eval_set=None, eval_group=None):
-        """As every ranker's fit, without sample_weight: no weighting of rows keeps the meaning of a block's rank."""
-        return super().fit(X, y, qid, group=group, eval_set=eval_set, eval_group=eval_group)
 
     def _fit(self, X, y, blocks, sample_weight):
         self._check()
@@ -141,7 +137,8 @@ class FactorizedRankSVM(HasMultipliers, LinearRanker):
         began, design, tree = time.perf_counter(), RowsDesign(X), preferences.tree
         objective = RankObjective(design, smoothed_hinge(ROUNDED), preferences, self.C)
         V, _ = self._start(X, tree, rng)
-        shape, G, trace, sizes = V.shape, np.empty_like(V), [], []
+        shape, G, sizes = V.shape, np.empty_like(V), []
+        trace: list[dict[str, Any]] = []
 
         def value_and_gradient(flat):
             V = flat.reshape(shape)
@@ -205,8 +202,8 @@ class _Validation:
     """Keeps the factors of the best epoch on validation data, where there are any."""
 
     def __init__(self, data: Any, patience: int):
-        self.data, self.patience, self.found, self.since = data, patience, None, 0
-        self.score = -np.inf
+        self.data, self.patience, self.since, self.score = data, patience, 0, -np.inf
+        self.found: tuple[np.ndarray, np.ndarray, int] | None = None
 
     def worse(self, ranker, w, V, trace) -> bool:
         """Score the epoch; True when `patience` epochs have brought nothing better."""

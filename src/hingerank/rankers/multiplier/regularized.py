@@ -18,7 +18,7 @@ from hingerank.kernels.threads import run_shards
 from hingerank.losses import hinge
 from hingerank.preferences import GradedPreferences
 from hingerank.problem import Point, RankObjective, RowsDesign
-from hingerank.rankers.base import LinearRanker, warn_not_converged
+from hingerank.rankers.base import LinearRanker, UnweightedRanker, warn_not_converged
 from hingerank.rankers.multiplier.blocks import HasMultipliers
 from hingerank.solvers.newton import newton_from
 from hingerank.solvers.smoothing import smoothing
@@ -26,7 +26,7 @@ from hingerank.solvers.solution import Certificate
 from hingerank.structures.nuclear import shrink_singular_values
 
 
-class RegularizedRankSVM(HasMultipliers, LinearRanker):
+class RegularizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
     """min over a, A of  ½‖sum a_ij (x_i - x_j)‖² - sum a_ij + gamma ‖A‖_* + lam ‖P(a) - A‖_F²,   0 ≤ a_ij ≤ C.
 
     P(a) lays the multipliers out as one matrix per query, zero where there is no pair; A may be nonzero there, and is
@@ -60,10 +60,6 @@ class RegularizedRankSVM(HasMultipliers, LinearRanker):
         self.tol = tol
         self.max_iter = max_iter
         self.scale = scale
-
-    def fit(self, X, y=None, qid=None, *, group=None, eval_set=None, eval_group=None):
-        """As every ranker's fit, without sample_weight: no weighting of rows keeps the meaning of a block's rank."""
-        return super().fit(X, y, qid, group=group, eval_set=eval_set, eval_group=eval_group)
 
     def _fit(self, X, y, blocks, sample_weight):
         for name, lowest in (("C", False), ("gamma", True), ("lam", False)):
@@ -213,6 +209,7 @@ class _Response:
     def __init__(self, problem: _Problem):
         self.problem, self.softness, self.dimension = problem, 1 / (2 * problem.lam), problem.design.shape[1]
         self.a = np.zeros_like(problem.a)
+        self.latest: np.ndarray | None = None
 
     def evaluate(self, u: np.ndarray, a: np.ndarray) -> float:
         p = self.problem
