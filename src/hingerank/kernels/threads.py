@@ -5,6 +5,7 @@ order: the answer is the same bit for bit on one core or on many.
 """
 
 import os
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+NAME = "hingerank"
 _pool: tuple[int, int, ThreadPoolExecutor] | None = None
 
 
@@ -23,10 +25,14 @@ def thread_count() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def run_shards(function: Callable[..., Any], shards: Sequence[Any]) -> list[Any]:
-    """[function(shard) for shard in shards], on the pool when there is more than one shard and one thread."""
-    threads = thread_count()
-    if threads == 1 or len(shards) <= 1:
+def run_shards(function: Callable[..., Any], shards: Sequence[Any], threads: int | None = None) -> list[Any]:
+    """[function(shard) for shard in shards], on the pool when there is more than one shard and one thread.
+
+    threads: default `thread_count()`.
+    """
+    threads = thread_count() if threads is None else threads
+    inside = threading.current_thread().name.startswith(NAME)  # a shard that shards again waits for nobody
+    if threads == 1 or len(shards) <= 1 or inside:
         return [function(shard) for shard in shards]
     return list(_executor(threads).map(function, shards))
 
@@ -44,5 +50,5 @@ def _executor(threads: int) -> ThreadPoolExecutor:
     """One pool per process (a forked child must not reuse its parent's threads)."""
     global _pool
     if _pool is None or _pool[0] != os.getpid() or _pool[1] != threads:
-        _pool = (os.getpid(), threads, ThreadPoolExecutor(threads, thread_name_prefix="hingerank"))
+        _pool = (os.getpid(), threads, ThreadPoolExecutor(threads, thread_name_prefix=NAME))
     return _pool[2]
