@@ -8,6 +8,7 @@ held, which finishes what correlated columns would make very slow. Throughout, q
 import numpy as np
 from numba import njit
 
+FACES = 5  # Newton steps on shrinking faces before coordinates may change again
 FLAT = 1e-10  # curvature below this share of the largest is rounding
 NORM, INSIDE, BORDER = 0, 1, 2  # what holds on the current face: the penalty; a ball with room; a ball without
 
@@ -22,7 +23,7 @@ def minimise_under_norm(H, q, v, tol, rounds):
             excess = norm_sweep(H, q, v, floor)
             if excess <= tol:
                 return
-        for _ in range(len(v)):
+        for _ in range(FACES):
             if not newton_on_face(H, q, v, NORM, np.inf, floor, 0.1 * tol):
                 break
 
@@ -54,7 +55,7 @@ def minimise_in_ball(H, q, v, radius, tol, rounds):
         for _ in range(2 * len(v)):
             if ball_move(H, q, v, radius, floor) <= tol:
                 return
-        for _ in range(len(v)):
+        for _ in range(FACES):
             full = np.abs(v).sum() >= radius * (1.0 - 1e-12)
             if not newton_on_face(H, q, v, BORDER if full else INSIDE, radius, floor, 0.1 * tol):
                 break
@@ -95,28 +96,68 @@ def ball_move(H, q, v, radius, floor):
 
 @njit(cache=True, nogil=True)
 def newton_on_face(H, q, v, face, radius, floor, tol):
-    """Minimise over the coordinates not zero, their signs held (and their sum on a BORDER), by conjugate gradients;
-    stop where a coordinate reaches 0 or the ball its border. True when stopped so. O(m k) a product."""
+    """Go to the minimiser over the coordinates not zero, their signs (and on a BORDER their sum) held; a coordinate that
+    reaches 0 on the way stays there. True when some did, or the ball's border was met. O(m²) a product, m not zero."""
     S = np.flatnonzero(v)
-    m = len(S)
-    if m == 0:
-        return False
-    sign, r, d = np.sign(v[S]), np.empty(m), np.zeros(m)
-    for a in range(m):
-        r[a] = -q[S[a]] - (sign[a] if face == NORM else 0.0)
-    if face == BORDER:
-        r -= sign * ((sign @ r) / m)
-    p, rr, product = r.copy(), r @ r, np.empty(m)
+    sign, r = np.sign(v[S]), -q[S]
+    if face == NORM:
+        r -= sign
+    elif face == BORDER:
+        level(r, sign)
+    d = conjugate_gradients(H[S][:, S], r, sign, face == BORDER, floor, tol)
+    stopped = False
+    for _ in range(len(S) + 1):
+        slope, bend, change = 0.0, 0.0, np.zeros(len(v))
+        for a in range(len(S)):
+            slope += d[a] * (q[S[a]] + (sign[a] if face == NORM else 0.0))
+            if d[a] != 0.0:
+                change += d[a] * H[S[a]]
+        for a in range(len(S)):
+            bend += d[a] * change[S[a]]
+        if slope >= 0.0 or bend <= 0.0:
+            break
+        t, hit = -slope / bend, -1
+        for a in range(len(S)):
+            if d[a] * sign[a] < 0.0 and -v[S[a]] / d[a] <= t:
+                t, hit = -v[S[a]] / d[a], a
+        room, out = radius - np.abs(v).sum(), sign @ d
+        full = face == INSIDE and out > 0.0 and room / out < t
+        if full:
+            t, hit = room / out, -1
+        q += t * change
+        for a in range(len(S)):
+            v[S[a]] += t * d[a]
+        if hit < 0:
+            return stopped or full
+        v[S[hit]], d[hit], sign[hit], stopped = 0.0, 0.0, 0.0, True
+        if face == BORDER:
+            level(d, sign)
+    return stopped
+
+
+@njit(cache=True, nogil=True)
+def level(d, sign):
+    """Make <sign, d> = 0 by the same change of every coordinate with a sign."""
+    count = np.abs(sign).sum()
+    if count > 0.0:
+        d -= sign * ((sign @ d) / count)
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def conjugate_gradients(A, r, sign, levelled, floor, tol):
+    """d with A d ≈ r (residual at most tol), inside <sign, d> = 0 when levelled. r is used up. O(m²) a product."""
+    m = len(r)
+    d, p, product, rr = np.zeros(m), r.copy(), np.empty(m), r @ r
     for _ in range(m + 5):
         if np.abs(r).max() <= tol:
             break
         for a in range(m):
             total = 0.0
             for b in range(m):
-                total += H[S[a], S[b]] * p[b]
+                total += A[a, b] * p[b]
             product[a] = total
-        if face == BORDER:
-            product -= sign * ((sign @ product) / m)
+        if levelled:
+            level(product, sign)
         bend = p @ product
         if bend <= floor * rr:  # flat as far as rounding can tell: going on would follow noise
             break
@@ -124,19 +165,9 @@ def newton_on_face(H, q, v, face, radius, floor, tol):
         r -= (rr / bend) * product
         before, rr = rr, r @ r
         p = r + (rr / before) * p
-    t, hit = 1.0, -1
-    for a in range(m):
-        if d[a] * sign[a] < 0.0 and -v[S[a]] / d[a] < t:
-            t, hit = -v[S[a]] / d[a], a
-    blocked = hit >= 0
-    if face == INSIDE and sign @ d > 0.0 and (radius - np.abs(v).sum()) / (sign @ d) < t:
-        t, hit, blocked = (radius - np.abs(v).sum()) / (sign @ d), -1, True
-    for a in range(m):
-        v[S[a]] += t * d[a]
-        q += (t * d[a]) * H[S[a]]
-    if hit >= 0:
-        v[S[hit]] = 0.0
-    return blocked
+    if levelled:
+        level(d, sign)  # rounding must not leave the border
+    return d
 
 
 @njit(cache=True, nogil=True)

@@ -55,7 +55,7 @@ def proximal_newton(
             status = "max_seconds"
         elif iteration < max_iter:
             working.choose(objective, structure.pull(g, w), w)
-            moved = _step(objective, structure, point, g, w, working, better=gap > PAYING * before)
+            moved = _step(objective, structure, point, g, w, gap, working, better=gap > PAYING * before)
             if moved is not None:
                 point, before = moved, gap
                 continue
@@ -65,8 +65,9 @@ def proximal_newton(
     return Solution(w, trace[-1]["value"], certificate, trace, {"working": working})
 
 
-def _step(objective, structure, point, g, w, working, better):
+def _step(objective, structure, point, g, w, gap, working, better):
     """Move w, in place, along the model's direction; the new point, or None when not even the true Hessian descends."""
+    rounding = 1e-14 * (point.value + structure.value(w))
     chosen = working.indices
     while True:
         H = working.hessian(objective, better)
@@ -75,11 +76,22 @@ def _step(objective, structure, point, g, w, working, better):
         direction = working.design.scores(change)
         extra = structure.value(v) - structure.value(w[chosen])
         slope = dot(point.gradient, direction) + extra
-        if slope < 0:
+        if slope < -rounding:
             break
         if working.exact:
-            return None
+            return _flat_step(objective, structure, w, v, gap, working) if slope < rounding else None
         better = True
     mu, following = line_search(objective, point, direction, slope, 1.0, extra=extra, tol=0.1)
     w[chosen] = v if mu == 1.0 else w[chosen] + mu * change
+    return following
+
+
+def _flat_step(objective, structure, w, v, gap, working):
+    """Values cannot tell any more whether the model's answer v is better: take it, in place, if its gap is smaller."""
+    following = objective.at(working.design.scores(v))
+    there = w.copy()
+    there[working.indices] = v
+    if not structure.gap(following.value, objective.back(following.gradient), there) < gap:
+        return None
+    w[:] = there
     return following

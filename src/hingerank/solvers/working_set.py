@@ -48,7 +48,7 @@ class WorkingSet:
             self._stride, self._hessian = objective.stride(len(wanted)), None
 
     def hessian(self, objective: Any, better: bool) -> np.ndarray:
-        """The Hessian in the weights held: an earlier one unless a `better` one is asked: of now, or of more queries."""
+        """The Hessian in the weights held: an earlier one, unless `better` asks for one of now or of more queries."""
         if better and self._hessian is not None and self._fresh:
             self._stride = max(1, self._stride // 4)
         self._fresh = better or self._hessian is None

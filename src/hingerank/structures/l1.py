@@ -21,6 +21,11 @@ class L1Ball:
         """What the structure adds to the objective of a w inside: nothing."""
         return 0.0
 
+    def inside(self, w: np.ndarray) -> np.ndarray:
+        """w, or the same a last digit smaller where rounding has put it outside."""
+        norm = float(np.abs(w).sum())
+        return w if norm <= self.radius else w * ((1 - 1e-15) * self.radius / norm)
+
     def corner(self, g: np.ndarray) -> tuple[int, float]:
         """(j, a): the corner a·e_j that minimises <g, x> over the ball."""
         j = int(np.argmax(np.abs(g)))
@@ -43,7 +48,7 @@ class L1Ball:
         worst = max(worst, float((np.sign(w) * g).max(where=w != 0, initial=-np.inf)))
         minimise_in_ball(H, q, v, self.radius, SHARE * (worst + float(np.abs(g).max())), ROUNDS)
         norm = np.abs(v).sum()
-        return v * (self.radius / norm) if norm > self.radius else v
+        return v * (self.radius / norm) if norm > self.radius * (1 - 1e-11) else v  # on the border to the last digit
 
 
 class L1Norm:

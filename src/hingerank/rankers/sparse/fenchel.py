@@ -1,5 +1,6 @@
 """FenchelRank: the squared hinge inside an l1 ball (Lai, Pan, Liu, Lin & Wu 2013)."""
 
+from dataclasses import replace
 from typing import Any
 
 from hingerank.losses import squared_hinge
@@ -86,5 +87,7 @@ class _BallProblem:
         ball, w = L1Ball(positive("radius", radius)), None if before is None else before.w
         if self.variant == "corrective":
             working = None if before is None else before.extra["working"]
-            return proximal_newton(self.objective, ball, w, working=working, **self.limits)
-        return frank_wolfe(self.objective, ball, w, variant=self.variant, step=self.step, **self.limits)
+            found = proximal_newton(self.objective, ball, w, working=working, **self.limits)
+        else:
+            found = frank_wolfe(self.objective, ball, w, variant=self.variant, step=self.step, **self.limits)
+        return replace(found, w=ball.inside(found.w))

@@ -1,0 +1,298 @@
+"""The sparse rankers: optima against outside solvers, each other and brute force; paths; what they say they kept."""
+
+import warnings
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import scipy.optimize
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.svm import LinearSVC
+
+import hingerank as hr
+from hingerank.losses.ndcg_swaps import NdcgSwaps
+from hingerank.preferences import GradedPreferences
+from hingerank.rankers.sparse.choose import choose_on_validation
+
+SPARSE = [hr.FenchelRank, hr.SparseRankSVM, hr.TGRank, hr.RSRank, hr.FeatureSelectionRanker]
+
+
+def make(seed=0, n_queries=15, d=8, rows=(2, 25)):
+    rng = np.random.default_rng(seed)
+    qid = np.repeat(np.arange(n_queries), rng.integers(*rows, n_queries))
+    X = rng.random((len(qid), d))
+    truth = np.array([2.0, -1.5, 0.7, 0, 0, 0, 0, 0])[:d]
+    y = np.clip(np.round(X[:, : len(truth)] @ truth + 0.4 * rng.normal(size=len(X)) + 0.5), 0, 3)
+    return X, y, qid
+
+
+def pair_differences(X, y, qid):
+    i, j = np.nonzero((y[:, None] > y[None, :]) & (qid[:, None] == qid[None, :]))
+    return X[i] - X[j]
+
+
+@pytest.mark.parametrize("C", [10.0, 100.0, 3000.0])
+def test_sparse_rank_svm_is_liblinear_on_listed_pairs(C):
+    """LIBLINEAR's L1-regularised L2-loss SVM on the differences, half of them turned round, is the same problem."""
+    X, y, qid = make()
+    K = pair_differences(X, y, qid)
+    ours = hr.SparseRankSVM(C=C, tol=1e-9).fit(X, y, qid)
+    sign = np.where(np.arange(len(K)) % 2, 1, -1)
+    svc = LinearSVC(penalty="l1", loss="squared_hinge", dual=False, fit_intercept=False, C=C / len(K), tol=1e-9)
+    theirs = svc.set_params(max_iter=100_000).fit(K * sign[:, None], sign).coef_.ravel()
+    value = lambda w: np.abs(w).sum() + C * np.mean(np.maximum(0, 1 - K @ w) ** 2)  # noqa: E731
+    assert ours.objective_ == pytest.approx(value(ours.coef_), rel=1e-9)
+    assert ours.objective_ <= value(theirs) * (1 + 1e-8)
+    np.testing.assert_allclose(ours.coef_, theirs, atol=1e-3 * max(1, np.abs(theirs).max()))
+    assert ours.selected_features_.tolist() == np.flatnonzero(np.abs(theirs) > 1e-7).tolist()
+
+
+def test_elastic_net_against_scipy():
+    X, y, qid = make(1)
+    K, C, ridge, d = pair_differences(X, y, qid), 60.0, 0.7, X.shape[1]
+    ours = hr.SparseRankSVM(C=C, ridge=ridge, tol=1e-10).fit(X, y, qid)
+
+    def value(ab):
+        w = ab[:d] - ab[d:]
+        rest = np.maximum(0, 1 - K @ w)
+        g = ridge * w - 2 * C / len(K) * K.T @ rest
+        return ab.sum() + 0.5 * ridge * w @ w + C * np.mean(rest**2), np.concatenate([1 + g, 1 - g])
+
+    theirs = scipy.optimize.minimize(
+        value, np.zeros(2 * d), jac=True, bounds=[(0, None)] * 2 * d, method="L-BFGS-B",
+        options={"ftol": 1e-15, "gtol": 1e-10, "maxiter": 10_000},
+    )  # fmt: skip
+    np.testing.assert_allclose(ours.coef_, theirs.x[:d] - theirs.x[d:], atol=1e-5)
+    assert ours.objective_ == pytest.approx(theirs.fun, rel=1e-8)
+
+
+@pytest.mark.parametrize("C", [8.0, 50.0, 1000.0])
+def test_fenchel_rank_at_the_matching_radius_is_sparse_rank_svm(C):
+    X, y, qid = make(2)
+    penalised = hr.SparseRankSVM(C=C, tol=1e-11).fit(X, y, qid)
+    ball = hr.FenchelRank(radius=np.abs(penalised.coef_).sum(), tol=1e-9).fit(X, y, qid)
+    np.testing.assert_allclose(ball.coef_, penalised.coef_, atol=1e-5)
+    assert ball.objective_ * C + np.abs(penalised.coef_).sum() == pytest.approx(penalised.objective_, rel=1e-7)
+
+
+@pytest.mark.parametrize("variant", ["classic", "away", "pairwise", "corrective"])
+def test_fenchel_rank_keeps_inside_its_radius_and_says_how_near_it_is(variant):
+    X, y, qid = make(3)
+    best = hr.FenchelRank(radius=2.0, tol=1e-10).fit(X, y, qid)
+    ranker = hr.FenchelRank(radius=2.0, tol=0.01, variant=variant, max_iter=5000).fit(X, y, qid)
+    assert np.abs(ranker.coef_).sum() <= 2.0
+    assert ranker.certificate_.kind == "duality gap" and ranker.certificate_.converged
+    assert ranker.objective_ - best.objective_ <= ranker.certificate_.value <= 0.01
+    assert [entry["iteration"] for entry in ranker.trace_] == list(range(ranker.certificate_.n_iter + 1))
+    assert (
+        ranker.trace_[0]["value"] == pytest.approx(1.0)
+        and ranker.trace_[-1]["selected"] == ranker.coef_.nonzero()[0].size
+    )
+
+
+def test_an_unfinished_fit_warns_and_says_where_it_stopped():
+    X, y, qid = make(3)
+    with pytest.warns(ConvergenceWarning, match="duality gap"):
+        ranker = hr.FenchelRank(radius=50.0, variant="classic", max_iter=3).fit(X, y, qid)
+    assert ranker.certificate_.status == "max_iter" and ranker.certificate_.n_iter == 3
+    seen = []
+    with pytest.warns(ConvergenceWarning, match="callback"):
+        hr.FenchelRank(radius=50.0, variant="away", callback=lambda e: seen.append(e) or len(seen) == 4).fit(X, y, qid)
+    assert len(seen) == 4
+
+
+def test_truncated_gradient_reaches_the_same_optimum():
+    X, y, qid = make(4)
+    best = hr.SparseRankSVM(C=30.0, tol=1e-10).fit(X, y, qid)
+    slow = hr.TGRank(C=30.0, tol=1e-5, max_iter=20_000).fit(X, y, qid)
+    assert slow.certificate_.converged and slow.certificate_.kind == "relative duality gap"
+    assert best.objective_ * (1 - 1e-9) <= slow.objective_ <= best.objective_ * (1 + 1e-5)
+    np.testing.assert_allclose(slow.coef_, best.coef_, atol=0.02)
+    values = [entry["value"] for entry in slow.trace_]
+    assert (np.diff(values) <= 1e-9).all() and slow.n_iter_ > 5 * best.n_iter_
+
+
+def plain_swaps(y, s, ranking, offsets):
+    """Value and gradient of RSRank's loss by its definition, no ties in `ranking`."""
+    value, gradient = 0.0, np.zeros(len(s))
+    for a, b in pairwise(offsets):
+        place = np.empty(b - a)
+        place[np.argsort(-ranking[a:b])] = np.arange(1, b - a + 1)
+        discount, gain = 1 / np.log2(1 + place), 2 ** y[a:b] - 1
+        ideal = np.sort(gain)[::-1] @ (1 / np.log2(np.arange(2, b - a + 2)))
+        for i in range(b - a):
+            for j in range(b - a):
+                if y[a + i] > y[a + j]:
+                    W = (gain[i] - gain[j]) * abs(discount[i] - discount[j]) / ideal
+                    t = s[a + i] - s[a + j]
+                    value += W * ((1 - t) ** 2 if -1 <= t < 1 else -4 * t if t < -1 else 0.0)
+                    slope = -W * (2 * (1 - t) if -1 <= t < 1 else 4 if t < -1 else 0.0)
+                    gradient[a + i] += slope
+                    gradient[a + j] -= slope
+    return value, gradient
+
+
+def test_swap_weights_are_ndcg_changes():
+    rng = np.random.default_rng(5)
+    _, y, qid = make(5)
+    offsets = np.concatenate(([0], np.cumsum(np.bincount(qid))))
+    loss = NdcgSwaps(GradedPreferences(y, offsets))
+    s, ranking = 2 * rng.normal(size=len(y)), rng.normal(size=len(y))
+    loss.rank(ranking)
+    value, gradient = loss.at(s)
+    expected = plain_swaps(y, s, ranking, offsets)
+    assert value == pytest.approx(expected[0])
+    np.testing.assert_allclose(gradient, expected[1], atol=1e-12)
+    assert loss.ndcg(s) == pytest.approx(hr.evaluate(y, s, qid, "ndcg")["ndcg"])
+
+
+def test_ndcg_with_ties_and_weights():
+    rng = np.random.default_rng(6)
+    y, s = rng.integers(0, 4, 40).astype(float), rng.integers(0, 5, 40).astype(float)
+    offsets, qid = np.array([0, 13, 40]), np.repeat([0, 1], [13, 27])
+    measured = NdcgSwaps(GradedPreferences(y, offsets), depth=10).ndcg(s)
+    assert measured == pytest.approx(hr.evaluate(y, s, qid, "ndcg@10:ties=average")["ndcg@10:ties=average"])
+    m = rng.integers(1, 4, 40)
+    twice = GradedPreferences(np.repeat(y, m), np.concatenate(([0], np.cumsum(m)))[offsets])
+    weighted = GradedPreferences(y, offsets, item_weight=m.astype(float))
+    a, b = NdcgSwaps(weighted, m.astype(float)), NdcgSwaps(twice)
+    assert a.ndcg(s) == pytest.approx(b.ndcg(np.repeat(s, m)))
+    a.rank(s)
+    b.rank(np.repeat(s, m))
+    z = rng.normal(size=40)
+    assert a.at(z)[0] == pytest.approx(b.at(np.repeat(z, m))[0])
+
+
+def test_rsrank_goes_down_and_orders_rows():
+    X, y, qid = make(7)
+    ranker = hr.RSRank(C=1.0, max_iter=300).fit(X, y, qid)
+    assert ranker.trace_[-1]["value"] < 0.8 * ranker.trace_[0]["value"]
+    assert ranker.certificate_.kind == "largest subgradient"
+    assert ranker.score(X, y, qid) > 0.9 and 0 in ranker.selected_features_
+    assert not hr.RSRank(C=1e-6).fit(X, y, qid).coef_.any()
+
+
+def test_feature_selection_is_rank_svm_on_the_best_single_features():
+    X, y, qid = make(8)
+    name = "ndcg@10:ties=average"
+    alone = np.array([hr.evaluate(y, X[:, j], qid, name)[name] for j in range(X.shape[1])])
+    ranker = hr.FeatureSelectionRanker(k=3, C=0.5).fit(X, y, qid)
+    np.testing.assert_allclose(ranker.filter_scores_, alone, rtol=1e-12)
+    kept = np.sort(np.argsort(-alone)[:3])
+    assert ranker.selected_features_.tolist() == kept.tolist()
+    np.testing.assert_allclose(ranker.coef_[kept], hr.RankSVM(C=0.5).fit(X[:, kept], y, qid).coef_, rtol=1e-12)
+    path = ranker.fit_path(X, y, qid, [5, 1, 3])
+    assert [len(r.selected_features_) for r in path] == [5, 1, 3] and path[1].k == 1
+    sparse = hr.FeatureSelectionRanker(k=3, C=0.5).fit(sp.csr_matrix(X), y, qid)
+    np.testing.assert_allclose(sparse.filter_scores_, alone, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "ranker,values",
+    [
+        (hr.FenchelRank(tol=1e-6), [3.0, 0.5, 3.0, 1.0]),
+        (hr.FenchelRank(tol=1e-4, variant="pairwise"), [1.0, 0.5]),
+        (hr.SparseRankSVM(tol=1e-8), [50.0, 10.0, 200.0]),
+        (hr.TGRank(tol=1e-4, max_iter=20_000), [20.0, 10.0]),
+    ],
+    ids=["FenchelRank", "pairwise", "SparseRankSVM", "TGRank"],
+)
+def test_a_path_is_a_fit_at_every_point(ranker, values):
+    X, y, qid = make(9)
+    path = ranker.fit_path(X, y, qid, values)
+    assert [getattr(r, r.path_parameter) for r in path] == values
+    for value, point in zip(values, path):
+        alone = type(ranker)(**ranker.get_params() | {ranker.path_parameter: value}).fit(X, y, qid)
+        assert point.objective_ == pytest.approx(alone.objective_, rel=3e-4)
+        assert point.certificate_.converged and point.n_pairs_ == alone.n_pairs_
+        assert point.fingerprint_ == alone.fingerprint_ and str(point.get_params()) == str(alone.get_params())
+    assert not hasattr(ranker, "coef_"), "fit_path leaves the ranker it is asked of alone"
+
+
+def test_paths_of_a_number_of_points_begin_where_the_first_feature_enters():
+    X, y, qid = make(10)
+    path = hr.SparseRankSVM(tol=1e-6).fit_path(X, y, qid, 12)
+    counts = [len(r.selected_features_) for r in path]
+    assert len(path) == 12 and counts[0] == 1 and counts[-1] == X.shape[1]
+    assert not hr.SparseRankSVM(C=path[0].C / 1.2).fit(X, y, qid).coef_.any()
+    assert np.allclose(np.diff(np.log([r.C for r in path]), 2), 0)
+    assert len(hr.TGRank(max_iter=50).fit_path(X[:, :1], y, qid, 3)) == 3
+    for empty in ([], 0):
+        with pytest.raises(ValueError, match="path is empty"):
+            hr.SparseRankSVM().fit_path(X, y, qid, empty)
+
+
+def test_the_best_of_a_path_on_validation():
+    X, y, qid = make(11, n_queries=40)
+    train, valid = qid < 20, qid >= 20
+    path = hr.FenchelRank().fit_path(X[train], y[train], qid[train])
+    assert [r.radius for r in path] == [1, 2, 4, 8, 16, 32, 64, 128, 256]
+    best, values = choose_on_validation(path, X[valid], y[valid], qid[valid])
+    assert best is path[int(np.argmax(values))] and len(values) == 9
+    assert values.max() == pytest.approx(best.score(X[valid], y[valid], qid[valid]))
+    data = hr.RankingData(X[valid], y[valid], qid[valid])
+    assert np.array_equal(choose_on_validation(path, data)[1], values)
+    assert choose_on_validation([path[0], path[0]], data)[0] is path[0]
+    with pytest.raises(ValueError, match="empty"):
+        choose_on_validation([], data)
+
+
+@pytest.mark.parametrize("cls", SPARSE)
+def test_models_say_which_features_they_kept(cls, tmp_path):
+    X, y, qid = make(12)
+    with pytest.raises(ValueError, match="not fitted"):
+        _ = cls().selected_features_
+    ranker = cls(**{"k": 4} if cls is hr.FeatureSelectionRanker else {}).fit(X, y, qid)
+    assert np.array_equal(ranker.selected_features_, np.flatnonzero(ranker.coef_))
+    assert ranker.sparsity_ == len(ranker.selected_features_) / 8
+    back = hr.load(ranker.save(tmp_path))
+    assert np.array_equal(back.selected_features_, ranker.selected_features_) and back.objective_ == ranker.objective_
+
+
+@pytest.mark.parametrize(
+    "ranker,words",
+    [
+        (hr.FenchelRank(radius=0), "radius must be a positive number"),
+        (hr.FenchelRank(radius="all"), "radius must be a positive number"),
+        (hr.FenchelRank(variant="lazy"), "no variant 'lazy'; use one of: corrective, classic"),
+        (hr.FenchelRank(step="armijo"), "no step 'armijo'"),
+        (hr.FenchelRank(step="closed-form"), "not with 'corrective'"),
+        (hr.FenchelRank(tol=-1), "tol must be a positive number"),
+        (hr.FenchelRank(max_iter=2.5), "max_iter"),
+        (hr.SparseRankSVM(C=np.nan), "C must be a positive number"),
+        (hr.SparseRankSVM(ridge=-1), "ridge"),
+        (hr.TGRank(every=0), "every"),
+        (hr.TGRank(threshold=-3), "threshold"),
+        (hr.RSRank(learning_rate=-1), "learning_rate"),
+        (hr.FeatureSelectionRanker(k=0), "k must be a whole number"),
+        (hr.FeatureSelectionRanker(k=2.5), "k must be a whole number"),
+    ],
+    ids=str,
+)
+def test_wrong_settings_are_named(ranker, words):
+    X, y, qid = make(13)
+    with pytest.raises(ValueError, match=words):
+        ranker.fit(X, y, qid)
+
+
+@pytest.mark.parametrize("ranker", [hr.FenchelRank(4.0), hr.SparseRankSVM(300.0), hr.RSRank(max_iter=50)], ids=str)
+def test_the_answer_does_not_depend_on_the_number_of_threads(ranker, monkeypatch):
+    rng = np.random.default_rng(14)
+    qid = np.repeat(np.arange(400), 60)
+    X = rng.random((len(qid), 10)).astype(np.float32)
+    y = np.clip(np.round(2 * X[:, 0] + rng.normal(size=len(X))), 0, 2)
+    weights = []
+    for threads in ("1", "3"):
+        monkeypatch.setenv("HINGERANK_NUM_THREADS", threads)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            weights.append(ranker.fit(X, y, qid).coef_)
+    assert np.array_equal(*weights)
+
+
+def test_closed_form_steps_reach_the_tolerance_too():
+    X, y, qid = make(15)
+    exact = hr.FenchelRank(radius=1.5, tol=1e-3, variant="classic", max_iter=10_000).fit(X, y, qid)
+    other = hr.FenchelRank(radius=1.5, tol=1e-3, variant="classic", step="closed-form", max_iter=10_000).fit(X, y, qid)
+    assert other.certificate_.converged and abs(other.objective_ - exact.objective_) <= 1e-3
