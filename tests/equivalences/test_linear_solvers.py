@@ -32,7 +32,9 @@ def value(w, D, C, loss):
 
 
 @pytest.mark.parametrize("C", [1e-3, 0.1, 10.0])
-@pytest.mark.parametrize("solver,loss", [(s, loss) for s, (_, losses) in SOLVERS.items() for loss in losses])
+@pytest.mark.parametrize(
+    "solver,loss", [(s, loss) for s, (_, losses) in SOLVERS.items() for loss in losses if loss in LOSSES]
+)
 def test_every_solver_reaches_the_optimum_of_its_loss(solver, loss, C):
     X, y, qid = problem()
     D = differences(X, y, qid)

@@ -1,11 +1,17 @@
 """Losses: functions of scores and preferences, blind to features.
 
 ``loss.at(scores, preferences)`` gives a LossAt: value, gradient, Hessian products and Hessian diagonal in score space.
-``loss.pointwise(t)`` gives the loss of one pair with margin t = s_i - s_j, its slope and curvature.
+`LOSSES` are those of pairs: ``loss.pointwise(t)`` gives the loss of one pair with margin t = s_i - s_j, its slope and
+curvature. `LIST_LOSSES` are those of whole graded lists. ``make_loss(name)`` knows both.
 """
 
+from typing import Any
+
 from hingerank.losses.base import LossAt, PairLoss
+from hingerank.losses.fidelity import Fidelity
+from hingerank.losses.listwise import ListLoss, PlackettLuce, TopOne
 from hingerank.losses.smooth import Exponential, Logistic
+from hingerank.losses.squared import AllDifferences, GradeDifferences, Squared
 from hingerank.losses.windows import WindowLoss, hinge, modified_huber, smoothed_hinge, squared_hinge
 
 LOSSES = {
@@ -15,16 +21,42 @@ LOSSES = {
     "smoothed_hinge": smoothed_hinge,
     "logistic": Logistic,
     "exponential": Exponential,
+    "fidelity": Fidelity,
+    "squared": Squared,
+}
+LIST_LOSSES = {
+    "listnet": TopOne,
+    "listmle": PlackettLuce,
+    "grade_differences": GradeDifferences,
+    "all_differences": AllDifferences,
 }
 
+
+def make_loss(name: str) -> Any:
+    """The loss registered under `name`, as its own docstring describes it."""
+    known = {**LOSSES, **LIST_LOSSES}
+    if name not in known:
+        raise ValueError(f"there is no loss {name!r}; the known ones are: {', '.join(sorted(known))}")
+    return known[name]()
+
+
 __all__ = [
+    "LIST_LOSSES",
     "LOSSES",
+    "AllDifferences",
     "Exponential",
+    "Fidelity",
+    "GradeDifferences",
+    "ListLoss",
     "Logistic",
     "LossAt",
     "PairLoss",
+    "PlackettLuce",
+    "Squared",
+    "TopOne",
     "WindowLoss",
     "hinge",
+    "make_loss",
     "modified_huber",
     "smoothed_hinge",
     "squared_hinge",

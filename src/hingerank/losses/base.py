@@ -27,6 +27,7 @@ class PairLoss(ABC):
     """sum over pairs of weight * l(s_i - s_j)."""
 
     name: str
+    convex = True
 
     @abstractmethod
     def pointwise(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -1,33 +1,39 @@
-"""Logistic and exponential pair losses."""
+"""Logistic and exponential pair losses, and what is shared by losses that visit every pair."""
 
 import numpy as np
 from scipy.special import expit
 
-from hingerank.kernels.pair_losses import exponential_pass, logistic_curvature_pass, logistic_pass
+from hingerank.kernels.pair_losses import LOGISTIC, exponential_pass, smooth_curvature_pass, smooth_pass
 from hingerank.kernels.threads import run_shards
 from hingerank.losses.base import LossAt, PairLoss
 
 
-class Logistic(PairLoss):
-    """log(1 + exp(-t)), RankNet's loss. No pair-free form is known: O(n_q^2) time and O(n_q) memory."""
+class VisitedPairs(PairLoss):
+    """A smooth loss without a known pair-free form: O(n_q^2) time and O(n_q) memory. `kind` names it to the kernels."""
 
-    name = "logistic"
+    kind: int
+
+    def graded(self, s, preferences) -> LossAt:
+        kind, tree, shards = self.kind, preferences.tree, preferences.shards
+        z, diagonal = np.empty_like(s), np.empty_like(s)
+        values = run_shards(lambda ab: smooth_pass(kind, s, *ab, tree, z, diagonal), shards)
+
+        def curvature(v):
+            v, out = np.ascontiguousarray(v, np.float64), np.empty_like(s)
+            run_shards(lambda ab: smooth_curvature_pass(kind, s, v, *ab, tree, out), shards)
+            return out
+
+        return LossAt(float(sum(values)), z, curvature, diagonal)
+
+
+class Logistic(VisitedPairs):
+    """log(1 + exp(-t)), RankNet's loss."""
+
+    name, kind = "logistic", LOGISTIC
 
     def pointwise(self, t):
         miss = expit(-t)
         return np.logaddexp(0.0, -t), -miss, miss * expit(t)
-
-    def graded(self, s, preferences) -> LossAt:
-        tree, shards = preferences.tree, preferences.shards
-        z, diagonal = np.empty_like(s), np.empty_like(s)
-        values = run_shards(lambda ab: logistic_pass(s, *ab, tree, z, diagonal), shards)
-
-        def curvature(v):
-            v, out = np.ascontiguousarray(v, np.float64), np.empty_like(s)
-            run_shards(lambda ab: logistic_curvature_pass(s, v, *ab, tree, out), shards)
-            return out
-
-        return LossAt(float(sum(values)), z, curvature, diagonal)
 
 
 class Exponential(PairLoss):

@@ -51,6 +51,8 @@ class GradedPreferences:
         item = _weights(item_weight, len(y), "item_weight")
         winner = _weights(winner_weight, len(y), "winner_weight")
         query = _weights(query_weight, len(offsets) - 1, "query_weight")
+        self.item_weight, self.query_weight = item, query
+        self.pairs_differ = winner is not None or grade_weight is not None or pair_weight != "uniform"
         self._weighted = item is not None or winner is not None
         self.tree = self._grow(item, winner, query, grade_weight, pair_weight)
 

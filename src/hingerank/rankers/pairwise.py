@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from hingerank.losses import LOSSES, PairLoss
+from hingerank.losses import LIST_LOSSES, make_loss
 from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
 from hingerank.problem import RankObjective
 from hingerank.rankers.base import BaseRanker, warn_not_converged
@@ -30,9 +30,10 @@ def _planes(objective: RankObjective, w: np.ndarray | None, **options: Any) -> S
     return cutting_plane(risk, objective.dimension, objective.C, w, **options)
 
 
+SMOOTH = ("squared_hinge", "modified_huber", "logistic", "exponential", "fidelity", "squared", *LIST_LOSSES)
 # solver -> (function, the losses it can minimise)
 SOLVERS: dict[str, tuple[Callable[..., Solution], tuple[str, ...]]] = {
-    "newton": (newton, ("squared_hinge", "modified_huber", "logistic", "exponential")),
+    "newton": (newton, SMOOTH),
     "smoothing": (smoothing, ("hinge",)),
     "cutting-plane": (_planes, ("hinge",)),
     "dual": (dual_coordinate_descent, ("hinge",)),
@@ -51,7 +52,7 @@ class PairwiseRanker(HasMultipliers, BaseRanker):
     _training_only: tuple[str, ...] = ("callback", "init")
     _solvers: tuple[str, ...] = tuple(SOLVERS)
 
-    def _objective(self, X: Any, loss: PairLoss, preferences: Preferences, C: float) -> Any:
+    def _objective(self, X: Any, loss: Any, preferences: Preferences, C: float) -> Any:
         """The objective on rows in block order."""
         raise NotImplementedError
 
@@ -149,9 +150,9 @@ class PairwiseRanker(HasMultipliers, BaseRanker):
 
     def _choices(self):
         """The loss, the solver and its options, checked."""
-        if self.loss not in LOSSES or self.loss == "smoothed_hinge":
-            known = ", ".join(sorted({loss for name in self._solvers for loss in SOLVERS[name][1]}))
-            raise ValueError(f"there is no loss {self.loss!r}; the known ones are: {known}")
+        known = {loss for name in self._solvers for loss in SOLVERS[name][1]}
+        if self.loss not in known:
+            raise ValueError(f"there is no loss {self.loss!r}; the known ones are: {', '.join(sorted(known))}")
         able = [name for name in self._solvers if self.loss in SOLVERS[name][1]]
         solver = able[0] if self.solver == "auto" else self.solver
         if solver not in able:
@@ -164,7 +165,7 @@ class PairwiseRanker(HasMultipliers, BaseRanker):
         options["max_iter"] = ITERATIONS[solver] if self.max_iter is None else self.max_iter
         if self.max_seconds is not None:
             options["max_seconds"] = self.max_seconds
-        return LOSSES[self.loss](), SOLVERS[solver][0], options
+        return make_loss(self.loss), SOLVERS[solver][0], options
 
     def _start(self, dimension: int) -> np.ndarray | None:
         if self.init is None:

@@ -113,6 +113,8 @@ def conjugate_gradients(curvature, gradient, radius, target):
         used += 1
         bend = float(direction @ product)
         length = rr / bend if bend > 0 else np.inf
+        if np.isinf(length) and np.isinf(radius):  # not convex here, and no ball yet: down the slope by its own scale
+            radius = float(np.linalg.norm(step)) or norm / max(abs(bend) / rr, 1.0)
         ahead = step + length * direction if np.isfinite(length) else None
         if ahead is None or np.linalg.norm(ahead) > radius:
             length = _to_border(step, direction, radius)
