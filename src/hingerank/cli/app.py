@@ -14,7 +14,14 @@ from typing import Annotated, Any
 import typer
 
 from hingerank import __version__
-from hingerank.cli import analysis_commands, data_commands, experiment_commands, model_commands, setup_commands
+from hingerank.cli import (
+    analysis_commands,
+    data_commands,
+    experiment_commands,
+    model_commands,
+    reproduce_commands,
+    setup_commands,
+)
 
 app = typer.Typer(
     name="hingerank",
@@ -34,6 +41,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "evaluate": model_commands.evaluate,
     "compare": experiment_commands.compare,
     "report": experiment_commands.report,
+    "reproduce": reproduce_commands.reproduce,
     "analyse": analysis_commands.analyse,
     "warmup": setup_commands.warmup,
     "demo": setup_commands.demo,
