@@ -54,16 +54,18 @@ class Expansion:
         return (-1.0) * self
 
     def __matmul__(self, other: "Expansion") -> float:
-        if self._values is None and other._values is not None:
-            return float((self.a * other._values).sum())  # not BLAS, whose sums depend on the number of threads
-        return float((self.values * other.a).sum())
+        a, values = self.a, other._values
+        if values is None:
+            a, values = other.a, self.values
+        product = float((a * values).sum())  # not BLAS, whose sums depend on the number of threads
+        return max(product, 0.0) if other is self else product  # K may be singular, and rounding go below
 
     def copy(self) -> "Expansion":
         return self * 1.0
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if function is np.linalg.norm:
-            return np.sqrt(max(self @ self, 0.0))
+            return np.sqrt(self @ self)
         if function is np.zeros_like:
             zeros = np.zeros(len(self))
             return Expansion(self.gram, zeros, zeros)

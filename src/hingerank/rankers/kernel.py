@@ -97,12 +97,12 @@ class KernelRankSVM(PairwiseRanker):
         if self.scale is not None or sp.issparse(X) or self.device != "cpu":
             raise ValueError("kernel='precomputed' takes a dense matrix, scale=None and device='cpu'")
         rows = self._source_rows
-        if rows is not None:
-            X = X[:, rows]
-        if X.shape[0] != X.shape[1]:
+        if X.shape[1] != len(X) if rows is None else X.shape[1] <= rows.max():
             raise ValueError(
-                f"kernel='precomputed' needs a square matrix in fit, a value for every two rows; X is {X.shape}"
+                f"kernel='precomputed' needs a square matrix in fit, a value for every two rows; X has {X.shape[1]} "
+                f"columns and {len(X) if rows is None else rows.max() + 1} rows"
             )
+        X = X if rows is None else X[:, rows]
         if not np.allclose(X, X.T, rtol=1e-4, atol=1e-5 * np.abs(X).max(initial=0.0)):
             raise ValueError("kernel='precomputed' needs a symmetric matrix, and X is not: is it a kernel's?")
         return X

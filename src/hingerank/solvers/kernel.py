@@ -4,41 +4,70 @@
 coefficients that are zero at the optimum are set to zero. The dual needs rows, so it takes a factor of K.
 """
 
+import time
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from hingerank.losses import smoothed_hinge
 from hingerank.problem.kernel_space import Expansion
 from hingerank.solvers.dual import dual_coordinate_descent
-from hingerank.solvers.newton import newton
+from hingerank.solvers.newton import newton, newton_from
 from hingerank.solvers.smoothing import smoothing
 from hingerank.solvers.solution import Solution
 
-
-def kernel_newton(objective: Any, f: Any = None, *, tol: float = 1e-3, **options: Any) -> Solution:
-    """Newton's method with conjugate gradients in the K-inner product, until ‖g(f)‖ ≤ tol · ‖g(0)‖ in that norm."""
-    solution = newton(objective, f, tol=tol, **options)
-    pruned = prune(objective, solution.w)
-    if pruned is None or not solution.certificate.converged:
-        return solution
-    scale = float(np.linalg.norm(objective.at(np.zeros(objective.dimension)).gradient))
-    relative = float(np.linalg.norm(pruned.gradient)) / scale if scale > 0 else 0.0
-    if relative > tol:
-        return solution
-    return replace(solution, w=pruned.w, value=pruned.value, certificate=replace(solution.certificate, value=relative))
+ROUNDS, STEPS = 3, 20  # of pruning, and Newton steps in each
 
 
-def kernel_smoothing(objective: Any, f: Any = None, *, tol: float = 1e-3, **options: Any) -> Solution:
-    """The hinge by smoothing, until the duality gap is at most tol times the objective."""
-    solution = smoothing(objective, f, tol=tol, **options)
-    pruned = prune(objective, solution.w)
-    if pruned is None or not solution.certificate.converged:
+def kernel_newton(
+    objective: Any, f: Any = None, *, tol: float = 1e-3, max_seconds: float = np.inf, **options: Any
+) -> Solution:
+    """Newton's method with conjugate gradients in the K-inner product, until ‖g(f)‖ ≤ tol · ‖g(0)‖ in that norm.
+
+    A few more steps from the pruned answer keep its zeros: where a row's coefficient and pull are both zero, so are all
+    of Newton's directions there.
+    """
+    deadline = time.perf_counter() + max_seconds
+    solution = newton(objective, f, tol=tol, max_seconds=max_seconds, **options)
+    if not solution.certificate.converged:
         return solution
-    gap = (pruned.value - solution.extra["lower_bound"]) / max(abs(pruned.value), 1e-300)
-    if gap > tol:
+    scale, point = float(np.linalg.norm(objective.at(np.zeros(objective.dimension)).gradient)), None
+    for _ in range(ROUNDS):
+        pruned = prune(objective, solution.w)
+        if pruned is None:
+            break
+        point, _, status = newton_from(objective, pruned, tol, scale, STEPS, deadline)
+        if status != "converged":
+            break
+        relative = float(np.linalg.norm(point.gradient)) / scale if scale > 0 else 0.0
+        certificate = replace(solution.certificate, value=relative)
+        solution = replace(solution, w=point.w, value=point.value, certificate=certificate)
+    return solution
+
+
+def kernel_smoothing(
+    objective: Any, f: Any = None, *, tol: float = 1e-3, max_seconds: float = np.inf, **options: Any
+) -> Solution:
+    """The hinge by smoothing, until the duality gap is at most tol times the objective; then steps from the pruned
+    answer, which keep its zeros, until the gap is as small again."""
+    deadline = time.perf_counter() + max_seconds
+    solution = smoothing(objective, f, tol=tol, max_seconds=max_seconds, **options)
+    if not solution.certificate.converged:
         return solution
-    return replace(solution, w=pruned.w, value=pruned.value, certificate=replace(solution.certificate, value=gap))
+    width, margin = solution.extra["width"], float(objective.loss.terms[0, 0])
+    smooth = objective.with_loss(smoothed_hinge(width, margin))
+    point = prune(smooth, solution.extra["latest"])
+    for _ in range(STEPS if point is not None else 0):
+        value = objective.at(point.w).value
+        gap = (value - solution.extra["lower_bound"]) / max(abs(value), 1e-300)
+        if gap <= tol:
+            certificate = replace(solution.certificate, value=gap)
+            return replace(solution, w=point.w, value=value, certificate=certificate)
+        before, (point, _, _) = point, newton_from(smooth, point, 0.0, 1.0, 1, deadline)
+        if point is before:
+            break
+    return solution
 
 
 def prune(objective: Any, f: Any) -> Any:
