@@ -9,6 +9,9 @@ from typing import Any
 
 RANKERS: dict[str, str] = {
     "rank-svm": "hingerank.rankers.linear:RankSVM",
+    "kernel-rank-svm": "hingerank.rankers.kernel:KernelRankSVM",
+    "nystroem-rank-svm": "hingerank.rankers.nystroem:NystroemRankSVM",
+    "fourier-rank-svm": "hingerank.rankers.fourier:FourierRankSVM",
     "fenchel-rank": "hingerank.rankers.sparse.fenchel:FenchelRank",
     "sparse-rank-svm": "hingerank.rankers.sparse.penalised:SparseRankSVM",
     "tg-rank": "hingerank.rankers.sparse.tgrank:TGRank",
