@@ -12,6 +12,8 @@ RANKERS: dict[str, str] = {
     "kernel-rank-svm": "hingerank.rankers.kernel:KernelRankSVM",
     "nystroem-rank-svm": "hingerank.rankers.nystroem:NystroemRankSVM",
     "fourier-rank-svm": "hingerank.rankers.fourier:FourierRankSVM",
+    "factorized": "hingerank.rankers.multiplier.factorized:FactorizedRankSVM",
+    "regularized": "hingerank.rankers.multiplier.regularized:RegularizedRankSVM",
     "fenchel-rank": "hingerank.rankers.sparse.fenchel:FenchelRank",
     "sparse-rank-svm": "hingerank.rankers.sparse.penalised:SparseRankSVM",
     "tg-rank": "hingerank.rankers.sparse.tgrank:TGRank",
