@@ -128,3 +128,10 @@ def back_range(rows, lo, hi, z, n_features):
     g = np.zeros(n_features)
     block_back(rows, lo, hi, z[lo:hi], g)
     return g
+
+
+@njit(cache=True, nogil=True)
+def group_sums(rows, group, m, first, last, sums):
+    """sums[group of row r] += m_r · row r for r in first:last. One pass over these rows."""
+    for r in range(first, last):
+        block_back(rows, r, r + 1, m[r : r + 1], sums[group[r]])

@@ -19,6 +19,12 @@ RANKERS: dict[str, str] = {
     "tg-rank": "hingerank.rankers.sparse.tgrank:TGRank",
     "rs-rank": "hingerank.rankers.sparse.rsrank:RSRank",
     "feature-selection": "hingerank.rankers.sparse.feature_selection:FeatureSelectionRanker",
+    "ranknet": "hingerank.rankers.baselines.ranknet:RankNet",
+    "listnet": "hingerank.rankers.baselines.listnet:ListNet",
+    "listmle": "hingerank.rankers.baselines.listmle:ListMLE",
+    "rankrls": "hingerank.rankers.baselines.rankrls:RankRLS",
+    "frank": "hingerank.rankers.baselines.frank:FRank",
+    "crr": "hingerank.rankers.baselines.crr:CRR",
 }
 
 

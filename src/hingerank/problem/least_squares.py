@@ -1,0 +1,133 @@
+"""Objectives whose loss is a sum of squares: one small matrix, decomposed once, answers every C."""
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from scipy import sparse
+
+from hingerank.features.blocks import serial_blas
+from hingerank.kernels.rows import group_sums
+from hingerank.kernels.threads import cut_shards, run_shards
+from hingerank.losses.regression import WithRegression
+from hingerank.losses.squared import AllDifferences, GradeDifferences, Squared
+from hingerank.preferences import GradedPreferences
+from hingerank.preferences.graded import ROWS_PER_SHARD
+from hingerank.problem.design import RowsDesign, add_up
+from hingerank.problem.objective import RankObjective
+
+BLOCK = 1 << 18  # numbers of a block of rows in double precision
+
+
+class LeastSquaresObjective(RankObjective):
+    """f(w) = ½‖w‖² + C (wᵀA w - 2 bᵀw + const), the loss being AllDifferences, GradeDifferences, Squared, or one of
+    these with regression: A = Xᵀ L X with L the Laplacian of the pairs.
+
+    A costs O(n d²) and is shared by all values of C; `minimiser` solves (I + 2C A) w = 2C b.
+    """
+
+    def __init__(self, design: RowsDesign, loss: Any, preferences: GradedPreferences, C: float = 1.0):
+        super().__init__(design, loss, preferences, C)
+        self.graded = preferences
+        self._shared: dict[str, Any] = {}
+
+    def with_C(self, C: float) -> "LeastSquaresObjective":
+        other = LeastSquaresObjective.__new__(LeastSquaresObjective)
+        other.__dict__.update(self.__dict__, C=float(C))
+        return other
+
+    def minimiser(self, right: np.ndarray, all_C: bool) -> np.ndarray:
+        """(I + 2C A)⁻¹ right, by Cholesky's factors, or by A's eigenvectors, which serve all other C as well."""
+        A = self._once("A", lambda: half_hessian(self.design, self.loss, self.graded))
+        with serial_blas():
+            if not all_C:
+                matrix = 2.0 * self.C * A
+                matrix[np.diag_indices_from(matrix)] += 1.0
+                return scipy.linalg.solve(matrix, right, assume_a="pos")
+            values, vectors = self._once("eigen", lambda: scipy.linalg.eigh(A))
+            return vectors @ ((vectors.T @ right) / (1.0 + 2.0 * self.C * np.maximum(values, 0.0)))
+
+    def _once(self, name: str, make: Any) -> Any:
+        if name not in self._shared:
+            self._shared[name] = make()
+        return self._shared[name]
+
+
+def half_hessian(design: RowsDesign, loss: Any, preferences: GradedPreferences) -> np.ndarray:
+    """A = ½ Xᵀ (the loss's Hessian in scores) X.
+
+    Rows fall into groups g of one query and one grade, with masses M and means μ. The pairs of a query with weights
+    m_i m_j give  Σ_g (M_q - M_g) Σ_i m_i (x_i - μ_g)(x_i - μ_g)ᵀ + M_q Σ_g M_g (μ_g - μ_q)(μ_g - μ_q)ᵀ,  with M_q in
+    place of M_q - M_g when equal grades are paired, too; regression adds the same with everything as one query.
+    Nothing is subtracted that could cancel.
+    """
+    rows_share, pairs_share = loss.shares(preferences) if isinstance(loss, WithRegression) else (0.0, 1.0)
+    loss = loss.loss if isinstance(loss, WithRegression) else loss
+    if not isinstance(loss, AllDifferences | GradeDifferences | Squared):
+        raise ValueError(f"the loss {loss.name!r} is no sum of squares")
+    groups = _Groups(preferences)
+    m, mass, query = groups.weight, groups.mass, groups.query
+    c = np.ones(preferences.n_queries) if preferences.query_weight is None else preferences.query_weight
+    c = pairs_share * c[query]
+    whole = np.bincount(query, mass, preferences.n_queries)[query]
+    means = groups.means(design)
+    inside = c * whole if isinstance(loss, AllDifferences) else c * (whole - mass)
+    A = _scatter(design, groups, means, m * (inside + rows_share)[groups.of_row])
+    A += _between(means, mass, query, c * whole)
+    if rows_share:
+        A += _between(means, mass, np.zeros_like(query), np.full(len(mass), rows_share))
+    return A
+
+
+class _Groups:
+    """Rows of one query and one grade: `of_row` the group of each row, `query` and `mass` of each group."""
+
+    def __init__(self, preferences: GradedPreferences):
+        tree, n = preferences.tree, preferences.n_items
+        self.offsets = preferences.offsets
+        rows = np.repeat(tree.offsets[:-1], np.diff(tree.offsets)) + tree.perm
+        sizes = np.diff(np.append(tree.leaf, n))
+        self.of_row = np.empty(n, np.int64)
+        self.of_row[rows] = np.repeat(np.arange(len(sizes)), sizes)
+        self.query = np.repeat(np.arange(preferences.n_queries), np.diff(tree.leaf_start))
+        self.weight = np.ones(n) if preferences.item_weight is None else preferences.item_weight
+        self.mass = np.bincount(self.of_row, self.weight, len(sizes))
+
+    def means(self, design: RowsDesign) -> np.ndarray:
+        sums = np.zeros((len(self.mass), design.shape[1]))
+        shards = [(int(self.offsets[a]), int(self.offsets[b])) for a, b in cut_shards(self.offsets, ROWS_PER_SHARD)]
+        run_shards(lambda ab: group_sums(design.rows, self.of_row, self.weight, *ab, sums), shards)
+        return sums / np.where(self.mass > 0, self.mass, 1.0)[:, None]
+
+
+def _scatter(design: RowsDesign, groups: _Groups, means: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Sum of weight_i (x_i - μ_i)(x_i - μ_i)ᵀ over all rows."""
+    (n, d), root = design.shape, np.sqrt(np.maximum(weight, 0.0))
+    X = design.rows[0] if len(design.rows) == 1 else sparse.csr_matrix(design.rows, shape=design.shape)
+    height = max(64, BLOCK // max(1, d))
+
+    def part(shard: tuple[int, int]) -> np.ndarray:
+        total = np.zeros((d, d))
+        for a in range(shard[0], shard[1], height):
+            b = min(a + height, shard[1])
+            block = X[a:b].toarray() if sparse.issparse(X) else X[a:b]
+            block = (block - means[groups.of_row[a:b]]) * root[a:b, None]
+            total += block.T @ block
+        return total
+
+    with serial_blas():
+        return add_up(run_shards(part, cut_shards(np.arange(n + 1), height, 4)))
+
+
+def _between(means: np.ndarray, mass: np.ndarray, query: np.ndarray, factor: np.ndarray) -> np.ndarray:
+    """Sum over groups of factor · mass (μ_g - μ_q)(μ_g - μ_q)ᵀ, μ_q the mean of the query's groups."""
+    starts = np.flatnonzero(np.diff(query, prepend=-1)) if len(query) else np.empty(0, np.int64)
+    if not len(starts):
+        return np.zeros((means.shape[1],) * 2)
+    sums = np.add.reduceat(mass[:, None] * means, starts, axis=0)
+    total = np.add.reduceat(mass, starts)
+    number = np.cumsum(np.diff(query, prepend=query[0]) != 0)
+    apart = means - (sums / np.where(total > 0, total, 1.0)[:, None])[number]
+    apart *= np.sqrt(factor * mass)[:, None]
+    with serial_blas():
+        return apart.T @ apart

@@ -1,0 +1,1 @@
+"""Rankers that Ranking SVMs are compared with: the shared objective and solvers under another loss, and boosting."""
