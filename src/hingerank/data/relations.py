@@ -25,13 +25,13 @@ class Relation:
 
 
 class Relations:
-    """Several relations together: row(i) is (n, r), the r distances between candidate i and each of the n candidates.
+    """Several relations together: row(i) is (r, n), the r distances between candidate i and each of the n candidates.
 
     Give a list of `Relation`, or a tensor of shape (n, n, r) or (n, n).
 
     >>> relations = Relations([cosine_relation(np.eye(3))])
     >>> relations.row(0).tolist()
-    [[0.0], [1.0], [1.0]]
+    [[0.0, 1.0, 1.0]]
     """
 
     def __init__(self, parts: Any, names: Sequence[str] | None = None) -> None:
@@ -40,9 +40,9 @@ class Relations:
             parts = [parts]
         if isinstance(parts, np.ndarray):
             self._tensor = _checked_tensor(parts)
-            self.n, self.names = len(parts), tuple(names or (f"r{j + 1}" for j in range(self._tensor.shape[2])))
-            if len(self.names) != self._tensor.shape[2]:
-                raise DataError(f"{len(self.names)} names were given for {self._tensor.shape[2]} relations")
+            self.n, self.names = len(parts), tuple(names or (f"r{j + 1}" for j in range(self._tensor.shape[1])))
+            if len(self.names) != self._tensor.shape[1]:
+                raise DataError(f"{len(self.names)} names were given for {self._tensor.shape[1]} relations")
             return
         self._parts = list(parts)
         if not self._parts or not all(isinstance(part, Relation) for part in self._parts):
@@ -56,10 +56,10 @@ class Relations:
         return len(self.names)
 
     def row(self, i: int) -> np.ndarray:
-        """(n, r): all distances from candidate i."""
+        """(r, n): all distances from candidate i."""
         if self._tensor is not None:
             return self._tensor[i]
-        out = np.empty((self.n, len(self._parts)))
+        out = np.empty((len(self._parts), self.n))
         for j, part in enumerate(self._parts):
             values = part.row(i)
             if values.shape != (self.n,) or not np.isfinite(values).all():
@@ -67,38 +67,41 @@ class Relations:
                     f"relation {part.name!r} of candidate {i} has shape {values.shape} or holds NaN or infinity; "
                     f"expected {self.n} finite numbers"
                 )
-            out[:, j] = values
+            out[j] = values
         return out
 
     def rows(self, indices: Iterable[int]) -> np.ndarray:
-        """(k, n, r): the rows of k candidates."""
+        """(k, r, n): the rows of k candidates."""
         if self._tensor is not None:
             return self._tensor[np.asarray(indices, np.int64)]
         chosen = [self.row(int(i)) for i in indices]
-        return np.stack(chosen) if chosen else np.empty((0, self.n, len(self)))
+        return np.stack(chosen) if chosen else np.empty((0, len(self), self.n))
 
     def materialize(self) -> "Relations":
-        """The same relations as a stored tensor of n · n · r numbers: faster to ask often."""
-        if self._tensor is not None:
-            return self
-        return Relations(self.rows(range(self.n)), self.names)
+        """The same relations, all n · r · n numbers stored: faster to ask often."""
+        return self if self._tensor is not None else self._stored(self.rows(range(self.n)))
 
     def subset(self, candidates: np.ndarray) -> "Relations":
         """The relations among some of the candidates only."""
         if self._tensor is not None:
-            return Relations(np.ascontiguousarray(self._tensor[np.ix_(candidates, candidates)]), self.names)
+            return self._stored(np.ascontiguousarray(self._tensor[candidates][:, :, candidates]))
         return Relations([_subset(part, candidates) for part in self._parts])
+
+    def _stored(self, tensor: np.ndarray) -> "Relations":
+        stored = object.__new__(Relations)
+        stored._tensor, stored.n, stored.names = tensor, len(tensor), self.names
+        return stored
 
 
 def _checked_tensor(tensor: np.ndarray) -> np.ndarray:
+    """(n, n, r) as float (n, r, n)."""
     tensor = tensor[:, :, None] if tensor.ndim == 2 else tensor
     if tensor.ndim != 3 or tensor.shape[0] != tensor.shape[1]:
         raise DataError(f"a relation tensor has shape {tensor.shape}, expected (candidates, candidates, relations)")
-    tensor = np.ascontiguousarray(tensor, tensor.dtype if tensor.dtype in (np.float32, np.float64) else np.float64)
     if not np.isfinite(tensor).all():
         i, j, r = np.argwhere(~np.isfinite(tensor))[0]
         raise DataError(f"relation {r} between candidates {i} and {j} is {tensor[i, j, r]}: give finite distances")
-    return tensor
+    return np.ascontiguousarray(tensor.transpose(0, 2, 1), np.float64)
 
 
 def _subset(part: Relation, candidates: np.ndarray) -> Relation:

@@ -1,7 +1,8 @@
 """Kernels of sequential selection: items are picked one after the other, and a pick changes the scores of the rest.
 
-Letters: s base scores (n), H aggregated relations (n, p), w their weights (p), row: distances of the last pick (n, r).
+Letters: s base scores (n), H aggregated relations (p, n), w their weights (p), row: distances of the last pick (r, n).
 Every kernel folds in one pick at a time, so choosing `top` of n items costs O(top · n · r) and nothing is recomputed.
+Items lie along the last axis, so that the inner loops run over neighbours in memory.
 """
 
 import numpy as np
@@ -12,34 +13,45 @@ LEAST, MEAN, MOST = 0, 1, 2  # how distances to the chosen items are aggregated
 
 @njit(cache=True, nogil=True)
 def fold_relations(H, row, count, kinds):
-    """Fold the distances `row` (n, r) of a new pick into H (n, kinds·r); `count` items were chosen before. O(n·r)."""
-    n, r = row.shape
+    """Fold the distances `row` (r, n) of a new pick into H (kinds·r, n); `count` items were chosen before. O(n·r)."""
+    r, n = row.shape
     for k in range(len(kinds)):
-        kind = kinds[k]
-        for i in range(n):
-            for j in range(r):
-                x, c = row[i, j], k * r + j
-                if count == 0:
-                    H[i, c] = x
-                elif kind == LEAST:
-                    H[i, c] = min(H[i, c], x)
-                elif kind == MEAN:
-                    H[i, c] += (x - H[i, c]) / (count + 1)
-                else:
-                    H[i, c] = max(H[i, c], x)
+        for j in range(r):
+            h, x = H[k * r + j], row[j]
+            if count == 0:
+                for i in range(n):
+                    h[i] = x[i]
+            elif kinds[k] == LEAST:
+                for i in range(n):
+                    h[i] = min(h[i], x[i])
+            elif kinds[k] == MEAN:
+                for i in range(n):
+                    h[i] += (x[i] - h[i]) / (count + 1)
+            else:
+                for i in range(n):
+                    h[i] = max(h[i], x[i])
 
 
 @njit(cache=True, nogil=True)
-def best_linear(s, H, w, taken):
-    """The open item with the largest s_i + H_i·w, the first of equals; O(n·p)."""
-    best, most = -1, -np.inf
+def linear_scores(s, H, w, taken, f):
+    """f_i = s_i + Σ_c w_c·H_ci, −∞ for taken items; O(n·p)."""
+    f[:] = s
+    for c in range(len(w)):
+        for i in range(len(s)):
+            f[i] += w[c] * H[c, i]
     for i in range(len(s)):
-        if not taken[i]:
-            f = s[i]
-            for c in range(len(w)):
-                f += H[i, c] * w[c]
-            if best < 0 or f > most:
-                best, most = i, f
+        if taken[i]:
+            f[i] = -np.inf
+
+
+@njit(cache=True, nogil=True)
+def best_linear(s, H, w, taken, f):
+    """The open item with the largest s_i + H_i·w, the first of equals; f is workspace. O(n·p)."""
+    linear_scores(s, H, w, taken, f)
+    best = -1
+    for i in range(len(s)):
+        if not taken[i] and (best < 0 or f[i] > f[best]):
+            best = i
     return best
 
 
@@ -47,38 +59,33 @@ def best_linear(s, H, w, taken):
 def order_likelihood(s, w, rows, slots, order, kinds, g_s, g_w):
     """log P(order) = Σ_t f_t(y_t) − log Σ_{open i} e^{f_t(i)},  f_t(i) = s_i + H_i(t)·w  (Plackett–Luce, prefix only).
 
-    rows[slots[t]] holds the distances (n, r) of item order[t]. Adds the gradients to g_s (n) and g_w (p).
+    rows[slots[t]] holds the distances (r, n) of item order[t]. Adds the gradients to g_s (n) and g_w (p).
     O(len(order)·n·p).
     """
     n, p = len(s), len(w)
-    H = np.zeros((n, p))
+    H = np.zeros((p, n))
     f = np.empty(n)
     taken = np.zeros(n, np.bool_)
     value = 0.0
     for t in range(len(order)):
-        y, top = order[t], -np.inf
-        for i in range(n):
-            if not taken[i]:
-                f[i] = s[i]
-                for c in range(p):
-                    f[i] += H[i, c] * w[c]
-                top = max(top, f[i])
+        y = order[t]
+        linear_scores(s, H, w, taken, f)
+        top = f.max()
         value += f[y] - top
         total = 0.0
         for i in range(n):
-            if not taken[i]:
-                f[i] = np.exp(f[i] - top)
-                total += f[i]
+            f[i] = np.exp(f[i] - top)
+            total += f[i]
         value -= np.log(total)
         for i in range(n):
-            if not taken[i]:
-                q = f[i] / total
-                g_s[i] -= q
-                for c in range(p):
-                    g_w[c] -= q * H[i, c]
+            f[i] /= total
+            g_s[i] -= f[i]
         g_s[y] += 1.0
         for c in range(p):
-            g_w[c] += H[y, c]
+            expected = 0.0
+            for i in range(n):
+                expected += f[i] * H[c, i]
+            g_w[c] += H[c, y] - expected
         taken[y] = True
         if p > 0 and t + 1 < len(order):
             fold_relations(H, rows[slots[t]], t, kinds)
@@ -86,19 +93,60 @@ def order_likelihood(s, w, rows, slots, order, kinds, g_s, g_w):
 
 
 @njit(cache=True, nogil=True)
-def order_features(X, rows, slots, order, kinds, discounts, out):
-    """out += Σ_t discount_t · (x_{y_t}, H_{y_t}(t)): the joint feature vector of a ranking; O(len(order)·n·p)."""
-    n, d = X.shape
-    p = len(out) - d
-    H = np.zeros((n, p))
-    for t in range(len(order)):
-        y = order[t]
+def violating_order(X, s, w, tensor, kinds, discounts, J, weights, share, psi):
+    """The greedy ranking for discount_t·(s_i + H_i·w) − share·gain_t(i), and the sum of its gains.
+
+    gain_t(i) = Σ_j J_ij·weights[t, c_j, j], c_j earlier picks that are relevant to subtopic j. Writes to psi the joint
+    features Σ_t discount_t·(x_{y_t}, H_{y_t}(t)). O(length·n·(p + subtopics)).
+    """
+    n, d, length = X.shape[0], X.shape[1], len(discounts)
+    p, m = len(w), J.shape[1]
+    H = np.zeros((p, n))
+    f, gain = np.empty(n), np.empty(n)
+    taken = np.zeros(n, np.bool_)
+    counts = np.zeros(m, np.int64)
+    order = np.empty(length, np.int64)
+    value = 0.0
+    psi[:] = 0.0
+    for t in range(length):
+        linear_scores(s, H, w, taken, f)
+        best, most = -1, -np.inf
+        for i in range(n):
+            if not taken[i]:
+                gain[i] = 0.0
+                for j in range(m):
+                    gain[i] += J[i, j] * weights[t, counts[j], j]
+                augmented = discounts[t] * f[i] - share * gain[i]
+                if best < 0 or augmented > most:
+                    best, most = i, augmented
+        order[t] = best
+        taken[best] = True
+        value += gain[best]
+        for j in range(m):
+            counts[j] += J[best, j]
         for c in range(d):
-            out[c] += discounts[t] * X[y, c]
+            psi[c] += discounts[t] * X[best, c]
         for c in range(p):
-            out[d + c] += discounts[t] * H[y, c]
+            psi[d + c] += discounts[t] * H[c, best]
+        if p > 0 and t + 1 < length:
+            fold_relations(H, tensor[best], t, kinds)
+    return order, value
+
+
+@njit(cache=True, nogil=True)
+def order_features(X, order, tensor, kinds, discounts, psi):
+    """psi = Σ_t discount_t · (x_{y_t}, H_{y_t}(t)): the joint features of a given ranking; O(length·n·p)."""
+    n, d = X.shape
+    p = len(psi) - d
+    H = np.zeros((p, n))
+    psi[:] = 0.0
+    for t in range(len(order)):
+        for c in range(d):
+            psi[c] += discounts[t] * X[order[t], c]
+        for c in range(p):
+            psi[d + c] += discounts[t] * H[c, order[t]]
         if p > 0 and t + 1 < len(order):
-            fold_relations(H, rows[slots[t]], t, kinds)
+            fold_relations(H, tensor[order[t]], t, kinds)
 
 
 @njit(cache=True, nogil=True)

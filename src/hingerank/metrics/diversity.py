@@ -115,12 +115,13 @@ class DiversityMeasure:
         J = relevant_subtopics(judgments)
         if J.shape[1] == 0:
             return 0.0
-        value = self._sum(J, np.asarray(order, np.int64))
+        value = self.plain_value(J, np.asarray(order, np.int64))
         if not self.normalized or value == 0:
             return value
-        return value / self._sum(J, ideal_order(J, self.cutoff, self.alpha) if ideal is None else ideal)
+        return value / self.plain_value(J, ideal_order(J, self.cutoff, self.alpha) if ideal is None else ideal)
 
-    def _sum(self, J: np.ndarray, order: np.ndarray) -> float:
+    def plain_value(self, J: np.ndarray, order: np.ndarray) -> float:
+        """The sum, not divided by the ideal; J as `relevant_subtopics` gives it."""
         order = order if self.cutoff is None else order[: self.cutoff]
         ranked = np.where((order >= 0)[:, None], J[order], 0)
         counts = np.cumsum(ranked, axis=0) - ranked

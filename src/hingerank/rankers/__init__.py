@@ -25,6 +25,13 @@ RANKERS: dict[str, str] = {
     "rankrls": "hingerank.rankers.baselines.rankrls:RankRLS",
     "frank": "hingerank.rankers.baselines.frank:FRank",
     "crr": "hingerank.rankers.baselines.crr:CRR",
+    "mmr": "hingerank.rankers.diverse.mmr:MMR",
+    "xquad": "hingerank.rankers.diverse.xquad:XQuAD",
+    "pm2": "hingerank.rankers.diverse.pm2:PM2",
+    "r-ltr": "hingerank.rankers.diverse.rltr:RLTR",
+    "pamm": "hingerank.rankers.diverse.pamm:PAMM",
+    "svm-div": "hingerank.rankers.diverse.svmdiv:SVMDiv",
+    "struct-svm-div": "hingerank.rankers.diverse.structsvmdiv:StructSVMDiv",
 }
 
 

@@ -39,7 +39,7 @@ class MMR(DiverseRanker):
 
 
 class _OneDistance:
-    """One relation, or the mean of all, as rows of shape (n, 1)."""
+    """One relation, or the mean of all, as rows of shape (1, n)."""
 
     def __init__(self, relations: Any, which: Any) -> None:
         self.relations = relations
@@ -55,6 +55,6 @@ class _OneDistance:
 
     def row(self, i: int) -> np.ndarray:
         rows = self.relations.row(i)
-        if rows.shape[1] == 1:
+        if len(rows) == 1:
             return rows
-        return rows.mean(axis=1, keepdims=True) if self.column is None else rows[:, self.column : self.column + 1]
+        return rows.mean(axis=0, keepdims=True) if self.column is None else rows[self.column : self.column + 1]

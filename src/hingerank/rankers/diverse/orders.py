@@ -13,7 +13,7 @@ from hingerank.metrics.diversity import ideal_order, relevant_subtopics
 class OrderedQuery:
     """Features, rankings (row numbers, best first) and the distances of every item that the rankings use.
 
-    rows[slot[i]] is the (n, r) row of item i; items that no ranking uses have no row.
+    rows[slot[i]] is the (r, n) row of item i; items that no ranking uses have no row.
     """
 
     X: np.ndarray
@@ -26,7 +26,7 @@ def ordered_query(query: DiverseQuery, orders: list[np.ndarray], relations: bool
     """Collect the relation rows of all items in `orders`, once each."""
     slot = np.full(query.n, -1, np.int64)
     if not relations:
-        return OrderedQuery(query.X, orders, np.empty((0, query.n, 0)), slot)
+        return OrderedQuery(query.X, orders, np.empty((0, 0, query.n)), slot)
     used = np.unique(np.concatenate(orders))
     slot[used] = np.arange(len(used))
     return OrderedQuery(query.X, orders, np.ascontiguousarray(query.relations.rows(used)), slot)
@@ -52,3 +52,11 @@ def useful(queries: list[DiverseQuery]) -> list[DiverseQuery]:
     if not kept:
         raise DataError(f"none of the {len(queries)} queries has a relevant candidate and another one to compare with")
     return kept
+
+
+def by_relevance(query: DiverseQuery, count: int | None, to: str) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of the `count` most relevant candidates (None: of all), best first, and the rows after them."""
+    if count is not None:
+        query.need("relevance", to=to)
+    order = np.arange(query.n) if query.relevance is None else np.argsort(-query.relevance, kind="stable")
+    return order[:count], order[len(order[:count]) :]

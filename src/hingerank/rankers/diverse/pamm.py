@@ -19,11 +19,11 @@ class PAMM(LinearDiverseRanker):
     """Whenever  log P(y⁺) − log P(y⁻) ≤ margin·(E(y⁺) − E(y⁻))  step  w += η ∇(log P(y⁺) − log P(y⁻)).
 
     P is the Plackett–Luce likelihood of R-LTR, E the measure that is to be improved: any diversity measure. For every
-    query `positives` ideal rankings (equal documents in random order) and `negatives` worse ones are drawn once; half
-    of these are random, the others are ideal ones with some documents swapped. One step takes the mean over the pairs
-    (y⁺, y⁻) of one query that break their margin.
+    query `positives` ideal rankings (equal documents in random order) and `negatives` worse ones are drawn once: in
+    turn a random ranking, relevant documents in random order, and an ideal ranking with some documents swapped. One
+    step takes the mean over the pairs (y⁺, y⁻) of one query that break their margin.
 
-    measure: "alpha-ndcg@20", "err-ia@20", "nrbp", ...; top: length of the rankings, default the measure's cutoff or 20.
+    measure: "alpha-ndcg@20", "err-ia@20", "nrbp", ...; top: greatest length of the rankings.
     margin: how much log-likelihood one unit of the measure asks for. learning_rate: η. epochs: passes over the queries.
     average: keep the mean of the weights after each step (an averaged perceptron) rather than the last ones.
     aggregate: as in RLTR. The certificate is the share of pairs that broke their margin in the last pass; training
@@ -35,13 +35,13 @@ class PAMM(LinearDiverseRanker):
     def __init__(
         self,
         measure: str = "alpha-ndcg@20",
-        aggregate: str = "min",
-        margin: float = 10.0,
+        aggregate: str = "mean",
+        margin: float = 3.0,
         learning_rate: float = 0.1,
         epochs: int = 30,
         positives: int = 5,
         negatives: int = 20,
-        top: int | None = None,
+        top: int = 10,
         average: bool = True,
         random_state: int = 0,
     ) -> None:
@@ -61,15 +61,16 @@ class PAMM(LinearDiverseRanker):
         kept, kinds = self._training_queries(queries)
         measure = parse_diversity_measure(self.measure)
         rng = np.random.default_rng(self.random_state)
-        top = self.top or measure.cutoff or 20
-        data = [_margins(query, measure, top, self.positives, self.negatives, len(kinds) > 0, rng) for query in kept]
+        data = [
+            _margins(query, measure, self.top, self.positives, self.negatives, len(kinds) > 0, rng) for query in kept
+        ]
         self._keep(self._perceptron(data, kinds, rng), kept[0].n_features)
         return self
 
     def _perceptron(self, data: list["_Margins"], kinds: np.ndarray, rng: np.random.Generator) -> Solution:
         began = time.perf_counter()
         first = data[0].query
-        w = np.zeros(first.X.shape[1] + len(kinds) * first.rows.shape[2])
+        w = np.zeros(first.X.shape[1] + len(kinds) * first.rows.shape[1])
         mean, steps, trace, share = w.copy(), 0, [], 1.0
         for epoch in range(1, self.epochs + 1):
             broken = pairs = 0
@@ -129,17 +130,18 @@ def _margins(
     """Draw the rankings of a query, all as long as its ideal one, so that their likelihoods can be compared."""
     J = relevant_subtopics(query.judgments)
     ideal = ideal_orders(J, top, max(1, positives), rng)
-    length = len(ideal[0])
-    worse = [_worse(ideal, length, query.n, k % 2 == 0, rng) for k in range(max(1, negatives))]
+    relevant = np.flatnonzero(J.any(axis=1))
+    worse = [_worse(ideal, relevant, query.n, k % 3, rng) for k in range(max(1, negatives))]
     orders = ideal + worse
     values = np.array([measure(J, order) for order in orders])
     return _Margins(ordered_query(query, orders, relations), values, len(ideal))
 
 
-def _worse(ideal: list[np.ndarray], length: int, n: int, random: bool, rng: np.random.Generator) -> np.ndarray:
-    """A random ranking, or an ideal one after a random number of swaps with any other place."""
-    if random:
-        return rng.permutation(n)[:length]
+def _worse(ideal: list[np.ndarray], relevant: np.ndarray, n: int, kind: int, rng: np.random.Generator) -> np.ndarray:
+    """0: a random ranking; 1: relevant documents in random order; 2: an ideal ranking after some random swaps."""
+    length = len(ideal[0])
+    if kind < 2:
+        return rng.permutation(relevant if kind else n)[:length]
     start = ideal[rng.integers(len(ideal))]
     order = np.concatenate((start, np.setdiff1d(np.arange(n), start)))
     for _ in range(rng.integers(1, length + 1)):

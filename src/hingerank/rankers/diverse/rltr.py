@@ -65,8 +65,8 @@ class RLTR(LinearDiverseRanker):
     def __init__(
         self,
         C: float = 1.0,
-        aggregate: str = "min",
-        top: int = 20,
+        aggregate: str = "mean",
+        top: int = 5,
         orders: int = 5,
         tol: float = 1e-4,
         max_iter: int = 500,
@@ -99,7 +99,7 @@ def fit_likelihood(data: list[OrderedQuery], kinds: np.ndarray, C: float, tol: f
     from scipy.optimize import minimize
 
     began, trace = time.perf_counter(), []
-    d, dimension = data[0].X.shape[1], data[0].X.shape[1] + len(kinds) * data[0].rows.shape[2]
+    d, dimension = data[0].X.shape[1], data[0].X.shape[1] + len(kinds) * data[0].rows.shape[1]
 
     def value_and_gradient(w: np.ndarray) -> tuple[float, np.ndarray]:
         parts = run_shards(lambda query: _query_likelihood(query, w[:d], w[d:], kinds), data)

@@ -19,14 +19,14 @@ def aggregate_kinds(name: str) -> np.ndarray:
 def select(s: np.ndarray, w: np.ndarray, relations: Any, kinds: np.ndarray, top: int) -> np.ndarray:
     """The greedy order of the first `top` items; O(top · n · relations), asking for `top` − 1 rows of distances.
 
-    relations: anything with row(i) -> (n, r); h of the empty set is 0, so the first item is the one with the best s.
+    relations: anything with row(i) -> (r, n); h of the empty set is 0, so the first item is the one with the best s.
     """
     n = len(s)
-    H = np.zeros((n, len(w)))
-    taken = np.zeros(n, np.bool_)
+    H = np.zeros((len(w), n))
+    taken, workspace = np.zeros(n, np.bool_), np.empty(n)
     order = np.empty(min(top, n), np.int64)
     for t in range(len(order)):
-        order[t] = best_linear(s, H, w, taken)
+        order[t] = best_linear(s, H, w, taken, workspace)
         taken[order[t]] = True
         if len(w) and t + 1 < len(order):
             fold_relations(H, relations.row(order[t]), t, kinds)
