@@ -85,7 +85,7 @@ def _as_dict(outcome: Any, place: int) -> dict[str, Any]:
 def _list(json: bool) -> None:
     from hingerank.evaluation.reproductions import TABLES
 
-    rows = [[table.name, table.paper.partition(",")[0], table.title] for table in TABLES.values()]
+    rows = [[table.name, table.cited, table.title] for table in TABLES.values()]
     if json:
         print_json([dict(zip(("name", "paper", "title"), row)) for row in rows])
     else:

@@ -72,16 +72,30 @@ class Study:
         marks: sign -> row; methods that are significantly better than that row get the sign.
         """
 
-        def compute(place: Place) -> dict[str, Ours]:
-            methods = [row.method() for row in rows if row.ranker]
-            results = self.results(methods, place)
-            signs = _signs(results, columns, marks or {})
-            return {m.name: _ours(results, m.name, columns, signs.get(m.name)) for m in methods}
-
         figures = {row.name: row.figures for row in rows if row.figures}
-        better = ", ".join(f"{sign} than {row}" for sign, row in (marks or {}).items())
-        note = f"Significantly better (paired t over queries, 5 %, Holm): {better}." if marks else ""
-        return Section(title, list(columns), figures, compute, note=note)
+        comparison = Comparison(self, columns, rows, marks or {})
+        return Section(title, list(columns), figures, comparison, note=comparison.note)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The computation of a section: rows, columns and marks over a study."""
+
+    study: Study
+    columns: Mapping[str, Column]
+    rows: Sequence[Row]
+    marks: Mapping[str, str]
+
+    def __call__(self, place: Place) -> dict[str, Ours]:
+        methods = [row.method() for row in self.rows if row.ranker]
+        results = self.study.results(methods, place)
+        signs = _signs(results, self.columns, self.marks)
+        return {m.name: _ours(results, m.name, self.columns, signs.get(m.name)) for m in methods}
+
+    @property
+    def note(self) -> str:
+        better = ", ".join(f"{sign} than {row}" for sign, row in self.marks.items())
+        return f"Significantly better (paired t over queries, 5 %, Holm): {better}." if better else ""
 
 
 def _signs(results: Any, columns: Mapping[str, Column], marks: Mapping[str, str]) -> dict[str, dict[str, str]]:

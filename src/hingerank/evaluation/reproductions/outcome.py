@@ -53,18 +53,24 @@ class Outcome:
                     if figure.difference is not None:
                         yield section, figure
 
+    def agreement(self) -> str:
+        """How many figures agree: "26 of 30 figures within 0.01"."""
+        found = list(self.differences())
+        close = sum(abs(figure.difference or 0) <= section.close * (1 + 1e-9) for section, figure in found)
+        least = max((section.close for section in self.table.sections), default=0.0)
+        return f"{close} of {len(found)} figures " + (f"within {least:g}" if least else "equal")
+
     def summary(self) -> str:
         """How many figures agree, by how much ours are larger on average, and where the largest difference is."""
         found = list(self.differences())
         if not found:
             return "No figure to compare."
-        close = sum(abs(figure.difference or 0) <= section.close * (1 + 1e-9) for section, figure in found)
         mean = sum(figure.difference or 0 for _, figure in found) / len(found)
         section, far = max(found, key=lambda pair: abs(pair[1].difference or 0))
-        same = "equal" if section.close == 0 else f"within {section.close:g}"
+        place = ", ".join([section.title] * (len(self.table.sections) > 1) + [far.row, far.column])
         return (
-            f"{close} of {len(found)} figures {same}; ours minus the paper's: {mean:+.{section.digits}f} on average, "
-            f"at most {far.difference:+.{section.digits}f} ({section.title}, {far.row}, {far.column})."
+            f"{self.agreement()}; ours minus the paper's: {mean:+.{section.digits}f} on average, at most "
+            f"{far.difference:+.{section.digits}f} ({place})."
         )
 
     def save(self, folder: Path) -> Path:

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from hingerank.evaluation.reproductions.outcome import Figure, Outcome
-from hingerank.evaluation.reproductions.table import PaperTable
 
 INTRODUCTION = """\
 # Reproductions
@@ -57,16 +56,8 @@ def _chapter(outcome: Outcome) -> str:
 
 
 def _overview(outcomes: Iterable[Outcome]) -> str:
-    rows = [[f"[{o.table.name}](#{_anchor(o.table)})", _cite(o.table), o.table.title, o.summary()] for o in outcomes]
+    rows = [[f"[{o.table.name}](#{o.table.name})", o.table.cited, o.table.title, o.agreement()] for o in outcomes]
     return "\n".join([*_markdown(["name", "paper", "table", "agreement"], rows), ""])
-
-
-def _cite(table: PaperTable) -> str:
-    return table.paper.partition(",")[0]
-
-
-def _anchor(table: PaperTable) -> str:
-    return table.name.lower()
 
 
 def _markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

@@ -78,6 +78,11 @@ class PaperTable:
     sections: Sequence[Section]
     finding: str = ""
 
+    @property
+    def cited(self) -> str:
+        """Authors and year."""
+        return self.paper.partition(",")[0]
+
 
 TIME = "seconds"  # a column of this name is shown but not compared: machines differ
 
