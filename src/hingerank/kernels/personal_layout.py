@@ -1,0 +1,166 @@
+"""Bring ratings or comparisons, given in any order, to the layout of kernels/personal.py. All O(n), sorting aside."""
+
+import numpy as np
+from numba import njit
+
+from hingerank.kernels.windows import sort_run
+
+
+@njit(cache=True, nogil=True)
+def number_small(ids, low, span):
+    """int32 codes 0, 1, ... of numbers in low..low+span-1 by first appearance, and the first places."""
+    code = np.full(span, -1, np.int32)
+    codes = np.empty(len(ids), np.int32)
+    first = np.empty(min(span, len(ids)), np.int64)
+    count = 0
+    for i in range(len(ids)):
+        v = ids[i] - low
+        if code[v] < 0:
+            code[v] = count
+            first[count] = i
+            count += 1
+        codes[i] = code[v]
+    return codes, first[:count]
+
+
+@njit(cache=True, nogil=True)
+def group(codes, count):
+    """(start, order): the rows of code c are order[start[c]:start[c+1]], in their own order."""
+    start = np.zeros(count + 1, np.int64)
+    for i in range(len(codes)):
+        start[codes[i] + 1] += 1
+    for c in range(count):
+        start[c + 1] += start[c]
+    free, order = start[:-1].copy(), np.empty(len(codes), np.int32)
+    for i in range(len(codes)):
+        c = codes[i]
+        order[free[c]] = i
+        free[c] += 1
+    return start, order
+
+
+@njit(cache=True, nogil=True)
+def widest_group(start):
+    """Rows of the largest group."""
+    n = 0
+    for c in range(len(start) - 1):
+        n = max(n, start[c + 1] - start[c])
+    return n
+
+
+@njit(cache=True, nogil=True)
+def drop_repeats(start, order, items, n_items, kept):
+    """Keep the last of a user's rows about the same item: kept[u] = rows left, moved to the front; rows dropped."""
+    seen, dropped = np.full(n_items, -1, np.int32), 0
+    for u in range(len(start) - 1):
+        lo, hi = start[u], start[u + 1]
+        at = hi
+        for r in range(hi - 1, lo - 1, -1):  # from the last to the first
+            i = order[r]
+            if seen[items[i]] != u:
+                seen[items[i]] = u
+                at -= 1
+                order[at] = i
+        kept[u] = hi - at
+        if at > lo:
+            dropped += at - lo
+            for r in range(hi - at):
+                order[lo + r] = order[at + r]
+    return dropped
+
+
+@njit(cache=True, nogil=True)
+def lay_out_ratings(begin, order, kept, items, ratings, start, item, border):
+    """Rows by user and ascending rating: item[r], and border[r] = whether r opens a run of equal ratings."""
+    n = widest_group(begin)
+    at, key, spare_at, spare_key = np.empty(n, np.int32), np.empty(n), np.empty(n, np.int32), np.empty(n)
+    for u in range(len(begin) - 1):
+        for r in range(kept[u]):
+            at[r] = order[begin[u] + r]
+            key[r] = ratings[at[r]]
+        sort_run(at, key, spare_at, spare_key, 0, kept[u])
+        for r in range(kept[u]):
+            item[start[u] + r] = items[at[r]]
+            border[start[u] + r] = r == 0 or key[r] != key[r - 1]
+
+
+@njit(cache=True, nogil=True)
+def list_leaves(start, border):
+    """(leaf_start, leaf) from the borders; leaves are counted within their user."""
+    leaf_start = np.zeros(len(start), np.int64)
+    for u in range(len(start) - 1):
+        count = 0
+        for r in range(start[u], start[u + 1]):
+            count += border[r]
+        leaf_start[u + 1] = leaf_start[u] + count
+    leaf, at = np.empty(leaf_start[-1], np.int32), 0
+    for u in range(len(start) - 1):
+        for r in range(start[u], start[u + 1]):
+            if border[r]:
+                leaf[at] = r - start[u]
+                at += 1
+    return leaf_start, leaf
+
+
+@njit(cache=True, nogil=True)
+def graded_pairs(start, leaf_start, leaf, pairs):
+    """pairs[u] = the user's pairs of different grades."""
+    for u in range(len(start) - 1):
+        n = start[u + 1] - start[u]
+        total = n * n
+        for k in range(leaf_start[u], leaf_start[u + 1]):
+            end = leaf[k + 1] if k + 1 < leaf_start[u + 1] else n
+            total -= (end - leaf[k]) ** 2
+        pairs[u] = total / 2
+
+
+@njit(cache=True, nogil=True)
+def number_compared(begin, order, winners, losers, n_items, start, winner, loser):
+    """Number each user's compared items 0, 1, ...: fills start and the pairs' rows within their user."""
+    seen, number = np.full(n_items, -1, np.int32), np.empty(n_items, np.int32)
+    for u in range(len(begin) - 1):
+        count = 0
+        for e in range(begin[u], begin[u + 1]):
+            for side in range(2):
+                j = winners[order[e]] if side == 0 else losers[order[e]]
+                if seen[j] != u:
+                    seen[j] = u
+                    number[j] = count
+                    count += 1
+                if side == 0:
+                    winner[e] = number[j]
+                else:
+                    loser[e] = number[j]
+        start[u + 1] = start[u] + count
+
+
+@njit(cache=True, nogil=True)
+def fill_compared(begin, order, winners, losers, start, winner, loser, item):
+    """item[r] of every row that number_compared counted."""
+    for u in range(len(begin) - 1):
+        for e in range(begin[u], begin[u + 1]):
+            item[start[u] + winner[e]] = winners[order[e]]
+            item[start[u] + loser[e]] = losers[order[e]]
+
+
+@njit(cache=True, nogil=True)
+def count_contradictions(begin, winner, loser):
+    """Comparisons that the same user also made the other way round."""
+    total = 0
+    for u in range(len(begin) - 1):
+        lo, n = begin[u], begin[u + 1] - begin[u]
+        key = np.empty(n, np.int64)
+        for e in range(n):
+            i, j = np.int64(winner[lo + e]), np.int64(loser[lo + e])
+            key[e] = (min(i, j) << 33) + (max(i, j) << 1) + (i > j)
+        key.sort()
+        a = 0
+        while a < n:
+            b, up = a, 0
+            while b < n and key[b] >> 1 == key[a] >> 1:
+                up += key[b] & 1
+                b += 1
+            if 0 < up < b - a:
+                total += b - a
+            a = b
+    return total

@@ -1,0 +1,214 @@
+"""Passes over the users of a factorised model s_uj = <p_j, v_u>: the users' own Newton steps, and the basis' products.
+
+P (items x k) holds the items' coordinates U^T x_j, V (users x k) the users'. Each function handles users first:last and
+is serial; callers shard. A user's rows are gathered once and all of the user's Newton iterations run in cache.
+"""
+
+import numpy as np
+from numba import njit
+
+from hingerank.kernels.personal import (
+    user_bend,
+    user_degree,
+    user_loss,
+    user_right,
+    user_settle,
+    user_space,
+    user_start,
+)
+from hingerank.kernels.rows import SUMS_MAY_REORDER, block_back, block_scores
+
+ENOUGH = 0.1  # a Newton step's equations are solved to this share of the gradient
+ARMIJO = 1e-4
+HALVINGS = 25
+
+
+@njit(cache=True, nogil=True)
+def user_newton(rows, n, known, u, C, v, centre, share, floor, most, s, z, vectors, space):
+    """Newton from v on  ½‖v - centre‖² + C loss_u(rows v): (loss there, ‖g‖ before, after).
+
+    Stops at ‖g‖ ≤ max(share ‖g before‖, floor) or after `most` steps.
+
+    v, and s, z (scores and the loss's gradient there) are changed in place; vectors: (7, max(n, k)) scratch.
+    """
+    k = len(v)
+    g, step, r, d, out = vectors[0, :k], vectors[1, :k], vectors[2, :k], vectors[3, :k], vectors[4, :k]
+    t, bent = vectors[5, :n], vectors[6, :n]
+    block_scores(rows, 0, n, v, s)
+    loss = user_loss(known, u, n, s, z, space)
+    entry = norm = 0.0
+    for iteration in range(most + 1):
+        g[:] = 0.0
+        block_back(rows, 0, n, z, g)
+        norm = 0.0
+        for c in range(k):
+            g[c] = v[c] - centre[c] + C * g[c]
+            norm += g[c] * g[c]
+        norm = np.sqrt(norm)
+        if iteration == 0:
+            entry = norm
+        if norm <= max(share * entry, floor) or iteration == most:
+            break
+        # conjugate gradients for  H step = -g
+        for c in range(k):
+            step[c] = 0.0
+            r[c] = d[c] = -g[c]
+        rr = norm * norm
+        target = (ENOUGH * norm) ** 2
+        for _ in range(2 * k):
+            block_scores(rows, 0, n, d, t)
+            user_bend(known, u, n, t, bent, space)
+            out[:] = 0.0
+            block_back(rows, 0, n, bent, out)
+            bend = 0.0
+            for c in range(k):
+                out[c] = d[c] + C * out[c]
+                bend += d[c] * out[c]
+            length = rr / bend
+            before, rr = rr, 0.0
+            for c in range(k):
+                step[c] += length * d[c]
+                r[c] -= length * out[c]
+                rr += r[c] * r[c]
+            if rr <= target:
+                break
+            for c in range(k):
+                d[c] = r[c] + (rr / before) * d[c]
+        block_scores(rows, 0, n, step, t)
+        vs = ss = slope = vv = 0.0
+        for c in range(k):
+            away = v[c] - centre[c]
+            vv += away * away
+            vs += away * step[c]
+            ss += step[c] * step[c]
+            slope += g[c] * step[c]
+        here = 0.5 * vv + C * loss
+        length, taken, found = 1.0, 0.0, False
+        for _ in range(HALVINGS):
+            for p in range(n):
+                s[p] += (length - taken) * t[p]
+            taken = length
+            trial = user_loss(known, u, n, s, z, space)
+            if 0.5 * vv + length * vs + 0.5 * length * length * ss + C * trial <= here + ARMIJO * length * slope:
+                found = True
+                break
+            length *= 0.5
+        if not found:  # no descent above rounding: stay
+            block_scores(rows, 0, n, v, s)
+            loss = user_loss(known, u, n, s, z, space)
+            break
+        for c in range(k):
+            v[c] += length * step[c]
+        loss = trial
+    return loss, entry, norm
+
+
+@njit(cache=True, nogil=True)
+def users_step(P, V, first, last, start, item, known, C, centre, share, floor, most, sizes, scores, G, weight, spread):
+    """Improve v_u for users first:last: (loss, sum ‖g‖² before, after).
+
+    Unless G is empty, adds z_r v_u to G[item], the Hessian's diagonal h_r to weight[item] and sum(h_r) v_u² to spread.
+    """
+    k, widest = P.shape[1], sizes[0]
+    block, vectors = np.empty((widest, k)), np.empty((7, max(widest, k)))
+    s, z, h, space = np.empty(widest), np.empty(widest), np.empty(widest), user_space(sizes)
+    loss = before = after = 0.0
+    for u in range(first, last):
+        lo, hi = start[u], start[u + 1]
+        n = hi - lo
+        for p in range(n):
+            block[p] = P[item[lo + p]]
+        user_start(known, u, n, space)
+        value, entry, norm = user_newton(
+            (block,), n, known, u, C, V[u], centre, share, floor, most, s, z, vectors, space
+        )
+        loss += value
+        before += entry * entry
+        after += norm * norm
+        if len(G) > 0:
+            user_degree(known, u, n, h, space)
+            add_weight(item[lo:hi], h, V[u], weight, spread)
+        user_settle(known, n, item[lo:hi], s, z, space)
+        scores[lo:hi] = s[:n]
+        if len(G) > 0:
+            add_outer(item[lo:hi], z, V[u], G)
+    return loss, before, after
+
+
+@njit(cache=True, nogil=True)
+def basis_loss(P, V, first, last, start, item, known, sizes, scores, G):
+    """The loss of users first:last at s = <p_item, v_u>, kept in `scores`; O(rows (k + log n)).
+
+    Adds z_r v_u to G[item] unless G is empty.
+    """
+    s, z, space = np.empty(sizes[0]), np.empty(sizes[0]), user_space(sizes)
+    loss = 0.0
+    for u in range(first, last):
+        lo, hi = start[u], start[u + 1]
+        n = hi - lo
+        inner(item[lo:hi], P, V[u], s)
+        user_start(known, u, n, space)
+        loss += user_loss(known, u, n, s, z, space)
+        user_settle(known, n, item[lo:hi], s, z, space)
+        scores[lo:hi] = s[:n]
+        if len(G) > 0:
+            add_outer(item[lo:hi], z, V[u], G)
+    return loss
+
+
+@njit(cache=True, nogil=True)
+def basis_bend(Q, V, first, last, start, item, known, sizes, scores, G):
+    """Adds y_r v_u to G[item], y = (Hessian at `scores`) <q_item, v_u>. O(rows (k + log G))."""
+    t, z, space = np.empty(sizes[0]), np.empty(sizes[0]), user_space(sizes)
+    for u in range(first, last):
+        lo, hi = start[u], start[u + 1]
+        n = hi - lo
+        user_start(known, u, n, space)
+        user_loss(known, u, n, scores[lo:hi], z, space)
+        inner(item[lo:hi], Q, V[u], t)
+        user_bend(known, u, n, t, z, space)
+        add_outer(item[lo:hi], z, V[u], G)
+
+
+@njit(cache=True, nogil=True)
+def pairs_right(P, V, first, last, start, item, known, sizes):
+    """Pairs of users first:last that s = <p_item, v_u> puts in the right order. O(rows (k + log n))."""
+    s, space = np.empty(sizes[0]), user_space(sizes)
+    right = 0.0
+    for u in range(first, last):
+        lo, hi = start[u], start[u + 1]
+        inner(item[lo:hi], P, V[u], s)
+        user_start(known, u, hi - lo, space)
+        right += user_right(known, u, hi - lo, s, space)
+    return right
+
+
+@njit(cache=True, nogil=True, fastmath=SUMS_MAY_REORDER)
+def inner(item, P, v, out):
+    """out[r] = <P[item[r]], v>."""
+    for r in range(len(item)):
+        j, total = item[r], 0.0
+        for c in range(len(v)):
+            total += P[j, c] * v[c]
+        out[r] = total
+
+
+@njit(cache=True, nogil=True)
+def add_outer(item, z, v, G):
+    """G[item[r]] += z[r] v."""
+    for r in range(len(item)):
+        j, zr = item[r], z[r]
+        if zr != 0.0:
+            for c in range(len(v)):
+                G[j, c] += zr * v[c]
+
+
+@njit(cache=True, nogil=True)
+def add_weight(item, h, v, weight, spread):
+    """weight[item[r]] += h[r], spread += sum(h) v²."""
+    total = 0.0
+    for r in range(len(item)):
+        weight[item[r]] += h[r]
+        total += h[r]
+    for c in range(len(v)):
+        spread[c] += total * v[c] * v[c]

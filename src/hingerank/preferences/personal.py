@@ -1,0 +1,224 @@
+"""What many users prefer among shared items: ratings or comparisons, grouped by user, each held once.
+
+Rows of user u are ``start[u]:start[u+1]``; row r is about item ``item[r]`` (a row of the item features). Ratings are
+laid out by grade and never list their pairs; passes may reorder a user's rows of equal grade.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from hingerank.data.blocks import check_ids
+from hingerank.data.errors import DataError
+from hingerank.kernels.personal import UserGrades, UserPairs, UserTargets, widest_tree
+from hingerank.kernels.personal_layout import (
+    count_contradictions,
+    drop_repeats,
+    fill_compared,
+    graded_pairs,
+    group,
+    lay_out_ratings,
+    list_leaves,
+    number_compared,
+    number_small,
+    widest_group,
+)
+
+MOST_ROWS = np.iinfo(np.int32).max
+
+
+@dataclass(frozen=True)
+class UserPreferences:
+    """start, item: the rows; known: what is known of them (see kernels/personal.py); pairs: how many each user has.
+
+    users: the ids, in order of first appearance; sizes: scratch for the widest user; notes: what was found in the data.
+    """
+
+    users: np.ndarray
+    start: np.ndarray
+    item: np.ndarray
+    known: Any
+    pairs: np.ndarray
+    sizes: tuple[int, int, int, int]
+    notes: dict[str, int] = field(default_factory=dict)
+    judged: "UserPreferences | None" = None  # by which pairs to judge accuracy, where `known` has none
+    includes_training: bool = False
+
+    @property
+    def n_users(self) -> int:
+        return len(self.start) - 1
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.item)
+
+    @property
+    def n_pairs(self) -> int:
+        return int(self.pairs.sum())
+
+    def with_items(self, number: np.ndarray) -> "UserPreferences":
+        """The same with item j called number[j]."""
+        judged = None if self.judged is None else self.judged.with_items(number)
+        return replace(self, item=number[self.item], judged=judged)
+
+
+def from_ratings(users: Any, items: Any, ratings: Any, n_items: int, pair_weight: str = "uniform") -> UserPreferences:
+    """Item i is preferred to item j by user u when u rated both and i higher.
+
+    users: ids of any type; items: rows of the item features; ratings: any finite numbers. Of several ratings of an item
+    by a user the last one given counts. pair_weight "user" divides a user's pairs by their number.
+
+    >>> from_ratings(["ann", "bob", "ann", "ann"], [0, 0, 1, 2], [5, 3, 1, 1], n_items=3).pairs.tolist()
+    [2.0, 0.0]
+    """
+    items = check_items(items, n_items, "items")
+    ids, codes = number_ids(users, len(items), "users")
+    ratings = check_ratings(ratings, len(items))
+    begin, order = group(codes, len(ids))
+    del codes
+    kept = np.empty(len(ids), np.int64)
+    dropped = drop_repeats(begin, order, items, n_items, kept)
+    start = np.concatenate(([0], np.cumsum(kept)))
+    item, border = np.empty(start[-1], np.int32), np.empty(start[-1], np.bool_)
+    lay_out_ratings(begin, order, kept, items, ratings, start, item, border)
+    del order
+    leaf_start, leaf = list_leaves(start, border)
+    pairs = np.empty(len(ids))
+    graded_pairs(start, leaf_start, leaf, pairs)
+    known = UserGrades(leaf_start, leaf, _scale(pairs, pair_weight))
+    rows, nodes, slots = widest_tree(start, leaf_start, leaf, 0, len(ids))
+    notes = {"repeated ratings, of which the last was kept": int(dropped)}
+    return UserPreferences(ids, start, item, known, pairs, (rows, nodes, slots, 1), notes)
+
+
+def from_comparisons(
+    users: Any, winners: Any, losers: Any, n_items: int, weight: Any = None, pair_weight: str = "uniform",
+    squared_error: bool = False,
+) -> UserPreferences:  # fmt: skip
+    """User u prefers item winners[e] to losers[e], which counts weight[e]. Repeats count again; contradictions stand
+    against each other.
+
+    squared_error: want a difference of 1 exactly (1 - t)^2, not at least 1.
+
+    >>> from_comparisons([7, 7, 8], [0, 1, 0], [1, 2, 2], n_items=3).start.tolist()
+    [0, 3, 5]
+    """
+    winners, losers = check_items(winners, n_items, "winners"), check_items(losers, n_items, "losers")
+    if len(winners) != len(losers):
+        raise DataError(f"{len(winners)} winners but {len(losers)} losers: give one of each for a comparison")
+    same = np.flatnonzero(winners == losers)
+    if len(same):
+        raise DataError(f"comparison {same[0]} is between item {winners[same[0]]} and itself: leave it out")
+    ids, codes = number_ids(users, len(winners), "users")
+    weights = _pair_weights(weight, len(winners))
+    begin, order = group(codes, len(ids))
+    start = np.zeros(len(ids) + 1, np.int64)
+    winner, loser = np.empty(len(winners), np.int32), np.empty(len(winners), np.int32)
+    number_compared(begin, order, winners, losers, n_items, start, winner, loser)
+    item = np.empty(start[-1], np.int32)
+    fill_compared(begin, order, winners, losers, start, winner, loser, item)
+    pairs = np.diff(begin).astype(np.float64)
+    weights = weights[order] * np.repeat(_scale(pairs, pair_weight), np.diff(begin))
+    known = UserPairs(begin, winner, loser, weights, np.inf if squared_error else 1.0)
+    sizes = (max(1, int(widest_group(start))), 1, 1, max(1, int(widest_group(begin))))
+    notes = {
+        "comparisons that their user also made the other way round": int(count_contradictions(begin, winner, loser))
+    }
+    return UserPreferences(ids, start, item, known, pairs, sizes, notes)
+
+
+def from_targets(users: Any, items: Any, ratings: Any, n_items: int) -> tuple[UserPreferences, np.ndarray]:
+    """Ratings as numbers to be met: each user's rows and (rating - the user's mean rating); also the means."""
+    items = check_items(items, n_items, "items")
+    ids, codes = number_ids(users, len(items), "users")
+    ratings = check_ratings(ratings, len(items))
+    begin, order = group(codes, len(ids))
+    kept = np.empty(len(ids), np.int64)
+    dropped = drop_repeats(begin, order, items, n_items, kept)
+    rows = order[np.arange(len(order)) - np.repeat(begin[:-1], np.diff(begin)) < np.repeat(kept, np.diff(begin))]
+    start = np.concatenate(([0], np.cumsum(kept)))
+    target = ratings[rows].astype(np.float64)
+    means = np.add.reduceat(target, start[:-1]) / kept
+    target -= np.repeat(means, kept)
+    sizes = (max(1, int(widest_group(start))), 1, 1, 1)
+    notes = {"repeated ratings, of which the last was kept": int(dropped)}
+    known = UserTargets(start, target)
+    return UserPreferences(ids, start, items[rows], known, kept.astype(np.float64), sizes, notes), means
+
+
+def number_ids(ids: Any, n_rows: int, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct ids in order of first appearance, and each row's number among them."""
+    array = check_ids(ids, n_rows, name)
+    if len(array) == 0:
+        raise DataError(f"{name} is empty: there is nothing to learn from")
+    if array.dtype.kind == "b":
+        array = array.astype(np.int8)
+    if array.dtype.kind in "iu":
+        low, high = int(array.min()), int(array.max())
+        if high - low < 4 * len(array) + 1024 and high <= np.iinfo(np.int64).max:
+            codes, first = number_small(array, low, high - low + 1)
+            return array[first], codes
+    if array.dtype.kind == "O":
+        numbers: dict[Any, int] = {}
+        listed = (numbers.setdefault(i, len(numbers)) for i in array.tolist())
+        codes = np.fromiter(listed, np.int32, len(array))
+        distinct = np.empty(len(numbers), object)
+        distinct[:] = list(numbers)
+        return distinct, codes
+    _, first, inverse = np.unique(array, return_index=True, return_inverse=True)
+    appearance = np.argsort(first)
+    rank = np.empty(len(first), np.int32)
+    rank[appearance] = np.arange(len(first), dtype=np.int32)
+    return array[first[appearance]], rank[inverse.ravel()]
+
+
+def check_items(items: Any, n_items: int, name: str) -> np.ndarray:
+    """Row numbers of the item features as int32."""
+    rows = np.asarray(items)
+    if rows.ndim != 1 or len(rows) > MOST_ROWS:
+        raise DataError(f"{name} has shape {rows.shape}, expected a list of at most {MOST_ROWS} row numbers")
+    if rows.dtype.kind == "f" and len(rows) and (rows == np.floor(rows)).all():
+        rows = rows.astype(np.int64)
+    if len(rows) and rows.dtype.kind not in "iu":
+        raise DataError(
+            f"{name} must be row numbers of the item features, got {rows.dtype}; for ids of another kind see "
+            "hingerank.data.ratings.Ratings, which keeps them"
+        )
+    if len(rows) and (rows.min() < 0 or rows.max() >= n_items):
+        place = int(np.flatnonzero((rows < 0) | (rows >= n_items))[0])
+        raise DataError(
+            f"{name}[{place}] is {rows[place]}, but there are features for {n_items} items (0 to {n_items - 1})"
+        )
+    return rows.astype(np.int32, copy=False)
+
+
+def check_ratings(ratings: Any, n_rows: int) -> np.ndarray:
+    """Finite numbers, one per row, in their own precision."""
+    values = np.asarray(ratings)
+    if values.dtype.kind not in "biuf":
+        try:
+            values = values.astype(np.float64)
+        except (TypeError, ValueError):
+            raise DataError(f"ratings must be numbers, got {values.dtype}") from None
+    if values.shape != (n_rows,):
+        raise DataError(f"ratings has shape {values.shape}, expected one rating for each of the {n_rows} rows")
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        row = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise DataError(f"ratings[{row}] is {values[row]}: leave out rows without a rating")
+    return values
+
+
+def _pair_weights(weight: Any, n_pairs: int) -> np.ndarray:
+    if weight is None:
+        return np.ones(n_pairs)
+    weights = np.asarray(weight, np.float64)
+    if weights.shape != (n_pairs,) or not np.isfinite(weights).all() or (weights < 0).any():
+        raise DataError(f"weight must be {n_pairs} finite numbers that are not negative, one for each comparison")
+    return weights
+
+
+def _scale(pairs: np.ndarray, pair_weight: str) -> np.ndarray:
+    if pair_weight not in ("uniform", "user"):
+        raise ValueError(f"pair_weight must be 'uniform' or 'user', not {pair_weight!r}")
+    return np.ones(len(pairs)) if pair_weight == "uniform" else 1.0 / np.maximum(pairs, 1.0)

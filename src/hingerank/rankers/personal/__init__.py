@@ -1,0 +1,1 @@
+"""Rankers with one ranking function per user over shared item features."""

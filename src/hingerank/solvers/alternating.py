@@ -1,0 +1,142 @@
+"""Alternating minimisation of f(U, V) = g(U Vᵀ) + ½(‖U‖² + ‖V‖²), with balancing and safeguarded extrapolation.
+
+An epoch improves every row of V with U fixed, then U with V fixed (truncated Newton), as Cheng, Davidson and Hsieh
+(2018) do. Two additions cost next to nothing and make it converge in tens of epochs where plain alternation creeps:
+
+- balancing: U and V may be exchanged for U M and V M⁻ᵀ, which leaves U Vᵀ and hence g alone. The best exchange comes
+  from the singular values S of U Vᵀ: then UᵀU = VᵀV = S and f has lost ½(‖U‖² + ‖V‖²) - trace(S) in one stroke.
+- extrapolation: before the users' step U is moved on by a multiple of its last change. The point is kept only if f went
+  down; else the step is taken back, so f never rises.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hingerank.solvers.solution import Certificate, Solution
+
+ENOUGH, PRODUCTS = 0.3, 5  # the basis step's equations: share of the gradient left, Hessian products at most
+ARMIJO, HALVINGS = 1e-4, 20
+FIRST, GROW, SHRINK, LEAST = 0.5, 1.3, 0.5, 0.1  # multiples of the last change of U to move on by
+
+
+def alternating(
+    objective: Any,
+    U: np.ndarray,
+    V: np.ndarray,
+    *,
+    tol: float = 1e-3,
+    max_iter: int = 100,
+    max_seconds: float = np.inf,
+    watch: Callable[[np.ndarray, np.ndarray], dict[str, float]] | None = None,
+    callback: Callable[[dict], Any] | None = None,
+) -> Solution:
+    """Minimise until the norm of the gradient in (U, V) is at most tol times that after the first users' step.
+
+    objective: see problem/factors.py. U, V: the start; V is changed in place. watch: figures for a trace entry.
+    callback: called with each trace entry; a true answer stops. Solution.w is U, extra["V"] is V.
+    """
+    began, trace = time.perf_counter(), []
+    value, scale, stretch = np.inf, None, FIRST
+    last: np.ndarray | None = None  # U at the end of the last epoch but one, in today's basis
+    products, status = 0, "max_iter"
+    for epoch in range(max_iter + 1):
+        came = U
+        U, improved, stretch, stretched = _users(objective, U, V, value, last, stretch)
+        value = improved.value
+        norm = float(np.hypot(np.linalg.norm(improved.gradient), improved.norm))
+        scale = norm if scale is None else scale
+        trace.append(
+            {"epoch": epoch, "value": value, "gradient": norm / scale if scale > 0 else 0.0, "products": products,
+             "stretch": stretched, "seconds": time.perf_counter() - began}
+        )  # fmt: skip
+        if watch is not None:
+            trace[-1].update(watch(U, V))
+        stop = _stop(trace[-1], tol, began, max_seconds, callback)
+        if stop:
+            status = stop
+            break
+        if epoch == max_iter:
+            break
+        following, used = _basis(objective, U, V, improved)
+        products += used
+        if following is U and stretched == 0.0 and epoch and trace[-2]["value"] - value <= 1e-12 * abs(value):
+            status = "stalled"
+            break
+        U, last = balance(following, V, came)
+    certificate = Certificate(
+        "relative gradient norm", trace[-1]["gradient"], tol, status, len(trace), time.perf_counter() - began
+    )
+    order = np.argsort(-np.linalg.norm(U, axis=0) * np.linalg.norm(V, axis=0), kind="stable")
+    return Solution(U[:, order], value, certificate, trace, {"V": V[:, order]})
+
+
+def _stop(entry: dict, tol: float, began: float, max_seconds: float, callback: Any) -> str | None:
+    """Why to stop after this entry, if so."""
+    if callback is not None and callback(entry):
+        return "callback"
+    if entry["gradient"] <= tol:
+        return "converged"
+    return "max_seconds" if time.perf_counter() - began > max_seconds else None
+
+
+def _users(objective, U, V, value, last, stretch):
+    """The users' step, from U moved on if that pays: (U, what the step gave, the next stretch, the one used or 0)."""
+    if last is not None:
+        kept = V.copy()
+        moved = U + stretch * (U - last)
+        improved = objective.improve_users(moved, V)
+        if improved.value <= value:
+            return moved, improved, stretch * GROW, stretch
+        V[:] = kept
+        stretch = max(SHRINK * stretch, LEAST)
+    return U, objective.improve_users(U, V), stretch, 0.0
+
+
+def _basis(objective, U, V, improved):
+    """A truncated Newton step in U: (the next U, the same object if no shortening goes down; Hessian products used)."""
+    g = improved.gradient.ravel()
+    step, used = _equations(objective.curvature(V), g, improved.diagonal.ravel())
+    slope, length = float(g @ step), 1.0
+    for _ in range(HALVINGS):
+        following = U + length * step.reshape(U.shape)
+        if objective.value(following, V) <= improved.value + ARMIJO * length * slope:
+            return following, used
+        length *= 0.5
+    return U, used
+
+
+def _equations(curvature, g, diagonal):
+    """Conjugate gradients for H step = -g with a diagonal as preconditioner, cut short."""
+    step, r = np.zeros_like(g), -g
+    d = r / diagonal
+    rr = float(r @ d)
+    target = ENOUGH * ENOUGH * rr
+    for used in range(PRODUCTS):
+        if rr <= target:
+            return step, used
+        product = curvature(d)
+        length = rr / float(d @ product)
+        step += length * d
+        r -= length * product
+        rr, before = float(r @ (r / diagonal)), rr
+        d *= rr / before
+        d += r / diagonal
+    return step, PRODUCTS
+
+
+def balance(U: np.ndarray, V: np.ndarray, other: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray | None]:
+    """U M and (in place) V M⁻ᵀ with UᵀU = VᵀV diagonal and falling; other M for another matrix in the same basis."""
+    if not V.any() or not U.any():
+        return U, other
+    qu, ru = np.linalg.qr(U)
+    qv, rv = np.linalg.qr(V)
+    left, S, right = np.linalg.svd(ru @ rv.T)
+    root = np.sqrt(S)
+    V[:] = qv @ (right.T * root)
+    to = left * root
+    if other is not None:
+        other = other @ np.linalg.lstsq(ru, to, rcond=1e-10)[0]
+    return qu @ to, other
