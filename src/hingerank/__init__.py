@@ -31,6 +31,7 @@ _HOME = {
     "RankRLS": "hingerank.rankers.baselines.rankrls",
     "FRank": "hingerank.rankers.baselines.frank",
     "CRR": "hingerank.rankers.baselines.crr",
+:    "PersonalRankSVM": "hingerank.rankers.personal.factorization",
     "ModelFileError": "hingerank.export.model_file",
     "load": "hingerank.export.model_file",
     "Method": "hingerank.evaluation",

@@ -32,6 +32,7 @@ RANKERS: dict[str, str] = {
     "pamm": "hingerank.rankers.diverse.pamm:PAMM",
     "svm-div": "hingerank.rankers.diverse.svmdiv:SVMDiv",
     "struct-svm-div": "hingerank.rankers.diverse.structsvmdiv:StructSVMDiv",
+    "personal-rank-svm": "hingerank.rankers.personal.factorization:PersonalRankSVM",
 }
 
 
