@@ -49,6 +49,9 @@ def _rows(figures: Mapping[str, Sequence[float | None]], components: int, kernel
     rankers: dict[str, tuple[str, Mapping, Mapping]] = {
         "RankSVM-Struct": ("RankSVM", linear, {"loss": "hinge"}),
         "RankSVM-Primal": ("RankSVM", linear, {}),
+        "ListNet": ("ListNet", {"C": powers_of_two(-12, 12, 3)}, {}),
+        "RankRLS": ("RankRLS", linear, {}),
+        "CRR": ("CRR", {"C": powers_of_two(-12, 12, 3)}, {}),
         "RankNyström": ("NystroemRankSVM", kernel_grid, {"n_components": components}),
         "RankRandomFourier": ("FourierRankSVM", kernel_grid, {"n_components": components}),
     }

@@ -25,6 +25,7 @@ RANKERS: dict[str, tuple[str, dict, dict]] = {
     "FenchelRank": ("FenchelRank", {"radius": powers_of_two(0, 8)}, {}),
     "TGRank": ("TGRank", {"C": [1.0, 10.0, 100.0, 1000.0, 1e4]}, {"max_iter": 1000}),
     "RSRank": ("RSRank", {"C": [0.01, 0.1, 1.0, 10.0]}, {"max_iter": 1000}),
+    "ListNet": ("ListNet", {"C": powers_of_two(-12, 12, 3)}, {}),
     **{f"FS-Rank(k={k})": ("FeatureSelectionRanker", {"C": CS[2::2]}, {"k": k}) for k in (5, 10, 15, 20, 25)},
 }
 

@@ -22,8 +22,8 @@ def _study(run: str, data: str, preset: str, folds: list[int] | None = None) -> 
 
 def _rows(figures: Mapping[str, list[float | None]]) -> list[Row]:
     return [
-        Row("RankNet", figures.get("RankNet", ()), "RankSVM", {"C": CS}, {"loss": "logistic"}),
-        Row("ListNet", figures.get("ListNet", ())),
+        Row("RankNet", figures.get("RankNet", ()), "RankNet", {"C": CS}),
+        Row("ListNet", figures.get("ListNet", ()), "ListNet", {"C": powers_of_two(-12, 12, 3)}),
         Row("RSVM", figures.get("RSVM", ()), "RankSVM", {"C": CS}, {"loss": "hinge"}),
         Row("LambdaMART", figures.get("LambdaMART", ())),
         Row("XGBoost", figures.get("XGBoost", ())),
