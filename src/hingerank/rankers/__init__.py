@@ -25,6 +25,8 @@ RANKERS: dict[str, str] = {
     "rankrls": "hingerank.rankers.baselines.rankrls:RankRLS",
     "frank": "hingerank.rankers.baselines.frank:FRank",
     "crr": "hingerank.rankers.baselines.crr:CRR",
+    "adarank": "hingerank.rankers.baselines.adarank:AdaRank",
+    "rankboost": "hingerank.rankers.baselines.rankboost:RankBoost",
     "mmr": "hingerank.rankers.diverse.mmr:MMR",
     "xquad": "hingerank.rankers.diverse.xquad:XQuAD",
     "pm2": "hingerank.rankers.diverse.pm2:PM2",
