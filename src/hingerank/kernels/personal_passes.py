@@ -183,6 +183,17 @@ def pairs_right(P, V, first, last, start, item, known, sizes):
     return right
 
 
+@njit(cache=True, nogil=True)
+def rows_right(scores, first, last, start, known, sizes):
+    """Pairs of users first:last that the rows' scores put in the right order. O(rows log n)."""
+    space, right = user_space(sizes), 0.0
+    for u in range(first, last):
+        lo, hi = start[u], start[u + 1]
+        user_start(known, u, hi - lo, space)
+        right += user_right(known, u, hi - lo, scores[lo:hi], space)
+    return right
+
+
 @njit(cache=True, nogil=True, fastmath=SUMS_MAY_REORDER)
 def inner(item, P, v, out):
     """out[r] = <P[item[r]], v>."""
@@ -212,3 +223,21 @@ def add_weight(item, h, v, weight, spread):
         total += h[r]
     for c in range(len(v)):
         spread[c] += total * v[c] * v[c]
+
+
+@njit(cache=True, nogil=True)
+def own_scores(X, W, first, last, start, item, out):
+    """out[r] = <X[item[r]], W[u]> for the rows of users first:last."""
+    for u in range(first, last):
+        inner(item[start[u] : start[u + 1]], X, W[u], out[start[u] : start[u + 1]])
+
+
+@njit(cache=True, nogil=True)
+def own_back(X, z, first, last, start, item, W):
+    """W[u] = sum over the user's rows of z[r] X[item[r]]."""
+    for u in range(first, last):
+        W[u] = 0.0
+        for r in range(start[u], start[u + 1]):
+            if z[r] != 0.0:
+                for c in range(X.shape[1]):
+                    W[u, c] += z[r] * X[item[r], c]

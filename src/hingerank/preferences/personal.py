@@ -128,23 +128,20 @@ def from_comparisons(
     return UserPreferences(ids, start, item, known, pairs, sizes, notes)
 
 
-def from_targets(users: Any, items: Any, ratings: Any, n_items: int) -> tuple[UserPreferences, np.ndarray]:
-    """Ratings as numbers to be met: each user's rows and (rating - the user's mean rating); also the means."""
+def from_targets(users: Any, items: Any, ratings: Any, n_items: int) -> UserPreferences:
+    """Ratings as numbers to be met: target = rating - the user's mean rating. The pairs they imply serve to judge."""
+    judged = from_ratings(users, items, ratings, n_items)
     items = check_items(items, n_items, "items")
     ids, codes = number_ids(users, len(items), "users")
-    ratings = check_ratings(ratings, len(items))
     begin, order = group(codes, len(ids))
     kept = np.empty(len(ids), np.int64)
-    dropped = drop_repeats(begin, order, items, n_items, kept)
+    drop_repeats(begin, order, items, n_items, kept)
     rows = order[np.arange(len(order)) - np.repeat(begin[:-1], np.diff(begin)) < np.repeat(kept, np.diff(begin))]
     start = np.concatenate(([0], np.cumsum(kept)))
-    target = ratings[rows].astype(np.float64)
-    means = np.add.reduceat(target, start[:-1]) / kept
-    target -= np.repeat(means, kept)
-    sizes = (max(1, int(widest_group(start))), 1, 1, 1)
-    notes = {"repeated ratings, of which the last was kept": int(dropped)}
-    known = UserTargets(start, target)
-    return UserPreferences(ids, start, items[rows], known, kept.astype(np.float64), sizes, notes), means
+    target = check_ratings(ratings, len(items))[rows].astype(np.float64)
+    target -= np.repeat(np.add.reduceat(target, start[:-1]) / kept, kept)
+    known, sizes = UserTargets(start, target), (max(1, int(widest_group(start))), 1, 1, 1)
+    return UserPreferences(ids, start, items[rows], known, judged.pairs, sizes, judged.notes, judged)
 
 
 def number_ids(ids: Any, n_rows: int, name: str) -> tuple[np.ndarray, np.ndarray]:

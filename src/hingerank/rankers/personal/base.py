@@ -58,6 +58,9 @@ class PersonalRanker(SavedModel, BaseEstimator):
                 np.concatenate([np.asarray(a), np.asarray(b)]) for a, b in zip((users, items, ratings), eval_set)
             )
             watched = replace(from_ratings(u, i, y, X.shape[0]), includes_training=True)
+            if watched.n_users > preferences.n_users:
+                user = watched.users[preferences.n_users]
+                raise DataError(f"eval_set has users without training ratings, such as {user!r}: leave them out")
         return self._fit(X, preferences, watched)
 
     def fit_pairs(
@@ -244,6 +247,13 @@ def check_top(top: Any) -> int:
     if isinstance(top, bool) or int(top) != top or top < 1:
         raise ValueError(f"top must be a positive whole number, got {top!r}")
     return int(top)
+
+
+def check_positive(ranker: Any, *names: str) -> None:
+    for name in names:
+        value = getattr(ranker, name)
+        if not (np.isfinite(value) and value > 0):
+            raise ValueError(f"{name} must be positive and finite, not {value!r}")
 
 
 def _rows_without_features(X: Any) -> int:

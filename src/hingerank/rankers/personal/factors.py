@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from hingerank.preferences.personal import UserPreferences
 from hingerank.problem.factors import FactorObjective, ItemFeatures, share_right
-from hingerank.rankers.personal.base import PersonalRanker
+from hingerank.rankers.personal.base import PersonalRanker, check_positive
 from hingerank.rankers.personal.fold_in import FoldIn
 from hingerank.rankers.personal.users import UserIndex
 from hingerank.rankers.rank_parameter import RankParameter
@@ -96,9 +96,7 @@ class FactorRanker(FoldIn, PersonalRanker):
     def _check_settings(self) -> None:
         if isinstance(self.rank, bool) or int(self.rank) != self.rank or self.rank < 1:
             raise ValueError(f"rank must be a positive whole number, not {self.rank!r}")
-        for name in ("C", "tol"):
-            if not (np.isfinite(getattr(self, name)) and getattr(self, name) > 0):
-                raise ValueError(f"{name} must be positive and finite, not {getattr(self, name)!r}")
+        check_positive(self, "C", "tol")
         if self.cold_users not in ("mean", "zero"):
             raise ValueError(f"cold_users must be 'mean' or 'zero', not {self.cold_users!r}")
 

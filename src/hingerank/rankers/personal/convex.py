@@ -1,0 +1,71 @@
+"""The convex baselines' shared part: a Ranking SVM over (user, item) rows with some design, solved to a certificate."""
+
+from typing import Any
+
+import numpy as np
+
+from hingerank.kernels.personal_passes import rows_right
+from hingerank.kernels.threads import cut_shards, run_shards
+from hingerank.losses import squared_hinge
+from hingerank.preferences.personal import UserPreferences
+from hingerank.problem import RankObjective
+from hingerank.problem.personal_designs import row_preferences
+from hingerank.rankers.personal.base import PersonalRanker, check_positive
+from hingerank.solvers.newton import newton
+from hingerank.solvers.solution import Solution
+
+
+class ConvexPersonalRanker(PersonalRanker):
+    """½‖w‖² + C · sum over users and their pairs of max(0, 1 - t)², the scores linear in w through `_design`."""
+
+    _training_only = ("callback",)
+
+    def __init__(self, C=0.1, tol=1e-3, *, pair_weight="uniform", max_iter=100, max_seconds=None, callback=None):
+        self.C = C
+        self.tol = tol
+        self.pair_weight = pair_weight
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.callback = callback
+
+    def _design(self, X: Any, preferences: UserPreferences) -> Any:
+        raise NotImplementedError
+
+    def _keep(self, design: Any, w: np.ndarray) -> None:
+        """Store the solution."""
+        raise NotImplementedError
+
+    def _learn(self, X: Any, preferences: UserPreferences, watched: UserPreferences | None) -> None:
+        check_positive(self, "C", "tol")
+        design = self._design(X, preferences)
+        objective = RankObjective(design, squared_hinge(), row_preferences(preferences), self.C)
+        solution = newton(
+            objective,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            max_seconds=np.inf if self.max_seconds is None else self.max_seconds,
+            callback=self.callback,
+        )
+        self._keep(design, solution.w)
+        self._take(self._judged(solution, X, preferences, watched))
+
+    def _judged(
+        self, solution: Solution, X: Any, preferences: UserPreferences, watched: UserPreferences | None
+    ) -> Solution:
+        """The solution with the accuracies of the finished fit in its last trace entry."""
+        right, pairs = self._right(X, preferences)
+        figures = {"train_accuracy": right / pairs if pairs else np.nan}
+        if watched is not None:
+            more, all_pairs = self._right(X, watched)
+            if watched.includes_training:
+                more, all_pairs = more - right, all_pairs - pairs
+            figures["validation_accuracy"] = more / all_pairs if all_pairs else np.nan
+        solution.trace[-1].update(figures)
+        return solution
+
+    def _right(self, X: Any, p: UserPreferences) -> tuple[float, int]:
+        """Pairs in the right order, and all pairs."""
+        numbers = np.repeat(self._users().known(p.users), np.diff(p.start))
+        scores, shards = self._scores(X, numbers, p.item), cut_shards(p.start, 1 << 14)
+        parts = run_shards(lambda ab: rows_right(scores, *ab, p.start, p.known, p.sizes), shards)
+        return float(sum(parts)), p.n_pairs
