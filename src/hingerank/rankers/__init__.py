@@ -35,6 +35,10 @@ RANKERS: dict[str, str] = {
     "svm-div": "hingerank.rankers.diverse.svmdiv:SVMDiv",
     "struct-svm-div": "hingerank.rankers.diverse.structsvmdiv:StructSVMDiv",
     "personal-rank-svm": "hingerank.rankers.personal.factorization:PersonalRankSVM",
+    "joint": "hingerank.rankers.personal.joint:JointRanker",
+    "separate": "hingerank.rankers.personal.separate:SeparateRanker",
+    "mean-variance": "hingerank.rankers.personal.mean_variance:MeanVarianceRanker",
+    "matrix-completion": "hingerank.rankers.personal.completion:InductiveMatrixCompletion",
 }
 
 
