@@ -154,7 +154,7 @@ def read_pieces(
                 first, size, table = first + table.rows, 0, table.successor()
         if table.rows:
             yield assemble(table, table.features(), rule, first)
-    except Replan as error:
+    except (Replan, DataError) as error:  # the first reading found nothing wrong
         raise DataError(f"{sources[0].path}: the text changed while it was being read") from error
 
 
