@@ -1,6 +1,7 @@
 """What every ranker in the registry `hingerank.rankers.RANKERS` must do."""
 
 import importlib
+import importlib.util
 import inspect
 import warnings
 
@@ -22,7 +23,10 @@ from hingerank.rankers import RANKERS, ranker_class, ranker_name
 from hingerank.rankers.base import BaseRanker, SavedModel
 
 # settings that keep slow rankers quick here, by registered name
-QUICK: dict[str, dict] = {}
+QUICK: dict[str, dict] = {
+    "lightgbm": {"n_estimators": 20, "min_child_samples": 5},
+    "xgboost": {"n_estimators": 20},
+}
 
 # further settings that the scikit-learn checks run over, by registered name
 VARIANTS: dict[str, list[dict]] = {"rank-svm": [{"loss": "hinge"}, {"loss": "logistic"}]}
@@ -33,7 +37,9 @@ def available():
     found = {}
     for name in RANKERS:
         try:
-            found[name] = ranker_class(name)
+            cls = ranker_class(name)
+            if importlib.util.find_spec(getattr(cls, "requires", "sklearn")):
+                found[name] = cls
         except ImportError as error:
             if (error.name or "").startswith("hingerank"):
                 raise

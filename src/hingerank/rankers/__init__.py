@@ -27,6 +27,8 @@ RANKERS: dict[str, str] = {
     "crr": "hingerank.rankers.baselines.crr:CRR",
     "adarank": "hingerank.rankers.baselines.adarank:AdaRank",
     "rankboost": "hingerank.rankers.baselines.rankboost:RankBoost",
+    "lightgbm": "hingerank.rankers.trees.lightgbm_ranker:LightGBMRanker",
+    "xgboost": "hingerank.rankers.trees.xgboost_ranker:XGBoostRanker",
     "mmr": "hingerank.rankers.diverse.mmr:MMR",
     "xquad": "hingerank.rankers.diverse.xquad:XQuAD",
     "pm2": "hingerank.rankers.diverse.pm2:PM2",
@@ -35,10 +37,10 @@ RANKERS: dict[str, str] = {
     "svm-div": "hingerank.rankers.diverse.svmdiv:SVMDiv",
     "struct-svm-div": "hingerank.rankers.diverse.structsvmdiv:StructSVMDiv",
     "personal-rank-svm": "hingerank.rankers.personal.factorization:PersonalRankSVM",
-    "joint": "hingerank.rankers.personal.joint:JointRanker",
-    "separate": "hingerank.rankers.personal.separate:SeparateRanker",
-    "mean-variance": "hingerank.rankers.personal.mean_variance:MeanVarianceRanker",
     "matrix-completion": "hingerank.rankers.personal.completion:InductiveMatrixCompletion",
+    "mean-variance": "hingerank.rankers.personal.mean_variance:MeanVarianceRanker",
+    "separate": "hingerank.rankers.personal.separate:SeparateRanker",
+    "joint": "hingerank.rankers.personal.joint:JointRanker",
 }
 
 

@@ -100,7 +100,6 @@ class AdaRank(BoostingRanker, LinearRanker):
             return measure
         return replace(measure, options=(*measure.options, ("ties", "average")))
 
-    @property
     def _measured(self) -> str:
         return f"training {self.measure}"
 

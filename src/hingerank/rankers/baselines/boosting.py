@@ -26,10 +26,13 @@ class BoostingRanker(BaseRanker):
 
     _fitted: tuple[str, ...] = ("features_", "alphas_")
     path_parameter = "n_rounds"
-    _measured: str  # what the trace's `value` is
 
     def _rounds(self, X: Any, y: np.ndarray, blocks: QueryBlocks, weight: np.ndarray | None) -> Iterator[dict]:
         """Endless unless no weak ranker is of use any more."""
+        raise NotImplementedError
+
+    def _measured(self) -> str:
+        """What the trace's `value` is."""
         raise NotImplementedError
 
     def _assemble(self, entries: list[dict]) -> None:
@@ -37,21 +40,21 @@ class BoostingRanker(BaseRanker):
         raise NotImplementedError
 
     def _fit(self, X, y, blocks, sample_weight):
-        began, self._entries = time.perf_counter(), []
+        began = time.perf_counter()
+        entries: list[dict] = []
         for entry in islice(self._rounds(X, y, blocks, sample_weight), _count(self.n_rounds)):
-            place = {"iteration": len(self._entries) + 1, "seconds": time.perf_counter() - began}
-            self._entries.append(place | entry)
-        self._take(self._entries)
-        del self._entries
+            entries.append({"iteration": len(entries) + 1, "seconds": time.perf_counter() - began, **entry})
+        self._take(entries)
 
     def fit_path(
-        self, X: Any, y: Any = None, qid: Any = None, n_rounds: Iterable[int] = (), *, group: Any = None
-    ) -> list[Any]:
+        self, X: Any, y: Any = None, qid: Any = None, n_rounds: Iterable[int] = (), sample_weight: Any = None, *,
+        group: Any = None,
+    ) -> list[Any]:  # fmt: skip
         """One fitted ranker for every number of rounds, in the order given, all from one run of boosting."""
         wanted = [_count(value) for value in n_rounds]
         if not wanted:
             raise ValueError("n_rounds is empty: give numbers of rounds, such as [10, 30, 100]")
-        leader = clone(self).set_params(n_rounds=max(wanted)).fit(X, y, qid, group=group)
+        leader = clone(self).set_params(n_rounds=max(wanted)).fit(X, y, qid, sample_weight, group=group)
         parameters, path = leader.get_params(), []
         for value in wanted:
             ranker = clone(self).set_params(n_rounds=value)
@@ -66,7 +69,7 @@ class BoostingRanker(BaseRanker):
         self.alphas_ = np.array([entry["alpha"] for entry in entries], np.float64)
         self.n_iter_ = max(1, len(entries))
         value, seconds = (entries[-1]["value"], entries[-1]["seconds"]) if entries else (0.0, 0.0)
-        self.certificate_ = Certificate(self._measured, float(value), 0.0, "converged", len(entries), seconds)
+        self.certificate_ = Certificate(self._measured(), float(value), 0.0, "converged", len(entries), seconds)
         self._assemble(entries)
 
 

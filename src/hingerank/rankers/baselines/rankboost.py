@@ -44,7 +44,6 @@ class RankBoost(BoostingRanker):
     """
 
     _fitted = ("thresholds_",)
-    _measured = "training exponential loss of a pair"
 
     def __init__(self, n_rounds=300, n_thresholds=MOST_THRESHOLDS, *, scale=None):
         self.n_rounds = n_rounds
@@ -91,6 +90,9 @@ class RankBoost(BoostingRanker):
             return found
 
         return run_shards(bin_column, range(X.shape[1])), codes
+
+    def _measured(self):
+        return "training exponential loss of a pair"
 
     def _assemble(self, entries):
         self.thresholds_ = np.array([entry["threshold"] for entry in entries], np.float64)

@@ -1,0 +1,1 @@
+"""Boosted trees by LightGBM and XGBoost, as rankers of this library."""
