@@ -1,0 +1,82 @@
+"""Pages of the API reference, written from the list of public names before the site is read."""
+
+import inspect
+from pathlib import Path
+
+import hingerank
+
+PAGES = {  # page -> (title, what it is about, beginnings of the modules it covers)
+    "rankers": ("Rankers", "Estimators that order the rows of a query.", ["hingerank.rankers"]),
+    "data": ("Data", "Reading, writing, generating and fetching.", ["hingerank.data"]),
+    "evaluation": ("Measures and experiments", "How good a ranking is, and which ranker is better.",
+                   ["hingerank.metrics", "hingerank.evaluation"]),
+    "preferences": ("Preferences", "Who should beat whom.", ["hingerank.preferences"]),
+    "models": ("Models", "Files that hold a fitted ranker.", ["hingerank.export"]),
+}  # fmt: skip
+SHARED = """.. rubric:: What every ranker has
+
+Rankers of graded rows are scikit-learn estimators and share these methods.
+
+.. autoclass:: hingerank.rankers.base.BaseRanker
+   :members: fit, predict, rank, score
+
+.. autoclass:: hingerank.rankers.base.SavedModel
+   :members: save
+
+"""
+
+
+def write(folder: Path) -> None:
+    """index.rst and one page for each group of public names; files that would not change are left alone."""
+    folder.mkdir(exist_ok=True)
+    pages = {}
+    for page, (title, about, beginnings) in PAGES.items():
+        names = [name for name, home in hingerank._HOME.items() if home.startswith(tuple(beginnings))]
+        parts = [_heading(title), about + "\n\n", SHARED * (page == "rankers"), *(_entry(name) for name in names)]
+        pages[page] = "".join(parts)
+    tree = "".join(f"   {page}\n" for page in pages)
+    pages["index"] = (
+        _heading("API")
+        + "Everything here is imported from ``hingerank``: ``import hingerank as hr``, then ``hr.RankSVM``.\n\n"
+        + f".. toctree::\n   :maxdepth: 2\n\n{tree}"
+    )
+    covered = tuple(beginning for _, _, beginnings in PAGES.values() for beginning in beginnings)
+    lost = [name for name, home in hingerank._HOME.items() if not home.startswith(covered)]
+    if lost:
+        raise ValueError(f"no page of the API reference covers {', '.join(lost)}: see docs/_site/api_pages.py")
+    for page, text in pages.items():
+        path = folder / f"{page}.rst"
+        if not path.exists() or path.read_text("utf-8") != text:
+            path.write_text(text, "utf-8")
+
+
+def _heading(title: str) -> str:
+    return f"{title}\n{'=' * len(title)}\n\n"
+
+
+def _entry(name: str) -> str:
+    thing = getattr(hingerank, name)
+    if not inspect.isclass(thing):
+        return f".. autofunction:: hingerank.{name}\n\n"
+    lines = [f".. autoclass:: hingerank.{name}"]
+    if not issubclass(thing, Exception):
+        own = [key for key in _members(thing) if not key.startswith("_")]
+        if own:
+            lines.append(f"   :members: {', '.join(own)}")
+    return "\n".join(lines) + "\n\n"
+
+
+def _members(thing: type) -> list[str]:
+    """Documented methods and properties that the class does not share with every ranker."""
+    from hingerank.rankers.base import BaseRanker, LinearRanker, SavedModel
+
+    shared = {*BaseRanker.__mro__, *LinearRanker.__mro__, *SavedModel.__mro__}
+    found = {}
+    for base in reversed([c for c in thing.__mro__ if c not in shared and c.__module__.startswith("hingerank")]):
+        for key, value in vars(base).items():
+            call = value.__func__ if isinstance(value, classmethod | staticmethod) else value
+            if key.startswith("set_") and key.endswith("_request"):
+                continue
+            if inspect.isfunction(call) or isinstance(value, property):
+                found[key] = bool(getattr(call, "__doc__", None) or inspect.getdoc(value))
+    return [key for key, documented in found.items() if documented]

@@ -1,0 +1,76 @@
+"""Sphinx settings. Build with: python -m sphinx -W docs docs/_build (needs no network)."""
+
+import os
+import sys
+from importlib.metadata import version as installed_version
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE / "_site"))
+
+import api_pages  # noqa: E402
+import docstrings  # noqa: E402
+import mathml  # noqa: E402
+
+project = "hingerank"
+author = "The hingerank developers"
+copyright = "the hingerank developers, BSD-3-Clause"
+version = release = installed_version("hingerank")
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_gallery.gen_gallery"]
+exclude_patterns = [
+    "_build",
+    "_site",
+    "reproductions",
+    "**/README.*",
+    "auto_examples/**/*.ipynb",
+    "auto_examples/**/*.py",
+]
+myst_enable_extensions = ["dollarmath", "deflist"]
+myst_heading_anchors = 3
+suppress_warnings = ["config.cache"]  # the gallery's settings hold a function
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+toc_object_entries_show_parents = "hide"
+html_math_renderer = "mathml"
+
+html_theme = "pydata_sphinx_theme"
+html_title = "hingerank"
+html_static_path = ["_static"]
+html_css_files = ["hingerank.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {
+    "navbar_align": "left",
+    "navbar_end": ["theme-switcher"],
+    "header_links_before_dropdown": 8,
+    "show_toc_level": 1,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "secondary_sidebar_items": ["page-toc"],
+}
+html_sidebars = {page: [] for page in ("index", "measures", "extending", "benchmarks", "reproductions")}
+
+sphinx_gallery_conf = {
+    "examples_dirs": os.path.relpath(HERE.parent / "examples", HERE),
+    "gallery_dirs": "auto_examples",
+    "filename_pattern": "/plot_",
+    "within_subsection_order": "gallery_order.QuickstartFirst",
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "write_computation_times": False,
+    "show_memory": False,
+    "show_signature": False,
+    "abort_on_example_error": True,
+    "image_scrapers": ("matplotlib",),
+    "reset_modules": ("matplotlib",),
+}
+
+api_pages.write(HERE / "api")
+
+
+def setup(app):
+    docstrings.setup(app)
+    mathml.setup(app)
+    return {"parallel_read_safe": True}

@@ -1,0 +1,92 @@
+"""The documentation: its code runs, and the site builds without a single warning and without the network."""
+
+import doctest
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import hingerank as hr
+from hingerank.cli import main
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+PAGES = {path.name: path.read_text("utf-8") for path in sorted(DOCS.glob("*.md"))}
+
+
+def code(page, language):
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGES[page], re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if code(page, "python")])
+def test_the_code_and_commands_of_a_page_run(page, tmp_path, monkeypatch, capsys):
+    """Blocks in the order of the page, in one namespace; blocks of >>> lines are compared with what they show."""
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "page"}
+    for kind, block in re.findall(r"^```(python|console)\n(.*?)^```", PAGES[page], re.MULTILINE | re.DOTALL):
+        if kind == "console":
+            for line in filter(lambda line: line.startswith("$ "), block.splitlines()):
+                program, *arguments = shlex.split(line.removeprefix("$ "))
+                assert program == "hingerank"
+                assert main(arguments) == 0, capsys.readouterr().err
+        elif ">>>" in block:
+            test = doctest.DocTestParser().get_doctest(block, names, page, None, 0)
+            result = doctest.DocTestRunner().run(test, clear_globs=False)
+            assert result.failed == 0, capsys.readouterr().out
+            names = test.globs
+        else:
+            exec(compile(block, page, "exec"), names)
+
+
+def test_what_pages_name_exists():
+    for page, text in PAGES.items():
+        for script in re.findall(r"`((?:benchmarks|tests|docs|examples)/[\w/.]+\.\w+)`", text):
+            assert (ROOT / script).exists(), f"{page} names {script}"
+        for name in re.findall(r"\bhr\.([A-Za-z_]\w*)", text):
+            assert name in hr.__all__, f"{page} names hr.{name}"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    pytest.importorskip("sphinx", reason="Sphinx is not installed: pip install 'hingerank[docs]'")
+    folder = tmp_path_factory.mktemp("site")
+    here = shutil.ignore_patterns("_build", "auto_examples", "api", "runs", "__pycache__")
+    shutil.copytree(DOCS, folder / "docs", ignore=here)
+    shutil.copytree(ROOT / "examples", folder / "examples", ignore=here)
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-n", "docs", "html"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr[-6000:]
+    return folder / "html"
+
+
+def test_the_site_builds_without_warnings_and_has_its_pages(site):
+    for page in PAGES:
+        assert (site / page.replace(".md", ".html")).exists()
+    examples = sorted(path.stem for path in (ROOT / "examples").glob("plot_*.py"))
+    assert len(examples) >= 4
+    for name in examples:
+        text = (site / "auto_examples" / f"{name}.html").read_text("utf-8")
+        assert "sphx-glr-single-img" in text or "sphx-glr-multi-img" in text, f"{name} shows no figure"
+
+
+def test_every_public_name_is_in_the_reference(site):
+    pages = "".join(path.read_text("utf-8") for path in (site / "api").glob("*.html"))
+    missing = [name for name in hr._HOME if f'id="hingerank.{name}"' not in pages]
+    assert not missing
+
+
+def test_pages_load_nothing_from_elsewhere(site):
+    for path in site.rglob("*.html"):
+        text = path.read_text("utf-8")
+        loaded = re.findall(r'<(?:script|img|link|iframe)\b[^>]*\b(?:src|href)="((?:https?:)?//[^"]+)"', text)
+        assert not loaded, f"{path.name} loads {loaded[0]}"
+
+
+def test_equations_are_drawn_by_the_browser(site):
+    text = (site / "linear.html").read_text("utf-8")
+    assert text.count('<math xmlns="http://www.w3.org/1998/Math/MathML" display="block">') == 1
+    assert "<msup>" in text and r"\max" not in text
