@@ -108,8 +108,12 @@ def _subset(part: Relation, candidates: np.ndarray) -> Relation:
     return Relation(part.name, len(candidates), lambda i: part.row(int(candidates[i]))[candidates])
 
 
-def cosine_relation(vectors: Any, name: str = "cosine") -> Relation:
-    """1 − cos(v_i, v_j) of rows of a dense array or CSR matrix; a zero vector is at distance 1 from all others."""
+def cosine_relation(vectors: Any, name: str = "cosine", clip: bool = True) -> Relation:
+    """1 − max(0, cos(v_i, v_j)) of rows of a dense array or CSR matrix; a zero vector is at distance 1 from all others.
+
+    clip: vectors that point away from each other count as unrelated, at distance 1, as pyversity has it; False gives
+        1 − cos, up to 2.
+    """
     V = _checked_vectors(vectors, name)
     norms = np.sqrt(V.multiply(V).sum(axis=1)).A1 if sparse.issparse(V) else np.linalg.norm(V, axis=1)
     scale = np.divide(1, norms, out=np.zeros_like(norms), where=norms > 0)
@@ -117,7 +121,7 @@ def cosine_relation(vectors: Any, name: str = "cosine") -> Relation:
 
     def row(i: int) -> np.ndarray:
         near = (U @ U[i].toarray().ravel()) if sparse.issparse(U) else U @ U[i]
-        distances = 1 - near
+        distances = 1 - (np.maximum(near, 0) if clip else near)
         distances[i] = 0
         return distances
 

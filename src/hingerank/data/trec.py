@@ -128,7 +128,7 @@ def read_diversity_qrels(path: Any) -> Qrels:
 
 
 def _qrels_lines(path: Any) -> Iterator[tuple[str, str, str, int]]:
-    for line, fields in _fields(path, 4, "topic subtopic document judgment"):
+    for line, fields in read_fields(path, 4, "topic subtopic document judgment"):
         try:
             yield fields[0], fields[1], fields[2], int(fields[3])
         except ValueError:
@@ -178,7 +178,7 @@ def read_run(path: Any, order: str = "score") -> Run:
     if order not in ("score", "trec", "rank"):
         raise ValueError(f"order is {order!r}, expected 'score', 'trec' or 'rank'")
     topics: dict[str, dict[str, tuple[int, float, int]]] = {}
-    for line, fields in _fields(path, 6, "topic Q0 document rank score tag"):
+    for line, fields in read_fields(path, 6, "topic Q0 document rank score tag"):
         topic, _, docid, rank, score = fields[:5]
         try:
             entry = (int(rank), float(score), line)
@@ -279,7 +279,7 @@ def _open(path: Any) -> TextIO:
     return opener(path, "rt", encoding="utf-8")
 
 
-def _fields(path: Any, count: int, expected: str) -> Iterator[tuple[int, list[str]]]:
+def read_fields(path: Any, count: int, expected: str) -> Iterator[tuple[int, list[str]]]:
     """Line number and fields of every line that is not blank."""
     empty = True
     with _open(path) as file:

@@ -208,18 +208,39 @@ def pm2_order(relevance, A, weights, lam, top):
 
 
 @njit(cache=True, nogil=True)
-def cover(item, indptr, indices, elements, of, covered, value, gain):
-    """Mark the elements of `item` covered and take their value from every item that has them; returns the value gained.
+def coverage_order(s, value, indptr, indices, elements, of, J, need, top, covered):
+    """Greedy argmax s_i + Σ value of elements of i not covered yet − Σ_j J_ij·need_j over subtopics not covered yet.
 
-    Items × elements is CSR (indptr, indices); elements × items is CSR (elements, of). Over a whole selection every
-    element is covered at most once, so all calls together cost O(nonzeros).
+    Items × elements is CSR (indptr, indices); elements × items is CSR (elements, of). An element that becomes covered
+    takes its value from every item that has it, once, so a whole selection costs O(nonzeros + top·n·subtopics).
+    Marks `covered`.
     """
-    total = 0.0
-    for k in range(indptr[item], indptr[item + 1]):
-        v = indices[k]
-        if not covered[v]:
-            covered[v] = True
-            total += value[v]
-            for m in range(elements[v], elements[v + 1]):
-                gain[of[m]] -= value[v]
-    return total
+    n, m = J.shape
+    gain = s.copy()
+    for i in range(n):
+        for k in range(indptr[i], indptr[i + 1]):
+            gain[i] += value[indices[k]]
+    missing = need.copy()
+    taken = np.zeros(n, np.bool_)
+    order = np.empty(min(top, n), np.int64)
+    for t in range(len(order)):
+        best, most = -1, -np.inf
+        for i in range(n):
+            if not taken[i]:
+                f = gain[i]
+                for j in range(m):
+                    f -= J[i, j] * missing[j]
+                if best < 0 or f > most:
+                    best, most = i, f
+        order[t] = best
+        taken[best] = True
+        for j in range(m):
+            if J[best, j] > 0:
+                missing[j] = 0.0
+        for k in range(indptr[best], indptr[best + 1]):
+            v = indices[k]
+            if not covered[v]:
+                covered[v] = True
+                for q in range(elements[v], elements[v + 1]):
+                    gain[of[q]] -= value[v]
+    return order

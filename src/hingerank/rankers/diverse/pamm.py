@@ -14,6 +14,8 @@ from hingerank.rankers.diverse.orders import OrderedQuery, ideal_orders, ordered
 from hingerank.rankers.diverse.rltr import LinearDiverseRanker
 from hingerank.solvers.solution import Certificate, Solution
 
+TIE = 1e-12  # measures closer than this are equal
+
 
 class PAMM(LinearDiverseRanker):
     """Whenever  log P(y⁺) − log P(y⁻) ≤ margin·(E(y⁺) − E(y⁻))  step  w += η ∇(log P(y⁺) − log P(y⁻)).
@@ -80,7 +82,7 @@ class PAMM(LinearDiverseRanker):
                 steps += 1
                 mean += (w - mean) / steps
                 broken, pairs = broken + count, pairs + data[number].n_pairs
-            share = broken / pairs
+            share = broken / max(1, pairs)
             trace.append({"epoch": epoch, "broken": share, "seconds": time.perf_counter() - began})
             if broken == 0:
                 break
@@ -99,8 +101,13 @@ class _Margins:
     positives: int
 
     @property
+    def gaps(self) -> np.ndarray:
+        """E(y⁺) − E(y⁻) of all pairs; a pair without a gap (a drawn ranking that happens to be ideal) never counts."""
+        return np.subtract.outer(self.values[: self.positives], self.values[self.positives :])
+
+    @property
     def n_pairs(self) -> int:
-        return self.positives * (len(self.values) - self.positives)
+        return int((self.gaps > TIE).sum())
 
     def broken(self, w: np.ndarray, kinds: np.ndarray, margin: float) -> tuple[int, np.ndarray]:
         """Number of pairs with log P(y⁺) − log P(y⁻) ≤ margin·(E⁺ − E⁻), and the mean gradient of their differences."""
@@ -111,9 +118,8 @@ class _Margins:
         for k, order in enumerate(orders):
             slots = self.query.slot[order]
             likelihood[k] = order_likelihood(s, w[d:], self.query.rows, slots, order, kinds, g_s[k], g_w[k])
-        p = self.positives
-        ahead = np.subtract.outer(likelihood[:p], likelihood[p:])
-        wrong = ahead <= margin * np.subtract.outer(self.values[:p], self.values[p:])
+        ahead = np.subtract.outer(likelihood[: self.positives], likelihood[self.positives :])
+        wrong = (ahead <= margin * self.gaps) & (self.gaps > TIE)
         share = np.concatenate((wrong.sum(axis=1), -wrong.sum(axis=0))) / max(1, wrong.sum())
         return int(wrong.sum()), np.concatenate((X.T @ (share @ g_s), share @ g_w))
 

@@ -8,7 +8,9 @@ Planes are true lower bounds of R, but R(w) may be larger than the greedy value:
 selections that greedy search reached.
 """
 
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -46,12 +48,13 @@ class SelectionRisk:
 
 def minimise_risk(risk: SelectionRisk, dimension: int, C: float, tol: float, max_iter: int) -> Solution:
     """Cutting planes until the answer stands against all selections found on the way, later ones included."""
-    solution = cutting_plane(risk, dimension, C, tol=tol, max_iter=max_iter)
-    spent = solution.certificate.n_iter
-    while spent < max_iter:
-        value = 0.5 * float(solution.w @ solution.w) + C * risk(solution.w)[0]
-        if value <= solution.value * (1 + tol):
+    trace: list[dict] = []
+    began, w = time.perf_counter(), None
+    while True:
+        solution = cutting_plane(risk, dimension, C, w, tol=tol, max_iter=max_iter - len(trace))
+        w, trace = solution.w, trace + solution.trace
+        value = 0.5 * float(w @ w) + C * risk(w)[0]
+        if value <= solution.value * (1 + tol) or len(trace) >= max_iter:
             break
-        solution = cutting_plane(risk, dimension, C, solution.w, tol=tol, max_iter=max_iter - spent)
-        spent += solution.certificate.n_iter
-    return solution
+    certificate = replace(solution.certificate, n_iter=len(trace), seconds=time.perf_counter() - began)
+    return replace(solution, value=value, certificate=certificate, trace=trace)

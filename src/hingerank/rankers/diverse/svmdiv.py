@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from hingerank.data.diverse import DiverseQuery
-from hingerank.kernels.diverse import cover
+from hingerank.kernels.diverse import coverage_order
 from hingerank.metrics.diversity import ideal_order, relevant_subtopics
 from hingerank.rankers.base import warn_not_converged
 from hingerank.rankers.diverse.base import DiverseRanker
@@ -75,7 +75,7 @@ class SVMDiv(DiverseRanker):
         competitors, others = self._competitors(query)
         best = query.subset(competitors)
         size = min(top, best.n)
-        chosen = self._coverage(best).select(best.X @ self.coef_ / size, self.word_coef_, size)
+        chosen, _ = self._coverage(best).select(best.X @ self.coef_ / size, self.word_coef_, size)
         return np.concatenate((competitors[chosen], others))[:top]
 
     def _competitors(self, query: DiverseQuery) -> tuple[np.ndarray, np.ndarray]:
@@ -102,27 +102,20 @@ class _Coverage:
         self.bands = np.concatenate(bands).astype(np.int64)
         self.sizes = np.maximum(1, np.bincount(self.bands, minlength=len(levels) * (len(shares) + 1)))
 
-    def select(self, s: np.ndarray, w: np.ndarray, top: int, judged: Any = None) -> np.ndarray:
-        """Greedily the largest s_i + value of newly covered words − loss avoided (judged: subtopics × weights)."""
-        value = (w / self.sizes)[self.bands]
-        gain = self.items @ value
-        covered = np.zeros(len(value), np.bool_)
-        J, need = (np.zeros((len(s), 0)), np.zeros(0)) if judged is None else (judged[0], judged[1].copy())
-        total, order = s - J @ need, np.empty(min(top, len(s)), np.int64)
-        closed, postings = np.zeros(len(s)), (self.postings.indptr, self.postings.indices)
-        for t in range(len(order)):
-            order[t] = i = int((total + gain + closed).argmax())
-            closed[i] = -np.inf
-            cover(i, self.items.indptr, self.items.indices, *postings, covered, value, gain)
-            if len(need) and (J[i] * need).any():
-                need[J[i] > 0] = 0
-                total = s - J @ need
-        return order
+    def select(
+        self, s: np.ndarray, w: np.ndarray, top: int, J: np.ndarray | None = None, need: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Greedily the largest s_i + value of newly covered words − loss avoided; the order, and which words it covers.
 
-    def features(self, X: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-        """Ψ of a set: mean features, share of the words covered in every band."""
+        J (candidates × subtopics) and need (weights of the subtopics) describe the loss; without them there is none.
+        """
+        J, need = (np.zeros((len(s), 0)), np.zeros(0)) if J is None or need is None else (J, need)
         covered = np.zeros(len(self.bands), np.bool_)
-        covered[self.items[chosen].indices] = True
+        lists = (self.items.indptr, self.items.indices, self.postings.indptr, self.postings.indices)
+        return coverage_order(s, (w / self.sizes)[self.bands], *lists, J, need, top, covered), covered
+
+    def features(self, X: np.ndarray, chosen: np.ndarray, covered: np.ndarray) -> np.ndarray:
+        """Ψ of a set: mean features, share of the words covered in every band."""
         counts = np.bincount(self.bands[covered], minlength=len(self.sizes))
         return np.concatenate((X[chosen].mean(axis=0), counts / self.sizes))
 
@@ -136,7 +129,9 @@ class _SetSearch:
         self.weights = self.J.sum(axis=0) / self.J.sum()
         ideal = ideal_order(self.J, top)
         self.size = len(ideal)
-        self.ideal = coverage.features(query.X, ideal)
+        covered = np.zeros(len(coverage.bands), np.bool_)
+        covered[coverage.items[ideal].indices] = True
+        self.ideal = coverage.features(query.X, ideal, covered)
         self.ideal_loss = self._loss(ideal)
 
     def _loss(self, chosen: np.ndarray) -> float:
@@ -146,9 +141,10 @@ class _SetSearch:
         d = self.X.shape[1]
         worst, loss, slope = -np.inf, 0.0, np.zeros_like(w)
         for share in LOSS_SHARES:
-            judged = (self.J, share * self.weights)
-            chosen = self.coverage.select(self.X @ w[:d] / self.size, w[d:], self.size, judged)
-            here, difference = self._loss(chosen) - self.ideal_loss, self.coverage.features(self.X, chosen) - self.ideal
+            how = (self.size, self.J, share * self.weights)
+            chosen, covered = self.coverage.select(self.X @ w[:d] / self.size, w[d:], *how)
+            here = self._loss(chosen) - self.ideal_loss
+            difference = self.coverage.features(self.X, chosen, covered) - self.ideal
             if here + difference @ w > worst:
                 worst, loss, slope = here + float(difference @ w), here, difference
         return loss, slope

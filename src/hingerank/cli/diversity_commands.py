@@ -1,0 +1,108 @@
+"""`rerank`, and `evaluate --diversity`: TREC runs in and out."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hingerank.cli.output import print_json, print_table, working
+
+MEASURES = ("alpha-ndcg@20", "err-ia@20", "nrbp", "strec@20", "p-ia@20", "map-ia")
+
+
+def rerank(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="TREC run: topic Q0 document rank score tag.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="RUN", help="The reranked TREC run to write.")
+    ] = None,
+    method: Annotated[str, typer.Option(help="mmr, xquad, pm2, r-ltr, pamm or struct-svm-div.")] = "mmr",
+    model: Annotated[Path | None, typer.Option(help="A saved model to use instead of --method.")] = None,
+    features: Annotated[
+        Path | None, typer.Option(help="LETOR data with document ids: features and the distances between documents.")
+    ] = None,
+    aspects: Annotated[Path | None, typer.Option(help="Lines: topic aspect document probability.")] = None,
+    qrels: Annotated[
+        Path | None, typer.Option("--fit", metavar="QRELS", help="Learn from these subtopic judgments of the run.")
+    ] = None,
+    save: Annotated[str | None, typer.Option(metavar="PATH", help="Where the learned model goes.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any parameter of the method.")
+    ] = None,
+    top: Annotated[int, typer.Option(min=1, help="Documents to choose for each topic.")] = 20,
+    depth: Annotated[int | None, typer.Option(min=1, help="Choose among the first so many documents only.")] = None,
+    order: Annotated[str, typer.Option(help="How RUN is sorted: score, trec or rank.")] = "score",
+    tag: Annotated[str, typer.Option(help="Last column of the output.")] = "hingerank",
+) -> None:
+    """Diversify a TREC run: choose documents one after the other, each for what those before it leave open.
+
+    Example: hingerank rerank run.txt --method xquad --aspects suggestions.txt --set lam=0.6 -o diverse.txt
+
+    Learned methods take two steps: rerank TRAIN_RUN --method pamm --features train.txt --fit QRELS --save model/, then
+    rerank RUN --model model/ --features test.txt -o diverse.txt.
+    """
+    from hingerank.cli.loading import open_data
+    from hingerank.data.diverse_join import join_run, read_aspects
+    from hingerank.data.trec import read_run, write_run
+
+    ranker = _ranker(method, model, settings or [])
+    if output is None and save is None:
+        raise ValueError("nothing to do: name the run to write with --output, or the model to write with --save")
+    if (qrels is None) != (save is None):
+        raise ValueError("--fit and --save go together: learn from judgments, then keep the model")
+    data = join_run(
+        read_run(run, order),
+        None if features is None else open_data(features),
+        None if qrels is None else str(qrels),
+        None if aspects is None else read_aspects(aspects),
+        depth=depth,
+    )
+    if qrels is not None:
+        with working(f"fitting {method}"):
+            ranker.fit(data)
+        print_table("fitted", ["", ""], [["method", method], ["topics", len(data)], ["saved", ranker.save(save)]])
+    if output is not None:
+        with working("reranking"):
+            write_run(output, ranker.rerank_run(data, top), tag)
+
+
+def _ranker(method: str, model: Path | None, settings: list[str]) -> Any:
+    from hingerank.cli.model_commands import _setting
+    from hingerank.rankers import ranker_class
+    from hingerank.rankers.diverse.base import DiverseRanker
+
+    if model is not None:
+        from hingerank.export.model_file import load
+
+        ranker = load(model)
+        if not isinstance(ranker, DiverseRanker):
+            raise ValueError(f"{model} is a {type(ranker).__name__}: it scores rows, use hingerank rank")
+        return ranker
+    cls = ranker_class(method)
+    if not issubclass(cls, DiverseRanker):
+        raise ValueError(f"{method} does not diversify: use mmr, xquad, pm2, r-ltr, pamm or struct-svm-div")
+    parameters = dict(_setting(text) for text in settings)
+    known = list(cls().get_params(deep=False))
+    for parameter in parameters:
+        if parameter not in known:
+            raise ValueError(f"{method} has no parameter {parameter!r}; it has {', '.join(known)}")
+    return cls(**parameters)
+
+
+def evaluate_run(qrels: Path, run: Path, measures: list[str] | None, per_query: bool, json: bool) -> None:
+    """What `evaluate --diversity QRELS RUN` prints: means over the judged topics of the run, or the values of each."""
+    import numpy as np
+
+    from hingerank.metrics.diversity import evaluate_diversity
+
+    values = evaluate_diversity(str(qrels), str(run), measures or MEASURES, per_query=True)
+    means = {name: float(np.mean(list(by_topic.values()))) for name, by_topic in values.items()}
+    names, topics = list(values), list(next(iter(values.values())))
+    if json:
+        print_json({"topics": len(topics), "means": means} | ({"per_query": values} if per_query else {}))
+        return
+    title = f"{len(topics)} topics of {run.name} with judgments"
+    if per_query:
+        rows = [[topic, *(values[name][topic] for name in names)] for topic in topics]
+        print_table(title, ["topic", *names], [*rows, ["mean", *means.values()]])
+    else:
+        print_table(title, ["measure", "mean"], [[name, means[name]] for name in names])
