@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.data.blocks import check_ids
 from hingerank.data.errors import DataError
+from hingerank.data.user_numbers import number_ids
 from hingerank.kernels.personal import UserGrades, UserPairs, UserTargets, widest_tree
 from hingerank.kernels.personal_layout import (
     count_contradictions,
@@ -21,7 +21,6 @@ from hingerank.kernels.personal_layout import (
     lay_out_ratings,
     list_leaves,
     number_compared,
-    number_small,
     widest_group,
 )
 
@@ -142,32 +141,6 @@ def from_targets(users: Any, items: Any, ratings: Any, n_items: int) -> UserPref
     target -= np.repeat(np.add.reduceat(target, start[:-1]) / kept, kept)
     known, sizes = UserTargets(start, target), (max(1, int(widest_group(start))), 1, 1, 1)
     return UserPreferences(ids, start, items[rows], known, judged.pairs, sizes, judged.notes, judged)
-
-
-def number_ids(ids: Any, n_rows: int, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct ids in order of first appearance, and each row's number among them."""
-    array = check_ids(ids, n_rows, name)
-    if len(array) == 0:
-        raise DataError(f"{name} is empty: there is nothing to learn from")
-    if array.dtype.kind == "b":
-        array = array.astype(np.int8)
-    if array.dtype.kind in "iu":
-        low, high = int(array.min()), int(array.max())
-        if high - low < 4 * len(array) + 1024 and high <= np.iinfo(np.int64).max:
-            codes, first = number_small(array, low, high - low + 1)
-            return array[first], codes
-    if array.dtype.kind == "O":
-        numbers: dict[Any, int] = {}
-        listed = (numbers.setdefault(i, len(numbers)) for i in array.tolist())
-        codes = np.fromiter(listed, np.int32, len(array))
-        distinct = np.empty(len(numbers), object)
-        distinct[:] = list(numbers)
-        return distinct, codes
-    _, first, inverse = np.unique(array, return_index=True, return_inverse=True)
-    appearance = np.argsort(first)
-    rank = np.empty(len(first), np.int32)
-    rank[appearance] = np.arange(len(first), dtype=np.int32)
-    return array[first[appearance]], rank[inverse.ravel()]
 
 
 def check_items(items: Any, n_items: int, name: str) -> np.ndarray:

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from hingerank.data.errors import DataError
+from hingerank.kernels.personal_passes import rows_right
 from hingerank.kernels.personal_top import top_rows
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.preferences.personal import UserPreferences, check_items, from_comparisons, from_ratings
@@ -59,7 +60,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
             )
             watched = replace(from_ratings(u, i, y, X.shape[0]), includes_training=True)
             if watched.n_users > preferences.n_users:
-                user = watched.users[preferences.n_users]
+                user = watched.users[preferences.n_users :].tolist()[0]
                 raise DataError(f"eval_set has users without training ratings, such as {user!r}: leave them out")
         return self._fit(X, preferences, watched)
 
@@ -169,20 +170,31 @@ class PersonalRanker(SavedModel, BaseEstimator):
             run_shards(lambda ab, S=S, into=into: top_rows(S, *ab, *into), shards)
         return rows, values
 
-    def score(self, item_features: Any, users: Any, items: Any, ratings: Any) -> float:
-        """The share of all pairs of differently rated items that are ordered right; equal scores count one half."""
-        from hingerank.metrics import evaluate
+    def score(self, item_features: Any, users: Any, items: Any, ratings: Any, *, against: Any = None) -> float:
+        """The share of pairs of differently rated items that are ordered right; equal scores count one half.
 
+        All users' pairs count alike. against: (users, items, ratings), usually those of training: then pairs of one of
+        these with one of the others count too, as in the paper (its test accuracy: test-test and test-train pairs).
+        """
         check_is_fitted(self)
         X = check_features(self, item_features, reset=False)
-        rows = check_items(items, X.shape[0], "items")
-        scores = self._scores(X, self._users().known(users, len(rows)), rows)
-        per_user = evaluate(ratings, scores, users, "pair_accuracy", per_query=True)["pair_accuracy"]
-        pairs = from_ratings(users, np.arange(len(rows)), ratings, len(rows)).pairs
-        counted = pairs > 0
-        if not counted.any():
+        if against is None:
+            right, pairs = self._right(X, from_ratings(users, items, ratings, X.shape[0]))
+        else:
+            u, i, y = (np.concatenate([np.asarray(a), np.asarray(b)]) for a, b in zip(against, (users, items, ratings)))
+            right, pairs = self._right(X, from_ratings(u, i, y, X.shape[0]))
+            known, settled = self._right(X, from_ratings(against[0], against[1], against[2], X.shape[0]))
+            right, pairs = right - known, pairs - settled
+        if pairs == 0:
             raise DataError("no user rated two items differently, so there is no pair to judge")
-        return float(per_user[counted] @ pairs[counted] / pairs[counted].sum())
+        return right / pairs
+
+    def _right(self, X: Any, p: UserPreferences) -> tuple[float, int]:
+        """Pairs in the right order, and all pairs."""
+        numbers = np.repeat(self._users().known(p.users), np.diff(p.start))
+        scores, shards = self._scores(X, numbers, p.item), cut_shards(p.start, 1 << 14)
+        parts = run_shards(lambda ab: rows_right(scores, *ab, p.start, p.known, p.sizes), shards)
+        return float(sum(parts)), p.n_pairs
 
     def _scores(self, X: Any, numbers: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
         """The score for user numbers[r] of row rows[r] of X (row r if None); each row of X is used once."""

@@ -4,8 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.kernels.personal_passes import rows_right
-from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.losses import squared_hinge
 from hingerank.preferences.personal import UserPreferences
 from hingerank.problem import RankObjective
@@ -62,10 +60,3 @@ class ConvexPersonalRanker(PersonalRanker):
             figures["validation_accuracy"] = more / all_pairs if all_pairs else np.nan
         solution.trace[-1].update(figures)
         return solution
-
-    def _right(self, X: Any, p: UserPreferences) -> tuple[float, int]:
-        """Pairs in the right order, and all pairs."""
-        numbers = np.repeat(self._users().known(p.users), np.diff(p.start))
-        scores, shards = self._scores(X, numbers, p.item), cut_shards(p.start, 1 << 14)
-        parts = run_shards(lambda ab: rows_right(scores, *ab, p.start, p.known, p.sizes), shards)
-        return float(sum(parts)), p.n_pairs

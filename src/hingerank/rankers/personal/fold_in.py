@@ -90,7 +90,7 @@ class FoldIn:
         index = self._users()
         numbers = index.numbers(users)
         if not replace and numbers.max() >= 0:
-            user = users[int(np.argmax(numbers >= 0))]
+            user = np.asarray(users)[numbers >= 0].tolist()[0]
             raise DataError(f"user {user!r} is known already: use update_user, or add_users(..., replace=True)")
         V, warm = self._solve(X, preferences, np.zeros(self.basis_.shape[1])), preferences.pairs > 0
         if self.cold_users == "mean" and self.has_pairs_.any():

@@ -39,7 +39,7 @@ class UserIndex:
         """As `numbers`; an id that is not known is a DataError."""
         numbers = self.numbers(users, n_rows)
         if len(numbers) and numbers.min() < 0:
-            user = users if is_one(users) else list(users)[int(np.argmin(numbers))]
+            user = users if is_one(users) else np.asarray(users)[numbers < 0].tolist()[0]
             raise DataError(
                 f"user {user!r} is not known: was it in the data of fit, and of the same type? "
                 "(add_user learns a new user from a few ratings)"

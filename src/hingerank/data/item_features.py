@@ -1,0 +1,87 @@
+"""Features of items from genres, words and embeddings: each maker returns (matrix with a row per item, names)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from hingerank.data.blocks import check_ids
+from hingerank.data.errors import DataError
+
+Features = tuple[Any, list[str]]
+
+
+def genre_features(genres: Sequence[Sequence[str]]) -> Features:
+    """One column per label, 1 where an item has it (CSR).
+
+    >>> X, names = genre_features([("Drama", "War"), (), ("War",)])
+    >>> names, X.toarray().tolist()
+    (['Drama', 'War'], [[1.0, 1.0], [0.0, 0.0], [0.0, 1.0]])
+    """
+    from sklearn.preprocessing import MultiLabelBinarizer
+
+    encoder = MultiLabelBinarizer(sparse_output=True)
+    X = sp.csr_matrix(encoder.fit_transform(genres), dtype=np.float64)
+    return X, [str(name) for name in encoder.classes_]
+
+
+def word_features(texts: Sequence[str], min_items: int = 2, weighting: str = "binary", **options: Any) -> Features:
+    """One column per word (CSR): "binary" 0 or 1, "count", or "tfidf" (rows of norm 1), by scikit-learn's vectorisers.
+
+    min_items: leave out words of fewer items: nothing is learnt from them for other items. options: to the vectoriser
+    (ngram_range, stop_words, ...).
+
+    >>> X, names = word_features(["The Matrix", "The Mask", "Mask of Zorro"])
+    >>> names
+    ['mask', 'the']
+    """
+    from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+
+    if weighting not in ("binary", "count", "tfidf"):
+        raise ValueError(f"weighting is {weighting!r}, expected 'binary', 'count' or 'tfidf'")
+    settings = {"min_df": min_items, "dtype": np.float64} | options
+    if weighting == "tfidf":
+        vectoriser: Any = TfidfVectorizer(**settings)
+    else:
+        vectoriser = CountVectorizer(binary=weighting == "binary", **settings)
+    try:
+        X = vectoriser.fit_transform(texts)
+    except ValueError as error:
+        raise DataError(f"no words are left to make features of (min_items={min_items}): {error}") from None
+    return sp.csr_matrix(X), [str(name) for name in vectoriser.get_feature_names_out()]
+
+
+def embedding_features(item_ids: Any, ids: Any, matrix: Any, missing: str = "error", name: str = "e") -> Features:
+    """Rows of any embedding matrix in the order of item_ids; ids name the matrix's rows.
+
+    missing: "error" refuses items without an embedding, "zero" gives them zeros.
+    """
+    matrix = np.asarray(matrix)
+    ids = check_ids(ids, matrix.shape[0], "ids")
+    wanted = check_ids(item_ids, len(item_ids), "item_ids")
+    number = {value: row for row, value in enumerate(ids.tolist())}
+    rows = np.fromiter((number.get(value, -1) for value in wanted.tolist()), np.int64, len(wanted))
+    if missing not in ("error", "zero"):
+        raise ValueError(f"missing is {missing!r}, expected 'error' or 'zero'")
+    if missing == "error" and len(rows) and rows.min() < 0:
+        absent = int((rows < 0).sum())
+        example = wanted[rows < 0].tolist()[0]
+        raise DataError(f"{absent} items have no embedding, such as {example!r}: give them one, or missing='zero'")
+    X = np.zeros((len(rows), matrix.shape[1]), matrix.dtype if matrix.dtype.kind == "f" else np.float64)
+    X[rows >= 0] = matrix[rows[rows >= 0]]
+    return X, [f"{name}{column + 1}" for column in range(matrix.shape[1])]
+
+
+def join_features(*parts: Features) -> Features:
+    """Columns side by side; CSR if any part is."""
+    if not parts:
+        raise DataError("no features to join")
+    rows = {X.shape[0] for X, _ in parts}
+    if len(rows) > 1:
+        raise DataError(f"features have different numbers of items: {sorted(rows)}")
+    names = [name for _, part in parts for name in part]
+    matrices = [X for X, _ in parts]
+    if any(sp.issparse(X) for X in matrices):
+        return sp.csr_matrix(sp.hstack(matrices)), names
+    return np.hstack(matrices), names

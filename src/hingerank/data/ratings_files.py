@@ -1,0 +1,133 @@
+"""Text files with a few columns: delimiters found by looking, numbers read fast, errors with their line."""
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hingerank.data.errors import DataError
+from hingerank.data.text_files import TextSource
+
+DELIMITERS = ("::", "\t", ",", ";", "|", " ")
+
+
+def whole_text(path: Path) -> str:
+    """The text of a file, unpacked if it is compressed; UTF-8, or latin-1 where it is not."""
+    try:
+        with TextSource(path).open() as stream:
+            parts, view = [], memoryview(bytearray(1 << 22))
+            while got := stream.fill(view):
+                parts.append(bytes(view[:got]))
+    except FileNotFoundError:
+        raise DataError(f"{path}: there is no such file") from None
+    content = b"".join(parts)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return content.decode("latin-1")
+
+
+def read_rows(path: Path, delimiter: str) -> list[list[str]]:
+    """All lines of a file as lists of fields; quotes hold a delimiter only where it is a comma or semicolon."""
+    lines = whole_text(path).splitlines()
+    if delimiter in (",", ";"):
+        return [row for row in csv.reader(lines, delimiter=delimiter) if row]
+    return [line.split(delimiter) for line in lines if line]
+
+
+def read_columns(path: Path, columns: Sequence[str | int], delimiter: str | None = None) -> list[np.ndarray]:
+    """Columns by number, or by name where the first line has names; a name without such a line means its place."""
+    text = whole_text(path)
+    first = text[: text.find("\n") if "\n" in text else len(text)].rstrip("\r")
+    if not first.strip():
+        raise DataError(f"{path}: the first line is empty, expected {len(columns)} columns")
+    if delimiter is None:
+        delimiter = next((d for d in DELIMITERS if d in first), " ")
+    head = [field.strip().strip('"') for field in _split(first, delimiter)]
+    places, skip = _places(path, columns, head)
+    if delimiter == "::":
+        text, delimiter = text.replace("::", "\t"), "\t"
+    try:
+        table = np.loadtxt(
+            io.StringIO(text), delimiter=None if delimiter == " " else delimiter, usecols=places, skiprows=skip,
+            ndmin=2, comments=None, quotechar='"' if delimiter in (",", ";") else None,
+        )  # fmt: skip
+    except ValueError:  # ids that are no numbers, or a broken line
+        return _mixed_columns(path, text, delimiter, places, skip)
+    return [_whole(column) for column in table.T]
+
+
+def _split(line: str, delimiter: str) -> list[str]:
+    if delimiter == " ":
+        return line.split()
+    return next(csv.reader([line], delimiter=delimiter)) if delimiter in (",", ";") else line.split(delimiter)
+
+
+def _places(path: Path, columns: Sequence[str | int], head: list[str]) -> tuple[list[int], int]:
+    """Column numbers, and the number of lines to skip."""
+    named = {name.lower(): place for place, name in enumerate(head)}
+    wanted = [column for column in columns if isinstance(column, str)]
+    found = [_name(column, named) for column in wanted]
+    has_names = any(place is not None for place in found) or not any(_is_number(field) for field in head)
+    if wanted and has_names and None in found:
+        missing = wanted[found.index(None)]
+        raise DataError(f"{path}: there is no column {missing!r}; the first line has: {', '.join(head)}")
+    places = [
+        column if isinstance(column, int) else (_name(column, named) if has_names else place)
+        for place, column in enumerate(columns)
+    ]
+    if max(p for p in places if p is not None) >= len(head):
+        raise DataError(f"{path}: line 1 has {len(head)} columns, expected at least {max(places) + 1}")  # type: ignore
+    return [int(p) for p in places if p is not None], int(has_names)
+
+
+def _name(column: str, named: dict[str, int]) -> int | None:
+    """The place of a column, also under the names that public files use: userId, user_id, movieId, ..."""
+    usual = {"user": ("userid", "user_id"), "item": ("itemid", "item_id", "movieid", "movie_id", "movie")}
+    names = (column.lower(), *usual.get(column.lower(), ()))
+    return next((named[name] for name in names if name in named), None)
+
+
+def _mixed_columns(path: Path, text: str, delimiter: str, places: list[int], skip: int) -> list[np.ndarray]:
+    """Columns with text in them: each one as whole numbers, numbers or text, whichever fits all of it."""
+    kept: list[list[str]] = [[] for _ in places]
+    most = max(places)
+    for number, line in enumerate(text.splitlines()[skip:], start=skip + 1):
+        if not line.strip():
+            continue
+        fields = _split(line, delimiter)
+        if len(fields) <= most:
+            raise DataError(
+                f"{path}, line {number}: {len(fields)} columns, expected at least {most + 1}: {line[:80]!r}"
+            )
+        for column, place in zip(kept, places):
+            column.append(fields[place].strip())
+    return [_typed(column) for column in kept]
+
+
+def _typed(values: list[str]) -> np.ndarray:
+    try:
+        return _whole(np.array(values, np.float64)) if all(map(_plain_number, values)) else np.array(values)
+    except ValueError:
+        return np.array(values)
+
+
+def _plain_number(value: str) -> bool:
+    """A number whose text is its value: "007" is an id, not the number 7."""
+    return not (len(value) > 1 and value[0] == "0" and value[1:2].isdigit())
+
+
+def _whole(column: np.ndarray) -> np.ndarray:
+    whole = np.isfinite(column).all() and (column == np.floor(column)).all() and np.abs(column).max(initial=0) < 2**53
+    return column.astype(np.int64) if whole else column
+
+
+def _is_number(field: Any) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return True
