@@ -200,7 +200,7 @@ class TestFeatures:
 
 
 class TestSplits:
-    @pytest.fixture(scope="class")
+    @pytest.fixture
     def made(self):
         rng = np.random.default_rng(0)
         counts = rng.integers(1, 30, 50)

@@ -173,9 +173,8 @@ def number_items(
     for name, numbers, column in zip(names, found, columns):
         if len(numbers) and numbers.min() < 0:
             row = int(np.argmin(numbers))
-            raise DataError(
-                f"{name} has {column[row : row + 1].tolist()[0]!r} at row {row}, which is not in item_ids (an item without features)"
-            )
+            value = column[row : row + 1].tolist()[0]
+            raise DataError(f"{name} has {value!r} at row {row}, which is not in item_ids: it has no features")
     return ids, found
 
 
