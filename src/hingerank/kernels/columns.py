@@ -22,8 +22,8 @@ def fill_block(rows, lo, perm, c0, c1, block):
     raise NotImplementedError("compiled code only")
 
 
-def add_outer(rows, lo, perm, block, c0, c1, H):
-    """H[:, c0:c1] += sum over p of (row lo + perm[p]) block[p]^T."""
+def add_outer(rows, lo, perm, idle, block, c0, c1, H):
+    """H[:, c0:c1] += sum over the p not idle of (row lo + perm[p]) block[p]^T."""
     raise NotImplementedError("compiled code only")
 
 
@@ -52,12 +52,14 @@ def _fill_block(rows, lo, perm, c0, c1, block):
 
 
 @overload(add_outer)
-def _add_outer(rows, lo, perm, block, c0, c1, H):
+def _add_outer(rows, lo, perm, idle, block, c0, c1, H):
     if len(rows) == 1:
 
-        def dense(rows, lo, perm, block, c0, c1, H):
+        def dense(rows, lo, perm, idle, block, c0, c1, H):
             X = rows[0]
             for p in range(len(perm)):
+                if idle[p]:
+                    continue
                 r = lo + perm[p]
                 pulled = block[p]
                 for a in range(X.shape[1]):
@@ -68,9 +70,11 @@ def _add_outer(rows, lo, perm, block, c0, c1, H):
 
         return dense
 
-    def sparse(rows, lo, perm, block, c0, c1, H):
+    def sparse(rows, lo, perm, idle, block, c0, c1, H):
         values, columns, starts = rows
         for p in range(len(perm)):
+            if idle[p]:
+                continue
             pulled = block[p]
             for k in range(starts[lo + perm[p]], starts[lo + perm[p] + 1]):
                 x, to = np.float64(values[k]), H[columns[k], c0:c1]
@@ -91,12 +95,12 @@ def hessian_pass(rows, width, first, last, stride, tree, state, terms):
         if tree.node_start[q] == tree.node_start[q + 1]:
             continue
         lo, hi = tree.offsets[q], tree.offsets[q + 1]
-        perm = tree.perm[lo:hi]
+        perm, idle = tree.perm[lo:hi], state.degree[lo:hi] == 0.0  # in no active pair
         for c0 in range(0, width, step):
             c1 = min(c0 + step, width)
             fill_block(rows, lo, perm, c0, c1, block)
             pull_rows(q, c1 - c0, tree, state, terms, block, running)
-            add_outer(rows, lo, perm, block, c0, c1, H)
+            add_outer(rows, lo, perm, idle, block, c0, c1, H)
     for a in range(width):
         for b in range(a):
             H[a, b] = H[b, a] = 0.5 * (H[a, b] + H[b, a])
@@ -113,15 +117,17 @@ def pull_rows(q, width, tree, state, terms, block, running):
         losers = tree.node[k, 1] - tree.node[k, 0]
         winners = tree.node[k, 3] - tree.node[k, 2]
         slot = tree.slot[k]
-        running[0, :width] = 0.0
-        for m in range(losers):
+        start = losers  # the windows of all winners end at the losers' best; none begins below this one
+        for t in range(len(terms)):
+            for m in range(winners):
+                start = min(start, losers - state.window[t, slot + losers + m])
+        running[start, :width] = 0.0
+        for m in range(start, losers):
             p = state.member[slot + m]
             b = tree.loser[lo + p]
             for c in range(width):
                 running[m + 1, c] = running[m, c] + b * block[p, c]
         for t in range(len(terms)):
-            if terms[t, 2] == 0.0:
-                continue
             factor = 4.0 * terms[t, 2] * tree.scale[k]
             for m in range(winners):
                 p = state.member[slot + losers + m]

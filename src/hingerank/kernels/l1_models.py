@@ -96,7 +96,7 @@ def ball_move(H, q, v, radius, floor):
 
 @njit(cache=True, nogil=True)
 def newton_on_face(H, q, v, face, radius, floor, tol):
-    """Go to the minimiser over the coordinates not zero, their signs (and on a BORDER their sum) held; a coordinate that
+    """Go to the minimiser over the coordinates not zero, their signs (and on a BORDER their sum) held; one that
     reaches 0 on the way stays there. True when some did, or the ball's border was met. O(m²) a product, m not zero."""
     S = np.flatnonzero(v)
     sign, r = np.sign(v[S]), -q[S]

@@ -15,7 +15,7 @@ from hingerank.preferences import GradedPreferences
 from hingerank.preferences.graded import ROWS_PER_SHARD
 from hingerank.problem.design import RowsDesign, add_up
 
-ROWS_OF_A_HESSIAN = 20_000  # more rows than this (or 50 a column) hardly change the Hessian of a working set
+ROWS_OF_A_HESSIAN = 10_000  # more full rows than this, or 100 a column, hardly change the Hessian of a working set
 
 
 @dataclass(frozen=True)
@@ -77,10 +77,10 @@ class ScoreObjective:
             return RowsDesign(np.take(rows[0], wanted, axis=1))
         return RowsDesign(sparse.csr_matrix(rows, shape=self.design.shape, copy=False)[:, wanted])
 
-    def stride(self, width: int) -> int:
-        """Every how many-th query is enough for a Hessian of `width` columns that is good to a few percent."""
-        rows, queries = self.preferences.n_items, self.preferences.n_queries
-        return max(1, min(rows // max(ROWS_OF_A_HESSIAN, 50 * width), queries // 50))
+    def stride(self, columns: RowsDesign) -> int:
+        """Every how many-th query is enough for a Hessian of these columns that is good to some percent."""
+        width, numbers = columns.shape[1], columns.rows[0].size
+        return max(1, min(numbers // (width * max(ROWS_OF_A_HESSIAN, 100 * width)), self.preferences.n_queries // 20))
 
     def hessian(self, columns: RowsDesign, stride: int = 1) -> np.ndarray:
         """The Hessian of F in the weights of `columns` at the point evaluated last, from every stride-th query."""

@@ -26,6 +26,7 @@ def proximal_newton(
     w: np.ndarray | None = None,
     *,
     tol: float = 1e-3,
+    min_iter: int = 0,
     max_iter: int = 1000,
     max_seconds: float = np.inf,
     callback: Callable[[dict], Any] | None = None,
@@ -35,6 +36,7 @@ def proximal_newton(
 
     objective: a ScoreObjective; structure: `value`, `gap`, `pull`, `minimise_model` (see structures/l1.py);
     w: a start inside the structure, default 0; working: the working set of an earlier problem on the same data.
+    min_iter: steps to make even from a start that is good enough, lest a path be a staircase.
     """
     began, trace, status = time.perf_counter(), [], "max_iter"
     w = np.zeros(objective.dimension) if w is None else np.array(w, np.float64)
@@ -49,7 +51,7 @@ def proximal_newton(
         )  # fmt: skip
         if callback is not None and callback(trace[-1]):
             status = "callback"
-        elif gap <= tol:
+        elif gap <= tol and (iteration >= min_iter or gap == 0):
             status = "converged"
         elif seconds > max_seconds:
             status = "max_seconds"
@@ -59,7 +61,7 @@ def proximal_newton(
             if moved is not None:
                 point, before = moved, gap
                 continue
-            status = "stalled"
+            status = "converged" if gap <= tol else "stalled"
         break
     certificate = Certificate(structure.kind, gap, tol, status, iteration, time.perf_counter() - began)
     return Solution(w, trace[-1]["value"], certificate, trace, {"working": working})

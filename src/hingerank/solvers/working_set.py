@@ -45,7 +45,7 @@ class WorkingSet:
         few = len(self.indices) <= max(ALL, 2 * len(wanted))
         if self.design is None or not few or not np.isin(wanted, self.indices, assume_unique=True).all():
             self.indices, self.design = wanted, objective.columns(wanted)
-            self._stride, self._hessian = objective.stride(len(wanted)), None
+            self._stride, self._hessian = objective.stride(self.design), None
 
     def hessian(self, objective: Any, better: bool) -> np.ndarray:
         """The Hessian in the weights held: an earlier one, unless `better` asks for one of now or of more queries."""

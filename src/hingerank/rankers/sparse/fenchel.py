@@ -87,7 +87,7 @@ class _BallProblem:
         ball, w = L1Ball(positive("radius", radius)), None if before is None else before.w
         if self.variant == "corrective":
             working = None if before is None else before.extra["working"]
-            found = proximal_newton(self.objective, ball, w, working=working, **self.limits)
+            found = proximal_newton(self.objective, ball, w, working=working, min_iter=1, **self.limits)
         else:
             found = frank_wolfe(self.objective, ball, w, variant=self.variant, step=self.step, **self.limits)
         return replace(found, w=ball.inside(found.w))

@@ -71,7 +71,7 @@ class _NormProblem:
     def solve(self, C: float, before: Solution | None) -> Solution:
         objective = self.objective.with_C(positive("C", C))
         w, working = (None, None) if before is None else (before.w, before.extra["working"])
-        return proximal_newton(objective, self.norm, w, working=working, **self.limits)
+        return proximal_newton(objective, self.norm, w, working=working, min_iter=1, **self.limits)
 
     def grid(self, count: int) -> list[float]:
         return grid_of_C(self.objective, count)

@@ -1,0 +1,102 @@
+"""Pictures of sparse rankers: a path of models, and how well single features rank."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hingerank.rankers.sparse.choose import choose_on_validation
+
+NAMED = 8  # features that get a colour and a name; the others are grey
+
+
+def plot_path(
+    path: Sequence[Any],
+    validation: Any = None,
+    measure: str = "ndcg@10",
+    names: Sequence[str] | None = None,
+    file: Path | str | None = None,
+) -> Any:
+    """Weights against the path's parameter, and below them the validation measure and the number of features in use.
+
+    path: fitted rankers of `fit_path`, any order; validation: RankingData, or None for no curve below.
+    names: of the features, default those seen in fit. file: also write the picture there (.png, .svg or .pdf).
+    The heaviest features are named: of the chosen model, else of the whole path. Answers a matplotlib Figure.
+    """
+    figure, (top, below) = _two_panels()
+    path = sorted(path, key=_value)
+    values, weights = np.array([_value(r) for r in path], float), np.array([r.coef_ for r in path])
+    important = np.abs(weights).max(axis=0)
+    if validation is not None:
+        best, scores = choose_on_validation(path, validation, measure=measure)
+        important = important * 1e-6 + np.abs(best.coef_)
+        below.plot(values, scores, color="C0", marker="o", ms=3)
+        below.set_ylabel(f"validation {measure.upper()}")
+        for panel in (top, below):
+            panel.axvline(_value(best), color="C3", lw=0.8, ls=":")
+        text = f"{best.path_parameter} = {_value(best):.4g}, {len(best.selected_features_)} features"
+        below.set_title(f"chosen on validation: {text}", fontsize="small", color="C3")
+    _draw_weights(top, values, weights, important, names or _names(path[0]))
+    below.set_xscale("log")
+    below.set_xlabel(path[0].path_parameter)
+    count = below.twinx()
+    count.plot(values, [len(r.selected_features_) for r in path], color="0.6", ls="--", marker=".", lw=1)
+    count.set_ylabel("features in use", color="0.45")
+    count.set_ylim(bottom=0)
+    return _finish(figure, file)
+
+
+def plot_single_features(
+    scores: Sequence[float], random: float, title: str = "", ylabel: str = "NDCG@10", file: Path | str | None = None
+) -> Any:
+    """A dot for each feature: the measure of ranking by it alone; a line: the mean of random weights."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4, 3.2), layout="constrained")
+    axes = figure.subplots()
+    axes.plot(
+        np.arange(1, len(scores) + 1), np.asarray(scores, float), "o", ms=4, color="C0", label="one feature alone"
+    )
+    axes.axhline(random, color="C3", label="random weights, mean of ten")
+    axes.set(xlabel="feature", ylabel=ylabel, title=title)
+    axes.legend(fontsize="small", frameon=False)
+    return _finish(figure, file)
+
+
+def _draw_weights(axes, values, weights, important, names) -> None:
+    """A curve for every feature ever used; the most important ones in colour, with their names."""
+    order = np.argsort(-important, kind="stable")
+    order = order[np.abs(weights[:, order]).max(axis=0) > 0].tolist()
+    for j in order[NAMED:]:
+        axes.plot(values, weights[:, j], color="0.75", lw=0.8)
+    for place, j in enumerate(order[:NAMED]):
+        axes.plot(values, weights[:, j], color=f"C{place}", lw=1.6, label=str(names[j]))
+    axes.axhline(0, color="0.3", lw=0.6)
+    axes.set_ylabel("weight")
+    if order:
+        axes.legend(fontsize="small", ncols=2, frameon=False)
+
+
+def _names(ranker: Any) -> Sequence[str]:
+    return list(getattr(ranker, "feature_names_in_", [f"f{j + 1}" for j in range(len(ranker.coef_))]))
+
+
+def _value(ranker: Any) -> float:
+    return float(getattr(ranker, ranker.path_parameter))
+
+
+def _two_panels() -> Any:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4, 6.0), layout="constrained")
+    return figure, figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+
+
+def _finish(figure: Any, file: Path | str | None) -> Any:
+    if file is not None:
+        path = Path(file)
+        unfinished = path.with_name(f".{path.name}.part")
+        figure.savefig(unfinished, format=path.suffix[1:] or "png", dpi=110)
+        unfinished.replace(path)
+    return figure
