@@ -24,6 +24,13 @@ SPECIAL: dict[str, dict[str, list[Any]]] = {
     "feature-selection": {"k": [3, 5, 10, 20], "C": [1e-3, 1e-1]},
     "factorized": {"C": [1e-3, 1e-1, 10.0], "rank": [2, 5, 10]},
     "regularized": {"C": [1e-3, 1e-1, 10.0], "lam": [0.1, 1.0, 10.0]},
+    "listnet": {"C": [1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0]},
+    "rankrls": {"C": [1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0]},
+    "crr": {"C": [1e-1, 1.0, 10.0, 100.0, 1e3, 1e4], "alpha": [0.1, 0.5]},
+    "adarank": {"n_rounds": [1, 2, 3, 5, 8, 12, 20, 50]},
+    "rankboost": {"n_rounds": [10, 20, 50, 100, 200, 300]},
+    "lightgbm": {"n_estimators": [20, 50, 100, 200], "num_leaves": [7, 31]},
+    "xgboost": {"n_estimators": [20, 50, 100, 200], "max_depth": [3, 6]},
 }
 
 

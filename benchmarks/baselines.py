@@ -1,0 +1,99 @@
+"""The baselines on OHSUMED and MQ2008, five folds, beside the rows of the papers.
+
+    python benchmarks/baselines.py [--data FOLDER] [--sets OHSUMED,MQ2008] [--trees]      # or $HINGERANK_DATA
+
+Settings are chosen by MAP on each fold's validation part. All measures follow LETOR 3.0's evaluation script (preset
+letor3), as the papers' tables do. RankNet, ListNet and LambdaMART of Xu et al. are RankLib's, AdaRank and RankBoost are
+LETOR's published baselines; here RankNet and FRank are linear.
+"""
+
+import argparse
+import os
+import warnings
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+import hingerank as hr
+from hingerank.data.folds import read_folds
+from hingerank.evaluation.leaderboard import leaderboard
+from hingerank.evaluation.method import Method
+from hingerank.evaluation.protocol import compare
+
+MEASURES = ["map", "ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10"]
+SETS = {"OHSUMED": "OHSUMED/QueryLevelNorm", "MQ2008": "MQ2008"}
+PAPERS = {
+    "OHSUMED": [
+        ("RankNet (Xu et al. 2019, Table 2)", [0.4040, 0.4007, 0.3616, 0.3388, None]),
+        ("ListNet (Xu et al. 2019, Table 2)", [0.4443, 0.5134, 0.4664, 0.4530, None]),
+        ("ListNet (Lai et al. 2013, Table 8)", [0.4457, 0.5326, 0.4732, 0.4432, 0.4410]),
+        ("RankRLS (Chen et al. 2017, Table 4)", [0.4470, 0.5490, 0.4770, 0.4530, None]),
+        ("AdaRank-MAP (Chen et al. 2017, Table 4)", [0.4487, 0.5388, 0.4682, 0.4613, None]),
+        ("AdaRank-NDCG (Lai et al. 2013, Table 8)", [0.4498, 0.5330, 0.4790, 0.4673, 0.4496]),
+        ("RankBoost (Lai et al. 2013, Table 8)", [0.4411, 0.4632, 0.4555, 0.4494, 0.4302]),
+        ("LambdaMART (Xu et al. 2019, Table 2)", [0.4096, 0.5166, 0.4443, 0.4366, None]),
+        ("XGBoost (Xu et al. 2019, Table 2)", [0.4301, 0.5325, 0.4758, 0.4485, None]),
+    ],
+    "MQ2008": [
+        ("RankNet (Xu et al. 2019, Table 4)", [0.4522, 0.3410, 0.3991, 0.4500, None]),
+        ("ListNet (Xu et al. 2019, Table 4)", [0.4415, 0.3244, 0.3916, 0.4396, None]),
+        ("ListNet (Lai et al. 2013, Table 8)", [0.4775, 0.3754, 0.4324, 0.4747, 0.2303]),
+        ("AdaRank-NDCG (Lai et al. 2013, Table 8)", [0.4824, 0.3826, 0.4420, 0.4821, 0.2307]),
+        ("RankBoost (Lai et al. 2013, Table 8)", [0.4775, 0.3856, 0.4288, 0.4666, 0.2255]),
+        ("LambdaMART (Xu et al. 2019, Table 4)", [0.4731, 0.3622, 0.4299, 0.4714, None]),
+        ("XGBoost (Xu et al. 2019, Table 4)", [0.4790, 0.3839, 0.4293, 0.4764, None]),
+    ],
+}
+
+
+def powers(first: int, last: int) -> dict[str, list[float]]:
+    return {"C": [2.0**k for k in range(first, last + 1, 2)]}
+
+
+def methods(trees: bool) -> list[Method]:
+    rounds = {"n_rounds": [1, 2, 3, 5, 8, 12, 20, 30, 50, 80, 120, 200, 300]}
+    found = [
+        Method("RankNet", hr.RankNet, powers(-18, 2)),
+        Method("FRank", hr.FRank, powers(-14, 2)),
+        Method("ListNet", hr.ListNet, powers(-14, 10)),
+        Method("ListMLE", hr.ListMLE, powers(-14, 6)),
+        Method("RankRLS", hr.RankRLS, powers(-20, 2)),
+        Method("RankRLS, a query's pairs divided by its rows", hr.RankRLS, powers(-14, 6), {"pair_weight": "rows"}),
+        Method("CRR", hr.CRR, powers(-4, 16)),
+        Method("AdaRank-MAP", hr.AdaRank, rounds, {"measure": "map"}),
+        Method("AdaRank-NDCG", hr.AdaRank, rounds, {"measure": "ndcg@10"}),
+        Method("RankBoost", hr.RankBoost, rounds),
+    ]
+    if trees:
+        counts = {"n_estimators": [10, 20, 40, 70, 100, 150]}
+        small = {"num_leaves": 7, "learning_rate": 0.05, "min_child_samples": 50}
+        found += [
+            Method("LambdaMART (LightGBM)", hr.LightGBMRanker, counts, small),
+            Method("BL-MART: 10 bags of it", hr.LightGBMRanker, counts, small | {"n_bags": 10}),
+            Method("XGBoost", hr.XGBoostRanker, counts, {"max_depth": 3, "learning_rate": 0.1}),
+        ]
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=Path(os.environ.get("HINGERANK_DATA", "../shared/data")))
+    parser.add_argument("--sets", default="OHSUMED")
+    parser.add_argument("--trees", action="store_true", help="LightGBM and XGBoost as well")
+    asked = parser.parse_args()
+    console, names = Console(width=140), [f"{name}:letor3" for name in MEASURES]
+    warnings.simplefilter("ignore")
+    for name in asked.sets.split(","):
+        results = compare(methods(asked.trees), read_folds(asked.data / SETS[name]), "map:letor3", names)
+        table = Table("", *MEASURES, "seconds a fit", title=f"{name}, mean over five folds")
+        for who, figures in PAPERS[name]:
+            table.add_row(who, *("" if figure is None else f"{figure:.4f}" for figure in figures), "")
+        table.add_section()
+        for line in leaderboard(results, "map:letor3").lines:
+            table.add_row(line.method, *(f"{line.means[m]:.4f}" for m in names), f"{line.seconds:.3f}")
+        console.print(table)
+
+
+if __name__ == "__main__":
+    main()
