@@ -21,7 +21,7 @@ class DiverseQuery:
     relevance: (n,) initial score of every candidate, such as the retrieval score brought to [0, 1].
     aspects: (n, a) P(d | a), how likely the candidate answers aspect a; aspect_weights: (a,) P(a | q), default equal.
     words: (n, V) sparse counts of the words in each candidate.
-    docids: names of the candidates; qid: name of the query.
+    docids: names of the candidates, default their row numbers; qid: name of the query.
 
     >>> query = DiverseQuery(np.eye(3), relations=np.ones((3, 3, 1)) - np.eye(3)[:, :, None], qid="7")
     >>> query.n, query.n_features, len(query.relations)
@@ -108,7 +108,7 @@ class DiverseQuery:
 
     def _checked_docids(self) -> np.ndarray:
         if self.docids is None:
-            return np.array([f"d{i}" for i in range(self.n)], object)
+            return np.arange(self.n)
         docids = np.array([str(docid) for docid in self.docids], object)
         self._check_rows("docids", len(docids))
         if len(set(docids)) < len(docids):

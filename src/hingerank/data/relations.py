@@ -6,6 +6,7 @@ a time (one candidate against all), so nothing of size candidates² is ever stor
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -59,16 +60,22 @@ class Relations:
         """(r, n): all distances from candidate i."""
         if self._tensor is not None:
             return self._tensor[i]
+        if len(self._parts) == 1:
+            return self._checked_row(self._parts[0], i).astype(np.float64, copy=False)[None]
         out = np.empty((len(self._parts), self.n))
         for j, part in enumerate(self._parts):
-            values = part.row(i)
-            if values.shape != (self.n,) or not np.isfinite(values).all():
-                raise DataError(
-                    f"relation {part.name!r} of candidate {i} has shape {values.shape} or holds NaN or infinity; "
-                    f"expected {self.n} finite numbers"
-                )
-            out[j] = values
+            out[j] = self._checked_row(part, i)
         return out
+
+    def _checked_row(self, part: Relation, i: int) -> np.ndarray:
+        values = part.row(i)
+        # a finite sum has finite terms; only an infinite one needs the slower look
+        if values.shape != (self.n,) or not (isfinite(values.sum()) or np.isfinite(values).all()):
+            raise DataError(
+                f"relation {part.name!r} of candidate {i} has shape {values.shape} or holds NaN or infinity; "
+                f"expected {self.n} finite numbers"
+            )
+        return values
 
     def rows(self, indices: Iterable[int]) -> np.ndarray:
         """(k, r, n): the rows of k candidates."""
@@ -114,38 +121,49 @@ def cosine_relation(vectors: Any, name: str = "cosine", clip: bool = True) -> Re
     clip: vectors that point away from each other count as unrelated, at distance 1, as pyversity has it; False gives
         1 − cos, up to 2.
     """
-    V = _checked_vectors(vectors, name)
-    norms = np.sqrt(V.multiply(V).sum(axis=1)).A1 if sparse.issparse(V) else np.linalg.norm(V, axis=1)
+    V, squares = _checked_vectors(vectors, name)
+    norms = np.sqrt(squares)
     scale = np.divide(1, norms, out=np.zeros_like(norms), where=norms > 0)
-    U = sparse.csr_matrix(V.multiply(scale[:, None])) if sparse.issparse(V) else V * scale[:, None]
 
     def row(i: int) -> np.ndarray:
-        near = (U @ U[i].toarray().ravel()) if sparse.issparse(U) else U @ U[i]
-        distances = 1 - (np.maximum(near, 0) if clip else near)
-        distances[i] = 0
-        return distances
+        near = V @ (V[i].toarray().ravel() if sparse.issparse(V) else V[i])
+        near *= scale * scale[i]
+        if clip:
+            np.maximum(near, 0, out=near)
+        np.subtract(1, near, out=near)
+        near[i] = 0
+        return near
 
     return Relation(name, V.shape[0], row)
 
 
 def euclidean_relation(vectors: Any, name: str = "euclidean", scale: float | None = None) -> Relation:
     """‖v_i − v_j‖ / scale; scale None takes √d, so that vectors with entries in [0, 1] are at most 1 apart."""
-    V = _checked_vectors(vectors, name)
-    V = V.toarray() if sparse.issparse(V) else V
-    unit = scale or max(1.0, np.sqrt(V.shape[1]))
-    return Relation(name, len(V), lambda i: np.sqrt(((V - V[i]) ** 2).sum(axis=1)) / unit)
+    V, _ = _checked_vectors(vectors, name)
+    V = (V.toarray() if sparse.issparse(V) else V).astype(np.float64)
+    V = (V - V.mean(axis=0)) / (scale or max(1.0, np.sqrt(V.shape[1])))  # centred, for fewer lost digits below
+    squares = np.einsum("ij,ij->i", V, V)
+
+    def row(i: int) -> np.ndarray:
+        squared = squares + squares[i] - 2 * (V @ V[i])
+        np.maximum(squared, 0, out=squared)
+        squared[i] = 0
+        return np.sqrt(squared, out=squared)
+
+    return Relation(name, len(V), row)
 
 
-def _checked_vectors(vectors: Any, name: str) -> Any:
-    V = sparse.csr_matrix(vectors) if sparse.issparse(vectors) else np.asarray(vectors)
+def _checked_vectors(vectors: Any, name: str) -> tuple[Any, np.ndarray]:
+    """Float vectors, dense or CSR, and their squared lengths."""
+    V: Any = sparse.csr_matrix(vectors) if sparse.issparse(vectors) else np.asarray(vectors)
     if V.ndim != 2:
         raise DataError(f"vectors for relation {name!r} have shape {V.shape}, expected one row per candidate")
     V = V if V.dtype in (np.float32, np.float64) else V.astype(np.float64)
-    values = V.data if sparse.issparse(V) else V
-    if not np.isfinite(values).all():
-        bad = "an entry" if sparse.issparse(V) else f"the vector of candidate {np.argwhere(~np.isfinite(V))[0][0]}"
-        raise DataError(f"relation {name!r}: {bad} is NaN or infinite")
-    return V
+    squares = V.multiply(V).sum(axis=1).A1 if sparse.issparse(V) else np.einsum("ij,ij->i", V, V)
+    if not isfinite(squares.sum()):
+        row = int(np.flatnonzero(~np.isfinite(squares))[0]) if not np.isfinite(squares).all() else 0
+        raise DataError(f"relation {name!r}: the vector of candidate {row} is NaN, infinite or too long")
+    return V, squares
 
 
 def text_relations(

@@ -56,6 +56,13 @@ def best_linear(s, H, w, taken, f):
 
 
 @njit(cache=True, nogil=True)
+def next_pick(s, H, w, taken, f, row, count, kinds):
+    """Fold in the `row` of the pick number `count`, then the best open item."""
+    fold_relations(H, row, count - 1, kinds)
+    return best_linear(s, H, w, taken, f)
+
+
+@njit(cache=True, nogil=True)
 def order_likelihood(s, w, rows, slots, order, kinds, g_s, g_w):
     """log P(order) = Σ_t f_t(y_t) − log Σ_{open i} e^{f_t(i)},  f_t(i) = s_i + H_i(t)·w  (Plackett–Luce, prefix only).
 

@@ -33,7 +33,8 @@ class MMR(DiverseRanker):
 
     def _order(self, query: DiverseQuery, top: int) -> np.ndarray:
         lam = check_share("lam", self.lam)
-        distance = _OneDistance(query.relations, self.relation)
+        whole = self.relation is None and len(query.relations) == 1
+        distance = query.relations if whole else _OneDistance(query.relations, self.relation)
         # max similarity = 1 − least distance, and the constant 1−λ changes no comparison
         return select(lam * query.relevance, np.array([1 - lam]), distance, np.array([LEAST]), top)
 
@@ -55,6 +56,4 @@ class _OneDistance:
 
     def row(self, i: int) -> np.ndarray:
         rows = self.relations.row(i)
-        if len(rows) == 1:
-            return rows
         return rows.mean(axis=0, keepdims=True) if self.column is None else rows[self.column : self.column + 1]

@@ -54,9 +54,13 @@ def useful(queries: list[DiverseQuery]) -> list[DiverseQuery]:
     return kept
 
 
-def by_relevance(query: DiverseQuery, count: int | None, to: str) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of the `count` most relevant candidates (None: of all), best first, and the rows after them."""
-    if count is not None:
-        query.need("relevance", to=to)
-    order = np.arange(query.n) if query.relevance is None else np.argsort(-query.relevance, kind="stable")
-    return order[:count], order[len(order[:count]) :]
+def by_relevance(query: DiverseQuery, count: int | None, to: str) -> tuple[DiverseQuery, np.ndarray]:
+    """The query with its `count` most relevant candidates only, best first, and the rows of all in that order.
+
+    With count None the query as it is.
+    """
+    if count is None:
+        return query, np.arange(query.n)
+    query.need("relevance", to=to)
+    order = np.argsort(-query.relevance, kind="stable")
+    return query.subset(order[:count]), order

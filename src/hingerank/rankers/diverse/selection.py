@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.kernels.diverse import LEAST, MEAN, MOST, best_linear, fold_relations
+from hingerank.kernels.diverse import LEAST, MEAN, MOST, best_linear, next_pick
 
 AGGREGATES = {"min": (LEAST,), "mean": (MEAN,), "max": (MOST,), "all": (LEAST, MEAN, MOST), "none": ()}
 
@@ -22,12 +22,16 @@ def select(s: np.ndarray, w: np.ndarray, relations: Any, kinds: np.ndarray, top:
     relations: anything with row(i) -> (r, n); h of the empty set is 0, so the first item is the one with the best s.
     """
     n = len(s)
-    H = np.zeros((len(w), n))
-    taken, workspace = np.zeros(n, np.bool_), np.empty(n)
+    H, taken, workspace = np.zeros((len(w), n)), np.zeros(n, np.bool_), np.empty(n)
     order = np.empty(min(top, n), np.int64)
+    pick = best_linear(s, H, w, taken, workspace) if len(order) else 0
     for t in range(len(order)):
-        order[t] = best_linear(s, H, w, taken, workspace)
-        taken[order[t]] = True
-        if len(w) and t + 1 < len(order):
-            fold_relations(H, relations.row(order[t]), t, kinds)
+        order[t] = pick
+        taken[pick] = True
+        if t + 1 == len(order):
+            break
+        if len(w):
+            pick = next_pick(s, H, w, taken, workspace, relations.row(pick), t + 1, kinds)
+        else:
+            pick = best_linear(s, H, w, taken, workspace)
     return order

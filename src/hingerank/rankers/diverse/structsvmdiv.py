@@ -24,7 +24,7 @@ class StructSVMDiv(LinearDiverseRanker):
 
     The maximum looks at the best of all wrong rankings, so among hundreds of candidates some wrong ones always score as
     well as the right ones and w = 0 is optimal. Therefore only the best `candidates` by `relevance` take part, in
-    training and in reranking; at w = 0 they keep that order. None lets all take part.
+    training and in reranking; at w = 0 they keep that order. None lets all take part, in the order given.
 
     measure: "alpha-ndcg@20", "err-ia@20", ...; C, tol, max_iter: of the cutting-plane solver; top: length of the
     rankings, default the measure's cutoff or 20; aggregate and orders (ideal rankings per query): as in RLTR.
@@ -59,7 +59,7 @@ class StructSVMDiv(LinearDiverseRanker):
         """Learn from queries with judgments."""
         kinds, measure = aggregate_kinds(self.aggregate), parse_diversity_measure(self.measure)
         checked = self._checked(queries, "judgments", *(("relations",) if len(kinds) else ()))
-        kept = useful([query.subset(self._competitors(query)[0]) for query in checked])
+        kept = useful([self._competitors(query)[0] for query in checked])
         rng = np.random.default_rng(self.random_state)
         top = self.top or measure.cutoff or 20
         searches = [_RankingSearch(query, measure, top, self.orders, kinds, rng) for query in kept]
@@ -69,13 +69,13 @@ class StructSVMDiv(LinearDiverseRanker):
         warn_not_converged(self.certificate_)
         return self
 
-    def _competitors(self, query: DiverseQuery) -> tuple[np.ndarray, np.ndarray]:
+    def _competitors(self, query: DiverseQuery) -> tuple[DiverseQuery, np.ndarray]:
         return by_relevance(query, self.candidates, to=type(self).__name__)
 
     def _order(self, query: DiverseQuery, top: int) -> np.ndarray:
-        competitors, others = self._competitors(query)
-        chosen = super()._order(query.subset(competitors), min(top, len(competitors)))
-        return np.concatenate((competitors[chosen], others))[:top]
+        best, rows = self._competitors(query)
+        chosen = super()._order(best, min(top, best.n))
+        return np.concatenate((rows[chosen], rows[best.n :]))[:top]
 
 
 class _RankingSearch:

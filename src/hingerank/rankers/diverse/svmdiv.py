@@ -60,7 +60,7 @@ class SVMDiv(DiverseRanker):
 
     def fit(self, queries: Iterable[DiverseQuery], y: Any = None) -> "SVMDiv":
         """Learn from queries with judgments."""
-        kept = useful([query.subset(self._competitors(query)[0]) for query in self._checked(queries, "judgments")])
+        kept = useful([self._competitors(query)[0] for query in self._checked(queries, "judgments")])
         d, bands = kept[0].n_features, len(self.levels) * (len(self.shares) + 1)
         risk = SelectionRisk([_SetSearch(query, self._coverage(query), self.top) for query in kept], d + bands)
         solution = minimise_risk(risk, d + bands, self.C, self.tol, self.max_iter)
@@ -72,13 +72,12 @@ class SVMDiv(DiverseRanker):
     def _order(self, query: DiverseQuery, top: int) -> np.ndarray:
         if query.n_features != len(self.coef_):
             raise ValueError(f"the query has {query.n_features} features, the model was fitted on {len(self.coef_)}")
-        competitors, others = self._competitors(query)
-        best = query.subset(competitors)
+        best, rows = self._competitors(query)
         size = min(top, best.n)
         chosen, _ = self._coverage(best).select(best.X @ self.coef_ / size, self.word_coef_, size)
-        return np.concatenate((competitors[chosen], others))[:top]
+        return np.concatenate((rows[chosen], rows[best.n :]))[:top]
 
-    def _competitors(self, query: DiverseQuery) -> tuple[np.ndarray, np.ndarray]:
+    def _competitors(self, query: DiverseQuery) -> tuple[DiverseQuery, np.ndarray]:
         return by_relevance(query, self.candidates, to=type(self).__name__)
 
     def _coverage(self, query: DiverseQuery) -> "_Coverage":

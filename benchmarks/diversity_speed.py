@@ -1,0 +1,131 @@
+"""Milliseconds to rerank 1,000 candidates to the top 20, beside pyversity, and seconds to train.
+
+    python benchmarks/diversity_speed.py [--candidates 1000] [--top 20] [--repeat 20] [--no-training]
+
+MMR is timed from vectors, cosine distances and all, as pyversity is; both must choose the same documents. Everything
+else is timed from a DiverseQuery, its relations computed on demand from vectors ("on demand") or stored in a tensor
+("stored", built before the clock starts). Medians of warm calls.
+"""
+
+import argparse
+import statistics
+import time
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from hingerank.data.diverse import DiverseQuery
+from hingerank.data.diverse_generator import make_diverse
+from hingerank.data.relations import Relations, cosine_relation, euclidean_relation
+from hingerank.rankers.diverse.mmr import MMR
+from hingerank.rankers.diverse.pamm import PAMM
+from hingerank.rankers.diverse.pm2 import PM2
+from hingerank.rankers.diverse.rltr import RLTR
+from hingerank.rankers.diverse.structsvmdiv import StructSVMDiv
+from hingerank.rankers.diverse.svmdiv import SVMDiv
+from hingerank.rankers.diverse.xquad import XQuAD
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--candidates", type=int, default=1000)
+    parser.add_argument("--top", type=int, default=20)
+    parser.add_argument("--repeat", type=int, default=20)
+    parser.add_argument("--no-training", action="store_true")
+    asked = parser.parse_args()
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    print(f"{asked.candidates} candidates to the top {asked.top}, median of {asked.repeat}, milliseconds per query")
+    against_pyversity(asked.candidates, asked.top, asked.repeat)
+    every_method(asked.candidates, asked.top, asked.repeat)
+    if not asked.no_training:
+        training()
+
+
+def milliseconds(call: Callable[[], object], repeat: int) -> float:
+    call()
+    taken = []
+    for _ in range(repeat):
+        began = time.perf_counter()
+        call()
+        taken.append(time.perf_counter() - began)
+    return 1e3 * statistics.median(taken)
+
+
+def against_pyversity(n: int, top: int, repeat: int) -> None:
+    """The same vectors and scores through both, in turn, so that both see the same machine."""
+    rng = np.random.default_rng(0)
+    relevance = rng.random(n).astype(np.float32)
+    for width in (64, 384):
+        vectors = rng.standard_normal((n, width)).astype(np.float32)
+
+        def ours(vectors: np.ndarray = vectors) -> list[int]:
+            query = DiverseQuery(np.zeros((n, 0)), relations=[cosine_relation(vectors)], relevance=relevance)
+            return MMR(0.5).rerank(query, top).tolist()
+
+        try:
+            import pyversity
+        except ImportError:
+            print(f"MMR, {width} dimensions: hingerank {milliseconds(ours, repeat):.2f}; pyversity is not installed")
+            continue
+
+        def theirs(vectors: np.ndarray = vectors) -> list[int]:
+            return pyversity.diversify(vectors, relevance, k=top, strategy="mmr", diversity=0.5).indices.tolist()
+
+        rounds = [(milliseconds(ours, repeat), milliseconds(theirs, repeat)) for _ in range(3)]
+        here, there = (min(times) for times in zip(*rounds))
+        same = "same documents" if ours() == theirs() else "DIFFERENT documents"
+        print(f"MMR, {width} dimensions: hingerank {here:.2f}, pyversity {there:.2f} ({there / here:.1f}x); {same}")
+
+
+def every_method(n: int, top: int, repeat: int) -> None:
+    """Models trained on small generated queries, used on one of n candidates."""
+    small, (query,) = make_diverse(10, 50, seed=1), make_diverse(1, n, seed=2, materialize=False)
+    rng = np.random.default_rng(0)
+    V, W = rng.random((n, 64)), rng.random((n, 16))
+    parts = [cosine_relation(V, "a"), cosine_relation(W, "b"), euclidean_relation(V, "c"), euclidean_relation(W, "d")]
+    demand = query.with_parts(relations=Relations([*parts, cosine_relation(V[:, :8], "e")]))
+    stored = query.with_parts(relations=demand.relations.materialize())
+    rankers = {
+        "MMR": MMR(),
+        "xQuAD": XQuAD(),
+        "PM-2": PM2(),
+        "R-LTR": RLTR().fit(small),
+        "R-LTR, all aggregates": RLTR(aggregate="all").fit(small),
+        "PAMM": PAMM(epochs=2).fit(small),
+        "StructSVM, 50 candidates": StructSVMDiv(max_iter=20).fit(small),
+        "StructSVM, all candidates": StructSVMDiv(candidates=None, max_iter=20).fit(small),
+        "SVM-DIV, 50 candidates": SVMDiv(max_iter=20).fit(small),
+        "SVM-DIV, all candidates": SVMDiv(candidates=None, max_iter=20).fit(small),
+    }
+    print(f"\n{'method (5 relations)':<28}{'on demand':>10}{'stored':>10}")
+    for name, ranker in rankers.items():
+        times = [milliseconds(lambda q=q, r=ranker: r.rerank(q, top), repeat) for q in (demand, stored)]
+        print(f"{name:<28}{times[0]:>10.2f}{times[1]:>10.2f}")
+
+
+def training() -> None:
+    """Seconds per fit with the default settings: linear in topics, and in candidates."""
+    fits = {
+        "R-LTR": RLTR(),
+        "PAMM, 10 epochs": PAMM(epochs=10),
+        "StructSVM": StructSVMDiv(),
+        "SVM-DIV": SVMDiv(),
+    }
+    for ranker in fits.values():
+        ranker.fit(make_diverse(4, 20))
+    shapes = [(20, 100), (40, 100), (80, 100), (40, 200), (40, 400)]
+    print("\nseconds to train\n" + f"{'topics x candidates':<20}" + "".join(f"{name:>18}" for name in fits))
+    for topics, candidates in shapes:
+        data = make_diverse(topics, candidates, seed=3)
+        row = []
+        for ranker in fits.values():
+            began = time.perf_counter()
+            ranker.fit(data)
+            row.append(time.perf_counter() - began)
+        print(f"{f'{topics} x {candidates}':<20}" + "".join(f"{seconds:>18.2f}" for seconds in row), flush=True)
+
+
+if __name__ == "__main__":
+    main()
