@@ -10,7 +10,7 @@ from threadpoolctl import ThreadpoolController
 
 from hingerank.kernels.threads import cut_shards, run_shards
 
-BLOCK_BYTES = 1 << 20
+BLOCK_BYTES = 1 << 21
 SMALL_BYTES = 1 << 25
 
 

@@ -14,6 +14,8 @@ import scipy.sparse as sp
 
 from hingerank.data.errors import DataError
 
+FAR = 1e3  # γ‖x − centre‖² from which rounding could push an exponent of float32 noticeably above 0
+
 
 class Kernel:
     """κ(x, y) = <x, y>, and what the others share."""
@@ -93,9 +95,17 @@ class RBF(Kernel):
         squares = rows.multiply(rows).sum(axis=1) if sp.issparse(rows) else np.einsum("ij,ij->i", rows, rows)
         return rows, -0.5 * np.asarray(squares).ravel()
 
+    def between(self, A, B, out):
+        if sp.issparse(A) or sp.issparse(B):
+            return super().between(A, B, out)
+        np.matmul(A, B.T, out=out)
+        if min(A[:, -2].min(initial=0), B[:, -1].min(initial=0)) < -FAR:
+            np.minimum(out, 0, out=out)
+        np.exp(out, out=out)
+
     def finish(self, Z):
         if isinstance(Z, np.ndarray):
-            np.minimum(Z, 0.0, out=Z)
+            np.minimum(Z, 0, out=Z)
             np.exp(Z, out=Z)
         else:
             Z.clamp_(max=0.0).exp_()

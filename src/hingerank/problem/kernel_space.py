@@ -95,7 +95,19 @@ class KernelObjective:
         def curvature(v: Expansion) -> Expansion:
             return v + self._bare(self.C * here.curvature(v.values))
 
-        return Point(f, value, f + self._bare(self.C * here.gradient), curvature, here.moments)  # type: ignore[arg-type]
+        def first() -> tuple[Expansion, Expansion] | None:
+            """Newton's equation says δ_i = −a_i for every row i that no pair pulls at: these go to zero in one step.
+
+            Conjugate gradients that begin with it move along rows with pairs alone, so the zeros stay.
+            """
+            idle = (here.gradient == 0) & (f.a != 0)
+            if not idle.any() or idle.all():
+                return None
+            away = self._bare(np.where(idle, -f.a, 0.0))
+            return away, curvature(away)
+
+        slope = f + self._bare(self.C * here.gradient)
+        return Point(f, value, slope, curvature, here.moments, None, first)  # type: ignore[arg-type]
 
     def samples(self) -> list:
         """None: a part of the rows spans another space."""

@@ -19,7 +19,8 @@ from hingerank.problem.design import RowsDesign, add_up
 class Point:
     """An objective at w: value, gradient and Hessian products `curvature(v)`.
 
-    hessian(): the whole matrix, where that is worth its cost; moments: see LossAt.
+    hessian(): the whole matrix, where that is worth its cost; first(): a part of Newton's step that is known
+    beforehand, with its Hessian product, or None; moments: see LossAt.
     """
 
     w: np.ndarray
@@ -28,6 +29,7 @@ class Point:
     curvature: Callable[[np.ndarray], np.ndarray]
     moments: np.ndarray | None
     hessian: Callable[[], np.ndarray] | None = None
+    first: Callable[[], tuple[Any, Any] | None] | None = None
 
 
 class RankObjective:

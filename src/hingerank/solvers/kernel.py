@@ -4,7 +4,7 @@
 coefficients that are zero at the optimum are set to zero. The dual needs rows, so it takes a factor of K.
 """
 
-import time
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,75 +13,70 @@ import numpy as np
 from hingerank.losses import smoothed_hinge
 from hingerank.problem.kernel_space import Expansion
 from hingerank.solvers.dual import dual_coordinate_descent
-from hingerank.solvers.newton import newton, newton_from
+from hingerank.solvers.newton import conjugate_gradients, newton, try_step
 from hingerank.solvers.smoothing import smoothing
 from hingerank.solvers.solution import Solution
 
-ROUNDS, STEPS = 3, 20  # of pruning, and Newton steps in each
 
-
-def kernel_newton(
-    objective: Any, f: Any = None, *, tol: float = 1e-3, max_seconds: float = np.inf, **options: Any
-) -> Solution:
-    """Newton's method with conjugate gradients in the K-inner product, until ‖g(f)‖ ≤ tol · ‖g(0)‖ in that norm.
-
-    A few more steps from the pruned answer keep its zeros: where a row's coefficient and pull are both zero, so are all
-    of Newton's directions there.
-    """
-    deadline = time.perf_counter() + max_seconds
-    solution = newton(objective, f, tol=tol, max_seconds=max_seconds, **options)
+def kernel_newton(objective: Any, f: Any = None, *, tol: float = 1e-3, **options: Any) -> Solution:
+    """Newton's method with conjugate gradients in the K-inner product, until ‖g(f)‖ ≤ tol · ‖g(0)‖ in that norm."""
+    solution = newton(objective, f, tol=tol, **options)
     if not solution.certificate.converged:
         return solution
-    scale, point = float(np.linalg.norm(objective.at(np.zeros(objective.dimension)).gradient)), None
-    for _ in range(ROUNDS):
-        pruned = prune(objective, solution.w)
-        if pruned is None:
-            break
-        point, _, status = newton_from(objective, pruned, tol, scale, STEPS, deadline)
-        if status != "converged":
-            break
-        relative = float(np.linalg.norm(point.gradient)) / scale if scale > 0 else 0.0
-        certificate = replace(solution.certificate, value=relative)
-        solution = replace(solution, w=point.w, value=point.value, certificate=certificate)
+    scale = float(np.linalg.norm(objective.at(np.zeros(objective.dimension)).gradient))
+    for point in prune(objective, solution.w, 0.5 * tol * scale, EXTRA * solution.trace[-1]["products"]):
+        relative = float(np.linalg.norm(point.gradient)) / scale
+        if relative <= tol:
+            return _accept(solution, point, relative)
     return solution
 
 
-def kernel_smoothing(
-    objective: Any, f: Any = None, *, tol: float = 1e-3, max_seconds: float = np.inf, **options: Any
-) -> Solution:
-    """The hinge by smoothing, until the duality gap is at most tol times the objective; then steps from the pruned
-    answer, which keep its zeros, until the gap is as small again."""
-    deadline = time.perf_counter() + max_seconds
-    solution = smoothing(objective, f, tol=tol, max_seconds=max_seconds, **options)
+def kernel_smoothing(objective: Any, f: Any = None, *, tol: float = 1e-3, **options: Any) -> Solution:
+    """The hinge by smoothing, until the duality gap is at most tol times the objective."""
+    solution = smoothing(objective, f, tol=tol, **options)
     if not solution.certificate.converged:
         return solution
     width, margin = solution.extra["width"], float(objective.loss.terms[0, 0])
     smooth = objective.with_loss(smoothed_hinge(width, margin))
-    point = prune(smooth, solution.extra["latest"])
-    for _ in range(STEPS if point is not None else 0):
-        value = objective.at(point.w).value
-        gap = (value - solution.extra["lower_bound"]) / max(abs(value), 1e-300)
+    for near in prune(smooth, solution.extra["latest"], 0.0, 2 * solution.certificate.n_iter):
+        point = objective.at(near.w)
+        gap = (point.value - solution.extra["lower_bound"]) / max(abs(point.value), 1e-300)
         if gap <= tol:
-            certificate = replace(solution.certificate, value=gap)
-            return replace(solution, w=point.w, value=value, certificate=certificate)
-        before, (point, _, _) = point, newton_from(smooth, point, 0.0, 1.0, 1, deadline)
-        if point is before:
-            break
+            return _accept(solution, point, gap)
     return solution
 
 
-def prune(objective: Any, f: Any) -> Any:
-    """The point without the coefficients of rows that no pair pulls at, which are zero at the optimum; None where all
-    of those are zero already.
+EXTRA, STEPS, FEW = 0.3, 5, 0.02  # products that pruning may add, most steps, and the share it leaves: of all there are
 
-    At the optimum a = −C z, and z is zero for rows all of whose pairs are apart by the margin. What is left of their
-    coefficients is the solver's tolerance; the caller checks that the certificate holds without it.
+
+def prune(objective: Any, f: Any, target: float, products: float) -> Iterator[Any]:
+    """Points after further Newton steps that remove the coefficients of rows no pair pulls at (see KernelObjective).
+
+    Those are zero at the optimum, a = −C z; near it they are of the size of the tolerance. First they are merely set to
+    zero; then come Newton's steps. Ends when few are left, a step fails, or it has cost enough products.
     """
-    z = objective.loss.at(f.values, objective.preferences).gradient
-    idle = (z == 0) & (f.a != 0)
-    if not idle.any() or idle.all():
-        return None
-    return objective.at(np.where(idle, 0.0, f.a))
+    point, spent, f = objective.at(f), 0.0, f.a
+    if _idle(point).any():
+        yield objective.at(np.where(_idle(point), 0.0, f))
+    for _ in range(STEPS):
+        if spent > products or _idle(point).sum() <= FEW * np.count_nonzero(point.w.a):
+            return
+        step, forecast, used = conjugate_gradients(point.curvature, point.gradient, np.inf, target, point.first())
+        following, _ = try_step(objective, point, step, forecast, np.inf)
+        if following is point:
+            return
+        point, spent = following, spent + used + 4
+        yield point
+
+
+def _idle(point: Any) -> np.ndarray:
+    """Which rows have a coefficient but no pull: there the gradient a + C z is the coefficient itself."""
+    return (point.gradient.a == point.w.a) & (point.w.a != 0)
+
+
+def _accept(solution: Solution, point: Any, certified: float) -> Solution:
+    certificate = replace(solution.certificate, value=certified)
+    return replace(solution, w=point.w, value=point.value, certificate=certificate)
 
 
 def kernel_dual(objective: Any, f: Any = None, **options: Any) -> Solution:

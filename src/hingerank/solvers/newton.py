@@ -23,6 +23,7 @@ PAYING = 0.5  # a step with a sampled Hessian must cut the gradient to this shar
 HARD = (
     0.5  # products per dimension above which an explicit Hessian is cheaper (measured: benchmarks/linear.py --hessian)
 )
+NEAR = 10  # times the tolerance, from which a part of the step that is known beforehand is taken first
 ROUGH = 1e-2  # relative gradient to which samples are solved
 
 
@@ -81,7 +82,9 @@ def newton_from(objective, point, tol, scale, max_iter, deadline, model=None, ca
             step, forecast = exact_step(point.hessian(), point.gradient, radius)
         else:
             curvature = point.curvature if model is None else model.at(point.w).curvature
-            step, forecast, used = conjugate_gradients(curvature, point.gradient, radius, 0.5 * tol * scale)
+            known = getattr(point, "first", None) if model is None and relative <= NEAR * tol else None
+            first = None if known is None else known()
+            step, forecast, used = conjugate_gradients(curvature, point.gradient, radius, 0.5 * tol * scale, first)
             products += used
             hard = used > HARD * len(step)
         following, radius = try_step(objective, point, step, forecast, radius)
@@ -102,13 +105,19 @@ def exact_step(hessian, gradient, radius):
     return step, -float(gradient @ step) - 0.5 * float(step @ (hessian @ step))
 
 
-def conjugate_gradients(curvature, gradient, radius, target):
-    """Approximately minimise the quadratic model in the ball: (step, forecast decrease, Hessian products used)."""
-    r = -gradient
-    norm = float(np.linalg.norm(r))
-    step, direction, rr = np.zeros_like(r), r.copy(), norm * norm
-    goal, used = max(0.1 * norm, min(target, 0.5 * norm)), 0
-    while used < 2 * len(r) + 20:
+def conjugate_gradients(curvature, gradient, radius, target, first=None):
+    """Approximately minimise the quadratic model in the ball: (step, forecast decrease, Hessian products used).
+
+    first: a step to begin with and its Hessian product; left out where it leads nowhere.
+    """
+    r, step = -gradient, np.zeros_like(gradient)
+    norm, used = float(np.linalg.norm(r)), 0
+    goal = max(0.1 * norm, min(target, 0.5 * norm))
+    if first is not None and np.linalg.norm(first[0]) < radius:
+        step, r = first[0], r - first[1]
+        norm = float(np.linalg.norm(r))
+    direction, rr = r.copy(), norm * norm
+    while norm > goal and used < 2 * len(r) + 20:
         product = curvature(direction)
         used += 1
         bend = float(direction @ product)
@@ -125,7 +134,10 @@ def conjugate_gradients(curvature, gradient, radius, target):
         if np.sqrt(rr) <= goal:
             break
         direction = r + (rr / before) * direction
-    return step, 0.5 * float(step @ (r - gradient)), used
+    forecast = 0.5 * float(step @ (r - gradient))
+    if first is not None and not forecast > 0:
+        return conjugate_gradients(curvature, gradient, radius, target)
+    return step, forecast, used
 
 
 def _to_border(step, direction, radius):

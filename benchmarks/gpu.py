@@ -1,0 +1,144 @@
+"""Kernel rankers on an NVIDIA GPU: seconds against the bytes that must move.
+
+    python benchmarks/gpu.py                       # exact kernel on 41,774 rows, mapped fits of 500,000 × 4,000
+    python benchmarks/gpu.py --device torch-cpu --share 0.02    # the same code, small, without a GPU
+
+An exact fit reads the n² numbers of the Gram matrix once for every product, a mapped fit the n × m mapped rows twice.
+The bytes of those reads over the seconds of the whole fit's solving are compared with the speed of a plain copy on the
+device (read plus write). The sweeps over preference pairs run on the CPU; "elsewhere" is the time outside the products:
+sweeps and the solver.
+"""
+
+import argparse
+import time
+
+import numpy as np
+
+import hingerank as hr
+from hingerank.data.generate import make_letor, make_like
+from hingerank.evaluation.folds import query_folds
+from hingerank.problem import torch_design
+
+
+class Watch:
+    """Seconds and calls of some functions, which end when the device is done."""
+
+    def __init__(self, done):
+        self.done, self.seconds, self.calls = done, 0.0, 0
+
+    def around(self, owner, name):
+        inner = getattr(owner, name)
+
+        def timed(*arguments):
+            start = time.perf_counter()
+            answer = inner(*arguments)
+            self.done()
+            self.seconds += time.perf_counter() - start
+            self.calls += 1
+            return answer
+
+        setattr(owner, name, timed)
+
+
+def copy_speed(torch, device, size: int) -> float:
+    """Bytes per second of a copy on the device, read and write counted."""
+    a = torch.ones(size // 4, dtype=torch.float32, device=device)
+    b = torch.empty_like(a)
+    finish(torch, device)
+    best = np.inf
+    for _ in range(5):
+        start = time.perf_counter()
+        b.copy_(a)
+        finish(torch, device)
+        best = min(best, time.perf_counter() - start)
+    return 2 * size / best
+
+
+def finish(torch, device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def report(name, ranker, data, watch, bytes_per_call, speed) -> None:
+    watch.seconds, watch.calls = 0.0, 0
+    start = time.perf_counter()
+    ranker.fit(data)
+    whole, solve = time.perf_counter() - start, ranker.certificate_.seconds
+    moved, TB = watch.calls * bytes_per_call, 1e12
+    print(
+        f"{name}: {whole:.2f} s, of which solving {solve:.2f} s ({ranker.n_iter_} Newton steps, {watch.calls} reads of "
+        f"the matrix)\n    {moved / TB:.2f} TB in {watch.seconds:.2f} s of products with the vectors' way there and back "
+        f"({moved / watch.seconds / TB:.2f} TB/s), {solve - watch.seconds:.2f} s elsewhere; in all "
+        f"{100 * moved / solve / speed:.0f} % of copy speed\n    {ranker.certificate_.kind} "
+        f"{ranker.certificate_.value:.2g}, ndcg@10 on the training rows {ranker.score(data):.4f}",
+        flush=True,
+    )
+
+
+def agreement(device: str) -> None:
+    """The same small fits on both devices."""
+    data = make_like("MQ2008", scale=0.2, dtype=np.float32)
+    for make in (hr.KernelRankSVM, hr.NystroemRankSVM, hr.FourierRankSVM):
+        for loss in ("squared_hinge", "hinge"):
+            here = make(gamma=0.1, C=0.1, loss=loss).fit(data)
+            there = make(gamma=0.1, C=0.1, loss=loss, device=device).fit(data)
+            near = np.corrcoef(here.predict(data.X), there.predict(data.X))[0, 1]
+            apart = there.objective_ / here.objective_ - 1
+            print(
+                f"agreement {make.__name__} {loss}: objective {apart:+.1e}, correlation of scores {near:.7f}",
+                flush=True,
+            )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--share", type=float, default=1.0, help="of the rows")
+    parser.add_argument("--no-cpu", action="store_true", help="leave out the exact fit on the CPU")
+    arguments = parser.parse_args()
+    import torch
+
+    device = torch_design.check_device(arguments.device)
+    finish_now = lambda: finish(torch, device)  # noqa: E731
+    speed = copy_speed(torch, device, int(4e9 * arguments.share))
+    where = torch.cuda.get_device_name() if device.type == "cuda" else "CPU"
+    print(f"{where}, PyTorch {torch.__version__}: copies at {speed / 1e12:.2f} TB/s", flush=True)
+    start = time.perf_counter()
+    agreement(arguments.device)
+    print(f"({time.perf_counter() - start:.0f} s with loading and compiling)", flush=True)
+
+    watch = Watch(finish_now)
+    watch.around(torch_design.TorchGram, "product")
+    data = query_folds(make_like("MQ2007", scale=arguments.share, dtype=np.float32))[0].part("train")
+    n = data.n_rows
+    for C, tol in ((2.0**-2, 1e-3), (2.0**-2, 1e-4), (4.0, 1e-3)):
+        ranker = hr.KernelRankSVM(gamma=2.0**-5, C=C, tol=tol, device=arguments.device)
+        report(f"exact RBF, {n} rows, C = {C:g}, tol = {tol:g}", ranker, data, watch, 4 * n * n, speed)
+    if not arguments.no_cpu:
+        start = time.perf_counter()
+        ranker = hr.KernelRankSVM(gamma=2.0**-5, C=2.0**-2).fit(data)
+        print(
+            f"the same on the CPU, C = 0.25: {time.perf_counter() - start:.2f} s, "
+            f"{ranker.trace_[-1]['products']} products"
+        )
+
+    start = time.perf_counter()
+    data = make_letor(round(5000 * arguments.share), 100, 136, 5, seed=0, dtype=np.float32)
+    print(f"{data.n_rows} rows made in {time.perf_counter() - start:.1f} s", flush=True)
+    m = max(50, round(4000 * min(1.0, 10 * arguments.share)))
+    watch = Watch(finish_now)
+    watch.around(torch_design.TorchDesign, "scores")
+    watch.around(torch_design.TorchDesign, "back")
+    for C in (2.0**-6, 2.0**-2):
+        for make in (hr.FourierRankSVM, hr.NystroemRankSVM):
+            ranker = make(m, gamma=2.0**-5, C=C, device=arguments.device)
+            report(f"{make.__name__}, {data.n_rows} × {m}, C = {C:g}", ranker, data, watch, 4 * data.n_rows * m, speed)
+    start = time.perf_counter()
+    members = hr.FourierRankSVM(m, gamma=2.0**-5, device=arguments.device).fit_path(
+        data, Cs=2.0 ** np.arange(-10, 0, 2)
+    )
+    print(f"FourierRankSVM, path over {len(members)} values of C: {time.perf_counter() - start:.2f} s")
+
+
+if __name__ == "__main__":
+    main()
