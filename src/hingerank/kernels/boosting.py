@@ -11,3 +11,17 @@ def add_potentials(codes, potential, first, last, sums):
         if p != 0.0:
             for k in range(codes.shape[1]):
                 sums[k, codes[r, k]] += p
+
+
+@njit(cache=True, nogil=True)
+def count_below(values, thresholds, k, codes):
+    """codes[r, k] = how many of the ascending thresholds lie below values[r]. O(rows · log thresholds)."""
+    for r in range(len(values)):
+        low, high = 0, len(thresholds)
+        while low < high:
+            middle = (low + high) // 2
+            if thresholds[middle] < values[r]:
+                low = middle + 1
+            else:
+                high = middle
+        codes[r, k] = low

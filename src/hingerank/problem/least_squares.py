@@ -14,7 +14,7 @@ from hingerank.losses.squared import AllDifferences, GradeDifferences, Squared
 from hingerank.preferences import GradedPreferences
 from hingerank.preferences.graded import ROWS_PER_SHARD
 from hingerank.problem.design import RowsDesign, add_up
-from hingerank.problem.objective import RankObjective
+from hingerank.problem.objective import Point, RankObjective
 
 BLOCK = 1 << 18  # numbers of a block of rows in double precision
 
@@ -23,7 +23,8 @@ class LeastSquaresObjective(RankObjective):
     """f(w) = ½‖w‖² + C (wᵀA w - 2 bᵀw + const), the loss being AllDifferences, GradeDifferences, Squared, or one of
     these with regression: A = Xᵀ L X with L the Laplacian of the pairs.
 
-    A costs O(n d²) and is shared by all values of C; `minimiser` solves (I + 2C A) w = 2C b.
+    A costs O(n d²) and is shared by all values of C; `minimiser` solves (I + 2C A) w = 2C b. Along a path of C values
+    and gradients come from A as well, without another look at the rows.
     """
 
     def __init__(self, design: RowsDesign, loss: Any, preferences: GradedPreferences, C: float = 1.0):
@@ -35,6 +36,18 @@ class LeastSquaresObjective(RankObjective):
         other = LeastSquaresObjective.__new__(LeastSquaresObjective)
         other.__dict__.update(self.__dict__, C=float(C))
         return other
+
+    def at(self, w: np.ndarray) -> Point:
+        if np.any(w) and "eigen" not in self._shared:
+            return super().at(w)
+        origin = self._once("origin", lambda: RankObjective.at(self.with_C(1.0), np.zeros(self.dimension)))
+        Aw = np.einsum("ij,j->i", self._shared["A"], w) if np.any(w) else np.zeros(self.dimension)
+        loss, slope = origin.value + w @ (origin.gradient + Aw), origin.gradient + 2.0 * Aw
+
+        def curvature(v):
+            return v + self.C * (origin.curvature(v) - v)
+
+        return Point(w, float(0.5 * (w @ w) + self.C * loss), w + self.C * slope, curvature, None)
 
     def minimiser(self, right: np.ndarray, all_C: bool) -> np.ndarray:
         """(I + 2C A)⁻¹ right, by Cholesky's factors, or by A's eigenvectors, which serve all other C as well."""

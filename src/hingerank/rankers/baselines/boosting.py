@@ -85,9 +85,8 @@ def first_of_the_best(quality: np.ndarray) -> int:
 
 
 def column(X: Any, k: int) -> np.ndarray:
-    """Feature k of all rows (of a dense or CSC matrix) as float64."""
-    values = X[:, [k]].toarray()[:, 0] if sparse.issparse(X) else X[:, k]
-    return np.ascontiguousarray(values, np.float64)
+    """Feature k of all rows (of a dense or CSC matrix)."""
+    return np.ascontiguousarray(X[:, [k]].toarray()[:, 0] if sparse.issparse(X) else X[:, k])
 
 
 def by_columns(X: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from hingerank.data.blocks import QueryBlocks
-from hingerank.kernels.boosting import add_potentials
+from hingerank.kernels.boosting import add_potentials, count_below
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.losses import Exponential
 from hingerank.preferences import GradedPreferences
@@ -85,8 +85,9 @@ class RankBoost(BoostingRanker):
             distinct = np.unique(values)
             if len(distinct) - 1 > most:  # weights play no part here: a row given twice changes nothing
                 distinct = distinct[np.linspace(0, len(distinct) - 1, most + 1).round().astype(np.int64)]
+            distinct = distinct.astype(np.float64)
             found = distinct[:-1] + 0.5 * np.diff(distinct)
-            codes[:, k] = np.searchsorted(found, values, side="left")
+            count_below(values, found, k, codes)
             return found
 
         return run_shards(bin_column, range(X.shape[1])), codes
