@@ -20,9 +20,7 @@ ACCEPT, POOR = (
     0.25,
 )  # shares of the forecast decrease: below ACCEPT a step is refused, below POOR the ball shrinks
 PAYING = 0.5  # a step with a sampled Hessian must cut the gradient to this share
-HARD = (
-    0.5  # products per dimension above which an explicit Hessian is cheaper (measured: benchmarks/linear.py --hessian)
-)
+HARD = 0.5  # products per dimension above which an explicit Hessian is cheaper (benchmarks/linear.py --hessian)
 NEAR = 10  # times the tolerance, from which a part of the step that is known beforehand is taken first
 ROUGH = 1e-2  # relative gradient to which samples are solved
 
