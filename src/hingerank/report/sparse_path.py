@@ -17,14 +17,17 @@ def plot_path(
     measure: str = "ndcg@10",
     names: Sequence[str] | None = None,
     file: Path | str | None = None,
+    figure: Any = None,
 ) -> Any:
     """Weights against the path's parameter, and below them the validation measure and the number of features in use.
 
     path: fitted rankers of `fit_path`, any order; validation: RankingData, or None for no curve below.
     names: of the features, default those seen in fit. file: also write the picture there (.png, .svg or .pdf).
-    The heaviest features are named: of the chosen model, else of the whole path. Answers a matplotlib Figure.
+    figure: a matplotlib Figure to draw in; by default a new one. The heaviest features are named: of the chosen
+    model, else of the whole path. Answers the Figure.
     """
-    figure, (top, below) = _two_panels()
+    figure = _figure(6.4, 6.0) if figure is None else figure
+    top, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
     path = sorted(path, key=_value)
     values, weights = np.array([_value(r) for r in path], float), np.array([r.coef_ for r in path])
     important = np.abs(weights).max(axis=0)
@@ -51,9 +54,7 @@ def plot_single_features(
     scores: Sequence[float], random: float, title: str = "", ylabel: str = "NDCG@10", file: Path | str | None = None
 ) -> Any:
     """A dot for each feature: the measure of ranking by it alone; a line: the mean of random weights."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.4, 3.2), layout="constrained")
+    figure = _figure(6.4, 3.2)
     axes = figure.subplots()
     axes.plot(
         np.arange(1, len(scores) + 1), np.asarray(scores, float), "o", ms=4, color="C0", label="one feature alone"
@@ -86,17 +87,19 @@ def _value(ranker: Any) -> float:
     return float(getattr(ranker, ranker.path_parameter))
 
 
-def _two_panels() -> Any:
+def _figure(width: float, height: float) -> Any:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6.4, 6.0), layout="constrained")
-    return figure, figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+    return Figure(figsize=(width, height), layout="constrained")
 
 
 def _finish(figure: Any, file: Path | str | None) -> Any:
     if file is not None:
         path = Path(file)
-        unfinished = path.with_name(f".{path.name}.part")
-        figure.savefig(unfinished, format=path.suffix[1:] or "png", dpi=110)
+        kind, unfinished = path.suffix[1:] or "png", path.with_name(f".{path.name}.part")
+        from matplotlib import rc_context
+
+        with rc_context({"svg.fonttype": "none", "svg.hashsalt": "hingerank"}):  # small, and the same every time
+            figure.savefig(unfinished, format=kind, dpi=110, metadata={"Date": None} if kind == "svg" else None)
         unfinished.replace(path)
     return figure
