@@ -95,7 +95,7 @@ def settings(learning_rates: Iterable[float]) -> dict[str, tuple[str, str, list[
         "SVM-DIV": (NDCG, "reranked", [SVMDiv(**how) for how in struct]),
         "StructSVM(ERR-IA)": (ERR, "reranked", [StructSVMDiv(ERR, **how) for how in struct]),
         "StructSVM(alpha-NDCG)": (NDCG, "reranked", [StructSVMDiv(NDCG, **how) for how in struct]),
-        "R-LTR": (NDCG, "plain", [RLTR(C, kind, top) for C, kind, top in product(prices, ("mean", "all"), (3, 5, 10))]),
+        "R-LTR": (NDCG, "plain", [RLTR(*how, tol=1e-3) for how in product(prices, ("mean", "all"), (3, 5, 10))]),
         "PAMM(ERR-IA)": (ERR, "plain", [PAMM(ERR, **how) for how in pamm]),
         "PAMM(alpha-NDCG)": (NDCG, "plain", [PAMM(NDCG, **how) for how in pamm]),
     }

@@ -9,12 +9,14 @@ import numpy as np
 
 from hingerank.data.diverse import DiverseQuery
 from hingerank.kernels.diverse import order_likelihood
+from hingerank.kernels.threads import run_shards
 from hingerank.metrics.diversity import DiversityMeasure, parse_diversity_measure, relevant_subtopics
 from hingerank.rankers.diverse.orders import OrderedQuery, ideal_orders, ordered_query
 from hingerank.rankers.diverse.rltr import LinearDiverseRanker
 from hingerank.solvers.solution import Certificate, Solution
 
 TIE = 1e-12  # measures closer than this are equal
+SHARD = 7  # rankings evaluated together by one thread
 
 
 class PAMM(LinearDiverseRanker):
@@ -115,9 +117,13 @@ class _Margins:
         s, orders = X @ w[:d], self.query.orders
         likelihood = np.empty(len(orders))
         g_s, g_w = np.zeros((len(orders), len(X))), np.zeros((len(orders), len(w) - d))
-        for k, order in enumerate(orders):
-            slots = self.query.slot[order]
-            likelihood[k] = order_likelihood(s, w[d:], self.query.rows, slots, order, kinds, g_s[k], g_w[k])
+
+        def evaluate(first: int) -> None:
+            for k in range(first, min(first + SHARD, len(orders))):
+                slots, rows = self.query.slot[orders[k]], self.query.rows
+                likelihood[k] = order_likelihood(s, w[d:], rows, slots, orders[k], kinds, g_s[k], g_w[k])
+
+        run_shards(evaluate, range(0, len(orders), SHARD))
         ahead = np.subtract.outer(likelihood[: self.positives], likelihood[self.positives :])
         wrong = (ahead <= margin * self.gaps) & (self.gaps > TIE)
         share = np.concatenate((wrong.sum(axis=1), -wrong.sum(axis=0))) / max(1, wrong.sum())
