@@ -149,9 +149,9 @@ def test_the_summary_counts_what_is_close_and_leaves_seconds_out():
 
 
 def test_the_page_shows_both_figures_the_difference_and_the_finding(tmp_path):
-    write_page(tmp_path / "page.md", [outcome_of([0.51, 9.0])])
+    write_page(tmp_path / "page.md", [outcome_of([0.51, 12.0])])
     page = (tmp_path / "page.md").read_text("utf-8")
-    assert "| row | paper | 0.5000 | 3.0 |\n| row | ours | 0.5100\\* (+0.0100) | 9.0 |" in page
+    assert "| row | paper | 0.5000 | 3.00 |\n| row | ours | 0.5100\\* (+0.0100) | 12.0 |" in page
     assert "It matches." in page and "## t\n" in page and "P 2000, Title. Table 1." in page
 
 

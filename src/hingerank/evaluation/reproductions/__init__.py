@@ -3,11 +3,11 @@
 A module holds the paper's figures, what is run for each row, and what was found. `hingerank reproduce` runs them.
 """
 
-from hingerank.evaluation.reproductions import chen2017, lai2013, xu2019
+from hingerank.evaluation.reproductions import chen2017, cheng2018, lai2013, xu2015, xu2019
 from hingerank.evaluation.reproductions.outcome import Outcome, load_outcome, reproduce
 from hingerank.evaluation.reproductions.table import Ours, PaperTable, Place, Section, default_data
 
-MODULES = (xu2019, chen2017, lai2013)
+MODULES = (xu2019, chen2017, lai2013, cheng2018, xu2015)
 TABLES: dict[str, PaperTable] = {table.name: table for module in MODULES for table in module.TABLES}
 
 __all__ = [

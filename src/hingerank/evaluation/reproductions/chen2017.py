@@ -6,6 +6,7 @@ from hingerank.evaluation.reproductions.letor import MQ2007, OHSUMED, Row, Study
 from hingerank.evaluation.reproductions.table import PaperTable
 
 PAPER = "Chen et al. 2017, Ranking Support Vector Machine with Kernel Approximation (Comput. Intell. Neurosci.)"
+ROUNDS, TREES = [3, 10, 30, 100, 300], {"n_estimators": [10, 30, 100], "num_leaves": [7, 31]}
 CS, GAMMAS = powers_of_two(-12, 6, 2), powers_of_two(-12, 2, 2)
 PARTIAL = (
     "On a uniform 85 % of the rows of MQ2007, all queries: the paper's figures, on all rows, are for orientation only. "
@@ -51,6 +52,11 @@ def _rows(figures: Mapping[str, Sequence[float | None]], components: int, kernel
         "RankSVM-Primal": ("RankSVM", linear, {}),
         "ListNet": ("ListNet", {"C": powers_of_two(-12, 12, 3)}, {}),
         "RankRLS": ("RankRLS", linear, {}),
+        "AdaRank-MAP": ("AdaRank", {"n_rounds": ROUNDS}, {"measure": "map"}),
+        "AdaRank-NDCG": ("AdaRank", {"n_rounds": ROUNDS}, {"measure": "ndcg@10"}),
+        "RankBoost": ("RankBoost", {"n_rounds": ROUNDS}, {}),
+        "LambdaMART": ("LightGBMRanker", TREES, {}),
+        "BL-MART": ("LightGBMRanker", TREES, {"n_bags": 10}),
         "CRR": ("CRR", {"C": powers_of_two(-12, 12, 3)}, {}),
         "RankNyström": ("NystroemRankSVM", kernel_grid, {"n_components": components}),
         "RankRandomFourier": ("FourierRankSVM", kernel_grid, {"n_components": components}),

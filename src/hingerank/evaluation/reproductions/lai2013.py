@@ -19,6 +19,7 @@ SETUP = (
     "measures are those of LETOR's scripts, under which NDCG@10 of a query with fewer than ten rows is 0."
 )
 CS = powers_of_two(-20, 4, 2)
+ROUNDS = [3, 10, 30, 100, 300]
 RANKERS: dict[str, tuple[str, dict, dict]] = {
     "RankSVM-Primal": ("RankSVM", {"C": CS}, {}),
     "RankSVM-Struct": ("RankSVM", {"C": CS}, {"loss": "hinge"}),
@@ -26,6 +27,8 @@ RANKERS: dict[str, tuple[str, dict, dict]] = {
     "TGRank": ("TGRank", {"C": [1.0, 10.0, 100.0, 1000.0, 1e4]}, {"max_iter": 1000}),
     "RSRank": ("RSRank", {"C": [0.01, 0.1, 1.0, 10.0]}, {"max_iter": 1000}),
     "ListNet": ("ListNet", {"C": powers_of_two(-12, 12, 3)}, {}),
+    "AdaRank-NDCG": ("AdaRank", {"n_rounds": ROUNDS}, {"measure": "ndcg@10"}),
+    "RankBoost": ("RankBoost", {"n_rounds": ROUNDS}, {}),
     **{f"FS-Rank(k={k})": ("FeatureSelectionRanker", {"C": CS[2::2]}, {"k": k}) for k in (5, 10, 15, 20, 25)},
 }
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from hingerank.evaluation.reproductions.outcome import Figure, Outcome
+from hingerank.evaluation.reproductions.table import TIME
 
 INTRODUCTION = """\
 # Reproductions
@@ -72,7 +73,9 @@ def _line(cells: Sequence[str]) -> str:
 def _number(value: float | None, digits: int, column: str = "") -> str:
     if value is None:
         return "–"
-    return f"{value:.1f}" if column == "seconds" else f"{value:.{digits}f}"
+    if column == TIME:
+        digits = 1 if value >= 10 else 2
+    return f"{value:.{digits}f}"
 
 
 def _own(figure: Figure, digits: int) -> str:

@@ -1,9 +1,9 @@
 """Xu, Zeng, Lan, Guo & Cheng (2019): Modeling the Parameter Interactions in Ranking SVM with Low-Rank Approximation."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from hingerank.evaluation.reproductions.letor import MQ2007, MQ2008, OHSUMED, Row, Study, powers_of_two
+from hingerank.evaluation.reproductions.letor import MQ2007, MQ2008, OHSUMED, Figures, Row, Study, powers_of_two
 from hingerank.evaluation.reproductions.table import Ours, PaperTable, Place, Section
 
 PAPER = "Xu et al. 2019, Modeling the Parameter Interactions in Ranking SVM with Low-Rank Approximation (TKDE 31:6)"
@@ -12,27 +12,40 @@ CS = powers_of_two(-16, 2, 2)
 MARKS = {"*": "RSVM", "†": "RankNet"}
 
 
-def _columns(preset: str) -> dict[str, str]:
+def columns(preset: str) -> dict[str, str]:
     return {title: f"{measure}:{preset}" for title, measure in COLUMNS.items()}
 
 
 def _study(run: str, data: str, preset: str, folds: list[int] | None = None) -> Study:
-    return Study(f"xu2019-{run}", data, f"map:{preset}", list(_columns(preset).values()), folds)
+    return Study(f"xu2019-{run}", data, f"map:{preset}", list(columns(preset).values()), folds)
 
 
-def _rows(figures: Mapping[str, list[float | None]]) -> list[Row]:
-    return [
-        Row("RankNet", figures.get("RankNet", ()), "RankNet", {"C": CS}),
-        Row("ListNet", figures.get("ListNet", ()), "ListNet", {"C": powers_of_two(-12, 12, 3)}),
-        Row("RSVM", figures.get("RSVM", ()), "RankSVM", {"C": CS}, {"loss": "hinge"}),
-        Row("LambdaMART", figures.get("LambdaMART", ())),
-        Row("XGBoost", figures.get("XGBoost", ())),
-        Row("Fac-RSVM", figures.get("Fac-RSVM", ()), "FactorizedRankSVM",
-            {"C": [*CS[::2], 8.0], "rank": [1, 5, 20]}, {"max_iter": 100}),
-        Row("Reg-RSVM", figures.get("Reg-RSVM", ()), "RegularizedRankSVM",
-            {"C": CS[2::2], "gamma": [0.1, 10.0], "lam": [0.1, 1.0]}),
-        Row("RSVM, squared hinge", (), "RankSVM", {"C": CS}),
-    ]  # fmt: skip
+OHSUMED_STUDY = _study("ohsumed", OHSUMED, "letor3")
+MQ2008_STUDY = _study("mq2008", MQ2008, "letor4")
+MQ2007_STUDY = _study("mq2007", MQ2007, "letor4")
+FIRST_FOLD = _study("ohsumed-fold1", OHSUMED, "letor3", [1])
+
+
+def _row(name: str, ranker: str, search: Mapping[str, Any], **fixed: Any) -> Callable[[Figures], Row]:
+    return lambda figures: Row(name, figures, ranker, search, fixed)
+
+
+ROWS = {
+    "RankNet": _row("RankNet", "RankNet", {"C": CS}),
+    "ListNet": _row("ListNet", "ListNet", {"C": powers_of_two(-12, 12, 3)}),
+    "RSVM": _row("RSVM", "RankSVM", {"C": CS}, loss="hinge"),
+    "LambdaMART": _row("LambdaMART", "LightGBMRanker", {"n_estimators": [10, 30, 100], "num_leaves": [7, 31]}),
+    "XGBoost": _row(
+        "XGBoost", "XGBoostRanker", {"n_estimators": [10, 30, 100], "max_depth": [2, 4]}, learning_rate=0.1
+    ),
+    "Fac-RSVM": _row("Fac-RSVM", "FactorizedRankSVM", {"C": [*CS[::2], 8.0], "rank": [1, 5, 20]}, max_iter=100),
+    "Reg-RSVM": _row("Reg-RSVM", "RegularizedRankSVM", {"C": CS[2::2], "gamma": [0.1, 10.0], "lam": [0.1, 1.0]}),
+    "RSVM, squared hinge": _row("RSVM, squared hinge", "RankSVM", {"C": CS}),
+}
+
+
+def _rows(figures: Mapping[str, Figures]) -> list[Row]:
+    return [make(figures.get(name, ())) for name, make in ROWS.items()]
 
 
 TABLE2 = PaperTable(
@@ -40,11 +53,12 @@ TABLE2 = PaperTable(
     PAPER,
     "Table 2: OHSUMED",
     "Five folds, settings chosen by MAP on validation, LETOR 3.0's measures. The paper tunes C in [0.1, 10]; here the "
-    "grid also goes far below, where RSVM does best. Its RankNet, ListNet and LambdaMART are RankLib's.",
+    "grid also goes far below, where RSVM does best. The paper's RankNet, ListNet "
+    "and LambdaMART are RankLib's; here the first two are linear and the last is LightGBM's.",
     [
-        _study("ohsumed", OHSUMED, "letor3").section(
+        OHSUMED_STUDY.section(
             "OHSUMED",
-            _columns("letor3"),
+            columns("letor3"),
             _rows(
                 {
                     "RankNet": [0.4040, 0.4007, 0.3616, 0.3388],
@@ -68,9 +82,9 @@ TABLE3 = PaperTable(
     "On a uniform 85 % of the rows of MQ2007, all queries: the paper's figures, on all rows, are for orientation only. "
     "Otherwise as Table 2, with LETOR 4.0's measures.",
     [
-        _study("mq2007", MQ2007, "letor4").section(
+        MQ2007_STUDY.section(
             "MQ2007, 85 % of the rows",
-            _columns("letor4"),
+            columns("letor4"),
             _rows(
                 {
                     "RankNet": [0.4184, 0.3527, 0.3599, 0.3660],
@@ -93,9 +107,9 @@ TABLE4 = PaperTable(
     "Table 4: MQ2008",
     "As Table 2, with LETOR 4.0's measures.",
     [
-        _study("mq2008", MQ2008, "letor4").section(
+        MQ2008_STUDY.section(
             "MQ2008",
-            _columns("letor4"),
+            columns("letor4"),
             _rows(
                 {
                     "RankNet": [0.4522, 0.3410, 0.3991, 0.4500],
@@ -112,17 +126,15 @@ TABLE4 = PaperTable(
     ],
 )
 
-_FIRST_FOLD = _study("ohsumed-fold1", OHSUMED, "letor3", [1])
-
 TABLE7 = PaperTable(
     "xu2019-table7",
     PAPER,
     "Table 7: Fac-RSVM by K",
     "OHSUMED, fold 1, LETOR 3.0's measures. The paper does not give C for this table: here it is 2^-10.",
     [
-        _FIRST_FOLD.section(
+        FIRST_FOLD.section(
             "OHSUMED, fold 1",
-            _columns("letor3"),
+            columns("letor3"),
             [
                 Row(f"K = {K}", figures, "FactorizedRankSVM", {}, {"rank": K, "C": 2.0**-10})
                 for K, figures in {
@@ -148,7 +160,7 @@ def _gamma_by_lambda(place: Place) -> dict[str, Ours]:
         return Row(name(gamma, lam), (), "RegularizedRankSVM", {}, {"C": 0.1, "gamma": gamma, "lam": lam})
 
     methods = [row(gamma, lam).method() for gamma in GAMMAS for lam in LAMS]
-    results = _FIRST_FOLD.results(methods, place)
+    results = FIRST_FOLD.results(methods, place)
 
     def value(gamma: float, lam: float) -> float:
         return float(results.fold_means(name(gamma, lam), "map:letor3").mean())
