@@ -19,7 +19,8 @@ class RankSVM(PairwiseRanker, LinearRanker):
     ----------
     C : weight of the summed pair losses against the norm (LIBLINEAR's ranksvm uses the same C; for SVMrank see
         `hingerank.export.svmlight.C_from_svmrank`).
-    loss : "squared_hinge" max(0, 1-t)², "hinge" max(0, 1-t), or "modified_huber", "logistic", "exponential".
+    loss : "squared_hinge" max(0, 1-t)², "hinge" max(0, 1-t), or "modified_huber", "logistic", "exponential",
+        "fidelity", "squared"; of whole lists "listnet", "listmle", "grade_differences", "all_differences".
     tol : stop when the gradient norm is at most tol times that at w = 0; for the hinge, when the duality gap is at most
         tol times the objective.
     solver : "auto", "newton" (smooth losses), or for the hinge "smoothing" (fastest), "cutting-plane", "dual" (gives
