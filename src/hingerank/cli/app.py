@@ -38,6 +38,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "fetch": data_commands.fetch,
     "fit": model_commands.fit,
     "rank": model_commands.rank,
+    "rerank": diversity_commands.rerank,
     "evaluate": model_commands.evaluate,
     "compare": experiment_commands.compare,
     "report": experiment_commands.report,

@@ -194,13 +194,25 @@ def evaluate(
         str | None, typer.Option(help="Conventions: default, letor3, letor4, mslr, trec, sklearn, lightgbm.")
     ] = None,
     per_query: Annotated[bool, typer.Option("--per-query", help="The values of every query, not only means.")] = False,
+    diversity: Annotated[
+        bool, typer.Option("--diversity", help="DATA is subtopic judgments and SCORES a TREC run: diversity measures.")
+    ] = False,
     missing: Missing = "error",
     json: Json = False,
 ) -> None:
-    """Measure how well scores rank data.
+    """Measure how well scores rank data, or with --diversity how well a TREC run covers subtopics.
 
     Example: hingerank evaluate test.txt scores.txt --measure ndcg@10 --measure map --preset letor4
+
+    Example: hingerank evaluate --diversity qrels.txt run.txt --measure alpha-ndcg@20
     """
+    if diversity:
+        from hingerank.cli.diversity_commands import evaluate_run
+
+        if preset is not None:
+            raise ValueError("--preset has no meaning for diversity measures, which are ndeval's")
+        evaluate_run(data, scores, measure, per_query, json)
+        return
     from hingerank.cli.loading import open_data
     from hingerank.data.reader import read_scores
     from hingerank.metrics import evaluate as measure_ranking
