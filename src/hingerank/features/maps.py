@@ -42,13 +42,20 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         return out
 
     def scores(self, X: Any, weights: np.ndarray) -> np.ndarray:
-        """<weights, ψ(x)> for every row, a block of ψ at a time, in X's precision and summed in double."""
-        out, weights = np.empty(X.shape[0]), np.ascontiguousarray(weights, np.float64)
+        """<weights, ψ(x)> for every row, a block of ψ at a time, in X's precision and summed in double.
+
+        weights: a vector, or a matrix with a column for each of several rankers.
+        """
+        weights = np.ascontiguousarray(weights, np.float64)
+        out = np.empty((X.shape[0], *weights.shape[1:]))
 
         def work(a: int, b: int) -> None:
             block = np.empty((b - a, self.width_), X.dtype)
             self.write(X[a:b], block)
-            scores_range((block,), 0, b - a, weights, out[a:b])
+            if weights.ndim == 1:
+                scores_range((block,), 0, b - a, weights, out[a:b])
+            else:
+                out[a:b] = block.astype(np.float64, copy=False) @ weights
 
         over_rows(len(out), self.width_, work, X.dtype.itemsize)
         return out

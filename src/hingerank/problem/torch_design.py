@@ -96,8 +96,8 @@ def evaluate(kernel: Kernel, X: Any, right: Any, device: Any) -> Any:
 def _away(v: np.ndarray, like: Any) -> Any:
     import torch
 
-    return torch.as_tensor(np.ascontiguousarray(v, np.float32), device=like.device)
+    return torch.as_tensor(np.ascontiguousarray(v, np.float64), device=like.device).float()
 
 
 def _home(t: Any) -> np.ndarray:
-    return t.cpu().numpy().astype(np.float64)
+    return t.double().cpu().numpy()

@@ -24,7 +24,7 @@ def kernel_newton(objective: Any, f: Any = None, *, tol: float = 1e-3, **options
     if not solution.certificate.converged:
         return solution
     scale = float(np.linalg.norm(objective.at(np.zeros(objective.dimension)).gradient))
-    for point in prune(objective, solution.w, 0.5 * tol * scale, EXTRA * solution.trace[-1]["products"]):
+    for point in prune(objective, solution.w, 0.8 * tol * scale, EXTRA * solution.trace[-1]["products"]):
         relative = float(np.linalg.norm(point.gradient)) / scale
         if relative <= tol:
             return _accept(solution, point, relative)
@@ -38,7 +38,7 @@ def kernel_smoothing(objective: Any, f: Any = None, *, tol: float = 1e-3, **opti
         return solution
     width, margin = solution.extra["width"], float(objective.loss.terms[0, 0])
     smooth = objective.with_loss(smoothed_hinge(width, margin))
-    for near in prune(smooth, solution.extra["latest"], 0.0, 2 * solution.certificate.n_iter):
+    for near in prune(smooth, solution.extra["latest"], 0.0, 5 * solution.certificate.n_iter):
         point = objective.at(near.w)
         gap = (point.value - solution.extra["lower_bound"]) / max(abs(point.value), 1e-300)
         if gap <= tol:
@@ -61,12 +61,27 @@ def prune(objective: Any, f: Any, target: float, products: float) -> Iterator[An
     for _ in range(STEPS):
         if spent > products or _idle(point).sum() <= FEW * np.count_nonzero(point.w.a):
             return
-        step, forecast, used = conjugate_gradients(point.curvature, point.gradient, np.inf, target, point.first())
+        step, forecast, used = _removing_step(point, target)
         following, _ = try_step(objective, point, step, forecast, np.inf)
         if following is point:
             return
         point, spent = following, spent + used + 4
         yield point
+
+
+def _removing_step(point: Any, target: float) -> tuple[Any, float, int]:
+    """Newton's step that removes idle coefficients and otherwise need not bring the gradient below `target`.
+
+    Where that leads nowhere and the target is 0, the step is solved until it leads somewhere.
+    """
+    away, bent = point.first()
+    rest, step, forecast, used = point.gradient + bent, 0.0 * away, 0.0, 0
+    if np.linalg.norm(rest) > target:
+        step, forecast, used = conjugate_gradients(point.curvature, rest, np.inf, target)
+    forecast -= away @ point.gradient + 0.5 * (away @ bent)
+    if forecast > 0 or target > 0:
+        return away + step, forecast, used
+    return conjugate_gradients(point.curvature, point.gradient, np.inf, target, (away, bent))
 
 
 def _idle(point: Any) -> np.ndarray:
