@@ -17,6 +17,7 @@ from hingerank import __version__
 from hingerank.cli import (
     analysis_commands,
     data_commands,
+    diversity_commands,
     experiment_commands,
     model_commands,
     reproduce_commands,
