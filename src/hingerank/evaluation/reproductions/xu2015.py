@@ -143,8 +143,8 @@ FACTORIZED = PaperTable(
     "xu2015-factorized",
     PAPER,
     "Factorized Ranking SVM, first form",
-    "The primal form that was presented first, K = 5, 50 iterations. Folds, grids and measures as in xu2019-table2 and xu2019-table4, "
-    "with which the other rows are shared.",
+    "The primal form that was presented first, K = 5, 50 iterations. Folds, grids and measures as in xu2019-table2 and "
+    "xu2019-table4, with which the other rows are shared.",
     [
         study.section(title, columns, [*(xu2019.ROWS[name](given) for name, given in others.items()), _primal(own)])
         for title, study, columns, others, own in (
