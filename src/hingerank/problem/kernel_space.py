@@ -11,6 +11,7 @@ from hingerank.problem.design import RowsDesign
 from hingerank.problem.objective import Point, RankObjective
 
 LARGEST_FACTOR = 6000
+FEW_IDLE = 0.1  # share of the coefficients below which it does not pay to remove them
 
 
 class Expansion:
@@ -101,7 +102,7 @@ class KernelObjective:
             Conjugate gradients that begin with it move along rows with pairs alone, so the zeros stay.
             """
             idle = (here.gradient == 0) & (f.a != 0)
-            if not idle.any() or idle.all():
+            if idle.sum() <= FEW_IDLE * np.count_nonzero(f.a) or idle.all():
                 return None
             away = self._bare(np.where(idle, -f.a, 0.0))
             return away, curvature(away)

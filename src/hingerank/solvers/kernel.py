@@ -46,7 +46,7 @@ def kernel_smoothing(objective: Any, f: Any = None, *, tol: float = 1e-3, **opti
     return solution
 
 
-EXTRA, STEPS, FEW = 0.3, 5, 0.02  # products that pruning may add, most steps, and the share it leaves: of all there are
+EXTRA, STEPS = 0.3, 5  # share of all products that pruning may add, and its most steps
 
 
 def prune(objective: Any, f: Any, target: float, products: float) -> Iterator[Any]:
@@ -59,9 +59,10 @@ def prune(objective: Any, f: Any, target: float, products: float) -> Iterator[An
     if _idle(point).any():
         yield objective.at(np.where(_idle(point), 0.0, f))
     for _ in range(STEPS):
-        if spent > products or _idle(point).sum() <= FEW * np.count_nonzero(point.w.a):
+        first = point.first() if spent <= products else None
+        if first is None:
             return
-        step, forecast, used = _removing_step(point, target)
+        step, forecast, used = _removing_step(point, first, target)
         following, _ = try_step(objective, point, step, forecast, np.inf)
         if following is point:
             return
@@ -69,12 +70,12 @@ def prune(objective: Any, f: Any, target: float, products: float) -> Iterator[An
         yield point
 
 
-def _removing_step(point: Any, target: float) -> tuple[Any, float, int]:
+def _removing_step(point: Any, first: tuple[Any, Any], target: float) -> tuple[Any, float, int]:
     """Newton's step that removes idle coefficients and otherwise need not bring the gradient below `target`.
 
     Where that leads nowhere and the target is 0, the step is solved until it leads somewhere.
     """
-    away, bent = point.first()
+    away, bent = first
     rest, step, forecast, used = point.gradient + bent, 0.0 * away, 0.0, 0
     if np.linalg.norm(rest) > target:
         step, forecast, used = conjugate_gradients(point.curvature, rest, np.inf, target)
