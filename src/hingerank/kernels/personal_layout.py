@@ -70,48 +70,35 @@ def drop_repeats(start, order, items, n_items, kept):
 
 
 @njit(cache=True, nogil=True)
-def lay_out_ratings(begin, order, kept, items, ratings, start, item, border):
-    """Rows by user and ascending rating: item[r], and border[r] = whether r opens a run of equal ratings."""
+def count_grades(begin, order, kept, ratings, count, pairs):
+    """Sort each user's rows by rating; count[u] = different ratings, pairs[u] = pairs of different ratings."""
     n = widest_group(begin)
-    at, key, spare_at, spare_key = np.empty(n, np.int32), np.empty(n), np.empty(n, np.int32), np.empty(n)
+    key, spare_at, spare_key = np.empty(n), np.empty(n, np.int32), np.empty(n)
     for u in range(len(begin) - 1):
+        at = order[begin[u] : begin[u] + kept[u]]
         for r in range(kept[u]):
-            at[r] = order[begin[u] + r]
             key[r] = ratings[at[r]]
         sort_run(at, key, spare_at, spare_key, 0, kept[u])
+        count[u] = min(kept[u], 1)
+        same, total = 0, 0
+        for r in range(1, kept[u]):
+            if key[r] != key[r - 1]:
+                count[u] += 1
+                same = r
+            total += same
+        pairs[u] = total
+
+
+@njit(cache=True, nogil=True)
+def lay_out_ratings(begin, order, kept, items, ratings, start, item, grade):
+    """item[r] and grade[r] (0, 1, ... within the user) of rows that `count_grades` sorted."""
+    for u in range(len(begin) - 1):
+        at, g = order[begin[u] : begin[u] + kept[u]], 0
         for r in range(kept[u]):
+            if r > 0 and ratings[at[r]] != ratings[at[r - 1]]:
+                g += 1
             item[start[u] + r] = items[at[r]]
-            border[start[u] + r] = r == 0 or key[r] != key[r - 1]
-
-
-@njit(cache=True, nogil=True)
-def list_leaves(start, border):
-    """(leaf_start, leaf) from the borders; leaves are counted within their user."""
-    leaf_start = np.zeros(len(start), np.int64)
-    for u in range(len(start) - 1):
-        count = 0
-        for r in range(start[u], start[u + 1]):
-            count += border[r]
-        leaf_start[u + 1] = leaf_start[u] + count
-    leaf, at = np.empty(leaf_start[-1], np.int32), 0
-    for u in range(len(start) - 1):
-        for r in range(start[u], start[u + 1]):
-            if border[r]:
-                leaf[at] = r - start[u]
-                at += 1
-    return leaf_start, leaf
-
-
-@njit(cache=True, nogil=True)
-def graded_pairs(start, leaf_start, leaf, pairs):
-    """pairs[u] = the user's pairs of different grades."""
-    for u in range(len(start) - 1):
-        n = start[u + 1] - start[u]
-        total = n * n
-        for k in range(leaf_start[u], leaf_start[u + 1]):
-            end = leaf[k + 1] if k + 1 < leaf_start[u + 1] else n
-            total -= (end - leaf[k]) ** 2
-        pairs[u] = total / 2
+            grade[start[u] + r] = g
 
 
 @njit(cache=True, nogil=True)

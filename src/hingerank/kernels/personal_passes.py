@@ -24,24 +24,21 @@ HALVINGS = 25
 
 
 @njit(cache=True, nogil=True)
-def user_newton(rows, n, known, u, C, v, centre, share, floor, most, s, z, vectors, space):
-    """Newton from v on  ½‖v - centre‖² + C loss_u(rows v): (loss there, ‖g‖ before, after).
+def user_newton(block, lo, n, known, u, C, v, centre, share, floor, most, s, z, vectors, space):
+    """Newton from v on  ½‖v - centre‖² + C loss_u(block v): (loss there, ‖g‖ before, after).
 
-    Stops at ‖g‖ ≤ max(share ‖g before‖, floor) or after `most` steps.
-
-    v, and s, z (scores and the loss's gradient there) are changed in place; vectors: (7, max(n, k)) scratch.
+    Stops at ‖g‖ ≤ max(share ‖g before‖, floor) or after `most` steps. v, and s, z (scores and the loss's gradient
+    there) are changed in place; vectors: (8, max(n, k)) scratch.
     """
-    k = len(v)
-    g, step, r, d, out = vectors[0, :k], vectors[1, :k], vectors[2, :k], vectors[3, :k], vectors[4, :k]
-    t, bent = vectors[5, :n], vectors[6, :n]
-    block_scores(rows, 0, n, v, s)
-    loss = user_loss(known, u, n, s, z, space)
+    g, step, moved = vectors[0, : len(v)], vectors[1, : len(v)], vectors[2, :n]
+    block_scores((block,), 0, n, v, s)
+    loss = user_loss(known, u, lo, n, s, z, space)
     entry = norm = 0.0
     for iteration in range(most + 1):
         g[:] = 0.0
-        block_back(rows, 0, n, z, g)
+        block_back((block,), 0, n, z, g)
         norm = 0.0
-        for c in range(k):
+        for c in range(len(v)):
             g[c] = v[c] - centre[c] + C * g[c]
             norm += g[c] * g[c]
         norm = np.sqrt(norm)
@@ -49,58 +46,70 @@ def user_newton(rows, n, known, u, C, v, centre, share, floor, most, s, z, vecto
             entry = norm
         if norm <= max(share * entry, floor) or iteration == most:
             break
-        # conjugate gradients for  H step = -g
+        user_equations(block, lo, n, known, u, C, g, step, moved, vectors[3:], space)
+        length, loss = user_search(lo, n, known, u, C, v, centre, g, step, moved, loss, s, z, space)
+        if length == 0.0:  # no descent above rounding
+            break
+        for c in range(len(v)):
+            v[c] += length * step[c]
+    return loss, entry, norm
+
+
+@njit(cache=True, nogil=True)
+def user_equations(block, lo, n, known, u, C, g, step, moved, vectors, space):
+    """Conjugate gradients for  H step = -g, to a share ENOUGH of g; moved = block step."""
+    k = len(g)
+    r, d, out, t, bent = vectors[0, :k], vectors[1, :k], vectors[2, :k], vectors[3, :n], vectors[4, :n]
+    rr = 0.0
+    for c in range(k):
+        step[c] = 0.0
+        r[c] = d[c] = -g[c]
+        rr += g[c] * g[c]
+    moved[:] = 0.0
+    target = ENOUGH * ENOUGH * rr
+    for _ in range(2 * k):
+        block_scores((block,), 0, n, d, t)
+        user_bend(known, u, lo, n, t, bent, space)
+        out[:] = 0.0
+        block_back((block,), 0, n, bent, out)
+        bend = 0.0
         for c in range(k):
-            step[c] = 0.0
-            r[c] = d[c] = -g[c]
-        rr = norm * norm
-        target = (ENOUGH * norm) ** 2
-        for _ in range(2 * k):
-            block_scores(rows, 0, n, d, t)
-            user_bend(known, u, n, t, bent, space)
-            out[:] = 0.0
-            block_back(rows, 0, n, bent, out)
-            bend = 0.0
-            for c in range(k):
-                out[c] = d[c] + C * out[c]
-                bend += d[c] * out[c]
-            length = rr / bend
-            before, rr = rr, 0.0
-            for c in range(k):
-                step[c] += length * d[c]
-                r[c] -= length * out[c]
-                rr += r[c] * r[c]
-            if rr <= target:
-                break
-            for c in range(k):
-                d[c] = r[c] + (rr / before) * d[c]
-        block_scores(rows, 0, n, step, t)
-        vs = ss = slope = vv = 0.0
+            out[c] = d[c] + C * out[c]
+            bend += d[c] * out[c]
+        length = rr / bend
+        for p in range(n):
+            moved[p] += length * t[p]
+        before, rr = rr, 0.0
         for c in range(k):
-            away = v[c] - centre[c]
-            vv += away * away
-            vs += away * step[c]
-            ss += step[c] * step[c]
-            slope += g[c] * step[c]
-        here = 0.5 * vv + C * loss
-        length, taken, found = 1.0, 0.0, False
-        for _ in range(HALVINGS):
-            for p in range(n):
-                s[p] += (length - taken) * t[p]
-            taken = length
-            trial = user_loss(known, u, n, s, z, space)
-            if 0.5 * vv + length * vs + 0.5 * length * length * ss + C * trial <= here + ARMIJO * length * slope:
-                found = True
-                break
-            length *= 0.5
-        if not found:  # no descent above rounding: stay
-            block_scores(rows, 0, n, v, s)
-            loss = user_loss(known, u, n, s, z, space)
+            step[c] += length * d[c]
+            r[c] -= length * out[c]
+            rr += r[c] * r[c]
+        if rr <= target:
             break
         for c in range(k):
-            v[c] += length * step[c]
-        loss = trial
-    return loss, entry, norm
+            d[c] = r[c] + (rr / before) * d[c]
+
+
+@njit(cache=True, nogil=True)
+def user_search(lo, n, known, u, C, v, centre, g, step, moved, loss, s, z, space):
+    """(length, loss) of a step along which the objective falls, 0 if there is none; s and z are then those there."""
+    vs = ss = slope = 0.0
+    for c in range(len(v)):
+        vs += (v[c] - centre[c]) * step[c]
+        ss += step[c] * step[c]
+        slope += g[c] * step[c]
+    length, taken = 1.0, 0.0
+    for _ in range(HALVINGS):
+        for p in range(n):
+            s[p] += (length - taken) * moved[p]
+        taken = length
+        trial = user_loss(known, u, lo, n, s, z, space)
+        if length * vs + 0.5 * length * length * ss + C * (trial - loss) <= ARMIJO * length * slope:
+            return length, trial
+        length *= 0.5
+    for p in range(n):
+        s[p] -= taken * moved[p]
+    return 0.0, user_loss(known, u, lo, n, s, z, space)
 
 
 @njit(cache=True, nogil=True)
@@ -110,7 +119,7 @@ def users_step(P, V, first, last, start, item, known, C, centre, share, floor, m
     Unless G is empty, adds z_r v_u to G[item], the Hessian's diagonal h_r to weight[item] and sum(h_r) v_u² to spread.
     """
     k, widest = P.shape[1], sizes[0]
-    block, vectors = np.empty((widest, k)), np.empty((7, max(widest, k)))
+    block, vectors = np.empty((widest, k)), np.empty((8, max(widest, k)))
     s, z, h, space = np.empty(widest), np.empty(widest), np.empty(widest), user_space(sizes)
     loss = before = after = 0.0
     for u in range(first, last):
@@ -118,17 +127,17 @@ def users_step(P, V, first, last, start, item, known, C, centre, share, floor, m
         n = hi - lo
         for p in range(n):
             block[p] = P[item[lo + p]]
-        user_start(known, u, n, space)
+        user_start(known, n, space)
         value, entry, norm = user_newton(
-            (block,), n, known, u, C, V[u], centre, share, floor, most, s, z, vectors, space
+            block, lo, n, known, u, C, V[u], centre, share, floor, most, s, z, vectors, space
         )
         loss += value
         before += entry * entry
         after += norm * norm
         if len(G) > 0:
-            user_degree(known, u, n, h, space)
+            user_degree(known, u, lo, n, h, space)
             add_weight(item[lo:hi], h, V[u], weight, spread)
-        user_settle(known, n, item[lo:hi], s, z, space)
+        user_settle(known, lo, n, item[lo:hi], s, z, space)
         scores[lo:hi] = s[:n]
         if len(G) > 0:
             add_outer(item[lo:hi], z, V[u], G)
@@ -147,9 +156,9 @@ def basis_loss(P, V, first, last, start, item, known, sizes, scores, G):
         lo, hi = start[u], start[u + 1]
         n = hi - lo
         inner(item[lo:hi], P, V[u], s)
-        user_start(known, u, n, space)
-        loss += user_loss(known, u, n, s, z, space)
-        user_settle(known, n, item[lo:hi], s, z, space)
+        user_start(known, n, space)
+        loss += user_loss(known, u, lo, n, s, z, space)
+        user_settle(known, lo, n, item[lo:hi], s, z, space)
         scores[lo:hi] = s[:n]
         if len(G) > 0:
             add_outer(item[lo:hi], z, V[u], G)
@@ -163,10 +172,10 @@ def basis_bend(Q, V, first, last, start, item, known, sizes, scores, G):
     for u in range(first, last):
         lo, hi = start[u], start[u + 1]
         n = hi - lo
-        user_start(known, u, n, space)
-        user_loss(known, u, n, scores[lo:hi], z, space)
+        user_start(known, n, space)
+        user_loss(known, u, lo, n, scores[lo:hi], z, space)
         inner(item[lo:hi], Q, V[u], t)
-        user_bend(known, u, n, t, z, space)
+        user_bend(known, u, lo, n, t, z, space)
         add_outer(item[lo:hi], z, V[u], G)
 
 
@@ -178,8 +187,8 @@ def pairs_right(P, V, first, last, start, item, known, sizes):
     for u in range(first, last):
         lo, hi = start[u], start[u + 1]
         inner(item[lo:hi], P, V[u], s)
-        user_start(known, u, hi - lo, space)
-        right += user_right(known, u, hi - lo, s, space)
+        user_start(known, hi - lo, space)
+        right += user_right(known, u, lo, hi - lo, s, space)
     return right
 
 
@@ -189,8 +198,8 @@ def rows_right(scores, first, last, start, known, sizes):
     space, right = user_space(sizes), 0.0
     for u in range(first, last):
         lo, hi = start[u], start[u + 1]
-        user_start(known, u, hi - lo, space)
-        right += user_right(known, u, hi - lo, scores[lo:hi], space)
+        user_start(known, hi - lo, space)
+        right += user_right(known, u, lo, hi - lo, scores[lo:hi], space)
     return right
 
 

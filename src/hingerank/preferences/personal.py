@@ -1,7 +1,7 @@
 """What many users prefer among shared items: ratings or comparisons, grouped by user, each held once.
 
 Rows of user u are ``start[u]:start[u+1]``; row r is about item ``item[r]`` (a row of the item features). Ratings are
-laid out by grade and never list their pairs; passes may reorder a user's rows of equal grade.
+never list their pairs; passes keep a user's rows in the order of their scores.
 """
 
 from dataclasses import dataclass, field, replace
@@ -11,20 +11,21 @@ import numpy as np
 
 from hingerank.data.errors import DataError
 from hingerank.data.user_numbers import number_ids
-from hingerank.kernels.personal import UserGrades, UserPairs, UserTargets, widest_tree
+from hingerank.kernels.personal import UserGrades, UserPairs, UserTargets
 from hingerank.kernels.personal_layout import (
     count_contradictions,
+    count_grades,
     drop_repeats,
     fill_compared,
-    graded_pairs,
     group,
     lay_out_ratings,
-    list_leaves,
     number_compared,
     widest_group,
 )
 
 MOST_ROWS = np.iinfo(np.int32).max
+REPEATED = "repeated ratings, of which the last was kept"
+CONTRADICTED = "comparisons that their user also made the other way round"
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class UserPreferences:
     item: np.ndarray
     known: Any
     pairs: np.ndarray
-    sizes: tuple[int, int, int, int]
+    sizes: tuple[int, int, int]
     notes: dict[str, int] = field(default_factory=dict)
     judged: "UserPreferences | None" = None  # by which pairs to judge accuracy, where `known` has none
     includes_training: bool = False
@@ -59,7 +60,8 @@ class UserPreferences:
     def with_items(self, number: np.ndarray) -> "UserPreferences":
         """The same with item j called number[j]."""
         judged = None if self.judged is None else self.judged.with_items(number)
-        return replace(self, item=number[self.item], judged=judged)
+        known = self.known._replace(grade=self.known.grade.copy()) if isinstance(self.known, UserGrades) else self.known
+        return replace(self, item=number[self.item], known=known, judged=judged)
 
 
 def from_ratings(users: Any, items: Any, ratings: Any, n_items: int, pair_weight: str = "uniform") -> UserPreferences:
@@ -78,17 +80,13 @@ def from_ratings(users: Any, items: Any, ratings: Any, n_items: int, pair_weight
     del codes
     kept = np.empty(len(ids), np.int64)
     dropped = drop_repeats(begin, order, items, n_items, kept)
-    start = np.concatenate(([0], np.cumsum(kept)))
-    item, border = np.empty(start[-1], np.int32), np.empty(start[-1], np.bool_)
-    lay_out_ratings(begin, order, kept, items, ratings, start, item, border)
-    del order
-    leaf_start, leaf = list_leaves(start, border)
-    pairs = np.empty(len(ids))
-    graded_pairs(start, leaf_start, leaf, pairs)
-    known = UserGrades(leaf_start, leaf, _scale(pairs, pair_weight))
-    rows, nodes, slots = widest_tree(start, leaf_start, leaf, 0, len(ids))
-    notes = {"repeated ratings, of which the last was kept": int(dropped)}
-    return UserPreferences(ids, start, item, known, pairs, (rows, nodes, slots, 1), notes)
+    start, pairs, count = np.concatenate(([0], np.cumsum(kept))), np.empty(len(ids)), np.empty(len(ids), np.int32)
+    count_grades(begin, order, kept, ratings, count, pairs)
+    grades = int(count.max())
+    item, grade = np.empty(start[-1], np.int32), np.empty(start[-1], np.uint8 if grades <= 256 else np.int32)
+    lay_out_ratings(begin, order, kept, items, ratings, start, item, grade)
+    known, sizes = UserGrades(grade, count, _scale(pairs, pair_weight)), (max(1, int(widest_group(start))), grades, 1)
+    return UserPreferences(ids, start, item, known, pairs, sizes, {REPEATED: int(dropped)})
 
 
 def from_comparisons(
@@ -120,10 +118,8 @@ def from_comparisons(
     pairs = np.diff(begin).astype(np.float64)
     weights = weights[order] * np.repeat(_scale(pairs, pair_weight), np.diff(begin))
     known = UserPairs(begin, winner, loser, weights, np.inf if squared_error else 1.0)
-    sizes = (max(1, int(widest_group(start))), 1, 1, max(1, int(widest_group(begin))))
-    notes = {
-        "comparisons that their user also made the other way round": int(count_contradictions(begin, winner, loser))
-    }
+    sizes = (max(1, int(widest_group(start))), 1, max(1, int(widest_group(begin))))
+    notes = {CONTRADICTED: int(count_contradictions(begin, winner, loser))}
     return UserPreferences(ids, start, item, known, pairs, sizes, notes)
 
 
@@ -139,7 +135,7 @@ def from_targets(users: Any, items: Any, ratings: Any, n_items: int) -> UserPref
     start = np.concatenate(([0], np.cumsum(kept)))
     target = check_ratings(ratings, len(items))[rows].astype(np.float64)
     target -= np.repeat(np.add.reduceat(target, start[:-1]) / kept, kept)
-    known, sizes = UserTargets(start, target), (max(1, int(widest_group(start))), 1, 1, 1)
+    known, sizes = UserTargets(target), (max(1, int(widest_group(start))), 1, 1)
     return UserPreferences(ids, start, items[rows], known, judged.pairs, sizes, judged.notes, judged)
 
 

@@ -95,9 +95,6 @@ def blocks_of_users(X: sp.csr_matrix, p: UserPreferences) -> tuple[sp.csr_matrix
 def row_preferences(p: UserPreferences) -> Preferences:
     """What is known of the users' rows, as preferences that every loss of the library takes."""
     if isinstance(p.known, UserGrades):
-        leaf_rows = p.known.leaf + np.repeat(p.start[:-1], np.diff(p.known.leaf_start))
-        grade = np.zeros(p.n_rows)
-        grade[leaf_rows] = 1.0
-        return GradedPreferences(np.cumsum(grade), p.start, query_weight=p.known.scale)
+        return GradedPreferences(p.known.grade, p.start, query_weight=p.known.scale)
     first = np.repeat(p.start[:-1], np.diff(p.known.start))
     return ExplicitPairs(first + p.known.winner, first + p.known.loser, p.n_rows, p.known.weight)

@@ -14,7 +14,7 @@ from hingerank.data.errors import DataError
 from hingerank.kernels.personal_passes import rows_right
 from hingerank.kernels.personal_top import top_rows
 from hingerank.kernels.threads import cut_shards, run_shards
-from hingerank.preferences.personal import UserPreferences, check_items, from_comparisons, from_ratings
+from hingerank.preferences.personal import REPEATED, UserPreferences, check_items, from_comparisons, from_ratings
 from hingerank.rankers.base import SavedModel, warn_not_converged
 from hingerank.rankers.inputs import check_features
 from hingerank.rankers.personal.users import UserIndex
@@ -90,7 +90,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
         self._index: UserIndex | None = None
         cold, bare = int((preferences.pairs == 0).sum()), _rows_without_features(X)
         self.notes_ = preferences.notes | {"users without a pair": cold, "items whose features are all 0": bare}
-        dropped = preferences.notes.get("repeated ratings, of which the last was kept", 0)
+        dropped = preferences.notes.get(REPEATED, 0)
         if dropped:
             warnings.warn(
                 f"{dropped} ratings repeat an item of the same user; the last one given counts",
