@@ -1,12 +1,9 @@
-"""Low-rank multipliers: Factorized and Regularized RankSVM, beside the figures of Xu et al. (2019).
+"""Low-rank multipliers: Factorized and Regularized RankSVM, figures beside those of Xu et al. (2019), and speed.
 
-    python benchmarks/low_rank.py tables            # Tables 2, 4 (and 3 on MQ2007-partial with --mq2007): five folds
-    python benchmarks/low_rank.py sensitivity       # Tables 7 and 8 on OHSUMED fold 1, with a heat map
-    python benchmarks/low_rank.py interactions      # Fig. 2 and Table 6: ranks of the multipliers
-    python benchmarks/low_rank.py curves            # Fig. 4: objective by iteration and by time
+    python benchmarks/low_rank.py figures           # Table 8 as a heat map, Fig. 2, Fig. 4: written to docs/figures
     python benchmarks/low_rank.py speed [--xl]      # epoch time against rows and K, and against listing the pairs
 
-Settings are chosen by MAP on each fold's validation part, never on test. Measures follow LETOR 3.0 (preset letor3).
+The paper's tables: `hingerank reproduce xu2019-table2`, -table4, -table6, -table7, -table8, xu2019-fig2.
 """
 
 import argparse
@@ -21,126 +18,43 @@ from rich.table import Table
 from sklearn.exceptions import ConvergenceWarning
 
 import hingerank as hr
-from hingerank.data.folds import read_folds
-from hingerank.evaluation.leaderboard import leaderboard
-from hingerank.evaluation.method import Method
-from hingerank.evaluation.protocol import compare
+from hingerank.analysis.interactions import interactions
+from hingerank.evaluation.reproductions import Place, find_table, reproduce
 
-MEASURES = [f"{name}:letor3" for name in ("map", "ndcg@1", "ndcg@3", "ndcg@5")]
-SETS = {"OHSUMED": "OHSUMED/QueryLevelNorm", "MQ2008": "MQ2008", "MQ2007-partial": "MQ2007-partial"}
-PAPER = {  # MAP, NDCG@1, NDCG@3, NDCG@5
-    "OHSUMED": {
-        "RSVM": [0.4427, 0.5289, 0.4553, 0.4392], "RankNet": [0.404, 0.4007, 0.3616, 0.3388],
-        "Fac-RSVM": [0.4518, 0.5671, 0.5113, 0.4889], "Reg-RSVM": [0.4480, 0.5553, 0.4946, 0.4723],
-    },
-    "MQ2008": {
-        "RSVM": [0.4713, 0.3686, 0.4277, 0.4730], "RankNet": [0.4522, 0.3410, 0.3991, 0.4500],
-        "Fac-RSVM": [0.4723, 0.3690, 0.4361, 0.4764], "Reg-RSVM": [0.4755, 0.3690, 0.4315, 0.4719],
-    },
-    "MQ2007-partial": {},
-}  # fmt: skip
-PAPER_TABLE_6 = {49: (5, 5, 8), 45: (5, 6, 92), 35: (5, 15, 234)}  # query -> ranks of Fac-, Reg- and RSVM
+OHSUMED = "OHSUMED/QueryLevelNorm"
 FIGURES = Path("docs/figures")
 
 
-def methods() -> list[Method]:
-    """Grids around the paper's ranges; C also well below them, where plain RankSVM does best."""
-    Cs = [2.0**k for k in range(-16, 4, 2)]
-    return [
-        Method("RSVM (hinge)", hr.RankSVM, {"C": Cs}, fixed={"loss": "hinge"}),
-        Method("RankNet (linear)", hr.RankSVM, {"C": Cs}, fixed={"loss": "logistic"}),
-        Method("Fac-RSVM", hr.FactorizedRankSVM, {"C": [*Cs[::2], 8.0], "rank": [1, 5, 20]}, fixed={"max_iter": 100}),
-        Method("Reg-RSVM", hr.RegularizedRankSVM, {"C": Cs[2::2], "gamma": [0.1, 10.0], "lam": [0.1, 1.0]}),
-        Method("RankSVM, squared hinge", hr.RankSVM, {"C": Cs}),
-    ]
-
-
-def tables(data: Path, names: list[str], console: Console) -> None:
-    for name in names:
-        results = compare(methods(), read_folds(data / SETS[name]), "map:letor3", MEASURES)
-        by = {b: leaderboard(results, baseline=b, test="t").lines for b in ("RSVM (hinge)", "RankNet (linear)")}
-        stars = {line.method: "*" * (line.mark == "▲") for line in by["RSVM (hinge)"]}
-        daggers = {line.method: "†" * (line.mark == "▲") for line in by["RankNet (linear)"]}
-        title = f"{name}: * better than RSVM, † than RankNet (paired t over queries, Holm, 5 %)"
-        table = Table("", *(m.split(":")[0] for m in MEASURES), "± over folds", "seconds a fit", title=title)
-        for who, figures in PAPER[name].items():
-            table.add_row(f"{who}, paper", *(f"{x:.4f}" for x in figures))
-        table.add_section()
-        for line in by["RSVM (hinge)"]:
-            marks = stars[line.method] + daggers[line.method]
-            figures = [f"{line.means[m]:.4f}" for m in MEASURES]
-            table.add_row(line.method, figures[0] + marks, *figures[1:], f"{line.spread:.3f}", f"{line.seconds:.2f}")
-        console.print(table)
-
-
-def sensitivity(data: Path, console: Console) -> None:
-    fold = read_folds(data / SETS["OHSUMED"], [1])[0]
-
-    def measure(ranker):
-        scores = ranker.fit(fold.train).predict(fold.test)
-        return [hr.evaluate(fold.test.y, scores, fold.test.qid, MEASURES)[m] for m in MEASURES]
-
-    paper = {1: 0.3472, 3: 0.3475, 5: 0.3486, 10: 0.3481, 20: 0.3476}
-    table = Table("K", "MAP, paper", "MAP", "NDCG@1", "NDCG@3", "NDCG@5", title="Table 7: OHSUMED fold 1, C = 2^-10")
-    for K in paper:
-        table.add_row(str(K), f"{paper[K]:.4f}", *(f"{x:.4f}" for x in measure(hr.FactorizedRankSVM(K, 2.0**-10))))
-    console.print(table)
-    gammas, lams = [0.1, 0.5, 1, 5, 10, 50], [0.1, 0.5, 1, 5, 10]
-    grid = np.array([[measure(hr.RegularizedRankSVM(0.1, g, lam))[0] for lam in lams] for g in gammas])
-    table = Table(
-        "gamma \\ lambda", *map(str, lams), title="Table 8: MAP on OHSUMED fold 1, C = 0.1 (paper: .341 to .357)"
-    )
-    for g, row in zip(gammas, grid):
-        table.add_row(str(g), *(f"{x:.4f}" for x in row))
-    console.print(table)
+def heat_map(data: Path, console: Console) -> None:
+    """MAP of Reg-RSVM by gamma and lambda: the values of `hingerank reproduce xu2019-table8`."""
     from matplotlib.figure import Figure
 
+    table = find_table("xu2019-table8")
+    outcome = reproduce(table, Place(data, Path("docs/reproductions/runs")))
+    grid = np.array([[cell.ours for cell in row] for row in outcome.figures(0)])
     figure = Figure(figsize=(5, 3.6), layout="constrained")
     axis = figure.add_subplot()
     image = axis.imshow(grid, cmap="viridis", aspect="auto")
-    axis.set_xticks(range(len(lams)), map(str, lams))
-    axis.set_yticks(range(len(gammas)), map(str, gammas))
-    axis.set(xlabel="λ", ylabel="γ", title="MAP, OHSUMED fold 1")
+    axis.set_xticks(range(grid.shape[1]), table.sections[0].columns)
+    axis.set_yticks(range(grid.shape[0]), [row[0].row for row in outcome.figures(0)])
+    axis.set(title="MAP, OHSUMED fold 1")
     figure.colorbar(image)
     save(figure, "regularized-heat-map.svg", console)
 
 
-def show_interactions(data: Path, console: Console) -> None:
-    from hingerank.analysis.interactions import interactions
-
-    fold = read_folds(data / SETS["OHSUMED"], [1])[0]
-    found = {
-        "Fac-RSVM": hr.FactorizedRankSVM(5, 0.1).fit(fold.train),
-        "Reg-RSVM": hr.RegularizedRankSVM(0.1, 1.0, 1.0).fit(fold.train),
-        "RSVM": hr.RankSVM(C=0.1, loss="hinge", solver="dual").fit(fold.train),
-    }
-    plain = interactions(found["RSVM"])
-    sizes = {q.query: q for q in plain.queries}
-    ranks = {"RSVM": {q.query: q.rank for q in plain.queries}}
-    for name in ("Fac-RSVM", "Reg-RSVM"):
-        ids = found[name].queries_
-        ranks[name] = dict(zip(ids.tolist(), found[name].ranks_.tolist()))
-    table = Table(
-        "query", "rows / pairs", *(f"{n}, {w}" for n in ranks for w in ("paper", "ours")), title="Table 6: ranks"
-    )
-    order = {"Fac-RSVM": 0, "Reg-RSVM": 1, "RSVM": 2}
-    for query, figures in PAPER_TABLE_6.items():
-        cells = [str(c) for n in ranks for c in (figures[order[n]], ranks[n].get(query, "–"))]
-        table.add_row(str(query), f"{sizes[query].size} / {sizes[query].n_pairs}" if query in sizes else "–", *cells)
-    console.print(table)
-    table = Table("Fig. 2, queries", *(f"{10 * k}–{10 * k + 10} %" for k in range(10)))
-    for share in (0.9, 1.0):
-        table.add_row(f"{share:.0%} of the energy", *map(str, plain.histogram(share)))
-    console.print(table)
+def histograms(data: Path, console: Console) -> None:
+    """Fig. 2: queries by the dimensions their multipliers need."""
+    train = hr.read_folds(data / OHSUMED, [1])[0].train
     FIGURES.mkdir(parents=True, exist_ok=True)
-    plain.plot(FIGURES / "interactions.svg")
+    interactions(hr.RankSVM(C=0.1, loss="hinge", solver="dual").fit(train)).plot(FIGURES / "interactions.svg")
     console.print(f"plot: {FIGURES / 'interactions.svg'}")
 
 
 def curves(data: Path, console: Console) -> None:
+    """Fig. 4: the objective by iteration and by time."""
     from matplotlib.figure import Figure
 
-    fold = read_folds(data / SETS["OHSUMED"], [1])[0]
+    fold = hr.read_folds(data / OHSUMED, [1])[0]
     runs = {
         "Fac-RSVM (K = 5)": hr.FactorizedRankSVM(5, 0.1, tol=1e-6, max_iter=300).fit(fold.train),
         "Reg-RSVM (γ = λ = 1)": hr.RegularizedRankSVM(0.1, 1.0, 1.0, tol=1e-9, max_iter=30).fit(fold.train),
@@ -249,20 +163,17 @@ def save(figure, name: str, console: Console) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["tables", "sensitivity", "interactions", "curves", "speed"])
+    parser.add_argument("what", choices=["figures", "speed"])
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("HINGERANK_DATA", "../shared/data")))
-    parser.add_argument("--mq2007", action="store_true", help="tables: also MQ2007-partial (85 % of the rows)")
     parser.add_argument("--xl", action="store_true", help="speed: also the shape of MSLR-WEB10K")
     options = parser.parse_args()
     console = Console(width=150)
     warnings.simplefilter("ignore", ConvergenceWarning)
-    if options.what == "tables":
-        tables(options.data, ["OHSUMED", "MQ2008"] + ["MQ2007-partial"] * options.mq2007, console)
-    elif options.what == "speed":
+    if options.what == "speed":
         speed(options.xl, console)
-    else:
-        call = {"sensitivity": sensitivity, "interactions": show_interactions, "curves": curves}[options.what]
-        call(options.data, console)
+        return
+    for draw in (heat_map, histograms, curves):
+        draw(options.data, console)
 
 
 if __name__ == "__main__":

@@ -36,6 +36,8 @@ TABLE2 = PaperTable(
             ],
         )
     ],
+    "The order is the paper's: kernels above lines, random Fourier features slightly above Nyström. Values are a "
+    "little lower throughout, as may be expected with fewer rows.",
 )  # fmt: skip
 
 
@@ -93,6 +95,8 @@ TABLE4 = PaperTable(
             ),
         )
     ],
+    "MAP agrees within a few thousandths in every row, and the approximate kernels are best, as in the paper. "
+    "NDCG@3 and P@3 of ListNet and RankRLS come out higher than the published baselines that the paper cites.",
 )
 
 _MQ2007_COLUMNS = _columns("letor4", "NDCG@1", "NDCG@3", "MeanNDCG", "P@1", "P@3", "MAP")

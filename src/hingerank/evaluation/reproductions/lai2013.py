@@ -54,6 +54,8 @@ TABLE2 = PaperTable(
             _rows({"RankSVM-Primal": [0.4744], "FenchelRank": [0.4785]}),
         ),
     ],
+    "Both methods come out as printed on both sets, FenchelRank within three thousandths, and it is ahead of "
+    "RankSVM-Primal as in the paper.",
 )
 
 _SPARSITY = {
@@ -68,6 +70,8 @@ TABLE4 = PaperTable(
     "Nonzero weights over features, averaged over folds, at the settings of Table 5. The table's .Gov sets are not "
     "run.",
     [STUDIES[data].section(data, {"ratio": nonzero_share}, _rows(figures)) for data, figures in _SPARSITY.items()],
+    "RankSVM-Primal and FenchelRank agree. TGRank and RSRank come out sparser than in the paper: run to "
+    "convergence, truncated gradient leaves fewer weights that are small but not zero.",
 )
 
 TABLE5 = PaperTable(
@@ -99,6 +103,8 @@ TABLE5 = PaperTable(
             ),
         ),
     ],
+    "Nearly every figure agrees, NDCG@10 and MAP of all three methods within a few thousandths. NDCG@10 on MQ2008 "
+    "is about .23 only because queries with fewer than ten rows count 0.",
 )
 
 TABLE7 = PaperTable(
@@ -123,6 +129,8 @@ TABLE7 = PaperTable(
             ),
         )
     ],
+    "FenchelRank and RankSVM-Primal agree; FS-Rank agrees for few features and is lower for 20 and 25 of them, "
+    "where ours, like RankSVM-Primal on all features, depends on the C that some twenty validation queries chose.",
 )
 
 TABLE8 = PaperTable(
@@ -159,6 +167,10 @@ TABLE8 = PaperTable(
             ),
         ),
     ],
+    "FenchelRank, RankBoost and, on MQ2008, RankSVM-Struct and ListNet come out as printed. On OHSUMED the "
+    "validation queries, about twenty in each fold, choose unlucky values of C for RankSVM-Struct; in "
+    "chen2017-table4, where MAP chooses, the same method agrees. The last column shows NDCG@10 without the rule "
+    "of LETOR's script: about .50 instead of .23 for the same rankings.",
 )
 
 TABLES = [TABLE2, TABLE4, TABLE5, TABLE7, TABLE8]

@@ -73,6 +73,10 @@ TABLE2 = PaperTable(
             MARKS,
         )
     ],
+    "Reg-RSVM comes out as printed, and Fac-RSVM's MAP nearly so. The baselines do not: with C tuned as widely as "
+    "the others' settings, RSVM and RankNet reach what the paper reports for Fac-RSVM and Reg-RSVM, and none of "
+    "the differences that remain among the linear methods is significant over these 106 queries. The paper's "
+    "gains over its baselines are mostly gains over baselines that were tuned less.",
 )
 
 TABLE3 = PaperTable(
@@ -124,6 +128,8 @@ TABLE4 = PaperTable(
             MARKS,
         )
     ],
+    "RSVM, Fac-RSVM and Reg-RSVM come out as printed, to the hundredth. RankNet and ListNet come out higher than "
+    "RankLib's in the paper, about where RSVM is; no linear method is significantly better than RSVM.",
 )
 
 TABLE7 = PaperTable(
@@ -147,6 +153,8 @@ TABLE7 = PaperTable(
             ],
         )
     ],
+    "MAP agrees to the thousandth for every K, and so does the conclusion: K hardly matters. NDCG@1 rests on 22 "
+    "test queries, so that one query more or less at the top moves it by several hundredths.",
 )
 
 GAMMAS, LAMS = [0.1, 0.5, 1.0, 5.0, 10.0, 50.0], [0.1, 0.5, 1.0, 5.0, 10.0]
@@ -188,6 +196,9 @@ TABLE8 = PaperTable(
             _gamma_by_lambda,
         )
     ],
+    "MAP is higher than the paper's nearly everywhere, by about a hundredth, and flatter: at the optimum neither "
+    "γ nor λ matters here. The paper's fall with growing λ looks like the effect of a fixed number of gradient "
+    "steps.",
 )
 
 
@@ -233,6 +244,9 @@ TABLE6 = PaperTable(
             digits=0,
         )
     ],
+    "Rows and pairs agree exactly. Ranks are lower than the paper's for RSVM whatever C is tried: at the optimum "
+    "most multipliers are at a bound, and such blocks have low rank. The order of the three queries and of the "
+    "three methods is the paper's.",
 )
 
 TENTHS = [f"{10 * k}–{10 * k + 10} %" for k in range(10)]
@@ -263,6 +277,10 @@ FIGURE2 = PaperTable(
             digits=0,
         )
     ],
+    "The low-rank structure is there, and stronger than the paper's: every query needs at most a tenth of its "
+    "dimensions for 90 % of the energy, and none needs them all for all of it, where the paper finds nearly full "
+    "rank, perhaps of multipliers that are not yet optimal; these are optimal to a duality gap of 0.1 "
+    "%.",
 )
 
 TABLES = [TABLE2, TABLE3, TABLE4, TABLE6, FIGURE2, TABLE7, TABLE8]
