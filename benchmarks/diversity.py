@@ -1,10 +1,13 @@
 """Diversified rankings compared as in the R-LTR and PAMM papers: a table of ERR-IA@20 and alpha-NDCG@20.
 
     python benchmarks/diversity.py generated [--queries 150] [--seeds 1] [--methods pamm,r-ltr]
+    python benchmarks/diversity.py measures  [--queries 150] [--seeds 1]
     python benchmarks/diversity.py clueweb   [--data FOLDER]
     python benchmarks/diversity.py indri     [--data FOLDER]
 
 generated: queries of `make_diverse`, known subtopics, five folds.
+measures: PAMM for measures that disagree, intent-aware precision and subtopic recall, on the same generated queries: is
+    each best on its own measure? (ERR-IA and alpha-NDCG hardly disagree.) Same settings for all.
 clueweb: the 42 Webis features of judged ClueWeb09 documents joined with the subtopic judgments of TREC's Web Tracks, 61
     topics, their five folds. There is no text and there are no URLs. Relations: cosine distance of all features,
     Euclidean distances of the features of each of four fields and of the six web-graph features, and whether two
@@ -55,7 +58,7 @@ Scorer = Callable[[DiverseData, Any], dict[str, dict[str, float]]]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("task", choices=["generated", "clueweb", "indri"])
+    parser.add_argument("task", choices=["generated", "measures", "clueweb", "indri"])
     parser.add_argument("--queries", type=int, default=150)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--methods", default="", help="only methods whose names contain one of these, comma separated")
@@ -64,6 +67,9 @@ def main() -> None:
     warnings.simplefilter("ignore", ConvergenceWarning)
     if asked.task == "indri":
         indri(asked.data)
+        return
+    if asked.task == "measures":
+        own_measures(asked.queries, asked.seeds)
         return
     wanted = [part for part in asked.methods.lower().split(",") if part]
     if asked.task == "generated":
@@ -174,6 +180,26 @@ def by_candidates(queries: DiverseData, run: Any) -> dict[str, dict[str, float]]
         for name in values:
             values[name][q.qid] = parse_diversity_measure(name)(q.judgments, [place[docid] for docid in docids[:20]])
     return values
+
+
+def own_measures(queries: int, seeds: int) -> None:
+    """PAMM for three measures, each measured by all three, and tests of the first against the last."""
+    measures = ("p-ia@10", NDCG, "strec@5")
+    values: dict[str, dict[str, list[float]]] = {name: {other: [] for other in measures} for name in measures}
+    for seed, k in product(range(seeds), range(5)):
+        data = make_diverse(queries, seed=seed)
+        train, test = data[np.arange(queries) % 5 != k], data[k::5]
+        for name in measures:
+            model = PAMM(name, top=10).fit(train)
+            for other in measures:
+                values[name][other] += [parse_diversity_measure(other)(q.judgments, model.rerank(q)) for q in test]
+    print(f"{queries * seeds} queries\n{'PAMM for':<16}" + "".join(f"{other:>16}" for other in measures))
+    for name in measures:
+        print(f"{name:<16}" + "".join(f"{np.mean(values[name][other]):>16.4f}" for other in measures))
+    first, last = measures[0], measures[-1]
+    for other in (first, last):
+        p = p_values("randomisation", [(values[first][other], values[last][other])])[0]
+        print(f"{other}: PAMM for {first} against PAMM for {last}, p = {p:.4f}")
 
 
 # --- data ------------------------------------------------------------------------------------------------------------
