@@ -332,3 +332,23 @@ def test_classics_need_no_fit(data):
     for ranker in (MMR(), XQuAD(), PM2()):
         assert len(ranker.rerank(data[0])) == 20
         assert 0 < ranker.score(data, "err-ia@20") < 1
+
+
+def test_parameters_out_of_range(data):
+    for model, problem in [
+        (RLTR(C=0), "C is 0, expected a number above 0"),
+        (RLTR(top=-1), "top is -1"),
+        (PAMM(learning_rate=float("nan")), "learning_rate is nan"),
+        (PAMM(epochs=0), "epochs is 0"),
+        (SVMDiv(C=-1.0), "C is -1.0"),
+        (make("struct-svm-div", candidates=0), "candidates is 0"),
+        (make("struct-svm-div", measure="ndcg@10"), "no diversity measure 'ndcg'"),
+    ]:
+        with pytest.raises(ValueError, match=problem):
+            model.fit(data)
+
+
+def test_warming_up_touches_every_reranker():
+    from hingerank.rankers.diverse.warm import warm_diverse
+
+    warm_diverse()

@@ -71,6 +71,13 @@ class DiverseRanker(SavedModel, BaseEstimator):
             query.need(*self._needs, *also, to=type(self).__name__)
         return listed
 
+    def _check_positive(self, *names: str) -> None:
+        """A ValueError unless these parameters are numbers above 0; None is allowed where it is the default."""
+        for name in names:
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"{name} is {value}, expected a number above 0")
+
     def __sklearn_is_fitted__(self) -> bool:
         return all(hasattr(self, name) for name in self._fitted)
 

@@ -62,6 +62,7 @@ class PAMM(LinearDiverseRanker):
 
     def fit(self, queries: Iterable[DiverseQuery], y: Any = None) -> "PAMM":
         """Learn from queries with judgments."""
+        self._check_positive("learning_rate", "epochs", "positives", "negatives", "top")
         kept, kinds = self._training_queries(queries)
         measure = parse_diversity_measure(self.measure)
         rng = np.random.default_rng(self.random_state)

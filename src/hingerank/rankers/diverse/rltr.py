@@ -82,6 +82,7 @@ class RLTR(LinearDiverseRanker):
 
     def fit(self, queries: Iterable[DiverseQuery], y: Any = None) -> "RLTR":
         """Learn from queries with judgments."""
+        self._check_positive("C", "top", "orders", "tol", "max_iter")
         kept, kinds = self._training_queries(queries)
         rng = np.random.default_rng(self.random_state)
         data = [

@@ -57,6 +57,7 @@ class StructSVMDiv(LinearDiverseRanker):
 
     def fit(self, queries: Iterable[DiverseQuery], y: Any = None) -> "StructSVMDiv":
         """Learn from queries with judgments."""
+        self._check_positive("C", "candidates", "top", "orders", "tol", "max_iter")
         kinds, measure = aggregate_kinds(self.aggregate), parse_diversity_measure(self.measure)
         checked = self._checked(queries, "judgments", *(("relations",) if len(kinds) else ()))
         kept = useful([self._competitors(query)[0] for query in checked])

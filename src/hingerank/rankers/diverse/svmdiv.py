@@ -60,6 +60,7 @@ class SVMDiv(DiverseRanker):
 
     def fit(self, queries: Iterable[DiverseQuery], y: Any = None) -> "SVMDiv":
         """Learn from queries with judgments."""
+        self._check_positive("C", "candidates", "top", "tol", "max_iter")
         kept = useful([self._competitors(query)[0] for query in self._checked(queries, "judgments")])
         d, bands = kept[0].n_features, len(self.levels) * (len(self.shares) + 1)
         risk = SelectionRisk([_SetSearch(query, self._coverage(query), self.top) for query in kept], d + bands)
