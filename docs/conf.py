@@ -63,6 +63,7 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "show_signature": False,
     "abort_on_example_error": True,
+    "capture_repr": (),
     "image_scrapers": ("matplotlib",),
     "reset_modules": ("matplotlib",),
 }
