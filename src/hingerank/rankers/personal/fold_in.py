@@ -76,7 +76,7 @@ class FoldIn:
     def _solve(self: Any, X: Any, preferences: UserPreferences, prior: np.ndarray) -> np.ndarray:
         """The weights of the preferences' users, each started from and held to the prior."""
         P, p, C = ItemFeatures(X).times(self.basis_), preferences, float(self.C)
-        V, scores = np.tile(prior, (p.n_users, 1)), np.empty(p.n_rows)
+        V, scores = np.tile(prior, (p.n_users, 1)), np.empty(p.n_rows, np.float32)
         unused = np.empty((0, len(prior))), np.empty(0), np.empty(0)
         run_shards(
             lambda ab: users_step(
@@ -93,7 +93,7 @@ class FoldIn:
             user = np.asarray(users)[numbers >= 0].tolist()[0]
             raise DataError(f"user {user!r} is known already: use update_user, or add_users(..., replace=True)")
         V, warm = self._solve(X, preferences, np.zeros(self.basis_.shape[1])), preferences.pairs > 0
-        if self.cold_users == "mean" and self.has_pairs_.any():
+        if self.cold_users == "mean" and not warm.all() and self.has_pairs_.any():
             V[~warm] = self.user_weights_[self.has_pairs_].mean(axis=0)
         old, new = numbers >= 0, numbers < 0
         self.user_weights_[numbers[old]], self.has_pairs_[numbers[old]] = V[old], warm[old]
