@@ -154,13 +154,13 @@ def choose(name: str, ranker: str, options: dict, share: float, folder: Path, m:
 
 def table(console: Console, name: str, arguments, searched: bool) -> None:
     share, m, rows = (1.0 if arguments.full else 0.2), (2000 if arguments.full else 500), []
-    for method, (ranker, options) in SETTINGS.items():
-        if searched and ranker == "KernelRankSVM":
-            options = next(o for n, _, o, _ in rows_of_search if n == name)  # Nyström's choice: exact is its limit
-        elif searched:
-            options = choose(name, ranker, options, share, arguments.data, m)
-            if method == "Nyström":
-                rows_of_search.append((name, ranker, options, None))
+    settings = dict(SETTINGS)
+    if searched:
+        for method, (ranker, options) in SETTINGS.items():
+            if method != "exact RBF":
+                settings[method] = (ranker, choose(name, ranker, options, share, arguments.data, m))
+        settings["exact RBF"] = ("KernelRankSVM", settings["Nyström"][1])  # whose limit it is
+    for method, (ranker, options) in settings.items():
         job = {
             "data": name,
             "share": share,
@@ -170,10 +170,7 @@ def table(console: Console, name: str, arguments, searched: bool) -> None:
             "m": m,
         }
         rows.append((method, options, run(job)))
-    if searched:
-        title = f"{name}: C and gamma chosen on validation"
-    else:
-        title = f"{name}: the paper's C and gamma"
+    title = f"{name}: " + ("C and gamma chosen on validation" if searched else "the paper's C and gamma")
     if name == "MQ2007-partial":
         title += " (85 % of MQ2007's rows: not comparable with the paper's MeanNDCG)"
     shown = Table(
@@ -204,9 +201,6 @@ def table(console: Console, name: str, arguments, searched: bool) -> None:
             f"exact RBF: {exact['products']} products in {exact['steps']} Newton steps, {exact['support']} of "
             f"{exact['rows']} rows kept; one triangle of K is {2 * exact['rows'] ** 2 / 1e9:.2f} GB\n"
         )
-
-
-rows_of_search: list = []
 
 
 def budget(console: Console, arguments) -> None:
