@@ -68,8 +68,8 @@ def _run(table: Any, data: Path | None, output: Path, folds: str | None, workers
         return
     for k, section in enumerate(table.sections):
         print_table(f"{table.name}: {section.title}", *table_lines(outcome, k))
-        if section.note:
-            print(section.note)
+        if outcome.note(k):
+            print(outcome.note(k))
     print(outcome.summary())
 
 

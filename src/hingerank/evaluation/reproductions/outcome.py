@@ -45,6 +45,12 @@ class Outcome:
         """The figures of a section, row by row: the paper's rows, then those only we have."""
         return compared(self.table.sections[place], self.sections[place])
 
+    def note(self, place: int) -> str:
+        """What the marks in a section mean, and that there are none if so."""
+        text = self.table.sections[place].note
+        marked = any(figure.marks for row in self.figures(place) for figure in row)
+        return text if marked or not text else f"{text} No method is."
+
     def differences(self) -> Iterator[tuple[Section, Figure]]:
         """Every figure that both have."""
         for place, section in enumerate(self.table.sections):

@@ -48,8 +48,8 @@ def _chapter(outcome: Outcome) -> str:
     for place, section in enumerate(table.sections):
         header, rows = table_lines(outcome, place)
         lines += [f"**{section.title}**", "", *_markdown(header, rows), ""]
-        if section.note:
-            lines += [section.note, ""]
+        if outcome.note(place):
+            lines += [outcome.note(place), ""]
     lines += [outcome.summary(), ""]
     if table.finding:
         lines += [table.finding, ""]
