@@ -128,8 +128,8 @@ TABLE4 = PaperTable(
             MARKS,
         )
     ],
-    "RSVM, Fac-RSVM, Reg-RSVM and the trees come out as printed, nearly all to the hundredth. RankNet and ListNet come out higher than "
-    "RankLib's in the paper, about where RSVM is; no linear method is significantly better than RSVM.",
+    "RSVM, Fac-RSVM, Reg-RSVM and the trees come out as printed, nearly all to the hundredth. RankNet and ListNet come "
+    "out higher than RankLib's in the paper, about where RSVM is; no linear method is significantly better than RSVM.",
 )
 
 TABLE7 = PaperTable(
