@@ -48,6 +48,27 @@ def test_sparse_rank_svm_is_liblinear_on_listed_pairs(C):
     assert ours.selected_features_.tolist() == np.flatnonzero(np.abs(theirs) > 1e-7).tolist()
 
 
+def test_separable_wide_data_at_a_large_C():
+    """More features than rows: the loss goes to 0 and the problem to a linear programme."""
+    rng = np.random.default_rng(0)
+    X, qid = rng.normal(size=(120, 300)), np.repeat(np.arange(12), 10)
+    y = rng.integers(0, 3, 120).astype(float)
+    ranker = hr.SparseRankSVM(C=1e6).fit(X, y, qid)
+    assert ranker.certificate_.converged and ranker.n_iter_ < 200
+    assert ranker.trace_[-1]["iteration"] == ranker.n_iter_ and len(ranker.selected_features_) <= 120
+    assert (pair_differences(X, y, qid) @ ranker.coef_ > 0.99).all()
+    ball = hr.FenchelRank(radius=1e4).fit(X, y, qid)
+    assert ball.certificate_.converged and ball.objective_ < 1e-6
+
+
+def test_badly_scaled_features_and_empty_columns():
+    X, y, qid = make(16)
+    scales = np.array([1e4, 1, 1, 1e-3, 1, 1, 1, 0.0])
+    for ranker in (hr.SparseRankSVM(C=1e3), hr.FenchelRank(radius=2.0), hr.SparseRankSVM(C=1e3, ridge=0.1)):
+        ranker.fit(X * scales, y, qid)
+        assert ranker.certificate_.converged and ranker.coef_[-1] == 0
+
+
 def test_elastic_net_against_scipy():
     X, y, qid = make(1)
     K, C, ridge, d = pair_differences(X, y, qid), 60.0, 0.7, X.shape[1]

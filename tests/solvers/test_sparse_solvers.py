@@ -132,7 +132,7 @@ def split_minimum(H, c, w, bounds_value, norm):
 def test_small_models_under_the_norm():
     for trial, H, c, w in models():
         q, v = c.copy(), w.copy()
-        minimise_under_norm(H, q, v, 1e-9, 5000)
+        minimise_under_norm(H, q, v, 1e-9, 500)
         value = c @ (v - w) + 0.5 * (v - w) @ H @ (v - w) + np.abs(v).sum()
         assert value <= split_minimum(H, c, w, np.inf, 1.0) + 1e-5 * (1 + abs(value)), trial
         np.testing.assert_allclose(q, c + H @ (v - w), atol=1e-7 * (1 + np.abs(c).max()))
@@ -145,7 +145,7 @@ def test_small_models_in_the_ball():
         for radius in (0.3, 2.0):
             start = w * min(1.0, radius / max(np.abs(w).sum(), 1e-9))
             q, v = c.copy(), start.copy()
-            minimise_in_ball(H, q, v, radius, 1e-9, 5000)
+            minimise_in_ball(H, q, v, radius, 1e-9, 500)
             assert np.abs(v).sum() <= radius * (1 + 1e-9)
             np.testing.assert_allclose(q, c + H @ (v - start), atol=1e-7 * (1 + np.abs(c).max()))
             gap = q @ v + radius * np.abs(q).max()

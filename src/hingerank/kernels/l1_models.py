@@ -2,45 +2,43 @@
 
 Both alternate two kinds of moves: cheap ones that find out which coordinates are zero (coordinate descent under the
 norm; moving weight between two corners of the ball), and a conjugate-gradient solve among the others with their signs
-held, which finishes what correlated columns would make very slow. Throughout, q is the model's gradient at v.
+held, which finishes what correlated columns would make very slow. Throughout, q is the model's gradient at v, and the
+Hessian H has a positive diagonal.
 """
 
 import numpy as np
 from numba import njit
 
 FACES = 5  # Newton steps on shrinking faces before coordinates may change again
-FLAT = 1e-10  # curvature below this share of the largest is rounding
 NORM, INSIDE, BORDER = 0, 1, 2  # what holds on the current face: the penalty; a ball with room; a ball without
 
 
 @njit(cache=True, nogil=True)
 def minimise_under_norm(H, q, v, tol, rounds):
     """v <- argmin of <q, x - v> + ½ (x - v)^T H (x - v) + ‖x‖₁ up to a subgradient of tol. O(k²) a round and more."""
-    floor = FLAT * largest_bend(H)
     for _ in range(rounds):
         excess = 0.0
         for _ in range(3):
-            excess = norm_sweep(H, q, v, floor)
+            excess = norm_sweep(H, q, v)
             if excess <= tol:
                 return
         for _ in range(FACES):
-            if not newton_on_face(H, q, v, NORM, np.inf, floor, 0.1 * tol):
+            if not newton_on_face(H, q, v, NORM, np.inf, 0.1 * tol):
                 break
 
 
 @njit(cache=True, nogil=True)
-def norm_sweep(H, q, v, floor):
+def norm_sweep(H, q, v):
     """Minimise over each coordinate in turn; returns the largest step times its bend. O(k) a changed coordinate."""
     excess = 0.0
     for j in range(len(v)):
         if v[j] == 0.0 and abs(q[j]) <= 1.0:
             continue
-        bend = max(H[j, j], floor)
-        aim = v[j] - q[j] / bend
-        new = np.sign(aim) * max(abs(aim) - 1.0 / bend, 0.0)
+        aim = v[j] - q[j] / H[j, j]
+        new = np.sign(aim) * max(abs(aim) - 1.0 / H[j, j], 0.0)
         step = new - v[j]
         if step != 0.0:
-            excess = max(excess, abs(step) * bend)
+            excess = max(excess, abs(step) * H[j, j])
             v[j] = new
             q += step * H[j]
     return excess
@@ -50,19 +48,18 @@ def norm_sweep(H, q, v, floor):
 def minimise_in_ball(H, q, v, radius, tol, rounds):
     """v <- argmin of <q, x - v> + ½ (x - v)^T H (x - v) over ‖x‖₁ ≤ radius, until no move of weight between two
     corners gains more than tol a unit. O(k²) a round and more."""
-    floor = FLAT * largest_bend(H)
     for _ in range(rounds):
         for _ in range(2 * len(v)):
-            if ball_move(H, q, v, radius, floor) <= tol:
+            if ball_move(H, q, v, radius) <= tol:
                 return
         for _ in range(FACES):
             full = np.abs(v).sum() >= radius * (1.0 - 1e-12)
-            if not newton_on_face(H, q, v, BORDER if full else INSIDE, radius, floor, 0.1 * tol):
+            if not newton_on_face(H, q, v, BORDER if full else INSIDE, radius, 0.1 * tol):
                 break
 
 
 @njit(cache=True, nogil=True)
-def ball_move(H, q, v, radius, floor):
+def ball_move(H, q, v, radius):
     """Move weight from the worst corner in use (or the slack, the corner 0) to the one that gains most; returns by how
     much the gradient there differed at most. O(k)."""
     k, slack = len(v), radius - np.abs(v).sum()
@@ -79,7 +76,7 @@ def ball_move(H, q, v, radius, floor):
         here = H[j, j]
         if away >= 0:
             here += H[away, away] + 2.0 * np.sign(q[j]) * out * H[j, away]
-        here = max(here, floor)
+        here = max(here, 1e-15 * H[j, j])  # rounding can make it less than nothing
         if difference > 0.0 and difference * difference / here > gain:
             toward, gain, bend = j, difference * difference / here, here
     if toward < 0:
@@ -95,16 +92,15 @@ def ball_move(H, q, v, radius, floor):
 
 
 @njit(cache=True, nogil=True)
-def newton_on_face(H, q, v, face, radius, floor, tol):
+def newton_on_face(H, q, v, face, radius, tol):
     """Go to the minimiser over the coordinates not zero, their signs (and on a BORDER their sum) held; one that
     reaches 0 on the way stays there. True when some did, or the ball's border was met. O(m²) a product, m not zero."""
     S = np.flatnonzero(v)
-    sign, r = np.sign(v[S]), -q[S]
+    sign, r, ease = np.sign(v[S]), -q[S], 1.0 / np.diag(H)[S]
     if face == NORM:
         r -= sign
-    elif face == BORDER:
-        level(r, sign)
-    d = conjugate_gradients(H[S][:, S], r, sign, face == BORDER, floor, tol)
+    border = sign.copy() if face == BORDER else np.zeros(len(S))
+    d = conjugate_gradients(H[S][:, S], r, border, ease, tol)
     stopped = False
     for _ in range(len(S) + 1):
         slope, bend, change = 0.0, 0.0, np.zeros(len(v))
@@ -129,51 +125,44 @@ def newton_on_face(H, q, v, face, radius, floor, tol):
             v[S[a]] += t * d[a]
         if hit < 0:
             return stopped or full
-        v[S[hit]], d[hit], sign[hit], stopped = 0.0, 0.0, 0.0, True
-        if face == BORDER:
-            level(d, sign)
+        v[S[hit]], d[hit], sign[hit], border[hit], stopped = 0.0, 0.0, 0.0, 0.0, True
+        level(d, border, ease)
     return stopped
 
 
 @njit(cache=True, nogil=True)
-def level(d, sign):
-    """Make <sign, d> = 0 by the same change of every coordinate with a sign."""
-    count = np.abs(sign).sum()
-    if count > 0.0:
-        d -= sign * ((sign @ d) / count)
+def level(d, border, ease):
+    """Make <border, d> = 0 by the cheapest change, where a coordinate's change costs its square over its ease."""
+    weight = 0.0
+    for a in range(len(d)):
+        weight += border[a] * border[a] * ease[a]
+    if weight > 0.0:
+        d -= ((border @ d) / weight) * border * ease
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def conjugate_gradients(A, r, sign, levelled, floor, tol):
-    """d with A d ≈ r (residual at most tol), inside <sign, d> = 0 when levelled. r is used up. O(m²) a product."""
+def conjugate_gradients(A, r, border, ease, tol):
+    """d with A d ≈ r inside <border, d> = 0, preconditioned by `ease` = 1 / diagonal. r is used up. O(m²) a product."""
     m = len(r)
-    d, p, product, rr = np.zeros(m), r.copy(), np.empty(m), r @ r
+    d, product, z = np.zeros(m), np.empty(m), ease * r
+    level(z, border, ease)
+    p, rz = z.copy(), r @ z
     for _ in range(m + 5):
-        if np.abs(r).max() <= tol:
+        if np.abs(z / ease).max() <= tol or rz <= 0.0:
             break
         for a in range(m):
             total = 0.0
             for b in range(m):
                 total += A[a, b] * p[b]
             product[a] = total
-        if levelled:
-            level(product, sign)
         bend = p @ product
-        if bend <= floor * rr:  # flat as far as rounding can tell: going on would follow noise
+        if bend <= 1e-14 * rz:  # flat as far as rounding can tell: going on would follow noise
             break
-        d += (rr / bend) * p
-        r -= (rr / bend) * product
-        before, rr = rr, r @ r
-        p = r + (rr / before) * p
-    if levelled:
-        level(d, sign)  # rounding must not leave the border
+        d += (rz / bend) * p
+        r -= (rz / bend) * product
+        z = ease * r
+        level(z, border, ease)
+        before, rz = rz, r @ z
+        p = z + (rz / before) * p
+    level(d, border, ease)  # rounding must not leave the border
     return d
-
-
-@njit(cache=True, nogil=True)
-def largest_bend(H):
-    """The largest diagonal entry, and never quite 0."""
-    most = 1e-290
-    for j in range(len(H)):
-        most = max(most, H[j, j])
-    return most

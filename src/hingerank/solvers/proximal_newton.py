@@ -7,7 +7,7 @@ of penalties or radii on the same data it hardly changes. Large data lend a Hess
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from hingerank.solvers.line_search import line_search
 from hingerank.solvers.solution import Certificate, Solution
 from hingerank.solvers.working_set import WorkingSet
 
+ROUGH = 1e-3  # gap to which easier objectives are solved
 PAYING = 0.25  # a step that does not cut the gap to this share asks for a better Hessian
 
 
@@ -31,22 +32,30 @@ def proximal_newton(
     max_seconds: float = np.inf,
     callback: Callable[[dict], Any] | None = None,
     working: WorkingSet | None = None,
+    approach: Sequence[Any] = (),
 ) -> Solution:
     """Minimise loss(X w) + structure(w) until the structure's duality gap is at most tol.
 
     objective: a ScoreObjective; structure: `value`, `gap`, `pull`, `minimise_model` (see structures/l1.py);
     w: a start inside the structure, default 0; working: the working set of an earlier problem on the same data.
+    approach: easier objectives to solve roughly first, each from the one before, so that few weights are ever in use.
     min_iter: steps to make even from a start that is good enough, lest a path be a staircase.
     """
     began, trace, status = time.perf_counter(), [], "max_iter"
     w = np.zeros(objective.dimension) if w is None else np.array(w, np.float64)
     working = WorkingSet(objective) if working is None else working
+    done = 0
+    for easier in approach:
+        left = max_seconds - (time.perf_counter() - began)
+        rough: dict[str, Any] = {"tol": max(tol, ROUGH), "max_iter": min(max_iter, 50), "max_seconds": left}
+        found = proximal_newton(easier, structure, w, working=working, **rough)
+        w, done = found.w, done + found.certificate.n_iter
     point, before = objective.at(working.scores(objective, w)), np.inf
     for iteration in range(max_iter + 1):
         g = objective.back(point.gradient)
         gap, seconds = structure.gap(point.value, g, w), time.perf_counter() - began
         trace.append(
-            {"iteration": iteration, "value": point.value + structure.value(w), "gap": gap,
+            {"iteration": done + iteration, "value": point.value + structure.value(w), "gap": gap,
              "selected": int(np.count_nonzero(w)), "seconds": seconds}
         )  # fmt: skip
         if callback is not None and callback(trace[-1]):
@@ -63,7 +72,7 @@ def proximal_newton(
                 continue
             status = "converged" if gap <= tol else "stalled"
         break
-    certificate = Certificate(structure.kind, gap, tol, status, iteration, time.perf_counter() - began)
+    certificate = Certificate(structure.kind, gap, tol, status, done + iteration, time.perf_counter() - began)
     return Solution(w, trace[-1]["value"], certificate, trace, {"working": working})
 
 
@@ -84,6 +93,7 @@ def _step(objective, structure, point, g, w, gap, working, better):
             return _flat_step(objective, structure, w, v, gap, working) if slope < rounding else None
         better = True
     mu, following = line_search(objective, point, direction, slope, 1.0, extra=extra, tol=0.1)
+    working.stepped(mu)
     w[chosen] = v if mu == 1.0 else w[chosen] + mu * change
     return following
 

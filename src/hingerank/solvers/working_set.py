@@ -6,7 +6,10 @@ import numpy as np
 
 ALL = 64  # with no more columns than this, all of them are in the working set
 JOIN, MOST = 8, 500  # columns that join at once, at least; columns of a working set, at most
-DAMPING = 1e-6  # share of the largest curvature added to all: steps in flat directions must not follow rounding
+DAMPING = (
+    1e-6,
+    1e-14,
+)  # share of each curvature added to it, at first and at last: flat directions must not follow rounding
 
 
 class WorkingSet:
@@ -19,7 +22,7 @@ class WorkingSet:
         self.dimension = objective.dimension
         self.indices: np.ndarray = np.empty(0, np.int64)
         self.design: Any = None
-        self.exact, self._fresh, self._stride = False, False, 0
+        self.exact, self._fresh, self._stride, self._damping = False, False, 0, DAMPING[0]
         self._hessian: Any = None
 
     def scores(self, objective: Any, w: np.ndarray) -> np.ndarray:
@@ -53,11 +56,17 @@ class WorkingSet:
             self._stride = max(1, self._stride // 4)
         self._fresh = better or self._hessian is None
         if self._fresh:  # kept free of C, which differs along a path
-            H = objective.hessian(self.design, self._stride) / objective.factor
-            H[np.diag_indices_from(H)] += DAMPING * H.diagonal().max(initial=0.0)
-            self._hessian = H
+            self._hessian = objective.hessian(self.design, self._stride) / objective.factor
         self.exact = self._fresh and self._stride == 1
-        return self._hessian * objective.factor
+        H = self._hessian * objective.factor
+        bend = H.diagonal()
+        unknown = bend <= 0  # no active pair has such a feature, or none of those looked at: a cautious guess
+        H[np.diag_indices_from(H)] += np.where(unknown, bend.max(initial=0.0) or 1.0, self._damping * bend)
+        return H
+
+    def stepped(self, mu: float) -> None:
+        """Take note of a step: the model was good (mu = 1) or went too far."""
+        self._damping = max(0.1 * self._damping, DAMPING[1]) if mu == 1.0 else min(10 * self._damping, DAMPING[0])
 
 
 def largest(candidates: np.ndarray, size: np.ndarray, count: int) -> np.ndarray:

@@ -5,7 +5,7 @@ import numpy as np
 from hingerank.kernels.dots import dot
 from hingerank.kernels.l1_models import minimise_in_ball, minimise_under_norm
 
-ROUNDS = 200
+WORK = 200_000_000  # of a model: a round costs up to the cube of its columns, and there are 3 to 50 rounds
 SHARE = 0.02  # a model is solved until its violation is this share of what it began with
 
 
@@ -46,7 +46,7 @@ class L1Ball:
         q, v = g.copy(), w.copy()
         worst = -np.inf if np.abs(w).sum() >= self.radius * (1 - 1e-12) else 0.0
         worst = max(worst, float((np.sign(w) * g).max(where=w != 0, initial=-np.inf)))
-        minimise_in_ball(H, q, v, self.radius, SHARE * (worst + float(np.abs(g).max())), ROUNDS)
+        minimise_in_ball(H, q, v, self.radius, SHARE * (worst + float(np.abs(g).max())), _rounds(len(w)))
         norm = np.abs(v).sum()
         return v * (self.radius / norm) if norm > self.radius * (1 - 1e-11) else v  # on the border to the last digit
 
@@ -94,5 +94,9 @@ class L1Norm:
         """argmin over v of <g, v - w> + ½ (v - w)^T H (v - w) + ‖v‖₁ + ½ ridge ‖v‖²."""
         q, v = g + self.ridge * w, w.copy()
         H = H + self.ridge * np.eye(len(w)) if self.ridge > 0 else H
-        minimise_under_norm(H, q, v, SHARE * max(0.0, float(self.pull(g, w).max())), ROUNDS)
+        minimise_under_norm(H, q, v, SHARE * max(0.0, float(self.pull(g, w).max())), _rounds(len(w)))
         return v
+
+
+def _rounds(columns: int) -> int:
+    return int(np.clip(WORK // columns**3, 3, 50))

@@ -67,11 +67,17 @@ class SparseRankSVM(SparseRanker):
 class _NormProblem:
     def __init__(self, objective, norm, limits):
         self.objective, self.norm, self.limits = objective, norm, limits
+        self.reached = 3 * first_C(objective)
 
     def solve(self, C: float, before: Solution | None) -> Solution:
-        objective = self.objective.with_C(positive("C", C))
-        w, working = (None, None) if before is None else (before.w, before.extra["working"])
-        return proximal_newton(objective, self.norm, w, working=working, min_iter=1, **self.limits)
+        """On the way straight to a much larger C too many features would be in use: come through those in between."""
+        C, steps = positive("C", C), 0
+        while C / 10 ** (steps + 1) > self.reached:
+            steps += 1
+        approach = [self.objective.with_C(C / 10**k) for k in range(steps, 0, -1)]
+        self.reached = max(C, self.reached)
+        warm = {} if before is None else {"w": before.w, "working": before.extra["working"], "min_iter": 1}
+        return proximal_newton(self.objective.with_C(C), self.norm, approach=approach, **warm, **self.limits)
 
     def grid(self, count: int) -> list[float]:
         return grid_of_C(self.objective, count)
@@ -79,7 +85,13 @@ class _NormProblem:
 
 def grid_of_C(objective: ScoreObjective, count: int) -> list[float]:
     """`count` values of C from just above the one at which the first weight leaves 0."""
+    first = first_C(objective)
+    first = first if np.isfinite(first) else 1.0
+    return np.geomspace(1.1 * first, LONGEST * first, count).tolist()
+
+
+def first_C(objective: ScoreObjective) -> float:
+    """Up to this C all weights are 0."""
     at_zero = objective.with_C(1.0).at(np.zeros(objective.design.shape[0]))
     steepest = float(np.abs(objective.back(at_zero.gradient)).max())
-    first = 1.0 / steepest if steepest > 0 else 1.0
-    return np.geomspace(1.1 * first, LONGEST * first, count).tolist()
+    return 1.0 / steepest if steepest > 0 else np.inf
