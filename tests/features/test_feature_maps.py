@@ -15,6 +15,7 @@ from hingerank.features.adapter import TransformerMap, as_feature_map
 from hingerank.features.factors import factorise, leading_factor
 from hingerank.features.fourier import FourierMap
 from hingerank.features.kernels import make_kernel
+from hingerank.features.landmarks import distinct_rows
 from hingerank.features.nystroem import NystroemMap
 
 GAMMA = 0.3
@@ -157,6 +158,34 @@ def test_any_transformer_will_do(X):
     with pytest.raises(ValueError, match="fit and transform"):
         as_feature_map(3).fit(X)
     assert type(as_feature_map(MAPS[0])) is NystroemMap
+
+
+@pytest.mark.parametrize("how", ["uniform", "kmeans", "leverage"])
+def test_landmarks_depend_on_the_set_of_rows_alone(how, X):
+    """Not on their order, how often they are given, or how they are stored."""
+    rng = np.random.default_rng(3)
+    X = X.astype(np.float32)
+    X[rng.random(X.shape) < 0.3] = 0
+
+    def chosen(rows):
+        found = NystroemMap(20, gamma=GAMMA, landmarks=how).fit(rows).landmarks_
+        found = found.toarray() if sp.issparse(found) else found
+        return found[np.lexsort(found.round(4).T)]
+
+    expected = chosen(X)
+    again = X[rng.permutation(np.repeat(np.arange(len(X)), rng.integers(1, 4, len(X))))]
+    np.testing.assert_array_equal(chosen(again), expected)
+    if how != "kmeans":  # whose centres depend on rounding
+        np.testing.assert_array_equal(chosen(X.astype(float)), expected)
+        np.testing.assert_array_equal(chosen(sp.csr_matrix(X)), expected)
+
+
+def test_keys_tell_rows_apart():
+    rng = np.random.default_rng(4)
+    X = rng.integers(0, 3, (5000, 6)).astype(float)
+    for rows in (X, sp.csr_matrix(X), X.astype(np.float32), -0.0 * X + X):
+        found = distinct_rows(rows)
+        assert len(found) == len(np.unique(X, axis=0)) == len(np.unique(X[found], axis=0))
 
 
 def test_seeds_decide(X):

@@ -7,6 +7,7 @@ import scipy.sparse as sp
 
 from hingerank.features.factors import factorise
 from hingerank.features.kernels import Kernel
+from hingerank.kernels.row_keys import csr_keys, dense_keys
 
 PILOT = 200  # landmarks from which leverage is estimated
 LEAST_RIDGE = 1e-6
@@ -18,17 +19,32 @@ def choose_landmarks(how: str, X: Any, count: int, kernel: Kernel, seed: int) ->
 
     "uniform": rows without replacement. "kmeans": centres of scikit-learn's MiniBatchKMeans, which are no training
     rows. "leverage": rows without replacement, in proportion to their ridge leverage φᵀ(ΦᵀΦ + λI)⁻¹φ, estimated
-    from a pilot set of landmarks, with λ such that the leverages add up to about `count`.
+    from a pilot set of landmarks, with λ such that the leverages of these add up to half their number.
+
+    Rows that are given several times count once, and the order of rows does not matter.
     """
     if how not in ("uniform", "kmeans", "leverage"):
         raise ValueError(f"landmarks must be 'uniform', 'kmeans' or 'leverage', not {how!r}")
-    rng, n = np.random.default_rng(seed), X.shape[0]
-    if count >= n:
-        return X
+    rng, rows = np.random.default_rng(seed), distinct_rows(X)
+    if count >= len(rows):
+        return X[rows]
+    if how == "uniform":
+        return X[rows[np.sort(rng.choice(len(rows), count, replace=False))]]
+    X = X[rows]
     if how == "kmeans":
         return _means(X, count, rng)
-    shares = None if how == "uniform" else _leverage(X, min(PILOT, count), count, kernel, rng)
-    return X[np.sort(rng.choice(n, count, replace=False, p=shares))]
+    shares = _leverage(X, min(PILOT, count), kernel, rng)
+    return X[np.sort(rng.choice(len(rows), count, replace=False, p=shares))]
+
+
+def distinct_rows(X: Any) -> np.ndarray:
+    """One row number for every distinct row, in an order that depends on the rows' values alone."""
+    keys = np.empty(X.shape[0], np.uint64)
+    if sp.issparse(X):
+        csr_keys(X.data, X.indices, X.indptr, keys)
+    else:
+        dense_keys(X, keys)
+    return np.unique(keys, return_index=True)[1]
 
 
 def _means(X: Any, count: int, rng: np.random.Generator) -> np.ndarray:
@@ -40,7 +56,7 @@ def _means(X: Any, count: int, rng: np.random.Generator) -> np.ndarray:
     return np.ascontiguousarray(learner.fit(X).cluster_centers_, X.dtype)
 
 
-def _leverage(X: Any, pilot: int, count: int, kernel: Kernel, rng: np.random.Generator) -> np.ndarray:
+def _leverage(X: Any, pilot: int, kernel: Kernel, rng: np.random.Generator) -> np.ndarray:
     """Shares of the rows' estimated leverages."""
     chosen = X[np.sort(rng.choice(X.shape[0], pilot, replace=False))]
     kept, mixing = factorise(kernel.matrix(chosen, chosen))
