@@ -29,7 +29,12 @@ QUICK: dict[str, dict] = {
 }
 
 # further settings that the scikit-learn checks run over, by registered name
-VARIANTS: dict[str, list[dict]] = {"rank-svm": [{"loss": "hinge"}, {"loss": "logistic"}]}
+VARIANTS: dict[str, list[dict]] = {
+    "rank-svm": [{"loss": "hinge"}, {"loss": "logistic"}],
+    "kernel-rank-svm": [{"loss": "hinge"}, {"kernel": "precomputed"}],
+    "nystroem-rank-svm": [{"n_components": 5}, {"n_components": 5, "landmarks": "leverage"}, {"rank": 3}],
+    "fourier-rank-svm": [{"loss": "logistic", "memory_gb": 0}],
+}
 
 
 def available():
