@@ -178,3 +178,12 @@ def test_warming_compiles_every_kernel():
     called = [f for f in kernels if {"offsets", "first", "last"} <= set(inspect.signature(f.py_func).parameters)]
     assert len(called) > 12
     assert [f.__name__ for f in called if not f.signatures] == []
+
+
+def test_ranking_data_bring_their_queries_and_document_ids():
+    data = hr.make_letor(n_queries=8, seed=1)
+    scores = data.X[:, 0]
+    expected = hr.evaluate(data.y, scores, data.qid, ["ndcg@5", "map:trec"], docid=data.docid)
+    assert hr.evaluate(data, scores, measures=["ndcg@5", "map:trec"]) == expected
+    with pytest.raises(ValueError, match="name measures="):
+        hr.evaluate(data, scores, "ndcg@5")

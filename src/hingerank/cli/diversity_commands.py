@@ -67,7 +67,7 @@ def rerank(
 
 def _ranker(method: str, model: Path | None, settings: list[str]) -> Any:
     from hingerank.cli.model_commands import _setting
-    from hingerank.rankers import ranker_class
+    from hingerank.rankers import ranker_class, registered_name
     from hingerank.rankers.diverse.base import DiverseRanker
 
     if model is not None:
@@ -77,7 +77,7 @@ def _ranker(method: str, model: Path | None, settings: list[str]) -> Any:
         if not isinstance(ranker, DiverseRanker):
             raise ValueError(f"{model} is a {type(ranker).__name__}: it scores rows, use hingerank rank")
         return ranker
-    cls = ranker_class(method)
+    cls = ranker_class(registered_name(method))
     if not issubclass(cls, DiverseRanker):
         raise ValueError(f"{method} does not diversify: use mmr, xquad, pm2, r-ltr, pamm or struct-svm-div")
     parameters = dict(_setting(text) for text in settings)

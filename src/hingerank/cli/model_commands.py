@@ -41,8 +41,9 @@ def fit(
     Example: hingerank fit train.txt --model rank-svm --C 0.01 -o model/
     """
     from hingerank.cli.loading import open_data
-    from hingerank.rankers import ranker_class
+    from hingerank.rankers import ranker_class, registered_name
 
+    model = registered_name(model)
     asked = {"C": C, "loss": loss, "tol": tol, "random_state": seed, "scale": scale}
     parameters = {name: value for name, value in asked.items() if value is not None}
     parameters |= dict(_setting(text) for text in settings or [])

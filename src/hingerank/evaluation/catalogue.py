@@ -37,7 +37,7 @@ SPECIAL: dict[str, dict[str, list[Any]]] = {
 def method_from_name(
     text: str, given: Mapping[str, Sequence[Any]] | None = None, search: str = "grid", trials: int = 20
 ) -> Method:
-    """ "rank-svm", as much of a ranker's name as is clear, or "own=rank-svm" to call it otherwise.
+    """ "rank-svm" (or what `registered_name` takes for it), or "own=rank-svm" to call it otherwise.
 
     given: parameter -> values, one to fix it, several to try instead of the usual ones.
     search: "grid" tries all combinations; "random" and "optuna" try `trials` settings, numbers from the range of their
@@ -47,12 +47,14 @@ def method_from_name(
     >>> method.name, dict(method.fixed), method.search.settings()
     ('hinge', {'loss': 'hinge'}, [{'C': 0.1}, {'C': 1.0}])
     """
-    from hingerank.rankers import RANKERS, ranker_class
+    from hingerank.rankers import ranker_class, registered_name
+    from hingerank.rankers.base import BaseRanker
 
     called, _, asked = (part.strip() for part in text.rpartition("="))
-    begun = [name for name in RANKERS if name.startswith(asked)] if asked else []
-    name = begun[0] if len(begun) == 1 and asked not in RANKERS else asked
+    name = registered_name(asked)
     ranker = ranker_class(name)
+    if not issubclass(ranker, BaseRanker):
+        raise ValueError(f"{name} does not learn from graded rows alone: use {ranker.__name__} from Python")
     known = [p for p in inspect.signature(ranker).parameters if p not in ("args", "kwargs")]
     given = dict(given or {})
     for parameter in given:

@@ -7,6 +7,7 @@ import numpy as np
 
 from hingerank.data.blocks import QueryBlocks, blocks_from_group, blocks_from_qid
 from hingerank.data.errors import DataError
+from hingerank.data.ranking_data import RankingData
 from hingerank.metrics.measure import MEASURES, Measure, parse_measure, preset_name
 from hingerank.metrics.ranked_lists import RankedLists
 
@@ -26,7 +27,8 @@ def evaluate(
 ) -> dict[str, Any]:
     """Mean over queries q of m_q, or m_q itself; with weights  sum_q w_q m_q / sum_q w_q.
 
-    y: a grade per row, higher is better; any real number (grades of 0 and below are not relevant).
+    y: a grade per row, higher is better; any real number (grades of 0 and below are not relevant). Or RankingData,
+        which has the queries and document ids with it.
     scores: a finite number per row; higher comes first, equal scores keep row order unless the preset says otherwise.
     qid: a query id per row, in any order and of any type; None makes one query of all rows.
     measures: a name or several: ndcg@10, dcg@5, map, p@5, recall@10, mrr, err@10, mean_ndcg, pair_accuracy,
@@ -45,6 +47,10 @@ def evaluate(
     {'ndcg@10': 1.0, 'p@1': 1.0}
     """
     wanted = _parse(measures, preset)
+    if isinstance(y, RankingData):
+        if qid is not None or group is not None:
+            raise ValueError("the data know their queries: leave out qid and group, and name measures=…")
+        y, qid, docid = y.y, y.qid, y.docid if docid is None else docid
     grades = _numbers(y, "y")
     given = _numbers(scores, "scores", len(grades))
     blocks = _blocks(qid, group, len(grades))

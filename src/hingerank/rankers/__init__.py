@@ -44,6 +44,23 @@ RANKERS: dict[str, str] = {
 }
 
 
+def registered_name(text: str) -> str:
+    """The registered name meant by `text`: itself, the class's name in any spelling, or as much of it as is clear.
+
+    >>> [registered_name(text) for text in ("rank-svm", "FenchelRank", "factorized-rank-svm", "nystroem")]
+    ['rank-svm', 'fenchel-rank', 'factorized', 'nystroem-rank-svm']
+    """
+    if text in RANKERS:
+        return text
+    plain = text.lower().replace("-", "").replace("_", "")
+    begun = [name for name in RANKERS if plain and name.startswith(text)]
+    named = [name for name, place in RANKERS.items() if place.rpartition(":")[2].lower() == plain]
+    meant = named or begun
+    if len(meant) > 1:
+        raise ValueError(f"{text!r} could be {', '.join(meant)}: say which ranker is meant")
+    return meant[0] if meant else text
+
+
 def ranker_class(name: str) -> Any:
     """The class registered under `name`; an unknown name is a ValueError that lists the known ones."""
     if name not in RANKERS:
