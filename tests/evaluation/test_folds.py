@@ -74,7 +74,7 @@ def test_fingerprint_sees_every_change(data):
     "call, words",
     [
         (lambda d: query_folds(d, 2), "at least 3"),
-        (lambda d: query_folds(d, 21), "the data have 20"),
+        (lambda d: query_folds(d, 21), "21 folds of 20 queries"),
         (lambda d: part_folds([d, d]), "at least 3"),
         (lambda d: check_folds([Fold("a", d, d, d)]), "query 'q0' is in both the train and the validation part"),
         (lambda d: check_folds(query_folds(d, 3) * 2), "different names"),

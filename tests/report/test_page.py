@@ -30,6 +30,10 @@ class Column:
 
             warnings.warn(f"odd {HOSTILE}", UserWarning, stacklevel=2)
         self.coef_ = np.eye(X.shape[1])[self.column]
+        self.basis_, self.user_weights_ = (
+            np.array([[1.0, 0.5], [0.5, -2.0], [-1.0, 0.0], [0.0, 0.1]]),
+            np.array([[-1, 1]]),
+        )
         self.trace_ = [{"iteration": i, "gap": 10.0**-i, "seconds": 0.1 * i} for i in range(1, 6)]
         self.certificate_ = {
             "kind": "duality gap",
@@ -167,7 +171,9 @@ def test_tooltips_follow_the_pointer(page):
 
 def test_every_section_is_there(page):
     shown = page.run("[...document.querySelectorAll('main section')].filter(s => !s.hidden).map(s => s.id)")
-    assert " ".join(shown) == "leaderboard pairs ranks cost queries search convergence weights problems data rebuild"
+    assert (
+        " ".join(shown) == "leaderboard pairs ranks cost queries search convergence weights basis problems data rebuild"
+    )
     heights = page.run("[...document.querySelectorAll('main section')].map(s => s.getBoundingClientRect().height)")
     assert min(heights) > 60
     assert page.texts("#search h3") == ["noise: kind", f"best{HOSTILE}: column", "other: column"]
@@ -175,6 +181,7 @@ def test_every_section_is_there(page):
     assert any(HOSTILE in text for text in page.texts("#problems td"))
     assert page.run("document.querySelectorAll('#convergence path.series').length") == 4
     assert page.texts("#weights tbody td:first-child") == ["f&0<b>"]
+    assert page.texts("#basis td") == ["1", "f&2<b>", "f&0<b> f&1<b>", "2", "f&0<b> f&3<b>", "f&1<b>"]
 
 
 @pytest.mark.parametrize("width, mobile", [(390, True), (320, True), (768, False)])

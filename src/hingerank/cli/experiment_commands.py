@@ -17,7 +17,8 @@ Test = Annotated[str, typer.Option(help="Significance test: randomisation, t or 
 
 def compare(
     data: Annotated[
-        Path, typer.Argument(metavar="DATA", help="A data file, or a folder of folds (S1 … S5, or Fold1 … Fold5).")
+        Path,
+        typer.Argument(metavar="DATA", help="A data file, a folder of folds (S1 … S5, Fold1 … Fold5), or ratings."),
     ],
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where results go; a run there is continued.")
@@ -43,11 +44,18 @@ def compare(
         bool, typer.Option("--retry-failed", help="Try what failed in an earlier run again.")
     ] = False,
     missing: Annotated[str, typer.Option(help="What NULL and missing values become: error, zero or nan.")] = "error",
+    items: Annotated[
+        Path | None,
+        typer.Option(metavar="TABLE", help="DATA are ratings (user, item, rating) of these items: ids and features."),
+    ] = None,
+    hold_out: Annotated[str, typer.Option(help="Of ratings, test whole items or some ratings of each user.")] = "items",
     json: Json = False,
 ) -> None:
     """Compare rankers over folds: settings chosen on validation, test measured once, significance over all queries.
 
     Every result is kept as soon as it is known: after an interruption the same command goes on where it stopped.
+
+    Of ratings (a MovieLens folder, or --items) every user is a query, and personal rankers can be compared too.
 
     Example: hingerank compare MQ2008/ --methods rank-svm,lightgbm --measure ndcg@10 -o run/
     """
@@ -59,7 +67,7 @@ def compare(
     chosen = _methods(methods, settings or [], search, trials)
     _check_choices(test, TESTS, baseline, [method.name for method in chosen])
     about = {"title": data.name, "data": str(data), "command": _command(locals())}
-    turns = _folds(data, folds, seed, missing)
+    turns = _rating_folds(data, items, folds, seed, hold_out) or _folds(data, folds, seed, missing)
     options: dict[str, Any] = {"folder": output, "seed": seed, "workers": workers, "retry_failed": retry_failed}
     try:
         with LiveBoard(console(stderr=True)) as board:
@@ -146,14 +154,23 @@ def _folds(path: Path, k: int | None, seed: int, missing: str) -> list[Any]:
     return query_folds(open_data(path, missing=missing), 5 if k is None else k, seed)
 
 
+def _rating_folds(path: Path, items: Path | None, k: int | None, seed: int, held_out: str) -> list[Any] | None:
+    """Folds over ratings, if that is what `path` holds."""
+    from hingerank.data.rating_sets import open_ratings
+    from hingerank.evaluation.ratings import rating_folds
+
+    opened = open_ratings(path, items)
+    return None if opened is None else rating_folds(*opened, 5 if k is None else k, seed, held_out)
+
+
 def _command(given: dict[str, Any]) -> str:
     """The command line that asks for the same again."""
     words = ["hingerank", "compare", str(given["data"])]
-    plain = ("methods", "measure", "folds", "search", "trials", "baseline", "test", "seed", "workers", "missing")
     default = {"search": "grid", "trials": 20, "test": "randomisation", "seed": 0, "missing": "error"}
-    for name in plain:
-        if given[name] is not None and given[name] != default.get(name):
-            words += [f"--{name}", str(given[name])]
+    default |= dict.fromkeys(("methods", "measure", "folds", "baseline", "workers", "items")) | {"hold_out": "items"}
+    for name, usual in default.items():
+        if given[name] not in (None, usual):
+            words += [f"--{name.replace('_', '-')}", str(given[name])]
     for text in given["settings"] or []:
         words += ["--set", text]
     return shlex.join([*words, "-o", str(given["output"])])

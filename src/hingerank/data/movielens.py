@@ -22,6 +22,22 @@ def read_movielens(folder: Any, part: str | None = None) -> Ratings:
     stay, so that items have the same numbers in every part.
     """
     folder = Path(folder)
+    found = _files(folder, part)
+    if found is not None:
+        return _read(*found)
+    raise DataError(
+        f"{folder}: no MovieLens files here; expected {part or 'u.data'} and u.item (100k), ratings.dat and movies.dat "
+        "(1M, 10M), or ratings.csv and movies.csv (20M, 25M, latest)"
+    )
+
+
+def is_movielens(folder: Any) -> bool:
+    """Whether the folder has the files of an edition of MovieLens."""
+    return Path(folder).is_dir() and _files(Path(folder)) is not None
+
+
+def _files(folder: Path, part: str | None = None) -> tuple[Path, Path, str] | None:
+    """The files of ratings and of films, and what is between their columns."""
     for ratings, movies, delimiter in (
         (part or "u.data", "u.item", "|"),
         ("ratings.dat", "movies.dat", "::"),
@@ -30,11 +46,8 @@ def read_movielens(folder: Any, part: str | None = None) -> Ratings:
     ):
         found, described = _find(folder, ratings), _find(folder, movies)
         if found is not None and described is not None:
-            return _read(found, described, delimiter)
-    raise DataError(
-        f"{folder}: no MovieLens files here; expected {part or 'u.data'} and u.item (100k), ratings.dat and movies.dat "
-        "(1M, 10M), or ratings.csv and movies.csv (20M, 25M, latest)"
-    )
+            return found, described, delimiter
+    return None
 
 
 def _read(ratings: Path, movies: Path, delimiter: str) -> Ratings:

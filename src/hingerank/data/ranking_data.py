@@ -182,7 +182,11 @@ class RankingData:
         return self._take_queries(shuffled[count:]), self._take_queries(shuffled[:count])
 
     def folds(self, k: int = 5, seed: int | None = 0) -> Iterator[Fold]:
-        """k turns of (train, validation, test) by LETOR's rule, made one at a time.
+        """k turns of (train, validation, test) by LETOR's rule, made one at a time; see `fold_rows`."""
+        return (Fold(*map(self.take, turn)) for turn in self.fold_rows(k, seed))
+
+    def fold_rows(self, k: int = 5, seed: int | None = 0) -> list[list[np.ndarray]]:
+        """The rows of each part of each fold.
 
         The queries are shuffled (seed=None leaves them in order of appearance) and cut into k parts S_1 ... S_k. Fold i
         trains on S_i ... S_{i+k−3}, validates on S_{i+k−2} and tests on S_{i+k−1}; indices wrap around.
@@ -190,13 +194,7 @@ class RankingData:
         if not 3 <= k <= self.n_queries:
             raise DataError(f"{k} folds of {self.n_queries} queries: give k of at least 3 and at most one per query")
         order = np.arange(self.n_queries) if seed is None else np.random.default_rng(seed).permutation(self.n_queries)
-        return self._rotate(np.array_split(order, k))
-
-    def _rotate(self, parts: list[np.ndarray]) -> Iterator[Fold]:
-        for i in range(len(parts)):
-            *train, validation, test = parts[i:] + parts[:i]
-            chosen = (np.concatenate(train), validation, test)
-            yield Fold(*(self._take_queries(queries) for queries in chosen))
+        return rotate([self._rows_of(queries) for queries in np.array_split(order, k)])
 
     @staticmethod
     def concatenate(parts: Sequence["RankingData"], *, join_queries: bool = False) -> "RankingData":
@@ -218,10 +216,18 @@ class RankingData:
 
     def _take_queries(self, numbers: Any) -> "RankingData":
         """Whole queries by their place in `blocks`; rows stay in the order they have."""
+        return self.take(self._rows_of(numbers))
+
+    def _rows_of(self, numbers: Any) -> np.ndarray:
         kept = np.zeros(self.n_queries, bool)
         kept[numbers] = True
-        mask = self.blocks.scatter(np.repeat(kept, self.blocks.sizes))
-        return self.take(np.flatnonzero(mask))
+        return np.flatnonzero(self.blocks.scatter(np.repeat(kept, self.blocks.sizes)))
+
+
+def rotate(parts: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
+    """[rows to train on, to validate on, to test on] for each fold of LETOR's rule over parts, given by their rows."""
+    turns = [[*parts[i:], *parts[:i]] for i in range(len(parts))]
+    return [[np.sort(np.concatenate(train)), validation, test] for *train, validation, test in turns]
 
 
 def _tuple(names: Sequence[str] | None) -> tuple[str, ...] | None:

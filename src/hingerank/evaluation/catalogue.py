@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hingerank.evaluation.method import Method
+from hingerank.evaluation.ratings import PersonalRows
 from hingerank.evaluation.search import Choice, Grid, Integers, LogUniform, OptunaSearch, RandomSearch, Search
 
 # parameter -> values to try, for every ranker that has it
@@ -29,6 +30,8 @@ SPECIAL: dict[str, dict[str, list[Any]]] = {
     "crr": {"C": [1e-1, 1.0, 10.0, 100.0, 1e3, 1e4], "alpha": [0.1, 0.5]},
     "adarank": {"n_rounds": [1, 2, 3, 5, 8, 12, 20, 50]},
     "rankboost": {"n_rounds": [10, 20, 50, 100, 200, 300]},
+    "personal-rank-svm": {"C": [1e-4, 1e-3, 1e-2, 1e-1], "rank": [5, 20]},
+    "matrix-completion": {"C": [1e-4, 1e-3, 1e-2, 1e-1], "rank": [5, 20]},
     "lightgbm": {"n_estimators": [20, 50, 100, 200], "num_leaves": [7, 31]},
     "xgboost": {"n_estimators": [20, 50, 100, 200], "max_depth": [3, 6]},
 }
@@ -49,11 +52,12 @@ def method_from_name(
     """
     from hingerank.rankers import ranker_class, registered_name
     from hingerank.rankers.base import BaseRanker
+    from hingerank.rankers.personal.base import PersonalRanker
 
     called, _, asked = (part.strip() for part in text.rpartition("="))
     name = registered_name(asked)
     ranker = ranker_class(name)
-    if not issubclass(ranker, BaseRanker):
+    if not issubclass(ranker, BaseRanker | PersonalRanker):
         raise ValueError(f"{name} does not learn from graded rows alone: use {ranker.__name__} from Python")
     known = [p for p in inspect.signature(ranker).parameters if p not in ("args", "kwargs")]
     given = dict(given or {})
@@ -63,7 +67,10 @@ def method_from_name(
     usual = SPECIAL.get(name, {p: values for p, values in VALUES.items() if p in known})
     fixed = {p: values[0] for p, values in given.items() if len(values) == 1}
     space = {p: list(v) for p, v in {**usual, **given}.items() if p not in fixed}
-    return Method(called or asked, ranker, make_search(space, search, trials), fixed)
+    tried = make_search(space, search, trials)
+    if issubclass(ranker, PersonalRanker):
+        return Method(called or asked, PersonalRows, tried, {"ranker": name, **fixed})
+    return Method(called or asked, ranker, tried, fixed)
 
 
 def make_search(space: Mapping[str, Sequence[Any]], kind: str, trials: int) -> Search:

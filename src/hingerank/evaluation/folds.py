@@ -13,7 +13,7 @@ import numpy as np
 
 from hingerank.data.blocks import blocks_from_qid
 from hingerank.data.errors import DataError
-from hingerank.data.ranking_data import RankingData
+from hingerank.data.ranking_data import RankingData, rotate
 
 PARTS = ("train", "validation", "test")
 
@@ -31,12 +31,14 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """name, and the three parts, each RankingData or Rows of one."""
+    """name, and the three parts, each RankingData or Rows of one. shared_queries: the parts are meant to share queries,
+    as those of ratings share users."""
 
     name: str
     train: RankingData | Rows
     validation: RankingData | Rows
     test: RankingData | Rows
+    shared_queries: bool = False
 
     def part(self, name: str) -> RankingData:
         """ "train", "validation" or "test"."""
@@ -57,18 +59,7 @@ def _plain_arrays(data: RankingData) -> RankingData:
 
 def query_folds(data: RankingData, k: int = 5, seed: int = 0) -> list[Fold]:
     """Shuffle the queries, cut them into k parts of nearly equal size and rotate the parts by LETOR's rule."""
-    if k < 3:
-        raise ValueError(f"{k} folds: give at least 3, one part each to train, to validate and to test")
-    if data.n_queries < k:
-        raise DataError(f"{k} folds need at least {k} queries, the data have {data.n_queries}")
-    blocks = data.blocks
-    order = np.arange(data.n_rows) if blocks.order is None else blocks.order
-    shuffled = np.random.default_rng(seed).permutation(data.n_queries)
-    parts = []
-    for queries in np.array_split(shuffled, k):
-        rows = [order[blocks.offsets[q] : blocks.offsets[q + 1]] for q in queries]
-        parts.append(np.sort(np.concatenate(rows)))
-    return _rotate(data, parts)
+    return _folds(data, data.fold_rows(k, seed))
 
 
 def part_folds(parts: Sequence[RankingData]) -> list[Fold]:
@@ -77,16 +68,12 @@ def part_folds(parts: Sequence[RankingData]) -> list[Fold]:
         raise ValueError(f"{len(parts)} parts: give at least 3, one each to train, to validate and to test")
     data = RankingData.concatenate(parts)
     ends = np.cumsum([part.n_rows for part in parts])
-    return _rotate(data, [np.arange(end - part.n_rows, end) for part, end in zip(parts, ends)])
+    return _folds(data, rotate([np.arange(end - part.n_rows, end) for part, end in zip(parts, ends)]))
 
 
-def _rotate(data: RankingData, parts: Sequence[np.ndarray]) -> list[Fold]:
-    k, folds = len(parts), []
-    for i in range(k):
-        turn = [parts[(i + j) % k] for j in range(k)]
-        train = np.sort(np.concatenate(turn[: k - 2]))
-        folds.append(Fold(f"fold {i + 1}", Rows(data, train), Rows(data, turn[k - 2]), Rows(data, turn[k - 1])))
-    return folds
+def _folds(data: RankingData, turns: Sequence[Sequence[np.ndarray]]) -> list[Fold]:
+    parts = [[Rows(data, rows) for rows in turn] for turn in turns]
+    return [Fold(f"fold {i}", train, check, test) for i, (train, check, test) in enumerate(parts, 1)]
 
 
 def check_folds(folds: Iterable[Any]) -> list[Fold]:
@@ -104,7 +91,7 @@ def check_folds(folds: Iterable[Any]) -> list[Fold]:
             if not ids:
                 raise DataError(f"{fold.name}: the {name} part is empty")
             shared = next((q for q in ids if q in seen), None)
-            if shared is not None:
+            if shared is not None and not fold.shared_queries:
                 raise DataError(f"{fold.name}: query {shared!r} is in both the {seen[shared]} and the {name} part")
             seen.update(dict.fromkeys(ids, name))
     return folds

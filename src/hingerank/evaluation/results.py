@@ -111,7 +111,7 @@ class Results:
         write_whole(Path(path), text.getvalue().encode())
 
     def arrays(self, method: str, fold: str) -> dict[str, np.ndarray]:
-        """Test scores ("scores", rows in the order of the test part) and "weights" where the ranker has them."""
+        """Test scores ("scores", rows in the order of the test part), and "weights" or a "basis" if there are any."""
         record = self.test(method, fold)
         if record is None or self.folder is None or "arrays" not in record:
             return {}

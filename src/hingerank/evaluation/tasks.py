@@ -157,7 +157,7 @@ def fits(method: Method, settings: list[Setting], train: RankingData, seed: int)
 
 
 def save_arrays(folder: Path, method: str, fold: str, scores: np.ndarray, ranker: Any) -> str:
-    """Keep the test scores and the weights, if any, beside the results; answers the file's name within the folder."""
+    """Keep the test scores, and any weights or basis, beside the results; answers the file's name in the folder."""
     import io
 
     from hingerank.evaluation.store import write_whole
@@ -166,6 +166,9 @@ def save_arrays(folder: Path, method: str, fold: str, scores: np.ndarray, ranker
     weights = getattr(ranker, "coef_", None)
     if isinstance(weights, np.ndarray) and weights.ndim == 1:
         arrays["weights"] = weights
+    basis = getattr(ranker, "basis_", None)
+    if isinstance(basis, np.ndarray) and basis.ndim == 2:
+        arrays["basis"] = (basis * np.where(ranker.user_weights_.mean(axis=0) < 0, -1, 1)).astype(np.float32)
     name = f"arrays/{_file_name(method)}.{_file_name(fold)}.npz"
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ import numpy as np
 from hingerank.evaluation.results import Results
 from hingerank.evaluation.store import canonical
 
-MOST_WEIGHTS = 60
+MOST_WEIGHTS, MOST_FUNCTIONS, MOST_WORDS = 60, 12, 15
 MOST_POINTS = 80
 
 
@@ -62,7 +62,7 @@ def weights(results: Results, method: str) -> dict[str, Any] | None:
     if not rows or len({len(row) for row in rows}) > 1:
         return None
     table = np.array(rows, float)
-    names = results.header["summary"]["feature_names"] or [f"f{j + 1}" for j in range(table.shape[1])]
+    names = _feature_names(results, table.shape[1])
     order = np.argsort(-np.abs(table).mean(axis=0), kind="stable")[:MOST_WEIGHTS]
     order = order[np.abs(table[:, order]).max(axis=0) > 0]
     spread = table.std(axis=0, ddof=1) if len(table) > 1 else np.zeros(table.shape[1])
@@ -71,7 +71,7 @@ def weights(results: Results, method: str) -> dict[str, Any] | None:
         "used": [int(np.count_nonzero(row)) for row in table],
         "features": [
             {
-                "name": str(names[j]) if j < len(names) else f"f{j + 1}",
+                "name": names[j],
                 "mean": float(f"{table[:, j].mean():.5g}"),
                 "spread": float(f"{spread[j]:.5g}"),
                 "folds": int(np.count_nonzero(table[:, j])),
@@ -79,6 +79,32 @@ def weights(results: Results, method: str) -> dict[str, Any] | None:
             for j in order.tolist()
         ],
     }
+
+
+def basis(results: Results, method: str) -> dict[str, Any] | None:
+    """The basic ranking functions of a personal ranker in the first fold that has them (those of different folds do not
+    correspond): the heaviest features of each, liked and disliked; at most MOST_FUNCTIONS. None for other rankers."""
+    for fold in results.folds:
+        columns = results.arrays(method, fold).get("basis")
+        if columns is not None:
+            names = _feature_names(results, len(columns))
+            functions = []
+            for column in columns.T[:MOST_FUNCTIONS]:
+                order = np.argsort(-column, kind="stable")
+                ends = {"likes": order[:MOST_WORDS], "dislikes": order[::-1][:MOST_WORDS]}
+                functions.append({side: _words(column, rows, names) for side, rows in ends.items()})
+            return {"fold": fold, "total": columns.shape[1], "functions": functions}
+    return None
+
+
+def _words(column: np.ndarray, rows: np.ndarray, names: list[str]) -> list[list[Any]]:
+    """[name, weight] of those rows whose sign is that of the first one."""
+    return [[names[j], float(f"{column[j]:.4g}")] for j in rows.tolist() if column[j] * column[rows[0]] > 0]
+
+
+def _feature_names(results: Results, count: int) -> list[str]:
+    given = [str(name) for name in results.header["summary"]["feature_names"] or []]
+    return given + [f"f{j + 1}" for j in range(len(given), count)]
 
 
 def _number(value: Any) -> bool:

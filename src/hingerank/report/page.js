@@ -124,6 +124,26 @@ function startWeights(run) {
   show();
 }
 
+function startBasis(run) {
+  const { basis } = run.data, methods = Object.keys(basis).filter(name => basis[name]);
+  byId("basis").hidden = !methods.length;
+  if (!methods.length) return;
+  const select = byId("basis-method");
+  options(select, methods, methods[0]);
+  const words = (list, most) => make("td", { class: "text wrap words" }, list.flatMap(([name, weight]) =>
+    [make("span", { style: `font-size:${(0.7 + 0.8 * Math.sqrt(Math.abs(weight) / most)).toFixed(2)}em`, "data-tip": short(weight) }, name), " "]));
+  const show = () => {
+    const { fold, total, functions } = basis[select.value];
+    byId("basis-note").textContent = `Every user's ranking function is a mixture of ${total} such functions (${fold}; strongest first${functions.length < total ? `, ${functions.length} shown` : ""}). Larger words weigh more.`;
+    const most = Math.max(...functions.flatMap(f => [...f.likes, ...f.dislikes].map(([, w]) => Math.abs(w))));
+    const rows = functions.map((f, i) => make("tr", {}, make("td", {}, String(i + 1)), words(f.likes, most), words(f.dislikes, most)));
+    const head = make("tr", {}, ["", "likes", "dislikes"].map(name => make("th", { class: name ? "text" : null, scope: "col" }, name)));
+    document.querySelector("#basis .body").replaceChildren(scrolling(make("table", {}, make("thead", {}, head), make("tbody", {}, rows))));
+  };
+  select.onchange = show;
+  show();
+}
+
 function weightBar(f, most) {
   const at = scale(-most, most, 2, 138);
   return draw("svg", { class: "cell-svg", width: 140, height: 14, role: "img", "aria-label": short(f.mean) }, draw("line", { class: "axis", x1: 70, x2: 70, y1: 0, y2: 14 }),
@@ -175,6 +195,7 @@ function start() {
   drawSearches(run);
   startTraces(run);
   startWeights(run);
+  startBasis(run);
   drawProblems(run);
   drawData(run);
   drawRebuild(run);

@@ -11,13 +11,13 @@ from hingerank.evaluation.leaderboard import Leaderboard, leaderboard, shared_va
 from hingerank.evaluation.results import Results, mean_value
 from hingerank.evaluation.significance import differences, holm, p_values
 from hingerank.evaluation.store import canonical, plain
-from hingerank.report.curves import search_curves, traces, weights
+from hingerank.report.curves import basis, search_curves, traces, weights
 
 MOST_QUERIES = 3000
 
 
 def make_payload(results: Results, baseline: str | None = None, test: str = "randomisation") -> dict[str, Any]:
-    """The page's data: leaderboard, pairs of methods, curves, queries, examples, searches, traces, weights, rebuild."""
+    """The page's data: leaderboard, pairs of methods, curves, queries, examples, searches, traces, weights, basis."""
     board = leaderboard(results, baseline=baseline, test=test)
     header = results.header
     about = header.get("about", {})
@@ -38,6 +38,7 @@ def make_payload(results: Results, baseline: str | None = None, test: str = "ran
             "searches": {method: search_curves(results, method) for method in results.methods},
             "traces": {method: traces(results, method) for method in results.methods},
             "weights": {method: weights(results, method) for method in results.methods},
+            "basis": {method: basis(results, method) for method in results.methods},
             "failures": [
                 {k: r.get(k) for k in ("method", "fold", "kind", "setting", "error")} for r in results.failures()
             ],
