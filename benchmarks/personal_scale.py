@@ -1,11 +1,13 @@
 """PersonalRankSVM at scale: seconds per epoch, peak memory against the data held once, linearity, fold-in latency.
 
-    python benchmarks/personal_scale.py [--shape small|movielens-20m|million-users|pairs] [--epochs 3] [--rank 50]
+    python benchmarks/personal_scale.py movielens-20m       # or eighth, quarter, half of its users; million-users
+    python benchmarks/personal_scale.py pairs               # or pairs-eighth, ...: listed comparisons, not ratings
+    python benchmarks/personal_scale.py figure              # docs/figures/personal-scale.svg from the results so far
 
 The data have MovieLens 20M's shape (or a part of it): popular and rare items, light and heavy users, half-star ratings
 from a low-rank truth with noise, 1,000 sparse features. They are generated, written to a temporary folder, and the fit
-runs in a process of its own, so that its peak memory is that of the data and the fit alone. "beyond the libraries" is
-the peak less what the process held before it loaded the data.
+runs in a process of its own, so that its peak memory is that of the data and the fit alone. "times_held" is the peak,
+less what the process held before it loaded the data, over the size of the ratings (or comparisons) and features.
 """
 
 import argparse
@@ -15,24 +17,33 @@ import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-# users, items, ratings per user on average, rank unless told otherwise
+from hingerank.evaluation.store import write_whole
+
+# users, items, ratings (comparisons) per user on average, rank unless told otherwise
 SHAPES = {
-    "small": (14_000, 2_700, 144, 50),
-    "tenth": (13_850, 27_278, 144, 50),
-    "half": (69_000, 27_278, 144, 50),
+    "eighth": (17_312, 27_278, 144, 50),
+    "quarter": (34_623, 27_278, 144, 50),
+    "half": (69_246, 27_278, 144, 50),
     "movielens-20m": (138_493, 27_278, 144, 50),
     "million-users": (1_000_000, 50_000, 20, 20),
+    "pairs-eighth": (17_312, 27_278, 144, 50),
+    "pairs-quarter": (34_623, 27_278, 144, 50),
+    "pairs-half": (69_246, 27_278, 144, 50),
+    "pairs": (138_493, 27_278, 144, 50),
 }
+KEPT = Path("docs/reproductions/runs/personal-scale")
 FEATURES, PER_ITEM, TRUE_RANK = 1_000, 20, 12
 
 
-def make(folder: Path, n_users: int, n_items: int, mean: int, seed: int = 0) -> int:
-    """Write features, users, items and ratings; returns the number of ratings."""
+def make(folder: Path, n_users: int, n_items: int, mean: int, pairs: bool, seed: int = 0) -> None:
+    """Write features, and users, items, ratings or users, winners, losers."""
     rng = np.random.default_rng(seed)
     columns = np.sort(rng.integers(0, FEATURES, (n_items, PER_ITEM)), axis=1)
     X = sp.csr_matrix((np.ones(n_items * PER_ITEM), columns.ravel(), np.arange(n_items + 1) * PER_ITEM))
@@ -45,24 +56,42 @@ def make(folder: Path, n_users: int, n_items: int, mean: int, seed: int = 0) -> 
     users = np.repeat(np.arange(n_users, dtype=np.int32), counts)
     items = np.searchsorted(popularity, rng.random(len(users)) * popularity[-1]).astype(np.int32)
     del counts
+    U, V = rng.standard_normal((FEATURES, TRUE_RANK)), rng.standard_normal((n_users, TRUE_RANK))
+    P = X @ U / np.sqrt(PER_ITEM * TRUE_RANK)
+    sp.save_npz(folder / "X.npz", X)
+    if pairs:
+        others = np.searchsorted(popularity, rng.random(len(users)) * popularity[-1]).astype(np.int32)
+        kept = items != others
+        users, items, others = users[kept], items[kept], others[kept]
+        wins = noisy(P, V, users, items, rng) > noisy(P, V, users, others, rng)
+        winners, losers = np.where(wins, items, others), np.where(wins, others, items)
+        save(folder, rng, users=users, winners=winners, losers=losers)
+        return
     key = users.astype(np.int64) * n_items + items
     key.sort()
     key = key[np.concatenate(([True], key[1:] != key[:-1]))]
     users, items = (key // n_items).astype(np.int32), (key % n_items).astype(np.int32)
     del key
-    U, V = rng.standard_normal((FEATURES, TRUE_RANK)), rng.standard_normal((n_users, TRUE_RANK))
-    P = X @ U / np.sqrt(PER_ITEM * TRUE_RANK)
-    ratings = np.empty(len(users), np.float32)
+    ratings = np.clip(np.round(2 * (3.5 + noisy(P, V, users, items, rng))) / 2, 0.5, 5).astype(np.float32)
+    save(folder, rng, users=users, items=items, ratings=ratings)
+
+
+def noisy(P: np.ndarray, V: np.ndarray, users: np.ndarray, items: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The true scores of rows, and noise."""
+    scores = np.empty(len(users), np.float32)
     for a in range(0, len(users), 1 << 20):
         part = slice(a, a + (1 << 20))
-        score = np.einsum("rc,rc->r", P[items[part]], V[users[part]]) + 0.7 * rng.standard_normal(len(users[part]))
-        ratings[part] = np.clip(np.round(2 * (3.5 + score)) / 2, 0.5, 5)
-    order = rng.permutation(len(users))  # in no order at all, as logs come
-    np.save(folder / "users.npy", users[order])
-    np.save(folder / "items.npy", items[order])
-    np.save(folder / "ratings.npy", ratings[order])
-    sp.save_npz(folder / "X.npz", X)
-    return len(users)
+        scores[part] = np.einsum("rc,rc->r", P[items[part]], V[users[part]])
+        scores[part] += 0.7 * rng.standard_normal(len(users[part]))
+    return scores
+
+
+def save(folder: Path, rng: np.random.Generator, **columns: np.ndarray) -> None:
+    """Columns in no order at all, as logs come; their names as a file too."""
+    order = rng.permutation(len(columns["users"]))
+    for name, column in columns.items():
+        np.save(folder / f"{name}.npy", column[order])
+    (folder / "columns.json").write_text(json.dumps(list(columns)))
 
 
 def resident() -> tuple[float, float]:
@@ -77,59 +106,109 @@ def fit(folder: Path, rank: int, epochs: int, C: float) -> None:
     from hingerank.rankers.personal.factorization import PersonalRankSVM
 
     warnings.simplefilter("ignore")
-    tiny = np.random.default_rng(0)
-    small = sp.csr_matrix(tiny.random((9, 4)))
-    one = np.zeros(9, np.int32), np.arange(9, dtype=np.int32), tiny.integers(0, 3, 9).astype(np.float32)
-    PersonalRankSVM(rank=2, max_iter=2).fit(small, *one).add_user(7, small, one[2])  # load the compiled kernels
+    names = json.loads((folder / "columns.json").read_text())
+    learn = PersonalRankSVM.fit if names[-1] == "ratings" else PersonalRankSVM.fit_pairs
+    warm_up(learn)
     base = resident()[0]
-    users, items, ratings = (np.load(folder / f"{name}.npy") for name in ("users", "items", "ratings"))
+    columns = [np.load(folder / f"{name}.npy") for name in names]
     X = sp.load_npz(folder / "X.npz")
-    held = sum(a.nbytes for a in (users, items, ratings, X.data, X.indices, X.indptr)) / 2**20
+    held = sum(a.nbytes for a in (*columns, X.data, X.indices, X.indptr)) / 2**20
     began, cpu = time.perf_counter(), time.process_time()
-    ranker = PersonalRankSVM(rank=rank, C=C, max_iter=epochs, tol=1e-9).fit(X, users, items, ratings)
+    ranker = learn(PersonalRankSVM(rank=rank, C=C, max_iter=epochs, tol=1e-9), X, *columns)
     total = time.perf_counter() - began
     trace = ranker.trace_
     figures = {
-        "ratings": len(users), "pairs": ranker.n_pairs_, "rank": rank, "held_mb": held, "base_mb": base,
+        names[-1]: len(columns[0]), "pairs": ranker.n_pairs_, "rank": rank, "held_mb": held, "base_mb": base,
         "peak_mb": resident()[1], "times_held": (resident()[1] - base) / held,
         "prepare_s": total - trace[-1]["seconds"], "cpu_s": time.process_time() - cpu,
-        "first_epoch_s": trace[0]["seconds"],
+        "first_users_step_s": trace[0]["seconds"],
         "epoch_s": (trace[-1]["seconds"] - trace[0]["seconds"]) / max(1, len(trace) - 1),
         "train_accuracy": [round(entry["train_accuracy"], 4) for entry in trace], "products": trace[-1]["products"],
     }  # fmt: skip
+    print(json.dumps(figures | serving(ranker, X)))
+
+
+def warm_up(learn: Callable[..., Any]) -> None:
+    """Load the compiled kernels."""
+    from hingerank.rankers.personal.factorization import PersonalRankSVM
+
+    rng = np.random.default_rng(0)
+    X, users = sp.csr_matrix(rng.random((9, 4))), np.zeros(8, np.int32)
+    third = np.arange(1, 9, dtype=np.int32 if learn is PersonalRankSVM.fit_pairs else np.float32)
+    ranker = learn(PersonalRankSVM(rank=2, max_iter=2), X, users, np.arange(8, dtype=np.int32), third)
+    ranker.add_user(7, X, np.arange(9))
+    ranker.top_k([7], X)
+
+
+def serving(ranker: Any, X: Any) -> dict[str, float]:
+    """Lists of the best ten per second, and the median time to add a user by 20 ratings."""
     began = time.perf_counter()
     rows = ranker.top_k(ranker.users_[:10_000], X, top=10)[0]
-    figures["top10_users_per_s"] = len(rows) / (time.perf_counter() - began)
-    latency = []
+    lists = len(rows) / (time.perf_counter() - began)
+    rng, latency = np.random.default_rng(0), []
     for new in range(200):
-        chosen = tiny.choice(X.shape[0], 20, replace=False)
+        chosen, ratings = rng.choice(X.shape[0], 20, replace=False), rng.integers(1, 6, 20)
         began = time.perf_counter()
-        ranker.add_user(-1 - new, X[chosen], tiny.integers(1, 6, 20))
+        ranker.add_user(-1 - new, X[chosen], ratings)
         latency.append(time.perf_counter() - began)
-    figures["fold_in_ms"] = 1e3 * float(np.median(latency))
-    print(json.dumps(figures))
+    return {"top10_users_per_s": lists, "fold_in_ms": 1e3 * float(np.median(latency))}
+
+
+def run(shape: str, rank: int, epochs: int, C: float) -> dict[str, Any]:
+    """Make the data, fit in a child, answer its figures."""
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([sys.executable, __file__, shape, "--make", folder], check=True)
+        command = [sys.executable, __file__, shape, "--fit", folder, "--rank", str(rank)]
+        command += ["--epochs", str(epochs), "--C", str(C)]
+        answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return json.loads(answer.splitlines()[-1])
+
+
+def figure() -> None:
+    """Seconds per epoch by ratings and by comparisons, with the exponent of a straight line through them."""
+    from matplotlib.figure import Figure
+
+    picture = Figure(figsize=(8, 3.2), layout="constrained")
+    panels = {"ratings": ["eighth", "quarter", "half", "movielens-20m"]}
+    panels["comparisons"] = ["pairs-eighth", "pairs-quarter", "pairs-half", "pairs"]
+    for axes, (unit, shapes) in zip(picture.subplots(1, 2), panels.items()):
+        found = [json.loads((KEPT / f"{shape}.json").read_text()) for shape in shapes]
+        n = np.array([f["ratings" if unit == "ratings" else "losers"] for f in found]) / 1e6
+        seconds = np.array([f["epoch_s"] for f in found])
+        exponent, level = np.polyfit(np.log(n), np.log(seconds), 1)
+        print(f"{unit}: {n.round(2).tolist()} million, {seconds.round(2).tolist()} s, exponent {exponent:.3f}")
+        axes.loglog(n, np.exp(level) * n**exponent, color="0.7")
+        axes.loglog(n, seconds, "o", color="#1b6e3c")
+        axes.set_xticks(n, [f"{x:.1f}" for x in n], minor=False)
+        axes.set_yticks(seconds, [f"{x:.1f}" for x in seconds])
+        axes.minorticks_off()
+        axes.set(xlabel=f"million {unit}", ylabel="seconds per epoch", title=f"exponent {exponent:.2f}")
+    picture.savefig("docs/figures/personal-scale.svg")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shape", choices=SHAPES, default="small")
+    parser.add_argument("shape", choices=[*SHAPES, "figure"])
     parser.add_argument("--rank", type=int)
-    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--C", type=float, default=1e-3)
-    parser.add_argument("--folder", help=argparse.SUPPRESS)
+    parser.add_argument("--make", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--fit", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    rank = arguments.rank or SHAPES[arguments.shape][3]
-    if arguments.folder:
-        fit(Path(arguments.folder), rank, arguments.epochs, arguments.C)
+    if arguments.shape == "figure":
+        figure()
         return
-    with tempfile.TemporaryDirectory() as folder:
-        began = time.perf_counter()
-        n = make(Path(folder), *SHAPES[arguments.shape][:3])
-        print(f"{arguments.shape}: {n:,} ratings made in {time.perf_counter() - began:.1f} s", flush=True)
-        command = [sys.executable, __file__, "--folder", folder, "--shape", arguments.shape, "--rank", str(rank)]
-        command += ["--epochs", str(arguments.epochs), "--C", str(arguments.C)]
-        answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        for name, value in json.loads(answer.splitlines()[-1]).items():
+    *size, usual = SHAPES[arguments.shape]
+    rank = arguments.rank or usual
+    if arguments.make:
+        make(arguments.make, *size, pairs=arguments.shape.startswith("pairs"))
+    elif arguments.fit:
+        fit(arguments.fit, rank, arguments.epochs, arguments.C)
+    else:
+        found = run(arguments.shape, rank, arguments.epochs, arguments.C)
+        write_whole(KEPT / f"{arguments.shape}.json", json.dumps(found).encode())
+        print(arguments.shape)
+        for name, value in found.items():
             print(f"  {name:18} {value:,.2f}" if isinstance(value, float) else f"  {name:18} {value}")
 
 

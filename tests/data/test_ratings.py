@@ -10,7 +10,13 @@ import pytest
 import scipy.sparse as sp
 
 from hingerank.data.errors import DataError
-from hingerank.data.item_features import embedding_features, genre_features, join_features, word_features
+from hingerank.data.item_features import (
+    embedding_features,
+    genre_features,
+    identity_features,
+    join_features,
+    word_features,
+)
 from hingerank.data.movielens import read_movielens, words_of_title
 from hingerank.data.ratings import comparisons_from, ratings_from, read_comparisons, read_ratings
 from hingerank.data.ratings_split import split_by_item, split_by_user
@@ -189,6 +195,11 @@ class TestFeatures:
         with pytest.raises(DataError, match="1 items have no embedding, such as 'z'"):
             embedding_features(["z", "a"], ["a", "b"], matrix)
         assert embedding_features(["z", "a"], ["a", "b"], matrix, missing="zero")[0].tolist() == [[0, 0], [1, 2]]
+
+    def test_identity(self):
+        X, names = join_features(genre_features([("War",), ()]), identity_features([7, 8]))
+        assert names == ["War", "item 7", "item 8"]
+        assert X.toarray().tolist() == [[1, 1, 0], [0, 0, 1]]
 
     def test_join(self):
         genres, dense = genre_features([("x",), ("y",)]), (np.ones((2, 1)), ["one"])

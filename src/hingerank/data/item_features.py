@@ -73,6 +73,19 @@ def embedding_features(item_ids: Any, ids: Any, matrix: Any, missing: str = "err
     return X, [f"{name}{column + 1}" for column in range(matrix.shape[1])]
 
 
+def identity_features(item_ids: Any) -> Features:
+    """A column of its own for every item (CSR): what the other features do not say, learnt from the item's ratings.
+
+    Joined to other features it makes PersonalRankSVM a collaborative filter too; it says nothing about unseen items.
+
+    >>> X, names = identity_features(["Heat", "Alien"])
+    >>> names, X.toarray().tolist()
+    (['item Heat', 'item Alien'], [[1.0, 0.0], [0.0, 1.0]])
+    """
+    ids = check_ids(item_ids, len(item_ids), "item_ids")
+    return sp.csr_matrix(sp.identity(len(ids))), [f"item {value}" for value in ids.tolist()]
+
+
 def join_features(*parts: Features) -> Features:
     """Columns side by side; CSR if any part is."""
     if not parts:

@@ -1,0 +1,202 @@
+"""PersonalRankSVM, its baselines and other recommenders on MovieLens.
+
+    python benchmarks/personal.py [--set ml-100k|ml-1m] [--split user|item] [--only NAME]
+
+Features are genres and title words. Split "user": of every user's films a fifth is tested, as in the paper. Split
+"item": a fifth of the films, with all their ratings, is tested: nobody's rating of them was seen (cold items). A tenth
+of the rest, split alike, chooses every method's settings by the accuracy over its own pairs; the test part is looked at
+once. Results are kept in docs/reproductions/runs: delete them to start afresh.
+"""
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import hingerank as hr
+from hingerank.data.item_features import genre_features, identity_features, join_features, word_features
+from hingerank.data.movielens import plain_titles, read_movielens
+from hingerank.data.ratings import Ratings
+from hingerank.data.ratings_split import split_by_item, split_by_user
+from hingerank.evaluation.reproductions.kept import kept
+from hingerank.evaluation.reproductions.table import Place, default_data
+from hingerank.preferences import GradedPreferences
+from personal_peers import CornacMF, CornacVBPR, Implicit, LightFM
+
+
+class Ours:
+    """A ranker of this library behind the peers' face."""
+
+    def __init__(self, kind: str, **settings: Any):
+        self.ranker = getattr(hr, kind)(**settings)
+
+    def fit(self, X: Any, ratings: Ratings) -> "Ours":
+        self.X = X
+        self.ranker.fit(X, *ratings.triples)
+        return self
+
+    def scores(self, users: np.ndarray, items: np.ndarray) -> np.ndarray:
+        return self.ranker.predict(users, self.X[items])
+
+
+class FilmMean:
+    """The mean of a film's ratings, drawn a little towards that of all."""
+
+    def fit(self, X: Any, ratings: Ratings) -> "FilmMean":
+        total = np.bincount(ratings.items, ratings.ratings - ratings.ratings.mean(), X.shape[0])
+        self.mean = total / (np.bincount(ratings.items, minlength=X.shape[0]) + 5)
+        return self
+
+    def scores(self, users: np.ndarray, items: np.ndarray) -> np.ndarray:
+        return self.mean[items]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A method: make(**settings) for every setting of the grid; films: with a column per film beside its features."""
+
+    name: str
+    make: Callable[..., Any]
+    grid: dict[str, list[Any]]
+    films: bool = False
+
+    def tries(self) -> Iterator[dict[str, Any]]:
+        for values in product(*self.grid.values()):
+            yield dict(zip(self.grid, values))
+
+
+WITH_TRAIN, AMONG = "test–any pairs", "test–test pairs"
+
+
+def ours(name: str, kind: str, Cs: list[float], films: bool = False, **settings: Any) -> Row:
+    return Row(name, lambda C: Ours(kind, C=C, **settings), {"C": Cs}, films)
+
+
+def rows(split: str) -> list[Row]:
+    low = [3e-5, 1e-4, 3e-4, 1e-3, 3e-3]
+    epochs = {"epochs": [5, 20, 60]}
+    found = [
+        ours("JointRanker", "JointRanker", [1e-7, 1e-6, 1e-5, 1e-4]),
+        ours("SeparateRanker", "SeparateRanker", [1e-5, 1e-4, 1e-3, 1e-2]),
+        ours("MeanVarianceRanker", "MeanVarianceRanker", [1e-6, 1e-5, 1e-4, 1e-3]),
+        ours("InductiveMatrixCompletion, rank 10", "InductiveMatrixCompletion", [0.003, 0.01, 0.03, 0.1], rank=10),
+        ours("PersonalRankSVM, rank 10", "PersonalRankSVM", low, rank=10),
+        ours("PersonalRankSVM, rank 30", "PersonalRankSVM", low, rank=30),
+        Row("lightfm, logistic", lambda **s: LightFM(30, **s), epochs),
+        Row("lightfm, WARP", lambda **s: LightFM(30, loss="warp", **s), epochs),
+        Row("cornac, VBPR", lambda **s: CornacVBPR(30, **s), {"lambda_w": [0.01, 0.1]}),
+    ]
+    if split == "item":
+        return found
+    return [
+        *found,
+        Row("mean rating of the film", FilmMean, {}),
+        ours("PersonalRankSVM, rank 10, column per film", "PersonalRankSVM", low, True, rank=10),
+        ours("PersonalRankSVM, rank 30, column per film", "PersonalRankSVM", low, True, rank=30),
+        Row("lightfm, logistic, column per film", lambda **s: LightFM(30, **s), epochs, True),
+        Row("implicit, ALS", lambda **s: Implicit(30, "als", iterations=15, **s), {"regularization": [0.1, 1, 10]}),
+        Row("implicit, BPR", lambda **s: Implicit(30, "bpr", iterations=100, **s), {"regularization": [0.01, 0.1]}),
+        Row("cornac, MF", lambda **s: CornacMF(30, epochs=40, **s), {"lambda_reg": [0.01, 0.03, 0.1]}),
+    ]
+
+
+def judge(model: Any, train: Ratings, part: Ratings) -> dict[str, float]:
+    """Accuracy over pairs with at least one rating of `part`, over pairs of two of them, and NDCG@10."""
+    users, items, ratings = (np.concatenate(both) for both in zip(train.triples, part.triples))
+    scores = model.scores(users, items)
+    n = len(train)
+    right, pairs = right_pairs(users, ratings, scores)
+    known, settled = right_pairs(users[:n], ratings[:n], scores[:n])
+    new, among = right_pairs(users[n:], ratings[n:], scores[n:])
+    ndcg = hr.evaluate(ratings[n:], scores[n:], users[n:], "ndcg@10")["ndcg@10"]
+    return {WITH_TRAIN: (right - known) / (pairs - settled), AMONG: new / among, "NDCG@10": ndcg}
+
+
+def right_pairs(users: np.ndarray, ratings: np.ndarray, scores: np.ndarray) -> tuple[float, float]:
+    """(pairs of a user's different ratings in the right order, all of them)."""
+    order = np.argsort(users, kind="stable")
+    offsets = np.flatnonzero(np.r_[True, np.diff(users[order]) > 0, True])
+    y, s, pairs = ratings[order], scores[order], GradedPreferences(ratings[order], offsets).pairs_per_query
+    found = hr.evaluate(y, s, measures="pair_accuracy", group=np.diff(offsets), per_query=True)["pair_accuracy"]
+    return float(np.nansum(found * pairs)), float(pairs.sum())
+
+
+def movielens(place: Place, name: str, split: str, only: str | None) -> None:
+    """A table of all methods; what is done is kept and not done again."""
+    features, parts = split_of(place.find(name), split)
+    run = f"personal-{name}-{split}"
+    lines = []
+    for row in rows(split):
+        if only and only not in row.name:
+            continue
+        X = features[row.films]
+        try:
+            chosen = kept(
+                place, run, f"{row.name}-chosen", partial(choose, row, X, parts["train"], parts["validation"])
+            )
+            found = kept(
+                place, run, f"{row.name}-found", partial(measure, row, X, parts["train"], parts["test"], chosen)
+            )
+        except ImportError as error:
+            print(f"{row.name}: left out, {error}")
+            continue
+        words = ", ".join(f"{key} = {value:g}" for key, value in chosen.items())
+        lines.append(
+            [row.name, *(f"{found[c]:.4f}" for c in (WITH_TRAIN, AMONG, "NDCG@10")), f"{found['s']:.2f}", words]
+        )
+        print(" · ".join(lines[-1]), flush=True)
+    sizes = " / ".join(f"{len(part):,}" for part in parts.values())
+    print(f"\n{name}, {split} split, {sizes} ratings to train / validate / test, {features[0].shape[1]} features\n")
+    for line in [["method", WITH_TRAIN, AMONG, "NDCG@10", "seconds", "chosen"], ["---"] * 6, *lines]:
+        print("| " + " | ".join(line) + " |")
+
+
+def split_of(folder: Path, split: str) -> tuple[list[Any], dict[str, Ratings]]:
+    """(item features without and with a column per film, the parts)."""
+    ratings = read_movielens(folder)
+    ratings = replace(ratings, users=np.unique(ratings.users, return_inverse=True)[1])
+    told = join_features(genre_features(ratings.genres or []), word_features(plain_titles(ratings.titles)))
+    cut = {"user": split_by_user, "item": split_by_item}[split]
+    rest, test = cut(ratings, 0.2, seed=0)
+    train, validation = cut(rest, 0.1, seed=0)
+    films = join_features(told, identity_features(ratings.item_ids))
+    return [told[0], films[0]], {"train": train, "validation": validation, "test": test}
+
+
+def choose(row: Row, X: Any, train: Ratings, validation: Ratings) -> dict[str, Any]:
+    """The settings with the best accuracy over pairs of validation ratings."""
+    tries = list(row.tries())
+    return max(tries, key=lambda s: measure(row, X, train, validation, s)[AMONG]) if len(tries) > 1 else tries[0]
+
+
+def measure(row: Row, X: Any, train: Ratings, part: Ratings, settings: dict[str, Any]) -> dict[str, float]:
+    """Figures of one fit, and its seconds s."""
+    model = row.make(**settings)
+    began = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, train)
+    seconds = time.perf_counter() - began
+    return judge(model, train, part) | {"s": seconds}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--set", choices=["ml-100k", "ml-1m"], default="ml-100k")
+    parser.add_argument("--split", choices=["user", "item"], default="user")
+    parser.add_argument("--only", help="methods whose name has this in it")
+    parser.add_argument("--data", type=Path, default=default_data())
+    arguments = parser.parse_args()
+    place = Place(arguments.data, Path("docs/reproductions/runs"))
+    movielens(place, arguments.set, arguments.split, arguments.only)
+
+
+if __name__ == "__main__":
+    main()

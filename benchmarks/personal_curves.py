@@ -1,0 +1,161 @@
+"""Accuracy of PersonalRankSVM and its baselines over time, over epochs, and over the comparisons per user.
+
+    python benchmarks/personal_curves.py synthetic|yahoo|movielens      # Fig. 1, 4 and 5 of Cheng et al. 2018
+    python benchmarks/personal_curves.py samples                        # low rank against separate users
+
+Pictures go to docs/figures. C is what validation chose in `hingerank reproduce cheng2018-table2` and -table4, or for
+MovieLens (100k, genres and title words) in `benchmarks/personal.py`. A convex baseline is stopped after 1, 2, 3, ...
+Newton steps; the seconds are those that its trace gives, without the judging.
+"""
+
+import argparse
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import hingerank as hr
+from hingerank.data.generate import make_personal
+from hingerank.evaluation.reproductions.cheng2018 import Parts, pairs_right, ratings_right, synthetic, yahoo
+from hingerank.evaluation.reproductions.table import Place, default_data
+
+FIGURES = Path("docs/figures")
+STEPS = [1, 2, 3, 4, 6, 9, 14, 22, 35]
+Curve = tuple[list[float], list[float]]  # seconds, test accuracy
+
+
+def from_movielens(place: Place) -> Parts:
+    from personal import split_of
+
+    features, parts = split_of(place.find("ml-100k"), "user")
+    return features[0], {name: part.triples for name, part in parts.items()}, False
+
+
+# data, and for each curve the ranker with its settings
+SETS: dict[str, tuple[Callable[[Place], Parts], dict[str, Any]]] = {
+    "synthetic": (
+        synthetic,
+        {
+            "joint": hr.JointRanker(C=0.01),
+            "separate": hr.SeparateRanker(C=1.0),
+            "mean and variance": hr.MeanVarianceRanker(C=1.0),
+            "rank 10": hr.PersonalRankSVM(rank=10, C=1.0),
+            "rank 20": hr.PersonalRankSVM(rank=20, C=0.1),
+            "rank 30": hr.PersonalRankSVM(rank=30, C=0.1),
+        },
+    ),
+    "yahoo": (
+        lambda place: yahoo(place.find("yahoo-movies")),
+        {
+            "joint": hr.JointRanker(C=0.01),
+            "separate": hr.SeparateRanker(C=0.1),
+            "mean and variance": hr.MeanVarianceRanker(C=0.1),
+            "completion, rank 100": hr.InductiveMatrixCompletion(rank=100, C=0.1),
+            "rank 30": hr.PersonalRankSVM(rank=30, C=0.01),
+            "rank 100": hr.PersonalRankSVM(rank=100, C=0.01),
+        },
+    ),
+    "movielens": (
+        from_movielens,
+        {
+            "joint": hr.JointRanker(C=0.01),
+            "separate": hr.SeparateRanker(C=0.01),
+            "mean and variance": hr.MeanVarianceRanker(C=0.01),
+            "completion, rank 10": hr.InductiveMatrixCompletion(rank=10, C=0.03),
+            "rank 10": hr.PersonalRankSVM(rank=10, C=0.001),
+            "rank 30": hr.PersonalRankSVM(rank=30, C=0.001),
+        },
+    ),
+}
+
+
+def curve(ranker: Any, features: Any, parts: dict, compared: bool) -> Curve:
+    """Test accuracy after each epoch (low rank), or after 1, 2, 3, ... steps (convex)."""
+    fit = type(ranker).fit_pairs if compared else type(ranker).fit
+    if hasattr(ranker, "rank"):
+        entries = fit(ranker, features, *parts["train"], eval_set=parts["test"]).trace_
+        return [e["seconds"] for e in entries], [e["validation_accuracy"] for e in entries]
+    judge = pairs_right if compared else ratings_right
+    seconds, accuracy = [], []
+    for steps in STEPS:
+        fit(ranker.set_params(max_iter=steps), features, *parts["train"])
+        seconds.append(ranker.certificate_.seconds)
+        accuracy.append(judge(ranker, features, parts, "test"))
+        if ranker.certificate_.status == "converged":
+            break
+    return seconds, accuracy
+
+
+def over_time(name: str, place: Place) -> None:
+    """Draw one set's curves: by seconds, and by epochs or steps."""
+    from matplotlib.figure import Figure
+
+    load, rankers = SETS[name]
+    features, parts, compared = load(place)
+    picture = Figure(figsize=(9, 3.4), layout="constrained")
+    left, right = picture.subplots(1, 2, sharey=True)
+    for label, ranker in rankers.items():
+        seconds, accuracy = curve(ranker, features, dict(parts), compared)
+        epochs = STEPS[: len(seconds)] if not hasattr(ranker, "rank") else range(1, len(seconds) + 1)
+        style = "-" if hasattr(ranker, "rank") else "--"
+        left.semilogx(seconds, accuracy, style, marker=".", label=label)
+        right.plot(epochs, accuracy, style, marker=".", label=label)
+        print(f"{label:22} {accuracy[-1]:.4f} after {seconds[-1]:.2f} s, {list(epochs)[-1]} epochs", flush=True)
+    left.set(xlabel="seconds", ylabel="test accuracy")
+    right.set(xlabel="epochs (convex: Newton steps)", xlim=(0, 40))
+    right.legend(frameon=False, fontsize=8)
+    picture.savefig(FIGURES / f"personal-{name}.svg")
+
+
+def samples() -> None:
+    """Accuracy by comparisons per user, C chosen on 100 further ones, measured on 200 others."""
+    from matplotlib.figure import Figure
+
+    data = make_personal(1000, 10_000, 64, 20, per_user=1100, seed=0)
+    train, rest = data.split(300 / 1100, seed=0)
+    validation, test = rest.split(2 / 3, seed=0)
+    order = np.argsort(train.users, kind="stable").reshape(1000, 800)  # rows of each user
+    counts, methods = (
+        [10, 25, 50, 100, 200, 400, 800],
+        {"low rank (20)": "PersonalRankSVM", "separate": "SeparateRanker"},
+    )
+    picture = Figure(figsize=(5.2, 3.4), layout="constrained")
+    axes = picture.subplots()
+    for label, kind in methods.items():
+        found = []
+        for count in counts:
+            rows = order[:, :count].ravel()
+            told = train.users[rows], train.winners[rows], train.losers[rows]
+            settings = {"rank": 20} if kind == "PersonalRankSVM" else {}
+            tried = [getattr(hr, kind)(C=C, **settings).fit_pairs(train.item_features, *told) for C in (0.01, 0.1, 1)]
+            best = max(tried, key=lambda ranker: share(ranker, validation))
+            found.append(share(best, test))
+            print(f"{label:14} {count:4} comparisons: {found[-1]:.4f} (C = {best.C:g})", flush=True)
+        axes.semilogx(counts, found, marker="o", label=label)
+    axes.set_xticks(counts, [str(count) for count in counts])
+    axes.minorticks_off()
+    axes.set(xlabel="comparisons per user", ylabel="test accuracy")
+    axes.legend(frameon=False)
+    picture.savefig(FIGURES / "personal-samples.svg")
+
+
+def share(ranker: Any, part: Any) -> float:
+    return pairs_right(ranker, part.item_features, {"part": (part.users, part.winners, part.losers)}, "part")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=[*SETS, "samples"])
+    parser.add_argument("--data", type=Path, default=default_data())
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")  # fits stopped early say so
+    if arguments.what == "samples":
+        samples()
+    else:
+        over_time(arguments.what, Place(arguments.data, FIGURES))
+
+
+if __name__ == "__main__":
+    main()
