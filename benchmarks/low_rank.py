@@ -1,13 +1,16 @@
 """Low-rank multipliers: Factorized and Regularized RankSVM, figures beside those of Xu et al. (2019), and speed.
 
     python benchmarks/low_rank.py figures           # Table 8 as a heat map, Fig. 2, Fig. 4: written to docs/figures
-    python benchmarks/low_rank.py speed [--xl]      # epoch time against rows and K, and against listing the pairs
+    python benchmarks/low_rank.py epochs            # Fac-RSVM's epoch against rows and K, up to MSLR-WEB10K's shape
+    python benchmarks/low_rank.py ratio             # Fac-RSVM's epoch against one that visits every pair
+    python benchmarks/low_rank.py rounds            # Reg-RSVM's rounds at OHSUMED's and MSLR-WEB10K's shape
 
 The paper's tables: `hingerank reproduce xu2019-table2`, -table4, -table6, -table7, -table8, xu2019-fig2.
 """
 
 import argparse
 import os
+import resource
 import time
 import warnings
 from pathlib import Path
@@ -23,6 +26,7 @@ from hingerank.evaluation.reproductions import Place, find_table, reproduce
 
 OHSUMED = "OHSUMED/QueryLevelNorm"
 FIGURES = Path("docs/figures")
+RANKS, SHARES = (1, 5, 20), (0.02, 0.1, 0.3, 1.0)  # SHARES: of the queries of MSLR-WEB10K's shape
 
 
 def heat_map(data: Path, console: Console) -> None:
@@ -74,85 +78,120 @@ def curves(data: Path, console: Console) -> None:
     save(figure, "low-rank-curves.svg", console)
 
 
-def speed(xl: bool, console: Console) -> None:
-    from hingerank.data.generate import make_letor, make_like
+def epoch_seconds(data, K: int, epochs: int = 12) -> float:
+    """Median seconds of an epoch within one fit."""
+    ranker = hr.FactorizedRankSVM(K, 1e-3, tol=0.0, max_iter=epochs).fit(data)
+    return float(np.median(np.diff([entry["seconds"] for entry in ranker.trace_])[1:]))
 
-    def epoch(data, K, repeats=3):
-        """Seconds of an epoch: the difference between longer and shorter fits."""
 
-        def fit(n):
-            start = time.perf_counter()
-            hr.FactorizedRankSVM(K, 1e-3, tol=1e-12, max_iter=n).fit(data)
-            return time.perf_counter() - start
+def epochs(data: Path, console: Console) -> None:
+    """Fac-RSVM's epoch against rows and K, up to MSLR-WEB10K's shape, with fitted exponents."""
+    from matplotlib.figure import Figure
 
-        fit(1)
-        return min((fit(11) - fit(1)) / 10 for _ in range(repeats))
-
-    shapes = [(n, 120) for n in (250, 1000, 4000)] + ([(10_000, 120)] if xl else [])
-    table = Table(
-        "rows", "K", "pairs", "seconds an epoch", "slope in rows", title="Fac-RSVM epoch, 136 features, 5 grades"
-    )
-    for K in (1, 5, 20):
-        last = None
-        for n_queries, rows in shapes:
-            data = make_letor(n_queries=n_queries, rows_per_query=rows, n_features=136, n_grades=5, seed=1)
-            pairs = hr.GradedPreferences(data.y, data.blocks.offsets).n_pairs
-            seconds = epoch(data, K)
-            slope = "" if last is None else f"{np.log(seconds / last[1]) / np.log(data.n_rows / last[0]):.2f}"
-            last = (data.n_rows, seconds)
-            table.add_row(f"{data.n_rows:,}", str(K), f"{pairs:,}", f"{seconds:.4f}", slope)
+    whole = hr.make_benchmark("XL")
+    parts = [whole.take(slice(0, int(whole.blocks.offsets[int(share * whole.n_queries)]))) for share in SHARES]
+    parts.insert(len(parts) - 1, hr.make_benchmark("L"))
+    table = Table("rows", "pairs", *(f"K = {K}" for K in RANKS), title="Fac-RSVM: seconds an epoch, 136 features")
+    epoch_seconds(parts[0], 1, 2)
+    times = np.array([[epoch_seconds(part, K) for K in RANKS] for part in parts])
+    rows = np.array([part.n_rows for part in parts])
+    for part, line in zip(parts, times):
+        pairs = hr.GradedPreferences(part.y, part.blocks.offsets).n_pairs
+        table.add_row(f"{part.n_rows:,}", f"{pairs:,}", *(f"{seconds:.4f}" for seconds in line))
+    exponents = [np.polyfit(np.log(rows), np.log(column), 1)[0] for column in times.T]
+    table.add_row("exponent in rows", "", *(f"{value:.2f}" for value in exponents))
     console.print(table)
-    data = make_like("OHSUMED", seed=0)
-    ours, listed = epoch(data, 5), listed_epoch(data, 5)
-    console.print(
-        f"OHSUMED's shape, K = 5: an epoch {1e3 * ours:.2f} ms; visiting every pair in compiled code "
-        f"{1e3 * listed:.2f} ms: {listed / ours:.0f} ×"
-    )
-    start = time.perf_counter()
-    ranker = hr.RegularizedRankSVM(0.01, 0.1, 1.0, max_iter=3, tol=1e-12).fit(data)
-    whole, rounds = time.perf_counter() - start, ranker.trace_[-1]
-    first = ranker.trace_[0]["seconds"]
-    console.print(
-        f"Reg-RSVM, OHSUMED's shape: {(rounds['seconds'] - first) / ranker.n_iter_:.2f} s a round, "
-        f"{rounds['svd_seconds'] / max(rounds['seconds'] - first, 1e-9):.0%} of it decompositions, {whole:.1f} s in all"
-    )
-    if xl:
-        big = make_like("MSLR-WEB10K", seed=0)
-        ranker = hr.RegularizedRankSVM(1e-4, 1e-3, 1.0, max_iter=2, tol=1e-12).fit(big)
-        entry = ranker.trace_[-1]
-        console.print(f"Reg-RSVM, WEB10K's shape ({ranker.n_pairs_:,} pairs): {entry['seconds']:.0f} s for "
-                      f"{ranker.n_iter_} rounds, {entry['svd_seconds']:.0f} s of it in decompositions")  # fmt: skip
+    for part, line in zip(parts, times):
+        slope, base = np.polyfit(RANKS, line, 1)
+        off = np.abs(base + slope * np.array(RANKS) - line).max() / line.max()
+        console.print(f"{part.n_rows:,} rows: {1e3 * base:.1f} + {1e3 * slope:.2f} K ms, off by at most {off:.0%}")
+    figure = Figure(figsize=(5, 3.4), layout="constrained")
+    axis = figure.add_subplot()
+    for K, column, exponent in zip(RANKS, times.T, exponents):
+        axis.loglog(rows, column, "o-", label=f"K = {K}, exponent {exponent:.2f}")
+    axis.set(xlabel="rows", ylabel="seconds an epoch", title="Fac-RSVM, MSLR-WEB10K's shape")
+    axis.legend()
+    save(figure, "low-rank-cost.svg", console)
 
 
-def listed_epoch(data, K) -> float:
-    """Seconds of the straightforward epoch: gradient and update of every query by visiting its pairs."""
+def ratio(data: Path, console: Console) -> None:
+    """Fac-RSVM's epoch against Algorithm 1 as printed, which visits every pair, both compiled."""
+    like = hr.make_like("OHSUMED", seed=0)
+    table = Table("K", "ours, ms", "every pair, ms", "ratio", "with vector sums, ms", "ratio", title="OHSUMED's shape")
+    for K in RANKS:
+        ours = epoch_seconds(like, K, 60)
+        plain, vector = listed_epoch(like, K, False), listed_epoch(like, K, {"reassoc", "contract", "nsz"})
+        cells = f"{1e3 * ours:.2f}", f"{1e3 * plain:.1f}", f"{plain / ours:.0f} ×", f"{1e3 * vector:.1f}"
+        table.add_row(str(K), *cells, f"{vector / ours:.0f} ×")
+    console.print(table)
+
+
+def rounds(data: Path, console: Console) -> None:
+    """Reg-RSVM: seconds a round, how much of it are decompositions, and memory."""
+    settings = {
+        "OHSUMED": {"C": 0.01, "gamma": 0.1, "lam": 1.0},
+        "MSLR-WEB10K": {"C": 1e-3, "gamma": 0.01, "lam": 1.0},
+    }
+    columns = "shape", "pairs", "seconds in all", "to start", "a round", "decompositions", "peak memory, GB"
+    table = Table(*columns, title="Reg-RSVM, five rounds")
+    for name, parameters in settings.items():
+        like = hr.make_like(name, seed=0)
+        ranker = hr.RegularizedRankSVM(**parameters, tol=0.0, max_iter=5).fit(like)
+        first, last = ranker.trace_[0]["seconds"], ranker.trace_[-1]
+        a_round, share = (last["seconds"] - first) / 5, last["svd_seconds"] / (last["seconds"] - first)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+        cells = f"{last['seconds']:.1f}", f"{first:.1f}", f"{a_round:.2f}", f"{share:.0%}", f"{peak:.1f}"
+        table.add_row(name, f"{ranker.n_pairs_:,}", *cells)
+    console.print(table)
+
+
+def listed_epoch(data, K: int, fastmath) -> float:
+    """Seconds of an epoch of Algorithm 1 as printed: for every query its part of w, the gradient of every row over the
+    row's pairs, and its new part of w."""
     from numba import njit
 
-    @njit
-    def visit(X, winner, loser, V, w, G):
-        for k in range(len(winner)):
-            i, j = winner[k], loser[k]
-            t = -1.0
-            for c in range(X.shape[1]):
-                t += (X[i, c] - X[j, c]) * w[c]
-            for h in range(V.shape[1]):
-                G[i, h] += V[j, h] * t
-                G[j, h] += V[i, h] * t
-        for k in range(len(winner)):
-            i, j = winner[k], loser[k]
-            a = 0.0
-            for h in range(V.shape[1]):
-                a += V[i, h] * V[j, h]
-            for c in range(X.shape[1]):
-                w[c] += 1e-9 * a * (X[i, c] - X[j, c])
+    @njit(fastmath=fastmath)
+    def part(X, y, lo, hi, V, w):
+        w[:] = 0.0
+        for i in range(lo, hi):
+            for j in range(lo, hi):
+                if y[i] > y[j]:
+                    a = 0.0
+                    for k in range(V.shape[1]):
+                        a += V[i, k] * V[j, k]
+                    for c in range(X.shape[1]):
+                        w[c] += a * (X[i, c] - X[j, c])
 
-    pairs = hr.GradedPreferences(data.y, data.blocks.offsets).pairs()
-    X, V = data.blocks.gather(data.X), np.full((data.n_rows, K), 0.01)
-    arguments = X, pairs.winner, pairs.loser, V, np.zeros(X.shape[1]), np.zeros_like(V)
-    visit(*arguments)
-    start = time.perf_counter()
-    visit(*arguments)
-    return time.perf_counter() - start
+    @njit(fastmath=fastmath)
+    def epoch(X, y, offsets, V, w, rate, limit):
+        old, new, g = np.empty(len(w)), np.empty(len(w)), np.empty(V.shape[1])
+        for q in range(len(offsets) - 1):
+            lo, hi = offsets[q], offsets[q + 1]
+            part(X, y, lo, hi, V, old)
+            for i in range(lo, hi):
+                g[:] = 0.0
+                for j in range(lo, hi):
+                    if y[i] != y[j]:
+                        t = 0.0
+                        for c in range(X.shape[1]):
+                            t += w[c] * (X[i, c] - X[j, c])
+                        t = t - 1.0 if y[i] > y[j] else -t - 1.0
+                        for k in range(V.shape[1]):
+                            g[k] += V[j, k] * t
+                for k in range(V.shape[1]):
+                    V[i, k] = min(max(V[i, k] - rate * g[k], 0.0), limit)
+            part(X, y, lo, hi, V, new)
+            w += new - old
+
+    X, y, V = data.blocks.gather(data.X), data.blocks.gather(data.y), np.full((data.n_rows, K), 0.01)
+    arguments = X, y, data.blocks.offsets, V, np.zeros(X.shape[1]), 1e-6, 1.0
+    epoch(*arguments)
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        epoch(*arguments)
+        times.append(time.perf_counter() - start)
+    return float(np.median(times))
 
 
 def save(figure, name: str, console: Console) -> None:
@@ -161,19 +200,23 @@ def save(figure, name: str, console: Console) -> None:
     console.print(f"plot: {FIGURES / name}")
 
 
+PARTS = {
+    "figures": (heat_map, histograms, curves),
+    "epochs": (epochs,),
+    "ratio": (ratio,),
+    "rounds": (rounds,),
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["figures", "speed"])
+    parser.add_argument("what", nargs="+", choices=list(PARTS))
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("HINGERANK_DATA", "../shared/data")))
-    parser.add_argument("--xl", action="store_true", help="speed: also the shape of MSLR-WEB10K")
     options = parser.parse_args()
-    console = Console(width=150)
     warnings.simplefilter("ignore", ConvergenceWarning)
-    if options.what == "speed":
-        speed(options.xl, console)
-        return
-    for draw in (heat_map, histograms, curves):
-        draw(options.data, console)
+    for what in options.what:
+        for part in PARTS[what]:
+            part(options.data, Console(width=150))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from hingerank import FactorizedRankSVM, GradedPreferences, RankingData, RankSVM, RegularizedRankSVM, load
 from hingerank.analysis.interactions import Interactions, QueryInteractions, interactions
-from hingerank.kernels.multipliers import factor_chain, factor_epoch, factor_weights
+from hingerank.kernels.factors import factor_chain, factor_epoch, factor_weights
 from hingerank.structures.nuclear import shrink_singular_values
 
 
@@ -40,7 +40,7 @@ def test_weights_of_factors_equal_brute_force(n_grades):
     preferences, tree, row, V = setting(X, y, qid)
     w, total = brute_force(X, V, preferences.pairs())
     for rows in ((X,), (sp.csr_matrix(X).data, sp.csr_matrix(X).indices, sp.csr_matrix(X).indptr)):
-        got, got_total = factor_weights(rows, tree, V[row], X.shape[1])
+        got, got_total = factor_weights(rows, tree, V[row].T.copy(), X.shape[1])
         np.testing.assert_allclose(got, w, atol=1e-10)
         np.testing.assert_allclose(got_total, total, atol=1e-10)
 
@@ -51,10 +51,10 @@ def test_gradient_in_the_factors_by_differences(n_grades):
     X, y, qid = problem(7, n_grades=n_grades)
     preferences, tree, row, V = setting(X, y, qid)
     w, _ = brute_force(X, V, preferences.pairs())
-    G = np.empty_like(V)
-    factor_chain(X @ w, tree, V[row], G)
-    by_row = np.empty_like(G)
-    by_row[row] = G
+    G = np.empty(V.shape[::-1])
+    factor_chain(X @ w, tree, V[row].T.copy(), G)
+    by_row = np.empty_like(V)
+    by_row[row] = G.T
     direction, h = np.random.default_rng(1).normal(size=V.shape), 1e-6
     up, down = (brute_force(X, V + e * direction, preferences.pairs())[0] for e in (h, -h))
     np.testing.assert_allclose((by_row * direction).sum(), (up @ up - down @ down) / (4 * h), rtol=1e-6)
@@ -63,11 +63,11 @@ def test_gradient_in_the_factors_by_differences(n_grades):
 def test_an_epoch_only_goes_down_and_keeps_w():
     X, y, qid = problem(8)
     preferences, tree, row, V = setting(X, y, qid)
-    V = V[row]
+    V = V[row].T.copy()
     w, total = factor_weights((X,), tree, V, X.shape[1])
     value, step = 0.5 * w @ w - total, np.zeros(preferences.n_queries)
     for _ in range(30):
-        change, _ = factor_epoch((X,), np.arange(preferences.n_queries), tree, V, w, step, 0.7)
+        change, _, _ = factor_epoch((X,), np.arange(preferences.n_queries), tree, V, w, step, 0.7)
         assert change <= 0
         value += change
     fresh, total = factor_weights((X,), tree, V, X.shape[1])
@@ -111,7 +111,7 @@ def test_approaches_the_hard_margin_dual_with_full_rank_and_a_wide_box():
     y = np.repeat([1, 0], 6)
     hard = -RankSVM(C=1e4, loss="hinge", tol=1e-7).fit(X, y).objective_
     ranker = FactorizedRankSVM(rank=6, C=1e4, tol=1e-7, max_iter=20000, n_starts=4).fit(X, y)
-    assert hard - 1e-6 <= ranker.objective_ <= 0.98 * hard
+    assert hard * (1 + 1e-5) <= ranker.objective_ <= 0.999 * hard
 
 
 def test_primal_form_reaches_ranksvm_where_its_optimum_can_be_factorised():

@@ -38,7 +38,7 @@ ROWS = {
     "XGBoost": _row(
         "XGBoost", "XGBoostRanker", {"n_estimators": [10, 30, 100], "max_depth": [2, 4]}, learning_rate=0.1
     ),
-    "Fac-RSVM": _row("Fac-RSVM", "FactorizedRankSVM", {"C": [*CS[::2], 8.0], "rank": [1, 5, 20]}, max_iter=100),
+    "Fac-RSVM": _row("Fac-RSVM", "FactorizedRankSVM", {"C": [*CS[::2], 8.0], "rank": [1, 5, 20]}),
     "Reg-RSVM": _row("Reg-RSVM", "RegularizedRankSVM", {"C": CS[2::2], "gamma": [0.1, 10.0], "lam": [0.1, 1.0]}),
     "RSVM, squared hinge": _row("RSVM, squared hinge", "RankSVM", {"C": CS}),
 }

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.optimize
 
-from hingerank.kernels.multipliers import factor_chain, factor_epoch, factor_weights
+from hingerank.kernels.factors import factor_ahead, factor_chain, factor_epoch, factor_weights
 from hingerank.losses import smoothed_hinge
 from hingerank.preferences import GradedPreferences
 from hingerank.problem import RankObjective, RowsDesign
@@ -16,6 +16,7 @@ from hingerank.rankers.multiplier.blocks import HasMultipliers, MultiplierBlock
 from hingerank.rankers.rank_parameter import RankParameter
 from hingerank.solvers.solution import Certificate
 
+LONGER, SHORTER = 1.1, 0.5  # multiples of the last change of V to move on by, after success and failure
 ROUNDED = 1e-3  # width over which the primal form rounds the hinge's kink
 
 
@@ -28,7 +29,7 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
     Parameters
     ----------
     rank : K, numbers per row. C : as in RankSVM.
-    tol : stop when the projected gradient's norm is at most tol times that of the first epoch.
+    tol : stop when the projected gradient's norm is at most tol times that of the second sum alone.
     max_iter : epochs, each one projected gradient step for every query, in random order. Steps adapt: one that would
         raise the objective is halved, so it never diverges.
     n_starts : random starts; the one with the lowest objective is kept.
@@ -76,8 +77,8 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
         descend = self._dual if self.form == "dual" else self._primal
         runs = [descend(X, preferences, rng) for _ in range(self.n_starts)]
         V, w, certificate, trace = min(runs, key=lambda run: run[3][-1]["value"])
-        self.factors_ = np.empty_like(V)
-        self.factors_[rows_by_position(preferences.tree)] = V
+        self.factors_ = np.empty(V.shape[::-1])
+        self.factors_[rows_by_position(preferences.tree)] = V.T
         self.grades_, self.offsets_, self.queries_ = y, blocks.offsets, blocks.ids
         self.rows_ = np.arange(len(y)) if self._source_rows is None else self._source_rows
         self.coef_, self.objective_, self.n_pairs_ = w, float(trace[-1]["value"]), preferences.n_pairs
@@ -93,31 +94,42 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
             raise ValueError(f"form must be 'dual' or 'primal', not {self.form!r}")
 
     def _start(self, X, tree, rng) -> tuple[np.ndarray, np.ndarray]:
-        """Factors to start from, by position, and the queries in an order that does not depend on how they came.
+        """Factors to start from, a column for each position, and queries in an order that does not depend on how they
+        came.
 
         Small positive numbers (V = 0 is stationary, and a start at the size of the box may be far uphill), drawn from
         the rows themselves by a random projection: the same rows get the same start wherever they stand.
         """
         wave = np.sin(10.0 * (X @ rng.normal(size=(X.shape[1], int(self.rank)))))
-        V = (0.05 * np.sqrt(self.C / self.rank)) * (1.0 + wave[rows_by_position(tree)])
+        V = np.ascontiguousarray((0.05 * np.sqrt(self.C / self.rank)) * (1.0 + wave[rows_by_position(tree)]).T)
         queries = np.flatnonzero(np.diff(tree.node_start))
-        sums = np.bincount(np.repeat(np.arange(len(tree.offsets) - 1), np.diff(tree.offsets)), V[:, 0])
+        sums = np.bincount(np.repeat(np.arange(len(tree.offsets) - 1), np.diff(tree.offsets)), V[0])
         return V, queries[np.argsort(sums[queries], kind="stable")]
 
     def _dual(self, X, preferences, rng):
-        """Projected gradient, query by query (Algorithm 1), with steps that never go up."""
+        """Projected gradient, query by query (Algorithm 1), with steps that never go up. Before each epoch V is moved
+        on by a multiple of its last change, where that goes down too."""
         began, rows, tree = time.perf_counter(), RowsDesign(X).rows, preferences.tree
         limit = np.sqrt(self.C / self.rank)
         V, queries = self._start(X, tree, rng)
         w, total = factor_weights(rows, tree, V, X.shape[1])
+        down = min(1.0, total / max(float(w @ w), 1e-300))  # at a large C the start may be far uphill
+        V, w, total = np.sqrt(down) * V, down * w, down * total
         step, value = np.zeros(preferences.n_queries), 0.5 * float(w @ w) - total
         trace: list[dict[str, Any]] = [{"iteration": 0, "value": value, "gradient": 1.0, "seconds": 0.0}]
-        watch, first, status, relative = _Validation(self.validation, self.patience), None, "max_iter", 0.0
+        watch, status, relative = _Validation(self.validation, self.patience), "max_iter", 0.0
+        last, spare, stride = V.copy(), np.empty_like(V), 0.5
         for epoch in range(1, self.max_iter + 1):
-            change, steepness = factor_epoch(rows, rng.permutation(queries), tree, V, w, step, limit)
-            value, first = value + change, steepness if first is None else first
-            relative = float(np.sqrt(steepness / first)) if first > 0 else 0.0
-            seconds = time.perf_counter() - began
+            factor_ahead(V, last, stride, limit, spare)
+            w_ahead, total = factor_weights(rows, tree, spare, X.shape[1])
+            ahead = 0.5 * float(w_ahead @ w_ahead) - total
+            if ahead <= value:
+                V, last, spare, w, value, stride = spare, V, last, w_ahead, ahead, LONGER * stride
+            else:
+                last[:], stride = V, SHORTER * stride
+            change, steepness, linear = factor_epoch(rows, rng.permutation(queries), tree, V, w, step, limit)
+            value, seconds = value + change, time.perf_counter() - began
+            relative = float(np.sqrt(steepness / linear)) if linear > 0 else 0.0
             trace.append({"iteration": epoch, "value": value, "gradient": relative, "seconds": seconds})
             if watch.worse(self, w, V, trace):
                 status = "validation"

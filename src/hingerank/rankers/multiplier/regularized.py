@@ -32,8 +32,9 @@ class RegularizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
     P(a) lays the multipliers out as one matrix per query, zero where there is no pair; A may be nonzero there, and is
     drawn to zero there like anywhere else (Eq. 19 of the paper as written). Convex. Alternates two exact steps: A is
     P(a) with its singular values shrunk by gamma / (2 lam); and a is the best for that A, found not among the pairs but
-    in w, where  a_ij = clip(A_ij + (1 - w·(x_i - x_j)) / (2 lam), 0, C)  and Newton's method needs few steps.
-    gamma = 0 is the dual of the hinge RankSVM. Needs memory for three numbers per pair.
+    in w, where  a_ij = clip(A_ij + (1 - w·(x_i - x_j)) / (2 lam), 0, C)  and Newton's method needs few steps. That is
+    proximal gradient descent in A, so it is accelerated like one (Nesterov's, with restart); the objective never rises.
+    gamma = 0 is the dual of the hinge RankSVM. Needs memory for six numbers per pair.
 
     Parameters
     ----------
@@ -94,7 +95,7 @@ class _Problem:
         self.shapes, self.start = shapes, np.concatenate(([0], np.cumsum(shapes[:, 1] * shapes[:, 2])))
         self.coefficients, self.ranks = np.empty(preferences.n_items), np.zeros(len(shapes), np.int64)
         self.a = self._first_multipliers()
-        self.A, self.nuclear = self.a.copy(), 0.0
+        self.A, self.nuclear = self.a, 0.0
         self.shrink()
         self.w, self.total = self.combine(self.a)
 
@@ -124,8 +125,8 @@ class _Problem:
 
     def shrink(self) -> None:
         """A <- P(a) with its singular values shrunk, query by query."""
+        self.A, self.ranks = self.a.copy(), np.zeros_like(self.ranks)
         if self.gamma == 0:
-            self.A[:] = self.a
             return
 
         def some(ab):
@@ -147,10 +148,12 @@ class _Problem:
         return fit + self.gamma * self.nuclear + self.lam * float(gap @ gap)
 
     def solve(self, tol: float, max_iter: int, began: float):
+        """Alternate, from A moved on by Nesterov's share of its last change; a round that goes up is taken back, and
+        the next starts without a push."""
         trace: list[dict[str, Any]] = []
         status, shrinking, gap = "max_iter", 0.0, np.inf
+        value, last, age = self.value(), self.A, 1.0
         for iteration in range(max_iter + 1):
-            value = self.value()
             gap = self.gap() / max(abs(value), 1e-300)
             trace.append({"iteration": iteration, "value": value, "gap": gap, "rank": int(self.ranks.sum()),
                           "seconds": time.perf_counter() - began, "svd_seconds": shrinking})  # fmt: skip
@@ -159,10 +162,19 @@ class _Problem:
                 break
             if iteration == max_iter:
                 break
+            state, older = vars(self).copy(), (1.0 + np.sqrt(1.0 + 4.0 * age * age)) / 2.0
+            if age > 1.0:
+                self.A = self.A + ((age - 1.0) / older) * (self.A - last)
             self.respond(1e-4 * gap)
             start = time.perf_counter()
             self.shrink()
             shrinking += time.perf_counter() - start
+            reached = self.value()
+            if reached <= value or age == 1.0:
+                value, last, age = reached, state["A"], older
+            else:
+                vars(self).update(state)
+                age = 1.0
         seconds = time.perf_counter() - began
         return Certificate("relative duality gap", float(gap), tol, status, len(trace) - 1, seconds), trace
 
