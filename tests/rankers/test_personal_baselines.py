@@ -150,7 +150,11 @@ class TestInterface:
             cls().fit(*data, eval_set=([99], [0], [1]))
 
     def test_bad_settings(self, cls, data):
-        with pytest.raises(ValueError, match="C must be positive"):
+        with pytest.raises(ValueError, match="C must be a positive"):
             cls(C=-1.0).fit(*data)
-        with pytest.raises(ValueError, match="tol must be positive"):
+        with pytest.raises(ValueError, match="tol must be a positive"):
             cls(tol=0).fit(*data)
+
+    def test_items_without_any_feature(self, cls, data):
+        X, *told = data
+        assert not cls().fit(sp.csr_matrix(X.shape), *told).predict(told[0][0], X).any()

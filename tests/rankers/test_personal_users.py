@@ -223,6 +223,7 @@ class TestInput:
             ({"users": ["a", "b"]}, "expected one id for each of the 3 rows"),
             ({"users": [], "items": [], "ratings": []}, "empty"),
             ({"item_features": np.full((5, 2), np.nan)}, "NaN"),
+            ({"users": ["a", ("b", 1), 3]}, "users has entries of different lengths"),
         ],
     )
     def test_bad_ratings(self, change, message):
@@ -246,8 +247,8 @@ class TestInput:
 
     @pytest.mark.parametrize(
         "settings",
-        [{"rank": 0}, {"rank": 2.5}, {"C": 0}, {"C": np.inf}, {"tol": -1}, {"cold_users": "x"}, {"pair_weight": "x"},
-         {"n_jobs": 0}],
+        [{"rank": 0}, {"rank": 2.5}, {"rank": "two"}, {"C": 0}, {"C": np.inf}, {"C": "1"}, {"tol": -1}, {"n_jobs": 0},
+         {"n_jobs": "all"}, {"cold_users": "x"}, {"pair_weight": "x"}],
     )  # fmt: skip
     def test_bad_settings(self, settings):
         with pytest.raises(ValueError, match=next(iter(settings))):
@@ -283,6 +284,28 @@ class TestModelFile:
         assert back.notes_ == ranker.notes_ and back.get_params() == ranker.get_params()
         back.add_user("late" if text else 10**6, X[:2], [1, 2])
         assert len(back.users_) == 61 and hr.load(back.save(tmp_path)).users_.tolist() == back.users_.tolist()
+
+    @pytest.mark.filterwarnings("ignore:.*ratings repeat")
+    @pytest.mark.parametrize(
+        "ids",
+        [
+            np.array(["2024-01-01", "2025-01-01"], "M8[D]"),
+            np.array([b"a", b"bc"]),
+            np.array(["text", ("a", 2), None], object)[:-1],
+        ],
+    )
+    def test_ids_of_any_type(self, tmp_path, ids):
+        X, users, items, y = ratings()
+        ranker = PersonalRankSVM(rank=2, max_iter=3).fit(X, ids[users % 2], items, y)
+        back = hr.load(ranker.save(tmp_path))
+        assert back.users_.tolist() == ranker.users_.tolist() and back.users_.dtype == ids.dtype
+        assert np.array_equal(back.predict(ids[:1], X[:1]), ranker.predict(ids[:1], X[:1]))
+
+    def test_new_ids_of_another_type(self, tmp_path):
+        X, *told = ratings()
+        ranker = PersonalRankSVM(rank=2, max_iter=3).fit(X, *told)
+        ranker.add_user("late", X[:2], [1, 2])
+        assert hr.load(ranker.save(tmp_path)).rank("late", X[:2]).tolist() == [1, 0]
 
     def test_forged_shapes_are_refused(self, tmp_path, fitted):
         broken = PersonalRankSVM()

@@ -67,7 +67,10 @@ def blocks_from_qid(qid: Any, n_rows: int) -> QueryBlocks:
 
 def check_ids(ids: Any, n_rows: int, name: str) -> np.ndarray:
     """`ids` as a one-dimensional array without missing values; one id for each row."""
-    array = np.asarray(ids)
+    try:
+        array = np.asarray(ids)
+    except ValueError:
+        raise DataError(f"{name} has entries of different lengths: give text or a number for each row") from None
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1 or len(array) != n_rows:

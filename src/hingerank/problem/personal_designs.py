@@ -63,7 +63,9 @@ class OwnDesign:
         """users x features, dense or CSR as X is."""
         if not self._sparse:
             return w.reshape(self.p.n_users, -1)
-        return sp.csr_matrix((w, self._columns, self._start), shape=(self.p.n_users, self.X.shape[1]))
+        return sp.csr_matrix(
+            (w[: len(self._columns)], self._columns, self._start), shape=(self.p.n_users, self.X.shape[1])
+        )
 
 
 class MeanAndOwnDesign:
@@ -96,5 +98,8 @@ def row_preferences(p: UserPreferences) -> Preferences:
     """What is known of the users' rows, as preferences that every loss of the library takes."""
     if isinstance(p.known, UserGrades):
         return GradedPreferences(p.known.grade, p.start, query_weight=p.known.scale)
-    first = np.repeat(p.start[:-1], np.diff(p.known.start))
-    return ExplicitPairs(first + p.known.winner, first + p.known.loser, p.n_rows, p.known.weight)
+    per_user = np.diff(p.known.start)
+    first, weight = np.repeat(p.start[:-1], per_user), np.repeat(p.known.scale, per_user)
+    if len(p.known.weight):
+        weight *= p.known.weight
+    return ExplicitPairs(first + p.known.winner, first + p.known.loser, p.n_rows, weight)

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.preferences.personal import REPEATED, UserPreferences, check_items, from_comparisons, from_ratings
 from hingerank.rankers.base import SavedModel, warn_not_converged
 from hingerank.rankers.inputs import check_features
-from hingerank.rankers.personal.users import UserIndex
+from hingerank.rankers.personal.users import UserIndex, ids_from_plain, plain_ids
 from hingerank.solvers.solution import Solution
 
 SCORES_AT_ONCE = 1 << 22
@@ -222,8 +223,11 @@ class PersonalRanker(SavedModel, BaseEstimator):
         items, numbers = items[numbers >= 0], numbers[numbers >= 0]
         return sp.csr_matrix((np.ones(len(items), bool), (numbers, items)), shape=(len(self.users_), n_items))
 
+    def _state(self) -> dict[str, Any]:
+        return {name: plain_ids(v) if name == "users_" else v for name, v in super()._state().items()}
+
     def _restore(self, state: Mapping[str, Any]) -> None:
-        super()._restore(state)
+        super()._restore({name: ids_from_plain(v) if name == "users_" else v for name, v in state.items()})
         n_features, users = getattr(self, "n_features_in_", None), getattr(self, "users_", None)
         if type(n_features) is not int or n_features < 1:
             raise ValueError(f"n_features_in_ must be a positive whole number, got {n_features!r}")
@@ -256,7 +260,7 @@ def all_products(A: Any, B: Any) -> np.ndarray:
 
 
 def check_top(top: Any) -> int:
-    if isinstance(top, bool) or int(top) != top or top < 1:
+    if isinstance(top, bool) or not isinstance(top, Integral) or top < 1:
         raise ValueError(f"top must be a positive whole number, got {top!r}")
     return int(top)
 
@@ -264,8 +268,8 @@ def check_top(top: Any) -> int:
 def check_positive(ranker: Any, *names: str) -> None:
     for name in names:
         value = getattr(ranker, name)
-        if not (np.isfinite(value) and value > 0):
-            raise ValueError(f"{name} must be positive and finite, not {value!r}")
+        if not (isinstance(value, Real) and 0 < float(value) < np.inf):
+            raise ValueError(f"{name} must be a positive finite number, not {value!r}")
 
 
 def _rows_without_features(X: Any) -> int:

@@ -1,6 +1,7 @@
 """Rankers of the form score(u, x) = <Uᵀx, v_u>: a basis of k ranking functions and a mixture of them for every user."""
 
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -94,7 +95,7 @@ class FactorRanker(FoldIn, PersonalRanker):
             self.user_weights_[~self.has_pairs_] = self.user_weights_[self.has_pairs_].mean(axis=0)
 
     def _check_settings(self) -> None:
-        if isinstance(self.rank, bool) or int(self.rank) != self.rank or self.rank < 1:
+        if isinstance(self.rank, bool) or not isinstance(self.rank, Integral) or self.rank < 1:
             raise ValueError(f"rank must be a positive whole number, not {self.rank!r}")
         check_positive(self, "C", "tol")
         if self.cold_users not in ("mean", "zero"):
@@ -164,6 +165,6 @@ def check_jobs(n_jobs: Any) -> int | None:
     """Threads: None for all cores ($HINGERANK_NUM_THREADS if set), else a positive number; -1 is None."""
     if n_jobs is None or n_jobs == -1:
         return None
-    if isinstance(n_jobs, bool) or int(n_jobs) != n_jobs or n_jobs < 1:
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs < 1:
         raise ValueError(f"n_jobs must be a positive whole number, -1 or None, not {n_jobs!r}")
     return int(n_jobs)

@@ -56,3 +56,26 @@ def same_kind(a: np.ndarray, b: np.ndarray) -> bool:
 def is_one(users: Any) -> bool:
     """Whether this is one id and not a list of them."""
     return isinstance(users, str | bytes) or np.ndim(users) == 0
+
+
+def plain_ids(ids: np.ndarray) -> Any:
+    """Ids as a model file holds them: objects of several kinds as a list, dates and bytes as (type, raw bytes)."""
+    if ids.dtype.kind == "O":
+        return ids if all(isinstance(user, str) for user in ids) else ids.tolist()
+    if ids.dtype.kind in "MmS":
+        return ids.dtype.str, np.frombuffer(ids.tobytes(), np.uint8)
+    return ids
+
+
+def ids_from_plain(ids: Any) -> Any:
+    """The inverse of `plain_ids`; a ValueError refuses what it cannot have given."""
+    if isinstance(ids, tuple):
+        kind, raw = ids
+        if np.dtype(kind).kind not in "MmS":
+            raise ValueError(f"user ids cannot be of type {kind}")
+        return np.frombuffer(raw.tobytes(), kind).copy()
+    if isinstance(ids, list):
+        array = np.empty(len(ids), object)
+        array[:] = ids
+        return check_ids(array, len(ids), "users_")
+    return ids
