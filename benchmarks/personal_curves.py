@@ -2,6 +2,7 @@
 
     python benchmarks/personal_curves.py synthetic|yahoo|movielens      # Fig. 1, 4 and 5 of Cheng et al. 2018
     python benchmarks/personal_curves.py samples                        # low rank against separate users
+    python benchmarks/personal_curves.py basis                          # words sized by weight: Fig. 2 and 3
 
 Pictures go to docs/figures. C is what validation chose in `hingerank reproduce cheng2018-table2` and -table4, or for
 MovieLens (100k, genres and title words) in `benchmarks/personal.py`. A convex baseline is stopped after 1, 2, 3, ...
@@ -18,8 +19,11 @@ import numpy as np
 
 import hingerank as hr
 from hingerank.data.generate import make_personal
+from hingerank.data.item_features import genre_features, join_features, word_features
+from hingerank.data.movielens import plain_titles, read_movielens
 from hingerank.evaluation.reproductions.cheng2018 import Parts, pairs_right, ratings_right, synthetic, yahoo
 from hingerank.evaluation.reproductions.table import Place, default_data
+from hingerank.report.basis import plot_basis
 
 FIGURES = Path("docs/figures")
 STEPS = [1, 2, 3, 4, 6, 9, 14, 22, 35]
@@ -141,18 +145,29 @@ def samples() -> None:
     picture.savefig(FIGURES / "personal-samples.svg")
 
 
+def basis(place: Place) -> None:
+    """Two basic ranking functions of MovieLens 1M's genres and title words."""
+    ratings = read_movielens(place.find("ml-1m"))
+    words = word_features(plain_titles(ratings.titles), min_items=5, stop_words="english")
+    X, names = join_features(genre_features(ratings.genres or []), words)
+    ranker = hr.PersonalRankSVM(rank=10, C=1e-4, max_iter=40).fit(X, *ratings.triples)
+    plot_basis(ranker, names, functions=(0, 1, 2), file=FIGURES / "personal-basis.svg")
+
+
 def share(ranker: Any, part: Any) -> float:
     return pairs_right(ranker, part.item_features, {"part": (part.users, part.winners, part.losers)}, "part")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=[*SETS, "samples"])
+    parser.add_argument("what", choices=[*SETS, "samples", "basis"])
     parser.add_argument("--data", type=Path, default=default_data())
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")  # fits stopped early say so
     if arguments.what == "samples":
         samples()
+    elif arguments.what == "basis":
+        basis(Place(arguments.data, FIGURES))
     else:
         over_time(arguments.what, Place(arguments.data, FIGURES))
 
