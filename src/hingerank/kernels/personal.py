@@ -37,7 +37,8 @@ class UserPairs(NamedTuple):
     start: np.ndarray  # (T+1)
     winner: np.ndarray
     loser: np.ndarray
-    weight: np.ndarray
+    weight: np.ndarray  # of each comparison; empty where all weigh alike
+    scale: np.ndarray  # (T) weight of every comparison of a user, besides
     margin: float  # 1, or inf for the plain squared error (1 - t)^2
 
 

@@ -155,14 +155,15 @@ def grades_right(known, u, lo, n, s, space):
 def pairs_loss(known, u, n, s, z, space):
     """Squared hinge (or squared error) over a user's comparisons. O(n + pairs)."""
     z[:n] = 0.0
-    value, base = 0.0, known.start[u]
+    value, base, weighted = 0.0, known.start[u], len(known.weight) > 0
     for e in range(base, known.start[u + 1]):
         i, j = known.winner[e], known.loser[e]
         gap = 1.0 - s[i] + s[j]
+        weight = known.scale[u] * known.weight[e] if weighted else known.scale[u]
         active = 1.0 - gap < known.margin
-        space.gap[e - base] = known.weight[e] if active else 0.0
+        space.gap[e - base] = weight if active else 0.0
         if active:
-            force = known.weight[e] * gap
+            force = weight * gap
             value += force * gap
             z[i] -= 2.0 * force
             z[j] += 2.0 * force

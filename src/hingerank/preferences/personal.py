@@ -110,14 +110,17 @@ def from_comparisons(
     ids, codes = number_ids(users, len(winners), "users")
     weights = _pair_weights(weight, len(winners))
     begin, order = group(codes, len(ids))
+    del codes
     start = np.zeros(len(ids) + 1, np.int64)
     winner, loser = np.empty(len(winners), np.int32), np.empty(len(winners), np.int32)
     number_compared(begin, order, winners, losers, n_items, start, winner, loser)
     item = np.empty(start[-1], np.int32)
     fill_compared(begin, order, winners, losers, start, winner, loser, item)
     pairs = np.diff(begin).astype(np.float64)
-    weights = weights[order] * np.repeat(_scale(pairs, pair_weight), np.diff(begin))
-    known = UserPairs(begin, winner, loser, weights, np.inf if squared_error else 1.0)
+    known = UserPairs(
+        begin, winner, loser, weights[order] if len(weights) else weights, _scale(pairs, pair_weight),
+        np.inf if squared_error else 1.0,
+    )  # fmt: skip
     sizes = (max(1, int(widest_group(start))), 1, max(1, int(widest_group(begin))))
     notes = {CONTRADICTED: int(count_contradictions(begin, winner, loser))}
     return UserPreferences(ids, start, item, known, pairs, sizes, notes)
@@ -176,8 +179,9 @@ def check_ratings(ratings: Any, n_rows: int) -> np.ndarray:
 
 
 def _pair_weights(weight: Any, n_pairs: int) -> np.ndarray:
+    """One for each comparison; none where all weigh alike."""
     if weight is None:
-        return np.ones(n_pairs)
+        return np.empty(0)
     weights = np.asarray(weight, np.float64)
     if weights.shape != (n_pairs,) or not np.isfinite(weights).all() or (weights < 0).any():
         raise DataError(f"weight must be {n_pairs} finite numbers that are not negative, one for each comparison")
