@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from hingerank import FactorizedRankSVM, GradedPreferences, RankingData, RankSVM, RegularizedRankSVM, load
 from hingerank.analysis.interactions import Interactions, QueryInteractions, interactions
-from hingerank.kernels.factors import factor_chain, factor_epoch, factor_weights
+from hingerank.kernels.factors import factor_chain, factor_epoch, factor_lines, factor_weights, query_borders
 from hingerank.structures.nuclear import shrink_singular_values
 
 
@@ -60,6 +60,32 @@ def test_gradient_in_the_factors_by_differences(n_grades):
     np.testing.assert_allclose((by_row * direction).sum(), (up @ up - down @ down) / (4 * h), rtol=1e-6)
 
 
+@pytest.mark.parametrize("n_grades", [2, 3, 5])
+def test_gradient_of_the_objective_by_differences(n_grades):
+    """Of ½‖w(V)‖² - sum a_ij, every entry; it is a line in the scores for each grade."""
+    X, y, qid = problem(20, n_queries=1, n_grades=n_grades)
+    preferences, tree, row, V = setting(X, y, qid)
+    pairs, borders = preferences.pairs(), query_borders(tree, 0)
+
+    def objective(V):
+        w, total = brute_force(X, V, pairs)
+        return 0.5 * w @ w - total
+
+    S, U, D, E = np.empty((4, V.shape[1], len(borders) - 1))
+    u = (X @ brute_force(X, V, pairs)[0])[row]
+    total, steepness = factor_lines(V[row].T.copy(), 0, u, borders, 1.0, S, U, D, E)
+    grade = np.repeat(np.arange(len(borders) - 1), np.diff(borders))
+    expected, sums = np.empty_like(V), np.empty_like(V)
+    for place in np.ndindex(*V.shape):
+        h = np.zeros_like(V)
+        h[place] = 1e-6
+        expected[place] = (objective(V + h) - objective(V - h)) / 2e-6
+        sums[place] = (brute_force(X, V + h, pairs)[1] - brute_force(X, V - h, pairs)[1]) / 2e-6
+    np.testing.assert_allclose((u * D[:, grade] + E[:, grade]).T, expected[row], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(total, brute_force(X, V, pairs)[1])
+    np.testing.assert_allclose(steepness, (sums**2).sum(), rtol=1e-6)
+
+
 def test_an_epoch_only_goes_down_and_keeps_w():
     X, y, qid = problem(8)
     preferences, tree, row, V = setting(X, y, qid)
@@ -76,32 +102,62 @@ def test_an_epoch_only_goes_down_and_keeps_w():
     assert V.min() >= 0 and V.max() <= 0.7
 
 
-@pytest.mark.parametrize("K", [1, 2, 5])
-def test_rank_and_bound(K):
-    """Rank of every block at most K; the objective never below the dual RankSVM's, whose box is wider."""
+@pytest.mark.parametrize("K, C", [(1, 0.5), (2, 0.5), (5, 0.5), (2, 0.02), (2, 5.0)])
+def test_rank_and_bound(K, C):
+    """The objective is that of the listed multipliers, and never below the dual RankSVM's, whose box is wider."""
     X, y, qid = problem(9)
-    floor = -RankSVM(C=0.5, loss="hinge", tol=1e-8).fit(X, y, qid=qid).objective_
-    ranker = FactorizedRankSVM(rank=K, C=0.5, tol=1e-4, max_iter=3000).fit(X, y, qid=qid)
-    assert ranker.ranks_.max() <= K
-    assert floor - 1e-8 <= ranker.objective_ < 0
+    floor = -RankSVM(C=C, loss="hinge", tol=1e-8).fit(X, y, qid=qid).objective_
+    ranker = FactorizedRankSVM(rank=K, C=C, tol=1e-4, max_iter=3000).fit(X, y, qid=qid)
+    assert ranker.factors_.shape == (len(y), K) and ranker.ranks_.max() <= K
+    assert floor * (1 + 1e-8) <= ranker.objective_ < 0
     values = [entry["value"] for entry in ranker.trace_]
     assert all(b <= a + 1e-12 for a, b in itertools.pairwise(values))
-    listed = [ranker.multiplier(i, j) for i in range(len(y)) for j in range(len(y))]
-    assert min(listed) >= 0 and max(listed) <= 0.5 + 1e-12
-    w = sum(ranker.multiplier(i, j) * (X[i] - X[j]) for i in range(len(y)) for j in range(len(y)))
-    np.testing.assert_allclose(w, ranker.coef_, atol=1e-9)
+    a = {(i, j): ranker.multiplier(i, j) for i in range(len(y)) for j in range(len(y))}
+    assert min(a.values()) >= 0 and max(a.values()) <= C * (1 + 1e-12)
+    w = sum(value * (X[i] - X[j]) for (i, j), value in a.items())
+    np.testing.assert_allclose(w, ranker.coef_, atol=1e-9 * max(1, C))
+    np.testing.assert_allclose(0.5 * w @ w - sum(a.values()), ranker.objective_, rtol=1e-9)
 
 
-def test_tighter_box_and_lower_rank_never_help():
+@pytest.mark.parametrize("n_grades", [2, 4])
+def test_every_block_has_rank_at_most_K(n_grades):
+    """Of two grades the whole block; of more, that between any two grades."""
+    X, y, qid = problem(9, n_queries=4, n_grades=n_grades)
+    ranker = FactorizedRankSVM(rank=2, C=0.5).fit(X, y, qid=qid)
+    seen = 0
+    for block in ranker.multiplier_blocks():
+        for high, low in itertools.product(np.unique(y), repeat=2):
+            part = block.A[np.ix_(y[block.winners] == high, y[block.losers] == low)]
+            if high > low and part.size:
+                assert np.linalg.matrix_rank(part) <= 2
+                seen += min(part.shape) > 2
+        assert n_grades > 2 or block.rank() <= 2
+    assert seen
+
+
+def test_a_tighter_box_never_helps():
     X, y, qid = problem(10)
     values = [
-        min(
-            FactorizedRankSVM(rank=6, C=C, tol=1e-5, max_iter=5000, n_starts=3).fit(X, y, qid=qid).objective_
-            for _ in [0]
-        )
+        FactorizedRankSVM(rank=6, C=C, tol=1e-5, max_iter=5000, n_starts=3).fit(X, y, qid=qid).objective_
         for C in (0.01, 0.1, 1.0)
     ]
     assert values[0] > values[1] > values[2]
+
+
+def test_the_best_start_is_kept():
+    X, y, qid = problem(21)
+    alone = [FactorizedRankSVM(rank=2, C=2.0, random_state=0, n_starts=n).fit(X, y, qid=qid) for n in (1, 2, 5)]
+    assert alone[0].objective_ >= alone[1].objective_ >= alone[2].objective_
+
+
+def test_never_diverges_and_stays_where_it_is_at_the_bottom():
+    """Large C and features, and many epochs after nothing is left to gain: finite, and never up."""
+    X, y, qid = problem(22)
+    for scale, C in ((1e3, 1e3), (1.0, 0.05)):
+        ranker = FactorizedRankSVM(rank=3, C=C, tol=0.0, max_iter=400).fit(scale * X, y, qid=qid)
+        values = np.array([entry["value"] for entry in ranker.trace_])
+        assert np.isfinite(values).all() and (np.diff(values) <= 1e-9 * np.abs(values[1:])).all()
+        assert np.isfinite(ranker.coef_).all()
 
 
 def test_approaches_the_hard_margin_dual_with_full_rank_and_a_wide_box():
@@ -164,6 +220,15 @@ def test_objective_gap_and_blocks_equal_brute_force(gamma, lam):
     for _ in range(40):  # convex: nothing near or far in the box is lower
         other = np.clip(a + rng.normal(size=len(a)) * rng.choice([1e-3, 1e-1, 1.0]), 0, C)
         assert objective(other) >= ranker.objective_ - 2e-6 * abs(ranker.objective_)
+
+
+def test_pushed_rounds_reach_the_optimum_sooner():
+    """A setting where plain alternation takes 43 rounds."""
+    X, y, qid = problem(23, n_queries=10, noise=0.3)
+    ranker = RegularizedRankSVM(C=10.0, gamma=20.0, lam=20.0, tol=1e-5, max_iter=3000).fit(X, y, qid=qid)
+    values = [entry["value"] for entry in ranker.trace_]
+    assert ranker.certificate_.converged and ranker.n_iter_ < 35
+    assert all(b <= a for a, b in itertools.pairwise(values))
 
 
 def test_stronger_regularisation_lowers_the_ranks():

@@ -67,6 +67,12 @@ class Interactions:
             columns[f"dimensions for {share:.0%}"] = [q.dimensions(share) for q in self.queries]
         return columns
 
+    def frame(self, shares: tuple[float, ...] = (0.9, 1.0)) -> Any:
+        """`table` as a pandas data frame."""
+        import pandas as pd
+
+        return pd.DataFrame(self.table(shares))
+
     def plot(self, path: str | Path, shares: tuple[float, ...] = (0.9, 1.0)) -> None:
         """Write the histograms of Dim_t (Fig. 2 of the paper) as SVG, PNG or PDF, by the path's suffix."""
         from matplotlib.figure import Figure
