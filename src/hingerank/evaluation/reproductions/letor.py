@@ -24,13 +24,15 @@ def powers_of_two(first: int, last: int, step: int = 1) -> list[float]:
 @dataclass(frozen=True)
 class Row:
     """One method of a table: its name there, the paper's figures, and the ranker by its public name with the values to
-    try and the parameters that are fixed. No ranker: the paper's figures only. No figures: a method of ours beside."""
+    try and the parameters that are fixed. No ranker: the paper's figures only. No figures: a method of ours beside.
+    after: what the paper prints after each figure."""
 
     name: str
     figures: Figures = ()
     ranker: str | None = None
     search: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    after: Sequence[str] = ()
 
     def method(self) -> Any:
         import hingerank
@@ -74,7 +76,8 @@ class Study:
 
         figures = {row.name: row.figures for row in rows if row.figures}
         comparison = Comparison(self, columns, rows, marks or {})
-        return Section(title, list(columns), figures, comparison, note=comparison.note)
+        after = {row.name: row.after for row in rows if row.after}
+        return Section(title, list(columns), figures, comparison, note=comparison.note, after=after)
 
 
 @dataclass(frozen=True)

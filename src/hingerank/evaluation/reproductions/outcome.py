@@ -16,13 +16,16 @@ KEPT = 6  # decimals in the saved file
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure: where it stands, the paper's and ours, None where there is none, and marks of significance."""
+    """One figure: where it stands, the paper's and ours, None where there is none, our marks of significance, what the
+    paper prints after its figure, and our standard deviation where the paper gives one."""
 
     row: str
     column: str
     paper: float | None
     ours: float | None
     marks: str = ""
+    after: str = ""
+    spread: float | None = None
 
     @property
     def difference(self) -> float | None:
@@ -115,11 +118,12 @@ def compared(section: Section, ours: Mapping[str, Ours]) -> list[list[Figure]]:
     for name in dict.fromkeys([*section.figures, *ours]):
         given = section.figures.get(name) or [None] * len(section.columns)
         own = ours.get(name, Ours({}))
-        marks = own.marks or {}
+        marks, after = own.marks or {}, section.after.get(name, [""] * len(section.columns))
+        spread = own.spread or {} if name in section.after else {}
         rows.append(
             [
-                Figure(name, column, paper, own.values.get(column), marks.get(column, ""))
-                for column, paper in zip(section.columns, given, strict=True)
+                Figure(name, c, paper, own.values.get(c), marks.get(c, ""), printed, spread.get(c))
+                for c, paper, printed in zip(section.columns, given, after, strict=True)
             ]
         )
     return rows

@@ -36,7 +36,7 @@ def table_lines(outcome: Outcome, place: int) -> tuple[list[str], list[list[str]
     lines = []
     for row in outcome.figures(place):
         if any(figure.paper is not None for figure in row):
-            lines.append([row[0].row, "paper", *(_number(f.paper, section.digits, f.column) for f in row)])
+            lines.append([row[0].row, "paper", *(_number(f.paper, section.digits, f.column) + f.after for f in row)])
         if any(figure.ours is not None for figure in row):
             lines.append([row[0].row, "ours", *(_own(f, section.digits) for f in row)])
     return ["", "", *section.columns], lines
@@ -80,4 +80,5 @@ def _number(value: float | None, digits: int, column: str = "") -> str:
 
 def _own(figure: Figure, digits: int) -> str:
     text = _number(figure.ours, digits, figure.column) + figure.marks
+    text += "" if figure.spread is None else f" ± {figure.spread:.{digits - 1}f}"
     return text if figure.difference is None else f"{text} ({figure.difference:+.{digits}f})"

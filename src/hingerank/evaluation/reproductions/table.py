@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,8 @@ class Section:
     """Part of a table that one data set fills: figures of the paper by row, one for each column (None: not given).
 
     compute answers {row: Ours}; a row there that the paper does not have is shown beside the others. close: a
-    difference up to this counts as the same figure. digits: to show. note: what the marks mean.
+    difference up to this counts as the same figure. digits: to show. note: what the marks mean. after: what the paper
+    prints after the figures of a row, such as marks and standard deviations; such a row shows ours too.
     """
 
     title: str
@@ -64,6 +65,7 @@ class Section:
     close: float = 0.01
     digits: int = 4
     note: str = ""
+    after: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
