@@ -51,26 +51,27 @@ def test_hessian_of_columns_is_that_of_the_listed_pairs(kind, loss):
 
 
 def test_hessian_in_pieces_and_from_a_sample(monkeypatch):
-    X, y, offsets = data(n_queries=40, d=5)
+    X, y, offsets = data(n_queries=40, d=37)
     objective = ScoreObjective(X, squared_hinge(), GradedPreferences(y, offsets))
-    objective.at(X @ np.ones(5))
-    whole = objective.hessian(objective.columns(np.arange(5)))
+    objective.at(X @ np.ones(37))
+    whole = objective.hessian(objective.columns(np.arange(37)))
     odd = GradedPreferences(y, offsets, query_weight=(np.arange(40) % 4 == 0).astype(float))
     part = ScoreObjective(X, squared_hinge(), odd)
-    part.at(X @ np.ones(5))
-    sampled = objective.hessian(objective.columns(np.arange(5)), stride=4)
-    np.testing.assert_allclose(sampled, part.hessian(part.columns(np.arange(5))), rtol=1e-12)
+    part.at(X @ np.ones(37))
+    sampled = objective.hessian(objective.columns(np.arange(37)), stride=4)
+    np.testing.assert_allclose(sampled, part.hessian(part.columns(np.arange(37))), rtol=1e-12)
     assert np.abs(sampled - whole).max() < 0.5 * np.abs(whole).max()
     import hingerank.kernels.columns as columns
 
-    monkeypatch.setattr(columns, "BLOCK", 20)  # two or three columns at a time, compiled afresh below
-    columns.hessian_pass.py_func.__globals__["BLOCK"] = 20
+    monkeypatch.setattr(columns, "BLOCK", 20)  # sixteen columns at a time, compiled afresh below
     from numba import njit
 
     narrow = njit(columns.hessian_pass.py_func)
     tree, state, terms = objective.preferences.tree, objective._state, objective.loss.terms
-    pieces = objective.factor * narrow((X,), 5, 0, 40, 1, tree, state, terms)
-    np.testing.assert_allclose(pieces, whole, rtol=1e-12)
+    csr = sp.csr_matrix(X)
+    for rows in ((X,), (csr.data, csr.indices, csr.indptr)):
+        pieces = objective.factor * narrow(rows, 37, 0, 40, 1, tree, state, terms)
+        np.testing.assert_allclose(pieces, whole, rtol=1e-10, atol=1e-12)
 
 
 def test_line_search_finds_the_minimum_along_a_line():

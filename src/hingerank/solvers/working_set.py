@@ -6,10 +6,7 @@ import numpy as np
 
 ALL = 64  # with no more columns than this, all of them are in the working set
 JOIN, MOST = 8, 500  # columns that join at once, at least; columns of a working set, at most
-DAMPING = (
-    1e-6,
-    1e-14,
-)  # share of each curvature added to it, at first and at last: flat directions must not follow rounding
+DAMPING = 1e-6, 1e-14  # share of each curvature added to it, at first and at last: flat directions follow rounding
 
 
 class WorkingSet:
@@ -47,8 +44,9 @@ class WorkingSet:
         """Take out the wanted columns, unless those held have them all and little more."""
         few = len(self.indices) <= max(ALL, 2 * len(wanted))
         if self.design is None or not few or not np.isin(wanted, self.indices, assume_unique=True).all():
+            self.design = self._hessian = None  # never hold two sets of columns at once
             self.indices, self.design = wanted, objective.columns(wanted)
-            self._stride, self._hessian = objective.stride(self.design), None
+            self._stride = objective.stride(self.design)
 
     def hessian(self, objective: Any, better: bool) -> np.ndarray:
         """The Hessian in the weights held: an earlier one, unless `better` asks for one of now or of more queries."""
