@@ -147,3 +147,9 @@ def test_items_from_a_table(tmp_path):
 def test_mistakes_are_named(made, ratings, options, words):
     with pytest.raises(ValueError, match=words):
         rating_folds(ratings, (made.item_features, NAMES), **options)
+
+
+def test_personal_rankers_need_ratings(tmp_path):
+    hr.write(hr.make_letor(n_queries=9, seed=0), tmp_path / "data.txt")
+    told = CliRunner().invoke(app, ["compare", str(tmp_path / "data.txt"), "--methods", "personal", "-o", "run"])
+    assert told.exit_code != 0 and "personal learns a function for each user" in str(told.exception)

@@ -67,7 +67,10 @@ def compare(
     chosen = _methods(methods, settings or [], search, trials)
     _check_choices(test, TESTS, baseline, [method.name for method in chosen])
     about = {"title": data.name, "data": str(data), "command": _command(locals())}
-    turns = _rating_folds(data, items, folds, seed, hold_out) or _folds(data, folds, seed, missing)
+    turns = _rating_folds(data, items, folds, seed, hold_out)
+    if turns is None:
+        _check_no_personal(chosen)
+        turns = _folds(data, folds, seed, missing)
     options: dict[str, Any] = {"folder": output, "seed": seed, "workers": workers, "retry_failed": retry_failed}
     try:
         with LiveBoard(console(stderr=True)) as board:
@@ -134,6 +137,14 @@ def _check_choices(test: str, tests: Any, baseline: str | None, methods: list[st
         raise ValueError(f"there is no test {test!r}; choose {', '.join(tests)}")
     if baseline is not None and baseline not in methods:
         raise ValueError(f"the baseline {baseline!r} is not one of the methods {', '.join(methods)}")
+
+
+def _check_no_personal(methods: list[Any]) -> None:
+    from hingerank.evaluation.ratings import PersonalRows
+
+    for method in methods:
+        if method.ranker is PersonalRows:
+            raise ValueError(f"{method.name} learns a function for each user: give ratings (--items names the items)")
 
 
 def _folds(path: Path, k: int | None, seed: int, missing: str) -> list[Any]:

@@ -1,6 +1,5 @@
 """`fit`, `rank` and `evaluate`."""
 
-import json as json_module
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -85,17 +84,13 @@ def _check_target(output: str, data: Path) -> None:
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    """`name=value`; the value is read as JSON where it is JSON (3, 0.5, true, null, [1, 2]), else as plain words."""
+    """`name=value` as (name, value)."""
+    from hingerank.evaluation.catalogue import read_value
+
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise ValueError(f"--set {text!r} is not of the form NAME=VALUE")
-    words: dict[str, Any] = {"none": None, "true": True, "false": False}
-    if value.strip().lower() in words:
-        return name.strip(), words[value.strip().lower()]
-    try:
-        return name.strip(), json_module.loads(value)
-    except ValueError:
-        return name.strip(), value
+    return name.strip(), read_value(value)
 
 
 def _report_fit(name: str, ranker: Any, saved: str, json: bool) -> None:

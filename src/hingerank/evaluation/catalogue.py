@@ -94,7 +94,7 @@ def _range(values: Sequence[Any]) -> Any:
 def parse_settings(texts: Iterable[str]) -> dict[str, dict[str, list[Any]]]:
     """["hinge.C=0.1,1", "loss=hinge"] as {method: {parameter: values}}; "" stands for every method.
 
-    Values are read as JSON where they are JSON (3, 0.5, true, null), else as plain words.
+    Values are read by `read_value`.
 
     >>> parse_settings(["hinge.C=0.1,1", "loss=hinge"])
     {'hinge': {'C': [0.1, 1]}, '': {'loss': ['hinge']}}
@@ -105,12 +105,22 @@ def parse_settings(texts: Iterable[str]) -> dict[str, dict[str, list[Any]]]:
         method, _, parameter = head.strip().rpartition(".")
         if not equals or not parameter or not values.strip():
             raise ValueError(f"--set {text!r} is not of the form PARAMETER=VALUE,… or METHOD.PARAMETER=VALUE,…")
-        found.setdefault(method, {})[parameter] = [_value(value.strip()) for value in values.split(",")]
+        found.setdefault(method, {})[parameter] = [read_value(value.strip()) for value in values.split(",")]
     return found
 
 
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return {"none": None, "true": True, "false": False}.get(text.lower(), text)
+def read_value(text: str) -> Any:
+    """A value typed on the command line: JSON where it is JSON (3, 0.5, true, null, [1, 2]), else a number or a word.
+
+    >>> [read_value(text) for text in ("3", ".5", "None", "[1, 2]", "hinge")]
+    [3, 0.5, None, [1, 2], 'hinge']
+    """
+    words: dict[str, Any] = {"none": None, "true": True, "false": False}
+    if text.strip().lower() in words:
+        return words[text.strip().lower()]
+    for read in (json.loads, float):
+        try:
+            return read(text)
+        except ValueError:
+            pass
+    return text

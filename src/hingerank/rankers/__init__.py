@@ -53,7 +53,7 @@ def registered_name(text: str) -> str:
     if text in RANKERS:
         return text
     plain = text.lower().replace("-", "").replace("_", "")
-    begun = [name for name in RANKERS if plain and name.startswith(text)]
+    begun = [name for name in RANKERS if plain and (name.startswith(text) or text in name.split("-"))]
     named = [name for name, place in RANKERS.items() if place.rpartition(":")[2].lower() == plain]
     meant = named or begun
     if len(meant) > 1:
