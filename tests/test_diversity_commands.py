@@ -1,10 +1,11 @@
-"""`rerank` and `evaluate --diversity` as functions over files."""
+"""`rerank` and `evaluate --diversity` over TREC files: as functions, and as typed on the command line."""
 
 import json
 
 import numpy as np
 import pytest
 
+from hingerank.cli import main
 from hingerank.cli.diversity_commands import evaluate_run, rerank
 from hingerank.data.diverse_generator import make_diverse
 from hingerank.data.trec import read_run, write_run
@@ -85,4 +86,77 @@ def test_mistakes(files, how, problem):
     given = {"output": files / "out.txt", **how}
     with pytest.raises((ValueError, OSError), match=problem):
         rerank(files / "run.txt", **given)
+    assert not (files / "out.txt").exists()
+
+
+@pytest.fixture
+def call(files, capsys, monkeypatch):
+    """call("hingerank's arguments") -> (status, stdout, stderr), run in the folder of the files."""
+    monkeypatch.chdir(files)
+
+    def run(line):
+        capsys.readouterr()
+        status = main(line.split())
+        written = capsys.readouterr()
+        return status, written.out, written.err
+
+    return run
+
+
+def test_typed_from_run_to_measures(call, files):
+    """A model learned, saved and used, and the classics: every run that comes out can be measured."""
+    learn = "rerank run.txt --method pamm --features features.txt --fit qrels.txt --save model --set epochs=3"
+    assert call(learn)[0] == 0
+    for name, how in {
+        "pamm": "--model model --features features.txt",
+        "mmr": "--method mmr --features features.txt",
+        "xquad": "--method xquad --aspects aspects.txt",
+        "pm2": "--method pm2 --features features.txt --clusters 4",
+    }.items():
+        status, _, err = call(f"rerank run.txt {how} --top 10 -o {name}.txt")
+        assert status == 0, err
+        status, out, _ = call(f"evaluate --diversity qrels.txt {name}.txt --measure alpha-ndcg@10 --json")
+        assert status == 0
+        assert 0 < json.loads(out)["means"]["alpha-ndcg@10"] <= 1
+        lines = [line.split() for line in (files / f"{name}.txt").read_text().splitlines()]
+        assert [int(line[3]) for line in lines[:10]] == list(range(1, 11))
+        assert all(len(line) == 6 and line[1] == "Q0" for line in lines)
+
+
+def test_evaluation_says_which_topics_are_left_out(call, files):
+    for name in ("run.txt", "qrels.txt"):
+        lines = (files / name).read_text().splitlines(keepends=True)
+        gone = "1 " if name == "run.txt" else "2 "
+        (files / f"part-{name}").write_text("".join(line for line in lines if not line.startswith(gone)))
+    _, out, _ = call("evaluate --diversity part-qrels.txt part-run.txt")
+    assert "6 topics of part-run.txt with judgments; 1 without are left out; 1 judged topics are not in the run" in out
+    _, out, _ = call("evaluate --diversity part-qrels.txt part-run.txt --json")
+    assert json.loads(out)["topics_only_in"] == {"run": 1, "judgments": 1}
+
+
+@pytest.mark.parametrize(
+    "line, problem",
+    [
+        ("rerank run.txt --method r-ltr --features features.txt -o out.txt", "r-ltr learns from judgments"),
+        ("rerank twice.txt --method mmr --features features.txt -o out.txt", "line 201: document q1-d2 was already on"),
+        ("rerank run.txt --method mmr --features short.txt -o out.txt", "topic 8 of the run has no features"),
+        ("rerank run.txt --method mmr --features nan.txt --missing nan -o out.txt", "feature 1 of document q1-d2"),
+        ("rerank run.txt --method xquad --clusters 3 -o out.txt", "give features, and no other aspects"),
+        ("rerank run.txt --method xquad --aspects aspects.txt -o nowhere/out.txt", "nowhere: there is no such folder"),
+        ("rerank run.txt --method pamm --features features.txt --fit short.txt --save m", "expected 4: topic subtopic"),
+        ("evaluate --diversity qrels.txt twice.txt", "document q1-d2 was already on line 1"),
+        ("evaluate --diversity qrels.txt run.txt --measure ndcg@10", "no diversity measure 'ndcg'"),
+        ("evaluate --diversity qrels.txt run.txt --preset letor3", "--preset has no meaning"),
+    ],
+)
+def test_typed_mistakes_are_one_line(call, files, line, problem):
+    run, features = (files / "run.txt").read_text(), (files / "features.txt").read_text()
+    (files / "twice.txt").write_text(run + run.splitlines()[0] + "\n")
+    (files / "short.txt").write_text("".join(row for row in features.splitlines(keepends=True) if "qid:8" not in row))
+    (files / "nan.txt").write_text(features.replace(" 1:", " 1:nan 1000:").replace("1000:", "11:"))
+    status, out, err = call(line)
+    assert status == 1
+    assert problem in err
+    assert err.count("\n") == 1
+    assert out == ""
     assert not (files / "out.txt").exists()

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from hingerank.cli.data_commands import Missing
 from hingerank.cli.output import print_json, print_table, working
 
 MEASURES = ("alpha-ndcg@20", "err-ia@20", "nrbp", "strec@20", "p-ia@20", "map-ia")
@@ -21,6 +22,9 @@ def rerank(
         Path | None, typer.Option(help="LETOR data with document ids: features and the distances between documents.")
     ] = None,
     aspects: Annotated[Path | None, typer.Option(help="Lines: topic aspect document probability.")] = None,
+    clusters: Annotated[
+        int | None, typer.Option(min=1, help="Take so many clusters of a topic's features as its aspects.")
+    ] = None,
     qrels: Annotated[
         Path | None, typer.Option("--fit", metavar="QRELS", help="Learn from these subtopic judgments of the run.")
     ] = None,
@@ -32,13 +36,14 @@ def rerank(
     depth: Annotated[int | None, typer.Option(min=1, help="Choose among the first so many documents only.")] = None,
     order: Annotated[str, typer.Option(help="How RUN is sorted: score, trec or rank.")] = "score",
     tag: Annotated[str, typer.Option(help="Last column of the output.")] = "hingerank",
+    missing: Missing = "error",
 ) -> None:
     """Diversify a TREC run: choose documents one after the other, each for what those before it leave open.
 
     Example: hingerank rerank run.txt --method xquad --aspects suggestions.txt --set lam=0.6 -o diverse.txt
 
-    Learned methods take two steps: rerank TRAIN_RUN --method pamm --features train.txt --fit QRELS --save model/, then
-    rerank RUN --model model/ --features test.txt -o diverse.txt.
+    Learned methods take two steps: rerank TRAIN_RUN --method pamm --features train.txt --fit QRELS --save model, then
+    rerank RUN --model model --features test.txt -o diverse.txt.
     """
     from hingerank.cli.loading import open_data
     from hingerank.data.diverse_join import join_run, read_aspects
@@ -49,11 +54,17 @@ def rerank(
         raise ValueError("nothing to do: name the run to write with --output, or the model to write with --save")
     if (qrels is None) != (save is None):
         raise ValueError("--fit and --save go together: learn from judgments, then keep the model")
+    if qrels is None and not ranker.__sklearn_is_fitted__():
+        raise ValueError(
+            f"{method} learns from judgments: make a model with --fit QRELS --save MODEL, then --model MODEL"
+        )
+    width = len(ranker.coef_) if hasattr(ranker, "coef_") else None
     data = join_run(
         read_run(run, order),
-        None if features is None else open_data(features),
+        None if features is None else open_data(features, missing, width),
         None if qrels is None else str(qrels),
         None if aspects is None else read_aspects(aspects),
+        clusters=clusters,
         depth=depth,
     )
     if qrels is not None:
@@ -92,15 +103,23 @@ def evaluate_run(qrels: Path, run: Path, measures: list[str] | None, per_query: 
     """What `evaluate --diversity QRELS RUN` prints: means over the judged topics of the run, or the values of each."""
     import numpy as np
 
+    from hingerank.data.trec import read_diversity_qrels, read_run
     from hingerank.metrics.diversity import evaluate_diversity
 
-    values = evaluate_diversity(str(qrels), str(run), measures or MEASURES, per_query=True)
+    judged, ranked = read_diversity_qrels(qrels), read_run(run)
+    values = evaluate_diversity(judged, ranked, measures or MEASURES, per_query=True)
     means = {name: float(np.mean(list(by_topic.values()))) for name, by_topic in values.items()}
     names, topics = list(values), list(next(iter(values.values())))
+    left_out = {"run": len(ranked) - len(topics), "judgments": len(judged) - len(topics)}
     if json:
-        print_json({"topics": len(topics), "means": means} | ({"per_query": values} if per_query else {}))
+        counts = {"topics": len(topics), "topics_only_in": left_out}
+        print_json({**counts, "means": means} | ({"per_query": values} if per_query else {}))
         return
     title = f"{len(topics)} topics of {run.name} with judgments"
+    if left_out["run"]:
+        title += f"; {left_out['run']} without are left out"
+    if left_out["judgments"]:
+        title += f"; {left_out['judgments']} judged topics are not in the run"
     if per_query:
         rows = [[topic, *(values[name][topic] for name in names)] for topic in topics]
         print_table(title, ["topic", *names], [*rows, ["mean", *means.values()]])

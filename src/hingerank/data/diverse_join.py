@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.data.aspects import unit_scores
+from hingerank.data.aspects import aspects_from_clusters, unit_scores
 from hingerank.data.diverse import DiverseData, DiverseQuery
 from hingerank.data.errors import DataError
 from hingerank.data.ranking_data import RankingData
@@ -39,6 +39,7 @@ def join_run(
     qrels: Any = None,
     aspects: Mapping[str, Mapping[str, Mapping[str, float]]] | None = None,
     relations: Sequence[str] = ("cosine", "euclidean"),
+    clusters: int | None = None,
     depth: int | None = None,
 ) -> DiverseData:
     """One `DiverseQuery` for each topic of the run, its candidates in the run's order.
@@ -48,6 +49,7 @@ def join_run(
         `relations` ("cosine", "euclidean"; () for none). A document of the run without features is an error.
     qrels: subtopic judgments, as `as_qrels` takes them; a topic without any is an error.
     aspects: as `read_aspects` gives them; a topic without any is an error.
+    clusters: so many clusters of a topic's features become its aspects, instead of `aspects`.
     depth: use only the first so many documents of each topic.
 
     >>> data = join_run({"7": ["a", "b"]}, {"7": {"a": [1.0, 0.0], "b": [0.5, 0.5]}}, [("7", "1", "b", 1)])
@@ -57,6 +59,8 @@ def join_run(
     unknown = [name for name in relations if name not in FEATURE_RELATIONS]
     if unknown:
         raise ValueError(f"there is no relation {unknown[0]!r} of features; known: {', '.join(FEATURE_RELATIONS)}")
+    if clusters is not None and (features is None or aspects is not None):
+        raise ValueError("clusters of the features become aspects: give features, and no other aspects")
     vectors = _by_document(features) if isinstance(features, RankingData) else features
     judged = None if qrels is None else as_qrels(qrels)
     queries = []
@@ -71,6 +75,8 @@ def join_run(
         if aspects is not None:
             named = _of_topic(aspects, topic, "aspects").values()
             parts["aspects"] = np.array([[documents.get(docid, 0.0) for documents in named] for docid in docids])
+        if clusters is not None:
+            parts["aspects"] = aspects_from_clusters(X, clusters)
         queries.append(DiverseQuery(X, **parts))
     return DiverseData(queries, getattr(features, "feature_names", None))
 
@@ -100,7 +106,13 @@ def _feature_rows(vectors: Any, topic: str, docids: list[str]) -> np.ndarray:
             f"{len(lacking)} of {len(docids)} documents of topic {topic} have no features, {lacking[0]} among them: "
             "leave them out of the run, or use a smaller depth"
         )
-    return np.array([documents[docid] for docid in docids], np.float64)
+    rows = np.array([documents[docid] for docid in docids], np.float64)
+    if not np.isfinite(rows).all():
+        i, j = np.argwhere(~np.isfinite(rows))[0]
+        raise DataError(
+            f"feature {j + 1} of document {docids[i]} in topic {topic} is {rows[i, j]}: replace missing values before"
+        )
+    return rows
 
 
 def _of_topic(table: Mapping[str, Any], topic: str, what: str) -> Any:

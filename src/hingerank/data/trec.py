@@ -10,6 +10,7 @@ import lzma
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from errno import ENOENT
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TextIO
@@ -258,6 +259,8 @@ def write_run(path: Any, run: Any, tag: str = "hingerank") -> None:
     if not tag or tag.split() != [tag]:
         raise ValueError(f"tag is {tag!r}, expected one word")
     target = Path(path)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(ENOENT, "there is no such folder", str(target.parent))
     draft = target.with_name(f".{target.name}.{uuid4().hex}.part")
     opener = _OPENERS.get(target.suffix, open)
     try:
