@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from hingerank.evaluation.reproductions.letor import MQ2007, MQ2008, OHSUMED, Figures, Row, Study, powers_of_two
+from hingerank.evaluation.reproductions.multipliers import interactions_tables
 from hingerank.evaluation.reproductions.starts import starts_section
 from hingerank.evaluation.reproductions.table import Ours, PaperTable, Place, Section
 
@@ -222,85 +223,4 @@ TABLE8 = PaperTable(
 )
 
 
-def _fitted(ranker: str, place: Place, **parameters: Any) -> Any:
-    import hingerank
-
-    train = hingerank.read_folds(place.find(OHSUMED), [1])[0].train
-    return getattr(hingerank, ranker)(**parameters).fit(train)
-
-
-def _ranks(place: Place) -> dict[str, Ours]:
-    from hingerank.analysis.interactions import interactions
-
-    plain = interactions(_fitted("RankSVM", place, C=0.1, loss="hinge", solver="dual")).queries
-    found = {"RSVM": {q.query: q.rank for q in plain}, "rows": {q.query: q.size for q in plain},
-             "pairs": {q.query: q.n_pairs for q in plain}}  # fmt: skip
-    for title, ranker, own in (
-        ("Fac-RSVM", "FactorizedRankSVM", {"rank": 5}),
-        ("Reg-RSVM", "RegularizedRankSVM", {"gamma": 1.0, "lam": 1.0}),
-    ):
-        fitted = _fitted(ranker, place, C=0.1, **own)
-        found[title] = dict(zip(fitted.queries_.tolist(), fitted.ranks_.tolist()))
-    columns = ("rows", "pairs", "Fac-RSVM", "Reg-RSVM", "RSVM")
-    return {f"query {q}": Ours({name: float(found[name][q]) for name in columns}) for q in (49, 45, 35)}
-
-
-TABLE6 = PaperTable(
-    "xu2019-table6",
-    PAPER,
-    "Table 6: ranks of the multipliers of three queries",
-    "OHSUMED, fold 1. The paper gives no settings: here C = 0.1, K = 5 and γ = λ = 1.",
-    [
-        Section(
-            "Ranks",
-            ["rows", "pairs", "Fac-RSVM", "Reg-RSVM", "RSVM"],
-            {
-                "query 49": [109, 420, 5, 5, 8],
-                "query 45": [205, 7482, 5, 6, 92],
-                "query 35": [320, 27153, 5, 15, 234],
-            },
-            _ranks,
-            close=0,
-            digits=0,
-        )
-    ],
-    "Rows and pairs agree exactly. Ranks are lower than the paper's for RSVM whatever C is tried: at the optimum "
-    "most multipliers are at a bound, and such blocks have low rank. The order of the three queries and of the "
-    "three methods is the paper's.",
-)
-
-TENTHS = [f"{10 * k}–{10 * k + 10} %" for k in range(10)]
-
-
-def _histograms(place: Place) -> dict[str, Ours]:
-    from hingerank.analysis.interactions import interactions
-
-    found = interactions(_fitted("RankSVM", place, C=0.1, loss="hinge", solver="dual"))
-    return {
-        f"{share:.0%} of the energy": Ours(dict(zip(TENTHS, map(float, found.histogram(share))))) for share in (0.9, 1)
-    }
-
-
-FIGURE2 = PaperTable(
-    "xu2019-fig2",
-    PAPER,
-    "Fig. 2: queries by the share of dimensions their multipliers need",
-    "OHSUMED, fold 1, RSVM with C = 0.1 (the paper gives none). Of the bars the text gives one number: 16 queries need "
-    "at most 10 % of the dimensions for 90 % of the energy.",
-    [
-        Section(
-            "Queries",
-            TENTHS,
-            {"90% of the energy": [16, *[None] * 9]},
-            _histograms,
-            close=0,
-            digits=0,
-        )
-    ],
-    "The low-rank structure is there, and stronger than the paper's: every query needs at most a tenth of its "
-    "dimensions for 90 % of the energy, and none needs them all for all of it, where the paper finds nearly full "
-    "rank, perhaps of multipliers that are not yet optimal; these are optimal to a duality gap of 0.1 "
-    "%.",
-)
-
-TABLES = [TABLE2, TABLE3, TABLE4, TABLE6, FIGURE2, TABLE7, TABLE8]
+TABLES = [TABLE2, TABLE3, TABLE4, *interactions_tables(PAPER), TABLE7, TABLE8]
