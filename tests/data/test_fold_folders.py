@@ -73,6 +73,15 @@ def test_fold_folders(fold_folders):
         read_folds(fold_folders)
 
 
+def test_fold_folders_of_the_same_parts_are_read_once(fold_folders):
+    folds = read_folds(fold_folders)
+    assert folds[0].train.X.base is folds[1].test.X.base is not None
+    other = fold_folders / "Fold3" / "train.txt"
+    other.write_text(other.read_text().replace("1:3", "1:7"))  # as long as before, but not the same
+    folds = read_folds(fold_folders)
+    assert folds[2].train.X[1, 0] == 7 and folds[1].test.X.base is not folds[0].train.X.base
+
+
 def test_test_files_alone_are_the_parts(tmp_path):
     for k, roles in enumerate(RULE, 1):
         (tmp_path / f"Fold{k}.test.txt").write_text(line(roles[2][0]))

@@ -25,8 +25,9 @@ def read_folds(folder: str | os.PathLike, folds: Iterable[int] | None = None, **
     """Fold(train, validation, test) for each fold in a folder, or for the ones in `folds`, counted from 1.
 
     The folder holds parts S1…S5 (or any number of at least three), or Fold1…Fold5 with train, vali and test files, or
-    the test files of the folds alone, which are the parts. `options` are those of `read_text`. All parts are read
-    as one, so they agree in features, and a fold's X shares their memory where its rows lie together.
+    the test files of the folds alone, which are the parts; where train and vali files are the same parts again, as in
+    LETOR's own sets, each part is read once. `options` are those of `read_text`. All parts are read as one, so they
+    agree in features, and a fold's X shares their memory where its rows lie together.
 
     >>> from pathlib import Path
     >>> Path("five").mkdir()
@@ -38,8 +39,9 @@ def read_folds(folder: str | os.PathLike, folds: Iterable[int] | None = None, **
     """
     folder = Path(folder)
     parts, roles = _parts(folder), _roles(folder)
-    if not parts and roles and all(set(files) == {"test"} for files in roles.values()):
-        parts = _parts_from_tests(folder, roles)
+    if not parts and 0 not in roles and all("test" in files for files in roles.values()):
+        tests = _parts_from_tests(roles)
+        parts = tests if _rotate_tests(roles, tests) else {}
     numbers = sorted(parts or roles)
     if not numbers or numbers == [0]:
         raise DataError(f"{folder}: no folds here, expected files S1…S5 or Fold1…Fold5 with train, vali and test")
@@ -119,6 +121,38 @@ def _role(word: str) -> str:
     return "validation" if word.lower().startswith("val") else word.lower()
 
 
-def _parts_from_tests(folder: Path, roles: dict[int, dict[str, Path]]) -> dict[int, Path]:
+def _parts_from_tests(roles: dict[int, dict[str, Path]]) -> dict[int, Path]:
     """Fold k of n tests on part k − 1, fold 1 on part n."""
     return {k - 1 or len(roles): files["test"] for k, files in roles.items()}
+
+
+def _rotate_tests(roles: dict[int, dict[str, Path]], parts: dict[int, Path]) -> bool:
+    """Whether the folds' other files, byte by byte, are these parts by LETOR's rule, so that reading each part once is
+    enough; also if there are no other files."""
+    n = len(parts)
+    if all(set(files) == {"test"} for files in roles.values()):
+        return True
+    if (
+        n < 3
+        or sorted(parts) != list(range(1, n + 1))
+        or any(set(files) != set(Fold._fields) for files in roles.values())
+    ):
+        return False
+    for k, files in roles.items():
+        *train, validation, _ = [parts[(k - 1 + i) % n + 1] for i in range(n)]
+        if not (_same_bytes(files["train"], train) and _same_bytes(files["validation"], [validation])):
+            return False
+    return True
+
+
+def _same_bytes(whole: Path, pieces: list[Path], size: int = 1 << 20) -> bool:
+    """Whether the pieces one after the other are the whole file."""
+    if whole.stat().st_size != sum(piece.stat().st_size for piece in pieces):
+        return False
+    with open(whole, "rb") as file:
+        for piece in pieces:
+            with open(piece, "rb") as part:
+                while block := part.read(size):
+                    if file.read(len(block)) != block:
+                        return False
+    return True
