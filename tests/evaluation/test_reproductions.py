@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 import hingerank as hr
 from hingerank.cli import main
@@ -22,6 +23,7 @@ from hingerank.evaluation.reproductions import (
 )
 from hingerank.evaluation.reproductions.letor import Comparison, Row, Study, nonzero_share
 from hingerank.evaluation.reproductions.page import write_page
+from hingerank.evaluation.reproductions.starts import starts_section
 
 ROOT = Path(__file__).resolve().parents[2]
 SAVED = ROOT / "docs" / "reproductions"
@@ -63,7 +65,7 @@ def test_every_table_is_whole(table):
     titles = [section.title for section in table.sections]
     assert len(set(titles)) == len(titles)
     for section in table.sections:
-        assert section.figures
+        assert section.columns
         for row, figures in section.figures.items():
             assert len(figures) == len(section.columns), row
 
@@ -153,6 +155,34 @@ def test_the_page_shows_both_figures_the_difference_and_the_finding(tmp_path):
     page = (tmp_path / "page.md").read_text("utf-8")
     assert "| row | paper | 0.5000 | 3.00 |\n| row | ours | 0.5100\\* (+0.0100) | 12.0 |" in page
     assert "It matches." in page and "## t\n" in page and "P 2000, Title. Table 1." in page
+
+
+def test_standard_deviations_and_marks_stand_where_the_paper_has_them(tmp_path):
+    section = Section("S", ["a"], {"x": [0.5], "y": [0.4]}, lambda place: {}, after={"x": ["† ± 0.010"]})
+    table = PaperTable("t", "P 2000, Title", "Table 1", "Setup.", [section])
+    rows = {name: Ours({"a": 0.51}, {"a": "*"}, {"a": 0.0204}) for name in ("x", "y")}
+    write_page(tmp_path / "page.md", [Outcome(table, [rows], 1.0, {})])
+    page = (tmp_path / "page.md").read_text("utf-8")
+    assert "| x | paper | 0.5000† ± 0.010 |\n| x | ours | 0.5100\\* ± 0.020 (+0.0100) |" in page
+    assert "| y | paper | 0.4000 |\n| y | ours | 0.5100\\* (+0.1100) |" in page
+
+
+def test_ten_starts_give_a_mean_and_a_spread_at_the_chosen_settings(place):
+    row = Row("factors", [1], "FactorizedRankSVM", {"C": [0.01, 1.0]}, {"rank": 2, "max_iter": 3})
+    section = starts_section("A", small_study(), {"N@5": "ndcg@5"}, row)
+    found = section.compute(place)["factors, ten starts"]
+    chosen = [record["setting"] for record in small_study().results([row.method()], place).tests("factors")]
+    values = []
+    for seed in range(10):
+        means = []
+        for fold, setting in zip(hr.read_folds(place.data / "small"), chosen):
+            with pytest.warns(ConvergenceWarning):
+                ranker = hr.FactorizedRankSVM(rank=2, max_iter=3, random_state=seed, **setting).fit(fold.train)
+            means.append(hr.evaluate(fold.test.y, ranker.predict(fold.test), fold.test.qid, "ndcg@5")["ndcg@5"])
+        values.append(np.mean(means))
+    assert found.values["N@5"] == pytest.approx(np.mean(values)) and found.spread["N@5"] == pytest.approx(
+        np.std(values, ddof=1)
+    )
 
 
 def test_the_page_in_the_documentation_is_that_of_the_saved_results(tmp_path):
