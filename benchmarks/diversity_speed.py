@@ -1,10 +1,11 @@
 """Milliseconds to rerank 1,000 candidates to the top 20, beside pyversity, and seconds to train.
 
-    python benchmarks/diversity_speed.py [--candidates 1000] [--top 20] [--repeat 20] [--no-training]
+    python benchmarks/diversity_speed.py [--candidates 1000] [--top 20] [--repeat 20] [--figure FILE]
+    python benchmarks/diversity_speed.py --only reranking|training
 
 MMR is timed from vectors, cosine distances and all, as pyversity is; both must choose the same documents. Everything
 else is timed from a DiverseQuery, its relations computed on demand from vectors ("on demand") or stored in a tensor
-("stored", built before the clock starts). Medians of warm calls.
+("stored", built before the clock starts). Medians of warm calls. --figure draws the seconds of training.
 """
 
 import argparse
@@ -33,14 +34,18 @@ def main() -> None:
     parser.add_argument("--candidates", type=int, default=1000)
     parser.add_argument("--top", type=int, default=20)
     parser.add_argument("--repeat", type=int, default=20)
-    parser.add_argument("--no-training", action="store_true")
+    parser.add_argument("--only", choices=["reranking", "training"])
+    parser.add_argument("--figure", help="where the picture of training times goes")
     asked = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
-    print(f"{asked.candidates} candidates to the top {asked.top}, median of {asked.repeat}, milliseconds per query")
-    against_pyversity(asked.candidates, asked.top, asked.repeat)
-    every_method(asked.candidates, asked.top, asked.repeat)
-    if not asked.no_training:
-        training()
+    if asked.only != "training":
+        print(f"{asked.candidates} candidates to the top {asked.top}, median of {asked.repeat}, milliseconds per query")
+        against_pyversity(asked.candidates, asked.top, asked.repeat)
+        every_method(asked.candidates, asked.top, asked.repeat)
+    if asked.only != "reranking":
+        seconds = training()
+        if asked.figure:
+            draw(seconds, asked.figure)
 
 
 def milliseconds(call: Callable[[], object], repeat: int) -> float:
@@ -105,8 +110,11 @@ def every_method(n: int, top: int, repeat: int) -> None:
         print(f"{name:<28}{times[0]:>10.2f}{times[1]:>10.2f}")
 
 
-def training() -> None:
-    """Seconds per fit with the default settings: linear in topics, and in candidates."""
+TOPICS, CANDIDATES = (20, 40, 80, 160), (50, 100, 200, 400)  # one varies while the other is 40 or 100
+
+
+def training() -> dict[str, dict[tuple[int, int], float]]:
+    """Seconds per fit with the default settings: {method: {(topics, candidates): seconds}}."""
     fits = {
         "R-LTR": RLTR(),
         "PAMM, 10 epochs": PAMM(epochs=10),
@@ -115,16 +123,37 @@ def training() -> None:
     }
     for ranker in fits.values():
         ranker.fit(make_diverse(4, 20))
-    shapes = [(20, 100), (40, 100), (80, 100), (40, 200), (40, 400)]
+    found: dict[str, dict[tuple[int, int], float]] = {name: {} for name in fits}
     print("\nseconds to train\n" + f"{'topics x candidates':<20}" + "".join(f"{name:>18}" for name in fits))
-    for topics, candidates in shapes:
-        data = make_diverse(topics, candidates, seed=3)
-        row = []
-        for ranker in fits.values():
+    for shape in sorted({(topics, 100) for topics in TOPICS} | {(40, candidates) for candidates in CANDIDATES}):
+        data = make_diverse(*shape, seed=3)
+        for name, ranker in fits.items():
             began = time.perf_counter()
             ranker.fit(data)
-            row.append(time.perf_counter() - began)
-        print(f"{f'{topics} x {candidates}':<20}" + "".join(f"{seconds:>18.2f}" for seconds in row), flush=True)
+            found[name][shape] = time.perf_counter() - began
+        row = "".join(f"{times[shape]:>18.2f}" for times in found.values())
+        print(f"{f'{shape[0]} x {shape[1]}':<20}{row}", flush=True)
+    return found
+
+
+def draw(found: dict[str, dict[tuple[int, int], float]], path: str) -> None:
+    import matplotlib.pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3.4), sharey=True, layout="constrained")
+    for name, times in found.items():
+        left.plot(TOPICS, [times[topics, 100] for topics in TOPICS], marker="o", label=name)
+        right.plot(CANDIDATES, [times[40, candidates] for candidates in CANDIDATES], marker="o")
+    for axis, title, ticks in (
+        (left, "topics, 100 candidates each", TOPICS),
+        (right, "candidates, 40 topics", CANDIDATES),
+    ):
+        axis.set(xscale="log", yscale="log", xlabel=title)
+        axis.set_xticks(ticks, [str(tick) for tick in ticks])
+        axis.minorticks_off()
+        axis.grid(alpha=0.3)
+    left.set_ylabel("seconds to train")
+    left.legend(fontsize=8)
+    figure.savefig(path, metadata={"Date": None})
 
 
 if __name__ == "__main__":

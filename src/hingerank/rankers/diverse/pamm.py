@@ -10,7 +10,7 @@ import numpy as np
 from hingerank.data.diverse import DiverseQuery
 from hingerank.kernels.diverse import order_likelihood
 from hingerank.kernels.threads import run_shards
-from hingerank.metrics.diversity import DiversityMeasure, parse_diversity_measure, relevant_subtopics
+from hingerank.metrics.diversity import DiversityMeasure, ideal_order, parse_diversity_measure, relevant_subtopics
 from hingerank.rankers.diverse.orders import OrderedQuery, ideal_orders, ordered_query
 from hingerank.rankers.diverse.rltr import LinearDiverseRanker
 from hingerank.solvers.solution import Certificate, Solution
@@ -146,7 +146,8 @@ def _margins(
     relevant = np.flatnonzero(J.any(axis=1))
     worse = [_worse(ideal, relevant, query.n, k % 3, rng) for k in range(max(1, negatives))]
     orders = ideal + worse
-    values = np.array([measure(J, order) for order in orders])
+    best = ideal_order(J, measure.cutoff, measure.alpha) if measure.normalized else None
+    values = np.array([measure(J, order, best) for order in orders])
     return _Margins(ordered_query(query, orders, relations), values, len(ideal))
 
 
