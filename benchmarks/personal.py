@@ -83,7 +83,7 @@ def rows(split: str) -> list[Row]:
     low = [3e-5, 1e-4, 3e-4, 1e-3, 3e-3]
     epochs = {"epochs": [5, 20, 60]}
     found = [
-        ours("JointRanker", "JointRanker", [1e-7, 1e-6, 1e-5, 1e-4]),
+        ours("JointRanker", "JointRanker", [1e-7, 1e-6, 1e-5, 1e-4, 1e-3]),
         ours("SeparateRanker", "SeparateRanker", [1e-5, 1e-4, 1e-3, 1e-2]),
         ours("MeanVarianceRanker", "MeanVarianceRanker", [1e-6, 1e-5, 1e-4, 1e-3]),
         ours("InductiveMatrixCompletion, rank 10", "InductiveMatrixCompletion", [0.003, 0.01, 0.03, 0.1], rank=10),
