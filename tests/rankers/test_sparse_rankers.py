@@ -259,6 +259,23 @@ def test_the_best_of_a_path_on_validation():
         choose_on_validation([], data)
 
 
+def test_the_sparsest_that_validation_cannot_tell_from_the_best():
+    X, y, qid = make(11, n_queries=40)
+    train, valid = qid < 20, qid >= 20
+    path = hr.FenchelRank().fit_path(X[train], y[train], qid[train], np.geomspace(0.1, 50, 15))
+    validation = X[valid], y[valid], qid[valid]
+    best, values = choose_on_validation(path, *validation)
+    near, same = choose_on_validation(path, *validation, standard_errors=1)
+    few, _ = choose_on_validation(path, *validation, standard_errors=1e6)
+    assert np.array_equal(values, same) and len(few.selected_features_) == len(path[0].selected_features_)
+    assert len(near.selected_features_) < len(best.selected_features_)
+    queries = [hr.evaluate(y[valid], r.predict(X[valid]), qid[valid], "ndcg@10", per_query=True) for r in (best, near)]
+    behind = queries[0]["ndcg@10"] - queries[1]["ndcg@10"]
+    assert behind.mean() <= behind.std(ddof=1) / np.sqrt(len(behind))
+    with pytest.raises(ValueError, match="standard_errors"):
+        choose_on_validation(path, *validation, standard_errors=-1)
+
+
 @pytest.mark.parametrize("cls", SPARSE)
 def test_models_say_which_features_they_kept(cls, tmp_path):
     X, y, qid = make(12)

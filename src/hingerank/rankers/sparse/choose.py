@@ -10,11 +10,13 @@ from hingerank.rankers.inputs import unpack
 
 
 def choose_on_validation(
-    path: Sequence[Any], X: Any, y: Any = None, qid: Any = None, measure: str = "ndcg@10"
+    path: Sequence[Any], X: Any, y: Any = None, qid: Any = None, measure: str = "ndcg@10", standard_errors: float = 0.0
 ) -> tuple[Any, np.ndarray]:
     """(the ranker of the path with the largest mean of `measure` on the validation rows, everyone's value).
 
-    Of equals the earlier one is taken: give the path from sparse to dense.
+    Of equals the earlier one is taken: give the path from sparse to dense. With standard_errors = 1 it is the ranker
+    with the fewest features among those that the best one beats by no more than the standard error of that difference
+    over the validation queries: what they cannot tell apart need not cost features.
 
     >>> from hingerank.rankers.sparse.fenchel import FenchelRank
     >>> X, y, qid = np.array([[0.0, 0.3], [1.0, 0.1], [0.2, 0.5], [0.9, 0.4]]), [0, 1, 0, 1], ["a", "a", "b", "b"]
@@ -24,6 +26,15 @@ def choose_on_validation(
     """
     if not path:
         raise ValueError("the path is empty: there is nothing to choose from")
+    if not standard_errors >= 0:
+        raise ValueError(f"standard_errors must be a number of at least 0, not {standard_errors!r}")
     given, (_, y, qid) = X, unpack(X, y, qid)
-    values = np.array([evaluate(y, ranker.predict(given, qid), qid, measure)[measure] for ranker in path])
-    return path[int(np.argmax(values))], values
+    per_query = [evaluate(y, r.predict(given, qid), qid, measure, per_query=True)[measure] for r in path]
+    values = np.array([queries.mean() for queries in per_query])
+    best = int(np.argmax(values))
+    if standard_errors > 0:
+        behind = per_query[best] - np.array(per_query)
+        error = behind.std(axis=1) / np.sqrt(max(behind.shape[1] - 1, 1))
+        near = np.flatnonzero(values >= values[best] - standard_errors * error)
+        best = min(near.tolist(), key=lambda k: np.count_nonzero(path[k].coef_))
+    return path[best], values
