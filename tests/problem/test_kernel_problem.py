@@ -38,10 +38,13 @@ def test_products_equal_those_of_the_whole_matrix(name, form, data, monkeypatch)
     kernel = make_kernel(name, 0.8, 2, 0.5)
     K, v = kernel.matrix(X, X), np.random.default_rng(1).normal(size=X.shape[0])
     stored, computed = Gram(kernel, X, MUCH), Gram(kernel, X, 0)
-    assert stored.blocks is not None and computed.blocks is None and len(stored.shards) > 3
+    partly = Gram(kernel, X, sum(block.nbytes for block in stored.blocks) // 2)
+    assert len(stored.blocks) == len(stored.shards) > 3 > len(computed.blocks) == 0
+    assert 0 < len(partly.blocks) < len(stored.blocks) and stored.cost < partly.cost < computed.cost
     tolerance = 1e-9 if X.dtype == np.float64 else 2e-4
     np.testing.assert_allclose(stored.product(v), K @ v, atol=tolerance)
-    np.testing.assert_allclose(computed.product(v), stored.product(v), rtol=1e-12, atol=1e-12)
+    for other in (partly, computed):
+        np.testing.assert_allclose(other.product(v), stored.product(v), rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(stored.matrix(), K)
 
 
@@ -52,13 +55,15 @@ def test_the_triangle_takes_half_the_memory_and_respects_the_budget():
     size = sum(block.nbytes for block in kept)
     assert all(block.dtype == np.float32 for block in kept)
     assert 2000 * 2000 * 2 < size < 1.3 * 2000 * 2000 * 2
-    assert Gram(kernel, X, size).blocks is not None and Gram(kernel, X, size - 1).blocks is None
+    assert len(Gram(kernel, X, size).blocks) == len(kept) == len(Gram(kernel, X, size - 1).blocks) + 1
+    half = Gram(kernel, X, size // 2).blocks
+    assert 0.4 * size < sum(block.nbytes for block in half) <= size // 2
 
 
 def test_answers_do_not_depend_on_threads(data, monkeypatch):
     monkeypatch.setattr(gram, "ENTRIES_PER_SHARD", 5000)
     v = np.random.default_rng(1).normal(size=len(data[0]))
-    for budget in (MUCH, 0):
+    for budget in (MUCH, 300_000, 0):
         found = []
         for threads in ("1", "2", "3"):
             monkeypatch.setenv("HINGERANK_NUM_THREADS", threads)
@@ -84,7 +89,8 @@ def test_expansions_are_vectors_with_the_kernels_inner_product(data):
         np.sum(f)
 
 
-def test_a_step_of_conjugate_gradients_costs_one_product(data):
+@pytest.mark.parametrize("cost", [0.0, 100.0])
+def test_a_step_of_conjugate_gradients_costs_one_product(data, cost):
     X, y, offsets = data
 
     class Counted(GivenGram):
@@ -95,7 +101,10 @@ def test_a_step_of_conjugate_gradients_costs_one_product(data):
             return super().product(v)
 
     space = Counted(make_kernel("rbf", 0.8).matrix(X, X))
-    solution = newton(KernelObjective(space, LOSSES["squared_hinge"](), GradedPreferences(y, offsets), 1.0), tol=1e-6)
+    space.cost = cost
+    objective = KernelObjective(space, LOSSES["squared_hinge"](), GradedPreferences(y, offsets), 1.0)
+    assert (objective.recycled > 0) == (cost > 0)
+    solution = newton(objective, tol=1e-6)
     assert solution.certificate.converged
     # one for every gradient, whose values start the conjugate gradients, one for every step of these, and two more
     # where Newton's step begins with removing coefficients

@@ -14,7 +14,7 @@ NUMBERS_PER_SHARD = 1 << 20
 class RowsDesign:
     """Rows held in memory, dense (C-ordered) or CSR, float32 or float64; sums are float64.
 
-    `rows` is what compiled passes take; see kernels/rows.py.
+    `rows` is what compiled passes take; see kernels/rows.py. `numbers`: how many a product reads.
     """
 
     def __init__(self, X: Any):
@@ -22,14 +22,14 @@ class RowsDesign:
         if sp.issparse(X):
             X = X.tocsr()
             self.rows: tuple = (X.data, X.indices, X.indptr)
-            numbers = X.nnz
+            self.numbers = X.nnz
         else:
             self.rows = (np.ascontiguousarray(X),)
-            numbers = X.size
+            self.numbers = X.size
         # partial sums of a shard have d entries: no more shards than keep those well below the data
-        self.most_shards = int(np.clip(numbers // (4 * max(1, X.shape[1])), 1, 64))
+        self.most_shards = int(np.clip(self.numbers // (4 * max(1, X.shape[1])), 1, 64))
         self._shards = cut_shards(
-            np.arange(X.shape[0] + 1), max(1, NUMBERS_PER_SHARD * X.shape[0] // max(1, numbers)), self.most_shards
+            np.arange(X.shape[0] + 1), max(1, NUMBERS_PER_SHARD * X.shape[0] // max(1, self.numbers)), self.most_shards
         )
 
     def scores(self, w: np.ndarray) -> np.ndarray:

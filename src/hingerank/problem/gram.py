@@ -1,5 +1,6 @@
-"""Gram matrices K = κ(X, X): one triangle in memory where it fits, computed again for every product where not."""
+"""Gram matrices K = κ(X, X): of one triangle as much in memory as may be, the rest computed for every product."""
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,8 @@ TILE = (256, 1024)  # 1 MiB in float32
 
 
 class Gram:
-    """K = κ(X, X), of which one triangle is kept: n² / 2 numbers in float32, if they fit the budget; if not, every
-    product computes K's blocks again.
+    """K = κ(X, X), of which one triangle is kept: n² / 2 numbers in float32. Blocks of rows beyond the budget are not
+    kept, and every product computes them again.
 
     Small matrices of double-precision rows are kept in float64. Sums are float64. The blocks depend on n alone, so
     answers do not depend on the number of threads.
@@ -29,19 +30,17 @@ class Gram:
         self.left, self.right = self.kernel.left(X, self.dtype), self.kernel.right(X, self.dtype)
         area = np.concatenate(([0], np.cumsum(np.arange(n, 0, -1))))
         self.shards = cut_shards(area, ENTRIES_PER_SHARD)
-        stored = np.dtype(self.dtype).itemsize * sum((b - a) * (n - a) for a, b in self.shards)
-        self.blocks: list[np.ndarray] | None = None
-        if stored <= budget:
-            with serial_blas():
-                self.blocks = run_shards(self._block, self.shards)
+        sizes = [np.dtype(self.dtype).itemsize * (b - a) * (n - a) for a, b in self.shards]
+        kept = int(np.searchsorted(np.cumsum(sizes), budget, side="right"))
+        self.cost = 1.0 + 9.0 * (1 - kept / len(self.shards))  # of a product, in products with a stored triangle
+        with serial_blas():
+            self.blocks = run_shards(self._block, self.shards[:kept])
 
     def product(self, v: np.ndarray) -> np.ndarray:
         """K v; each number of the triangle is read, or computed, once."""
         v = np.ascontiguousarray(v, np.float64)
-        if self.blocks is not None:
-            return add_up(run_shards(lambda k: self._multiply_stored(k, v), range(len(self.shards))))
-        with serial_blas():
-            return add_up(run_shards(lambda shard: self._multiply_computed(shard, v), self.shards))
+        with serial_blas() if len(self.blocks) < len(self.shards) else nullcontext():
+            return add_up(run_shards(lambda k: self._multiply(k, v), range(len(self.shards))))
 
     def matrix(self) -> np.ndarray:
         """K whole, in double precision: for small n."""
@@ -61,13 +60,12 @@ class Gram:
             for c in range(first, self.n, TILE[1]):
                 yield a, min(a + TILE[0], last), c, min(c + TILE[1], self.n)
 
-    def _multiply_stored(self, k: int, v: np.ndarray) -> np.ndarray:
+    def _multiply(self, k: int, v: np.ndarray) -> np.ndarray:
+        """The part of K v that shard k gives."""
         y, (first, last) = np.zeros(self.n), self.shards[k]
-        triangle_product(self.blocks[k], first, first, last, v, y)  # type: ignore[index]
-        return y
-
-    def _multiply_computed(self, shard: tuple[int, int], v: np.ndarray) -> np.ndarray:
-        y, (first, last) = np.zeros(self.n), shard
+        if k < len(self.blocks):
+            triangle_product(self.blocks[k], first, first, last, v, y)
+            return y
         room: np.ndarray = np.empty(TILE, self.dtype)
         for a, b, c, e in self._tiles(first, last):
             tile = room[: b - a, : e - c]
@@ -78,6 +76,8 @@ class Gram:
 
 class GivenGram:
     """K given as a matrix by the user, rows and columns in the order of the training rows."""
+
+    cost = 1.0
 
     def __init__(self, K: np.ndarray):
         self.n, self.K, self._rows = K.shape[0], K, RowsDesign(K)

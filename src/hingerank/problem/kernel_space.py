@@ -8,9 +8,10 @@ from hingerank.features.factors import factorise
 from hingerank.losses import PairLoss
 from hingerank.preferences import Preferences
 from hingerank.problem.design import RowsDesign
-from hingerank.problem.objective import Point, RankObjective
+from hingerank.problem.objective import PRODUCTS_REMEMBERED, Point, RankObjective
 
 LARGEST_FACTOR = 6000
+ROWS_PER_REMEMBERED = 500  # of K, which cost about ten times what remembering one product does
 FEW_IDLE = 0.1  # share of the coefficients below which it does not pay to remove them
 
 
@@ -44,7 +45,8 @@ class Expansion:
         return Expansion(self.gram, self.a + other.a, self.values + other.values if known else None)
 
     def __sub__(self, other: "Expansion") -> "Expansion":
-        return self + (-1.0) * other
+        known = self._values is not None and other._values is not None
+        return Expansion(self.gram, self.a - other.a, self.values - other.values if known else None)
 
     def __mul__(self, factor: float) -> "Expansion":
         return Expansion(self.gram, factor * self.a, None if self._values is None else factor * self._values)
@@ -113,6 +115,11 @@ class KernelObjective:
     def samples(self) -> list:
         """None: a part of the rows spans another space."""
         return []
+
+    @property
+    def recycled(self) -> int:
+        """Hessian products worth remembering (solvers/recycling.py): the vectors must cost much less than K."""
+        return min(PRODUCTS_REMEMBERED, int(self.gram.n * self.gram.cost) // ROWS_PER_REMEMBERED)
 
     def with_C(self, C: float) -> "KernelObjective":
         """The same problem at another C."""

@@ -37,7 +37,7 @@ class MixedDesign:
 
     def __init__(self, inner: Any, mixing: np.ndarray):
         self.inner, self.mixing = inner, RowsDesign(mixing)
-        self.shape = (inner.shape[0], mixing.shape[1])
+        self.shape, self.numbers = (inner.shape[0], mixing.shape[1]), inner.numbers
 
     def scores(self, w: np.ndarray) -> np.ndarray:
         return self.inner.scores(self.mixing.scores(w))
@@ -79,6 +79,7 @@ class StreamedDesign:
 
     def __init__(self, feature_map: Any, X: Any):
         self.map, self.X, self.shape = feature_map, X, (X.shape[0], feature_map.width_)
+        self.numbers = X.shape[0] * feature_map.width_
         self.dtype = storage_type(*self.shape, X.dtype)
         self.height = max(1, BLOCK_BYTES // (np.dtype(self.dtype).itemsize * self.shape[1]))
         self.shards = cut_shards(np.arange(self.shape[0] + 1), self.height)

@@ -96,6 +96,12 @@ class RankObjective:
         part._fused = self._fused.every(stride)
         return part
 
+    @property
+    def recycled(self) -> int:
+        """Hessian products worth remembering (solvers/recycling.py): none where vectors cost as much as the rows."""
+        costly = max(NUMBERS_OF_A_COSTLY_PRODUCT, 1000 * self.dimension)
+        return PRODUCTS_REMEMBERED if getattr(self.design, "numbers", 0) >= costly else 0
+
     def with_C(self, C: float) -> "RankObjective":
         """The same problem at another C, sharing everything that does not depend on it."""
         other = RankObjective.__new__(RankObjective)
@@ -109,6 +115,7 @@ class RankObjective:
 
 ROWS_OF_A_SAMPLE = 20_000
 LARGEST_HESSIAN = 400
+PRODUCTS_REMEMBERED, NUMBERS_OF_A_COSTLY_PRODUCT = 64, 5_000_000
 
 
 class FusedPass:

@@ -40,6 +40,8 @@ def check_device(device: str) -> Any:
 class TorchGram:
     """K = κ(X, X) whole, on the device."""
 
+    cost = 0.0  # products there take no longer than vectors here
+
     def __init__(self, kernel: Kernel, X: Any, device: Any):
         self.kernel, self.X, self.n = kernel.centred(X), X, X.shape[0]
         self.tensor = evaluate(self.kernel, X, self.kernel.right(X, np.float32), device)
@@ -61,6 +63,7 @@ class TorchDesign:
         mixing = feature_map.mixing_
         self.mixing = None if mixing is None else _away(mixing, self.tensor)
         self.shape = (X.shape[0], self.tensor.shape[1] if mixing is None else mixing.shape[1])
+        self.numbers = self.tensor.numel()
 
     def scores(self, w: np.ndarray) -> np.ndarray:
         w = _away(w, self.tensor)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from hingerank.solvers.recycling import Recycled
 from hingerank.solvers.solution import Certificate, Solution
 
 ACCEPT, POOR = (
@@ -36,7 +37,8 @@ def newton(
 ) -> Solution:
     """Minimise a convex, once differentiable f until ‖g(w)‖ ≤ tol · ‖g(0)‖.
 
-    objective: `dimension`, `at(w)` -> value, gradient, curvature(v), and `samples()`. w: start, default 0.
+    objective: `dimension`, `at(w)` -> value, gradient, curvature(v), and `samples()`; `recycled`, where there is one:
+    how many Hessian products to remember as a preconditioner. w: start, default 0.
     callback: called with each entry of the trace; a true answer stops.
     """
     began = time.perf_counter()
@@ -61,6 +63,7 @@ def newton(
 def newton_from(objective, point, tol, scale, max_iter, deadline, model=None, callback=None, began=0.0):
     """Newton steps from a point until ‖g‖ ≤ tol · scale; `model` lends its Hessian. (point, trace, status)."""
     radius, trace, products, norm = np.inf, [], 0, float(np.linalg.norm(point.gradient))
+    inverse = Recycled(getattr(objective, "recycled", 0))
     hard = False  # conjugate gradients needed so many products that factorising the Hessian is cheaper
     for iteration in range(max_iter + 1):
         relative, now = norm / scale if scale > 0 else 0.0, time.perf_counter()
@@ -82,7 +85,9 @@ def newton_from(objective, point, tol, scale, max_iter, deadline, model=None, ca
             curvature = point.curvature if model is None else model.at(point.w).curvature
             known = getattr(point, "first", None) if model is None and relative <= NEAR * tol else None
             first = None if known is None else known()
-            step, forecast, used = conjugate_gradients(curvature, point.gradient, radius, 0.5 * tol * scale, first)
+            step, forecast, used = conjugate_gradients(
+                curvature, point.gradient, radius, 0.5 * tol * scale, first, inverse
+            )
             products += used
             hard = used > HARD * len(step)
         following, radius = try_step(objective, point, step, forecast, radius)
@@ -103,35 +108,42 @@ def exact_step(hessian, gradient, radius):
     return step, -float(gradient @ step) - 0.5 * float(step @ (hessian @ step))
 
 
-def conjugate_gradients(curvature, gradient, radius, target, first=None):
+def conjugate_gradients(curvature, gradient, radius, target, first=None, inverse=None):
     """Approximately minimise the quadratic model in the ball: (step, forecast decrease, Hessian products used).
 
-    first: a step to begin with and its Hessian product; left out where it leads nowhere.
+    first: a step to begin with and its Hessian product; left out where it leads nowhere. inverse: a preconditioner that
+    learns from the products; not used after a first step, which it would blur.
     """
     r, step = -gradient, np.zeros_like(gradient)
     norm, used = float(np.linalg.norm(r)), 0
     goal = max(0.1 * norm, min(target, 0.5 * norm))
     if first is not None and np.linalg.norm(first[0]) < radius:
         step, r = first[0], r - first[1]
-        norm = float(np.linalg.norm(r))
-    direction, rr = r.copy(), norm * norm
+        norm, inverse = float(np.linalg.norm(r)), None
+    inverse = Recycled(0) if inverse is None else inverse
+    z = inverse(r)
+    direction, rz = z.copy(), float(r @ z)
     while norm > goal and used < 2 * len(r) + 20:
         product = curvature(direction)
         used += 1
         bend = float(direction @ product)
-        length = rr / bend if bend > 0 else np.inf
+        length = rz / bend if bend > 0 else np.inf
         if np.isinf(length) and np.isinf(radius):  # not convex here, and no ball yet: down the slope by its own scale
-            radius = float(np.linalg.norm(step)) or norm / max(abs(bend) / rr, 1.0)
+            radius = float(np.linalg.norm(step)) or norm / max(abs(bend) / rz, 1.0)
         ahead = step + length * direction if np.isfinite(length) else None
         if ahead is None or np.linalg.norm(ahead) > radius:
             length = _to_border(step, direction, radius)
             step, r = step + length * direction, r - length * product
             break
-        step, r = ahead, r - length * product
-        rr, before = float(r @ r), rr
-        if np.sqrt(rr) <= goal:
+        step, before, r = ahead, r, r - length * product
+        norm = float(np.linalg.norm(r))
+        inverse.see(direction, before, r, length)
+        if norm <= goal:
             break
-        direction = r + (rr / before) * direction
+        z = inverse(r)
+        rz, before = float(r @ z), rz
+        direction = z + (rz / before) * direction
+    inverse.learn()
     forecast = 0.5 * float(step @ (r - gradient))
     if first is not None and not forecast > 0:
         return conjugate_gradients(curvature, gradient, radius, target)

@@ -109,7 +109,7 @@ class _Watched:
 
     def __init__(self, objective, width, watch):
         self.objective, self.width, self.watch = objective.with_loss(smoothed_hinge(width, watch.margin)), width, watch
-        self.samples = self.objective.samples()
+        self.samples, self.recycled = self.objective.samples(), getattr(self.objective, "recycled", 0)
         self.model = self.samples[-1] if self.samples else None
 
     def at(self, w):

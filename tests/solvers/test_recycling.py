@@ -1,0 +1,83 @@
+"""Recycled curvature: the inverse of a quadratic from its conjugate directions, and fewer Hessian products for it."""
+
+import numpy as np
+import pytest
+
+from hingerank.features.fourier import FourierMap
+from hingerank.losses import squared_hinge
+from hingerank.preferences import GradedPreferences
+from hingerank.problem import RankObjective, RowsDesign, objective
+from hingerank.problem.gram import GivenGram
+from hingerank.problem.kernel_space import Expansion, KernelObjective
+from hingerank.solvers.newton import conjugate_gradients, newton
+from hingerank.solvers.recycling import Recycled
+
+
+@pytest.fixture(scope="module")
+def system():
+    rng = np.random.default_rng(0)
+    Q = np.linalg.qr(rng.normal(size=(30, 30)))[0]
+    return (Q * np.geomspace(1e4, 1.0, 30)) @ Q.T, rng.normal(size=30)
+
+
+def test_a_second_system_with_the_same_matrix_needs_few_products(system):
+    H, g = system
+    inverse = Recycled(64)
+    first, _, used = conjugate_gradients(lambda v: H @ v, g, np.inf, 0.0, None, inverse)
+    assert np.linalg.norm(H @ first + g) <= 0.1 * np.linalg.norm(g) and len(inverse.pairs) == used > 5
+    for direction, product, _ in inverse.pairs:
+        np.testing.assert_allclose(product, H @ direction, rtol=1e-6, atol=1e-8)
+    newest, image, _ = inverse.pairs[-1]
+    np.testing.assert_allclose(inverse(image), newest, rtol=1e-8)
+    again, _, fewer = conjugate_gradients(lambda v: H @ v, g, np.inf, 0.0, None, inverse)
+    assert np.linalg.norm(H @ again + g) <= 0.1 * np.linalg.norm(g) and fewer <= 1
+
+
+def test_it_is_symmetric_and_positive_and_forgets_the_oldest(system):
+    H, g = system
+    inverse = Recycled(7)
+    conjugate_gradients(lambda v: H @ v, g, np.inf, 0.0, None, inverse)
+    assert len(inverse.pairs) == 7
+    M = np.stack([inverse(e) for e in np.eye(30)], axis=1)
+    np.testing.assert_allclose(M, M.T, atol=1e-12)
+    assert np.linalg.eigvalsh(M).min() > 0
+
+
+def test_nothing_remembered_is_the_identity(system):
+    inverse = Recycled(0)
+    H, g = system
+    plain = conjugate_gradients(lambda v: H @ v, g, np.inf, 0.0)
+    told = conjugate_gradients(lambda v: H @ v, g, np.inf, 0.0, None, inverse)
+    assert np.array_equal(plain[0], told[0]) and not inverse.pairs and inverse(g) is g
+
+
+def ranking(seed=0):
+    rng = np.random.default_rng(seed)
+    offsets = np.arange(0, 1201, 12)
+    X = rng.random((1200, 6))
+    y = np.clip(np.round(2 * np.sin(6 * X[:, 0]) + X[:, 1] + 0.5 * rng.normal(size=1200)), 0, 2)
+    return X, GradedPreferences(y, offsets)
+
+
+def test_newton_finds_the_same_minimum_with_fewer_products(monkeypatch):
+    X, preferences = ranking()
+    problem = RankObjective(RowsDesign(FourierMap(420, gamma=1.0).fit(X).transform(X)), squared_hinge(), preferences)
+    assert problem.recycled == 0  # small
+    plain = newton(problem, tol=1e-6)
+    monkeypatch.setattr(objective, "NUMBERS_OF_A_COSTLY_PRODUCT", 0)
+    monkeypatch.setattr(type(problem), "recycled", 64)
+    quick = newton(problem, tol=1e-6)
+    assert quick.certificate.converged and quick.value == pytest.approx(plain.value, rel=1e-9)
+    assert quick.trace[-1]["products"] < 0.75 * plain.trace[-1]["products"]
+
+
+def test_it_works_in_a_kernels_space(monkeypatch):
+    X, preferences = ranking(1)
+    K = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2))
+    problem = KernelObjective(GivenGram(K), squared_hinge(), preferences)
+    monkeypatch.setattr(KernelObjective, "recycled", 0)
+    plain = newton(problem, tol=1e-6)
+    monkeypatch.setattr(KernelObjective, "recycled", 64)
+    quick = newton(problem, tol=1e-6)
+    assert isinstance(quick.w, Expansion) and quick.value == pytest.approx(plain.value, rel=1e-9)
+    assert quick.trace[-1]["products"] < 0.85 * plain.trace[-1]["products"]
