@@ -72,6 +72,8 @@ def test_precomputed_matrices(data, tmp_path):
         KernelRankSVM("precomputed").fit(K[:, :-1], y, qid)
     with pytest.raises(ValueError, match="symmetric"):
         KernelRankSVM("precomputed").fit(K + np.triu(K), y, qid)
+    with pytest.raises(ValueError, match="negative numbers on its diagonal"):
+        KernelRankSVM("precomputed").fit(-K, y, qid)
     with pytest.raises(ValueError, match="dense matrix"):
         KernelRankSVM("precomputed", scale="standard").fit(K, y, qid)
     dual = KernelRankSVM("precomputed", loss="hinge", solver="dual").fit(K, y, qid)
@@ -126,6 +128,14 @@ def test_rank_is_a_parameter_and_a_method(data):
 
 
 @pytest.mark.parametrize("make", RANKERS)
+@pytest.mark.parametrize("size", [1e-150, 1e150])
+def test_the_size_of_the_numbers_does_not_matter(make, size, data):
+    X, y, qid = data
+    there = make().fit(X * size, y, qid)
+    np.testing.assert_allclose(there.predict(X * size), make().fit(X, y, qid).predict(X), rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("make", RANKERS)
 def test_gamma_counts_weights_as_repeated_rows(make, data):
     X, y, qid = data
     weight = np.random.default_rng(5).integers(0, 3, len(y))
@@ -155,6 +165,10 @@ def test_limits_and_callbacks(make, data):
         (KernelRankSVM(loss="hinge", solver="newton"), "does not minimise"),
         (KernelRankSVM(loss="hinge", solver="cutting-plane"), "does not minimise"),
         (KernelRankSVM(memory_gb=-1), "memory_gb"),
+        (FourierRankSVM(memory_gb="much"), "memory_gb"),
+        (KernelRankSVM("polynomial", degree=2.5), "whole degree"),
+        (NystroemRankSVM(kernel="poly", coef0=-1.0), "coef0 of at least 0"),
+        (NystroemRankSVM("many"), "n_components must be"),
         (KernelRankSVM(device="tpu"), "device must be"),
         (NystroemRankSVM(0), "n_components"),
         (NystroemRankSVM(landmarks="all"), "landmarks must be"),

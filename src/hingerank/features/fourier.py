@@ -46,7 +46,8 @@ class FourierMap(FeatureMap):
         self.n_features_in_, self.width_ = frequencies.shape
         self.kernel_ = Waves(self.width_)
         waves = np.vstack([frequencies, phases]).T
-        self.right_ = {t: np.ascontiguousarray(waves, t) for t in (np.float32, np.float64)}
+        with np.errstate(over="ignore"):  # frequencies beyond float32 belong to rows that are 0 there
+            self.right_ = {t: np.ascontiguousarray(waves, t) for t in (np.float32, np.float64)}
         return self
 
 

@@ -7,6 +7,7 @@ memory bind.) Kernels without such a form call scikit-learn.
 """
 
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -221,6 +222,13 @@ def make_kernel(kernel: Any, gamma: float = 1.0, degree: int = 3, coef0: float =
         raise ValueError(f"there is no kernel {kernel!r}; use one of {', '.join(KERNELS)}, or a function of two arrays")
     if not (np.isfinite(gamma) and gamma > 0):
         raise ValueError(f"gamma must be positive, not {gamma!r}")
+    if kernel == "polynomial" and not (
+        isinstance(degree, Real) and degree >= 1 and degree == int(degree) and coef0 >= 0
+    ):
+        raise ValueError(
+            f"a polynomial kernel needs a whole degree of at least 1 and a coef0 of at least 0, not {degree!r} and "
+            f"{coef0!r}"
+        )
     return KERNELS[kernel](gamma, degree, coef0)
 
 

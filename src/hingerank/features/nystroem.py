@@ -73,6 +73,6 @@ class NystroemMap(FeatureMap):
 
 
 def _positive(value: Any, name: str) -> int:
-    if isinstance(value, bool) or int(value) != value or value < 1:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not value >= 1 or float(value) % 1:
         raise ValueError(f"{name} must be a positive whole number, not {value!r}")
     return int(value)

@@ -1,6 +1,7 @@
 """How much memory a fit may take for what it could also compute again."""
 
 import os
+from numbers import Real
 from pathlib import Path
 
 LIMIT_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -10,7 +11,7 @@ def memory_budget(gigabytes: float | None) -> int:
     """Bytes: the gigabytes (10⁹) given, or half of what this machine, or the container around it, has."""
     if gigabytes is None:
         return machine_memory() // 2
-    if not gigabytes >= 0:
+    if not (isinstance(gigabytes, Real) and gigabytes >= 0):
         raise ValueError(f"memory_gb must be a number of gigabytes, 0 or more, not {gigabytes!r}")
     return int(gigabytes * 1e9)
 
