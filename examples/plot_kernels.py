@@ -9,7 +9,6 @@ a few hundred landmarks or Fourier features do nearly as well at a fraction of t
 import matplotlib.pyplot as plt
 
 import hingerank as hr
-from hingerank.rankers.kernel_search import search_kernel
 
 data = hr.make_letor(n_queries=150, rows_per_query=40, n_features=10, signal="nonlinear", noise=0.3, seed=1)
 train, rest = data.split(test_size=0.5, seed=0)
@@ -18,7 +17,7 @@ validation, test = rest.split(test_size=0.5, seed=0)
 # %%
 # C and gamma together: for every gamma the rows are mapped once and C follows a path.
 
-found = search_kernel(hr.NystroemRankSVM(100), train, validation, Cs=[2.0**k for k in range(-10, 3, 2)])
+found = hr.search_kernel(hr.NystroemRankSVM(100), train, validation, Cs=[2.0**k for k in range(-10, 3, 2)])
 C, gamma = found.best.C, found.best.gamma
 print(f"{len(found.table)} fits; the best has C = {C:g} and gamma = {gamma:.3g}")
 

@@ -18,6 +18,7 @@ _HOME = {
     "KernelRankSVM": "hingerank.rankers.kernel",
     "NystroemRankSVM": "hingerank.rankers.nystroem",
     "FourierRankSVM": "hingerank.rankers.fourier",
+    "search_kernel": "hingerank.rankers.kernel_search",
     "FactorizedRankSVM": "hingerank.rankers.multiplier.factorized",
     "RegularizedRankSVM": "hingerank.rankers.multiplier.regularized",
     "FeatureSelectionRanker": "hingerank.rankers.sparse.feature_selection",
