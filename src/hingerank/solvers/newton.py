@@ -135,9 +135,9 @@ def conjugate_gradients(curvature, gradient, radius, target, first=None, inverse
             length = _to_border(step, direction, radius)
             step, r = step + length * direction, r - length * product
             break
-        step, before, r = ahead, r, r - length * product
+        step, previous, r = ahead, r, r - length * product
         norm = float(np.linalg.norm(r))
-        inverse.see(direction, before, r, length)
+        inverse.see(direction, previous, r, length)
         if norm <= goal:
             break
         z = inverse(r)
