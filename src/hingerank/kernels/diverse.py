@@ -100,6 +100,13 @@ def order_likelihood(s, w, rows, slots, order, kinds, g_s, g_w):
 
 
 @njit(cache=True, nogil=True)
+def orders_likelihood(s, w, rows, slot, orders, kinds, values, g_s, g_w):
+    """`order_likelihood` of each row of `orders`, rankings of one length; its gradients are added to its rows of g."""
+    for k in range(len(orders)):
+        values[k] = order_likelihood(s, w, rows, slot[orders[k]], orders[k], kinds, g_s[k], g_w[k])
+
+
+@njit(cache=True, nogil=True)
 def violating_order(X, s, w, tensor, kinds, discounts, J, weights, share, psi):
     """The greedy ranking for discount_t·(s_i + H_i·w) − share·gain_t(i), and the sum of its gains.
 
@@ -154,6 +161,36 @@ def order_features(X, order, tensor, kinds, discounts, psi):
             psi[d + c] += discounts[t] * H[c, order[t]]
         if p > 0 and t + 1 < len(order):
             fold_relations(H, tensor[order[t]], t, kinds)
+
+
+@njit(cache=True, nogil=True)
+def ideal_prefix(J, keep, depth):
+    """Greedy argmax Σ_j J_ij·keep^c_j, c_j picks before that are relevant to j, the first of equals, at most `depth`.
+
+    Items without any relevance are left out. Terms are added in order, so equal items tie exactly. O(depth·n·m).
+    """
+    n, m = J.shape
+    gain = np.ones(m)
+    open_items = np.zeros(n, np.bool_)
+    for i in range(n):
+        for j in range(m):
+            open_items[i] |= J[i, j] > 0
+    order = np.empty(min(depth, open_items.sum()), np.int64)
+    for t in range(len(order)):
+        best, most = -1, -np.inf
+        for i in range(n):
+            if open_items[i]:
+                f = 0.0
+                for j in range(m):
+                    f += J[i, j] * gain[j]
+                if f > most:
+                    best, most = i, f
+        order[t] = best
+        open_items[best] = False
+        for j in range(m):
+            if J[best, j] > 0:
+                gain[j] *= keep
+    return order
 
 
 @njit(cache=True, nogil=True)

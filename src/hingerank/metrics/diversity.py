@@ -24,6 +24,7 @@ import numpy as np
 
 from hingerank.data.errors import DataError
 from hingerank.data.trec import TopicJudgments, as_qrels, as_run
+from hingerank.kernels.diverse import ideal_prefix
 
 # public name -> (kind of weight, divide by the ideal, needs a cutoff)
 _KINDS = {
@@ -144,7 +145,7 @@ def relevant_subtopics(judgments: Any) -> np.ndarray:
     J = (np.asarray(judgments) > 0).astype(np.int64)
     if J.ndim != 2:
         raise DataError(f"judgments have shape {J.shape}, expected documents × subtopics")
-    return J[:, J.any(axis=0)]
+    return np.ascontiguousarray(J[:, J.any(axis=0)])
 
 
 def ideal_order(judgments: Any, depth: int | None = None, alpha: float = 0.5) -> np.ndarray:
@@ -153,25 +154,8 @@ def ideal_order(judgments: Any, depth: int | None = None, alpha: float = 0.5) ->
     Finding the true ideal is NP-hard; TREC's tools use this greedy one. Documents without any gain are left out, since
     no measure counts them. O(depth · documents · subtopics).
     """
-    J = relevant_subtopics(judgments).astype(np.float64)
-    gain = np.ones(J.shape[1])
-    open_rows = np.asarray(J.any(axis=1))
-    order: list[int] = []
-    for _ in range(int(open_rows.sum()) if depth is None else min(depth, int(open_rows.sum()))):
-        scores = np.where(open_rows, _weighted(J, gain), -1.0)
-        best = int(scores.argmax())
-        order.append(best)
-        open_rows[best] = False
-        gain[J[best] > 0] *= 1 - alpha
-    return np.array(order, np.int64)
-
-
-def _weighted(J: np.ndarray, gain: np.ndarray) -> np.ndarray:
-    """J @ gain with the terms added in order, so that equal documents tie exactly on every machine."""
-    total = np.zeros(len(J))
-    for j in range(J.shape[1]):
-        total += J[:, j] * gain[j]
-    return total
+    J = relevant_subtopics(judgments)
+    return ideal_prefix(J, 1.0 - alpha, len(J) if depth is None else depth)
 
 
 def _powers(base: float, most: int) -> np.ndarray:

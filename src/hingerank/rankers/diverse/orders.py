@@ -1,4 +1,4 @@
-"""Rankings to learn from, and the relation rows that they need."""
+"""Rankings to learn from, the relation rows that they need, and their likelihoods."""
 
 from dataclasses import dataclass
 
@@ -6,30 +6,39 @@ import numpy as np
 
 from hingerank.data.diverse import DiverseQuery
 from hingerank.data.errors import DataError
+from hingerank.kernels.diverse import orders_likelihood
 from hingerank.metrics.diversity import ideal_order, relevant_subtopics
 
 
 @dataclass(frozen=True, eq=False)
 class OrderedQuery:
-    """Features, rankings (row numbers, best first) and the distances of every item that the rankings use.
+    """Features, rankings of one length (row numbers, best first) and the distances of every item that they use.
 
     rows[slot[i]] is the (r, n) row of item i; items that no ranking uses have no row.
     """
 
     X: np.ndarray
-    orders: list[np.ndarray]
+    orders: np.ndarray
     rows: np.ndarray
     slot: np.ndarray
 
 
 def ordered_query(query: DiverseQuery, orders: list[np.ndarray], relations: bool) -> OrderedQuery:
     """Collect the relation rows of all items in `orders`, once each."""
-    slot = np.full(query.n, -1, np.int64)
+    stacked, slot = np.stack(orders), np.full(query.n, -1, np.int64)
     if not relations:
-        return OrderedQuery(query.X, orders, np.empty((0, 0, query.n)), slot)
-    used = np.unique(np.concatenate(orders))
+        return OrderedQuery(query.X, stacked, np.empty((0, 0, query.n)), slot)
+    used = np.unique(stacked)
     slot[used] = np.arange(len(used))
-    return OrderedQuery(query.X, orders, np.ascontiguousarray(query.relations.rows(used)), slot)
+    return OrderedQuery(query.X, stacked, np.ascontiguousarray(query.relations.rows(used)), slot)
+
+
+def likelihoods(query: OrderedQuery, w: np.ndarray, kinds: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """log P of each ranking under Plackett and Luce's model, its gradients in scores (n) and in relation weights."""
+    X, orders, d = query.X, query.orders, query.X.shape[1]
+    values, g_s, g_w = np.empty(len(orders)), np.zeros((len(orders), len(X))), np.zeros((len(orders), len(w) - d))
+    orders_likelihood(X @ w[:d], w[d:], query.rows, query.slot, orders, kinds, values, g_s, g_w)
+    return values, g_s, g_w
 
 
 def ideal_orders(judgments: np.ndarray, top: int, count: int, rng: np.random.Generator | None) -> list[np.ndarray]:

@@ -3,20 +3,18 @@
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from hingerank.data.diverse import DiverseQuery
-from hingerank.kernels.diverse import order_likelihood
-from hingerank.kernels.threads import run_shards
 from hingerank.metrics.diversity import DiversityMeasure, ideal_order, parse_diversity_measure, relevant_subtopics
-from hingerank.rankers.diverse.orders import OrderedQuery, ideal_orders, ordered_query
+from hingerank.rankers.diverse.orders import OrderedQuery, ideal_orders, likelihoods, ordered_query
 from hingerank.rankers.diverse.rltr import LinearDiverseRanker
 from hingerank.solvers.solution import Certificate, Solution
 
 TIE = 1e-12  # measures closer than this are equal
-SHARD = 7  # rankings evaluated together by one thread
 
 
 class PAMM(LinearDiverseRanker):
@@ -103,32 +101,22 @@ class _Margins:
     values: np.ndarray
     positives: int
 
-    @property
+    @cached_property
     def gaps(self) -> np.ndarray:
         """E(y⁺) − E(y⁻) of all pairs; a pair without a gap (a drawn ranking that happens to be ideal) never counts."""
         return np.subtract.outer(self.values[: self.positives], self.values[self.positives :])
 
-    @property
+    @cached_property
     def n_pairs(self) -> int:
         return int((self.gaps > TIE).sum())
 
     def broken(self, w: np.ndarray, kinds: np.ndarray, margin: float) -> tuple[int, np.ndarray]:
         """Number of pairs with log P(y⁺) − log P(y⁻) ≤ margin·(E⁺ − E⁻), and the mean gradient of their differences."""
-        X, d = self.query.X, self.query.X.shape[1]
-        s, orders = X @ w[:d], self.query.orders
-        likelihood = np.empty(len(orders))
-        g_s, g_w = np.zeros((len(orders), len(X))), np.zeros((len(orders), len(w) - d))
-
-        def evaluate(first: int) -> None:
-            for k in range(first, min(first + SHARD, len(orders))):
-                slots, rows = self.query.slot[orders[k]], self.query.rows
-                likelihood[k] = order_likelihood(s, w[d:], rows, slots, orders[k], kinds, g_s[k], g_w[k])
-
-        run_shards(evaluate, range(0, len(orders), SHARD))
+        likelihood, g_s, g_w = likelihoods(self.query, w, kinds)
         ahead = np.subtract.outer(likelihood[: self.positives], likelihood[self.positives :])
         wrong = (ahead <= margin * self.gaps) & (self.gaps > TIE)
         share = np.concatenate((wrong.sum(axis=1), -wrong.sum(axis=0))) / max(1, wrong.sum())
-        return int(wrong.sum()), np.concatenate((X.T @ (share @ g_s), share @ g_w))
+        return int(wrong.sum()), np.concatenate((self.query.X.T @ (share @ g_s), share @ g_w))
 
 
 def _margins(

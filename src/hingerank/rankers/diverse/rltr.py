@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from hingerank.data.diverse import DiverseQuery
-from hingerank.kernels.diverse import order_likelihood
 from hingerank.kernels.threads import run_shards
 from hingerank.rankers.base import warn_not_converged
 from hingerank.rankers.diverse.base import DiverseRanker
-from hingerank.rankers.diverse.orders import OrderedQuery, ideal_orders, ordered_query, useful
+from hingerank.rankers.diverse.orders import OrderedQuery, ideal_orders, likelihoods, ordered_query, useful
 from hingerank.rankers.diverse.selection import aggregate_kinds, select
 from hingerank.solvers.solution import Certificate, Solution
+
+SHARD = 8  # queries evaluated together by one thread
 
 
 class LinearDiverseRanker(DiverseRanker):
@@ -98,12 +99,14 @@ class RLTR(LinearDiverseRanker):
 def fit_likelihood(data: list[OrderedQuery], kinds: np.ndarray, C: float, tol: float, max_iter: int) -> Solution:
     """Minimise ½‖w‖² − C Σ_q mean log-likelihood of q's rankings, until ‖g(w)‖ ≤ tol·‖g(0)‖."""
     from scipy.optimize import minimize
+    from threadpoolctl import threadpool_limits
 
     began, trace = time.perf_counter(), []
-    d, dimension = data[0].X.shape[1], data[0].X.shape[1] + len(kinds) * data[0].rows.shape[1]
+    dimension = data[0].X.shape[1] + len(kinds) * data[0].rows.shape[1]
+    shards = [data[first : first + SHARD] for first in range(0, len(data), SHARD)]
 
     def value_and_gradient(w: np.ndarray) -> tuple[float, np.ndarray]:
-        parts = run_shards(lambda query: _query_likelihood(query, w[:d], w[d:], kinds), data)
+        parts = run_shards(lambda shard: _mean_likelihood(shard, w, kinds), shards)
         value = 0.5 * float(w @ w) - C * sum(value for value, _ in parts)
         gradient = w - C * np.sum([gradient for _, gradient in parts], axis=0)
         norm = float(np.linalg.norm(gradient))
@@ -113,7 +116,8 @@ def fit_likelihood(data: list[OrderedQuery], kinds: np.ndarray, C: float, tol: f
     start = np.zeros(dimension)
     scale = float(np.linalg.norm(value_and_gradient(start)[1])) or 1.0
     options = {"maxiter": max_iter, "maxfun": 4 * max_iter, "ftol": 0.0, "gtol": tol * scale / np.sqrt(dimension)}
-    found = minimize(value_and_gradient, start, jac=True, method="L-BFGS-B", options=options)
+    with threadpool_limits(1, "blas"):  # its matrices are tiny: BLAS threads would only wait for each other
+        found = minimize(value_and_gradient, start, jac=True, method="L-BFGS-B", options=options)
     relative = float(np.linalg.norm(found.jac)) / scale
     status = "converged" if relative <= tol else "max_iter" if found.nit >= max_iter else "stalled"
     seconds = time.perf_counter() - began
@@ -121,12 +125,11 @@ def fit_likelihood(data: list[OrderedQuery], kinds: np.ndarray, C: float, tol: f
     return Solution(found.x, float(found.fun), certificate, trace)
 
 
-def _query_likelihood(
-    query: OrderedQuery, w_r: np.ndarray, w_d: np.ndarray, kinds: np.ndarray
-) -> tuple[float, np.ndarray]:
-    """Mean log-likelihood of the query's rankings and its gradient."""
-    value, s = 0.0, query.X @ w_r
-    g_s, g_d = np.zeros(len(s)), np.zeros(len(w_d))
-    for order in query.orders:
-        value += order_likelihood(s, w_d, query.rows, query.slot[order], order, kinds, g_s, g_d)
-    return value / len(query.orders), np.concatenate((query.X.T @ g_s, g_d)) / len(query.orders)
+def _mean_likelihood(queries: list[OrderedQuery], w: np.ndarray, kinds: np.ndarray) -> tuple[float, np.ndarray]:
+    """Sum over queries of the mean log-likelihood of a query's rankings, and its gradient."""
+    total, gradient = 0.0, np.zeros_like(w)
+    for query in queries:
+        values, g_s, g_w = likelihoods(query, w, kinds)
+        total += float(values.mean())
+        gradient += np.concatenate((query.X.T @ g_s.mean(axis=0), g_w.mean(axis=0)))
+    return total, gradient
