@@ -160,6 +160,12 @@ def test_fit_rank_evaluate(call):
     assert json.loads(out)["means"] == {"ndcg@10": 1.0, "map": 1.0}
 
 
+def test_fit_says_how_many_features_a_sparse_model_kept(call):
+    _, out, _ = call("fit", "data.txt", "--model", "fenchel-rank", "--set", "radius=0.01", "-o", "model/", "--json")
+    found = json.loads(out)
+    assert found["features kept"] == 1 < found["features"]
+
+
 def test_rank_forms(call):
     call("fit", "data.txt", "--C", "1", "-o", "model/")
     status, out, _ = call("rank", "model/", "data.txt", "--top", "2")

@@ -104,6 +104,8 @@ def _report_fit(name: str, ranker: Any, saved: str, json: bool) -> None:
             "iterations": certificate.n_iter,
             "seconds": certificate.seconds,
         }
+    if hasattr(ranker, "selected_features_"):
+        found["features kept"] = len(ranker.selected_features_)
     if getattr(ranker, "validation_scores_", None):
         found["validation ndcg@10"] = ranker.validation_scores_[0]
     if json:
