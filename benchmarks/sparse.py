@@ -1,15 +1,17 @@
 """How fast the sparse rankers are: paths, steps, truncated gradient, wide sparse text.
 
-    python benchmarks/sparse.py [path] [steps] [table6] [text] [--data FOLDER] [--rows 100000] [--features 200000]
+    python benchmarks/sparse.py [path] [steps] [table6] [curves] [text] [--data FOLDER] [--figures FOLDER]
+                                [--rows 100000] [--features 200000]
 
 path    a 20-point path on OHSUMED's first training fold against one dense RankSVM fit (goal: under 10 times)
 steps   iterations of every FenchelRank variant to the same duality gap on that fold, and the paper's bound
 table6  Table 6 of Lai et al. (2013): FenchelRank against TGRank at the matching radius, on generated data of HP2004's
         shape, 75 queries × 1,000 rows × 64 features, one relevant row a query (goal: 20 times at equal objective)
+curves  the objective against time for all of them on that data, drawn in FOLDER/sparse_race.svg
 text    a path on a sparse matrix with 100 numbers a row (goal: minutes, memory at most twice the matrix)
 
-Default: all four. Short times are the best of three after one call that is not timed. Memory is the kernel's own peak
-(VmHWM, Linux) in a fresh process for every path, so nothing that an earlier one left behind is used again.
+Default: all, curves only with --figures. Short times are the best of three after one call that is not timed. Memory is
+the kernel's own peak (VmHWM, Linux) in a fresh process for every path, so nothing an earlier one left behind is used.
 """
 
 import argparse
@@ -22,6 +24,8 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from matplotlib import rc_context
+from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 from scipy import sparse
@@ -29,6 +33,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import hingerank as hr
 from hingerank.data.folds import read_folds
+from hingerank.solvers.frank_wolfe import VARIANTS
 
 CONSOLE = Console(width=150)
 
@@ -37,6 +42,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=list(PARTS))
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("HINGERANK_DATA", "../shared/data")))
+    parser.add_argument("--figures", type=Path)
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--features", type=int, default=200_000)
     asked = parser.parse_args()
@@ -138,6 +144,33 @@ def table6(asked) -> None:
     CONSOLE.print(f"TGRank takes {min(ratios):.0f} to {max(ratios):.0f} times as long as FenchelRank (goal: 20)")
 
 
+def curves(asked) -> None:
+    """‖w‖₁ + C·loss above its minimum, relative, against seconds."""
+    if asked.figures is None:
+        return
+    data = one_relevant_row(seed=1)
+    exact = hr.SparseRankSVM(STRENGTH, tol=1e-8).fit(*data)
+    radius, least = float(np.abs(exact.coef_).sum()), exact.objective_
+    ball = {"max_iter": 1000, "tol": 1e-7}
+    rankers = {f"FenchelRank, {v}": hr.FenchelRank(radius, variant=v, **ball) for v in ("corrective", *VARIANTS)}
+    rankers |= {
+        "SparseRankSVM": hr.SparseRankSVM(STRENGTH, tol=1e-7),
+        "TGRank": hr.TGRank(STRENGTH, tol=1e-7, max_iter=5000),
+    }
+    figure = Figure(figsize=(6.4, 4), layout="constrained")
+    axes = figure.subplots()
+    for name, ranker in rankers.items():
+        trace, inside = ranker.fit(*data).trace_[1:], "Fenchel" in name
+        values = [STRENGTH * e["value"] + radius if inside else e["value"] for e in trace]
+        above = np.maximum(np.array(values) / least - 1, 1e-8)
+        axes.loglog([e["seconds"] for e in trace], above, marker="." if len(trace) < 50 else None, label=name)
+    axes.set(xlabel="seconds", ylabel="objective above the least, relative", ylim=(5e-7, None))
+    axes.legend(fontsize="small", frameon=False)
+    asked.figures.mkdir(parents=True, exist_ok=True)
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "hingerank"}):
+        figure.savefig(asked.figures / "sparse_race.svg", metadata={"Date": None})
+
+
 def timed(ranker, data):
     """(seconds, the fitted ranker)."""
     start = time.perf_counter()
@@ -231,7 +264,7 @@ def make_text(rows, features, per_row=100, per_query=100, seed=0):
     return X, np.select([place < 5, place < 20], [2.0, 1.0], 0.0), np.repeat(np.arange(rows // per_query), per_query)
 
 
-PARTS = {"path": path, "steps": steps, "table6": table6, "text": text}
+PARTS = {"path": path, "steps": steps, "table6": table6, "curves": curves, "text": text}
 
 if __name__ == "__main__":
     main()
