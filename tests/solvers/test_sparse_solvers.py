@@ -15,6 +15,7 @@ from hingerank.solvers.frank_wolfe import frank_wolfe
 from hingerank.solvers.line_search import line_search
 from hingerank.solvers.proximal_newton import proximal_newton
 from hingerank.solvers.truncated_gradient import truncated_gradient
+from hingerank.solvers.working_set import WorkingSet
 from hingerank.structures import L1Ball, L1Norm
 
 
@@ -265,6 +266,16 @@ def test_a_working_set_may_be_smaller_than_the_support(monkeypatch):
     objective = ScoreObjective(X, squared_hinge(), GradedPreferences(y, offsets), C=200.0)
     solution = proximal_newton(objective, L1Norm(), tol=1e-6)
     assert solution.certificate.converged and np.count_nonzero(solution.w) > 3
+
+
+def test_a_working_set_lets_go_of_its_columns_before_it_takes_others():
+    rng = np.random.default_rng(8)
+    X, y = sp.random(200, 3000, 0.02, random_state=8, format="csr"), rng.integers(0, 3, 200).astype(float)
+    objective = ScoreObjective(X, squared_hinge(), GradedPreferences(y, np.arange(0, 201, 20)))
+    working, seen, columns = WorkingSet(objective), [], objective.columns
+    objective.columns = lambda wanted: seen.append(working.design) or columns(wanted)
+    assert proximal_newton(objective, L1Ball(20.0), working=working).certificate.converged
+    assert len(seen) > 2 and all(design is None for design in seen)
 
 
 def test_samples_of_queries_lead_to_the_same_optimum(monkeypatch):
