@@ -126,6 +126,7 @@ def test_queries_refuse_what_cannot_be_used():
         ({"aspects": np.ones((3, 2)), "aspect_weights": [1.0]}, "2 non-negative numbers"),
         ({"aspect_weights": [1.0]}, "without aspects"),
         ({"words": np.ones((2, 5))}, "words is for 2 candidates"),
+        ({"words": np.full((3, 2), np.nan)}, "words must be counts, 0 or more, found nan"),
         ({"docids": ["a", "b", "a"]}, "document a is there twice"),
         ({"docids": ["a"]}, "docids is for 1 candidates"),
     ]:

@@ -58,6 +58,8 @@ class DiverseQuery:
         if self.words is not None:
             put("words", sparse.csr_matrix(self.words))
             self._check_rows("words", self.words.shape[0])
+            if not (self.words.data >= 0).all():  # also false for NaN
+                raise DataError(f"{self._place}: words must be counts, 0 or more, found {self.words.data.min()}")
         put("docids", self._checked_docids())
 
     @property
@@ -182,7 +184,7 @@ class DiverseData(Sequence[DiverseQuery]):
 
 
 def check_queries(queries: Sequence[Any]) -> None:
-    """A DataError unless all are DiverseQuery with the same numbers of features and relations and distinct ids."""
+    """A DataError unless all are DiverseQuery with the same numbers of features and relations."""
     for query in queries:
         if not isinstance(query, DiverseQuery):
             raise DataError(f"expected a list of DiverseQuery, found {type(query).__name__}")
