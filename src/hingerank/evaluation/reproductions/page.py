@@ -47,6 +47,8 @@ def _chapter(outcome: Outcome) -> str:
     lines = [f"## {table.name}", "", f"{table.paper}. {table.title}.", "", table.setup, ""]
     for place, section in enumerate(table.sections):
         header, rows = table_lines(outcome, place)
+        if not rows:  # a section newer than the saved results
+            continue
         lines += [f"**{section.title}**", "", *_markdown(header, rows), ""]
         if outcome.note(place):
             lines += [outcome.note(place), ""]
