@@ -172,7 +172,8 @@ def figure() -> None:
     panels = {"ratings": ["eighth", "quarter", "half", "movielens-20m"]}
     panels["comparisons"] = ["pairs-eighth", "pairs-quarter", "pairs-half", "pairs"]
     for axes, (unit, shapes) in zip(picture.subplots(1, 2), panels.items()):
-        found = [json.loads((KEPT / f"{shape}.json").read_text()) for shape in shapes]
+        files = [KEPT / f"{shape}.json" for shape in shapes]
+        found = [json.loads(file.read_text()) for file in files if file.exists()]
         n = np.array([f["ratings" if unit == "ratings" else "losers"] for f in found]) / 1e6
         seconds = np.array([f["epoch_s"] for f in found])
         exponent, level = np.polyfit(np.log(n), np.log(seconds), 1)
