@@ -158,6 +158,8 @@ ON_MQ2008 = PaperTable(
             ],
         )
     ],
+    "The paper's other sets gain from a kernel, this one does not: all five methods, linear or not, lie within .003 of "
+    "MAP. Nyström's landmarks are best as centres of clusters.",
 )  # fmt: skip
 
 _MQ2007_COLUMNS = _columns("letor4", "NDCG@1", "NDCG@3", "MeanNDCG", "P@1", "P@3", "MAP")

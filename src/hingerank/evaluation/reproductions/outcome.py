@@ -65,6 +65,8 @@ class Outcome:
     def agreement(self) -> str:
         """How many figures agree: "26 of 30 figures within 0.01"."""
         found = list(self.differences())
+        if not found:
+            return "none to compare"
         close = sum(abs(figure.difference or 0) <= section.close * (1 + 1e-9) for section, figure in found)
         least = max((section.close for section in self.table.sections), default=0.0)
         return f"{close} of {len(found)} figures " + (f"within {least:g}" if least else "equal")
