@@ -212,8 +212,9 @@ def figure(console: Console, path: Path) -> None:
     for k, title in enumerate(outcome.table.sections[0].columns):
         axis = drawing.add_subplot(1, 4, k + 1)
         for name, label in (("RankNyström", "Nyström"), ("RankRandomFourier", "Fourier, orthogonal")):
-            values = [ours[name if m == SIZES[-1] else f"{name}, m = {m}"][title] for m in SIZES]
-            axis.plot(SIZES, values, marker="o", markersize=3, label=label)
+            rows = {m: ours.get(name if m == SIZES[-1] else f"{name}, m = {m}") for m in SIZES}
+            known = {m: row[title] for m, row in rows.items() if row}
+            axis.plot(list(known), list(known.values()), marker="o", markersize=3, label=label)
         axis.axhline(ours["RankSVM-Primal"][title], color="black", linestyle=":", label="linear")
         axis.set(title=title, xlabel="m", xscale="log")
         axis.set_xticks(SIZES, [str(m) for m in SIZES], rotation=45)
