@@ -224,6 +224,8 @@ FIGURE2 = PaperTable(
             _by_size(),
         )
     ],
+    "As in the paper: with few components both approximations are below the linear ranker, Nyström's less so; from "
+    "m = 100 on both are above it in MeanNDCG and MAP, and at m = 1000 they are alike.",
 )
 
 TABLES = [TABLE2, TABLE3, TABLE4, TABLE5, ON_MQ2008, FIGURE2]
