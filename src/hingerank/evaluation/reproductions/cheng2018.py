@@ -189,7 +189,8 @@ TABLE4 = PaperTable(
     "cheng2018-table4",
     PAPER,
     "Table 4: recommender data",
-    "Yahoo! Movies: the ratings and split of the paper, but features from titles only (the paper adds abstracts). "
+    "Yahoo! Movies: the ratings and split that the set at hand has, and features from titles only: 194,697 of them, "
+    "which is the number that the paper gives for titles and abstracts. "
     "MovieLens: the paper's HetRec 2011 edition is not at hand; MovieLens 1M stands in, with its 18 genres as features "
     "(so that 18 is the highest rank), and the paper's figures are for orientation only. Accuracy is over pairs with "
     "at least one test rating. Seconds: per epoch.",
@@ -237,16 +238,22 @@ TABLE4 = PaperTable(
                 lambda place: movielens(place.find("ml-1m")),
                 _rankers({"rank 18": 18}, {"IMC, rank 18": 18}),
                 {
-                    "JointRanker": [1e-7, 1e-6, 1e-5],
-                    "SeparateRanker": [1e-4, 1e-3, 1e-2],
-                    "MeanVarianceRanker": [1e-4, 1e-3, 1e-2],
+                    "JointRanker": [1e-6, 1e-5],
+                    "SeparateRanker": [1e-4, 1e-3],
+                    "MeanVarianceRanker": [1e-4, 1e-3],
                     "InductiveMatrixCompletion": [0.01, 0.1],
-                    "PersonalRankSVM": [1e-4, 1e-3, 1e-2],
+                    "PersonalRankSVM": [1e-4, 1e-3],
                 },
             ),
             digits=3,
         ),
     ],
+    "Ranks 30 and 100 come out on Yahoo! Movies as in the paper, and rank 200 does not fall behind rank 100, at a "
+    "fifth of its seconds per epoch. The baselines do not come out as printed: learnt to convergence, separate "
+    "users reach what rank 100 reaches, and mean and variance (VAR), the paper's last, is first. This accuracy "
+    "counts pairs of a test with a training rating, so that knowing the training ratings by heart helps, and VAR "
+    "can do that with weights of its own for every user and word. With MovieLens' 18 genres alone there is little "
+    "for a low rank to share: it is level with separate users.",
 )
 
 TABLES = [TABLE2, TABLE4]
