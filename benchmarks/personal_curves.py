@@ -59,8 +59,8 @@ SETS: dict[str, tuple[Callable[[Place], Parts], dict[str, Any]]] = {
             "separate": hr.SeparateRanker(C=0.1),
             "mean and variance": hr.MeanVarianceRanker(C=0.1),
             "completion, rank 100": hr.InductiveMatrixCompletion(rank=100, C=0.1),
-            "rank 30": hr.PersonalRankSVM(rank=30, C=0.01),
-            "rank 100": hr.PersonalRankSVM(rank=100, C=0.01),
+            "rank 30": hr.PersonalRankSVM(rank=30, C=0.001),
+            "rank 100": hr.PersonalRankSVM(rank=100, C=0.003),
         },
     ),
     "movielens": (
