@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from hingerank.solvers.solution import Certificate, Solution
 
@@ -79,32 +78,41 @@ class _Planes:
     def minimise(self, tol: float) -> tuple[np.ndarray, float]:
         """(the minimiser of ½‖w‖² + C · highest plane, a lower bound on its value)."""
         quadratic, linear = self.C * self.C * self.gram, self.C * self.offsets
-        minimise_on_simplex(quadratic, linear, self.weights, tol, 100_000)
+        self.weights = minimise_on_simplex(quadratic, linear, self.weights, tol)
         self.idle = np.where(self.weights > 0, 0, self.idle + 1)
         w = -self.C * (self.weights @ self.slopes)
         return w, float(linear @ self.weights - 0.5 * w @ w)
 
 
-@njit(cache=True, nogil=True)
-def minimise_on_simplex(Q, b, a, tol, max_iter):
-    """a <- argmin of ½ aᵀQa - bᵀa over the simplex, moving weight between the two worst entries. O(len(a)) a move."""
-    gradient = Q @ a - b
-    for _ in range(max_iter):
-        i, j = 0, -1
-        for k in range(len(a)):
-            if gradient[k] < gradient[i]:
-                i = k
-            if a[k] > 0.0 and (j < 0 or gradient[k] > gradient[j]):
-                j = k
-        excess = gradient[j] - gradient[i]
-        value = 0.0
-        for k in range(len(a)):
-            value += a[k] * (gradient[k] - b[k])
-        if excess <= tol * max(abs(0.5 * value), 1e-300):
+def minimise_on_simplex(Q: np.ndarray, b: np.ndarray, a: np.ndarray, tol: float) -> np.ndarray:
+    """argmin of ½ aᵀQa - bᵀa over the simplex, by an active set that starts from the entries in use in `a`.
+
+    The best weights of the entries in use solve linear equations; if some come out negative, go only as far as none is
+    and leave those out; if all are positive, the entry with the least gradient comes in, unless it gains nothing.
+    """
+    used, ridge = np.flatnonzero(a > 0), 1e-15 * float(np.max(np.diag(Q))) or 1.0  # planes may repeat
+    for _ in range(20 * len(b) + 100):
+        k = len(used)
+        system = np.ones((k + 1, k + 1))
+        system[:k, :k], system[k, k] = Q[np.ix_(used, used)] + ridge * np.eye(k), 0.0
+        target = np.linalg.solve(system, np.append(b[used], 1.0))[:k]
+        held = a[used]
+        if (target < 0).any():
+            shrinking = target < held
+            share = np.where(shrinking, held / np.where(shrinking, held - target, 1.0), np.inf)
+            held = np.maximum(held + min(1.0, float(share.min())) * (target - held), 0.0)
+            held[np.argmin(share)] = 0.0
+        else:
+            held = target
+        a = np.zeros(len(b))
+        a[used] = held / held.sum()
+        if (target < 0).any():
+            used = used[held > 0]
+            continue
+        gradient = Q @ a - b
+        entering = int(np.argmin(gradient))
+        value = 0.5 * float(a @ (gradient - b))
+        if float(gradient @ a) - gradient[entering] <= tol * max(abs(value), 1e-300) or entering in used:
             break
-        bend = Q[i, i] + Q[j, j] - 2.0 * Q[i, j]
-        step = min(excess / bend, a[j]) if bend > 0.0 else a[j]
-        a[i] += step
-        a[j] = a[j] - step if step < a[j] else 0.0
-        for k in range(len(a)):
-            gradient[k] += step * (Q[k, i] - Q[k, j])
+        used = np.append(used, entering)
+    return a

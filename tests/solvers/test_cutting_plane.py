@@ -1,0 +1,45 @@
+"""The small quadratic programme of the cutting planes, and that no scale of the features slows them down."""
+
+import numpy as np
+import pytest
+
+import hingerank as hr
+from hingerank.solvers.cutting_plane import minimise_on_simplex
+
+
+def excess(Q, b, a):
+    """What moving all weight to the best entry would gain at first order, over the value; 0 at the optimum."""
+    gradient = Q @ a - b
+    return (gradient @ a - gradient.min()) / max(abs(0.5 * a @ (gradient - b)), 1e-300)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("kind", ["plain", "repeated", "few dimensions"])
+def test_the_optimum_over_the_simplex(kind, scale):
+    rng = np.random.default_rng(0)
+    for size in (1, 2, 7, 30):
+        slopes = rng.standard_normal((size, 3 if kind == "few dimensions" else 40))
+        b = rng.random(size)
+        if kind == "repeated":
+            slopes, b = np.vstack([slopes, slopes, np.zeros(40)]), np.concatenate([b, b, [0.0]])
+        Q = scale * slopes @ slopes.T
+        start = np.zeros(len(b))
+        start[rng.integers(len(b))] = 1.0
+        a = minimise_on_simplex(Q, b, start, 1e-9)
+        assert a.min() >= 0 and a.sum() == pytest.approx(1)
+        assert excess(Q, b, a) < 1e-6
+
+
+def test_planes_without_slopes():
+    a = minimise_on_simplex(np.zeros((3, 3)), np.array([1.0, 3.0, 2.0]), np.array([1.0, 0, 0]), 1e-9)
+    assert a.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1e3, 1e6])
+def test_features_of_any_scale(scale):
+    data = hr.make_letor(n_queries=8, rows_per_query=(5, 12), n_features=6, seed=0)
+    settings = {"loss": "hinge", "tol": 1e-3}
+    found = hr.RankSVM(C=0.01, solver="cutting-plane", **settings).fit(data.X * scale, data.y, qid=data.qid)
+    other = hr.RankSVM(C=0.01, **settings).fit(data.X * scale, data.y, qid=data.qid)
+    assert found.certificate_.converged and found.n_iter_ < 500
+    assert found.objective_ == pytest.approx(other.objective_, rel=2e-3)
