@@ -121,7 +121,7 @@ def test_report(text_file, tmp_path, capsys):
         (["--test", "anova"], "there is no test 'anova'"),
         (["--baseline", "x"], "the baseline 'x' is not one of the methods"),
         (["--measure", "nonsense@3"], "nonsense"),
-        (["--folds", "50"], "the data have 40"),
+        (["--folds", "50"], "50 folds of 40 queries"),
         (["--set", "C=-1"], "no method has a result"),
     ],
 )
