@@ -80,13 +80,15 @@ def ours(name: str, kind: str, Cs: list[float], films: bool = False, **settings:
 
 
 def rows(name: str, split: str) -> list[Row]:
-    low = [3e-5, 1e-4, 3e-4, 1e-3, 3e-3]
+    low, own = [3e-5, 1e-4, 3e-4, 1e-3, 3e-3], [1e-6, 1e-5, 1e-4, 1e-3]
+    if name == "ml-1m":
+        low, own = [1e-5, 3e-5, 1e-4, 3e-4], own[1:3]
     epochs = {"epochs": [5, 20]}
     found = [
         ours("JointRanker", "JointRanker", [1e-6, 1e-5, 1e-4, 1e-3]),
-        ours("SeparateRanker", "SeparateRanker", [1e-6, 1e-5, 1e-4, 1e-3]),
-        ours("MeanVarianceRanker", "MeanVarianceRanker", [1e-5, 1e-4, 1e-3]),
-        ours("InductiveMatrixCompletion, rank 10", "InductiveMatrixCompletion", [0.003, 0.01, 0.03, 0.1], rank=10),
+        ours("SeparateRanker", "SeparateRanker", own),
+        ours("MeanVarianceRanker", "MeanVarianceRanker", own),
+        ours("InductiveMatrixCompletion, rank 10", "InductiveMatrixCompletion", [0.01, 0.03, 0.1], rank=10),
         ours("PersonalRankSVM, rank 10", "PersonalRankSVM", low, rank=10),
         ours("PersonalRankSVM, rank 30", "PersonalRankSVM", low, rank=30),
         Row("lightfm, logistic", lambda **s: LightFM(30, **s), epochs),

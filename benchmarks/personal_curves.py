@@ -150,7 +150,7 @@ def basis(place: Place) -> None:
     words = word_features(plain_titles(ratings.titles), min_items=5, stop_words="english")
     X, names = join_features(genre_features(ratings.genres or []), words)
     ranker = hr.PersonalRankSVM(rank=10, C=1e-4, max_iter=40).fit(X, *ratings.triples)
-    plot_basis(ranker, names, functions=(0, 1, 2), file=FIGURES / "personal-basis.png")
+    plot_basis(ranker, names, functions=(0, 1), file=FIGURES / "personal-basis.svg")
 
 
 def share(ranker: Any, part: Any) -> float:
