@@ -30,8 +30,8 @@ SPECIAL: dict[str, dict[str, list[Any]]] = {
     "crr": {"C": [1e-1, 1.0, 10.0, 100.0, 1e3, 1e4], "alpha": [0.1, 0.5]},
     "adarank": {"n_rounds": [1, 2, 3, 5, 8, 12, 20, 50]},
     "rankboost": {"n_rounds": [10, 20, 50, 100, 200, 300]},
-    "personal-rank-svm": {"C": [1e-4, 1e-3, 1e-2, 1e-1], "rank": [5, 20]},
-    "matrix-completion": {"C": [1e-4, 1e-3, 1e-2, 1e-1], "rank": [5, 20]},
+    "personal-rank-svm": {"C": [1e-5, 1e-4, 1e-3, 1e-2], "rank": [10, 30]},
+    "matrix-completion": {"C": [1e-3, 1e-2, 1e-1], "rank": [10, 30]},
     "lightgbm": {"n_estimators": [20, 50, 100, 200], "num_leaves": [7, 31]},
     "xgboost": {"n_estimators": [20, 50, 100, 200], "max_depth": [3, 6]},
 }
