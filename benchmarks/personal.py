@@ -4,8 +4,8 @@
 
 Features are genres and title words. Split "user": of every user's films a fifth is tested, as in the paper. Split
 "item": a fifth of the films, with all their ratings, is tested: nobody's rating of them was seen (cold items). A tenth
-of the rest, split alike, chooses every method's settings by the accuracy over its own pairs; the test part is looked at
-once. Results are kept in docs/reproductions/runs: delete them to start afresh.
+of the rest, split alike, chooses every method's settings by the accuracy over its own pairs (grids were widened where a
+choice lay at their edge). Results are kept in docs/reproductions/runs: delete them to start afresh.
 """
 
 import argparse

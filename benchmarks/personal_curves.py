@@ -4,8 +4,8 @@
     python benchmarks/personal_curves.py samples                        # low rank against separate users
     python benchmarks/personal_curves.py basis                          # words sized by weight: Fig. 2 and 3
 
-Pictures go to docs/figures. C is what validation chose in `hingerank reproduce cheng2018-table2` and -table4, or for
-MovieLens (100k, genres and title words) in `benchmarks/personal.py`. A convex baseline is stopped after 1, 2, 4, ...
+Pictures go to docs/figures. C is what validation chose in `hingerank reproduce cheng2018-table2` and -table4; for
+MovieLens (100k, genres and title words) it is set by hand near that. A convex baseline is stopped after 1, 2, 4, ...
 Newton steps; the seconds are those that its trace gives, without the judging.
 """
 
