@@ -25,7 +25,8 @@ HALVINGS = 25
 
 @njit(cache=True, nogil=True)
 def user_newton(block, lo, n, known, u, C, v, centre, share, floor, most, s, z, vectors, space):
-    """Newton from v on  ½‖v - centre‖² + C loss_u(block v): (loss there, ‖g‖ before, after).
+    """Newton from v on  ½‖v - centre‖² + C loss_u(block v): (loss there, ‖g‖ before, after). Coordinates beyond those
+    of the centre stay as they are and cost nothing.
 
     Stops at ‖g‖ ≤ max(share ‖g before‖, floor) or after `most` steps. v, and s, z (scores and the loss's gradient
     there) are changed in place; vectors: (8, max(n, k)) scratch.
@@ -38,7 +39,8 @@ def user_newton(block, lo, n, known, u, C, v, centre, share, floor, most, s, z, 
         g[:] = 0.0
         block_back((block,), 0, n, z, g)
         norm = 0.0
-        for c in range(len(v)):
+        g[len(centre) :] = 0.0
+        for c in range(len(centre)):
             g[c] = v[c] - centre[c] + C * g[c]
             norm += g[c] * g[c]
         norm = np.sqrt(norm)
@@ -46,7 +48,7 @@ def user_newton(block, lo, n, known, u, C, v, centre, share, floor, most, s, z, 
             entry = norm
         if norm <= max(share * entry, floor) or iteration == most:
             break
-        user_equations(block, lo, n, known, u, C, g, step, moved, vectors[3:], space)
+        user_equations(block, lo, n, known, u, C, g, len(centre), step, moved, vectors[3:], space)
         length, loss = user_search(lo, n, known, u, C, v, centre, g, step, moved, loss, s, z, space)
         if length == 0.0:  # no descent above rounding
             break
@@ -56,8 +58,8 @@ def user_newton(block, lo, n, known, u, C, v, centre, share, floor, most, s, z, 
 
 
 @njit(cache=True, nogil=True)
-def user_equations(block, lo, n, known, u, C, g, step, moved, vectors, space):
-    """Conjugate gradients for  H step = -g, to a share ENOUGH of g; moved = block step."""
+def user_equations(block, lo, n, known, u, C, g, free, step, moved, vectors, space):
+    """Conjugate gradients for  H step = -g, first `free` coordinates, to a share ENOUGH of g; moved = block step."""
     k = len(g)
     r, d, out, t, bent = vectors[0, :k], vectors[1, :k], vectors[2, :k], vectors[3, :n], vectors[4, :n]
     rr = 0.0
@@ -72,8 +74,9 @@ def user_equations(block, lo, n, known, u, C, g, step, moved, vectors, space):
         user_bend(known, u, lo, n, t, bent, space)
         out[:] = 0.0
         block_back((block,), 0, n, bent, out)
+        out[free:] = 0.0
         bend = 0.0
-        for c in range(k):
+        for c in range(free):
             out[c] = d[c] + C * out[c]
             bend += d[c] * out[c]
         length = rr / bend
@@ -94,7 +97,7 @@ def user_equations(block, lo, n, known, u, C, g, step, moved, vectors, space):
 def user_search(lo, n, known, u, C, v, centre, g, step, moved, loss, s, z, space):
     """(length, loss) of a step along which the objective falls, 0 if there is none; s and z are then those there."""
     vs = ss = slope = 0.0
-    for c in range(len(v)):
+    for c in range(len(centre)):
         vs += (v[c] - centre[c]) * step[c]
         ss += step[c] * step[c]
         slope += g[c] * step[c]

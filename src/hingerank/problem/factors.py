@@ -1,7 +1,8 @@
 """The objective of a factorised model:  C sum over users of loss_u(X_u U v_u) + ½(‖U‖² + ‖V‖²).
 
 X holds the items' features (d of them), U (d x k) the basis, V (users x k) the users' coordinates. Items enter only
-through P = X U (items x k), so a pass costs O(rows k) plus one product with X, however many pairs the rows imply.
+through P = X U (items x k), so a pass costs O(rows k) plus one product with X, however many pairs the rows imply. The
+last columns of V may be fixed (at 1: a function that all users share); they then have no norm to pay.
 """
 
 from collections.abc import Callable
@@ -76,11 +77,13 @@ class UsersImproved:
 class FactorObjective:
     """f(U, V) for one data set. Passes run on `threads` threads; the answer does not depend on their number."""
 
-    def __init__(self, X: Any, preferences: UserPreferences, C: float, rank: int, threads: int | None = None):
+    def __init__(
+        self, X: Any, preferences: UserPreferences, C: float, rank: int, threads: int | None = None, fixed: int = 0
+    ):
         self.features, self.preferences, self.C, self.rank = ItemFeatures(X, threads), preferences, float(C), rank
-        self.threads = threads
+        self.threads, self.free = threads, rank - fixed
         self.scores = np.zeros(preferences.n_rows, np.float32)  # precise enough for a Hessian
-        self._zero = np.zeros(rank)
+        self._zero = np.zeros(self.free)
         room = max(ROOM_FOR_SUMS, 4 * preferences.n_rows) // (8 * rank * self.features.shape[0])
         most = int(np.clip(min(room, preferences.n_rows // (2 * self.features.shape[0])), 1, MOST_SHARDS))
         self.shards = cut_shards(preferences.start, ROWS_PER_SHARD, most)
@@ -106,7 +109,7 @@ class FactorObjective:
         weight = add_up(weights)
         spread = self.C * add_up(spreads) / max(weight.sum(), np.finfo(float).tiny)
         return UsersImproved(
-            self.C * float(loss) + half_square(U) + half_square(V),
+            self.C * float(loss) + half_square(U) + half_square(V[:, : self.free]),
             U + self.C * self.features.back(G),
             float(np.sqrt(after)),
             1.0 + np.outer(self.features.back_squares(weight), spread),
@@ -120,7 +123,7 @@ class FactorObjective:
             lambda ab: basis_loss(P, V, *ab, p.start, p.item, p.known, p.sizes, self.scores, nothing),
             self.shards, self.threads,
         )  # fmt: skip
-        return self.C * float(sum(parts)) + half_square(U) + half_square(V)
+        return self.C * float(sum(parts)) + half_square(U) + half_square(V[:, : self.free])
 
     def curvature(self, V: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         """D -> (Hessian in U at the last point) D, for the flattened D."""

@@ -37,8 +37,9 @@ def alternating(
 ) -> Solution:
     """Minimise until the norm of the gradient in (U, V) is at most tol times that after the first users' step.
 
-    objective: see problem/factors.py. U, V: the start; V is changed in place. watch: figures for a trace entry.
-    callback: called with each trace entry; a true answer stops. Solution.w is U, extra["V"] is V.
+    objective: see problem/factors.py. U, V: the start; the first `objective.free` columns of V are changed in place.
+    watch: figures for a trace entry. callback: called with each trace entry; a true answer stops. Solution.w is U,
+    extra["V"] is V.
     """
     began, trace = time.perf_counter(), []
     value, scale, stretch = np.inf, None, FIRST
@@ -67,11 +68,12 @@ def alternating(
         if following is U and stretched == 0.0 and epoch and trace[-2]["value"] - value <= 1e-12 * abs(value):
             status = "stalled"
             break
-        U, last = balance(following, V, came)
+        U, last = balance_free(following, V, came, objective.free)
     certificate = Certificate(
         "relative gradient norm", trace[-1]["gradient"], tol, status, len(trace), time.perf_counter() - began
     )
     order = np.argsort(-np.linalg.norm(U, axis=0) * np.linalg.norm(V, axis=0), kind="stable")
+    order = np.concatenate([order[order < objective.free], np.arange(objective.free, U.shape[1])])
     return Solution(U[:, order], value, certificate, trace, {"V": V[:, order]})
 
 
@@ -129,7 +131,13 @@ def _equations(curvature, g, diagonal):
     return step, PRODUCTS
 
 
-def balance(U: np.ndarray, V: np.ndarray, other: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray | None]:
+def balance_free(U: np.ndarray, V: np.ndarray, other: np.ndarray, free: int) -> tuple[np.ndarray, np.ndarray]:
+    """`balance` for the first `free` columns; the others stay."""
+    found = balance(U[:, :free], V[:, :free], other[:, :free])
+    return np.hstack([found[0], U[:, free:]]), np.hstack([found[1], other[:, free:]])
+
+
+def balance(U: np.ndarray, V: np.ndarray, other: Any = None) -> tuple[np.ndarray, Any]:
     """U M and (in place) V M⁻ᵀ with UᵀU = VᵀV diagonal and falling; other M for another matrix in the same basis.
 
     From the small matrices UᵀU = L Lᵀ and VᵀV alone: if Lᵀ VᵀV L = Q S² Qᵀ then M = L⁻ᵀ Q √S. Directions that U or V

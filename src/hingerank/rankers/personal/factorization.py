@@ -14,6 +14,7 @@ class PersonalRankSVM(FactorRanker):
     Parameters
     ----------
     rank : k, the number of basic ranking functions (at most the number of features and of users).
+    shared : learn besides a function w that all users share, w_u = w + U v_u, with ½‖w‖² more to pay.
     C : weight of the summed pair losses against the norms. A user with n ratings has up to n²/2 pairs.
     tol : stop when the norm of the gradient in (U, V) is at most tol times that of the first epoch.
     pair_weight : "uniform", or "user": every user counts the same however many pairs there are (C then is per user).
@@ -25,8 +26,9 @@ class PersonalRankSVM(FactorRanker):
     Attributes
     ----------
     basis_ : U (features x rank), strongest column first. user_weights_ : V (users x rank). users_ : ids, one per row of
-    V. has_pairs_ : which users had a pair to learn from. trace_ : for each epoch value, gradient, train_accuracy,
-    validation_accuracy (with eval_set) and seconds. certificate_, n_iter_, n_pairs_, objective_ : as in RankSVM.
+    V. coef_ : w, where `shared`. has_pairs_ : which users had a pair to learn from. trace_ : for each epoch value,
+    gradient, train_accuracy, validation_accuracy (with eval_set) and seconds. certificate_, n_iter_, n_pairs_,
+    objective_ : as in RankSVM.
     notes_ : counts of what was found in the data (repeated ratings, contradictions, users without a pair, ...).
 
     >>> import numpy as np

@@ -23,20 +23,23 @@ FEW = 0.5  # items or features in use: below this share of all, the others are s
 class FactorRanker(FoldIn, PersonalRanker):
     """Fits a basis and the users' mixtures by alternating minimisation; see PersonalRankSVM for the parameters."""
 
-    _fitted = ("basis_", "user_weights_", "has_pairs_")
+    _fitted = ("basis_", "user_weights_", "has_pairs_", "coef_")
     _training_only = ("callback",)
     rank = RankParameter()
     basis_: np.ndarray
     user_weights_: np.ndarray
     has_pairs_: np.ndarray
+    coef_: np.ndarray  # of the function that all users share, if there is one
+    shared = False
 
     def __init__(
-        self, rank=10, C=0.1, tol=1e-2, *, pair_weight="uniform", cold_users="mean", max_iter=100, max_seconds=None,
-        n_jobs=None, random_state=0, callback=None,
+        self, rank=10, C=0.1, tol=1e-2, *, shared=False, pair_weight="uniform", cold_users="mean", max_iter=100,
+        max_seconds=None, n_jobs=None, random_state=0, callback=None,
     ):  # fmt: skip
         self.rank = rank
         self.C = C
         self.tol = tol
+        self.shared = shared
         self.pair_weight = pair_weight
         self.cold_users = cold_users
         self.max_iter = max_iter
@@ -49,26 +52,32 @@ class FactorRanker(FoldIn, PersonalRanker):
         self._check_settings()
         small, fitted, columns = in_use(X, preferences)
         k = min(int(self.rank), small.shape[1], preferences.n_users)
-        threads = check_jobs(self.n_jobs)
+        threads, V = check_jobs(self.n_jobs), np.zeros((preferences.n_users, k))
         U = np.random.default_rng(self.random_state).standard_normal((small.shape[1], k))
         with threadpool_limits(1, "blas"):  # passes run on threads of their own; one BLAS thread repeats exactly
             typical = np.sqrt(np.mean(ItemFeatures(small).times(U) ** 2))
             U /= typical if typical > 0 else 1.0
+            if self.shared:
+                U, V = np.pad(U, ((0, 0), (0, 1))), np.pad(V, ((0, 0), (0, 1)), constant_values=1.0)
             solution = alternating(
-                FactorObjective(small, fitted, self.C, k, threads),
+                FactorObjective(small, fitted, self.C, U.shape[1], threads, fixed=U.shape[1] - k),
                 U,
-                np.zeros((preferences.n_users, k)),
+                V,
                 tol=self.tol,
                 max_iter=self.max_iter,
                 max_seconds=np.inf if self.max_seconds is None else self.max_seconds,
                 watch=self._watch(small, X if columns is None else X[:, columns], fitted, watched, threads),
                 callback=self.callback,
             )
-        self.basis_ = solution.w
+        functions = solution.w
         if columns is not None:
-            self.basis_ = np.zeros((X.shape[1], k))
-            self.basis_[columns] = solution.w
-        self.user_weights_, self.has_pairs_ = solution.extra["V"], preferences.pairs > 0
+            functions = np.zeros((X.shape[1], U.shape[1]))
+            functions[columns] = solution.w
+        self.basis_, self.user_weights_ = functions[:, :k], solution.extra["V"][:, :k]
+        if self.shared:
+            self.coef_ = functions[:, k].copy()
+            self.basis_, self.user_weights_ = self.basis_.copy(), self.user_weights_.copy()
+        self.has_pairs_ = preferences.pairs > 0
         self._settle_cold_users()
         self._take(solution)
 
@@ -100,6 +109,9 @@ class FactorRanker(FoldIn, PersonalRanker):
         check_positive(self, "C", "tol")
         if self.cold_users not in ("mean", "zero"):
             raise ValueError(f"cold_users must be 'mean' or 'zero', not {self.cold_users!r}")
+
+    def _shared(self, X: Any) -> np.ndarray | None:
+        return X @ self.coef_ if self.shared else None
 
     def _place(self, X: Any) -> np.ndarray:
         return ItemFeatures(X).times(self.basis_)

@@ -17,7 +17,7 @@ ROWS_PER_SHARD = 4096
 
 
 class FoldIn:
-    """v_u = argmin over v of  ½‖v - prior‖² + C · loss_u(X_u U v)  with the fitted U."""
+    """v_u = argmin over v of  ½‖v - prior‖² + C · loss_u(X_u (U v + w))  with the fitted U, and w if there is one."""
 
     def add_user(
         self: Any, user: Any, features: Any, ratings: Any = None, *, winners: Any = None, losers: Any = None
@@ -75,16 +75,18 @@ class FoldIn:
 
     def _solve(self: Any, X: Any, preferences: UserPreferences, prior: np.ndarray) -> np.ndarray:
         """The weights of the preferences' users, each started from and held to the prior."""
-        P, p, C = ItemFeatures(X).times(self.basis_), preferences, float(self.C)
-        V, scores = np.tile(prior, (p.n_users, 1)), np.empty(p.n_rows, np.float32)
-        unused = np.empty((0, len(prior))), np.empty(0), np.empty(0)
+        functions, start, p, C = self.basis_, prior, preferences, float(self.C)
+        if self.shared:
+            functions, start = np.column_stack([functions, self.coef_]), np.append(prior, 1.0)
+        P, V, scores = ItemFeatures(X).times(functions), np.tile(start, (p.n_users, 1)), np.empty(p.n_rows, np.float32)
+        unused = np.empty((0, len(start))), np.empty(0), np.empty(0)
         run_shards(
             lambda ab: users_step(
                 P, V, *ab, p.start, p.item, p.known, C, prior, LEFT, 0.0, STEPS, p.sizes, scores, *unused
             ),
             cut_shards(p.start, ROWS_PER_SHARD),
         )
-        return V
+        return V[:, : len(prior)]
 
     def _add(self: Any, users: Any, X: Any, preferences: UserPreferences, replace: bool) -> Any:
         index = self._users()
