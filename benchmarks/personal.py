@@ -91,6 +91,7 @@ def rows(name: str, split: str) -> list[Row]:
         ours("InductiveMatrixCompletion, rank 10", "InductiveMatrixCompletion", [0.01, 0.03, 0.1], rank=10),
         ours("PersonalRankSVM, rank 10", "PersonalRankSVM", low, rank=10),
         ours("PersonalRankSVM, rank 30", "PersonalRankSVM", low, rank=30),
+        ours("PersonalRankSVM, rank 10, shared", "PersonalRankSVM", low, rank=10, shared=True),
         Row("lightfm, logistic", lambda **s: LightFM(30, **s), epochs),
         Row("lightfm, WARP", lambda **s: LightFM(30, loss="warp", **s), epochs),
     ]
@@ -103,6 +104,7 @@ def rows(name: str, split: str) -> list[Row]:
         Row("mean rating of the film", FilmMean, {}),
         ours("PersonalRankSVM, rank 10, column per film", "PersonalRankSVM", low, True, rank=10),
         ours("PersonalRankSVM, rank 30, column per film", "PersonalRankSVM", low, True, rank=30),
+        ours("PersonalRankSVM, rank 10, shared, column per film", "PersonalRankSVM", low, True, rank=10, shared=True),
         Row("lightfm, logistic, column per film", lambda **s: LightFM(30, **s), epochs, True),
         Row("implicit, ALS", lambda **s: Implicit(30, "als", iterations=15, **s), {"regularization": [0.1, 1, 10]}),
         Row("implicit, BPR", lambda **s: Implicit(30, "bpr", iterations=100, **s), {"regularization": [0.01, 0.1]}),
