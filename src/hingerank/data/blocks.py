@@ -112,7 +112,7 @@ def _number(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if ids.dtype.kind in "iu" and len(ids):
         low, high = int(ids.min()), int(ids.max())
         if high - low < 4 * len(ids) and high <= np.iinfo(np.int64).max:
-            return number_by_appearance(ids.astype(np.int64), low, high - low + 1)
+            return number_by_appearance(ids.astype(np.int64), low, np.full(high - low + 1, -1, np.int64))
     if ids.dtype.kind in "biufMm":
         _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
         appearance = np.argsort(first)

@@ -6,7 +6,7 @@ import numpy as np
 
 from hingerank.data.blocks import check_ids
 from hingerank.data.errors import DataError
-from hingerank.kernels.personal_layout import number_small
+from hingerank.kernels.order import number_by_appearance
 
 
 def number_ids(ids: Any, n_rows: int, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -19,7 +19,7 @@ def number_ids(ids: Any, n_rows: int, name: str) -> tuple[np.ndarray, np.ndarray
     if array.dtype.kind in "iu":
         low, high = int(array.min()), int(array.max())
         if high - low < 4 * len(array) + 1024 and high <= np.iinfo(np.int64).max:
-            codes, first = number_small(array, low, high - low + 1)
+            codes, first = number_by_appearance(array, low, np.full(high - low + 1, -1, np.int32))
             return array[first], codes
     if array.dtype.kind == "O":
         numbers: dict[Any, int] = {}

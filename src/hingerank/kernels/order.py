@@ -16,11 +16,13 @@ def order_by_code(codes, offsets):
 
 
 @njit(cache=True, nogil=True)
-def number_by_appearance(ids, low, span):
-    """Codes 0, 1, ... of numbers in low..low+span−1 by first appearance, and the first places; O(n + span)."""
-    code = np.full(span, -1, np.int64)
-    codes = np.empty(len(ids), np.int64)
-    first = np.empty(min(span, len(ids)), np.int64)
+def number_by_appearance(ids, low, code):
+    """Codes 0, 1, ... of numbers from low on by first appearance, and the first places; O(n + len(code)).
+
+    code: an array of -1, one for each number from low to the highest; codes have its type.
+    """
+    codes = np.empty(len(ids), code.dtype)
+    first = np.empty(min(len(code), len(ids)), np.int64)
     count = 0
     for i in range(len(ids)):
         v = ids[i] - low

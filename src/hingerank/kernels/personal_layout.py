@@ -7,23 +7,6 @@ from hingerank.kernels.windows import sort_run
 
 
 @njit(cache=True, nogil=True)
-def number_small(ids, low, span):
-    """int32 codes 0, 1, ... of numbers in low..low+span-1 by first appearance, and the first places."""
-    code = np.full(span, -1, np.int32)
-    codes = np.empty(len(ids), np.int32)
-    first = np.empty(min(span, len(ids)), np.int64)
-    count = 0
-    for i in range(len(ids)):
-        v = ids[i] - low
-        if code[v] < 0:
-            code[v] = count
-            first[count] = i
-            count += 1
-        codes[i] = code[v]
-    return codes, first[:count]
-
-
-@njit(cache=True, nogil=True)
 def group(codes, count):
     """(start, order): the rows of code c are order[start[c]:start[c+1]], in their own order."""
     start = np.zeros(count + 1, np.int64)
