@@ -93,6 +93,25 @@ def test_help_and_version(call):
         (["fetch", "nothing"], 1, "unknown set 'nothing'"),
         (["fetch", "mslr-web10k"], 1, "accept the licence"),
         (["fetch", "ml-1m", "--from", "data.txt"], 1, "damaged or another file"),
+        (["fit", "data.txt", "-o", "m/", "--model", "mmr"], 1, "use hingerank rerank"),
+        (["fit", "data.txt", "-o", "m/", "--model", "joint"], 1, "use hingerank compare with --items"),
+        (["compare", "data.txt", "-o", "run", "--methods", "pm2"], 1, "use hingerank rerank"),
+        (["compare", "data.txt", "-o", "run", "--methods", ","], 1, "names no ranker"),
+        (["compare", "ratings.csv", "-o", "run"], 1, "name the items with --items"),
+        (["compare", "ratings.csv", "-o", "run", "--items", "absent.csv"], 1, "absent.csv: there is no such file"),
+        (["compare", "ratings.csv", "-o", "run", "--items", "items.csv"], 1, "none is in the texts of 2 items"),
+        (["report", "absent"], 1, "holds no run"),
+        (["report", "absent", "-o", "."], 1, "is a folder"),
+        (["reproduce", "nothing"], 1, "there is no table 'nothing'"),
+        (["analyse", "nothing", "m"], 1, "there is no analysis 'nothing'"),
+        (["warmup", "now"], 2, "unexpected extra argument"),
+        (["demo", "-o", "data.txt"], 1, "data.txt"),
+        (["rerank", "run.txt", "-o", "out.txt"], 1, "which MMR needs: give --features"),
+        (
+            ["rerank", "run.txt", "-o", "out.txt", "--method", "pm2"],
+            1,
+            "which PM2 needs: give --aspects, or --clusters",
+        ),
     ],
 )
 def test_a_mistake_is_one_clear_line(call, arguments, status, words):
@@ -102,6 +121,9 @@ def test_a_mistake_is_one_clear_line(call, arguments, status, words):
     Path("noise.bin").write_bytes(np.random.default_rng(0).bytes(1000))
     Path("table.csv").write_text("a,b\n1,2\n")
     Path("hole.csv").write_text("label,qid,a\n1,1,2\n0,1,\n")
+    Path("ratings.csv").write_text("user,item,rating\na,x,5\na,y,2\nb,x,1\n")
+    Path("items.csv").write_text("item,title\nx,One\ny,Two\n")
+    Path("run.txt").write_text("1 Q0 d1 1 2.0 x\n1 Q0 d2 2 1.0 x\n")
     found, out, err = call(*arguments)
     assert found == status
     assert out == ""

@@ -10,6 +10,8 @@ from hingerank.cli.output import print_json, print_table, working
 
 MEASURES = ("alpha-ndcg@20", "err-ia@20", "nrbp", "strec@20", "p-ia@20", "map-ia")
 
+OPTIONS = {"relations": "--features", "aspects": "--aspects, or --clusters with --features"}
+
 
 def rerank(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="TREC run: topic Q0 document rank score tag.")],
@@ -67,6 +69,7 @@ def rerank(
         clusters=clusters,
         depth=depth,
     )
+    _check_parts(ranker, data)
     if qrels is not None:
         with working(f"fitting {method}"):
             ranker.fit(data)
@@ -74,6 +77,13 @@ def rerank(
     if output is not None:
         with working("reranking"):
             write_run(output, ranker.rerank_run(data, top), tag)
+
+
+def _check_parts(ranker: Any, queries: Any) -> None:
+    """Name the option that gives what the method needs and the run alone has not."""
+    for part, options in OPTIONS.items():
+        if part in ranker._needs and any(getattr(query, part) is None for query in queries):
+            raise ValueError(f"the run has no {part}, which {type(ranker).__name__} needs: give {options}")
 
 
 def _ranker(method: str, model: Path | None, settings: list[str]) -> Any:

@@ -111,6 +111,8 @@ def report(
     from hingerank.evaluation.results import load_results
     from hingerank.report.page import write_report
 
+    if output is not None and output.is_dir():
+        raise ValueError(f"{output} is a folder: name the page, as in {output / 'report.html'}")
     results = load_results(run)
     if table is not None:
         results.write_csv(table)
@@ -126,6 +128,8 @@ def _methods(names: str, settings: list[str], search: str, trials: int) -> list[
     for text in filter(None, (name.strip() for name in names.split(","))):
         name = text.partition("=")[0].strip()
         found.append(method_from_name(text, {**everywhere, **given.pop(name, {})}, search, trials))
+    if not found:
+        raise ValueError(f"--methods {names!r} names no ranker: give one, as in --methods rank-svm")
     if given:
         raise ValueError(f"--set names the method {next(iter(given))!r}, which is not in --methods {names}")
     return found
@@ -162,14 +166,23 @@ def _folds(path: Path, k: int | None, seed: int, missing: str) -> list[Any]:
         except DataError as error:
             if "no folds here" not in str(error):
                 raise
-    return query_folds(open_data(path, missing=missing), 5 if k is None else k, seed)
+    try:
+        data = open_data(path, missing=missing)
+    except DataError as error:
+        if "there is no column" in str(error):
+            raise DataError(f"{error}; of ratings, name the items with --items") from error
+        raise
+    return query_folds(data, 5 if k is None else k, seed)
 
 
 def _rating_folds(path: Path, items: Path | None, k: int | None, seed: int, held_out: str) -> list[Any] | None:
     """Folds over ratings, if that is what `path` holds."""
+    from hingerank.data.errors import DataError
     from hingerank.data.rating_sets import open_ratings
     from hingerank.evaluation.ratings import rating_folds
 
+    if items is not None and not items.exists():
+        raise DataError(f"{items}: there is no such file")
     opened = open_ratings(path, items)
     return None if opened is None else rating_folds(*opened, 5 if k is None else k, seed, held_out)
 

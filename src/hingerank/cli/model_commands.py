@@ -61,10 +61,11 @@ def fit(
 
 def _make(cls: Any, name: str, parameters: dict[str, Any]) -> Any:
     """The ranker with these parameters; one it does not have is a mistake of the user's."""
+    from hingerank.evaluation.catalogue import not_from_rows
     from hingerank.rankers.base import BaseRanker
 
     if not issubclass(cls, BaseRanker):
-        raise ValueError(f"{name} does not learn from graded rows alone: use {cls.__name__} from Python")
+        raise ValueError(not_from_rows(name, cls))
     known = list(cls().get_params(deep=False))
     for parameter in parameters:
         if parameter not in known:

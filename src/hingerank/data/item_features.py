@@ -48,7 +48,8 @@ def word_features(texts: Sequence[str], min_items: int = 2, weighting: str = "bi
     try:
         X = vectoriser.fit_transform(texts)
     except ValueError as error:
-        raise DataError(f"no words are left to make features of (min_items={min_items}): {error}") from None
+        why = f"no words are left to make features of: none is in the texts of {min_items} items (min_items) or more"
+        raise DataError(why) from error
     return sp.csr_matrix(X), [str(name) for name in vectoriser.get_feature_names_out()]
 
 

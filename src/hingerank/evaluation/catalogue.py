@@ -58,7 +58,7 @@ def method_from_name(
     name = registered_name(asked)
     ranker = ranker_class(name)
     if not issubclass(ranker, BaseRanker | PersonalRanker):
-        raise ValueError(f"{name} does not learn from graded rows alone: use {ranker.__name__} from Python")
+        raise ValueError(not_from_rows(name, ranker))
     known = [p for p in inspect.signature(ranker).parameters if p not in ("args", "kwargs")]
     given = dict(given or {})
     for parameter in given:
@@ -124,3 +124,12 @@ def read_value(text: str) -> Any:
         except ValueError:
             pass
     return text
+
+
+def not_from_rows(name: str, ranker: Any) -> str:
+    """Why graded rows are not enough for a ranker, and the command that takes what it needs."""
+    from hingerank.rankers.personal.base import PersonalRanker
+
+    if issubclass(ranker, PersonalRanker):
+        return f"{name} learns from ratings: use hingerank compare with --items, or {ranker.__name__} from Python"
+    return f"{name} reorders the documents of a run: use hingerank rerank, or {ranker.__name__} from Python"
