@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import hingerank as hr
-from hingerank.solvers.cutting_plane import minimise_on_simplex
+from hingerank.solvers.cutting_plane import cutting_plane, minimise_on_simplex
 
 
 def excess(Q, b, a):
@@ -33,6 +33,28 @@ def test_the_optimum_over_the_simplex(kind, scale):
 def test_planes_without_slopes():
     a = minimise_on_simplex(np.zeros((3, 3)), np.array([1.0, 3.0, 2.0]), np.array([1.0, 0, 0]), 1e-9)
     assert a.tolist() == [0, 1, 0]
+    a = minimise_on_simplex(np.zeros((3, 3)), np.array([1e-9, 3e-9, 2e-9]), np.array([1.0, 0, 0]), 1e-9)
+    assert a.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("C", [1e-8, 1e-3, 1.0])
+def test_rows_that_are_all_equal(C):
+    found = hr.RankSVM(C=C, loss="hinge", solver="cutting-plane").fit(np.ones((4, 2)), [0, 1, 2, 0])
+    assert found.certificate_.converged and found.objective_ == pytest.approx(5 * C) and not found.coef_.any()
+
+
+@pytest.mark.parametrize("C", [1e4, 1e9])
+def test_pairs_that_can_be_kept_apart_at_a_large_C(C):
+    """The plane R ≥ 0 has nearly all the weight then, and next to its zeros the other planes are huge."""
+    differences = np.random.default_rng(3).standard_normal((30, 6)) * 10.0 ** np.arange(6)
+    differences[differences @ [1, -1, 1, -1, 1, -1] < 0] *= -1
+
+    def risk(w):
+        wrong = differences[differences @ w < 1]
+        return float((1 - wrong @ w).sum()), -wrong.sum(axis=0)
+
+    found = cutting_plane(risk, 6, C, tol=1e-3)
+    assert found.certificate.converged and found.certificate.n_iter < 1000
 
 
 @pytest.mark.parametrize("scale", [1e-4, 1e3, 1e6])

@@ -90,11 +90,12 @@ def minimise_on_simplex(Q: np.ndarray, b: np.ndarray, a: np.ndarray, tol: float)
     The best weights of the entries in use solve linear equations; if some come out negative, go only as far as none is
     and leave those out; if all are positive, the entry with the least gradient comes in, unless it gains nothing.
     """
-    used, ridge = np.flatnonzero(a > 0), 1e-15 * float(np.max(np.diag(Q))) or 1.0  # planes may repeat
+    used = np.flatnonzero(a > 0)
+    ridge = 1e-15 * (np.diag(Q) + float(np.max(np.abs(b)))) + 1e-300  # planes may repeat; flat ones must not tie by it
     for _ in range(20 * len(b) + 100):
         k = len(used)
         system = np.ones((k + 1, k + 1))
-        system[:k, :k], system[k, k] = Q[np.ix_(used, used)] + ridge * np.eye(k), 0.0
+        system[:k, :k], system[k, k] = Q[np.ix_(used, used)] + np.diag(ridge[used]), 0.0
         target = np.linalg.solve(system, np.append(b[used], 1.0))[:k]
         held = a[used]
         if (target < 0).any():
