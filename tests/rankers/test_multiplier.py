@@ -86,6 +86,35 @@ def test_gradient_of_the_objective_by_differences(n_grades):
     np.testing.assert_allclose(steepness, (sums**2).sum(), rtol=1e-6)
 
 
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
+def test_an_epoch_measures_the_gradient_within_the_box_however_long_its_step(size):
+    """Small numbers beside a wide box: a first step of a tenth of the box takes many of them to the border at 0."""
+    X, y, qid = problem(21, n_queries=1)
+    X = X / size
+    _, tree, row, V = setting(X, y, qid)
+    V = np.round(size * V[row].T, 1 - int(np.log10(size)))  # some are at the border
+    limit, G, ones = 1e5 * size, np.empty_like(V), np.empty_like(V)
+    w, _ = factor_weights((X,), tree, V, X.shape[1])
+    factor_chain(X @ w, tree, V, G)
+    borders = query_borders(tree, 0)
+    grade = np.repeat(np.arange(len(borders) - 1), np.diff(borders))
+    for g in range(len(borders) - 1):
+        ones[:, grade == g] = V[:, grade != g].sum(1)[:, None]
+    G -= ones
+    expected = np.sum(np.where((V == 0) & (G > 0), 0.0, G) ** 2)
+    assert (V == 0).any()
+    _, steepness, linear = factor_epoch((X,), np.arange(1), tree, V, w, np.zeros(1), limit)
+    np.testing.assert_allclose([steepness, linear], [expected, np.sum(ones**2)], rtol=1e-9)
+
+
+def test_a_query_in_its_corner_keeps_its_step():
+    """There no step moves it; a step that grew all the same would run over in a long fit."""
+    X, y = np.array([[0.0], [1e-9]]), np.array([0.0, 1.0])
+    tree, V, w, step = GradedPreferences(y, np.array([0, 2])).tree, np.ones((1, 2)), np.zeros(1), np.full(1, 5.0)
+    factor_epoch((X,), np.arange(1), tree, V, w, step, 1.0)
+    assert V.tolist() == [[1, 1]] and step[0] == 5
+
+
 def test_an_epoch_only_goes_down_and_keeps_w():
     X, y, qid = problem(8)
     preferences, tree, row, V = setting(X, y, qid)
@@ -183,6 +212,8 @@ def test_validation_chooses_the_epoch():
     ranker = FactorizedRankSVM(rank=2, C=1.0, tol=1e-12, max_iter=200, validation=data, patience=5).fit(data)
     scores = [entry["validation"] for entry in ranker.trace_[1:]]
     assert scores[-1] == max(scores) and ranker.score(data) == pytest.approx(scores[-1])
+    assert ranker.certificate_.value == ranker.trace_[-1]["gradient"] > ranker.tol
+    assert ranker.certificate_.status == "validation" and not ranker.certificate_.converged
 
 
 def test_without_nuclear_norm_it_is_the_dual_ranksvm():

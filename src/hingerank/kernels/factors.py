@@ -102,6 +102,23 @@ def steepest(u, borders, D, E):
     return most
 
 
+@njit(cache=True, nogil=True, fastmath=SUMS_MAY_REORDER)
+def free_steepness(V, lo, u, borders, D, E, limit):
+    """Squared norm of the gradient without what points out of the box: 0 where no small step goes down.
+
+    Not the move of a step over its length, which is small for any long step that ends at the border. O(n K)."""
+    total = 0.0
+    for g in range(len(borders) - 1):
+        own = u[borders[g] : borders[g + 1]]
+        for k in range(len(V)):
+            v, slope, level = V[k, lo + borders[g] : lo + borders[g + 1]], D[k, g], E[k, g]
+            for i in range(len(v)):
+                down = own[i] * slope + level
+                free = v[i] > 0.0 if down > 0.0 else v[i] < limit
+                total += down * down if free else 0.0
+    return total
+
+
 @njit(cache=True, nogil=True)
 def factor_room(tree, K):
     """Room for the largest query: (rows, numbers by factor and grade)."""
@@ -136,8 +153,8 @@ def factor_epoch(rows, order, tree, V, w, step, limit):
         if step[q] == 0.0:  # first visit: move the steepest number by a tenth of its box
             most = steepest(u, borders, D, E)
             step[q] = 0.1 * limit / most if most > 0.0 else 1.0
-        first = 0.0
-        for halvings in range(40):
+        steepness += free_steepness(V, lo, u, borders, D, E, limit)
+        for _ in range(40):
             moved = factor_trial(V, lo, u, borders, D, E, step[q], limit, trial, S)
             after = factor_sides(S, len(borders) - 1, U, T)
             factor_coefficients(trial, 0, U, borders, fresh)
@@ -147,18 +164,15 @@ def factor_epoch(rows, order, tree, V, w, step, limit):
             block_back(rows, lo, hi, s, dw)
             difference = np.dot(w, dw) + 0.5 * np.dot(dw, dw) - (after - before)
             if difference <= -1e-4 * moved / step[q]:
-                steepness += moved / (step[q] * step[q])
                 if moved > 0.0:
                     V[:, lo:hi] = trial[:, : hi - lo]
                     w += dw
                     change += difference
-                if difference <= -0.6 * moved / step[q]:  # bends little: a longer step would still fall
-                    step[q] *= 1.5
+                    if difference <= -0.6 * moved / step[q]:  # bends little: a longer step would still fall
+                        step[q] *= 1.5
                 break
-            first = moved / (step[q] * step[q]) if halvings == 0 else first
             step[q] *= 0.5
         else:  # as low as rounding lets it see: stay, and begin with a fresh step next time
-            steepness += first
             step[q] = 0.0
     return change, steepness, linear
 

@@ -12,7 +12,7 @@ class Certificate:
     """How far a fit is from the optimum, in a quantity that can be checked.
 
     kind: what `value` measures, such as "relative gradient norm" or "duality gap"; tolerance: what was asked for;
-    status: "converged", or why the solver stopped ("max_iter", "max_seconds", "stalled", "callback");
+    status: "converged", or why the solver stopped ("max_iter", "max_seconds", "stalled", "callback", "validation");
     n_iter: iterations made; seconds: time spent.
 
     >>> Certificate("duality gap", 2e-4, 1e-3, "converged", 12, 0.03).converged

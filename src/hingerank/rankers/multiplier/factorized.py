@@ -83,7 +83,8 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
         self.rows_ = np.arange(len(y)) if self._source_rows is None else self._source_rows
         self.coef_, self.objective_, self.n_pairs_ = w, float(trace[-1]["value"]), preferences.n_pairs
         self.certificate_, self.trace_, self.n_iter_ = certificate, trace, max(1, certificate.n_iter)
-        warn_not_converged(certificate)
+        if certificate.status != "validation":
+            warn_not_converged(certificate)
 
     def _check(self):
         if not isinstance(self.rank, (int, np.integer)) or self.rank < 1:
@@ -117,7 +118,7 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
         V, w, total = np.sqrt(down) * V, down * w, down * total
         step, value = np.zeros(preferences.n_queries), 0.5 * float(w @ w) - total
         trace: list[dict[str, Any]] = [{"iteration": 0, "value": value, "gradient": 1.0, "seconds": 0.0}]
-        watch, status, relative = _Validation(self.validation, self.patience), "max_iter", 0.0
+        watch = _Validation(self.validation, self.patience)
         last, spare, stride = V.copy(), np.empty_like(V), 0.5
         for epoch in range(1, self.max_iter + 1):
             factor_ahead(V, last, stride, limit, spare)
@@ -131,14 +132,11 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
             value, seconds = value + change, time.perf_counter() - began
             relative = float(np.sqrt(steepness / linear)) if linear > 0 else 0.0
             trace.append({"iteration": epoch, "value": value, "gradient": relative, "seconds": seconds})
-            if watch.worse(self, w, V, trace):
-                status = "validation"
+            if watch.worse(self, w, V, trace) or relative <= self.tol:
                 break
-            if relative <= self.tol:
-                status = "converged"
-                break
-        V, w, trace, stopped = watch.best(V, w, trace)
-        status = "converged" if stopped else status
+        V, w, trace, chosen = watch.best(V, w, trace)
+        relative = trace[-1]["gradient"]
+        status = "converged" if relative <= self.tol else "validation" if chosen else "max_iter"
         certificate = Certificate(
             "relative projected gradient", relative, self.tol, status, len(trace) - 1, time.perf_counter() - began
         )
