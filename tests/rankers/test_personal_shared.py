@@ -83,3 +83,13 @@ def test_without_it_there_is_no_such_function(data):
     plain = hr.PersonalRankSVM(**SETTINGS).fit(*data)
     assert not hasattr(plain, "coef_")
     assert np.allclose(plain.predict(3, data[0]), data[0] @ plain.basis_ @ plain.user_weights_[3])
+
+
+def test_a_fit_without_it_forgets_it(tmp_path):
+    X, users, items, y = np.eye(4), [0, 0, 1, 1], [0, 1, 2, 3], [1, 0, 0, 1]
+    ranker = hr.PersonalRankSVM(rank=1, shared=True).fit(X, users, items, y)
+    ranker.set_params(shared=False).fit(X, users, items, y)
+    assert not hasattr(ranker, "coef_")
+    ranker.set_params(shared=True)
+    with pytest.raises(ValueError, match="coef_"):
+        hr.load(ranker.save(tmp_path))

@@ -301,6 +301,31 @@ class TestModelFile:
         assert back.users_.tolist() == ranker.users_.tolist() and back.users_.dtype == ids.dtype
         assert np.array_equal(back.predict(ids[:1], X[:1]), ranker.predict(ids[:1], X[:1]))
 
+    @pytest.mark.filterwarnings("ignore:.*ratings repeat")
+    @pytest.mark.parametrize(
+        ("ids", "late"),
+        [
+            (np.array(["2024-01-01", "2025-01-01"], "M8[D]"), np.datetime64("2026-01-01")),
+            (np.array([5, 7], "m8[s]"), np.timedelta64(9, "s")),
+            (np.array([b"a", b"b"]), b"longer"),
+        ],
+    )
+    def test_new_ids_of_the_same_type(self, tmp_path, ids, late):
+        X, users, items, y = ratings()
+        ranker = PersonalRankSVM(rank=2, max_iter=3).fit(X, ids[users % 2], items, y)
+        ranker.add_user(late, X[:2], [1, 2])
+        assert ranker.users_.dtype.kind == ids.dtype.kind and ranker.users_[-1] == late
+        back = hr.load(ranker.save(tmp_path))
+        for user in (late, ids[0]):
+            assert np.array_equal(back.predict([user] * 2, X[:2]), ranker.predict([user] * 2, X[:2]))
+
+    @pytest.mark.parametrize("kind", [">i8", ">i4", ">f8", ">f4", "f2", np.longdouble])
+    def test_numbers_of_any_layout(self, kind):
+        X, users, items, y = ratings()
+        plain = PersonalRankSVM(rank=2, max_iter=3).fit(X, users, items, y)
+        other = PersonalRankSVM(rank=2, max_iter=3).fit(X, users.astype(kind), items, y.astype(kind))
+        assert np.array_equal(other.predict(users[:3], X[:3]), plain.predict(users[:3], X[:3]))
+
     def test_new_ids_of_another_type(self, tmp_path):
         X, *told = ratings()
         ranker = PersonalRankSVM(rank=2, max_iter=3).fit(X, *told)

@@ -17,6 +17,7 @@ def number_ids(ids: Any, n_rows: int, name: str) -> tuple[np.ndarray, np.ndarray
     if array.dtype.kind == "b":
         array = array.astype(np.int8)
     if array.dtype.kind in "iu":
+        array = array.astype(array.dtype.newbyteorder("="), copy=False)
         low, high = int(array.min()), int(array.max())
         if high - low < 4 * len(array) + 1024 and high <= np.iinfo(np.int64).max:
             codes, first = number_by_appearance(array, low, np.full(high - low + 1, -1, np.int32))

@@ -165,11 +165,12 @@ def check_items(items: Any, n_items: int, name: str) -> np.ndarray:
 def check_ratings(ratings: Any, n_rows: int) -> np.ndarray:
     """Finite numbers, one per row, in their own precision."""
     values = np.asarray(ratings)
-    if values.dtype.kind not in "biuf":
+    if values.dtype.kind not in "biu" and values.dtype not in (np.dtype("f4"), np.dtype("f8")):
         try:
             values = values.astype(np.float64)
         except (TypeError, ValueError):
             raise DataError(f"ratings must be numbers, got {values.dtype}") from None
+    values = values.astype(values.dtype.newbyteorder("="), copy=False)
     if values.shape != (n_rows,):
         raise DataError(f"ratings has shape {values.shape}, expected one rating for each of the {n_rows} rows")
     if values.dtype.kind == "f" and not np.isfinite(values).all():

@@ -74,6 +74,7 @@ class FactorRanker(FoldIn, PersonalRanker):
             functions = np.zeros((X.shape[1], U.shape[1]))
             functions[columns] = solution.w
         self.basis_, self.user_weights_ = functions[:, :k], solution.extra["V"][:, :k]
+        self.__dict__.pop("coef_", None)
         if self.shared:
             self.coef_ = functions[:, k].copy()
             self.basis_, self.user_weights_ = self.basis_.copy(), self.user_weights_.copy()
@@ -153,6 +154,8 @@ class FactorRanker(FoldIn, PersonalRanker):
         wanted = (self.n_features_in_, basis.shape[1]), (len(self.users_), basis.shape[1])
         if (basis.shape, weights.shape) != wanted or getattr(self, "has_pairs_", basis).shape != (len(self.users_),):
             raise ValueError(f"basis_ {basis.shape}, user_weights_ {weights.shape} and users_ do not belong together")
+        if self.shared and getattr(self, "coef_", basis).shape != (self.n_features_in_,):
+            raise ValueError(f"coef_, which all users share, must have {self.n_features_in_} numbers")
 
 
 def in_use(X: Any, preferences: UserPreferences) -> tuple[Any, UserPreferences, np.ndarray | None]:

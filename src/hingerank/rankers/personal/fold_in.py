@@ -125,5 +125,5 @@ class FoldIn:
 def ids_like(known: np.ndarray, new: np.ndarray) -> np.ndarray:
     """New ids (objects) in the type of those known if they are of its kind, else as objects."""
     plain = np.asarray(new.tolist()) if len(new) else known[:0]
-    whole = {"i": "iu", "u": "iu", "U": "U", "f": "f"}.get(known.dtype.kind, "")
+    whole = {"i": "iu", "u": "iu"}.get(known.dtype.kind, known.dtype.kind if known.dtype.kind in "UfSMm" else "")
     return plain if plain.ndim == 1 and plain.dtype.kind in whole else new
