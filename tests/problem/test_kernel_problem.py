@@ -192,6 +192,7 @@ def test_streams_never_hold_the_mapped_rows(data):
 
 def test_budgets(monkeypatch, tmp_path):
     assert memory.memory_budget(2.5) == 2_500_000_000 and memory.memory_budget(0) == 0
+    assert memory.memory_budget(np.inf) == memory.memory_budget(1e300) >= 10**15
     with pytest.raises(ValueError, match="memory_gb"):
         memory.memory_budget(-1)
     limit = tmp_path / "memory.max"

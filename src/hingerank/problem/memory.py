@@ -4,6 +4,7 @@ import os
 from numbers import Real
 from pathlib import Path
 
+UNLIMITED = 1e9  # gigabytes
 LIMIT_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
@@ -13,7 +14,7 @@ def memory_budget(gigabytes: float | None) -> int:
         return machine_memory() // 2
     if not (isinstance(gigabytes, Real) and gigabytes >= 0):
         raise ValueError(f"memory_gb must be a number of gigabytes, 0 or more, not {gigabytes!r}")
-    return int(gigabytes * 1e9)
+    return int(min(float(gigabytes), UNLIMITED) * 1e9)
 
 
 def machine_memory() -> int:
