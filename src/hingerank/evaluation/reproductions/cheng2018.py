@@ -189,9 +189,9 @@ TABLE4 = PaperTable(
     "cheng2018-table4",
     PAPER,
     "Table 4: recommender data",
-    "Yahoo! Movies: the ratings and split that the set at hand has, and features from titles only: 194,697 of them, "
+    "Yahoo! Movies: the ratings and the split that the set comes with, and features from titles only: 194,697 of them, "
     "which is the number that the paper gives for titles and abstracts. "
-    "MovieLens: the paper's HetRec 2011 edition is not at hand; MovieLens 1M stands in, with its 18 genres as features "
+    "MovieLens: MovieLens 1M stands in for the paper's HetRec 2011 edition, with its 18 genres as features "
     "(so that 18 is the highest rank), and the paper's figures are for orientation only. Accuracy is over pairs with "
     "at least one test rating. Seconds: per epoch.",
     [
