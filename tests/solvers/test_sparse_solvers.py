@@ -316,3 +316,23 @@ def test_truncation_draws_small_weights_to_zero_now_and_then():
     np.testing.assert_allclose(run(2, every=2), [0.37, 0.0, 0.0], atol=1e-15)  # 0.19 a, drawn by 0.2
     np.testing.assert_allclose(run(1, threshold=0.25), [0.3, 0.0, 0.0], atol=1e-15)
     np.testing.assert_allclose(run(500), [2.0, 0.0, 0.0], atol=1e-9)
+
+
+def test_curvature_that_rounding_leaves_below_zero_is_not_added_to():
+    """Features that do not differ within queries have a curvature of rounding errors, of either sign."""
+
+    class Noise:
+        dimension, factor = 3, 1.0
+
+        def columns(self, indices):
+            return self
+
+        def stride(self, design):
+            return 1
+
+        def hessian(self, design, stride):
+            return np.diag([1e-20, -1e-20, -3e-20])
+
+    working = WorkingSet(Noise())
+    working.choose(Noise(), np.ones(3), np.zeros(3))
+    np.testing.assert_allclose(working.hessian(Noise(), False).diagonal(), 1e-20, rtol=1e-5)

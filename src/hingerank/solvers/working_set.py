@@ -59,7 +59,8 @@ class WorkingSet:
         H = self._hessian * objective.factor
         bend = H.diagonal()
         unknown = bend <= 0  # no active pair has such a feature, or none of those looked at: a cautious guess
-        H[np.diag_indices_from(H)] += np.where(unknown, bend.max(initial=0.0) or 1.0, self._damping * bend)
+        guess = bend.max(initial=0.0) or 1.0
+        H[np.diag_indices_from(H)] = np.where(unknown, guess, (1.0 + self._damping) * bend)
         return H
 
     def stepped(self, mu: float) -> None:
