@@ -276,6 +276,19 @@ def test_the_sparsest_that_validation_cannot_tell_from_the_best():
         choose_on_validation(path, *validation, standard_errors=-1)
 
 
+@pytest.mark.parametrize("standard_errors", [0, 1])
+def test_queries_without_a_value_have_no_say_in_the_choice(standard_errors):
+    X, y, qid = make(11, n_queries=12)
+    y[qid == 3] = 1.0
+    path = hr.FenchelRank().fit_path(X, y, qid, [0.01, 1.0, 10.0])
+    chosen, values = choose_on_validation(path, X, y, qid, "pair_accuracy", standard_errors)
+    expected = [hr.evaluate(y, ranker.predict(X), qid, "pair_accuracy")["pair_accuracy"] for ranker in path]
+    np.testing.assert_allclose(values, expected)
+    assert chosen is path[int(np.argmax(expected))] or standard_errors
+    with pytest.raises(ValueError, match="no validation query"):
+        choose_on_validation(path, X, np.ones(len(y)), qid, "pair_accuracy", standard_errors)
+
+
 @pytest.mark.parametrize("cls", SPARSE)
 def test_models_say_which_features_they_kept(cls, tmp_path):
     X, y, qid = make(12)

@@ -29,11 +29,14 @@ def choose_on_validation(
     if not standard_errors >= 0:
         raise ValueError(f"standard_errors must be a number of at least 0, not {standard_errors!r}")
     given, (_, y, qid) = X, unpack(X, y, qid)
-    per_query = [evaluate(y, r.predict(given, qid), qid, measure, per_query=True)[measure] for r in path]
-    values = np.array([queries.mean() for queries in per_query])
+    per_query = np.array([evaluate(y, r.predict(given, qid), qid, measure, per_query=True)[measure] for r in path])
+    per_query = per_query[:, ~np.isnan(per_query[0])]  # queries without a value, such as those of one grade
+    if not per_query.size:
+        raise ValueError(f"no validation query has a value of {measure}: there is nothing to choose by")
+    values = per_query.mean(axis=1)
     best = int(np.argmax(values))
     if standard_errors > 0:
-        behind = per_query[best] - np.array(per_query)
+        behind = per_query[best] - per_query
         error = behind.std(axis=1) / np.sqrt(max(behind.shape[1] - 1, 1))
         near = np.flatnonzero(values >= values[best] - standard_errors * error)
         best = min(near.tolist(), key=lambda k: np.count_nonzero(path[k].coef_))
