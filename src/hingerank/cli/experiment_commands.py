@@ -70,6 +70,8 @@ def compare(
     turns = _rating_folds(data, items, folds, seed, hold_out)
     if turns is None:
         _check_no_personal(chosen)
+        if hold_out != "items":
+            raise ValueError("--hold-out is for ratings: other data are cut by query")
         turns = _folds(data, folds, seed, missing)
     options: dict[str, Any] = {"folder": output, "seed": seed, "workers": workers, "retry_failed": retry_failed}
     try:
