@@ -101,7 +101,12 @@ def newton_from(objective, point, tol, scale, max_iter, deadline, model=None, ca
 
 def exact_step(hessian, gradient, radius):
     """The Newton step, shortened to the ball: (step, forecast decrease)."""
-    step = -scipy.linalg.solve(hessian, gradient, assume_a="pos")
+    try:
+        step = -scipy.linalg.cho_solve(scipy.linalg.cho_factor(hessian), gradient)
+    except np.linalg.LinAlgError:  # flat directions drown in rounding: no curvature counts for less than that
+        bends, axes = np.linalg.eigh(hessian)
+        least = np.finfo(float).eps * len(bends) * float(bends[-1])
+        step = -axes @ ((gradient @ axes) / np.maximum(bends, least))
     length = float(np.linalg.norm(step))
     if length > radius:
         step *= radius / length
