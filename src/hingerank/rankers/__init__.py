@@ -47,14 +47,14 @@ RANKERS: dict[str, str] = {
 def registered_name(text: str) -> str:
     """The registered name meant by `text`: itself, the class's name in any spelling, or as much of it as is clear.
 
-    >>> [registered_name(text) for text in ("rank-svm", "FenchelRank", "factorized-rank-svm", "nystroem")]
+    >>> [registered_name(text) for text in ("Rank_SVM", "FenchelRank", "factorized-rank-svm", "nystroem")]
     ['rank-svm', 'fenchel-rank', 'factorized', 'nystroem-rank-svm']
     """
     if text in RANKERS:
         return text
     plain = text.lower().replace("-", "").replace("_", "")
     begun = [name for name in RANKERS if plain and (name.startswith(text) or text in name.split("-"))]
-    named = [name for name, place in RANKERS.items() if place.rpartition(":")[2].lower() == plain]
+    named = [n for n, place in RANKERS.items() if plain in (n.replace("-", ""), place.rpartition(":")[2].lower())]
     meant = named or begun
     if len(meant) > 1:
         raise ValueError(f"{text!r} could be {', '.join(meant)}: say which ranker is meant")
