@@ -94,10 +94,10 @@ def _range(values: Sequence[Any]) -> Any:
 def parse_settings(texts: Iterable[str]) -> dict[str, dict[str, list[Any]]]:
     """["hinge.C=0.1,1", "loss=hinge"] as {method: {parameter: values}}; "" stands for every method.
 
-    Values are read by `read_value`.
+    Values are read by `read_value`; a value may be a list.
 
-    >>> parse_settings(["hinge.C=0.1,1", "loss=hinge"])
-    {'hinge': {'C': [0.1, 1]}, '': {'loss': ['hinge']}}
+    >>> parse_settings(["hinge.C=0.1,1", "loss=hinge", "weights=[1, 2],[3, 4]"])
+    {'hinge': {'C': [0.1, 1]}, '': {'loss': ['hinge'], 'weights': [[1, 2], [3, 4]]}}
     """
     found: dict[str, dict[str, list[Any]]] = {}
     for text in texts:
@@ -105,8 +105,16 @@ def parse_settings(texts: Iterable[str]) -> dict[str, dict[str, list[Any]]]:
         method, _, parameter = head.strip().rpartition(".")
         if not equals or not parameter or not values.strip():
             raise ValueError(f"--set {text!r} is not of the form PARAMETER=VALUE,… or METHOD.PARAMETER=VALUE,…")
-        found.setdefault(method, {})[parameter] = [read_value(value.strip()) for value in values.split(",")]
+        found.setdefault(method, {})[parameter] = _values(values)
     return found
+
+
+def _values(text: str) -> list[Any]:
+    """Values with commas between them; those within the brackets of a list do not count."""
+    try:
+        return json.loads(f"[{text}]")
+    except ValueError:
+        return [read_value(value.strip()) for value in text.split(",")]
 
 
 def read_value(text: str) -> Any:
