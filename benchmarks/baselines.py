@@ -13,16 +13,13 @@ import warnings
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
 import hingerank as hr
 from hingerank.data.folds import read_folds
-from hingerank.evaluation.leaderboard import leaderboard
 from hingerank.evaluation.method import Method
 from hingerank.evaluation.protocol import compare
+from letor_linear import MEASURES, SETS, beside_papers
 
-MEASURES = ["map", "ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10"]
-SETS = {"OHSUMED": "OHSUMED/QueryLevelNorm", "MQ2008": "MQ2008"}
 PAPERS = {
     "OHSUMED": [
         ("RankNet (Xu et al. 2019, Table 2)", [0.4040, 0.4007, 0.3616, 0.3388, None]),
@@ -86,13 +83,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     for name in asked.sets.split(","):
         results = compare(methods(asked.trees), read_folds(asked.data / SETS[name]), "map:letor3", names)
-        table = Table("", *MEASURES, "seconds a fit", title=f"{name}, mean over five folds")
-        for who, figures in PAPERS[name]:
-            table.add_row(who, *("" if figure is None else f"{figure:.4f}" for figure in figures), "")
-        table.add_section()
-        for line in leaderboard(results, "map:letor3").lines:
-            table.add_row(line.method, *(f"{line.means[m]:.4f}" for m in names), f"{line.seconds:.3f}")
-        console.print(table)
+        console.print(beside_papers(name, results, PAPERS[name]))
 
 
 if __name__ == "__main__":

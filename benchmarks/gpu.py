@@ -11,6 +11,7 @@ sweeps and the solver.
 
 import argparse
 import time
+from functools import partial
 
 import numpy as np
 
@@ -108,7 +109,7 @@ def main() -> None:
     import torch
 
     device = torch_design.check_device(arguments.device)
-    finish_now = lambda: finish(torch, device)  # noqa: E731
+    finish_now = partial(finish, torch, device)
     speed = copy_speed(torch, device, int(4e9 * arguments.share))
     where = torch.cuda.get_device_name() if device.type == "cuda" else "CPU"
     print(f"{where}, PyTorch {torch.__version__}: copies at {speed / 1e12:.2f} TB/s", flush=True)

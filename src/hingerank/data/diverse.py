@@ -1,5 +1,6 @@
 """Queries for diversification: candidates, what is known about each, between them, and which subtopics they serve."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -114,8 +115,7 @@ class DiverseQuery:
         docids = np.array([str(docid) for docid in self.docids], object)
         self._check_rows("docids", len(docids))
         if len(set(docids)) < len(docids):
-            seen: set[str] = set()
-            twice = next(docid for docid in docids if docid in seen or seen.add(docid))  # type: ignore[func-returns-value]
+            twice = Counter(docids.tolist()).most_common(1)[0][0]
             raise DataError(f"{self._place}: document {twice} is there twice; keep one row for each document")
         return docids
 

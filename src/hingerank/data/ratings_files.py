@@ -75,13 +75,14 @@ def _places(path: Path, columns: Sequence[str | int], head: list[str]) -> tuple[
     if wanted and has_names and None in found:
         missing = wanted[found.index(None)]
         raise DataError(f"{path}: there is no column {missing!r}; the first line has: {', '.join(head)}")
-    places = [
-        column if isinstance(column, int) else (_name(column, named) if has_names else place)
-        for place, column in enumerate(columns)
-    ]
-    if max(p for p in places if p is not None) >= len(head):
-        raise DataError(f"{path}: line 1 has {len(head)} columns, expected at least {max(places) + 1}")  # type: ignore
-    return [int(p) for p in places if p is not None], int(has_names)
+    named_places = iter(found)
+    places = []
+    for place, column in enumerate(columns):
+        known = column if isinstance(column, int) else next(named_places)
+        places.append(place if known is None else known)
+    if max(places) >= len(head):
+        raise DataError(f"{path}: line 1 has {len(head)} columns, expected at least {max(places) + 1}")
+    return places, int(has_names)
 
 
 def _name(column: str, named: dict[str, int]) -> int | None:

@@ -110,7 +110,7 @@ class KernelObjective:
             return away, curvature(away)
 
         slope = f + self._bare(self.C * here.gradient)
-        return Point(f, value, slope, curvature, here.moments, None, first)  # type: ignore[arg-type]
+        return Point(f, value, slope, curvature, here.moments, None, first)
 
     def samples(self) -> list:
         """None: a part of the rows spans another space."""

@@ -19,14 +19,15 @@ from hingerank.problem.design import RowsDesign, add_up
 class Point:
     """An objective at w: value, gradient and Hessian products `curvature(v)`.
 
+    w and gradient are vectors, or whatever else adds, scales and multiplies like one (problem/kernel_space.py).
     hessian(): the whole matrix, where that is worth its cost; first(): a part of Newton's step that is known
     beforehand, with its Hessian product, or None; moments: see LossAt.
     """
 
-    w: np.ndarray
+    w: Any
     value: float
-    gradient: np.ndarray
-    curvature: Callable[[np.ndarray], np.ndarray]
+    gradient: Any
+    curvature: Callable[[Any], Any]
     moments: np.ndarray | None
     hessian: Callable[[], np.ndarray] | None = None
     first: Callable[[], tuple[Any, Any] | None] | None = None

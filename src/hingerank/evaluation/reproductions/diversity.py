@@ -124,9 +124,11 @@ def _rescored(queries: DiverseData, w: np.ndarray) -> DiverseData:
 
 def _best_feature(train: DiverseData) -> int:
     measure = parse_diversity_measure(NDCG)
-    order = lambda q, j: np.argsort(-q.X[:, j], kind="stable")  # noqa: E731
-    means = [np.mean([measure(q.judgments, order(q, j)) for q in train]) for j in range(train[0].n_features)]
-    return int(np.argmax(means))
+
+    def mean(j: int) -> float:
+        return float(np.mean([measure(q.judgments, np.argsort(-q.X[:, j], kind="stable")) for q in train]))
+
+    return int(np.argmax([mean(j) for j in range(train[0].n_features)]))
 
 
 def _run_by(queries: DiverseData, w: np.ndarray) -> dict[str, list[str]]:

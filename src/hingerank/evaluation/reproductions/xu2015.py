@@ -78,8 +78,10 @@ def _judged_documents(place: Place) -> dict[str, Ours]:
     qrels = web_track_qrels(place.find("trec-web-diversity"))
     folds = cache(lambda: clueweb_folds(place.find("ClueWeb09-webis-ltr"), qrels))
 
+    def score(queries: Any, run: Any) -> Any:
+        return evaluate_diversity(qrels, run, MEASURES.values(), per_query=True)
+
     def compute(name: str) -> Any:
-        score = lambda queries, run: evaluate_diversity(qrels, run, MEASURES.values(), per_query=True)  # noqa: E731
         return fold_values(name, folds(), score, (0.003, 0.01))
 
     found = {name: kept(place, "xu2015-diversity", f"judged {name}", partial(compute, name)) for name in METHODS}
