@@ -1,7 +1,7 @@
 """Linear RankSVM against its peers, and its cost as the data grow.
 
     python benchmarks/linear.py                 # S and L: ours, and the peers that are installed
-    python benchmarks/linear.py --sizes XL XXL --no-peers
+    python benchmarks/linear.py --sizes XL XXL --peers     # without peers
     python benchmarks/linear.py --curves        # cost against rows, features, rows per query and grades, with a plot
     python benchmarks/linear.py --hessian       # where an explicit Hessian beats conjugate gradients
 
@@ -141,14 +141,14 @@ def run(job: dict) -> dict:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def compare(sizes, with_peers, console) -> list[dict]:
+def compare(sizes, peers, console) -> list[dict]:
     rows = []
     for size in sizes:
         table = Table(title=f"{size}: {SIZES[size]}")
         for column in ("method", "seconds", "passes", "extra memory / X", "certificate", "iterations", "train NDCG@10"):
             table.add_column(column, justify="left" if column == "method" else "right")
         jobs = [{"size": size, "tol": 1e-3, **ours} for ours in OURS]
-        jobs += [{"size": size, "peer": peer} for peer in PEERS] if with_peers else []
+        jobs += [{"size": size, "peer": peer} for peer in PEERS if peer.split()[0] in peers]
         for job in jobs:
             name = job.get("peer") or f"RankSVM {job['loss'].replace('_', ' ')}, C = {job['C']:g}"
             answer = run(job)
@@ -163,7 +163,7 @@ def compare(sizes, with_peers, console) -> list[dict]:
             )  # fmt: skip
         console.print(table)
         console.print(f"one pass: {min(r['pass'] for r in rows if r['size'] == size and 'pass' in r):.4f} s")
-    if with_peers:
+    if peers:
         table = Table(
             "recorded elsewhere on a like machine", "S: s / MB", "L: s / MB", title="peers no registry carries"
         )
@@ -249,7 +249,7 @@ def hessian(console) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", nargs="+", choices=SIZES, default=["S", "L"])
-    parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--peers", nargs="*", default=[peer.split()[0] for peer in PEERS], help="by their first word")
     parser.add_argument("--curves", action="store_true")
     parser.add_argument("--hessian", action="store_true")
     parser.add_argument("--figure", type=Path, default=Path("docs/figures/linear-cost.svg"))
@@ -263,7 +263,7 @@ def main() -> None:
     if options.hessian:
         hessian(console)
         return
-    rows = curves(console, options.figure) if options.curves else compare(options.sizes, not options.no_peers, console)
+    rows = curves(console, options.figure) if options.curves else compare(options.sizes, options.peers, console)
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))
 
