@@ -149,6 +149,12 @@ def test_mistakes_are_named(made, ratings, options, words):
         rating_folds(ratings, (made.item_features, NAMES), **options)
 
 
+def test_a_fold_without_anything_to_test_says_so():
+    lonely = ratings_from(list("abcdef"), [0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 1], item_ids=np.arange(6))
+    with pytest.raises(DataError, match="fold 1 has no rating to validate by a user of its training part: give fewer"):
+        rating_folds(lonely, (np.eye(6), list("uvwxyz")), 3)
+
+
 def test_personal_rankers_need_ratings(tmp_path):
     hr.write(hr.make_letor(n_queries=9, seed=0), tmp_path / "data.txt")
     told = CliRunner().invoke(app, ["compare", str(tmp_path / "data.txt"), "--methods", "personal", "-o", "run"])

@@ -102,5 +102,8 @@ def _of_known_users(name: str, data: RankingData, parts: list[np.ndarray], user:
     train, *others = parts
     known = np.zeros(user.max() + 1, bool)
     known[user[train]] = True
-    validation, test = (Rows(data, rows[known[user[rows]]]) for rows in others)
-    return Fold(name, Rows(data, train), validation, test, shared_queries=True)
+    validation, test = (rows[known[user[rows]]] for rows in others)
+    for purpose, rows in (("validate", validation), ("test", test)):
+        if not len(rows):
+            raise DataError(f"{name} has no rating to {purpose} by a user of its training part: give fewer folds")
+    return Fold(name, Rows(data, train), Rows(data, validation), Rows(data, test), shared_queries=True)
