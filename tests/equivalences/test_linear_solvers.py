@@ -203,6 +203,14 @@ def test_limits_and_callback_are_reported():
             RankSVM(C=100.0, loss="hinge", solver=solver, tol=1e-12, max_seconds=0.0).fit(X, y, qid=qid)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_smoothing_may_stop_at_any_iteration_also_where_it_would_narrow_the_width():
+    X, y, qid = problem()
+    for limit in range(12):
+        found = RankSVM(loss="hinge", tol=1e-9, max_iter=limit).fit(X, y, qid=qid)
+        assert (found.certificate_.status, len(found.trace_)) == ("max_iter", limit + 1)
+
+
 @pytest.mark.parametrize(
     "parameters, words",
     [

@@ -9,13 +9,14 @@ An epoch improves every row of V with U fixed, then U with V fixed (truncated Ne
   down; else the step is taken back, so f never rises.
 """
 
-import time
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import numpy as np
 
-from hingerank.solvers.solution import Certificate, Solution
+from hingerank.solvers.run import Run
+from hingerank.solvers.solution import Solution
 
 ENOUGH, PRODUCTS = 0.3, 5  # the basis step's equations: share of the gradient left, Hessian products at most
 ARMIJO, HALVINGS = 1e-4, 20
@@ -32,7 +33,7 @@ def alternating(
     tol: float = 1e-3,
     max_iter: int = 100,
     max_seconds: float = np.inf,
-    watch: Callable[[np.ndarray, np.ndarray], dict[str, float]] | None = None,
+    watch: Callable[[np.ndarray, np.ndarray], dict[str, Any]] | None = None,
     callback: Callable[[dict], Any] | None = None,
 ) -> Solution:
     """Minimise until the norm of the gradient in (U, V) is at most tol times that after the first users' step.
@@ -41,49 +42,27 @@ def alternating(
     watch: figures for a trace entry. callback: called with each trace entry; a true answer stops. Solution.w is U,
     extra["V"] is V.
     """
-    began, trace = time.perf_counter(), []
-    value, scale, stretch = np.inf, None, FIRST
+    run = Run("gradient", tol, max_iter, max_seconds, callback)
+    value, scale, stretch, products = np.inf, None, FIRST, 0
     last: np.ndarray | None = None  # U at the end of the last epoch but one, in today's basis
-    products, status = 0, "max_iter"
-    for epoch in range(max_iter + 1):
+    for epoch in count():
         came = U
         U, improved, stretch, stretched = _users(objective, U, V, value, last, stretch)
         value = improved.value
         norm = float(np.hypot(np.linalg.norm(improved.gradient), improved.norm))
         scale = norm if scale is None else scale
-        trace.append(
-            {"epoch": epoch, "value": value, "gradient": norm / scale if scale > 0 else 0.0, "products": products,
-             "stretch": stretched, "seconds": time.perf_counter() - began}
-        )  # fmt: skip
-        if watch is not None:
-            trace[-1].update(watch(U, V))
-        stop = _stop(trace[-1], tol, began, max_seconds, callback)
-        if stop:
-            status = stop
-            break
-        if epoch == max_iter:
+        relative, figures = norm / scale if scale > 0 else 0.0, watch(U, V) if watch is not None else {}
+        if run.stops(epoch=epoch, value=value, gradient=relative, products=products, stretch=stretched, **figures):
             break
         following, used = _basis(objective, U, V, improved)
         products += used
-        if following is U and stretched == 0.0 and epoch and trace[-2]["value"] - value <= 1e-12 * abs(value):
-            status = "stalled"
+        if following is U and stretched == 0.0 and epoch and run.trace[-2]["value"] - value <= 1e-12 * abs(value):
+            run.status = "stalled"
             break
         U, last = balance_free(following, V, came, objective.free)
-    certificate = Certificate(
-        "relative gradient norm", trace[-1]["gradient"], tol, status, len(trace), time.perf_counter() - began
-    )
     order = np.argsort(-np.linalg.norm(U, axis=0) * np.linalg.norm(V, axis=0), kind="stable")
     order = np.concatenate([order[order < objective.free], np.arange(objective.free, U.shape[1])])
-    return Solution(U[:, order], value, certificate, trace, {"V": V[:, order]})
-
-
-def _stop(entry: dict, tol: float, began: float, max_seconds: float, callback: Any) -> str | None:
-    """Why to stop after this entry, if so."""
-    if callback is not None and callback(entry):
-        return "callback"
-    if entry["gradient"] <= tol:
-        return "converged"
-    return "max_seconds" if time.perf_counter() - began > max_seconds else None
+    return run.solution("relative gradient norm", U[:, order], value, len(run.trace), V=V[:, order])
 
 
 def _users(objective, U, V, value, last, stretch):

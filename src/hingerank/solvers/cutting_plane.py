@@ -6,13 +6,14 @@ the optimum: the gap to the best value seen is the certificate. The risk may be 
 constraint: the pairwise hinge here, structured losses elsewhere.
 """
 
-import time
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import numpy as np
 
-from hingerank.solvers.solution import Certificate, Solution
+from hingerank.solvers.run import Run
+from hingerank.solvers.solution import Solution
 
 UNUSED = 30  # a plane without weight for this many iterations is dropped
 
@@ -34,31 +35,21 @@ def cutting_plane(
     >>> round(float(cutting_plane(risk, 1, C=10.0, tol=1e-9).w[0]), 6)
     1.0
     """
-    began = time.perf_counter()
+    run = Run("gap", tol, max_iter - 1, max_seconds, callback)
     w = np.zeros(dimension) if w is None else np.array(w, np.float64)
-    planes, trace, best, status = _Planes(dimension, C), [], (np.inf, w), "max_iter"
-    bound, gap, iteration = 0.0, np.inf, 0
-    for iteration in range(1, max_iter + 1):
+    planes, best, bound = _Planes(dimension, C), (np.inf, w), 0.0
+    for iteration in count(1):
         risk, slope = oracle(w)
         best = min(best, (0.5 * float(w @ w) + C * float(risk), w), key=lambda pair: pair[0])
         planes.add(np.asarray(slope, np.float64), float(risk) - float(slope @ w))
         w, lower = planes.minimise(max(1e-3 * tol, 1e-14))
         bound = max(bound, lower)
-        gap, seconds = (best[0] - bound) / max(abs(best[0]), 1e-300), time.perf_counter() - began
-        trace.append({"iteration": iteration, "value": best[0], "lower_bound": bound, "gap": gap, "seconds": seconds})
-        if callback is not None and callback(trace[-1]):
-            status = "callback"
-        elif gap <= tol:
-            status = "converged"
-        elif seconds > max_seconds:
-            status = "max_seconds"
-        else:
-            # look halfway between the model's answer and the best point: calmer than jumping to the model's answer
-            w = 0.5 * (w + best[1]) if iteration % 2 else w
-            continue
-        break
-    certificate = Certificate("relative duality gap", gap, tol, status, iteration, time.perf_counter() - began)
-    return Solution(best[1], best[0], certificate, trace, {"lower_bound": bound})
+        gap = (best[0] - bound) / max(abs(best[0]), 1e-300)
+        if run.stops(iteration=iteration, value=best[0], lower_bound=bound, gap=gap):
+            break
+        # look halfway between the model's answer and the best point: calmer than jumping to the model's answer
+        w = 0.5 * (w + best[1]) if iteration % 2 else w
+    return run.solution("relative duality gap", best[1], best[0], iteration, lower_bound=bound)
 
 
 class _Planes:

@@ -6,15 +6,16 @@ It lists the pairs because its answer is a number for each of them; where only w
 It starts from `smoothing`'s nearly optimal multipliers and polishes them pair by pair.
 """
 
-import time
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import numpy as np
 
 from hingerank.kernels.dual import combine_pairs, dual_epoch, pair_norms
+from hingerank.solvers.run import Run
 from hingerank.solvers.smoothing import smoothing
-from hingerank.solvers.solution import Certificate, Solution
+from hingerank.solvers.solution import Solution
 
 
 def dual_coordinate_descent(
@@ -31,38 +32,27 @@ def dual_coordinate_descent(
 
     The certificate is about the multipliers, returned in `extra` with their pairs; w = sum a_k (x_i - x_j) exactly.
     """
-    began, rng = time.perf_counter(), np.random.default_rng(seed)
+    run, rng = Run("gap", tol, max_iter, max_seconds, callback), np.random.default_rng(seed)
     rows, d = objective.design.rows, objective.dimension
     pairs, margin = objective.preferences.pairs(), float(objective.loss.terms[0, 0])
     limit, norm = objective.C * pairs.weight, pair_norms(rows, pairs.winner, pairs.loser)
     start = smoothing(objective, w, tol=0.5 * tol, max_iter=1000, max_seconds=max_seconds)
     a = _nearly_optimal(objective, pairs, limit, margin, start.extra["width"], start.extra["latest"])
     w = combine_pairs(rows, pairs.winner, pairs.loser, a, d)
-    status, trace, lowest = "max_iter", [], start.value
-    for epoch in range(max_iter + 1):
+    lowest = start.value
+    for epoch in count():
         point = objective.at(w)
         bound = margin * float(a.sum()) - 0.5 * float(w @ w)
         lowest = min(lowest, point.value)
         gap = (lowest - bound) / max(abs(lowest), 1e-300)
-        seconds = time.perf_counter() - began
-        trace.append({"iteration": epoch, "value": point.value, "lower_bound": bound, "gap": gap, "seconds": seconds})
-        if callback is not None and callback(trace[-1]):
-            status = "callback"
+        if run.stops(early=epoch == 0, iteration=epoch, value=point.value, lower_bound=bound, gap=gap):
             break
-        if gap <= tol and epoch > 0:
-            status = "converged"
-            break
-        if seconds > max_seconds:
-            status = "max_seconds"
-            break
-        if epoch < max_iter:
-            order = rng.permutation(len(a))
-            dual_epoch(rows, pairs.winner, pairs.loser, limit, norm, margin, order, a, w)
-            if epoch % 20 == 19:  # rounding in the kept w must not pile up
-                w = combine_pairs(rows, pairs.winner, pairs.loser, a, d)
-    certificate = Certificate("relative duality gap", gap, tol, status, epoch, time.perf_counter() - began)
+        order = rng.permutation(len(a))
+        dual_epoch(rows, pairs.winner, pairs.loser, limit, norm, margin, order, a, w)
+        if epoch % 20 == 19:  # rounding in the kept w must not pile up
+            w = combine_pairs(rows, pairs.winner, pairs.loser, a, d)
     extra = {"multipliers": a, "pairs": pairs, "lower_bound": bound}
-    return Solution(point.w, float(point.value), certificate, trace, extra)
+    return run.solution("relative duality gap", point.w, float(point.value), epoch, **extra)
 
 
 def _nearly_optimal(objective, pairs, limit, margin, width, w):

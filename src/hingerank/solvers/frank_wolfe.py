@@ -5,8 +5,8 @@ sign(w_j)·radius·e_j with shares |w_j| / radius and of the corner 0 with the r
 share from the worst of these (Guélat & Marcotte 1986; Lacoste-Julien & Jaggi 2015), which makes convergence linear.
 """
 
-import time
 from collections.abc import Callable
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,8 @@ from scipy import sparse
 
 from hingerank.kernels.dots import dot
 from hingerank.solvers.line_search import line_search
-from hingerank.solvers.solution import Certificate, Solution
+from hingerank.solvers.run import Run
+from hingerank.solvers.solution import Solution
 from hingerank.structures import L1Ball
 
 VARIANTS = ("classic", "away", "pairwise")
@@ -48,36 +49,25 @@ def frank_wolfe(
     objective: a ScoreObjective; variant: "classic", "away" or "pairwise"; step: "exact" (line search) or "closed-form"
     (minimises the quadratic upper bound that counts every pair as active).
     """
-    began, trace, status = time.perf_counter(), [], "max_iter"
+    run = Run("gap", tol, max_iter, max_seconds, callback)
     w = np.zeros(objective.dimension) if w is None else np.array(w, np.float64)
     columns = _Columns(objective)
     bound = objective.separate().at(np.zeros(objective.design.shape[0])).curvature if step == "closed-form" else None
     point = objective.at(columns.scores(w))
-    for iteration in range(max_iter + 1):
+    for iteration in count():
         g = objective.back(point.gradient)
-        gap, seconds = ball.gap(point.value, g, w), time.perf_counter() - began
-        trace.append(
-            {"iteration": iteration, "value": point.value, "gap": gap, "selected": int(np.count_nonzero(w)),
-             "seconds": seconds}
-        )  # fmt: skip
-        if callback is not None and callback(trace[-1]):
-            status = "callback"
-        elif gap <= tol:
-            status = "converged"
-        elif seconds > max_seconds:
-            status = "max_seconds"
-        elif iteration < max_iter:
-            move = _choose(variant, ball, g, w)
-            direction = _direction(move, point.s, columns, g)
-            slope = dot(point.gradient, direction)
-            if slope < 0:
-                mu, point = _search(objective, point, direction, slope, move.limit, bound)
-                w = _apply(move, mu, w)
-                continue
-            status = "stalled"
-        break
-    certificate = Certificate(ball.kind, gap, tol, status, iteration, time.perf_counter() - began)
-    return Solution(w, trace[-1]["value"], certificate, trace)
+        gap, selected = ball.gap(point.value, g, w), int(np.count_nonzero(w))
+        if run.stops(iteration=iteration, value=point.value, gap=gap, selected=selected):
+            break
+        move = _choose(variant, ball, g, w)
+        direction = _direction(move, point.s, columns, g)
+        slope = dot(point.gradient, direction)
+        if not slope < 0:
+            run.status = "stalled"
+            break
+        mu, point = _search(objective, point, direction, slope, move.limit, bound)
+        w = _apply(move, mu, w)
+    return run.solution(ball.kind, w, point.value, iteration)
 
 
 def _choose(variant: str, ball: L1Ball, g: np.ndarray, w: np.ndarray) -> Move:

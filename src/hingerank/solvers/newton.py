@@ -6,15 +6,16 @@ the Hessian afterwards. Value, gradient, acceptance of steps and the certificate
 and the whole Hessian takes over when the sample's steps stop paying.
 """
 
-import time
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 
 from hingerank.solvers.recycling import Recycled
-from hingerank.solvers.solution import Certificate, Solution
+from hingerank.solvers.run import Run
+from hingerank.solvers.solution import Solution
 
 ACCEPT, POOR = (
     1e-4,
@@ -41,59 +42,50 @@ def newton(
     how many Hessian products to remember as a preconditioner. w: start, default 0.
     callback: called with each entry of the trace; a true answer stops.
     """
-    began = time.perf_counter()
+    run = Run("gradient", tol, max_iter, max_seconds, callback)
     origin = objective.at(np.zeros(objective.dimension))
     scale = float(np.linalg.norm(origin.gradient))
     samples = objective.samples()
     if w is None or not np.any(w):
-        w = origin.w
-        for sample in samples:
-            w = newton_from(sample, sample.at(w), ROUGH, scale, 20, began + max_seconds)[0].w
+        w = solve_samples(samples, origin.w, scale, run)
     point = origin if w is origin.w else objective.at(w)
-    point, trace, status = newton_from(
-        objective, point, tol, scale, max_iter, began + max_seconds, samples[-1] if samples else None, callback, began
-    )
-    relative = trace[-1]["gradient"]
-    certificate = Certificate(
-        "relative gradient norm", relative, tol, status, len(trace) - 1, time.perf_counter() - began
-    )
-    return Solution(point.w, point.value, certificate, trace)
+    point = newton_from(objective, point, scale, run, samples[-1] if samples else None)
+    return run.solution("relative gradient norm", point.w, point.value, len(run.trace) - 1)
 
 
-def newton_from(objective, point, tol, scale, max_iter, deadline, model=None, callback=None, began=0.0):
-    """Newton steps from a point until ‖g‖ ≤ tol · scale; `model` lends its Hessian. (point, trace, status)."""
-    radius, trace, products, norm = np.inf, [], 0, float(np.linalg.norm(point.gradient))
+def solve_samples(samples, w, scale, run):
+    """Where to start: the samples solved roughly, each from the one before, in the time the run has left."""
+    for sample in samples:
+        rough = Run("gradient", ROUGH, 20, run.max_seconds - run.seconds)
+        w = newton_from(sample, sample.at(w), scale, rough).w
+    return w
+
+
+def newton_from(objective, point, scale, run, model=None):
+    """The point after Newton's steps, until the run stops them at ‖g‖ ≤ tol · scale; `model` lends its Hessian."""
+    radius, products, norm = np.inf, 0, float(np.linalg.norm(point.gradient))
     inverse = Recycled(getattr(objective, "recycled", 0))
     hard = False  # conjugate gradients needed so many products that factorising the Hessian is cheaper
-    for iteration in range(max_iter + 1):
-        relative, now = norm / scale if scale > 0 else 0.0, time.perf_counter()
-        trace.append(
-            {"iteration": iteration, "value": point.value, "gradient": relative, "products": products,
-             "seconds": now - began}
-        )  # fmt: skip
-        if callback is not None and callback(trace[-1]):
-            return point, trace, "callback"
-        if relative <= tol:
-            return point, trace, "converged"
-        if now > deadline:
-            return point, trace, "max_seconds"
-        if iteration == max_iter:
-            return point, trace, "max_iter"
+    for iteration in count():
+        relative = norm / scale if scale > 0 else 0.0
+        if run.stops(iteration=iteration, value=point.value, gradient=relative, products=products):
+            return point
         if hard and model is None and point.hessian is not None:
             step, forecast = exact_step(point.hessian(), point.gradient, radius)
         else:
             curvature = point.curvature if model is None else model.at(point.w).curvature
-            known = getattr(point, "first", None) if model is None and relative <= NEAR * tol else None
+            known = getattr(point, "first", None) if model is None and relative <= NEAR * run.tol else None
             first = None if known is None else known()
             step, forecast, used = conjugate_gradients(
-                curvature, point.gradient, radius, 0.5 * tol * scale, first, inverse
+                curvature, point.gradient, radius, 0.5 * run.tol * scale, first, inverse
             )
             products += used
             hard = used > HARD * len(step)
         following, radius = try_step(objective, point, step, forecast, radius)
         before, norm = norm, float(np.linalg.norm(following.gradient))
         if following is point and model is None:
-            return point, trace, "stalled"
+            run.status = "stalled"
+            return point
         if following is point or norm > PAYING * before:
             model = None
         point = following

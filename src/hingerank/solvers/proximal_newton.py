@@ -6,15 +6,16 @@ structure, and searches along the way in score space. An earlier Hessian is used
 of penalties or radii on the same data it hardly changes. Large data lend a Hessian from a sample of their queries.
 """
 
-import time
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
 
 from hingerank.kernels.dots import dot
 from hingerank.solvers.line_search import line_search
-from hingerank.solvers.solution import Certificate, Solution
+from hingerank.solvers.run import Run
+from hingerank.solvers.solution import Solution
 from hingerank.solvers.working_set import WorkingSet
 
 ROUGH = 1e-3  # gap to which easier objectives are solved
@@ -41,39 +42,28 @@ def proximal_newton(
     approach: easier objectives to solve roughly first, each from the one before, so that few weights are ever in use.
     min_iter: steps to make even from a start that is good enough, lest a path be a staircase.
     """
-    began, trace, status = time.perf_counter(), [], "max_iter"
+    run = Run("gap", tol, max_iter, max_seconds, callback)
     w = np.zeros(objective.dimension) if w is None else np.array(w, np.float64)
     working = WorkingSet(objective) if working is None else working
     done = 0
     for easier in approach:
-        left = max_seconds - (time.perf_counter() - began)
-        rough: dict[str, Any] = {"tol": max(tol, ROUGH), "max_iter": min(max_iter, 50), "max_seconds": left}
-        found = proximal_newton(easier, structure, w, working=working, **rough)
+        limits: dict[str, Any] = {"max_iter": min(max_iter, 50), "max_seconds": max_seconds - run.seconds}
+        found = proximal_newton(easier, structure, w, tol=max(tol, ROUGH), working=working, **limits)
         w, done = found.w, done + found.certificate.n_iter
     point, before = objective.at(working.scores(objective, w)), np.inf
-    for iteration in range(max_iter + 1):
+    for iteration in count():
         g = objective.back(point.gradient)
-        gap, seconds = structure.gap(point.value, g, w), time.perf_counter() - began
-        trace.append(
-            {"iteration": done + iteration, "value": point.value + structure.value(w), "gap": gap,
-             "selected": int(np.count_nonzero(w)), "seconds": seconds}
-        )  # fmt: skip
-        if callback is not None and callback(trace[-1]):
-            status = "callback"
-        elif gap <= tol and (iteration >= min_iter or gap == 0):
-            status = "converged"
-        elif seconds > max_seconds:
-            status = "max_seconds"
-        elif iteration < max_iter:
-            working.choose(objective, structure.pull(g, w), w)
-            moved = _step(objective, structure, point, g, w, gap, working, better=gap > PAYING * before)
-            if moved is not None:
-                point, before = moved, gap
-                continue
-            status = "converged" if gap <= tol else "stalled"
-        break
-    certificate = Certificate(structure.kind, gap, tol, status, done + iteration, time.perf_counter() - began)
-    return Solution(w, trace[-1]["value"], certificate, trace, {"working": working})
+        value, gap = point.value + structure.value(w), structure.gap(point.value, g, w)
+        early, selected = iteration < min_iter and gap != 0, int(np.count_nonzero(w))
+        if run.stops(early=early, iteration=done + iteration, value=value, gap=gap, selected=selected):
+            break
+        working.choose(objective, structure.pull(g, w), w)
+        moved = _step(objective, structure, point, g, w, gap, working, better=gap > PAYING * before)
+        if moved is None:
+            run.status = "converged" if gap <= tol else "stalled"
+            break
+        point, before = moved, gap
+    return run.solution(structure.kind, w, value, done + iteration, working=working)
 
 
 def _step(objective, structure, point, g, w, gap, working, better):

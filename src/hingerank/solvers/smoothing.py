@@ -9,15 +9,15 @@ and both of its sums come out of the sweep that gives value and gradient. So eve
 At a smoothed optimum the gap is about C·(pairs within the kink)·u/6, which shrinks with u²: moderate widths suffice.
 """
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from hingerank.losses import smoothed_hinge
-from hingerank.solvers.newton import newton_from
-from hingerank.solvers.solution import Certificate, Solution
+from hingerank.solvers.newton import newton_from, solve_samples
+from hingerank.solvers.run import Run
+from hingerank.solvers.solution import Solution
 
 FIRST_WIDTH, NARROWEST = 1.0, 1e-10
 
@@ -32,52 +32,35 @@ def smoothing(
     callback: Callable[[dict], Any] | None = None,
 ) -> Solution:
     """Minimise ½‖w‖² + C sum weight · max(0, m - t) until (value - lower bound) ≤ tol · value."""
-    began = time.perf_counter()
-    watch = _Gap(objective.C, float(objective.loss.terms[0, 0]), tol, callback, began)
+    run = Run("gap", tol, max_iter, max_seconds, callback)
+    watch = _Gap(objective.C, float(objective.loss.terms[0, 0]), run)
     width, smooth = FIRST_WIDTH, _Watched(objective, FIRST_WIDTH, watch)
     origin = smooth.at(np.zeros(objective.dimension))
     scale = float(np.linalg.norm(origin.gradient))
     point = origin if w is None else smooth.at(w)
     if not np.any(point.w):
-        start = point.w
-        for sample in smooth.samples:
-            start = newton_from(sample, sample.at(start), 1e-2, scale, 20, began + max_seconds)[0].w
-        point = smooth.at(start)
+        point = smooth.at(solve_samples(smooth.samples, point.w, scale, run))
     while True:
-        point, _, status = newton_from(
-            smooth, point, 1e-13, scale, max_iter - len(watch.trace), began + max_seconds, smooth.model, watch.stop
-        )
-        if watch.closed or watch.stopped or status in ("max_seconds", "max_iter"):
+        point = newton_from(smooth, point, scale, Run("gradient", 1e-13, callback=watch.enough), smooth.model)
+        if run.status:
             break
         width *= float(np.clip(np.sqrt(0.3 * tol * watch.primal / max(watch.kink, 1e-300)), 0.1, 0.5))
         if width < NARROWEST:
-            status = "stalled"
+            run.status = "stalled"
             break
         smooth = _Watched(objective, width, watch)
         point = smooth.at(point.w)
-    status = "converged" if watch.closed else "callback" if watch.stopped else status
-    n_iter = len(watch.trace)
-    certificate = Certificate("relative duality gap", watch.gap, tol, status, n_iter, time.perf_counter() - began)
     extra = {"lower_bound": watch.dual, "latest": point.w, "width": width}
-    return Solution(watch.best_w, watch.primal, certificate, watch.trace, extra)
+    return run.solution("relative duality gap", watch.best_w, watch.primal, len(run.trace), **extra)
 
 
 class _Gap:
     """The best value and the best lower bound seen so far, and what the current width can still achieve."""
 
-    def __init__(self, C, margin, tol, callback, began):
-        self.C, self.margin, self.tol, self.callback, self.began = C, margin, tol, callback, began
-        self.primal, self.dual, self.best_w, self.stopped = np.inf, -np.inf, np.empty(0), False
+    def __init__(self, C, margin, run):
+        self.C, self.margin, self.run = C, margin, run
+        self.primal, self.dual, self.best_w = np.inf, -np.inf, np.empty(0)
         self.kink = self.here = np.inf  # gap of the width itself; gap at the latest point
-        self.trace: list[dict] = []
-
-    @property
-    def gap(self) -> float:
-        return float((self.primal - self.dual) / max(abs(self.primal), 1e-300))
-
-    @property
-    def closed(self) -> bool:
-        return self.gap <= self.tol
 
     def see(self, point, width):
         """Take note of a point of the problem smoothed over `width`."""
@@ -92,16 +75,13 @@ class _Gap:
             self.primal, self.best_w = value, w
         return point
 
-    def stop(self, entry) -> bool:
-        """Enough of this width: done, told to stop, or most of the gap left is the width's own."""
-        self.trace.append(
-            {"iteration": len(self.trace), "value": self.primal, "lower_bound": self.dual, "gap": self.gap,
-             "seconds": time.perf_counter() - self.began}
-        )  # fmt: skip
-        if self.callback is not None and self.callback(self.trace[-1]):
-            self.stopped = True
-        narrow_enough = self.kink <= 0.5 * self.tol * self.primal
-        return self.closed or self.stopped or (not narrow_enough and self.here <= 2 * self.kink)
+    def enough(self, entry) -> bool:
+        """Enough of this width: the run stops, or most of the gap left is the width's own."""
+        gap = float((self.primal - self.dual) / max(abs(self.primal), 1e-300))
+        bounds = {"value": self.primal, "lower_bound": self.dual, "gap": gap}
+        narrow_enough = self.kink <= 0.5 * self.run.tol * self.primal
+        stops = self.run.stops(iteration=len(self.run.trace), **bounds)
+        return stops or (not narrow_enough and self.here <= 2 * self.kink)
 
 
 class _Watched:

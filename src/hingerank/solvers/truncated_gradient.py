@@ -6,14 +6,15 @@
 With every = 1 and no threshold this is proximal gradient descent on loss(w) + gravity ‖w‖₁.
 """
 
-import time
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import numpy as np
 
 from hingerank.kernels.dots import dot
-from hingerank.solvers.solution import Certificate, Solution
+from hingerank.solvers.run import Run
+from hingerank.solvers.solution import Solution
 from hingerank.structures import L1Norm
 
 
@@ -33,29 +34,17 @@ def truncated_gradient(
     callback: Callable[[dict], Any] | None = None,
 ) -> Solution:
     """Descend until certify(loss, gradient, w) ≤ tol. at(w) -> loss, gradient; kind: what `certify` measures."""
-    began, trace, status, norm = time.perf_counter(), [], "max_iter", L1Norm()
+    run, norm = Run("gap", tol, max_iter, max_seconds, callback), L1Norm()
     w = np.array(w, np.float64)
-    for iteration in range(max_iter + 1):
+    for iteration in count():
         loss, g = at(w)
-        measured, seconds = certify(loss, g, w), time.perf_counter() - began
-        trace.append(
-            {"iteration": iteration, "value": loss + gravity * norm.value(w), "gap": measured,
-             "selected": int(np.count_nonzero(w)), "seconds": seconds}
-        )  # fmt: skip
-        if callback is not None and callback(trace[-1]):
-            status = "callback"
-        elif measured <= tol:
-            status = "converged"
-        elif seconds > max_seconds:
-            status = "max_seconds"
-        elif iteration < max_iter:
-            w = w - rate * g
-            if (iteration + 1) % every == 0:
-                w = np.where(np.abs(w) <= threshold, norm.prox(w, every * rate * gravity), w)
-            continue
-        break
-    certificate = Certificate(kind, measured, tol, status, iteration, time.perf_counter() - began)
-    return Solution(w, trace[-1]["value"], certificate, trace)
+        value, selected = loss + gravity * norm.value(w), int(np.count_nonzero(w))
+        if run.stops(iteration=iteration, value=value, gap=certify(loss, g, w), selected=selected):
+            break
+        w = w - rate * g
+        if (iteration + 1) % every == 0:
+            w = np.where(np.abs(w) <= threshold, norm.prox(w, every * rate * gravity), w)
+    return run.solution(kind, w, value, iteration)
 
 
 def largest_eigenvalue(product: Callable[[np.ndarray], np.ndarray], v: np.ndarray, rounds: int = 50) -> float:

@@ -1,6 +1,7 @@
 """RegularizedRankSVM: multipliers drawn towards low rank by the nuclear norm (Reg-RSVM of Xu et al. 2019)."""
 
 import time
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,9 @@ from hingerank.problem import Point, RankObjective, RowsDesign
 from hingerank.rankers.base import LinearRanker, UnweightedRanker, warn_not_converged
 from hingerank.rankers.multiplier.blocks import HasMultipliers
 from hingerank.solvers.newton import newton_from
+from hingerank.solvers.run import Run
 from hingerank.solvers.smoothing import smoothing
-from hingerank.solvers.solution import Certificate
+from hingerank.solvers.solution import Solution
 from hingerank.structures.nuclear import shrink_singular_values
 
 
@@ -67,17 +69,18 @@ class RegularizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
             value = getattr(self, name)
             if not np.isfinite(value) or value < 0 or (value == 0 and not lowest):
                 raise ValueError(f"{name} must be {'at least 0' if lowest else 'positive'} and finite, not {value!r}")
-        began = time.perf_counter()
+        run = Run("gap", self.tol, self.max_iter)
         problem = _Problem(X, GradedPreferences(y, blocks.offsets), self.C, self.gamma, self.lam)
-        certificate, trace = problem.solve(self.tol, self.max_iter, began)
-        self.coef_, self.objective_, self.n_pairs_ = problem.w, float(trace[-1]["value"]), problem.preferences.n_pairs
-        self.certificate_, self.trace_, self.n_iter_ = certificate, trace, max(1, certificate.n_iter)
+        solution = problem.solve(run)
+        self.coef_, self.objective_, self.n_pairs_ = solution.w, solution.value, problem.preferences.n_pairs
+        self.certificate_, self.trace_ = solution.certificate, solution.trace
+        self.n_iter_ = max(1, solution.certificate.n_iter)
         self.block_ranks_, self.queries_, self.sizes_ = problem.ranks, blocks.ids, blocks.sizes
         winner, loser, self.multipliers_ = problem.listed()
         self.pairs_per_query_ = problem.preferences.pairs_per_query
         rows = self._source_rows
         self.pairs_ = np.stack([winner, loser] if rows is None else [rows[winner], rows[loser]], axis=1)
-        warn_not_converged(certificate)
+        warn_not_converged(solution.certificate)
 
     @property
     def ranks_(self) -> np.ndarray:
@@ -147,20 +150,13 @@ class _Problem:
         fit = 0.5 * float(self.w @ self.w) - self.total
         return fit + self.gamma * self.nuclear + self.lam * float(gap @ gap)
 
-    def solve(self, tol: float, max_iter: int, began: float):
+    def solve(self, run: Run) -> Solution:
         """Alternate, from A moved on by Nesterov's share of its last change; a round that goes up is taken back, and
         the next starts without a push."""
-        trace: list[dict[str, Any]] = []
-        status, shrinking, gap = "max_iter", 0.0, np.inf
-        value, last, age = self.value(), self.A, 1.0
-        for iteration in range(max_iter + 1):
-            gap = self.gap() / max(abs(value), 1e-300)
-            trace.append({"iteration": iteration, "value": value, "gap": gap, "rank": int(self.ranks.sum()),
-                          "seconds": time.perf_counter() - began, "svd_seconds": shrinking})  # fmt: skip
-            if gap <= tol:
-                status = "converged"
-                break
-            if iteration == max_iter:
+        value, last, age, shrinking = self.value(), self.A, 1.0, 0.0
+        for iteration in count():
+            gap, rank = self.gap() / max(abs(value), 1e-300), int(self.ranks.sum())
+            if run.stops(iteration=iteration, value=value, gap=gap, rank=rank, svd_seconds=shrinking):
                 break
             state, older = vars(self).copy(), (1.0 + np.sqrt(1.0 + 4.0 * age * age)) / 2.0
             if age > 1.0:
@@ -175,8 +171,7 @@ class _Problem:
             else:
                 vars(self).update(state)
                 age = 1.0
-        seconds = time.perf_counter() - began
-        return Certificate("relative duality gap", float(gap), tol, status, len(trace) - 1, seconds), trace
+        return run.solution("relative duality gap", self.w, float(value), iteration)
 
     def gap(self) -> float:
         u = self.design.scores(self.w)
@@ -192,7 +187,7 @@ class _Problem:
         scale = float(np.linalg.norm(inner.at(np.zeros_like(self.w)).gradient))
         point, self.a = inner.at(self.w), np.zeros_like(old[0])
         for goal in (max(tol, 1e-7), 1e-9, 1e-11):
-            point, _, _ = newton_from(inner, point, goal, scale, 100, np.inf)
+            point = newton_from(inner, point, scale, Run("gradient", goal, 100))
             inner.evaluate(self.design.scores(point.w), self.a)
             self.w, self.total = self.combine(self.a)
             if self.value() <= old[3]:
