@@ -223,6 +223,20 @@ def test_rows_without_the_last_features_can_be_ranked(call):
     assert status == 1 and one_line(err)
 
 
+def test_features_are_counted_as_in_the_training_text(call):
+    rows = [f"{row % 2} qid:{row // 2} 0:0.5 1:{row % 2} 2:{(row * 7) % 5}" for row in range(20)]
+    Path("train.txt").write_text("\n".join(rows) + "\n")  # feature 1 decides, and the text counts from 0
+    Path("test.txt").write_text("1 qid:1 1:1 2:0\n0 qid:1 1:0 2:4\n")  # feature 0 is 0 throughout
+    status, out, err = call("fit", "train.txt", "-o", "model/", "--C", "10", "--validation", "test.txt", "--json")
+    assert (status, err, json.loads(out)["validation ndcg@10"]) == (0, "", 1.0)
+    status, out, err = call("rank", "model/", "test.txt")
+    first, second = map(float, out.split())
+    assert (status, err) == (0, "") and first > second + 0.5
+    call("fit", "data.txt", "-o", "other/")
+    status, _, err = call("rank", "other/", "train.txt")
+    assert status == 1 and one_line(err) and "train.txt, line 1" in err and "indices from 1 on, as in the text" in err
+
+
 def test_a_fit_that_does_not_converge_warns_in_one_line(call):
     status, _, err = call("fit", "data.txt", "--C", "1000", "--tol", "1e-12", "--set", "max_iter=1", "-o", "model/")
     assert status == 0

@@ -12,22 +12,30 @@ from hingerank.data.errors import DataError
 _WORDS = {  # what the library suggests -> how the command line spells it
     'missing="zero" or missing="nan"': "--missing zero or --missing nan",
     "missing='zero' or 'nan'": "--missing zero or --missing nan",
+    "since index_base=1 was given": "as in the text that the model learnt from",
 }
 
 
-def open_data(path: Path, missing: str = "error", n_features: int | None = None, dtype: str = "float64") -> Any:
+def open_data(
+    path: Path,
+    missing: str = "error",
+    n_features: int | None = None,
+    dtype: str = "float64",
+    index_base: int | None = None,
+) -> Any:
     """The RankingData at `path`. n_features: how many features a model expects; a text file whose rows never reach the
-    last ones is read again with them as zeros, and a warning says so."""
+    last ones is read again with them as zeros, and a warning says so. index_base: the number that the text which the
+    model learnt from gives its first feature, and so this text too."""
     if not path.exists():
         raise DataError(f"{path}: there is no such file or folder")
     with in_command_words():
-        data, may_widen = _open(path, missing, dtype)
+        data, may_widen = _open(path, missing, dtype, index_base)
         if may_widen and n_features is not None and data.n_features < n_features:
             warnings.warn(
                 f"{path} reaches feature {data.n_features} of the model's {n_features}: the others count as 0",
                 stacklevel=2,
             )
-            data, _ = _open(path, missing, dtype, n_features=n_features)
+            data, _ = _open(path, missing, dtype, index_base, n_features=n_features)
         return data
 
 
@@ -50,15 +58,18 @@ def is_text(path: Path) -> bool:
     return path.is_file() and not any(suffix in FRAME_SUFFIXES for suffix in path.suffixes)
 
 
-def _open(path: Path, missing: str, dtype: str, **options: Any) -> tuple[Any, bool]:
+def _open(path: Path, missing: str, dtype: str, index_base: int | None, **options: Any) -> tuple[Any, bool]:
     """The data, and whether it is text, whose number of features is only a guess."""
     from hingerank.data.binary import is_binary
     from hingerank.data.folds import folder_files
-    from hingerank.data.reader import read
+    from hingerank.data.reader import FRAME_SUFFIXES, read
 
     if is_binary(path):
         return read(path), False
     options |= {"missing": missing, "dtype": dtype}
+    if any(suffix in FRAME_SUFFIXES for suffix in path.suffixes) and not path.is_dir():
+        return read(path, **options), False
+    options["index_base"] = index_base
     if path.is_dir():
         if not folder_files(path):
             raise DataError(
@@ -66,7 +77,7 @@ def _open(path: Path, missing: str, dtype: str, **options: Any) -> tuple[Any, bo
                 "train, vali and test files; name a file in it"
             )
         return read(path, **options), True
-    if not is_text(path):
+    if not is_text(path):  # a pipe, which cannot be read twice
         return read(path, **options), False
     with progress(f"reading {path.name}", share=True) as advance:
         return read(path, **options, progress=advance), True

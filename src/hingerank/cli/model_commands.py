@@ -49,13 +49,13 @@ def fit(
     ranker = _make(ranker_class(model), model, parameters)
     _check_target(output, data)
     rows = open_data(data, missing=missing)
-    checks = [] if validation is None else [open_data(validation, missing=missing, n_features=rows.n_features)]
+    checks = [] if validation is None else [open_data(validation, missing, rows.n_features, index_base=rows.index_base)]
     try:
         with working(f"fitting {model}"):
             ranker.fit(rows, eval_set=checks)
     except TypeError as error:  # a value of a type that the parameter cannot be
         raise ValueError(f"{model} cannot use {parameters}: {error}") from error
-    saved = ranker.save(output, {"data": data.name})
+    saved = ranker.save(output, {"data": data.name, "index_base": rows.index_base})
     _report_fit(model, ranker, saved, json)
 
 
@@ -133,10 +133,10 @@ def rank(
     Example: hingerank rank model/ test.txt -o scores.txt
     """
     from hingerank.cli.loading import open_data
-    from hingerank.export.model_file import load
+    from hingerank.export.model_file import load, read_header
 
-    ranker = load(model)
-    rows = open_data(data, missing=missing, n_features=ranker.n_features_in_)
+    ranker, about = load(model), read_header(model)["metadata"]
+    rows = open_data(data, missing, ranker.n_features_in_, index_base=about.get("index_base"))
     with working("scoring"):
         scores = ranker.predict(rows)
     with writing(output) as stream:

@@ -42,6 +42,7 @@ class RankingData:
     qid: np.ndarray
     docid: np.ndarray | None = None
     feature_names: Sequence[str] | None = None
+    index_base: int | None = None  # of data read from text: the number it gives the first feature, 0 or 1
 
     @classmethod
     def from_arrays(

@@ -72,7 +72,8 @@ def read_text(
     sparse : True for CSR, False for a dense array; None: dense if at least a quarter of all values is written out
         (or the table is tiny).
     missing : what a value ``NULL``, ``NaN`` or ``NA`` means: "error", "zero" or "nan". An absent index always means 0.
-    index_base : the first feature's index, 0 or 1; None: 0 if an index 0 occurs, else 1.
+    index_base : the first feature's index, 0 or 1; None: 0 if an index 0 occurs, else 1. Rows for a ranker that learnt
+        from another file need that file's (``index_base=train.index_base``): feature 0 may not occur in them.
     n_features : number of columns of X; None: as many as the largest index needs.
     docids : keep the comments. ``# docid = X`` (and LETOR 4's ``inc = … prob = …`` after it) gives X as the document
         id, any other comment is one as a whole, a row without comment gets "".

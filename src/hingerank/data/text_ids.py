@@ -89,7 +89,7 @@ def assemble(table: TextTable, X: Any, rule: IdRule, first_row: int = 0) -> Rank
     else:
         qid = table.qid.finish(table.rows)
     docid = _strings(letters, spans, 1) if rule.docids else None
-    return RankingData(X, table.y.finish(table.rows), qid, docid)
+    return RankingData(X, table.y.finish(table.rows), qid, docid, index_base=table.plan.base)
 
 
 def _qid_from_counts(sources: Sequence[TextSource], rows: Sequence[int], query: Any) -> np.ndarray | None:
