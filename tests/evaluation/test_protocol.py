@@ -297,3 +297,12 @@ def test_undefined_values_are_left_out_of_means(data, rankers, tmp_path):
     assert without > 0
     assert len(results.per_query("c", "pair_accuracy")) == 20 - without
     assert load_results(tmp_path).table()["value"].count(None) == without
+
+
+@pytest.mark.parametrize("measure", ["ndcg@10:gain=linear", "err@5:max_grade=4", "p@5:trec:precision=list"])
+def test_an_option_of_the_choosing_measure_goes_to_the_measures_that_have_it(data, rankers, measure):
+    results = compare([Method("column", rankers.Column)], query_folds(data, 3), measure, workers=1)
+    assert results.measures.count(measure) == 1 and len(results.measures) >= 22
+    settings = measure.split(":")[1:]
+    assert all(("gain=linear" in name) == (settings == ["gain=linear"] and "ndcg" in name) for name in results.measures)
+    assert all((":trec" in name) == ("trec" in settings) for name in results.measures)

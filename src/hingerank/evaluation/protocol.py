@@ -89,15 +89,21 @@ def compare(
 
 def default_measures(measure: str) -> list[str]:
     """What to take on test besides the choosing measure: NDCG and precision at 1 ... 10, MAP and mean NDCG, all under
-    the choosing measure's preset.
+    the choosing measure's preset and those of its options that they have.
 
-    >>> default_measures("ndcg@10:letor4")[-2:]
-    ['map:letor4', 'mean_ndcg:letor4']
+    >>> default_measures("ndcg@10:letor4:gain=linear")[-2:]
+    ['map:letor4', 'mean_ndcg:letor4:gain=linear']
     """
-    preset = measure.partition(":")[2]
-    tail = f":{preset}" if preset else ""
-    ranks = [f"{name}@{k}{tail}" for name in ("ndcg", "p") for k in range(1, 11)]
-    return [*ranks, f"map{tail}", f"mean_ndcg{tail}"]
+    from hingerank.metrics.measure import MEASURES
+
+    settings = [setting.strip() for setting in measure.split(":")[1:]]
+
+    def tail(kind: str) -> str:
+        known = (s for s in settings if "=" not in s or s.partition("=")[0].strip().lower() in MEASURES[kind].options)
+        return "".join(f":{setting}" for setting in known)
+
+    ranks = [f"{kind}@{k}{tail(kind)}" for kind in ("ndcg", "p") for k in range(1, 11)]
+    return [*ranks, *(f"{kind}{tail(kind)}" for kind in ("map", "mean_ndcg"))]
 
 
 def _run(
