@@ -22,7 +22,7 @@ from hingerank.rankers.inputs import (
     query_numbers,
     unpack,
 )
-from hingerank.solvers.solution import Certificate
+from hingerank.solvers.solution import Certificate, Solution
 
 
 class SavedModel:
@@ -49,6 +49,11 @@ class SavedModel:
     def _state(self) -> dict[str, Any]:
         """The fitted attributes by name."""
         return {name: getattr(self, name) for name in _fitted_names(type(self)) if hasattr(self, name)}
+
+    def _account(self: Any, solution: Solution) -> None:
+        """Keep what a solver says about its solution."""
+        self.objective_, self.certificate_, self.trace_ = float(solution.value), solution.certificate, solution.trace
+        self.n_iter_ = max(1, solution.certificate.n_iter)
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         """Take over what `_state` gave, checking it; a ValueError refuses it."""

@@ -146,6 +146,13 @@ def gather_rows(values: Any, rows: np.ndarray | None) -> Any:
     return values if rows is None else values[rows]
 
 
+def positive_count(name: str, value: Any) -> int:
+    """`value` as a whole number above 0, or a ValueError that names it."""
+    if isinstance(value, bool) or int(value) != value or value < 1:
+        raise ValueError(f"{name} must be a positive whole number, not {value!r}")
+    return int(value)
+
+
 def query_numbers(blocks: QueryBlocks) -> np.ndarray:
     """The number 0..Q-1 of each row's query, in block order."""
     return np.repeat(np.arange(len(blocks)), blocks.sizes)

@@ -1,18 +1,17 @@
 """What the Ranking SVMs share: losses, solvers, preference sets and paths over C, around one hook, `_objective`."""
 
-import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from hingerank.losses import LIST_LOSSES, make_loss
 from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
 from hingerank.problem import RankObjective
-from hingerank.rankers.base import BaseRanker, warn_not_converged
+from hingerank.rankers.base import warn_not_converged
 from hingerank.rankers.inputs import check_features, fingerprint_rows
 from hingerank.rankers.multiplier.blocks import HasMultipliers
+from hingerank.rankers.paths import PathRanker, warn_if_no_pairs
 from hingerank.solvers.cutting_plane import cutting_plane
 from hingerank.solvers.dual import dual_coordinate_descent
 from hingerank.solvers.newton import newton
@@ -41,7 +40,7 @@ SOLVERS: dict[str, tuple[Callable[..., Solution], tuple[str, ...]]] = {
 ITERATIONS = {"newton": 200, "smoothing": 300, "cutting-plane": 3000, "dual": 1000}
 
 
-class PairwiseRanker(HasMultipliers, BaseRanker):
+class PairwiseRanker(HasMultipliers, PathRanker):
     """min over functions f of  ½‖f‖² + C · sum over pairs (i preferred to j) of  loss(f(x_i) - f(x_j)).
 
     A ranker of this family says which functions it means: `_objective` gives the objective on training rows, and
@@ -69,7 +68,7 @@ class PairwiseRanker(HasMultipliers, BaseRanker):
             y, blocks.offsets, item_weight=sample_weight, grade_weight=self.grade_weight, pair_weight=self.pair_weight
         )
         self._minimise(X, preferences)
-        if hasattr(self, "multipliers_"):
+        if self.solver == "dual":
             self.pairs_per_query_ = preferences.pairs_per_query
             self.queries_, self.sizes_ = blocks.ids, blocks.sizes
 
@@ -98,26 +97,7 @@ class PairwiseRanker(HasMultipliers, BaseRanker):
         group: Any = None,
     ) -> list[Any]:  # fmt: skip
         """One fitted ranker for every C, in the order given; each fit starts from that of the next smaller C."""
-        wanted = [float(C) for C in Cs]
-        if not wanted:
-            raise ValueError("Cs is empty: give the values of C, such as [0.01, 0.1, 1]")
-        leader = self._copy(wanted[0])
-        leader._path = sorted(set(wanted))
-        leader.fit(X, y, qid, sample_weight, group=group)
-        solutions = leader.__dict__.pop("_solutions")
-        del leader._path
-        path = []
-        for C in wanted:
-            ranker = self._copy(C)
-            ranker.__dict__.update({k: v for k, v in leader.__dict__.items() if k not in leader.get_params()})
-            ranker._take(solutions[C])
-            path.append(ranker)
-        return path
-
-    def _copy(self, C: float) -> Any:
-        """An unfitted copy with another C that shares what only steers training."""
-        steering = {name: getattr(self, name) for name in self._training_only}
-        return clone(self).set_params(C=C, **steering)
+        return self._fit_path(list(Cs), X, y, qid, sample_weight, group)
 
     def _fit_explicitly(self, X, preferences):
         if getattr(self, "scale", None) is not None:
@@ -131,22 +111,15 @@ class PairwiseRanker(HasMultipliers, BaseRanker):
     def _minimise(self, X, preferences):
         loss, solve, options = self._choices()
         self.n_pairs_ = preferences.n_pairs
-        if preferences.n_pairs == 0:
-            warnings.warn(
-                "there are no preference pairs (in every query all rows have the same grade), so every weight is 0",
-                UserWarning,
-                stacklevel=5,
-            )
-        objective = self._objective(X, loss, preferences, self._path[0] if hasattr(self, "_path") else self.C)
-        w = self._start(objective.dimension)
-        if not hasattr(self, "_path"):
-            self._take(solve(objective, w, **options))
-            return
-        self._solutions = {}
-        for C in self._path:
-            self._solutions[C] = solve(objective.with_C(C), w, **options)
-            w = self._solutions[C].w
-        self._take(self._solutions[self.C])
+        warn_if_no_pairs(preferences, stacklevel=5)
+        objective = self._objective(X, loss, preferences, self._values[0] if hasattr(self, "_values") else self.C)
+        start = self._start(objective.dimension)
+
+        def solve_for(C, before):
+            w = start if before is None else before.w
+            return solve(objective.with_C(C) if hasattr(self, "_values") else objective, w, **options)
+
+        self._solve(solve_for)
 
     def _choices(self):
         """The loss, the solver and its options, checked."""
@@ -177,9 +150,7 @@ class PairwiseRanker(HasMultipliers, BaseRanker):
 
     def _take(self, solution: Solution) -> None:
         self._keep(solution)
-        self.objective_ = float(solution.value)
-        self.certificate_, self.trace_ = solution.certificate, solution.trace
-        self.n_iter_ = max(1, solution.certificate.n_iter)
+        self._account(solution)
         self.__dict__.pop("multipliers_", None)  # of an earlier fit
         if "multipliers" in solution.extra:
             pairs, rows = solution.extra["pairs"], self._source_rows

@@ -45,7 +45,7 @@ class LeastSquaresRanker(RankSVM):
     def _choices(self) -> Any:
         loss, solve, options = super()._choices()
         if self.loss in SQUARES:
-            solve = partial(minimise_squares, all_C=hasattr(self, "_path"))
+            solve = partial(minimise_squares, all_C=hasattr(self, "_values"))
         return loss, solve, options
 
     def _objective(self, X: Any, loss: Any, preferences: Any, C: float) -> Any:

@@ -11,6 +11,8 @@ from sklearn.base import clone
 
 from hingerank.data.blocks import QueryBlocks
 from hingerank.rankers.base import BaseRanker
+from hingerank.rankers.inputs import positive_count
+from hingerank.rankers.paths import take_over
 from hingerank.solvers.solution import Certificate
 
 SAME = 1e-10  # weak rankers that differ by less in quality are equally good
@@ -42,7 +44,7 @@ class BoostingRanker(BaseRanker):
     def _fit(self, X, y, blocks, sample_weight):
         began = time.perf_counter()
         entries: list[dict] = []
-        for entry in islice(self._rounds(X, y, blocks, sample_weight), _count(self.n_rounds)):
+        for entry in islice(self._rounds(X, y, blocks, sample_weight), positive_count("n_rounds", self.n_rounds)):
             entries.append({"iteration": len(entries) + 1, "seconds": time.perf_counter() - began, **entry})
         self._take(entries)
 
@@ -51,16 +53,13 @@ class BoostingRanker(BaseRanker):
         group: Any = None,
     ) -> list[Any]:  # fmt: skip
         """One fitted ranker for every number of rounds, in the order given, all from one run of boosting."""
-        wanted = [_count(value) for value in n_rounds]
+        wanted = [positive_count("n_rounds", value) for value in n_rounds]
         if not wanted:
             raise ValueError("n_rounds is empty: give numbers of rounds, such as [10, 30, 100]")
         leader = clone(self).set_params(n_rounds=max(wanted)).fit(X, y, qid, sample_weight, group=group)
-        parameters, path = leader.get_params(), []
-        for value in wanted:
-            ranker = clone(self).set_params(n_rounds=value)
-            ranker.__dict__.update({name: state for name, state in leader.__dict__.items() if name not in parameters})
-            ranker._take(leader.trace_[:value])
-            path.append(ranker)
+        path = [take_over(leader, clone(self).set_params(n_rounds=value)) for value in wanted]
+        for ranker in path:
+            ranker._take(leader.trace_[: ranker.n_rounds])
         return path
 
     def _take(self, entries: list[dict]) -> None:
@@ -71,12 +70,6 @@ class BoostingRanker(BaseRanker):
         value, seconds = (entries[-1]["value"], entries[-1]["seconds"]) if entries else (0.0, 0.0)
         self.certificate_ = Certificate(self._measured(), float(value), 0.0, "converged", len(entries), seconds)
         self._assemble(entries)
-
-
-def _count(value: Any) -> int:
-    if isinstance(value, bool) or int(value) != value or value < 1:
-        raise ValueError(f"n_rounds must be a positive whole number, not {value!r}")
-    return int(value)
 
 
 def first_of_the_best(quality: np.ndarray) -> int:

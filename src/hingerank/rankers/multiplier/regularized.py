@@ -72,9 +72,8 @@ class RegularizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
         run = Run("gap", self.tol, self.max_iter)
         problem = _Problem(X, GradedPreferences(y, blocks.offsets), self.C, self.gamma, self.lam)
         solution = problem.solve(run)
-        self.coef_, self.objective_, self.n_pairs_ = solution.w, solution.value, problem.preferences.n_pairs
-        self.certificate_, self.trace_ = solution.certificate, solution.trace
-        self.n_iter_ = max(1, solution.certificate.n_iter)
+        self._account(solution)
+        self.coef_, self.n_pairs_ = solution.w, problem.preferences.n_pairs
         self.block_ranks_, self.queries_, self.sizes_ = problem.ranks, blocks.ids, blocks.sizes
         winner, loser, self.multipliers_ = problem.listed()
         self.pairs_per_query_ = problem.preferences.pairs_per_query
@@ -171,7 +170,7 @@ class _Problem:
             else:
                 vars(self).update(state)
                 age = 1.0
-        return run.solution("relative duality gap", self.w, float(value), iteration)
+        return run.solution("relative duality gap", self.w, value, iteration)
 
     def gap(self) -> float:
         u = self.design.scores(self.w)

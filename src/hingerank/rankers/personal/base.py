@@ -111,8 +111,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
         raise NotImplementedError
 
     def _take(self, solution: Solution) -> None:
-        self.objective_, self.certificate_, self.trace_ = float(solution.value), solution.certificate, solution.trace
-        self.n_iter_ = max(1, solution.certificate.n_iter)
+        self._account(solution)
         warn_not_converged(solution.certificate)
 
     def _shared(self, X: Any) -> np.ndarray | None:

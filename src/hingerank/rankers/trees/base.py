@@ -12,7 +12,7 @@ from hingerank.data.blocks import QueryBlocks
 from hingerank.kernels.threads import thread_count
 from hingerank.metrics import evaluate
 from hingerank.rankers.base import BaseRanker
-from hingerank.rankers.inputs import query_numbers
+from hingerank.rankers.inputs import positive_count, query_numbers
 from hingerank.solvers.solution import Certificate
 
 SMALL = 1 << 18
@@ -141,12 +141,6 @@ class TreeRanker(BaseRanker):
 def threads_for(X: Any) -> int:
     """One thread where waiting for the others would take longer than the work."""
     return 1 if X.shape[0] * X.shape[1] < SMALL else thread_count()
-
-
-def positive_count(name: str, value: Any) -> int:
-    if isinstance(value, bool) or int(value) != value or value < 1:
-        raise ValueError(f"{name} must be a positive whole number, not {value!r}")
-    return int(value)
 
 
 def graded_labels(y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
