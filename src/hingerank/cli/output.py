@@ -2,13 +2,11 @@
 
 import json
 import math
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
-from uuid import uuid4
 
 
 def print_json(value: Any, stream: IO[str] | None = None) -> None:
@@ -130,10 +128,7 @@ def writing(path: Path | None) -> Iterator[IO[str]]:
         return
     if not path.parent.is_dir():
         raise ValueError(f"cannot write {path}: there is no folder {path.parent}")
-    temporary = path.with_name(f".{path.name}.{uuid4().hex[:8]}.tmp")
-    try:
-        with open(temporary, "w", encoding="utf-8") as stream:
-            yield stream
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    from hingerank.data.whole_files import draft_of
+
+    with draft_of(path) as draft, open(draft, "w", encoding="utf-8") as stream:
+        yield stream

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hingerank.data.errors import DataError
+from hingerank.data.whole_files import draft_of
 
 Progress = Callable[[int, int | None], None]  # bytes so far, bytes in all (None when the server does not say)
 
@@ -151,9 +152,8 @@ def _notes(part: Path) -> dict:
 
 def _write_notes(part: Path, notes: dict) -> None:
     part.unlink(missing_ok=True)  # notes and bytes belong together: bytes of an older file must not follow new notes
-    temporary = _notes_path(part).with_suffix(".tmp")
-    temporary.write_text(json.dumps(notes), "utf-8")
-    temporary.replace(_notes_path(part))
+    with draft_of(_notes_path(part)) as draft:
+        draft.write_text(json.dumps(notes), "utf-8")
 
 
 def _saved_bytes(url: str, part: Path) -> int:

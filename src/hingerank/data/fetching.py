@@ -16,6 +16,7 @@ from typing import Any
 from hingerank.data.download import FetchError, Progress, download
 from hingerank.data.public_sets import PUBLIC_SETS, PublicSet
 from hingerank.data.unpack import unpack
+from hingerank.data.whole_files import draft_of
 
 _log = logging.getLogger(__name__)
 _DOWNLOADS = ".downloads"
@@ -197,9 +198,8 @@ def _put_in_place(work: Path, home: Path, lift: bool) -> None:
 
 
 def _write_json(path: Path, content: dict) -> None:
-    temporary = path.with_name(f".{path.name}.tmp")
-    temporary.write_text(json.dumps({**content, "fetched": time.strftime("%Y-%m-%d")}, indent=1) + "\n", "utf-8")
-    temporary.replace(path)
+    with draft_of(path) as draft:
+        draft.write_text(json.dumps({**content, "fetched": time.strftime("%Y-%m-%d")}, indent=1) + "\n", "utf-8")
 
 
 @contextmanager

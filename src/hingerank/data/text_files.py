@@ -6,7 +6,6 @@ import io
 import lzma
 import os
 import stat
-import uuid
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from hingerank.data.errors import DataError
+from hingerank.data.whole_files import draft_of
 
 SUFFIXES = (".gz", ".xz", ".bz2", ".zst")
 
@@ -135,18 +135,8 @@ def _zstandard() -> Any:
 @contextmanager
 def replace_file(path: str | os.PathLike) -> Iterator[Any]:
     """A binary file to write; it takes the place of `path` only when all went well. The suffix says how to compress."""
-    target = Path(path)
-    part = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
-    try:
-        with open(part, "xb") as raw:
-            with _compressor(target.suffix, raw) as out:
-                yield out
-            raw.flush()
-            os.fsync(raw.fileno())
-        os.replace(part, target)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+    with draft_of(path) as draft, open(draft, "xb") as raw, _compressor(Path(path).suffix, raw) as out:
+        yield out
 
 
 @contextmanager

@@ -14,11 +14,11 @@ from errno import ENOENT
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TextIO
-from uuid import uuid4
 
 import numpy as np
 
 from hingerank.data.errors import DataError
+from hingerank.data.whole_files import draft_of
 
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
@@ -261,20 +261,14 @@ def write_run(path: Any, run: Any, tag: str = "hingerank") -> None:
     target = Path(path)
     if not target.parent.is_dir():
         raise FileNotFoundError(ENOENT, "there is no such folder", str(target.parent))
-    draft = target.with_name(f".{target.name}.{uuid4().hex}.part")
     opener = _OPENERS.get(target.suffix, open)
-    try:
-        with opener(draft, "wt", encoding="utf-8") as file:
-            for topic, ranked in as_run(run).items():
-                scores = ranked.scores
-                if not (np.diff(scores) < 0).all() or not np.isfinite(scores).all():
-                    scores = np.arange(len(ranked), 0, -1, dtype=np.float64)
-                for rank, (docid, score) in enumerate(zip(ranked.docids, scores), start=1):
-                    file.write(f"{topic} Q0 {docid} {rank} {float(score)!r} {tag}\n")
-        os.replace(draft, target)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
+    with draft_of(target) as draft, opener(draft, "wt", encoding="utf-8") as file:
+        for topic, ranked in as_run(run).items():
+            scores = ranked.scores
+            if not (np.diff(scores) < 0).all() or not np.isfinite(scores).all():
+                scores = np.arange(len(ranked), 0, -1, dtype=np.float64)
+            for rank, (docid, score) in enumerate(zip(ranked.docids, scores), start=1):
+                file.write(f"{topic} Q0 {docid} {rank} {float(score)!r} {tag}\n")
 
 
 def _open(path: Any) -> TextIO:

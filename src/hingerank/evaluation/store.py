@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.data.whole_files import draft_of
+
 Record = dict[str, Any]
 
 
@@ -76,15 +78,8 @@ def read_results(path: Path | str) -> list[Record]:
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file so that a reader sees the old content or the new, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with draft_of(path) as draft:
+        draft.write_bytes(content)
     _sync_folder(path.parent)
 
 

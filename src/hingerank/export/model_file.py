@@ -18,7 +18,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 import safetensors.numpy
@@ -26,6 +25,7 @@ import sklearn
 from sklearn.utils.validation import check_is_fitted
 
 import hingerank
+from hingerank.data.whole_files import draft_of
 from hingerank.export.plain_values import ModelFileError, decode_ranker, encode_ranker
 
 FORMAT = "hingerank-model"
@@ -60,7 +60,8 @@ def save(ranker: Any, path: Any, metadata: Mapping[str, Any] | None = None) -> s
         raise ModelFileError(f"metadata must be plain JSON values: {error}") from error
     content = safetensors.numpy.save(arrays, {"hingerank": text, "sha256": _digest(text, arrays)})
     target = _target(path)
-    _write(target, content)
+    with draft_of(target) as draft:
+        draft.write_bytes(content)
     return str(target)
 
 
@@ -138,17 +139,3 @@ def _source(path: Any) -> Path:
     if not source.is_file():
         raise FileNotFoundError(f"there is no model file {source}")
     return source
-
-
-def _write(target: Path, content: bytes) -> None:
-    """All of the file or none of it: written beside its place, then renamed."""
-    draft = target.with_name(f".{target.name}.{uuid4().hex}.part")
-    try:
-        with open(draft, "xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, target)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise

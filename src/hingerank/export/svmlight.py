@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from hingerank.data.errors import DataError
+from hingerank.data.whole_files import draft_of
 
 
 def C_from_svmrank(c: float, n_queries: int) -> float:
@@ -68,9 +69,8 @@ def write_svmrank_model(ranker: Any, path: str | os.PathLike) -> None:
     head += ["empty# kernel parameter -u ", f"{len(ranker.coef_)} # highest feature index "]
     head += ["1 # number of training documents ", "2 # number of support vectors plus 1 "]
     head += ["0 # threshold b, each following line is a SV (starting with alpha*y)"]
-    temporary = f"{os.fspath(path)}.{os.getpid()}.tmp"
-    Path(temporary).write_text("\n".join([*head, f"1 {terms} #", ""]), encoding="ascii")
-    os.replace(temporary, path)
+    with draft_of(path) as draft:
+        draft.write_text("\n".join([*head, f"1 {terms} #", ""]), encoding="ascii")
 
 
 def _svmlight_weights(path: Any, lines: list[str]) -> np.ndarray:

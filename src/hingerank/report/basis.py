@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from hingerank.data.whole_files import draft_of
+
 SMALLEST, LARGEST = 6.5, 21.0  # points
 LIKED, DISLIKED = "#1b6e3c", "#a3312a"
 
@@ -36,10 +38,8 @@ def plot_basis(
             axes.set_title(f"function {number + 1}, {side}", loc="left", fontsize=9, color="0.4")
             _write(axes, table[number][side], heaviest, colour)
     if file is not None:
-        path = Path(file)
-        unfinished = path.with_name(f".{path.name}.part")
-        figure.savefig(unfinished, format=path.suffix[1:] or "png")
-        unfinished.replace(path)
+        with draft_of(file) as draft:
+            figure.savefig(draft, format=Path(file).suffix[1:] or "png")
     return figure
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.data.whole_files import draft_of
 from hingerank.rankers.sparse.choose import choose_on_validation
 
 NAMED = 8  # features that get a colour and a name; the others are grey
@@ -96,10 +97,10 @@ def _figure(width: float, height: float) -> Any:
 def _finish(figure: Any, file: Path | str | None) -> Any:
     if file is not None:
         path = Path(file)
-        kind, unfinished = path.suffix[1:] or "png", path.with_name(f".{path.name}.part")
+        kind = path.suffix[1:] or "png"
         from matplotlib import rc_context
 
-        with rc_context({"svg.fonttype": "none", "svg.hashsalt": "hingerank"}):  # small, and the same every time
-            figure.savefig(unfinished, format=kind, dpi=110, metadata={"Date": None} if kind == "svg" else None)
-        unfinished.replace(path)
+        same: Any = {"svg.fonttype": "none", "svg.hashsalt": "hingerank"}  # small, and the same every time
+        with draft_of(path) as draft, rc_context(same):
+            figure.savefig(draft, format=kind, dpi=110, metadata={"Date": None} if kind == "svg" else None)
     return figure
