@@ -251,6 +251,12 @@ def test_what_cannot_be_saved_is_found_before_the_fit(call):
     assert Path("data.txt").read_text() == ROWS
 
 
+def test_a_parameter_given_twice_is_refused(call):
+    for words in (("--C", "1", "--set", "C=2"), ("--set", "tol=0.1", "--set", "tol=0.2")):
+        status, _, err = call("fit", "data.txt", "-o", "model/", *words)
+        assert status == 1 and one_line(err) and "is given twice" in err
+
+
 def test_settings_are_read_as_values(call):
     status, _, _ = call("fit", "data.txt", "-o", "m/", "--set", "tol=1e-6", "--set", "scale=None", "--loss", "logistic")
     assert status == 0

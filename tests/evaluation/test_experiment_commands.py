@@ -123,12 +123,43 @@ def test_report(text_file, tmp_path, capsys):
         (["--measure", "nonsense@3"], "nonsense"),
         (["--folds", "50"], "50 folds of 40 queries"),
         (["--set", "C=-1"], "no method has a result"),
+        (["--set", "C=1", "--set", "C=2"], "--set gives C twice"),
     ],
 )
 def test_mistakes_are_one_line(text_file, tmp_path, capsys, options, words):
     assert run(["compare", str(text_file), *options, "-o", str(tmp_path / "run")]) == 1
     said = capsys.readouterr().err.splitlines()[-1]
     assert said.startswith("hingerank: ") and words in said and "Traceback" not in said
+
+
+def test_a_damaged_run_folder_is_named_and_its_results_are_not_taken_for_others(text_file, tmp_path, capsys):
+    out = tmp_path / "run"
+    again = ["compare", str(text_file), "--set", "C=0.1,1", "--folds", "3", "-o", str(out)]
+    assert run(again) == 0
+    header = (out / "run.json").read_bytes()
+
+    def refused(words, *parts):
+        assert run(words) == 1
+        said = capsys.readouterr().err.splitlines()[-1]
+        assert all(part in said for part in ("hingerank: ", *parts)), said
+
+    refused([*again, "--seed", "1"], "another seed")
+    for damage in (b"", b"{", b"[]", b'{"format": 1}', b"\xff"):
+        (out / "run.json").write_bytes(damage)
+        refused(again, "run.json is damaged", "delete")
+        refused(["report", str(out)], "run.json is damaged", "delete")
+    (out / "run.json").unlink()
+    refused(again, "results without the run.json")
+    (out / "run.json").write_bytes(header)
+    (out / "examples.json").write_text("{")
+    refused(["report", str(out)], "examples.json is damaged")
+    assert run(again) == 0  # makes it again
+    array = next((out / "arrays").iterdir())
+    array.write_bytes(array.read_bytes()[:-40])
+    refused(["report", str(out)], array.name, "is damaged: delete it")
+    array.unlink()
+    assert run(["report", str(out)]) == 0
+    refused(["report", str(out), "--table", str(tmp_path)], "is a folder: name the table")
 
 
 def test_report_of_no_run(tmp_path, capsys):

@@ -113,8 +113,9 @@ def report(
     from hingerank.evaluation.results import load_results
     from hingerank.report.page import write_report
 
-    if output is not None and output.is_dir():
-        raise ValueError(f"{output} is a folder: name the page, as in {output / 'report.html'}")
+    for place, what, name in ((output, "page", "report.html"), (table, "table", "table.csv")):
+        if place is not None and place.is_dir():
+            raise ValueError(f"{place} is a folder: name the {what}, as in {place / name}")
     results = load_results(run)
     if table is not None:
         results.write_csv(table)

@@ -45,7 +45,10 @@ def fit(
     model = registered_name(model)
     asked = {"C": C, "loss": loss, "tol": tol, "random_state": seed, "scale": scale}
     parameters = {name: value for name, value in asked.items() if value is not None}
-    parameters |= dict(_setting(text) for text in settings or [])
+    for name, value in (_setting(text) for text in settings or []):
+        if name in parameters:
+            raise ValueError(f"{name} is given twice: {parameters[name]!r} and {value!r}")
+        parameters[name] = value
     ranker = _make(ranker_class(model), model, parameters)
     _check_target(output, data)
     rows = open_data(data, missing=missing)

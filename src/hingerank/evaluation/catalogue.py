@@ -105,7 +105,9 @@ def parse_settings(texts: Iterable[str]) -> dict[str, dict[str, list[Any]]]:
         method, _, parameter = head.strip().rpartition(".")
         if not equals or not parameter or not values.strip():
             raise ValueError(f"--set {text!r} is not of the form PARAMETER=VALUE,… or METHOD.PARAMETER=VALUE,…")
-        found.setdefault(method, {})[parameter] = _values(values)
+        if parameter in found.setdefault(method, {}):
+            raise ValueError(f"--set gives {head.strip()} twice: give all its values at once, with commas between them")
+        found[method][parameter] = _values(values)
     return found
 
 

@@ -66,7 +66,12 @@ def write_examples(results: Results, folds: Sequence[Fold]) -> None:
 def read_examples(folder: Path | None) -> dict[str, Any]:
     """What `write_examples` kept; empty where there is nothing."""
     path = None if folder is None else folder / FILE
-    return json.loads(path.read_bytes()) if path is not None and path.exists() else {"features": [], "queries": []}
+    if path is None or not path.exists():
+        return {"features": [], "queries": []}
+    try:
+        return json.loads(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged: delete it, and `hingerank compare` makes it again") from error
 
 
 def _most_different(results: Results, count: int) -> list[tuple[str, Any]]:

@@ -14,11 +14,11 @@ from hingerank.evaluation.store import Record, plain, write_whole
 from hingerank.evaluation.versions import machine, versions
 
 FORMAT = 1
-FIXED = {
-    "data": "other data or folds",
+FIXED = {  # the seed first, because it also cuts the folds
+    "seed": "another seed",
     "measure": "another measure for choosing settings",
     "measures": "other test measures",
-    "seed": "another seed",
+    "data": "other data or folds",
 }
 
 
@@ -48,9 +48,14 @@ def make_header(
     )
 
 
-def check_header(old: Record | None, new: Record, folder: Path) -> Record:
-    """The header to go on with: the old one's methods and then the new; a ValueError if the two runs do not fit."""
+def check_header(old: Record | None, new: Record, folder: Path, results: int = 0) -> Record:
+    """The header to go on with: the old one's methods and then the new; a ValueError if the two runs do not fit.
+
+    results: how many the folder holds, which without a header may be of anything.
+    """
     if old is None:
+        if results:
+            raise ValueError(f"{folder} holds results without the run.json that says what they are of: delete it")
         return new
     if old.get("format") != FORMAT:
         raise ValueError(f"{folder} holds a run of format {old.get('format')}, this version writes {FORMAT}")
@@ -69,7 +74,16 @@ def check_header(old: Record | None, new: Record, folder: Path) -> Record:
 def read_header(folder: Path) -> Record | None:
     """The header of a run folder, or None where there is none."""
     path = folder / "run.json"
-    return json.loads(path.read_text("utf-8")) if path.exists() else None
+    if not path.exists():
+        return None
+    try:
+        header = json.loads(path.read_bytes())
+        whole = header.get("format") != FORMAT or {*FIXED, "methods", "folds", "summary"} <= set(header)
+    except (ValueError, AttributeError):
+        whole = False
+    if not whole:
+        raise ValueError(f"{path} is damaged, so it cannot be told what the results there are of: delete the folder")
+    return header
 
 
 def write_header(folder: Path, header: Record) -> None:

@@ -78,7 +78,7 @@ def compare(
     with ResultsFile(None if place is None else place / "results.jsonl") as file:
         header = make_header(methods, folds, measure, names, seed, about)
         if place is not None:
-            header = check_header(read_header(place), header, place)
+            header = check_header(read_header(place), header, place, len(file.records))
             write_header(place, header)
         plan = Plan(folds, measure, names, seed, place)
         _run(methods, plan, file, header, workers, progress, retry_failed)

@@ -118,8 +118,11 @@ class Results:
         path = self.folder / record["arrays"]
         if not path.exists():
             return {}
-        with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                return {name: file[name] for name in file.files}
+        except Exception as error:  # whatever damage provokes: of zip, of deflate, of numpy's own header
+            raise ValueError(f"{path} is damaged: delete it, and do without these scores and weights") from error
 
 
 def mean_value(record: Record, measure: str) -> float:
