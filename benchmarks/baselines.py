@@ -8,7 +8,6 @@ LETOR's published baselines; here RankNet and FRank are linear.
 """
 
 import argparse
-import os
 import warnings
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import hingerank as hr
 from hingerank.data.folds import read_folds
 from hingerank.evaluation.method import Method
 from hingerank.evaluation.protocol import compare
+from hingerank.evaluation.reproductions.table import default_data
 from letor_linear import MEASURES, SETS, beside_papers
 
 PAPERS = {
@@ -75,7 +75,7 @@ def methods(trees: bool) -> list[Method]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=Path(os.environ.get("HINGERANK_DATA", "../shared/data")))
+    parser.add_argument("--data", type=Path, default=default_data())
     parser.add_argument("--sets", default="OHSUMED")
     parser.add_argument("--trees", action="store_true", help="LightGBM and XGBoost as well")
     asked = parser.parse_args()

@@ -10,9 +10,9 @@ else is timed from a DiverseQuery, its relations computed on demand from vectors
 
 import argparse
 import statistics
-import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -27,6 +27,7 @@ from hingerank.rankers.diverse.rltr import RLTR
 from hingerank.rankers.diverse.structsvmdiv import StructSVMDiv
 from hingerank.rankers.diverse.svmdiv import SVMDiv
 from hingerank.rankers.diverse.xquad import XQuAD
+from measuring import seconds_of
 
 
 def main() -> None:
@@ -50,12 +51,7 @@ def main() -> None:
 
 def milliseconds(call: Callable[[], object], repeat: int) -> float:
     call()
-    taken = []
-    for _ in range(repeat):
-        began = time.perf_counter()
-        call()
-        taken.append(time.perf_counter() - began)
-    return 1e3 * statistics.median(taken)
+    return 1e3 * statistics.median(seconds_of(call, repeat))
 
 
 def against_pyversity(n: int, top: int, repeat: int) -> None:
@@ -128,9 +124,7 @@ def training() -> dict[str, dict[tuple[int, int], float]]:
     for shape in sorted({(topics, 100) for topics in TOPICS} | {(40, candidates) for candidates in CANDIDATES}):
         data = make_diverse(*shape, seed=3)
         for name, ranker in fits.items():
-            began = time.perf_counter()
-            ranker.fit(data)
-            found[name][shape] = time.perf_counter() - began
+            [found[name][shape]] = seconds_of(partial(ranker.fit, data))
         row = "".join(f"{times[shape]:>18.2f}" for times in found.values())
         print(f"{f'{shape[0]} x {shape[1]}':<20}{row}", flush=True)
     return found

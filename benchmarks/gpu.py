@@ -19,6 +19,7 @@ import hingerank as hr
 from hingerank.data.generate import make_letor, make_like
 from hingerank.evaluation.folds import query_folds
 from hingerank.problem import torch_design
+from measuring import seconds_of
 
 
 class Watch:
@@ -47,13 +48,12 @@ def copy_speed(torch, device, size: int) -> float:
     a = torch.ones(size // 4, dtype=torch.float32, device=device)
     b = torch.empty_like(a)
     finish(torch, device)
-    best = np.inf
-    for _ in range(5):
-        start = time.perf_counter()
+
+    def copy():
         b.copy_(a)
         finish(torch, device)
-        best = min(best, time.perf_counter() - start)
-    return 2 * size / best
+
+    return 2 * size / min(seconds_of(copy, 5))
 
 
 def finish(torch, device) -> None:

@@ -17,15 +17,15 @@ shapes. *MB* is the peak resident size during mapping and fit less that before.
 
 import argparse
 import json
-import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+
+from hingerank.evaluation.reproductions.table import default_data
+from measuring import reset_peak, resident, run_apart, seconds_of
 
 SETS = ["MQ2007-partial", "generated"]
 PAPER = {  # MeanNDCG and seconds, 16 cores at 2.0 GHz, MQ2007 fold 1
@@ -70,22 +70,6 @@ def _some(data, share: float):
     return data if share >= 1 else data.take(np.flatnonzero([q in kept for q in np.asarray(data.qid).tolist()]))
 
 
-def best_of(function, repeats: int = 5) -> float:
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return min(times)
-
-
-def resident(field: str) -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(field):
-            return int(line.split()[1]) * 1024
-    return 0
-
-
 def work(job: dict) -> dict:
     """One method on one data set, in this process."""
     import hingerank as hr
@@ -97,8 +81,8 @@ def work(job: dict) -> dict:
     ranker = getattr(hr, job["ranker"])(**options)
     warm = _some(train, 0.02)
     ranker.fit(warm)  # compiled code is loaded
-    before = resident("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")
+    before = resident()
+    reset_peak()
     start = time.perf_counter()
     ranker.fit(train)
     whole = time.perf_counter() - start
@@ -118,22 +102,14 @@ def work(job: dict) -> dict:
 def mapping(ranker, X) -> dict:
     """Seconds of the mapping, of its bare product, and of one pass over the mapped rows."""
     feature_map = ranker._map
-    fitted = best_of(lambda: ranker._new_map().fit(X), 1)
-    mapped = best_of(lambda: feature_map.rows(X), 3)
+    fitted = min(seconds_of(lambda: ranker._new_map().fit(X), 1))
+    mapped = min(seconds_of(lambda: feature_map.rows(X), 3))
     W = np.ones((X.shape[1], feature_map.width_), np.float32)
-    bare = best_of(lambda: X @ W, 3)
+    bare = min(seconds_of(lambda: X @ W, 3))
     Phi = feature_map.rows(X)
     v, u = np.ones(Phi.shape[1], np.float32), np.ones(Phi.shape[0], np.float32)
-    one_pass = best_of(lambda: (Phi @ v, Phi.T @ u), 7)
+    one_pass = min(seconds_of(lambda: (Phi @ v, Phi.T @ u), 7))
     return {"choose": fitted, "map": mapped, "bare": bare, "pass": one_pass, "width": Phi.shape[1]}
-
-
-def run(job: dict) -> dict:
-    command = [sys.executable, __file__, "--worker", json.dumps(job)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        return {"error": (done.stderr.strip().splitlines() or ["killed"])[-1]}
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 def table(console: Console, name: str, arguments) -> None:
@@ -147,7 +123,7 @@ def table(console: Console, name: str, arguments) -> None:
             "options": options,
             "m": m,
         }
-        rows.append((method, options, run(job)))
+        rows.append((method, options, run_apart(__file__, job)))
     title = f"{name}: the paper's C and gamma"
     if name == "MQ2007-partial":
         title += " (85 % of MQ2007's rows: not comparable with the paper's MeanNDCG)"
@@ -189,7 +165,7 @@ def budget(console: Console, arguments) -> None:
         ranker, options = SETTINGS[method]
         for memory in (None, 0) if half is None else (None, half, 0):
             job = {"data": "generated", "share": share, "folder": "", "ranker": ranker, "m": m}
-            found = run(job | {"options": options | {"memory_gb": memory}})
+            found = run_apart(__file__, job | {"options": options | {"memory_gb": memory}})
             words = [found["error"][:60]] if "error" in found else [
                 f"{found['seconds']:.2f}", str(found["products"]), f"{found['memory'] / 1e6:.0f}"
             ]  # fmt: skip
@@ -232,7 +208,7 @@ def main() -> None:
     parser.add_argument("--figure", action="store_true")
     parser.add_argument("--plot", type=Path, default=Path("docs/figures/kernel_components.svg"))
     parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
-    parser.add_argument("--data", type=Path, default=Path(os.environ.get("HINGERANK_DATA", "../shared/data")))
+    parser.add_argument("--data", type=Path, default=default_data())
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:

@@ -7,7 +7,6 @@ All measures follow LETOR 3.0's evaluation script (preset letor3), as the papers
 """
 
 import argparse
-import os
 from pathlib import Path
 
 from rich.console import Console
@@ -18,6 +17,7 @@ from hingerank.data.folds import read_folds
 from hingerank.evaluation.leaderboard import leaderboard
 from hingerank.evaluation.method import Method
 from hingerank.evaluation.protocol import compare
+from hingerank.evaluation.reproductions.table import default_data
 from hingerank.evaluation.results import Results
 
 MEASURES = ["map", "ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10"]
@@ -51,7 +51,7 @@ def beside_papers(name: str, results: Results, papers: list[tuple[str, list[floa
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=Path(os.environ.get("HINGERANK_DATA", "../shared/data")))
+    parser.add_argument("--data", type=Path, default=default_data())
     data = parser.parse_args().data
     console = Console(width=140)
     Cs = [2.0**k for k in range(-20, 7)]

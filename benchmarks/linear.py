@@ -12,16 +12,14 @@ resident size during the fit less that just before it, as a share of X.
 
 import argparse
 import json
-import resource
 import statistics
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+
+from measuring import reset_peak, resident, run_apart, seconds_of
 
 SIZES = {"S": "700 × 100 × 46, 3 grades", "L": "6,000 × 120 × 136, 5 grades", "XL": "WEB10K", "XXL": "WEB30K"}
 OURS = [{"loss": loss, "C": C} for loss in ("squared_hinge", "hinge") for C in (1e-6, 1e-3, 1.0)]
@@ -35,35 +33,9 @@ RECORDED = [  # measured on a like machine with programs that no package registr
 ]
 
 
-def seconds_of(function, repeats=1):
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
-
-
-def resident() -> int:
-    """Bytes resident now."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-
-
-def reset_peak() -> None:
-    """Let the kernel forget the peak resident size so far."""
-    Path("/proc/self/clear_refs").write_text("5")
-
-
-def peak() -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmHWM"):
-            return int(line.split()[1]) * 1024
-    return 0
-
-
 def pass_seconds(X) -> float:
     v, u = np.ones(X.shape[1], X.dtype), np.ones(X.shape[0], X.dtype)
-    return min(seconds_of(lambda: (X @ v, X.T @ u)) for _ in range(7))
+    return min(seconds_of(lambda: (X @ v, X.T @ u), 7))
 
 
 def work(job: dict) -> dict:
@@ -77,9 +49,10 @@ def work(job: dict) -> dict:
         our_fit(job, make_letor(n_queries=40, rows_per_query=20, n_features=8, seed=0))()  # load compiled code
     one_pass, before = pass_seconds(X), resident()
     reset_peak()
-    first = seconds_of(fit)
-    answer = {"rows": X.shape[0], "features": X.shape[1], "pass": one_pass, "extra": max(0, peak() - before) / X.nbytes}
-    answer["seconds"] = first if "peer" in job else seconds_of(fit, 3)
+    [first] = seconds_of(fit)
+    extra = max(0, resident("VmHWM") - before) / X.nbytes
+    answer = {"rows": X.shape[0], "features": X.shape[1], "pass": one_pass, "extra": extra}
+    answer["seconds"] = first if "peer" in job else statistics.median(seconds_of(fit, 3))
     if "peer" not in job:
         ranker = fit()
         answer |= {"pairs": ranker.n_pairs_, "certificate": ranker.certificate_.value, "iterations": ranker.n_iter_}
@@ -133,14 +106,6 @@ def peer_fit(name, data):
     return fit
 
 
-def run(job: dict) -> dict:
-    """`work` in a process of its own."""
-    done = subprocess.run([sys.executable, __file__, "--worker", json.dumps(job)], capture_output=True, text=True)
-    if done.returncode:
-        return {"error": (done.stderr.strip().splitlines() or ["killed"])[-1]}
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 def compare(sizes, peers, console) -> list[dict]:
     rows = []
     for size in sizes:
@@ -151,7 +116,7 @@ def compare(sizes, peers, console) -> list[dict]:
         jobs += [{"size": size, "peer": peer} for peer in PEERS if peer.split()[0] in peers]
         for job in jobs:
             name = job.get("peer") or f"RankSVM {job['loss'].replace('_', ' ')}, C = {job['C']:g}"
-            answer = run(job)
+            answer = run_apart(__file__, job)
             rows.append({"size": size, "method": name, **answer})
             if "error" in answer:
                 table.add_row(name, answer["error"][:60])
@@ -190,7 +155,7 @@ def curves(console, figure: Path) -> list[dict]:
             make = base | {key: value}
             if key == "rows_per_query":
                 make["n_queries"] = max(1, 150_000 // value)
-            answer = run({"make": make, "loss": "squared_hinge", "C": 1e-4, "tol": 1e-3})
+            answer = run_apart(__file__, {"make": make, "loss": "squared_hinge", "C": 1e-4, "tol": 1e-3})
             size = value * factor
             slope = "" if last is None else f"{np.log(answer['seconds'] / last[1]) / np.log(size / last[0]):.2f}"
             last = (size, answer["seconds"])
@@ -237,8 +202,8 @@ def hessian(console) -> None:
         point = RankObjective(RowsDesign(data.X), squared_hinge(), preferences, 1e-3).at(np.zeros(d))
         point.hessian()
         v = np.ones(d)
-        product = min(seconds_of(lambda p=point, v=v: p.curvature(v)) for _ in range(20))
-        whole = min(seconds_of(point.hessian) for _ in range(5))
+        product = min(seconds_of(lambda p=point, v=v: p.curvature(v), 20))
+        whole = min(seconds_of(point.hessian, 5))
         table.add_row(
             str(data.n_rows), str(d), f"{1e3 * product:.2f}", f"{1e3 * whole:.2f}", f"{whole / product:.0f}",
             f"{whole / product / d:.2f}",

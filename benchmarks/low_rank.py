@@ -10,9 +10,7 @@ The paper's tables: `hingerank reproduce xu2019-table2`, -table4, -table6, -tabl
 """
 
 import argparse
-import os
 import resource
-import time
 import warnings
 from pathlib import Path
 
@@ -24,6 +22,8 @@ from sklearn.exceptions import ConvergenceWarning
 import hingerank as hr
 from hingerank.analysis.interactions import interactions
 from hingerank.evaluation.reproductions import find_table, load_outcome
+from hingerank.evaluation.reproductions.table import default_data
+from measuring import seconds_of
 
 OHSUMED = "OHSUMED/QueryLevelNorm"
 FIGURES = Path("docs/figures")
@@ -199,12 +199,7 @@ def listed_epoch(data, K: int, fastmath) -> float:
     X, y, V = data.blocks.gather(data.X), data.blocks.gather(data.y), np.full((data.n_rows, K), 0.01)
     arguments = X, y, data.blocks.offsets, V, np.zeros(X.shape[1]), 1e-6, 1.0
     epoch(*arguments)
-    times = []
-    for _ in range(9):
-        start = time.perf_counter()
-        epoch(*arguments)
-        times.append(time.perf_counter() - start)
-    return float(np.quantile(times, 0.25))
+    return float(np.quantile(seconds_of(lambda: epoch(*arguments), 9), 0.25))
 
 
 def save(figure, name: str, console: Console) -> None:
@@ -225,7 +220,7 @@ PARTS = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="+", choices=list(PARTS))
-    parser.add_argument("--data", type=Path, default=Path(os.environ.get("HINGERANK_DATA", "../shared/data")))
+    parser.add_argument("--data", type=Path, default=default_data())
     options = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
     for what in options.what:

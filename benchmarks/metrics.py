@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import hingerank as hr
+from measuring import best_of
 
 Answer = dict[str, float]
 Peer = tuple[str, float, dict[str, Callable[[], Answer]]]  # name, seconds to build its inputs, task -> call
@@ -49,16 +50,6 @@ def main() -> None:
             if ratio <= 1:
                 behind.append(f"{name} on {task}")
     print("ahead of every tool above" if not behind else f"BEHIND {', '.join(behind)}")
-
-
-def best_of(call: Callable[[], Answer], repeat: int) -> tuple[float, Answer]:
-    """The least of `repeat` timings after one call that is not timed, and the answer."""
-    answer, taken = call(), []
-    for _ in range(repeat):
-        start = time.perf_counter()
-        call()
-        taken.append(time.perf_counter() - start)
-    return min(taken), answer
 
 
 def compare(name: str, answer: Answer, ours: Answer) -> None:

@@ -25,6 +25,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.evaluation.store import write_whole
+from measuring import resident
 
 # users, items, ratings (comparisons) per user on average, rank unless told otherwise
 SHAPES = {
@@ -94,13 +95,6 @@ def save(folder: Path, rng: np.random.Generator, **columns: np.ndarray) -> None:
     (folder / "columns.json").write_text(json.dumps(list(columns)))
 
 
-def resident() -> tuple[float, float]:
-    """(memory now, most so far) in MB."""
-    text = Path("/proc/self/status").read_text()
-    value = {line.split(":")[0]: int(line.split()[1]) / 1024 for line in text.splitlines() if line.startswith("Vm")}
-    return value["VmRSS"], value["VmHWM"]
-
-
 def fit(folder: Path, rank: int, epochs: int, C: float) -> None:
     """In the child: load, fit, print figures as JSON."""
     from hingerank.rankers.personal.factorization import PersonalRankSVM
@@ -109,17 +103,17 @@ def fit(folder: Path, rank: int, epochs: int, C: float) -> None:
     names = json.loads((folder / "columns.json").read_text())
     learn = PersonalRankSVM.fit if names[-1] == "ratings" else PersonalRankSVM.fit_pairs
     warm_up(learn)
-    base = resident()[0]
+    base = resident() / 2**20
     columns = [np.load(folder / f"{name}.npy") for name in names]
     X = sp.load_npz(folder / "X.npz")
     held = sum(a.nbytes for a in (*columns, X.data, X.indices, X.indptr)) / 2**20
     began, cpu = time.perf_counter(), time.process_time()
     ranker = learn(PersonalRankSVM(rank=rank, C=C, max_iter=epochs, tol=1e-9), X, *columns)
     total = time.perf_counter() - began
-    trace = ranker.trace_
+    trace, peak = ranker.trace_, resident("VmHWM") / 2**20
     figures = {
         names[-1]: len(columns[0]), "pairs": ranker.n_pairs_, "rank": rank, "held_mb": held, "base_mb": base,
-        "peak_mb": resident()[1], "times_held": (resident()[1] - base) / held,
+        "peak_mb": peak, "times_held": (peak - base) / held,
         "prepare_s": total - trace[-1]["seconds"], "cpu_s": time.process_time() - cpu,
         "first_users_step_s": trace[0]["seconds"],
         "epoch_s": (trace[-1]["seconds"] - trace[0]["seconds"]) / max(1, len(trace) - 1),

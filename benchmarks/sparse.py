@@ -19,7 +19,6 @@ import argparse
 import ctypes
 import gc
 import multiprocessing
-import os
 import time
 import warnings
 from pathlib import Path
@@ -35,7 +34,9 @@ from sklearn.exceptions import ConvergenceWarning
 import hingerank as hr
 from hingerank.data.folds import read_folds
 from hingerank.data.generate import make_letor
+from hingerank.evaluation.reproductions.table import default_data
 from hingerank.solvers.frank_wolfe import VARIANTS
+from measuring import best_of, reset_peak, resident
 
 CONSOLE = Console(width=150)
 
@@ -43,7 +44,7 @@ CONSOLE = Console(width=150)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=list(PARTS))
-    parser.add_argument("--data", type=Path, default=Path(os.environ.get("HINGERANK_DATA", "../shared/data")))
+    parser.add_argument("--data", type=Path, default=default_data())
     parser.add_argument("--figures", type=Path)
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--features", type=int, default=200_000)
@@ -51,16 +52,6 @@ def main() -> None:
     warnings.simplefilter("ignore", ConvergenceWarning)
     for part in asked.parts:
         PARTS[part](asked)
-
-
-def best_of(call, repeat=3):
-    """(least seconds of `repeat` calls after one that is not timed, the last answer)."""
-    answer, taken = call(), []
-    for _ in range(repeat):
-        start = time.perf_counter()
-        answer = call()
-        taken.append(time.perf_counter() - start)
-    return min(taken), answer
 
 
 def path(asked) -> None:
@@ -261,21 +252,15 @@ def measure_text(name, rows, features):
         ranker.fit(X[:2000], y[:2000], qid[:2000])  # loads what is compiled
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
-    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
-    before, start = resident("VmRSS"), time.perf_counter()
+    reset_peak()
+    before, start = resident(), time.perf_counter()
     path = TEXT[name](*data)
-    seconds, beyond = time.perf_counter() - start, resident("VmHWM") - before
+    seconds, beyond = time.perf_counter() - start, (resident("VmHWM") - before) / 2**20
     size = (X.data.nbytes + X.indices.nbytes + X.indptr.nbytes) / 2**20
     used = [len(r.selected_features_) for r in path]
     row = f"{beyond:.0f}", f"{1 + beyond / size:.2f} × the matrix", f"{min(used)} to {max(used)}"
     title = f"text: {X.shape[0]:,} rows × {X.shape[1]:,} features, {X.nnz:,} numbers, {size:.0f} MiB as CSR"
     return (f"{seconds:.1f}", *row, str(sum(r.n_iter_ for r in path))), title
-
-
-def resident(kind) -> float:
-    """Memory of this process in MiB: VmRSS now, VmHWM at its peak."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(kind)) / 1024
 
 
 def make_text(rows, features, per_row=100, per_query=100, seed=0):

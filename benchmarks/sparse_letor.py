@@ -11,7 +11,6 @@ as the paper does, one-sided, and Fisher's randomisation test, two-sided.
 """
 
 import argparse
-import os
 import warnings
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import hingerank as hr
 from hingerank.data.folds import read_folds
+from hingerank.evaluation.reproductions.table import default_data
 from hingerank.evaluation.significance import paired_t, randomisation
 from hingerank.rankers.sparse.choose import choose_on_validation
 from hingerank.report.sparse_path import plot_path, plot_single_features
@@ -83,7 +83,7 @@ PAPER_P = {  # Table 3, FenchelRank against RankSVM-Primal
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sets", nargs="*", choices=[*SETS, []], default=list(SETS))
-    parser.add_argument("--data", type=Path, default=Path(os.environ.get("HINGERANK_DATA", "../shared/data")))
+    parser.add_argument("--data", type=Path, default=default_data())
     parser.add_argument("--figures", type=Path)
     parser.add_argument("--quick", action="store_true")
     asked = parser.parse_args()
