@@ -208,7 +208,7 @@ def test_equal_scores_of_a_trec_run_stay_in_the_order_of_the_file(call):
     Path("zero.txt").write_text("".join(f"{row % 3} qid:1 1:0 2:1 #d{row}\n" for row in range(40)))
     call("fit", "zero.txt", "-o", "model/", "--set", "max_iter=1")
     _, out, _ = call("rank", "model/", "zero.txt", "--trec-run")
-    expected = [[f"d{row}", str(row + 1), str(40 - row)] for row in range(40)]
+    expected = [[f"d{row}", str(row + 1), f"{40 - row}.0"] for row in range(40)]
     assert [line.split()[2:5] for line in out.splitlines()] == expected
 
 

@@ -40,6 +40,17 @@ def test_run_written_is_read_back_in_every_order(tmp_path):
     assert [name.name for name in tmp_path.iterdir()] == ["out.txt.gz"]
 
 
+def test_scores_that_single_precision_cannot_tell_apart_are_numbered(tmp_path):
+    """trec_eval holds scores in float32 and would order these by document id."""
+    pytrec_eval = pytest.importorskip("pytrec_eval")
+    write_run(tmp_path / "run", [("1", "a", 1 + 2e-9), ("1", "b", 1 + 1e-9), ("1", "c", 1.0)])
+    with open(tmp_path / "run") as file:
+        run = pytrec_eval.parse_run(file)
+    found = pytrec_eval.RelevanceEvaluator({"1": {"a": 1, "b": 0, "c": 0}}, {"recip_rank"}).evaluate(run)
+    assert found["1"]["recip_rank"] == 1.0
+    assert [score for _, score in sorted(run["1"].items())] == [3.0, 2.0, 1.0]
+
+
 def test_strictly_falling_scores_are_kept_exactly(tmp_path):
     path = tmp_path / "run.txt"
     write_run(path, [("1", "a", 1 / 3), ("1", "b", 1e-300)])

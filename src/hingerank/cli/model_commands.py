@@ -1,7 +1,6 @@
 """`fit`, `rank` and `evaluate`."""
 
 from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -176,9 +175,9 @@ def _plain_lines(query: Any, documents: list, scores: Any) -> Iterator[str]:
 
 def _trec_lines(query: Any, documents: list, scores: Any) -> Iterator[str]:
     """TREC's tools order by score, then by document name: equal scores become n, n−1, … so that all read one order."""
-    if any(first <= second for first, second in pairwise(scores)):
-        scores = range(len(documents), 0, -1)
-    for place, (document, score) in enumerate(zip(documents, scores, strict=True), 1):
+    from hingerank.data.trec import distinct_scores
+
+    for place, (document, score) in enumerate(zip(documents, distinct_scores(scores), strict=True), 1):
         if len(f"{query} {document}".split()) != 2:
             raise ValueError(f"a TREC run cannot hold the ids {query!r} and {document!r}: they must be single words")
         yield f"{query} Q0 {document} {place} {score} hingerank\n"

@@ -254,7 +254,7 @@ def as_qrels(qrels: Any) -> Qrels:
 def write_run(path: Any, run: Any, tag: str = "hingerank") -> None:
     """Write a run (see `as_run`) as `topic Q0 document rank score tag`, ranks from 1, whole file or none of it.
 
-    Scores that do not fall strictly with the rank are replaced by n, n−1, ..., so that every tool reads one order.
+    Scores are those of `distinct_scores`, so that every tool reads one order.
     """
     if not tag or tag.split() != [tag]:
         raise ValueError(f"tag is {tag!r}, expected one word")
@@ -264,11 +264,22 @@ def write_run(path: Any, run: Any, tag: str = "hingerank") -> None:
     opener = _OPENERS.get(target.suffix, open)
     with draft_of(target) as draft, opener(draft, "wt", encoding="utf-8") as file:
         for topic, ranked in as_run(run).items():
-            scores = ranked.scores
-            if not (np.diff(scores) < 0).all() or not np.isfinite(scores).all():
-                scores = np.arange(len(ranked), 0, -1, dtype=np.float64)
-            for rank, (docid, score) in enumerate(zip(ranked.docids, scores), start=1):
+            for rank, (docid, score) in enumerate(zip(ranked.docids, distinct_scores(ranked.scores)), start=1):
                 file.write(f"{topic} Q0 {docid} {rank} {float(score)!r} {tag}\n")
+
+
+def distinct_scores(scores: Any) -> np.ndarray:
+    """The scores of a ranking, or n, n−1, ..., 1 where they do not fall strictly as trec_eval reads them: in float32.
+
+    >>> distinct_scores([0.5, 0.25]).tolist(), distinct_scores([1 + 1e-9, 1.0]).tolist()
+    ([0.5, 0.25], [2.0, 1.0])
+    """
+    scores = np.asarray(scores, np.float64)
+    with np.errstate(over="ignore"):
+        read = scores.astype(np.float32)
+    if np.isfinite(read).all() and (read[1:] < read[:-1]).all():
+        return scores
+    return np.arange(len(scores), 0, -1, dtype=np.float64)
 
 
 def _open(path: Any) -> TextIO:
