@@ -14,18 +14,6 @@ from hingerank.data import line_windows
 from hingerank.data.reader import read_text
 
 
-@pytest.fixture
-def rows(tmp_path):
-    """rows(text, name) writes a file; text may be bytes."""
-
-    def write(text, name="rows.txt"):
-        path = tmp_path / name
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        return path
-
-    return write
-
-
 def test_letor_lines(rows):
     data = hr.read(
         rows(

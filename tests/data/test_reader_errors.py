@@ -54,16 +54,6 @@ LINES = {
 }
 
 
-@pytest.fixture
-def rows(tmp_path):
-    def write(text, name="rows.txt"):
-        path = tmp_path / name
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        return path
-
-    return write
-
-
 @pytest.mark.parametrize("sparse", [None, True])
 @pytest.mark.parametrize("case", LINES)
 def test_located(rows, monkeypatch, case, sparse):

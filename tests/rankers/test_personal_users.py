@@ -5,7 +5,6 @@ import pytest
 
 import hingerank as hr
 from hingerank.data.errors import DataError
-from hingerank.data.generate import make_personal
 from hingerank.rankers.personal.factorization import PersonalRankSVM
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -20,20 +19,6 @@ def ratings(n_users=12, n_items=30, n_features=6, seed=0):
     order = rng.permutation(len(users))
     X = rng.standard_normal((n_items, n_features))
     return X, users[order], items[order], rng.integers(1, 6, len(users)).astype(float)
-
-
-@pytest.fixture(scope="module")
-def low_rank():
-    """Comparisons of 60 users over 200 items with 12 features, true rank 3."""
-    return make_personal(60, 200, 12, 3, per_user=80, seed=3).split(0.25, seed=0)
-
-
-@pytest.fixture(scope="module")
-def fitted(low_rank):
-    train = low_rank[0]
-    return PersonalRankSVM(rank=3, C=1.0, tol=1e-5, max_iter=300).fit_pairs(
-        train.item_features, train.users, train.winners, train.losers
-    )
 
 
 class TestPredictions:
