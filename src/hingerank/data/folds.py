@@ -145,14 +145,14 @@ def _rotate_tests(roles: dict[int, dict[str, Path]], parts: dict[int, Path]) -> 
     return True
 
 
-def _same_bytes(whole: Path, pieces: list[Path], size: int = 1 << 20) -> bool:
+def _same_bytes(whole: Path, pieces: list[Path]) -> bool:
     """Whether the pieces one after the other are the whole file."""
     if whole.stat().st_size != sum(piece.stat().st_size for piece in pieces):
         return False
     with open(whole, "rb") as file:
         for piece in pieces:
             with open(piece, "rb") as part:
-                while block := part.read(size):
+                while block := part.read(1 << 20):
                     if file.read(len(block)) != block:
                         return False
     return True

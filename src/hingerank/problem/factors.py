@@ -88,19 +88,14 @@ class FactorObjective:
         most = int(np.clip(min(room, preferences.n_rows // (2 * self.features.shape[0])), 1, MOST_SHARDS))
         self.shards = cut_shards(preferences.start, ROWS_PER_SHARD, most)
 
-    def improve_users(
-        self, U: np.ndarray, V: np.ndarray, share: float = 0.3, floor: float = 0.0, most: int = 1,
-    ) -> UsersImproved:  # fmt: skip
-        """Newton steps for every v_u with U fixed, in place.
-
-        A user is done when ‖g_u‖ ≤ max(share ‖g_u‖ before, floor), or after `most` steps.
-        """
+    def improve_users(self, U: np.ndarray, V: np.ndarray, most: int = 1) -> UsersImproved:
+        """Newton steps for every v_u with U fixed, in place, until ‖g_u‖ ≤ 0.3 ‖g_u‖ before or after `most` steps."""
         p, P = self.preferences, self.features.times(U)
         weights = [np.zeros(self.features.shape[0]) for _ in self.shards]
         spreads = [np.zeros(self.rank) for _ in self.shards]
         parts, G = self._sums(
             lambda a, b, *sums: users_step(
-                P, V, a, b, p.start, p.item, p.known, self.C, self._zero, share, floor, most, p.sizes, self.scores,
+                P, V, a, b, p.start, p.item, p.known, self.C, self._zero, 0.3, 0.0, most, p.sizes, self.scores,
                 *sums,
             ),
             weights, spreads,

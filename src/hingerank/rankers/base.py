@@ -283,16 +283,12 @@ class LinearRanker(BaseRanker):
             raise ValueError(f"coef_ has shape {shape}, expected ({self.n_features_in_},)")
 
 
-def warn_not_converged(certificate: Certificate, remedy: str | None = None) -> None:
+def warn_not_converged(certificate: Certificate) -> None:
     """A ConvergenceWarning that says how far the fit got and what to do, unless the certificate says it converged."""
     if certificate.converged:
         return
-    if remedy is None:
-        remedy = {
-            "max_iter": "raise max_iter",
-            "max_seconds": "raise max_seconds",
-            "stalled": "rescale the features (scale=...)",
-        }.get(certificate.status, "raise max_iter") + ", lower C or accept a larger tol"
+    remedies = {"max_seconds": "raise max_seconds", "stalled": "rescale the features (scale=...)"}
+    remedy = remedies.get(certificate.status, "raise max_iter") + ", lower C or accept a larger tol"
     warnings.warn(
         f"stopped after {certificate.n_iter} iterations and {certificate.seconds:.2f} s ({certificate.status}) with "
         f"{certificate.kind} {certificate.value:.3g} above the tolerance {certificate.tolerance:.3g}: {remedy}",

@@ -75,9 +75,9 @@ def _check_names(ranker: Any, names: np.ndarray, n_features: int, reset: bool) -
         )
 
 
-def _listed(names: set[str], limit: int = 10) -> str:
+def _listed(names: set[str]) -> str:
     ordered = sorted(names)
-    return ", ".join(ordered[:limit]) + (f" and {len(ordered) - limit} more" if len(ordered) > limit else "")
+    return ", ".join(ordered[:10]) + (f" and {len(ordered) - 10} more" if len(ordered) > 10 else "")
 
 
 def _plain_csr(X: Any) -> sparse.csr_matrix:

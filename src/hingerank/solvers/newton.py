@@ -17,10 +17,8 @@ from hingerank.solvers.recycling import Recycled
 from hingerank.solvers.run import Run
 from hingerank.solvers.solution import Solution
 
-ACCEPT, POOR = (
-    1e-4,
-    0.25,
-)  # shares of the forecast decrease: below ACCEPT a step is refused, below POOR the ball shrinks
+# shares of the forecast decrease: below ACCEPT a step is refused, below POOR the ball shrinks
+ACCEPT, POOR = 1e-4, 0.25
 PAYING = 0.5  # a step with a sampled Hessian must cut the gradient to this share
 HARD = 0.5  # products per dimension above which an explicit Hessian is cheaper (benchmarks/linear.py --hessian)
 NEAR = 10  # times the tolerance, from which a part of the step that is known beforehand is taken first

@@ -27,7 +27,7 @@ class FoldIn:
         features: of the items the user rated or compared. ratings: one for each of these; or winners and losers: row
         numbers of `features`. Prior 0, so that the same data give what `fit` would have given with this basis.
         """
-        self._add([user], *self._about_one(user, features, ratings, winners, losers), replace=False)
+        self._add([user], *self._about_one(features, ratings, winners, losers), replace=False)
         return self.user_weights_[-1].copy()
 
     def add_users(
@@ -58,13 +58,13 @@ class FoldIn:
         """
         check_is_fitted(self)
         number = int(self._users().known([user])[0])
-        X, preferences = self._about_one(user, features, ratings, winners, losers)
+        X, preferences = self._about_one(features, ratings, winners, losers)
         prior = self.user_weights_[number].copy()
         self.user_weights_[number] = self._solve(X, preferences, prior)[0]
         self.has_pairs_[number] |= bool(preferences.pairs[0] > 0)
         return self.user_weights_[number].copy()
 
-    def _about_one(self: Any, user, features, ratings, winners, losers) -> tuple[Any, UserPreferences]:
+    def _about_one(self: Any, features, ratings, winners, losers) -> tuple[Any, UserPreferences]:
         check_is_fitted(self)
         X = check_features(self, features, reset=False)
         if ratings is not None:
