@@ -192,3 +192,10 @@ def test_files_that_do_not_fit(tmp_path):
         read_frame_file(tmp_path / "good.parquet", label="grade")
     with pytest.raises(DataError, match="cannot hold a column of lists"):
         write_frame_file(some_data(), tmp_path / "a.csv", "list")
+
+
+def test_a_table_whose_names_are_no_text_is_named(tmp_path):
+    path = tmp_path / "latin.csv"
+    path.write_bytes(b"label,qid,\xe9t\xe9\n1,1,2\n")
+    with pytest.raises(DataError, match=r"latin.csv: 'utf-8' codec"):
+        read_frame_file(path)

@@ -1,6 +1,8 @@
 """TREC topics, diversity judgments and runs: what is read, what is written, what is refused."""
 
+import bz2
 import gzip
+import lzma
 import os
 from pathlib import Path
 
@@ -49,6 +51,24 @@ def test_scores_that_single_precision_cannot_tell_apart_are_numbered(tmp_path):
     found = pytrec_eval.RelevanceEvaluator({"1": {"a": 1, "b": 0, "c": 0}}, {"recip_rank"}).evaluate(run)
     assert found["1"]["recip_rank"] == 1.0
     assert [score for _, score in sorted(run["1"].items())] == [3.0, 2.0, 1.0]
+
+
+def test_damaged_files_are_named(tmp_path):
+    text = "".join(f"{topic} Q0 d{n} {n} {-n}.5 x\n" for topic in range(40) for n in range(20)).encode()
+    for ending, compress in ((".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)):
+        path = tmp_path / f"run.txt{ending}"
+        path.write_bytes(compress(text))
+        assert len(read_run(path)) == 40
+        for damaged in (compress(text)[:-20], text):
+            path.write_bytes(damaged)
+            with pytest.raises(DataError, match=rf"run\.txt{ending} is damaged or not what"):
+                read_run(path)
+    path = tmp_path / "run.txt"
+    path.write_bytes(b"1 Q0 \xff 1 2.0 x\n")
+    with pytest.raises(DataError, match="is not UTF-8 text"):
+        read_run(path)
+    path.write_bytes(b"\xef\xbb\xbf1 Q0 a 1 2.0 x\r\n")
+    assert list(read_run(path)) == ["1"]
 
 
 def test_strictly_falling_scores_are_kept_exactly(tmp_path):

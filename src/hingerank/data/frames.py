@@ -107,7 +107,7 @@ def read_frame_file(
     table = read_table(Path(path), columns)
     try:
         return from_frame(table, label, qid, docid, features, missing=missing, dtype=dtype)
-    except DataError as error:
+    except (DataError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: {error}") from None
 
 

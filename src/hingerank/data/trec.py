@@ -8,6 +8,7 @@ import bz2
 import gzip
 import lzma
 import os
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from errno import ENOENT
@@ -284,14 +285,14 @@ def distinct_scores(scores: Any) -> np.ndarray:
 
 def _open(path: Any) -> TextIO:
     opener = _OPENERS.get(Path(path).suffix, open)
-    return opener(path, "rt", encoding="utf-8")
+    return opener(path, "rt", encoding="utf-8-sig")  # with or without a byte order mark
 
 
 def read_fields(path: Any, count: int, expected: str) -> Iterator[tuple[int, list[str]]]:
     """Line number and fields of every line that is not blank."""
     empty = True
     with _open(path) as file:
-        for line, text in enumerate(file, start=1):
+        for line, text in enumerate(_lines(file, path), start=1):
             fields = text.split()
             if not fields:
                 continue
@@ -301,3 +302,17 @@ def read_fields(path: Any, count: int, expected: str) -> Iterator[tuple[int, lis
             yield line, fields
     if empty:
         raise DataError(f"{path} is empty: expected lines `{expected}`")
+
+
+def _lines(file: TextIO, path: Any) -> Iterator[str]:
+    """The lines of a file; one that is damaged or no text is an error that names it."""
+    try:
+        yield from file
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 text: {error}") from None
+    except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
+        raise DataError(f"{path} is damaged or not what its name says: {error}") from None
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise DataError(f"{path} is damaged or not what its name says: {error}") from None  # bzip2's kind
