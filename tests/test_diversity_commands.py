@@ -60,6 +60,20 @@ def test_learned_model_over_files(files, capsys):
         assert sorted(ranked.docids) == sorted(before[topic].docids[:10])
 
 
+def test_features_are_counted_as_in_the_training_text(files):
+    """Where the first feature is 0 throughout, leaving it out changes nothing, also in text that counts from 0."""
+    lines = [line.split() for line in (files / "features.txt").read_text().splitlines()]
+    entries = [[f"{int(word.partition(':')[0]) - 1}:{word.partition(':')[2]}" for word in w[2:-4]] for w in lines]
+    for name, first in (("train", None), ("with", ["0:0"]), ("without", [])):
+        texts = [[*w[:2], *(e[:1] if first is None else first), *e[1:], *w[-4:]] for w, e in zip(lines, entries)]
+        (files / f"{name}.txt").write_text("\n".join(map(" ".join, texts)) + "\n")
+    learn = {"method": "r-ltr", "qrels": files / "qrels.txt"}
+    rerank(files / "run.txt", features=files / "train.txt", save=str(files / "model"), **learn)
+    for name in ("with", "without"):
+        rerank(files / "run.txt", files / f"{name}.run", model=files / "model", features=files / f"{name}.txt")
+    assert (files / "with.run").read_text() == (files / "without.run").read_text()
+
+
 def test_evaluation_prints_means_and_topics(files, capsys):
     evaluate_run(files / "qrels.txt", files / "run.txt", None, per_query=False, json=False)
     text = capsys.readouterr().out

@@ -51,7 +51,7 @@ def rerank(
     from hingerank.data.diverse_join import join_run, read_aspects
     from hingerank.data.trec import read_run, write_run
 
-    ranker = _ranker(method, model, settings or [])
+    ranker, about = _ranker(method, model, settings or [])
     if output is None and save is None:
         raise ValueError("nothing to do: name the run to write with --output, or the model to write with --save")
     if (qrels is None) != (save is None):
@@ -61,9 +61,10 @@ def rerank(
             f"{method} learns from judgments: make a model with --fit QRELS --save MODEL, then --model MODEL"
         )
     width = len(ranker.coef_) if hasattr(ranker, "coef_") else None
+    rows = None if features is None else open_data(features, missing, width, index_base=about.get("index_base"))
     data = join_run(
         read_run(run, order),
-        None if features is None else open_data(features, missing, width),
+        rows,
         None if qrels is None else str(qrels),
         None if aspects is None else read_aspects(aspects),
         clusters=clusters,
@@ -73,7 +74,8 @@ def rerank(
     if qrels is not None:
         with working(f"fitting {method}"):
             ranker.fit(data)
-        print_table("fitted", ["", ""], [["method", method], ["topics", len(data)], ["saved", ranker.save(save)]])
+        saved = ranker.save(save, {"index_base": getattr(rows, "index_base", None)})
+        print_table("fitted", ["", ""], [["method", method], ["topics", len(data)], ["saved", saved]])
     if output is not None:
         with working("reranking"):
             write_run(output, ranker.rerank_run(data, top), tag)
@@ -86,18 +88,19 @@ def _check_parts(ranker: Any, queries: Any) -> None:
             raise ValueError(f"the run has no {part}, which {type(ranker).__name__} needs: give {options}")
 
 
-def _ranker(method: str, model: Path | None, settings: list[str]) -> Any:
+def _ranker(method: str, model: Path | None, settings: list[str]) -> tuple[Any, dict[str, Any]]:
+    """The ranker, and what was noted with a saved one."""
     from hingerank.cli.model_commands import _setting
     from hingerank.rankers import ranker_class, registered_name
     from hingerank.rankers.diverse.base import DiverseRanker
 
     if model is not None:
-        from hingerank.export.model_file import load
+        from hingerank.export.model_file import load, read_header
 
         ranker = load(model)
         if not isinstance(ranker, DiverseRanker):
             raise ValueError(f"{model} is a {type(ranker).__name__}: it scores rows, use hingerank rank")
-        return ranker
+        return ranker, read_header(model)["metadata"]
     cls = ranker_class(registered_name(method))
     if not issubclass(cls, DiverseRanker):
         raise ValueError(f"{method} does not diversify: use mmr, xquad, pm2, r-ltr, pamm or struct-svm-div")
@@ -106,7 +109,7 @@ def _ranker(method: str, model: Path | None, settings: list[str]) -> Any:
     for parameter in parameters:
         if parameter not in known:
             raise ValueError(f"{method} has no parameter {parameter!r}; it has {', '.join(known)}")
-    return cls(**parameters)
+    return cls(**parameters), {}
 
 
 def evaluate_run(qrels: Path, run: Path, measures: list[str] | None, per_query: bool, json: bool) -> None:
