@@ -33,6 +33,11 @@ class QueryBlocks:
     def sizes(self) -> np.ndarray:
         return np.diff(self.offsets)
 
+    @property
+    def numbers(self) -> np.ndarray:
+        """The number 0..Q-1 of each row's query, in block order."""
+        return np.repeat(np.arange(len(self)), self.sizes)
+
     def gather(self, rows: Any) -> Any:
         """`rows` (an array or CSR matrix, one row per original row) in block order."""
         return rows if self.order is None else rows[self.order]

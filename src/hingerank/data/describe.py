@@ -105,9 +105,8 @@ def describe(data: RankingData) -> Description:
 
 def pairs_per_query(y: np.ndarray, blocks: QueryBlocks) -> np.ndarray:
     """|{(i, j): y_i > y_j}| = (n_q² − Σ_g n_qg²)/2 for every query q, n_qg its rows of grade g; O(n log n) at most."""
-    query = np.repeat(np.arange(len(blocks)), blocks.sizes)
     grades, codes = np.unique(y, return_inverse=True)
-    keys = query * len(grades) + blocks.gather(codes.ravel())
+    keys = blocks.numbers * len(grades) + blocks.gather(codes.ravel())
     cells, counts = np.unique(keys, return_counts=True)
     ties = np.zeros(len(blocks), np.int64)
     np.add.at(ties, cells // max(1, len(grades)), counts.astype(np.int64) ** 2)

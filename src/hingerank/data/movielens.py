@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +62,7 @@ def _read(ratings: Path, movies: Path, delimiter: str) -> Ratings:
     except (IndexError, ValueError):
         raise DataError(f"{movies}: expected lines of id, title and genres apart by {delimiter!r}") from None
     users, items, values = read_columns(ratings, [0, 1, 2] if delimiter != "," else ["userId", "movieId", "rating"])
-    made = ratings_from(users, items, values, item_ids)
-    return Ratings(made.users, made.items, made.ratings, made.item_ids, titles, genres)
+    return replace(ratings_from(users, items, values, item_ids), titles=titles, genres=genres)
 
 
 GENRES_100K = (

@@ -9,7 +9,7 @@ import numpy as np
 
 from hingerank.data.blocks import check_ids
 from hingerank.data.errors import DataError
-from hingerank.data.ratings_files import read_columns
+from hingerank.data.ratings_files import is_number, read_columns
 
 Column = str | int
 
@@ -188,16 +188,8 @@ def _ratings(ratings: Any) -> np.ndarray:
     try:
         values = values.astype(np.float64)
     except (TypeError, ValueError):
-        bad = next((row, v) for row, v in enumerate(values.tolist()) if not _is_number(v))
+        bad = next((row, v) for row, v in enumerate(values.tolist()) if not is_number(v))
         raise DataError(f"the rating at row {bad[0]} is {bad[1]!r}, expected a number") from None
     if values.ndim != 1 or not np.isfinite(values).all():
         raise DataError("ratings must be one finite number for each row: leave out rows without a rating")
     return values
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        float(value)
-    except (TypeError, ValueError):
-        return False
-    return True

@@ -71,7 +71,7 @@ def _places(path: Path, columns: Sequence[str | int], head: list[str]) -> tuple[
     named = {name.lower(): place for place, name in enumerate(head)}
     wanted = [column for column in columns if isinstance(column, str)]
     found = [_name(column, named) for column in wanted]
-    has_names = any(place is not None for place in found) or not any(_is_number(field) for field in head)
+    has_names = any(place is not None for place in found) or not any(is_number(field) for field in head)
     if wanted and has_names and None in found:
         missing = wanted[found.index(None)]
         raise DataError(f"{path}: there is no column {missing!r}; the first line has: {', '.join(head)}")
@@ -126,9 +126,9 @@ def _whole(column: np.ndarray) -> np.ndarray:
     return column.astype(np.int64) if whole else column
 
 
-def _is_number(field: Any) -> bool:
+def is_number(field: Any) -> bool:
     try:
         float(field)
-    except ValueError:
+    except (TypeError, ValueError):
         return False
     return True

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.data.describe import pairs_per_query
 from hingerank.data.ranking_data import RankingData
 from hingerank.evaluation.folds import PARTS, Fold, Rows, fingerprint
 from hingerank.evaluation.method import Method
@@ -96,11 +97,10 @@ def summarise(folds: Sequence[Fold]) -> Record:
     grades: dict[str, int] = {}
     pairs, sizes, no_pair = 0, [], 0
     for data in sets:
-        kinds, codes = np.unique(data.y, return_inverse=True)
-        for kind, count in zip(kinds.tolist(), np.bincount(codes).tolist()):
+        kinds, counts = np.unique(data.y, return_counts=True)
+        for kind, count in zip(kinds.tolist(), counts.tolist()):
             grades[f"{kind:g}"] = grades.get(f"{kind:g}", 0) + count
-        counts = _grade_counts(data, codes.ravel(), len(kinds))
-        per_query = (counts.sum(axis=1) ** 2 - (counts**2).sum(axis=1)) // 2
+        per_query = pairs_per_query(data.y, data.blocks)
         pairs, no_pair = pairs + int(per_query.sum()), no_pair + int((per_query == 0).sum())
         sizes.append(data.blocks.sizes)
     size = np.concatenate(sizes)
@@ -116,13 +116,6 @@ def summarise(folds: Sequence[Fold]) -> Record:
         "queries_without_pairs": no_pair,
         "rows_per_query": dict(zip(("least", "quarter", "median", "three quarters", "most"), quantiles)),
     }
-
-
-def _grade_counts(data: RankingData, codes: np.ndarray, kinds: int) -> np.ndarray:
-    """Q x G table: how many rows of each query have each grade."""
-    query = np.repeat(np.arange(data.n_queries), data.blocks.sizes)
-    flat = np.bincount(query * kinds + data.blocks.gather(codes), minlength=data.n_queries * kinds)
-    return flat.reshape(data.n_queries, kinds)
 
 
 def _data_sets(folds: Sequence[Fold]) -> list[RankingData]:

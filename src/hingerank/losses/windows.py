@@ -40,10 +40,9 @@ class WindowLoss(PairLoss):
         window = np.empty((len(self.terms), slots), np.int32)
         return WindowState(order, np.empty(slots, np.int32), window, np.zeros(n))
 
-    def graded(self, s, preferences, state: WindowState | None = None) -> LossAt:
+    def graded(self, s, preferences) -> LossAt:
         tree, terms, shards = preferences.tree, self.terms, preferences.shards
-        state = self.state(preferences) if state is None else state
-        z = np.empty_like(s)
+        state, z = self.state(preferences), np.empty_like(s)
         moments = np.sum(run_shards(lambda ab: score_pass(s, *ab, tree, state, terms, z), shards), axis=0)
 
         def curvature(v):
@@ -52,7 +51,7 @@ class WindowLoss(PairLoss):
             return out
 
         diagonal = np.empty_like(s)
-        diagonal[np.repeat(tree.offsets[:-1], np.diff(tree.offsets)) + tree.perm] = state.degree
+        diagonal[preferences.row_at] = state.degree
         return LossAt(self.value(moments), z, curvature, diagonal, moments)
 
 

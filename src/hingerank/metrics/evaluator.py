@@ -167,7 +167,7 @@ def _docid_order(docid: Any, blocks: QueryBlocks) -> np.ndarray | None:
         raise DataError(f"docid has shape {names.shape}, expected one id for each of the {blocks.n_rows} rows")
     text = blocks.gather(names if names.dtype.kind == "U" else np.array([str(name) for name in names]))
     _, rank = np.unique(text, return_inverse=True)
-    return np.lexsort((-rank.ravel(), np.repeat(np.arange(len(blocks)), blocks.sizes)))
+    return np.lexsort((-rank.ravel(), blocks.numbers))
 
 
 def _depth(measure: Measure) -> tuple[str, int | None]:

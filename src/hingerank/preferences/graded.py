@@ -88,10 +88,14 @@ class GradedPreferences:
         l0, l1, w0, w1 = t.node.T
         return self._per_query(t.scale * (up[w1] - up[w0]) * (down[l1] - down[l0]))
 
+    @property
+    def row_at(self) -> np.ndarray:
+        """The row at each position of the tree."""
+        return np.repeat(self.offsets[:-1], np.diff(self.offsets)) + self.tree.perm
+
     def pairs(self) -> PairList:
         """Every pair, listed: only for algorithms with a number for each pair, and for tests."""
-        t = self.tree
-        row = np.repeat(self.offsets[:-1], np.diff(self.offsets)) + t.perm
+        t, row = self.tree, self.row_at
         winners, losers, scale = [], [], []
         for (l0, l1, w0, w1), c in zip(t.node, t.scale):
             winners.append(np.repeat(np.arange(w0, w1), l1 - l0))

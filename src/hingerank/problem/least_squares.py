@@ -98,10 +98,9 @@ class _Groups:
     def __init__(self, preferences: GradedPreferences):
         tree, n = preferences.tree, preferences.n_items
         self.offsets = preferences.offsets
-        rows = np.repeat(tree.offsets[:-1], np.diff(tree.offsets)) + tree.perm
         sizes = np.diff(np.append(tree.leaf, n))
         self.of_row = np.empty(n, np.int64)
-        self.of_row[rows] = np.repeat(np.arange(len(sizes)), sizes)
+        self.of_row[preferences.row_at] = np.repeat(np.arange(len(sizes)), sizes)
         self.query = np.repeat(np.arange(preferences.n_queries), np.diff(tree.leaf_start))
         self.weight = np.ones(n) if preferences.item_weight is None else preferences.item_weight
         self.mass = np.bincount(self.of_row, self.weight, len(sizes))

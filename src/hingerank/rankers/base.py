@@ -19,7 +19,6 @@ from hingerank.rankers.inputs import (
     gather_rows,
     kept_rows,
     make_blocks,
-    query_numbers,
     unpack,
 )
 from hingerank.solvers.solution import Certificate, Solution
@@ -134,7 +133,7 @@ class BaseRanker(SavedModel, BaseEstimator):
         print_of_data = fingerprint(checked, grades, blocks)
         self.scaler_ = self._fitted_scaler(checked)
         if self.scaler_ is not None:
-            checked = self.scaler_.transform(checked, query_numbers(blocks))
+            checked = self.scaler_.transform(checked, blocks.numbers)
         self._fit(checked, grades, blocks, weight)
         self.fingerprint_ = print_of_data | {"pairs": getattr(self, "n_pairs_", None)}
         self.validation_scores_ = self._validate(eval_set, eval_group)
@@ -176,7 +175,7 @@ class BaseRanker(SavedModel, BaseEstimator):
         _, _, qid = unpack(X, None, qid)
         scores = self._predict(X, qid, one_query=True)
         blocks = blocks_from_qid(qid, len(scores))
-        query = query_numbers(blocks)
+        query = blocks.numbers
         order = np.lexsort((-blocks.gather(scores), query))
         if top is not None:
             order = order[np.arange(len(order)) - blocks.offsets[:-1][query] < top]
@@ -198,7 +197,7 @@ class BaseRanker(SavedModel, BaseEstimator):
         if weight is not None:
             weight = np.add.reduceat(gather_rows(weight, rows), blocks.offsets[:-1]) / blocks.sizes
         grades, scores = gather_rows(grades, rows), gather_rows(scores, rows)
-        return float(evaluate(grades, scores, query_numbers(blocks), "ndcg@10", sample_weight=weight)["ndcg@10"])
+        return float(evaluate(grades, scores, blocks.numbers, "ndcg@10", sample_weight=weight)["ndcg@10"])
 
     def _fitted_scaler(self, X: Any) -> Any:
         """The scaler named by the parameter `scale`, fitted on the training rows; None when there is none."""

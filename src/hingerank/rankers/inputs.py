@@ -153,11 +153,6 @@ def positive_count(name: str, value: Any) -> int:
     return int(value)
 
 
-def query_numbers(blocks: QueryBlocks) -> np.ndarray:
-    """The number 0..Q-1 of each row's query, in block order."""
-    return np.repeat(np.arange(len(blocks)), blocks.sizes)
-
-
 def fingerprint(X: Any, y: np.ndarray, blocks: QueryBlocks) -> dict[str, Any]:
     """What a model was trained on: sizes, and a hash of evenly spaced rows (cheap, so not proof against forgery)."""
     rows = _evenly_spaced(X.shape[0])

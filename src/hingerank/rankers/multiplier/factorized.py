@@ -78,7 +78,7 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
         runs = [descend(X, preferences, rng) for _ in range(self.n_starts)]
         V, w, certificate, trace = min(runs, key=lambda run: run[3][-1]["value"])
         self.factors_ = np.empty(V.shape[::-1])
-        self.factors_[rows_by_position(preferences.tree)] = V.T
+        self.factors_[preferences.row_at] = V.T
         self.grades_, self.offsets_, self.queries_ = y, blocks.offsets, blocks.ids
         self.rows_ = np.arange(len(y)) if self._source_rows is None else self._source_rows
         self.coef_, self.objective_, self.n_pairs_ = w, float(trace[-1]["value"]), preferences.n_pairs
@@ -94,7 +94,7 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
         if self.form not in ("dual", "primal"):
             raise ValueError(f"form must be 'dual' or 'primal', not {self.form!r}")
 
-    def _start(self, X, tree, rng) -> tuple[np.ndarray, np.ndarray]:
+    def _start(self, X, preferences, rng) -> tuple[np.ndarray, np.ndarray]:
         """Factors to start from, a column for each position, and queries in an order that does not depend on how they
         came.
 
@@ -102,9 +102,9 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
         the rows themselves by a random projection: the same rows get the same start wherever they stand.
         """
         wave = np.sin(10.0 * (X @ rng.normal(size=(X.shape[1], int(self.rank)))))
-        V = np.ascontiguousarray((0.05 * np.sqrt(self.C / self.rank)) * (1.0 + wave[rows_by_position(tree)]).T)
-        queries = np.flatnonzero(np.diff(tree.node_start))
-        sums = np.bincount(np.repeat(np.arange(len(tree.offsets) - 1), np.diff(tree.offsets)), V[0])
+        V = np.ascontiguousarray((0.05 * np.sqrt(self.C / self.rank)) * (1.0 + wave[preferences.row_at]).T)
+        queries = np.flatnonzero(np.diff(preferences.tree.node_start))
+        sums = np.bincount(np.repeat(np.arange(preferences.n_queries), np.diff(preferences.offsets)), V[0])
         return V, queries[np.argsort(sums[queries], kind="stable")]
 
     def _dual(self, X, preferences, rng):
@@ -112,7 +112,7 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
         on by a multiple of its last change, where that goes down too."""
         began, rows, tree = time.perf_counter(), RowsDesign(X).rows, preferences.tree
         limit = np.sqrt(self.C / self.rank)
-        V, queries = self._start(X, tree, rng)
+        V, queries = self._start(X, preferences, rng)
         w, total = factor_weights(rows, tree, V, X.shape[1])
         down = min(1.0, total / max(float(w @ w), 1e-300))  # at a large C the start may be far uphill
         V, w, total = np.sqrt(down) * V, down * w, down * total
@@ -146,7 +146,7 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
         """L-BFGS on the factors through w(V): dF/dV is a chain of two pair-free sweeps."""
         began, design, tree = time.perf_counter(), RowsDesign(X), preferences.tree
         objective = RankObjective(design, smoothed_hinge(ROUNDED), preferences, self.C)
-        V, _ = self._start(X, tree, rng)
+        V, _ = self._start(X, preferences, rng)
         shape, G, sizes = V.shape, np.empty_like(V), []
         trace: list[dict[str, Any]] = []
 
@@ -201,11 +201,6 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
             A = np.where(preferred, V[win] @ V[lose].T, 0.0)
             rows = self.rows_[lo:hi]
             yield MultiplierBlock(query, int(hi - lo), int(preferred.sum()), rows[win], rows[lose], A)
-
-
-def rows_by_position(tree) -> np.ndarray:
-    """The row, in block order, at each position."""
-    return np.repeat(tree.offsets[:-1], np.diff(tree.offsets)) + tree.perm
 
 
 class _Validation:

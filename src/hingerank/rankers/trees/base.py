@@ -12,7 +12,7 @@ from hingerank.data.blocks import QueryBlocks
 from hingerank.kernels.threads import thread_count
 from hingerank.metrics import evaluate
 from hingerank.rankers.base import BaseRanker
-from hingerank.rankers.inputs import positive_count, query_numbers
+from hingerank.rankers.inputs import positive_count
 from hingerank.solvers.solution import Certificate
 
 SMALL = 1 << 18
@@ -64,7 +64,7 @@ class TreeRanker(BaseRanker):
         for seed, (rows, sizes) in enumerate(self._bags(blocks), self.random_state):
             bag, labels = (X, grades) if rows is None else (X[rows], grades[rows])
             texts.append(self._train(bag, labels, sizes, gains, seed))
-        training = (X, y, query_numbers(blocks), time.perf_counter() - began)
+        training = (X, y, blocks.numbers, time.perf_counter() - began)
         self._take(texts, self.n_estimators, *training)
         if hasattr(self, "_path"):
             whole = self._parsed
