@@ -116,15 +116,17 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class RandomSearch:
-    """`trials` independent draws from a space of Uniform, LogUniform, Integers, Choice or lists of values."""
-
+class _Trials:
     space: Mapping[str, Any]
     trials: int
 
     @property
     def size(self) -> int:
         return self.trials
+
+
+class RandomSearch(_Trials):
+    """`trials` independent draws from a space of Uniform, LogUniform, Integers, Choice or lists of values."""
 
     def propose(self, seed: int) -> Proposals:
         rng = np.random.default_rng(seed)
@@ -132,16 +134,8 @@ class RandomSearch:
         yield [{name: kind.draw(rng) for name, kind in space.items()} for _ in range(self.trials)]
 
 
-@dataclass(frozen=True)
-class OptunaSearch:
+class OptunaSearch(_Trials):
     """`trials` suggestions, one after another, by Optuna's default sampler (install optuna to use it)."""
-
-    space: Mapping[str, Any]
-    trials: int
-
-    @property
-    def size(self) -> int:
-        return self.trials
 
     def propose(self, seed: int) -> Proposals:
         try:

@@ -1,7 +1,7 @@
 """What many users prefer among shared items: ratings or comparisons, grouped by user, each held once.
 
-Rows of user u are ``start[u]:start[u+1]``; row r is about item ``item[r]`` (a row of the item features). Ratings are
-never list their pairs; passes keep a user's rows in the order of their scores.
+Rows of user u are ``start[u]:start[u+1]``; row r is about item ``item[r]`` (a row of the item features). Ratings never
+list their pairs; passes keep a user's rows in the order of their scores.
 """
 
 from dataclasses import dataclass, field, replace

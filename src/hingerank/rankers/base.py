@@ -19,6 +19,7 @@ from hingerank.rankers.inputs import (
     gather_rows,
     kept_rows,
     make_blocks,
+    names_of_features,
     unpack,
 )
 from hingerank.solvers.solution import Certificate, Solution
@@ -268,10 +269,7 @@ class LinearRanker(BaseRanker):
         those of the scaled features.
         """
         check_is_fitted(self)
-        if names is None:
-            names = getattr(self, "feature_names_in_", [f"f{j + 1}" for j in range(len(self.coef_))])
-        if len(names) != len(self.coef_):
-            raise ValueError(f"{len(names)} names were given for {len(self.coef_)} features")
+        names = names_of_features(self, len(self.coef_), names)
         order = np.argsort(-np.abs(self.coef_), kind="stable")
         return [(str(names[j]), float(self.coef_[j])) for j in order]
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -151,6 +152,14 @@ def positive_count(name: str, value: Any) -> int:
     if isinstance(value, bool) or int(value) != value or value < 1:
         raise ValueError(f"{name} must be a positive whole number, not {value!r}")
     return int(value)
+
+
+def names_of_features(ranker: Any, count: int, given: Sequence[str] | None = None) -> Sequence[str]:
+    """The `count` names given, else those seen in fit, else "f1", "f2", ... as LETOR files count."""
+    names = getattr(ranker, "feature_names_in_", [f"f{j + 1}" for j in range(count)]) if given is None else given
+    if len(names) != count:
+        raise ValueError(f"{len(names)} names were given for {count} features")
+    return names
 
 
 def fingerprint(X: Any, y: np.ndarray, blocks: QueryBlocks) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from hingerank.data.whole_files import draft_of
+from hingerank.rankers.inputs import names_of_features
 from hingerank.rankers.sparse.choose import choose_on_validation
 
 NAMED = 8  # features that get a colour and a name; the others are grey
@@ -41,7 +42,7 @@ def plot_path(
             panel.axvline(_value(best), color="C3", lw=0.8, ls=":")
         text = f"{best.path_parameter} = {_value(best):.4g}, {len(best.selected_features_)} features"
         below.set_title(f"chosen on validation: {text}", fontsize="small", color="C3")
-    _draw_weights(top, values, weights, important, names or _names(path[0]))
+    _draw_weights(top, values, weights, important, names or names_of_features(path[0], weights.shape[1]))
     below.set_xscale("log")
     below.set_xlabel(path[0].path_parameter)
     count = below.twinx()
@@ -78,10 +79,6 @@ def _draw_weights(axes, values, weights, important, names) -> None:
     axes.set_ylabel("weight")
     if order:
         axes.legend(fontsize="small", ncols=2, frameon=False)
-
-
-def _names(ranker: Any) -> Sequence[str]:
-    return list(getattr(ranker, "feature_names_in_", [f"f{j + 1}" for j in range(len(ranker.coef_))]))
 
 
 def _value(ranker: Any) -> float:

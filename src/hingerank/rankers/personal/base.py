@@ -243,6 +243,16 @@ class PersonalRanker(SavedModel, BaseEstimator):
         return tags
 
 
+def accuracies(training: tuple[float, int], watched: tuple[float, int] | None, included: bool) -> dict[str, float]:
+    """Shares of (right, all) pairs for the trace; included: the pairs of training are among those watched."""
+    right, pairs = training
+    figures = {"train_accuracy": right / pairs if pairs else np.nan}
+    if watched is not None:
+        more, total = (watched[0] - right, watched[1] - pairs) if included else watched
+        figures["validation_accuracy"] = more / total if total else np.nan
+    return figures
+
+
 def row_products(A: Any, B: Any) -> np.ndarray:
     """<A[r], B[r]> for every r, each dense or CSR."""
     if sp.issparse(A):

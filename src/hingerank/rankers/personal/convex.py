@@ -8,9 +8,8 @@ from hingerank.losses import squared_hinge
 from hingerank.preferences.personal import UserPreferences
 from hingerank.problem import RankObjective
 from hingerank.problem.personal_designs import row_preferences
-from hingerank.rankers.personal.base import PersonalRanker, check_positive
+from hingerank.rankers.personal.base import PersonalRanker, accuracies, check_positive
 from hingerank.solvers.newton import newton
-from hingerank.solvers.solution import Solution
 
 
 class ConvexPersonalRanker(PersonalRanker):
@@ -45,18 +44,7 @@ class ConvexPersonalRanker(PersonalRanker):
             callback=self.callback,
         )
         self._keep(design, solution.w)
-        self._take(self._judged(solution, X, preferences, watched))
-
-    def _judged(
-        self, solution: Solution, X: Any, preferences: UserPreferences, watched: UserPreferences | None
-    ) -> Solution:
-        """The solution with the accuracies of the finished fit in its last trace entry."""
-        right, pairs = self._right(X, preferences)
-        figures = {"train_accuracy": right / pairs if pairs else np.nan}
-        if watched is not None:
-            more, all_pairs = self._right(X, watched)
-            if watched.includes_training:
-                more, all_pairs = more - right, all_pairs - pairs
-            figures["validation_accuracy"] = more / all_pairs if all_pairs else np.nan
-        solution.trace[-1].update(figures)
-        return solution
+        more = None if watched is None else self._right(X, watched)
+        included = watched is not None and watched.includes_training
+        solution.trace[-1].update(accuracies(self._right(X, preferences), more, included))
+        self._take(solution)

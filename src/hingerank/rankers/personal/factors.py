@@ -11,7 +11,8 @@ from threadpoolctl import threadpool_limits
 
 from hingerank.preferences.personal import UserPreferences
 from hingerank.problem.factors import FactorObjective, ItemFeatures, share_right
-from hingerank.rankers.personal.base import PersonalRanker, check_positive
+from hingerank.rankers.inputs import names_of_features
+from hingerank.rankers.personal.base import PersonalRanker, accuracies, check_positive
 from hingerank.rankers.personal.fold_in import FoldIn
 from hingerank.rankers.personal.users import UserIndex
 from hingerank.rankers.rank_parameter import RankParameter
@@ -88,14 +89,11 @@ class FactorRanker(FoldIn, PersonalRanker):
         order = None if watched is None else UserIndex(fitted.users).known(watched.users)
 
         def watch(U: np.ndarray, V: np.ndarray) -> dict[str, float]:
-            right, pairs = share_right(ItemFeatures(small).times(U), V, judged, threads)
-            figures = {"train_accuracy": right / pairs if pairs else np.nan}
-            if order is not None:
-                more, all_pairs = share_right(ItemFeatures(X).times(U), V[order], watched, threads)
-                if watched.includes_training:
-                    more, all_pairs = more - right, all_pairs - pairs
-                figures["validation_accuracy"] = more / all_pairs if all_pairs else np.nan
-            return figures
+            right = share_right(ItemFeatures(small).times(U), V, judged, threads)
+            if watched is None:
+                return accuracies(right, None, False)
+            more = share_right(ItemFeatures(X).times(U), V[order], watched, threads)
+            return accuracies(right, more, watched.includes_training)
 
         return watch
 
@@ -129,10 +127,7 @@ class FactorRanker(FoldIn, PersonalRanker):
         is turned to make its users' weights positive on average.
         """
         check_is_fitted(self)
-        if feature_names is None:
-            feature_names = getattr(self, "feature_names_in_", [f"f{j + 1}" for j in range(len(self.basis_))])
-        if len(feature_names) != len(self.basis_):
-            raise ValueError(f"{len(feature_names)} names were given for {len(self.basis_)} features")
+        feature_names = names_of_features(self, len(self.basis_), feature_names)
         signs = np.where(self.user_weights_.mean(axis=0) < 0, -1.0, 1.0)
         table = []
         for column in (self.basis_ * signs).T:
