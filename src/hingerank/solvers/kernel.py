@@ -17,6 +17,8 @@ from hingerank.solvers.newton import conjugate_gradients, newton, try_step
 from hingerank.solvers.smoothing import smoothing
 from hingerank.solvers.solution import Solution
 
+EXTRA, STEPS = 0.3, 5  # share of all products that pruning may add, and its most steps
+
 
 def kernel_newton(objective: Any, f: Any = None, *, tol: float = 1e-3, **options: Any) -> Solution:
     """Newton's method with conjugate gradients in the K-inner product, until ‖g(f)‖ ≤ tol · ‖g(0)‖ in that norm."""
@@ -44,9 +46,6 @@ def kernel_smoothing(objective: Any, f: Any = None, *, tol: float = 1e-3, **opti
         if gap <= tol:
             return _accept(solution, point, gap)
     return solution
-
-
-EXTRA, STEPS = 0.3, 5  # share of all products that pruning may add, and its most steps
 
 
 def prune(objective: Any, f: Any, target: float, products: float) -> Iterator[Any]:

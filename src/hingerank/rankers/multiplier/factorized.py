@@ -14,7 +14,7 @@ from hingerank.problem import RankObjective, RowsDesign
 from hingerank.rankers.base import BaseRanker, LinearRanker, UnweightedRanker, warn_not_converged
 from hingerank.rankers.multiplier.blocks import HasMultipliers, MultiplierBlock
 from hingerank.rankers.rank_parameter import RankParameter
-from hingerank.solvers.solution import Certificate
+from hingerank.solvers.solution import Certificate, Solution
 
 LONGER, SHORTER = 1.1, 0.5  # multiples of the last change of V to move on by, after success and failure
 ROUNDED = 1e-3  # width over which the primal form rounds the hinge's kink
@@ -76,15 +76,16 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
         rng = np.random.default_rng(self.random_state)
         descend = self._dual if self.form == "dual" else self._primal
         runs = [descend(X, preferences, rng) for _ in range(self.n_starts)]
-        V, w, certificate, trace = min(runs, key=lambda run: run[3][-1]["value"])
+        solution = min(runs, key=lambda run: run.value)
+        V = solution.extra["V"]
         self.factors_ = np.empty(V.shape[::-1])
         self.factors_[preferences.row_at] = V.T
         self.grades_, self.offsets_, self.queries_ = y, blocks.offsets, blocks.ids
         self.rows_ = np.arange(len(y)) if self._source_rows is None else self._source_rows
-        self.coef_, self.objective_, self.n_pairs_ = w, float(trace[-1]["value"]), preferences.n_pairs
-        self.certificate_, self.trace_, self.n_iter_ = certificate, trace, max(1, certificate.n_iter)
-        if certificate.status != "validation":
-            warn_not_converged(certificate)
+        self.coef_, self.n_pairs_ = solution.w, preferences.n_pairs
+        self._account(solution)
+        if solution.certificate.status != "validation":
+            warn_not_converged(solution.certificate)
 
     def _check(self):
         if not isinstance(self.rank, (int, np.integer)) or self.rank < 1:
@@ -107,7 +108,7 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
         sums = np.bincount(np.repeat(np.arange(preferences.n_queries), np.diff(preferences.offsets)), V[0])
         return V, queries[np.argsort(sums[queries], kind="stable")]
 
-    def _dual(self, X, preferences, rng):
+    def _dual(self, X, preferences, rng) -> Solution:
         """Projected gradient, query by query (Algorithm 1), with steps that never go up. Before each epoch V is moved
         on by a multiple of its last change, where that goes down too."""
         began, rows, tree = time.perf_counter(), RowsDesign(X).rows, preferences.tree
@@ -137,12 +138,12 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
         V, w, trace, chosen = watch.best(V, w, trace)
         relative = trace[-1]["gradient"]
         status = "converged" if relative <= self.tol else "validation" if chosen else "max_iter"
-        certificate = Certificate(
-            "relative projected gradient", relative, self.tol, status, len(trace) - 1, time.perf_counter() - began
-        )
-        return V, factor_weights(rows, tree, V, X.shape[1])[0], certificate, trace
+        w, seconds = factor_weights(rows, tree, V, X.shape[1])[0], time.perf_counter() - began
+        kind = "relative projected gradient"
+        certificate = Certificate(kind, relative, self.tol, status, len(trace) - 1, seconds)
+        return Solution(w, trace[-1]["value"], certificate, trace, {"V": V})
 
-    def _primal(self, X, preferences, rng):
+    def _primal(self, X, preferences, rng) -> Solution:
         """L-BFGS on the factors through w(V): dF/dV is a chain of two pair-free sweeps."""
         began, design, tree = time.perf_counter(), RowsDesign(X), preferences.tree
         objective = RankObjective(design, smoothed_hinge(ROUNDED), preferences, self.C)
@@ -168,15 +169,13 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
         found = scipy.optimize.minimize(
             value_and_gradient, V.ravel(), jac=True, method="L-BFGS-B", callback=enough, options=options
         )
-        flat = found.x
-        V = flat.reshape(shape)
-        value_and_gradient(flat)
+        value_and_gradient(found.x)
         relative = trace[-1]["gradient"]
         status = "converged" if relative <= self.tol else "max_iter" if found.nit >= self.max_iter else "stalled"
-        certificate = Certificate(
-            "relative gradient", relative, self.tol, status, found.nit, time.perf_counter() - began
-        )
-        return V, factor_weights(design.rows, tree, V, X.shape[1])[0], certificate, trace
+        V, seconds = found.x.reshape(shape), time.perf_counter() - began
+        certificate = Certificate("relative gradient", relative, self.tol, status, found.nit, seconds)
+        w = factor_weights(design.rows, tree, V, X.shape[1])[0]
+        return Solution(w, trace[-1]["value"], certificate, trace, {"V": V})
 
     @property
     def ranks_(self) -> np.ndarray:
