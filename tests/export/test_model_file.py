@@ -261,6 +261,28 @@ def test_forged_arrays(fitted, tmp_path):
         load(rewritten(path, header=put("params", "scale", value="standard"), digest=False))
 
 
+def test_weights_that_are_no_numbers_are_neither_loaded_nor_saved(fitted, tmp_path):
+    path = tmp_path / "m"
+    fitted.save(path)
+    rewritten(path, arrays=lambda a: a | {"state.coef_": np.full(4, np.nan)})
+    with pytest.raises(ModelFileError, match=r"state.coef_ holds numbers that are not finite"):
+        load(path)
+    fitted.save(path)
+    words = {"!": "strings", "items": list("abcd")}
+    rewritten(
+        path,
+        header=lambda h: put("arrays", value={k: v for k, v in h["arrays"].items() if k != "state.coef_"})(
+            put("state", "coef_", value=words)(h)
+        ),
+        arrays=lambda a: {k: v for k, v in a.items() if k != "state.coef_"},
+    )
+    with pytest.raises(ModelFileError, match="numbers, and is object"):
+        load(path)
+    fitted.coef_ = np.array([1.0, np.inf, 0.0, 0.0])
+    with pytest.raises(ModelFileError, match="not finite"):
+        fitted.save(path)
+
+
 def same(a, b):
     return json.dumps(a) == json.dumps(b)
 

@@ -60,10 +60,18 @@ def _encode_array(value: np.ndarray, arrays: dict[str, np.ndarray], place: str) 
         return {_TAG: "strings", "items": [str(item) for item in value]}
     if value.dtype.kind not in "biuf" or value.dtype.itemsize > 8:
         raise ModelFileError(f"{place} is an array of {value.dtype}, which a model file cannot hold")
+    _check_finite(value, place)
     if place in arrays:
         raise ModelFileError(f"two arrays would be stored under the name {place}: rename one of the dict keys")
     arrays[place] = value.astype(value.dtype.newbyteorder("="), order="C")
     return {_TAG: "array", "name": place}
+
+
+def _check_finite(value: np.ndarray, place: str) -> np.ndarray:
+    """No fitted array holds anything else, and scores made of NaN would look like an order."""
+    if not np.isfinite(value).all():
+        raise ModelFileError(f"{place} holds numbers that are not finite: this model cannot score anything")
+    return value
 
 
 def _encode_csr(value: Any, arrays: dict[str, np.ndarray], place: str) -> dict[str, Any]:
@@ -124,7 +132,7 @@ def decode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
     if kind == "array":
         if value["name"] not in arrays:
             raise ModelFileError(f"the array {value['name']!r} is missing")
-        return arrays.pop(value["name"])
+        return _check_finite(arrays.pop(value["name"]), value["name"])
     if kind == "csr":
         return _decode_csr(value, arrays)
     if kind == "certificate":

@@ -275,9 +275,11 @@ class LinearRanker(BaseRanker):
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         super()._restore(state)
-        shape = getattr(getattr(self, "coef_", None), "shape", None)
-        if shape != (self.n_features_in_,):
-            raise ValueError(f"coef_ has shape {shape}, expected ({self.n_features_in_},)")
+        weights = np.asarray(getattr(self, "coef_", None))
+        if weights.shape != (self.n_features_in_,) or weights.dtype.kind not in "fiu":
+            raise ValueError(
+                f"coef_ has shape {weights.shape}, expected ({self.n_features_in_},) numbers, and is {weights.dtype}"
+            )
 
 
 def warn_not_converged(certificate: Certificate) -> None:
