@@ -5,13 +5,8 @@ from typing import Annotated
 
 import typer
 
+from hingerank.cli.arguments import Data, Json, Missing
 from hingerank.cli.output import note, print_json, print_table, progress, working
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-Data = Annotated[
-    Path, typer.Argument(metavar="DATA", help="LETOR/SVMlight text (plain or compressed), a binary folder or Parquet.")
-]
-Missing = Annotated[str, typer.Option(help="What NULL and missing values become: error, zero or nan.")]
 
 
 def info(file: Data, missing: Missing = "error", json: Json = False) -> None:

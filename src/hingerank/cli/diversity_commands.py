@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hingerank.cli.data_commands import Missing
+from hingerank.cli.arguments import Missing, make_ranker, read_setting
 from hingerank.cli.output import print_json, print_table, working
 
 MEASURES = ("alpha-ndcg@20", "err-ia@20", "nrbp", "strec@20", "p-ia@20", "map-ia")
@@ -90,7 +90,6 @@ def _check_parts(ranker: Any, queries: Any) -> None:
 
 def _ranker(method: str, model: Path | None, settings: list[str]) -> tuple[Any, dict[str, Any]]:
     """The ranker, and what was noted with a saved one."""
-    from hingerank.cli.model_commands import _setting
     from hingerank.rankers import ranker_class, registered_name
     from hingerank.rankers.diverse.base import DiverseRanker
 
@@ -104,12 +103,7 @@ def _ranker(method: str, model: Path | None, settings: list[str]) -> tuple[Any, 
     cls = ranker_class(registered_name(method))
     if not issubclass(cls, DiverseRanker):
         raise ValueError(f"{method} does not diversify: use mmr, xquad, pm2, r-ltr, pamm or struct-svm-div")
-    parameters = dict(_setting(text) for text in settings)
-    known = list(cls().get_params(deep=False))
-    for parameter in parameters:
-        if parameter not in known:
-            raise ValueError(f"{method} has no parameter {parameter!r}; it has {', '.join(known)}")
-    return cls(**parameters), {}
+    return make_ranker(cls, method, dict(map(read_setting, settings))), {}
 
 
 def evaluate_run(qrels: Path, run: Path, measures: list[str] | None, per_query: bool, json: bool) -> None:

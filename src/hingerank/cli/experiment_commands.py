@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
+from hingerank.cli.arguments import Json, Missing
 from hingerank.cli.output import console, note, print_json
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Baseline = Annotated[
     str | None, typer.Option(metavar="METHOD", help="What the others are compared with; default: the first method.")
 ]
@@ -43,7 +43,7 @@ def compare(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Try what failed in an earlier run again.")
     ] = False,
-    missing: Annotated[str, typer.Option(help="What NULL and missing values become: error, zero or nan.")] = "error",
+    missing: Missing = "error",
     items: Annotated[
         Path | None,
         typer.Option(metavar="TABLE", help="DATA are ratings (user, item, rating) of these items: ids and features."),

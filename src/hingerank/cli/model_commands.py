@@ -6,13 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from hingerank.cli.arguments import Data, Json, Missing, make_ranker, read_setting
 from hingerank.cli.output import print_json, print_table, working, writing
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-Data = Annotated[
-    Path, typer.Argument(metavar="DATA", help="LETOR/SVMlight text (plain or compressed), a binary folder or Parquet.")
-]
-Missing = Annotated[str, typer.Option(help="What NULL and missing values become: error, zero or nan.")]
 
 
 def fit(
@@ -39,16 +34,20 @@ def fit(
     Example: hingerank fit train.txt --model rank-svm --C 0.01 -o model/
     """
     from hingerank.cli.loading import open_data
+    from hingerank.evaluation.catalogue import not_from_rows
     from hingerank.rankers import ranker_class, registered_name
+    from hingerank.rankers.base import BaseRanker
 
     model = registered_name(model)
     asked = {"C": C, "loss": loss, "tol": tol, "random_state": seed, "scale": scale}
     parameters = {name: value for name, value in asked.items() if value is not None}
-    for name, value in (_setting(text) for text in settings or []):
+    for name, value in (read_setting(text) for text in settings or []):
         if name in parameters:
             raise ValueError(f"{name} is given twice: {parameters[name]!r} and {value!r}")
         parameters[name] = value
-    ranker = _make(ranker_class(model), model, parameters)
+    if not issubclass(ranker_class(model), BaseRanker):
+        raise ValueError(not_from_rows(model, ranker_class(model)))
+    ranker = make_ranker(ranker_class(model), model, parameters)
     _check_target(output, data)
     rows = open_data(data, missing=missing)
     checks = [] if validation is None else [open_data(validation, missing, rows.n_features, index_base=rows.index_base)]
@@ -61,20 +60,6 @@ def fit(
     _report_fit(model, ranker, saved, json)
 
 
-def _make(cls: Any, name: str, parameters: dict[str, Any]) -> Any:
-    """The ranker with these parameters; one it does not have is a mistake of the user's."""
-    from hingerank.evaluation.catalogue import not_from_rows
-    from hingerank.rankers.base import BaseRanker
-
-    if not issubclass(cls, BaseRanker):
-        raise ValueError(not_from_rows(name, cls))
-    known = list(cls().get_params(deep=False))
-    for parameter in parameters:
-        if parameter not in known:
-            raise ValueError(f"{name} has no parameter {parameter!r}; it has {', '.join(known)}")
-    return cls(**parameters)
-
-
 def _check_target(output: str, data: Path) -> None:
     """Find out before the fit, not after it, that its model could not be saved."""
     target = Path(output)
@@ -84,16 +69,6 @@ def _check_target(output: str, data: Path) -> None:
         target.mkdir(parents=True, exist_ok=True)
     elif not target.parent.is_dir():
         raise ValueError(f"cannot write {output}: there is no folder {target.parent}")
-
-
-def _setting(text: str) -> tuple[str, Any]:
-    """`name=value` as (name, value)."""
-    from hingerank.evaluation.catalogue import read_value
-
-    name, equals, value = text.partition("=")
-    if not equals or not name.strip():
-        raise ValueError(f"--set {text!r} is not of the form NAME=VALUE")
-    return name.strip(), read_value(value)
 
 
 def _report_fit(name: str, ranker: Any, saved: str, json: bool) -> None:

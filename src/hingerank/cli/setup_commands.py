@@ -6,9 +6,8 @@ from typing import Annotated
 
 import typer
 
+from hingerank.cli.arguments import Json
 from hingerank.cli.output import console, note, print_json, print_table, progress
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
 def warmup(json: Json = False) -> None:
