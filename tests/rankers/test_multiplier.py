@@ -348,3 +348,16 @@ def test_interactions_need_multipliers():
     X, y, qid = problem(19)
     with pytest.raises(ValueError, match="has no multipliers"):
         interactions(RankSVM().fit(X, y, qid=qid))
+
+
+def test_nothing_is_left_of_the_multipliers_of_an_earlier_fit():
+    rng = np.random.default_rng(0)
+    X, y, qid = rng.normal(size=(12, 3)), rng.integers(0, 3, 12), np.repeat([0, 1, 2], 4)
+    ranker = RankSVM(loss="hinge", solver="dual").fit(X, y, qid=qid)
+    assert interactions(ranker).queries
+    ranker.fit_pairs(X, [0, 1, 2], [5, 6, 7])
+    assert ranker.multipliers_.shape == (3,) and not hasattr(ranker, "queries_")
+    with pytest.raises(ValueError, match="no multipliers of queries"):
+        interactions(ranker)
+    ranker.set_params(solver="auto").fit(X, y, qid=qid)
+    assert not hasattr(ranker, "multipliers_") and not hasattr(ranker, "pairs_")

@@ -97,10 +97,10 @@ def interactions(ranker: Any) -> Interactions:
     >>> [(q.size, q.n_pairs) for q in interactions(ranker).queries]
     [(3, 3)]
     """
-    if not (hasattr(ranker, "multipliers_") or hasattr(ranker, "factors_")):
+    if not (hasattr(ranker, "pairs_per_query_") or hasattr(ranker, "factors_")):
         raise ValueError(
-            f"{type(ranker).__name__} has no multipliers; fit RankSVM(loss='hinge', solver='dual'), FactorizedRankSVM "
-            "or RegularizedRankSVM"
+            f"{type(ranker).__name__} has no multipliers of queries; fit RankSVM(loss='hinge', solver='dual'), "
+            "FactorizedRankSVM or RegularizedRankSVM to graded rows"
         )
     found = [
         QueryInteractions(block.query, block.size, block.n_pairs, block.singular_values)

@@ -39,6 +39,8 @@ SOLVERS: dict[str, tuple[Callable[..., Solution], tuple[str, ...]]] = {
 }
 ITERATIONS = {"newton": 200, "smoothing": 300, "cutting-plane": 3000, "dual": 1000}
 
+_OF_PAIRS = ("multipliers_", "pairs_", "pairs_per_query_", "queries_", "sizes_")
+
 
 class PairwiseRanker(HasMultipliers, PathRanker):
     """min over functions f of  ½‖f‖² + C · sum over pairs (i preferred to j) of  loss(f(x_i) - f(x_j)).
@@ -47,7 +49,7 @@ class PairwiseRanker(HasMultipliers, PathRanker):
     `_keep` takes over the minimiser. `_solvers` names the solvers it works with.
     """
 
-    _fitted: tuple[str, ...] = ("objective_", "multipliers_", "pairs_", "pairs_per_query_", "queries_", "sizes_")
+    _fitted: tuple[str, ...] = ("objective_", *_OF_PAIRS)
     _training_only: tuple[str, ...] = ("callback", "init")
     _solvers: tuple[str, ...] = tuple(SOLVERS)
 
@@ -109,6 +111,8 @@ class PairwiseRanker(HasMultipliers, PathRanker):
         return self
 
     def _minimise(self, X, preferences):
+        for name in _OF_PAIRS:  # of an earlier fit
+            self.__dict__.pop(name, None)
         loss, solve, options = self._choices()
         self.n_pairs_ = preferences.n_pairs
         warn_if_no_pairs(preferences, stacklevel=5)
@@ -151,7 +155,6 @@ class PairwiseRanker(HasMultipliers, PathRanker):
     def _take(self, solution: Solution) -> None:
         self._keep(solution)
         self._account(solution)
-        self.__dict__.pop("multipliers_", None)  # of an earlier fit
         if "multipliers" in solution.extra:
             pairs, rows = solution.extra["pairs"], self._source_rows
             winner, loser = (r if rows is None else rows[r] for r in (pairs.winner, pairs.loser))
