@@ -93,3 +93,17 @@ def test_a_fit_without_it_forgets_it(tmp_path):
     ranker.set_params(shared=True)
     with pytest.raises(ValueError, match="coef_"):
         hr.load(ranker.save(tmp_path))
+
+
+def test_a_rating_is_not_measured_against_another_of_the_same_item(ranker, data):
+    """Pairs are counted by subtraction, so a rating in both parts made the share of right pairs 4.3, 11 or -2."""
+    X, *ratings = data
+    train, test = ([part[:180] for part in ratings], [part[180:] for part in ratings])
+    assert 0 <= ranker.score(X, *test, against=train) <= 1
+    again = [np.append(part, part[0]) for part in train]  # a rating twice in one part is no such case
+    assert ranker.score(X, *test, against=again) == ranker.score(X, *test, against=train)
+    both = [part[170:] for part in ratings]
+    with pytest.raises(hr.DataError, match="10 ratings with against are of items that the same user rated"):
+        ranker.score(X, *both, against=train)
+    with pytest.raises(hr.DataError, match="10 ratings with eval_set"):
+        hr.PersonalRankSVM(rank=2).fit(X, *train, eval_set=both)

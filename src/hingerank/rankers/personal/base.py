@@ -56,10 +56,8 @@ class PersonalRanker(SavedModel, BaseEstimator):
         preferences = self._from_ratings(users, items, ratings, X.shape[0])
         watched = None
         if eval_set is not None:
-            u, i, y = (
-                np.concatenate([np.asarray(a), np.asarray(b)]) for a, b in zip((users, items, ratings), eval_set)
-            )
-            watched = replace(from_ratings(u, i, y, X.shape[0]), includes_training=True)
+            joined = joined_ratings((users, items, ratings), eval_set, preferences, X.shape[0], "eval_set")
+            watched = replace(joined, includes_training=True)
             if watched.n_users > preferences.n_users:
                 user = watched.users[preferences.n_users :].tolist()[0]
                 raise DataError(f"eval_set has users without training ratings, such as {user!r}: leave them out")
@@ -181,9 +179,9 @@ class PersonalRanker(SavedModel, BaseEstimator):
         if against is None:
             right, pairs = self._right(X, from_ratings(users, items, ratings, X.shape[0]))
         else:
-            u, i, y = (np.concatenate([np.asarray(a), np.asarray(b)]) for a, b in zip(against, (users, items, ratings)))
-            right, pairs = self._right(X, from_ratings(u, i, y, X.shape[0]))
-            known, settled = self._right(X, from_ratings(against[0], against[1], against[2], X.shape[0]))
+            others = from_ratings(against[0], against[1], against[2], X.shape[0])
+            joined = joined_ratings(against, (users, items, ratings), others, X.shape[0], "against")
+            (right, pairs), (known, settled) = self._right(X, joined), self._right(X, others)
             right, pairs = right - known, pairs - settled
         if pairs == 0:
             raise DataError("no user rated two items differently, so there is no pair to judge")
@@ -251,6 +249,23 @@ def accuracies(training: tuple[float, int], watched: tuple[float, int] | None, i
         more, total = (watched[0] - right, watched[1] - pairs) if included else watched
         figures["validation_accuracy"] = more / total if total else np.nan
     return figures
+
+
+def joined_ratings(first: Any, second: Any, known: UserPreferences, n_items: int, name: str) -> UserPreferences:
+    """The preferences of both ratings (users, items, ratings), which may not be of the same items; known: the first's.
+
+    Pairs of the first are told from the others by their number, so none of its ratings may give way to a later one.
+    """
+    users, items, ratings = (np.concatenate([np.asarray(a), np.asarray(b)]) for a, b in zip(first, second))
+    both = from_ratings(users, items, ratings, n_items)
+    alone = from_ratings(second[0], second[1], second[2], n_items)
+    shared = both.notes.get(REPEATED, 0) - known.notes.get(REPEATED, 0) - alone.notes.get(REPEATED, 0)
+    if shared:
+        raise DataError(
+            f"{shared} ratings with {name} are of items that the same user rated in the other data too: leave them out "
+            "of one of the two"
+        )
+    return both
 
 
 def row_products(A: Any, B: Any) -> np.ndarray:
