@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from hingerank.evaluation.store import ResultsFile, canonical, plain, read_results, write_whole
+from hingerank.data.plain_json import plain
+from hingerank.evaluation.store import ResultsFile, canonical, read_results, write_whole
 
 RECORDS = [
     {"method": "a", "value": 0.1 + 0.2, "setting": {"C": 1e-3}},

@@ -1,12 +1,14 @@
 """How commands speak: results on stdout as tables or JSON, progress on stderr for people only, files written whole."""
 
 import json
-import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
+
+from hingerank.data.plain_json import plain
+from hingerank.data.whole_files import draft_of
 
 
 def print_json(value: Any, stream: IO[str] | None = None) -> None:
@@ -16,21 +18,6 @@ def print_json(value: Any, stream: IO[str] | None = None) -> None:
     """
     stream = stream or sys.stdout
     print(json.dumps(plain(value), indent=2 if stream.isatty() else None, allow_nan=False), file=stream)
-
-
-def plain(value: Any) -> Any:
-    """`value` made of dicts, lists, strings and finite numbers only."""
-    if hasattr(value, "tolist"):  # NumPy arrays and scalars
-        value = value.tolist()
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set):
-        return [plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if value is None or isinstance(value, str | int | float | bool):
-        return value
-    return str(value)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
@@ -128,7 +115,5 @@ def writing(path: Path | None) -> Iterator[IO[str]]:
         return
     if not path.parent.is_dir():
         raise ValueError(f"cannot write {path}: there is no folder {path.parent}")
-    from hingerank.data.whole_files import draft_of
-
     with draft_of(path) as draft, open(draft, "w", encoding="utf-8") as stream:
         yield stream

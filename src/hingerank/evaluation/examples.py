@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.data.plain_json import plain
 from hingerank.data.ranking_data import RankingData
 from hingerank.evaluation.folds import Fold
 from hingerank.evaluation.results import Results
-from hingerank.evaluation.store import plain, write_whole
+from hingerank.evaluation.store import write_whole
 
 FILE = "examples.json"
 

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from hingerank.data.describe import pairs_per_query
+from hingerank.data.plain_json import plain
 from hingerank.data.ranking_data import RankingData
 from hingerank.evaluation.folds import PARTS, Fold, Rows, fingerprint
 from hingerank.evaluation.method import Method
-from hingerank.evaluation.store import Record, plain, write_whole
+from hingerank.evaluation.store import Record, write_whole
 from hingerank.evaluation.versions import machine, versions
 
 FORMAT = 1

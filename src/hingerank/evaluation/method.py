@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hingerank.data.plain_json import plain
 from hingerank.evaluation.search import Setting, as_search, describe_search
-from hingerank.evaluation.store import canonical, plain
+from hingerank.evaluation.store import canonical
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,11 @@ the file cuts it off, and the result is computed again.
 import json
 import os
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from hingerank.data.plain_json import plain
 from hingerank.data.whole_files import draft_of
 
 Record = dict[str, Any]
@@ -81,23 +80,6 @@ def write_whole(path: Path, content: bytes) -> None:
     with draft_of(path) as draft:
         draft.write_bytes(content)
     _sync_folder(path.parent)
-
-
-def plain(value: Any) -> Any:
-    """`value` as JSON holds it: NumPy scalars and arrays as Python's own, keys as text, NaN and infinities as None."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray):
-        return plain(value.tolist())
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if isinstance(value, np.generic):
-        return plain(value.item())
-    if isinstance(value, float):
-        return value if np.isfinite(value) else None
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    return str(value)
 
 
 def canonical(value: Any) -> str:

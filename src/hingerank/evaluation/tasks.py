@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.data.plain_json import plain
 from hingerank.data.ranking_data import RankingData
 from hingerank.evaluation.folds import Fold
 from hingerank.evaluation.method import Method
 from hingerank.evaluation.search import Setting
-from hingerank.evaluation.store import Record, plain
+from hingerank.evaluation.store import Record
 from hingerank.evaluation.versions import versions
 
 TRACE_POINTS = 200

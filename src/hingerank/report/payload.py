@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.data.plain_json import plain
 from hingerank.evaluation.examples import read_examples
 from hingerank.evaluation.leaderboard import Leaderboard, leaderboard, shared_values
 from hingerank.evaluation.results import Results, mean_value
 from hingerank.evaluation.significance import differences, holm, p_values
-from hingerank.evaluation.store import canonical, plain
+from hingerank.evaluation.store import canonical
 from hingerank.report.curves import basis, search_curves, traces, weights
 
 MOST_QUERIES = 3000
