@@ -108,6 +108,11 @@ class TreeRanker(BaseRanker):
             ranker.__dict__.update({name: leader.__dict__[name] for name in shared})
         return path
 
+    @property
+    def boosters_(self) -> list[Any]:
+        """The models as the library's own objects."""
+        return list(self._parsed)
+
     def _scores(self, X):
         total = self._raw(self._parsed[0], X)
         for model in self._parsed[1:]:

@@ -50,11 +50,6 @@ class LightGBMRanker(TreeRanker):
         self.scale = scale
         self.params = params
 
-    @property
-    def boosters_(self) -> list[Any]:
-        """LightGBM's Boosters."""
-        return list(self._parsed)
-
     def _train(self, X, y, sizes, gains, seed):
         lightgbm = self.library()
         settings = {

@@ -50,11 +50,6 @@ class XGBoostRanker(TreeRanker):
         self.scale = scale
         self.params = params
 
-    @property
-    def boosters_(self) -> list[Any]:
-        """XGBoost's Boosters."""
-        return list(self._parsed)
-
     def _train(self, X, y, sizes, gains, seed):
         xgboost = self.library()
         settings = {
