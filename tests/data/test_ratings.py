@@ -18,6 +18,7 @@ from hingerank.data.item_features import (
     word_features,
 )
 from hingerank.data.movielens import read_movielens, words_of_title
+from hingerank.data.rating_sets import open_ratings
 from hingerank.data.ratings import comparisons_from, ratings_from, read_comparisons, read_ratings
 from hingerank.data.ratings_split import split_by_item, split_by_user
 
@@ -242,3 +243,22 @@ class TestSplits:
     def test_bad_share(self, made, share):
         with pytest.raises(DataError, match="test_size"):
             split_by_user(made, share)
+
+
+@pytest.mark.parametrize(
+    "ids, expected",
+    [
+        (["76561197970982479", "76561197970982480"], [76561197970982479, 76561197970982480]),
+        (["18446744073709551615", "18446744073709551614"], ["18446744073709551615", "18446744073709551614"]),
+        (["007", "7"], ["007", "7"]),
+        (["7", "-12"], [7, -12]),
+    ],
+)
+def test_ids_of_digits_stay_apart(tmp_path, ids, expected):
+    """float64 cannot tell two neighbours among 17 digits apart, and as a number 007 is 7."""
+    path, items = tmp_path / "ratings.csv", tmp_path / "items.csv"
+    path.write_text("user,item,rating\n" + "".join(f"{user},{user},{place}\n" for place, user in enumerate(ids)))
+    items.write_text("item,size\n" + "".join(f"{item},1.5\n" for item in ids))
+    assert read_ratings(path).users.tolist() == expected
+    ratings, _ = open_ratings(path, items)
+    assert ratings.item_ids.tolist() == expected and ratings.items.tolist() == [0, 1]

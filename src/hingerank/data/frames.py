@@ -104,7 +104,7 @@ def read_frame_file(
     columns = None
     if features is not None and docid is not None:  # no others are needed
         columns = [name for name in (label, qid, docid) if name] + _as_list(features)
-    table = read_table(Path(path), columns)
+    table = read_table(Path(path), columns, [name for name in (qid, docid, *DOCID_NAMES) if name])
     try:
         return from_frame(table, label, qid, docid, features, missing=missing, dtype=dtype)
     except (DataError, UnicodeDecodeError) as error:

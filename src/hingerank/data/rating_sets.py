@@ -35,8 +35,9 @@ def read_items(path: Path) -> tuple[np.ndarray, Features]:
     """
     import pyarrow.types as kinds
 
-    table = read_table(path)
+    table = read_table(path, ids=["item"])
     key = "item" if "item" in table.column_names else table.column_names[0]
+    table = table if key == "item" else read_table(path, ids=[key])
     ids = table.column(key).to_numpy(zero_copy_only=False)
     if len(set(ids.tolist())) < len(ids):
         raise DataError(f"{path}: an item is there twice in column {key!r}")

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import numpy as np
 from hingerank.data.errors import DataError
 from hingerank.data.text_files import TextSource
 
+_ODD_DIGITS = re.compile(r"(?<![0-9.])(?:0[0-9]|[0-9]{16})")  # 007 and longer ids than float64 tells apart
+_WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]*")
 DELIMITERS = ("::", "\t", ",", ";", "|", " ")
 
 
@@ -50,6 +53,8 @@ def read_columns(path: Path, columns: Sequence[str | int], delimiter: str | None
     places, skip = _places(path, columns, head)
     if delimiter == "::":
         text, delimiter = text.replace("::", "\t"), "\t"
+    if _ODD_DIGITS.search(text):
+        return _mixed_columns(path, text, delimiter, places, skip)
     try:
         table = np.loadtxt(
             io.StringIO(text), delimiter=None if delimiter == " " else delimiter, usecols=places, skiprows=skip,
@@ -110,6 +115,11 @@ def _mixed_columns(path: Path, text: str, delimiter: str, places: list[int], ski
 
 
 def _typed(values: list[str]) -> np.ndarray:
+    if all(map(_WHOLE_NUMBER.fullmatch, values)):
+        try:
+            return np.array([int(value) for value in values], np.int64)
+        except OverflowError:
+            return np.array(values)
     try:
         return _whole(np.array(values, np.float64)) if all(map(_plain_number, values)) else np.array(values)
     except ValueError:

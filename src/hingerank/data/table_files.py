@@ -3,6 +3,7 @@
 import lzma
 import os
 import secrets
+from collections.abc import Collection
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -41,8 +42,11 @@ def table_kind(path: Path) -> str:
     return kind
 
 
-def read_table(path: Path, columns: list[str] | None = None) -> Any:
-    """A pyarrow table; of a Parquet file only `columns`, if all of them are there."""
+def read_table(path: Path, columns: list[str] | None = None, ids: Collection[str] = ()) -> Any:
+    """A pyarrow table; of a Parquet file only `columns`, if all of them are there.
+
+    ids: columns of ids, which a CSV file may write with digits and yet not as numbers: 007 is not 7.
+    """
     kind = table_kind(path)
     pa = need("pyarrow", f"reading {path.name}")
     if not path.is_file():
@@ -50,7 +54,7 @@ def read_table(path: Path, columns: list[str] | None = None) -> Any:
     try:
         if kind == "parquet":
             return _read_parquet(path, columns)
-        return _read_feather(path) if kind == "feather" else _read_csv(path, kind)
+        return _read_feather(path) if kind == "feather" else _with_ids(_read_csv(path, kind), path, kind, ids)
     except (pa.ArrowException, OSError, EOFError, ValueError, KeyError, lzma.LZMAError) as error:
         raise DataError(f"{path}: cannot be read as {kind}: {error}") from None
 
@@ -80,14 +84,41 @@ def _read_feather(path: Path) -> Any:
     return feather.read_table(path)
 
 
-def _read_csv(path: Path, kind: str) -> Any:
+def _read_csv(path: Path, kind: str, texts: list[str] | None = None) -> Any:
+    """The table, or some of its columns as text."""
     import pyarrow.csv as csv
 
-    options = csv.ParseOptions(delimiter="\t" if kind == "tsv" else ",")
+    options: dict[str, Any] = {"parse_options": csv.ParseOptions(delimiter="\t" if kind == "tsv" else ",")}
+    if texts is not None:
+        types = dict.fromkeys(texts, "string")
+        options["convert_options"] = csv.ConvertOptions(column_types=types, include_columns=texts)
     if path.suffix.lower() != ".xz":  # pyarrow unpacks the others by itself
-        return csv.read_csv(path, parse_options=options)
+        return csv.read_csv(path, **options)
     with lzma.open(path) as stream:
-        return csv.read_csv(stream, parse_options=options)
+        return csv.read_csv(stream, **options)
+
+
+def _with_ids(table: Any, path: Path, kind: str, ids: Collection[str]) -> Any:
+    """The table with those columns of ids as text that are not the numbers which pyarrow takes them for."""
+    import pyarrow.compute as pc
+    import pyarrow.types as kinds
+
+    numeric = [n for n in dict.fromkeys(ids) if n in table.column_names and table.column_names.count(n) == 1]
+    numeric = [n for n in numeric if kinds.is_integer(table[n].type) or kinds.is_floating(table[n].type)]
+    written = _read_csv(path, kind, numeric) if numeric else table
+    for name in numeric:
+        numbers, texts = table[name], pc.utf8_trim_whitespace(written[name])
+        odd = pc.match_substring_regex(texts, r"^[+-]?(0[0-9]|[0-9]{16})")  # digits that a number may drop
+        same = pc.count_distinct(numbers).as_py() == pc.count_distinct(texts).as_py()
+        if numbers.null_count == 0 and (not same or (pc.any(odd).as_py() and not _as_written(numbers, texts))):
+            table = table.set_column(table.column_names.index(name), name, texts)
+    return table
+
+
+def _as_written(numbers: Any, texts: Any) -> bool:
+    import pyarrow.compute as pc
+
+    return bool(pc.all(pc.equal(pc.cast(numbers, "string"), texts)).as_py())
 
 
 def _write(table: Any, path: str, kind: str) -> None:
