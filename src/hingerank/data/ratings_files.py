@@ -12,7 +12,7 @@ import numpy as np
 from hingerank.data.errors import DataError
 from hingerank.data.text_files import TextSource
 
-_ODD_DIGITS = re.compile(r"(?<![0-9.])(?:0[0-9]|[0-9]{16})")  # 007 and longer ids than float64 tells apart
+MOST_EXACT = 2.0**53  # float64 cannot tell whole numbers from here on apart
 _WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]*")
 DELIMITERS = ("::", "\t", ",", ";", "|", " ")
 
@@ -53,7 +53,7 @@ def read_columns(path: Path, columns: Sequence[str | int], delimiter: str | None
     places, skip = _places(path, columns, head)
     if delimiter == "::":
         text, delimiter = text.replace("::", "\t"), "\t"
-    if _ODD_DIGITS.search(text):
+    if re.search(rf'[\n"\t{re.escape(delimiter)}]0[0-9]', text) or re.match("0[0-9]", text):  # 007 is no number
         return _mixed_columns(path, text, delimiter, places, skip)
     try:
         table = np.loadtxt(
@@ -61,6 +61,8 @@ def read_columns(path: Path, columns: Sequence[str | int], delimiter: str | None
             ndmin=2, comments=None, quotechar='"' if delimiter in (",", ";") else None,
         )  # fmt: skip
     except ValueError:  # ids that are no numbers, or a broken line
+        return _mixed_columns(path, text, delimiter, places, skip)
+    if (np.abs(table) >= MOST_EXACT).any():
         return _mixed_columns(path, text, delimiter, places, skip)
     return [_whole(column) for column in table.T]
 
@@ -132,7 +134,9 @@ def _plain_number(value: str) -> bool:
 
 
 def _whole(column: np.ndarray) -> np.ndarray:
-    whole = np.isfinite(column).all() and (column == np.floor(column)).all() and np.abs(column).max(initial=0) < 2**53
+    whole = (
+        np.isfinite(column).all() and (column == np.floor(column)).all() and np.abs(column).max(initial=0) < MOST_EXACT
+    )
     return column.astype(np.int64) if whole else column
 
 
