@@ -224,3 +224,11 @@ def test_ids_of_a_csv_file_stay_what_they_are(tmp_path, ids, expected, name):
             file.write(comma.join(fields) + "\n")
     data = read_frame_file(tmp_path / name)
     assert data.qid.tolist() == expected and data.docid.tolist() == expected
+
+
+def test_an_id_that_pandas_calls_na_is_missing():
+    frame = pd.DataFrame({"qid": pd.Series(["a", pd.NA], dtype="string"), "label": [1, 0], "x": [0.5, 0.1]})
+    with pytest.raises(DataError, match=r"'qid' is missing .* at row 1"):
+        from_frame(frame)
+    with pytest.raises(DataError, match=r"qid is missing .* at row 1"):
+        RankingData.from_arrays([[1.0], [2.0]], [0, 1], frame["qid"])
