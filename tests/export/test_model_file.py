@@ -232,6 +232,7 @@ def put(*keys, value):
         (put("state", "certificate_", value={"!": "certificate", "entries": {"kind": "gap"}}), "a certificate has"),
         (put("state", value=3), "cannot be loaded"),
         (put("surprise", value=3), "damaged or was altered"),
+        (put("metadata", value=[]), "damaged or was altered"),
         (put("arrays", "more", value={"dtype": "float64", "shape": [1]}), "damaged or was altered"),
     ],
 )

@@ -106,6 +106,7 @@ def _read(source: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     try:
         arrays = safetensors.numpy.load(content)
         intact = digest == _digest(text, arrays) and set(header) == _ENTRIES and header["arrays"] == _described(arrays)
+        intact &= isinstance(header["metadata"], dict)
     except Exception as error:
         raise ModelFileError(f"{source} is damaged or truncated: {error}") from error
     if not intact:
