@@ -30,6 +30,8 @@ def open_data(
         raise DataError(f"{path}: there is no such file or folder")
     with in_command_words():
         data, may_widen = _open(path, missing, dtype, index_base)
+        if index_base == 0 and n_features is not None and data.n_features > n_features and may_widen:
+            data, _ = _open(path, missing, dtype, None)  # it has a number too many to count from 0: converted, perhaps
         if may_widen and n_features is not None and data.n_features < n_features:
             warnings.warn(
                 f"{path} reaches feature {data.n_features} of the model's {n_features}: the others count as 0",
