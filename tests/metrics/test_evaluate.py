@@ -187,3 +187,12 @@ def test_ranking_data_bring_their_queries_and_document_ids():
     assert hr.evaluate(data, scores, measures=["ndcg@5", "map:trec"]) == expected
     with pytest.raises(ValueError, match="name measures="):
         hr.evaluate(data, scores, "ndcg@5")
+
+
+def test_cutoffs_and_scales_beyond_every_number():
+    values = hr.evaluate(
+        [1, 0], [2, 1], measures=["p@99999999999999999999:precision=list", "ndcg@99999999999999999999"]
+    )
+    assert list(values.values()) == [0.5, 1.0]
+    with pytest.raises(hr.DataError, match="max_grade is at most 1000"):
+        hr.evaluate([1, 0], [2, 1], measures="err:max_grade=2000")

@@ -13,7 +13,7 @@ RELEVANCE_OPTIONS = ("relevant", "ties", "empty")
 def precision(lists: RankedLists, measure: Measure) -> np.ndarray:
     """P@k = relevant items among the first k / k."""
     chosen, k = measure.conventions, measure.k or lists.longest
-    values = _hits(lists, measure) / (np.minimum(k, lists.sizes) if chosen.precision == "list" else k)
+    values = _hits(lists, measure) / (np.minimum(lists.cut(k), lists.sizes) if chosen.precision == "list" else k)
     if chosen.precision == "zero":
         values[lists.sizes < k] = 0.0
     return fill_empty(values, lists.relevant_count(chosen.relevant) == 0, 0.0, chosen)

@@ -149,6 +149,8 @@ def _check_measure(name: str, measure: Measure, y: np.ndarray) -> None:
         _refuse(name, y, y > HIGHEST_EXPONENT, why)
     if "max_grade" in kind.options:
         top = HIGHEST_EXPONENT if chosen.max_grade is None else chosen.max_grade
+        if top > HIGHEST_EXPONENT:
+            raise DataError(f"{name!r}: max_grade is at most {HIGHEST_EXPONENT:g}, since 2^max_grade must be finite")
         _refuse(name, y, y > top, f"the scale of grades ends at {top:g}; set ':max_grade=' or rescale the grades")
 
 
