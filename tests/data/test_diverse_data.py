@@ -237,6 +237,21 @@ def test_generated_queries():
     assert "topics" in make_diverse(1, 20, topics=3).relation_names
 
 
+def test_faceted_queries():
+    """Good documents serve nearly all facets and are long; in ambiguous queries they serve one or two and are short."""
+    share, lengths = [], {True: [], False: []}
+    for query in make_diverse(60, 40, (6, 12), faceted=0.3, seed=1):
+        served = query.judgments[query.judgments.any(axis=1)].sum(axis=1)
+        faceted = bool(served.mean() > 2.1)
+        share.append(faceted)
+        good = query.judgments.any(axis=1)
+        lengths[faceted].append(query.X[good, 1].mean() - query.X[~good, 1].mean())
+        assert not faceted or served.mean() > 0.7 * query.judgments.shape[1]
+    assert 0.2 < np.mean(share) < 0.4
+    assert np.mean(lengths[True]) > 0.2
+    assert np.mean(lengths[False]) < -0.2
+
+
 def test_generated_clues_are_clues():
     """Documents of one subtopic are nearer in the text and category relations; noise relations know nothing."""
     gaps = {name: [] for name in ("tfidf", "category", "links")}
@@ -256,6 +271,13 @@ def test_generated_clues_are_clues():
 
 
 def test_generator_refuses_nonsense():
-    for how in ({"relevant": 2.0}, {"n_queries": 0}, {"candidates": (5, 2)}, {"noise": -1.0}, {"subtopics": 0}):
+    for how in (
+        {"relevant": 2.0},
+        {"n_queries": 0},
+        {"candidates": (5, 2)},
+        {"noise": -1.0},
+        {"subtopics": 0},
+        {"faceted": 1.5},
+    ):
         with pytest.raises(DataError):
             make_diverse(**{"n_queries": 1, **how})

@@ -18,6 +18,8 @@ from hingerank.data.relations import (
 )
 
 DISTRACTORS = 3  # themes of a query that no subtopic asks for
+FACETS = 0.9  # share of the facets that a document of a faceted query has
+LENGTH = 2.0  # how much clearer the length is than other features
 THEME_WORDS = 25  # words that belong to a theme
 NOISE_RELATIONS = ("links", "anchors")  # relations that know nothing
 
@@ -31,6 +33,8 @@ def make_diverse(
     n_features: int = 10,
     noise: float = 1.0,
     known_aspects: float = 0.6,
+    popularity: float = 2.0,
+    faceted: float = 0.0,
     vocabulary: int = 1500,
     topics: int | None = None,
     materialize: bool = True,
@@ -46,7 +50,7 @@ def make_diverse(
     relations: "tfidf" and "topics" (from the words), "url" (half of the hosts keep to a theme), "category" (right for
         two documents in three), and "links" and "anchors", which are noise.
     aspects: from guessed suggestions: only some subtopics are guessed, themes that nobody asked for come in too, and
-        P(d | a) is read off the words and a noisy clue of whether the document is good.
+        P(d | a) is read off the words and the retrieval score.
 
     Parameters
     ----------
@@ -54,6 +58,12 @@ def make_diverse(
     relevant: share of the documents about a subtopic that are good, and so relevant to it.
     noise: standard deviation of the noise in the features, beside a signal of 1 to 2.
     known_aspects: probability that a subtopic is among the guessed aspects.
+    popularity: documents about the k-th subtopic are in number as k^−popularity.
+    faceted: share of the queries whose subtopics are facets of one thing (half as many), nearly all served by each good
+        document; in the others, ambiguous ones, they are meanings, and a document has one or two. If above 0, the
+        second feature is the length: good documents are long in faceted queries and short in ambiguous ones, and
+        nothing tells which kind a query is. ERR-IA counts a faceted query for more than an ambiguous one, alpha-NDCG
+        counts both alike, so the two want different lengths.
     topics: size of the topic model (NMF) behind the relation "topics"; None leaves that relation out.
     materialize: store relations as tensors (faster to train on); otherwise rows are computed when asked for.
 
@@ -76,7 +86,7 @@ def make_diverse(
 
 
 def _check(a: dict[str, Any]) -> None:
-    for name in ("relevant", "known_aspects"):
+    for name in ("relevant", "known_aspects", "faceted"):
         if not 0 <= a[name] <= 1:
             raise DataError(f"{name} is {a[name]}, expected a share in [0, 1]")
     if a["n_queries"] < 1 or a["n_features"] < 2 or a["noise"] < 0 or a["vocabulary"] < 10 * THEME_WORDS:
@@ -96,12 +106,19 @@ def _range(value: Any) -> tuple[int, int]:
 
 def _query(qid: str, rng: np.random.Generator, background: np.ndarray, a: dict[str, Any]) -> DiverseQuery:
     n, m = (int(rng.integers(low, high + 1)) for low, high in (_range(a["candidates"]), _range(a["subtopics"])))
-    about, good = _documents(n, m, a["relevant"], rng)
+    faceted = a["faceted"] > 0 and rng.random() < a["faceted"]
+    if faceted:
+        m = max(2, m // 2)
+        about = _facets(n, m, rng)
+    else:
+        about = _meanings(n, m, a["popularity"], rng)
+    good = _good(about[:, :m], a["relevant"], rng)
     language = _theme_languages(m + DISTRACTORS, background, rng)
     words = _words(about, language, background, rng)
     X = _features(good, a["n_features"], a["noise"], rng)
-    quality = _features(good, 2, a["noise"], rng)[:, 0]
-    aspects, weights = _aspects(words, quality, language, m, a["known_aspects"], rng)
+    if a["faceted"]:
+        X[:, 1] = _features(good if faceted else ~good, 2, a["noise"] / LENGTH, rng)[:, 0]
+    aspects, weights = _aspects(words, X[:, 0], language, m, a["known_aspects"], rng)
     relations = Relations(_relations(words, about, a["topics"], rng))
     return DiverseQuery(
         X,
@@ -116,23 +133,36 @@ def _query(qid: str, rng: np.random.Generator, background: np.ndarray, a: dict[s
     )
 
 
-def _documents(n: int, m: int, relevant: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """What each document is about (n × (m + DISTRACTORS)), and whether it is good, hence relevant to its subtopics.
+def _meanings(n: int, m: int, exponent: float, rng: np.random.Generator) -> np.ndarray:
+    """What each document is about (n × (m + DISTRACTORS)).
 
-    Theme k is the theme of a document with a probability that falls as 1/k²; one in five has a second theme. Documents
-    about an unwanted theme alone are never good.
+    Theme k is the theme of a document with a probability that falls as k^−exponent; one in five has a second theme.
     """
-    popularity = np.arange(1.0, m + 1) ** -2.0
+    popularity = np.arange(1.0, m + 1) ** -exponent
     popularity = np.concatenate((popularity / popularity.sum(), np.full(DISTRACTORS, 0.3 / DISTRACTORS)))
     popularity /= popularity.sum()
     about = np.zeros((n, m + DISTRACTORS), bool)
     for document in about:
         document[rng.choice(len(popularity), 2 if rng.random() < 0.2 else 1, replace=False, p=popularity)] = True
-    good = about[:, :m].any(axis=1) & (rng.random(n) < relevant)
+    return about
+
+
+def _facets(n: int, m: int, rng: np.random.Generator) -> np.ndarray:
+    """As _meanings; three documents in four have each facet with probability FACETS, the rest one unwanted theme."""
+    about = np.zeros((n, m + DISTRACTORS), bool)
+    about[:, :m] = (rng.random((n, 1)) < 0.75) & (rng.random((n, m)) < FACETS)
+    off = np.flatnonzero(~about.any(axis=1))
+    about[off, m + rng.integers(0, DISTRACTORS, len(off))] = True
+    return about
+
+
+def _good(wanted: np.ndarray, relevant: float, rng: np.random.Generator) -> np.ndarray:
+    """Which documents are good, hence relevant to their subtopics: never one about an unwanted theme alone."""
+    good = wanted.any(axis=1) & (rng.random(len(wanted)) < relevant)
     if not good.any():
-        i = rng.integers(n)
-        about[i, 0], good[i] = True, True
-    return about, good
+        i = rng.integers(len(wanted))
+        wanted[i, 0], good[i] = True, True
+    return good
 
 
 def _theme_languages(themes: int, background: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -164,18 +194,18 @@ def _features(good: np.ndarray, d: int, noise: float, rng: np.random.Generator) 
 
 def _aspects(
     words: sparse.csr_matrix,
-    quality: np.ndarray,
+    score: np.ndarray,
     language: np.ndarray,
     m: int,
     known: float,
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """P(d | a) = quality of d · share of the guessed theme's words in it, the best document of an aspect having 1."""
+    """P(d | a) = retrieval score of d · share of the guessed theme's words in it; 1 for the best document of a."""
     guessed = [theme for theme in range(len(language)) if rng.random() < (known if theme < m else 0.5)]
     guessed = guessed or [0]
     clues = language[guessed] * (rng.random((len(guessed), language.shape[1])) < 0.4)  # a suggestion has a few words
     hits = np.asarray(words @ clues.T) / np.maximum(1, np.asarray(words.sum(axis=1)))
-    hits *= quality[:, None]
+    hits *= score[:, None]
     return hits / np.maximum(hits.max(axis=0), 1e-12), np.full(len(guessed), 1 / len(guessed))
 
 

@@ -23,7 +23,7 @@ class PAMM(LinearDiverseRanker):
     P is the Plackett–Luce likelihood of R-LTR, E the measure that is to be improved: any diversity measure. For every
     query `positives` ideal rankings (equal documents in random order) and `negatives` worse ones are drawn once: in
     turn a random ranking, relevant documents in random order, and an ideal ranking with some documents swapped. One
-    step takes the mean over the pairs (y⁺, y⁻) of one query that break their margin.
+    step takes all pairs (y⁺, y⁻) of one query: the mean over them, those that keep their margin counting as 0.
 
     measure: "alpha-ndcg@20", "err-ia@20", "nrbp", ...; top: greatest length of the rankings.
     margin: how much log-likelihood one unit of the measure asks for. learning_rate: η. epochs: passes over the queries.
@@ -39,7 +39,7 @@ class PAMM(LinearDiverseRanker):
         measure: str = "alpha-ndcg@20",
         aggregate: str = "mean",
         margin: float = 3.0,
-        learning_rate: float = 0.1,
+        learning_rate: float = 0.3,
         epochs: int = 30,
         positives: int = 5,
         negatives: int = 20,
@@ -111,11 +111,12 @@ class _Margins:
         return int((self.gaps > TIE).sum())
 
     def broken(self, w: np.ndarray, kinds: np.ndarray, margin: float) -> tuple[int, np.ndarray]:
-        """Number of pairs with log P(y⁺) − log P(y⁻) ≤ margin·(E⁺ − E⁻), and the mean gradient of their differences."""
+        """Number of pairs with log P(y⁺) − log P(y⁻) ≤ margin·(E⁺ − E⁻), and the step: Σ over them of the gradient of
+        log P(y⁺) − log P(y⁻), divided by the number of all pairs."""
         likelihood, g_s, g_w = likelihoods(self.query, w, kinds)
         ahead = np.subtract.outer(likelihood[: self.positives], likelihood[self.positives :])
         wrong = (ahead <= margin * self.gaps) & (self.gaps > TIE)
-        share = np.concatenate((wrong.sum(axis=1), -wrong.sum(axis=0))) / max(1, wrong.sum())
+        share = np.concatenate((wrong.sum(axis=1), -wrong.sum(axis=0))) / wrong.size
         return int(wrong.sum()), np.concatenate((self.query.X.T @ (share @ g_s), share @ g_w))
 
 
