@@ -17,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hingerank.data.errors import DataError
+from hingerank.data.generate import make_letor
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.scaling import SCALERS
 from hingerank.metrics import evaluate
@@ -417,6 +418,14 @@ def test_warning_with_a_remedy():
     ):
         with pytest.warns(ConvergenceWarning, match=f"50 iterations.*duality gap 0.02 above.*0.001.*{remedy}"):
             warn_not_converged(Certificate("duality gap", 2e-2, 1e-3, status, 50, 0.1))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name, size", [("tg-rank", 1e160), ("fourier-rank-svm", 1e-160), ("kernel-rank-svm", 1e160)])
+def test_features_whose_squares_overflow_are_refused(name, size):
+    data = make_letor(n_queries=12, seed=0)
+    with pytest.raises(DataError, match="squares of the features overflow; rescale them"):
+        ranker_class(name)().fit(np.asarray(data.X, np.float64) * size, data.y, data.qid)
 
 
 def test_registry_lookups():

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from hingerank.data.errors import DataError
+
 SAMPLED_PAIRS = 20_000
 
 
@@ -18,16 +20,22 @@ def choose_gamma(gamma: Any, X: Any, weight: np.ndarray | None = None, seed: int
     >>> choose_gamma("scale", np.array([[0.0, 2.0], [2.0, 0.0]]))
     0.5
     """
-    if gamma == "scale":
-        variance = float(_variance(X, weight))
-        return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
-    if gamma == "median":
-        return _median_heuristic(X, seed)
+    if gamma in ("scale", "median"):
+        found = _by_variance(X, weight) if gamma == "scale" else _median_heuristic(X, seed)
+        if not 0 < found < np.inf:
+            raise DataError(f"gamma={gamma!r} comes out as {found}: squares of the features overflow; rescale them")
+        return found
     if gamma == "auto":
         return 1.0 / X.shape[1]
     if not isinstance(gamma, Real) or not 0 < float(gamma) < np.inf:
         raise ValueError(f"gamma must be a positive number, 'scale', 'median' or 'auto', not {gamma!r}")
     return float(gamma)
+
+
+def _by_variance(X: Any, weight: np.ndarray | None) -> float:
+    with np.errstate(over="ignore", divide="ignore"):
+        variance = np.float64(_variance(X, weight))
+        return float(1.0 / (X.shape[1] * variance)) if variance > 0 else 1.0
 
 
 def _variance(X: Any, weight: np.ndarray | None) -> float:

@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from hingerank.data.blocks import QueryBlocks, blocks_from_qid
+from hingerank.data.errors import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.rankers.inputs import (
     check_features,
@@ -136,6 +137,8 @@ class BaseRanker(SavedModel, BaseEstimator):
         if self.scaler_ is not None:
             checked = self.scaler_.transform(checked, blocks.numbers)
         self._fit(checked, grades, blocks, weight)
+        if not np.isfinite(getattr(self, "coef_", 0.0)).all():
+            raise DataError("the weights are not finite: squares of the features overflow; rescale them (scale=...)")
         self.fingerprint_ = print_of_data | {"pairs": getattr(self, "n_pairs_", None)}
         self.validation_scores_ = self._validate(eval_set, eval_group)
         return self
