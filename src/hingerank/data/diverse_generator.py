@@ -33,7 +33,6 @@ def make_diverse(
     n_features: int = 10,
     noise: float = 1.0,
     known_aspects: float = 0.6,
-    popularity: float = 2.0,
     faceted: float = 0.0,
     vocabulary: int = 1500,
     topics: int | None = None,
@@ -58,7 +57,6 @@ def make_diverse(
     relevant: share of the documents about a subtopic that are good, and so relevant to it.
     noise: standard deviation of the noise in the features, beside a signal of 1 to 2.
     known_aspects: probability that a subtopic is among the guessed aspects.
-    popularity: documents about the k-th subtopic are in number as k^−popularity.
     faceted: share of the queries whose subtopics are facets of one thing (half as many), nearly all served by each good
         document; in the others, ambiguous ones, they are meanings, and a document has one or two. If above 0, the
         second feature is the length: good documents are long in faceted queries and short in ambiguous ones, and
@@ -111,7 +109,7 @@ def _query(qid: str, rng: np.random.Generator, background: np.ndarray, a: dict[s
         m = max(2, m // 2)
         about = _facets(n, m, rng)
     else:
-        about = _meanings(n, m, a["popularity"], rng)
+        about = _meanings(n, m, rng)
     good = _good(about[:, :m], a["relevant"], rng)
     language = _theme_languages(m + DISTRACTORS, background, rng)
     words = _words(about, language, background, rng)
@@ -133,12 +131,12 @@ def _query(qid: str, rng: np.random.Generator, background: np.ndarray, a: dict[s
     )
 
 
-def _meanings(n: int, m: int, exponent: float, rng: np.random.Generator) -> np.ndarray:
+def _meanings(n: int, m: int, rng: np.random.Generator) -> np.ndarray:
     """What each document is about (n × (m + DISTRACTORS)).
 
-    Theme k is the theme of a document with a probability that falls as k^−exponent; one in five has a second theme.
+    Theme k is the theme of a document with a probability that falls as 1/k²; one in five has a second theme.
     """
-    popularity = np.arange(1.0, m + 1) ** -exponent
+    popularity = np.arange(1.0, m + 1) ** -2.0
     popularity = np.concatenate((popularity / popularity.sum(), np.full(DISTRACTORS, 0.3 / DISTRACTORS)))
     popularity /= popularity.sum()
     about = np.zeros((n, m + DISTRACTORS), bool)

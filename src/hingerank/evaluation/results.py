@@ -2,6 +2,8 @@
 
 import csv
 import io
+import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +15,9 @@ from hingerank.evaluation.header import read_header
 from hingerank.evaluation.store import Record, canonical, read_results, write_whole
 
 COLUMNS = ("method", "fold", "query", "measure", "value", "seconds", "setting", "versions", "seed")
+DAMAGE = (  # what numpy, zip and deflate answer to bytes that are not theirs
+    OSError, ValueError, EOFError, KeyError, RuntimeError, SyntaxError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -121,7 +126,7 @@ class Results:
         try:
             with np.load(path, allow_pickle=False) as file:
                 return {name: file[name] for name in file.files}
-        except Exception as error:  # whatever damage provokes: of zip, of deflate, of numpy's own header
+        except DAMAGE as error:
             raise ValueError(f"{path} is damaged: delete it, and do without these scores and weights") from error
 
 

@@ -19,6 +19,7 @@ class PathRanker(BaseRanker):
     path_parameter = "C"
 
     def _take(self, solution: Solution) -> None:
+        """Take over a solution, as `_solve` and the rankers of a path need it."""
         raise NotImplementedError
 
     def _solve(
