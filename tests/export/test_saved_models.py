@@ -10,7 +10,7 @@ import pytest
 import hingerank as hr
 
 HERE = Path(__file__).parent
-CASES = [path for path in sorted((HERE / "saved").glob("*/*.safetensors"))]
+CASES = sorted((HERE / "saved").glob("*/*.safetensors"))
 LIBRARIES = {"lightgbm": "lightgbm", "xgboost": "xgboost"}
 
 
