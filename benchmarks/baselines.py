@@ -15,9 +15,9 @@ from rich.console import Console
 
 import hingerank as hr
 from hingerank.data.folds import read_folds
-from hingerank.evaluation.method import Method
-from hingerank.evaluation.protocol import compare
-from hingerank.evaluation.reproductions.table import default_data
+from hingerank.lab.method import Method
+from hingerank.lab.protocol import compare
+from hingerank.lab.reproductions.table import default_data
 from letor_linear import MEASURES, SETS, beside_papers
 
 PAPERS = {

@@ -17,16 +17,16 @@ from functools import partial
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from hingerank.data.diverse import DiverseQuery
-from hingerank.data.diverse_generator import make_diverse
-from hingerank.data.relations import Relations, cosine_relation, euclidean_relation
-from hingerank.rankers.diverse.mmr import MMR
-from hingerank.rankers.diverse.pamm import PAMM
-from hingerank.rankers.diverse.pm2 import PM2
-from hingerank.rankers.diverse.rltr import RLTR
-from hingerank.rankers.diverse.structsvmdiv import StructSVMDiv
-from hingerank.rankers.diverse.svmdiv import SVMDiv
-from hingerank.rankers.diverse.xquad import XQuAD
+from hingerank.diversity.generate import make_diverse
+from hingerank.diversity.mmr import MMR
+from hingerank.diversity.pamm import PAMM
+from hingerank.diversity.pm2 import PM2
+from hingerank.diversity.queries import DiverseQuery
+from hingerank.diversity.relations import Relations, cosine_relation, euclidean_relation
+from hingerank.diversity.rltr import RLTR
+from hingerank.diversity.structsvmdiv import StructSVMDiv
+from hingerank.diversity.svmdiv import SVMDiv
+from hingerank.diversity.xquad import XQuAD
 from measuring import seconds_of
 
 

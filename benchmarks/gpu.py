@@ -17,7 +17,7 @@ import numpy as np
 
 import hingerank as hr
 from hingerank.data.generate import make_letor, make_like
-from hingerank.evaluation.folds import query_folds
+from hingerank.lab.folds import query_folds
 from hingerank.problem import torch_design
 from measuring import seconds_of
 

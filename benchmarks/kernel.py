@@ -24,7 +24,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from hingerank.evaluation.reproductions.table import default_data
+from hingerank.lab.reproductions.table import default_data
 from measuring import reset_peak, resident, run_apart, seconds_of
 
 SETS = ["MQ2007-partial", "generated"]
@@ -49,7 +49,7 @@ def load(name: str, share: float, folder: Path):
     """(train, validation, test) of fold 1, float32."""
     from hingerank.data.folds import read_folds
     from hingerank.data.generate import make_like
-    from hingerank.evaluation.folds import query_folds
+    from hingerank.lab.folds import query_folds
 
     if name == "generated":
         fold = query_folds(make_like("MQ2007", seed=0, scale=share, dtype=np.float32))[0]
@@ -177,8 +177,8 @@ def figure(console: Console, path: Path) -> None:
     """Figure 2: measures on test against m, mean over five folds, with the linear ranker as a dotted line."""
     from matplotlib.figure import Figure
 
-    from hingerank.evaluation.reproductions import find_table, load_outcome
-    from hingerank.evaluation.reproductions.chen2017 import SIZES
+    from hingerank.lab.reproductions import find_table, load_outcome
+    from hingerank.lab.reproductions.chen2017 import SIZES
 
     outcome = load_outcome(find_table("chen2017-fig2"), Path("docs/reproductions"))
     if outcome is None:

@@ -14,11 +14,11 @@ from rich.table import Table
 
 from hingerank import RankSVM
 from hingerank.data.folds import read_folds
-from hingerank.evaluation.leaderboard import leaderboard
-from hingerank.evaluation.method import Method
-from hingerank.evaluation.protocol import compare
-from hingerank.evaluation.reproductions.table import default_data
-from hingerank.evaluation.results import Results
+from hingerank.lab.leaderboard import leaderboard
+from hingerank.lab.method import Method
+from hingerank.lab.protocol import compare
+from hingerank.lab.reproductions.table import default_data
+from hingerank.lab.results import Results
 
 MEASURES = ["map", "ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10"]
 SETS = {"OHSUMED": "OHSUMED/QueryLevelNorm", "MQ2008": "MQ2008"}

@@ -20,9 +20,9 @@ from rich.table import Table
 from sklearn.exceptions import ConvergenceWarning
 
 import hingerank as hr
-from hingerank.analysis.interactions import interactions
-from hingerank.evaluation.reproductions import find_table, load_outcome
-from hingerank.evaluation.reproductions.table import default_data
+from hingerank.lab.interactions import interactions
+from hingerank.lab.reproductions import find_table, load_outcome
+from hingerank.lab.reproductions.table import default_data
 from measuring import seconds_of
 
 OHSUMED = "OHSUMED/QueryLevelNorm"

@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 
 import hingerank as hr
-from hingerank.data.item_features import genre_features, identity_features, join_features, word_features
-from hingerank.data.movielens import plain_titles, read_movielens
-from hingerank.data.ratings import Ratings
-from hingerank.data.ratings_split import split_by_item, split_by_user
-from hingerank.evaluation.reproductions.kept import kept
-from hingerank.evaluation.reproductions.table import Place, default_data
+from hingerank.lab.reproductions.kept import kept
+from hingerank.lab.reproductions.table import Place, default_data
+from hingerank.personal.item_features import genre_features, identity_features, join_features, word_features
+from hingerank.personal.movielens import plain_titles, read_movielens
+from hingerank.personal.ratings import Ratings
+from hingerank.personal.ratings_split import split_by_item, split_by_user
 from hingerank.preferences import GradedPreferences
 from personal_peers import CornacMF, CornacVBPR, Implicit, LightFM
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from hingerank.data.ratings import Ratings
+from hingerank.personal.ratings import Ratings
 
 THREADS = 2
 

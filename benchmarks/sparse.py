@@ -34,7 +34,7 @@ from sklearn.exceptions import ConvergenceWarning
 import hingerank as hr
 from hingerank.data.folds import read_folds
 from hingerank.data.generate import make_letor
-from hingerank.evaluation.reproductions.table import default_data
+from hingerank.lab.reproductions.table import default_data
 from hingerank.solvers.frank_wolfe import VARIANTS
 from measuring import best_of, reset_peak, resident
 

@@ -11,8 +11,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import hingerank as hr
-from hingerank.data.item_features import word_features
-from hingerank.report.basis import plot_basis
+from hingerank.lab.report.basis import plot_basis
+from hingerank.personal.item_features import word_features
 
 WORDS = {
     "suspense": "murder night shadow secret detective silence blood trail witness knife",

@@ -359,7 +359,7 @@ def test_demo_writes_a_page_and_replaces_only_its_own(call, monkeypatch):
 
 
 def test_warmup_runs_every_step_and_reports_failures(call, monkeypatch):
-    from hingerank import warmup
+    from hingerank.lab import warmup
 
     status, out, err = call("warmup", "--json")
     steps = json.loads(out)

@@ -7,9 +7,11 @@ import hingerank
 
 PAGES = {  # page -> (title, what it is about, beginnings of the modules it covers)
     "rankers": ("Rankers", "Estimators that order the rows of a query.", ["hingerank.rankers"]),
+    "personal": ("Personal rankers", "One ranking function per user.", ["hingerank.personal"]),
+    "diversity": ("Diverse rankings", "Results that differ from each other.", ["hingerank.diversity"]),
     "data": ("Data", "Reading, writing, generating and fetching.", ["hingerank.data"]),
     "evaluation": ("Measures and experiments", "How good a ranking is, and which ranker is better.",
-                   ["hingerank.metrics", "hingerank.evaluation"]),
+                   ["hingerank.metrics", "hingerank.lab"]),
     "preferences": ("Preferences", "Who should beat whom.", ["hingerank.preferences"]),
     "models": ("Models", "Files that hold a fitted ranker.", ["hingerank.export"]),
 }  # fmt: skip

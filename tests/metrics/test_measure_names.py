@@ -72,7 +72,7 @@ def test_a_measure_is_a_value():
         ("map_cut.100", "did you mean 'map@100'"),
         ("auc", "measures: ndcg, dcg"),
         ("alpha-nDCG@20", "needs judgments of subtopics"),
-        ("ERR-IA@20", "use hingerank.metrics.diversity"),
+        ("ERR-IA@20", "use hingerank.diversity.measures"),
         ("", "a measure is a name such as"),
         (10, "a measure is a name such as"),
         ("ndcg@0", "whole number from 1"),

@@ -25,8 +25,8 @@ def analyse(
 
     Example: hingerank analyse interactions model/ -o interactions.svg
     """
-    from hingerank.analysis.interactions import interactions
     from hingerank.export.model_file import load
+    from hingerank.lab.interactions import interactions
 
     if what != "interactions":
         raise ValueError(f"there is no analysis {what!r}; the known one is: interactions")

@@ -14,7 +14,7 @@ Missing = Annotated[str, typer.Option(help="What NULL and missing values become:
 
 def read_setting(text: str) -> tuple[str, Any]:
     """`name=value` as (name, value)."""
-    from hingerank.evaluation.catalogue import read_value
+    from hingerank.lab.catalogue import read_value
 
     name, equals, value = text.partition("=")
     if not equals or not name.strip():

@@ -48,8 +48,8 @@ def rerank(
     rerank RUN --model model --features test.txt -o diverse.txt.
     """
     from hingerank.cli.loading import open_data
-    from hingerank.data.diverse_join import join_run, read_aspects
-    from hingerank.data.trec import read_run, write_run
+    from hingerank.diversity.join import join_run, read_aspects
+    from hingerank.diversity.trec import read_run, write_run
 
     ranker, about = _ranker(method, model, settings or [])
     if output is None and save is None:
@@ -90,8 +90,8 @@ def _check_parts(ranker: Any, queries: Any) -> None:
 
 def _ranker(method: str, model: Path | None, settings: list[str]) -> tuple[Any, dict[str, Any]]:
     """The ranker, and what was noted with a saved one."""
+    from hingerank.diversity.base import DiverseRanker
     from hingerank.rankers import ranker_class, registered_name
-    from hingerank.rankers.diverse.base import DiverseRanker
 
     if model is not None:
         from hingerank.export.model_file import load, read_header
@@ -110,8 +110,8 @@ def evaluate_run(qrels: Path, run: Path, measures: list[str] | None, per_query: 
     """What `evaluate --diversity QRELS RUN` prints: means over the judged topics of the run, or the values of each."""
     import numpy as np
 
-    from hingerank.data.trec import read_diversity_qrels, read_run
-    from hingerank.metrics.diversity import evaluate_diversity
+    from hingerank.diversity.measures import evaluate_diversity
+    from hingerank.diversity.trec import read_diversity_qrels, read_run
 
     judged, ranked = read_diversity_qrels(qrels), read_run(run)
     values = evaluate_diversity(judged, ranked, measures or MEASURES, per_query=True)

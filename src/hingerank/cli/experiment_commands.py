@@ -59,10 +59,10 @@ def compare(
 
     Example: hingerank compare MQ2008/ --methods rank-svm,lightgbm --measure ndcg@10 -o run/
     """
-    from hingerank.evaluation.leaderboard import leaderboard
-    from hingerank.evaluation.progress import LiveBoard
-    from hingerank.evaluation.protocol import compare as run_comparison
-    from hingerank.evaluation.significance import TESTS
+    from hingerank.lab.leaderboard import leaderboard
+    from hingerank.lab.progress import LiveBoard
+    from hingerank.lab.protocol import compare as run_comparison
+    from hingerank.lab.statistics import TESTS
 
     chosen = _methods(methods, settings or [], search, trials)
     _check_choices(test, TESTS, baseline, [method.name for method in chosen])
@@ -110,8 +110,8 @@ def report(
 
     Example: hingerank report run/ -o report.html
     """
-    from hingerank.evaluation.results import load_results
-    from hingerank.report.page import write_report
+    from hingerank.lab.report.page import write_report
+    from hingerank.lab.results import load_results
 
     for place, what, name in ((output, "page", "report.html"), (table, "table", "table.csv")):
         if place is not None and place.is_dir():
@@ -123,7 +123,7 @@ def report(
 
 
 def _methods(names: str, settings: list[str], search: str, trials: int) -> list[Any]:
-    from hingerank.evaluation.catalogue import method_from_name, parse_settings
+    from hingerank.lab.catalogue import method_from_name, parse_settings
 
     given = parse_settings(settings)
     everywhere = given.pop("", {})
@@ -147,7 +147,7 @@ def _check_choices(test: str, tests: Any, baseline: str | None, methods: list[st
 
 
 def _check_no_personal(methods: list[Any]) -> None:
-    from hingerank.evaluation.ratings import PersonalRows
+    from hingerank.lab.ratings import PersonalRows
 
     for method in methods:
         if method.ranker is PersonalRows:
@@ -159,7 +159,7 @@ def _folds(path: Path, k: int | None, seed: int, missing: str) -> list[Any]:
     from hingerank.cli.loading import open_data
     from hingerank.data.errors import DataError
     from hingerank.data.folds import read_folds
-    from hingerank.evaluation.folds import query_folds
+    from hingerank.lab.folds import query_folds
 
     if path.is_dir():
         try:
@@ -181,8 +181,8 @@ def _folds(path: Path, k: int | None, seed: int, missing: str) -> list[Any]:
 def _rating_folds(path: Path, items: Path | None, k: int | None, seed: int, held_out: str) -> list[Any] | None:
     """Folds over ratings, if that is what `path` holds."""
     from hingerank.data.errors import DataError
-    from hingerank.data.rating_sets import open_ratings
-    from hingerank.evaluation.ratings import rating_folds
+    from hingerank.lab.ratings import rating_folds
+    from hingerank.personal.rating_sets import open_ratings
 
     if items is not None and not items.exists():
         raise DataError(f"{items}: there is no such file")
@@ -204,7 +204,7 @@ def _command(given: dict[str, Any]) -> str:
 
 
 def _write_tables(board: Any, folder: Path) -> None:
-    from hingerank.evaluation.store import write_whole
+    from hingerank.lab.store import write_whole
 
     write_whole(folder / "leaderboard.csv", board.to_csv().encode())
     shown = [name for name in board.lines[0].means if name == board.measure or name.split(":")[0] in _PAPER]

@@ -34,7 +34,7 @@ def fit(
     Example: hingerank fit train.txt --model rank-svm --C 0.01 -o model/
     """
     from hingerank.cli.loading import open_data
-    from hingerank.evaluation.catalogue import not_from_rows
+    from hingerank.lab.catalogue import not_from_rows
     from hingerank.rankers import ranker_class, registered_name
     from hingerank.rankers.base import BaseRanker
 
@@ -150,7 +150,7 @@ def _plain_lines(query: Any, documents: list, scores: Any) -> Iterator[str]:
 
 def _trec_lines(query: Any, documents: list, scores: Any) -> Iterator[str]:
     """TREC's tools order by score, then by document name: equal scores become n, n−1, … so that all read one order."""
-    from hingerank.data.trec import distinct_scores
+    from hingerank.diversity.trec import distinct_scores
 
     for place, (document, score) in enumerate(zip(documents, distinct_scores(scores), strict=True), 1):
         if len(f"{query} {document}".split()) != 2:

@@ -33,7 +33,7 @@ def reproduce(
 
     Example: hingerank reproduce lai2013-table2
     """
-    from hingerank.evaluation.reproductions import TABLES, find_table
+    from hingerank.lab.reproductions import TABLES, find_table
 
     if list_tables:
         _list(json)
@@ -48,9 +48,9 @@ def reproduce(
 
 
 def _run(table: Any, data: Path | None, output: Path, folds: str | None, workers: int | None, json: bool) -> None:
-    from hingerank.evaluation.progress import LiveBoard
-    from hingerank.evaluation.reproductions import Place, default_data, reproduce
-    from hingerank.evaluation.reproductions.page import table_lines
+    from hingerank.lab.progress import LiveBoard
+    from hingerank.lab.reproductions import Place, default_data, reproduce
+    from hingerank.lab.reproductions.page import table_lines
 
     numbers = None if folds is None else _numbers(folds)
     try:
@@ -83,7 +83,7 @@ def _as_dict(outcome: Any, place: int) -> dict[str, Any]:
 
 
 def _list(json: bool) -> None:
-    from hingerank.evaluation.reproductions import TABLES
+    from hingerank.lab.reproductions import TABLES
 
     rows = [[table.name, table.cited, table.title] for table in TABLES.values()]
     if json:
@@ -93,8 +93,8 @@ def _list(json: bool) -> None:
 
 
 def _write_page(output: Path) -> None:
-    from hingerank.evaluation.reproductions import TABLES, load_outcome
-    from hingerank.evaluation.reproductions.page import write_page
+    from hingerank.lab.reproductions import TABLES, load_outcome
+    from hingerank.lab.reproductions.page import write_page
 
     found = [outcome for table in TABLES.values() if (outcome := load_outcome(table, output)) is not None]
     if not found:

@@ -18,7 +18,7 @@ def warmup(json: Json = False) -> None:
 
     Example: hingerank warmup
     """
-    from hingerank.warmup import warm
+    from hingerank.lab.warmup import warm
 
     with progress("compiling") as advance:
         steps = warm(advance)
@@ -48,8 +48,8 @@ def demo(
     """
     import time
 
-    from hingerank.demo import MEASURE, run_demo
-    from hingerank.evaluation.progress import LiveBoard
+    from hingerank.lab.demo import MEASURE, run_demo
+    from hingerank.lab.progress import LiveBoard
 
     started = time.perf_counter()
     with LiveBoard(console(stderr=True)) as board:

@@ -117,6 +117,10 @@ def preset_name(text: str) -> str:
     raise ValueError(f"there is no preset {text!r}{hint}; presets: {', '.join(PRESETS)}")
 
 
+# measures of another room, hingerank.diversity.measures, known here to point the way
+OF_SUBTOPICS = ("alpha-dcg", "alpha-ndcg", "err-ia", "nerr-ia", "nrbp", "nnrbp", "strec", "p-ia", "map-ia")
+
+
 def _kind_name(word: str, name: str) -> str:
     squeezed = _squeeze(word)
     if squeezed in _KIND_OF:
@@ -124,11 +128,9 @@ def _kind_name(word: str, name: str) -> str:
     glued = re.fullmatch(r"([a-z]+?)(?:cut)?\.?(\d+)", squeezed)  # ndcg10, P_5, map_cut.100
     if glued and glued[1] in _KIND_OF:
         raise ValueError(f"unknown measure {name!r}; did you mean '{_KIND_OF[glued[1]]}@{glued[2]}'?")
-    from hingerank.metrics.diversity import DIVERSITY_MEASURES
-
-    if squeezed in {_squeeze(known) for known in DIVERSITY_MEASURES}:
+    if squeezed in {_squeeze(known) for known in OF_SUBTOPICS}:
         raise ValueError(
-            f"{name!r} needs judgments of subtopics, not one grade per row: use hingerank.metrics.diversity"
+            f"{name!r} needs judgments of subtopics, not one grade per row: use hingerank.diversity.measures"
         )
     hint = _suggest(squeezed, list(_KIND_OF), _KIND_OF)
     raise ValueError(f"unknown measure {name!r}{hint}; measures: {', '.join(MEASURES)}")

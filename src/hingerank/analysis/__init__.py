@@ -1,1 +1,0 @@
-"""What fitted models look like inside."""

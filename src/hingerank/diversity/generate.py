@@ -1,0 +1,225 @@
+"""Generated queries with known subtopics: documents with words, hosts and categories, and imperfect clues."""
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from hingerank.data.errors import DataError
+from hingerank.diversity.queries import DiverseData, DiverseQuery
+from hingerank.diversity.relations import (
+    Relation,
+    Relations,
+    category_relation,
+    cosine_relation,
+    mixture_relation,
+    topic_mixture,
+    url_relation,
+)
+
+DISTRACTORS = 3  # themes of a query that no subtopic asks for
+FACETS = 0.9  # share of the facets that a document of a faceted query has
+LENGTH = 2.0  # how much clearer the length is than other features
+THEME_WORDS = 25  # words that belong to a theme
+NOISE_RELATIONS = ("links", "anchors")  # relations that know nothing
+
+
+def make_diverse(
+    n_queries: int = 50,
+    candidates: int | tuple[int, int] = (80, 120),
+    subtopics: int | tuple[int, int] = (4, 10),
+    *,
+    relevant: float = 0.3,
+    n_features: int = 10,
+    noise: float = 1.0,
+    known_aspects: float = 0.6,
+    faceted: float = 0.0,
+    vocabulary: int = 1500,
+    topics: int | None = None,
+    materialize: bool = True,
+    seed: int = 0,
+) -> DiverseData:
+    """Each query has subtopics of unequal popularity and some themes that nobody asked for; documents mix their words.
+
+    A document is about one or two themes, popular ones more often, and relevant to its subtopics if it is good. So a
+    ranking by relevance alone repeats the popular subtopics. What a reranker sees are clues only:
+
+    X: features in [0, 1], the first (also `relevance`) like a retrieval score; half tell, under noise, whether a
+        document is good, half tell nothing.
+    relations: "tfidf" and "topics" (from the words), "url" (half of the hosts keep to a theme), "category" (right for
+        two documents in three), and "links" and "anchors", which are noise.
+    aspects: from guessed suggestions: only some subtopics are guessed, themes that nobody asked for come in too, and
+        P(d | a) is read off the words and the retrieval score.
+
+    Parameters
+    ----------
+    candidates, subtopics: number per query, or a range (least, most).
+    relevant: share of the documents about a subtopic that are good, and so relevant to it.
+    noise: standard deviation of the noise in the features, beside a signal of 1 to 2.
+    known_aspects: probability that a subtopic is among the guessed aspects.
+    faceted: share of the queries whose subtopics are facets of one thing (half as many), nearly all served by each good
+        document; in the others, ambiguous ones, they are meanings, and a document has one or two. If above 0, the
+        second feature is the length: good documents are long in faceted queries and short in ambiguous ones, and
+        nothing tells which kind a query is. ERR-IA counts a faceted query for more than an ambiguous one, alpha-NDCG
+        counts both alike, so the two want different lengths.
+    topics: size of the topic model (NMF) behind the relation "topics"; None leaves that relation out.
+    materialize: store relations as tensors (faster to train on); otherwise rows are computed when asked for.
+
+    Example
+    -------
+    >>> data = make_diverse(3, 40, seed=1)
+    >>> len(data), data[0].X.shape, data.relation_names
+    (3, (40, 10), ('tfidf', 'url', 'category', 'links', 'anchors'))
+    """
+    arguments = dict(locals())
+    _check(arguments)
+    seeds = np.random.SeedSequence(seed).spawn(n_queries + 1)
+    background = 1 / np.arange(3, vocabulary + 3)
+    background = np.random.default_rng(seeds[0]).permutation(background / background.sum())
+    queries = [
+        _query(str(number + 1), np.random.default_rng(source), background, arguments)
+        for number, source in enumerate(seeds[1:])
+    ]
+    return DiverseData(queries)
+
+
+def _check(a: dict[str, Any]) -> None:
+    for name in ("relevant", "known_aspects", "faceted"):
+        if not 0 <= a[name] <= 1:
+            raise DataError(f"{name} is {a[name]}, expected a share in [0, 1]")
+    if a["n_queries"] < 1 or a["n_features"] < 2 or a["noise"] < 0 or a["vocabulary"] < 10 * THEME_WORDS:
+        raise DataError(
+            f"expected n_queries >= 1, n_features >= 2, noise >= 0 and vocabulary >= {10 * THEME_WORDS}; got "
+            f"{a['n_queries']}, {a['n_features']}, {a['noise']} and {a['vocabulary']}"
+        )
+    for name in ("candidates", "subtopics"):
+        least, most = _range(a[name])
+        if not 1 <= least <= most:
+            raise DataError(f"{name} is {a[name]}, expected a number or a range (least, most) of at least 1")
+
+
+def _range(value: Any) -> tuple[int, int]:
+    return (value, value) if np.ndim(value) == 0 else tuple(value)
+
+
+def _query(qid: str, rng: np.random.Generator, background: np.ndarray, a: dict[str, Any]) -> DiverseQuery:
+    n, m = (int(rng.integers(low, high + 1)) for low, high in (_range(a["candidates"]), _range(a["subtopics"])))
+    faceted = a["faceted"] > 0 and rng.random() < a["faceted"]
+    if faceted:
+        m = max(2, m // 2)
+        about = _facets(n, m, rng)
+    else:
+        about = _meanings(n, m, rng)
+    good = _good(about[:, :m], a["relevant"], rng)
+    language = _theme_languages(m + DISTRACTORS, background, rng)
+    words = _words(about, language, background, rng)
+    X = _features(good, a["n_features"], a["noise"], rng)
+    if a["faceted"]:
+        X[:, 1] = _features(good if faceted else ~good, 2, a["noise"] / LENGTH, rng)[:, 0]
+    aspects, weights = _aspects(words, X[:, 0], language, m, a["known_aspects"], rng)
+    relations = Relations(_relations(words, about, a["topics"], rng))
+    return DiverseQuery(
+        X,
+        relations=relations.materialize() if a["materialize"] else relations,
+        judgments=(about[:, :m] & good[:, None]).astype(np.int64),
+        relevance=X[:, 0],
+        aspects=aspects,
+        aspect_weights=weights,
+        words=words,
+        docids=[f"q{qid}-d{i}" for i in range(n)],
+        qid=qid,
+    )
+
+
+def _meanings(n: int, m: int, rng: np.random.Generator) -> np.ndarray:
+    """What each document is about (n × (m + DISTRACTORS)).
+
+    Theme k is the theme of a document with a probability that falls as 1/k²; one in five has a second theme.
+    """
+    popularity = np.arange(1.0, m + 1) ** -2.0
+    popularity = np.concatenate((popularity / popularity.sum(), np.full(DISTRACTORS, 0.3 / DISTRACTORS)))
+    popularity /= popularity.sum()
+    about = np.zeros((n, m + DISTRACTORS), bool)
+    for document in about:
+        document[rng.choice(len(popularity), 2 if rng.random() < 0.2 else 1, replace=False, p=popularity)] = True
+    return about
+
+
+def _facets(n: int, m: int, rng: np.random.Generator) -> np.ndarray:
+    """As _meanings; three documents in four have each facet with probability FACETS, the rest one unwanted theme."""
+    about = np.zeros((n, m + DISTRACTORS), bool)
+    about[:, :m] = (rng.random((n, 1)) < 0.75) & (rng.random((n, m)) < FACETS)
+    off = np.flatnonzero(~about.any(axis=1))
+    about[off, m + rng.integers(0, DISTRACTORS, len(off))] = True
+    return about
+
+
+def _good(wanted: np.ndarray, relevant: float, rng: np.random.Generator) -> np.ndarray:
+    """Which documents are good, hence relevant to their subtopics: never one about an unwanted theme alone."""
+    good = wanted.any(axis=1) & (rng.random(len(wanted)) < relevant)
+    if not good.any():
+        i = rng.integers(len(wanted))
+        wanted[i, 0], good[i] = True, True
+    return good
+
+
+def _theme_languages(themes: int, background: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Word distributions: each theme has its own words, drawn from the background, with random weights."""
+    language = np.zeros((themes, len(background)))
+    for theme in language:
+        theme[rng.choice(len(background), THEME_WORDS, replace=False)] = rng.dirichlet(np.ones(THEME_WORDS))
+    return language
+
+
+def _words(
+    about: np.ndarray, language: np.ndarray, background: np.ndarray, rng: np.random.Generator
+) -> sparse.csr_matrix:
+    """Counts of words: a quarter of a document's words come from its themes, the rest from the background."""
+    themes = about / about.sum(axis=1, keepdims=True)
+    mixture = 0.25 * (themes @ language) + 0.75 * background
+    counts: np.ndarray = rng.multinomial(rng.integers(60, 240, len(about)), mixture)
+    return sparse.csr_matrix(counts.astype(np.float64))
+
+
+def _features(good: np.ndarray, d: int, noise: float, rng: np.random.Generator) -> np.ndarray:
+    """Φ(strength·good + noise): half of the columns, the first among them, carry it; the rest is noise alone."""
+    from scipy.special import ndtr
+
+    strength = np.where(np.arange(d) < (d + 1) // 2, rng.uniform(1.0, 2.0, d), 0.0)
+    centred = good - good.mean()
+    return np.asarray(ndtr(strength * centred[:, None] + noise * rng.standard_normal((len(good), d))))
+
+
+def _aspects(
+    words: sparse.csr_matrix,
+    score: np.ndarray,
+    language: np.ndarray,
+    m: int,
+    known: float,
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray]:
+    """P(d | a) = retrieval score of d · share of the guessed theme's words in it; 1 for the best document of a."""
+    guessed = [theme for theme in range(len(language)) if rng.random() < (known if theme < m else 0.5)]
+    guessed = guessed or [0]
+    clues = language[guessed] * (rng.random((len(guessed), language.shape[1])) < 0.4)  # a suggestion has a few words
+    hits = np.asarray(words @ clues.T) / np.maximum(1, np.asarray(words.sum(axis=1)))
+    hits *= score[:, None]
+    return hits / np.maximum(hits.max(axis=0), 1e-12), np.full(len(guessed), 1 / len(guessed))
+
+
+def _relations(
+    words: sparse.csr_matrix, about: np.ndarray, topics: int | None, rng: np.random.Generator
+) -> list[Relation]:
+    from sklearn.feature_extraction.text import TfidfTransformer
+
+    n, themes = about.shape
+    tfidf = TfidfTransformer(sublinear_tf=True).fit_transform(words)
+    main = (about * rng.random(about.shape)).argmax(axis=1)
+    host = np.where(rng.random(n) < 0.5, 3 * main + rng.integers(0, 3, n), 100 + rng.integers(0, n, n))
+    category = np.where(rng.random(n) < 2 / 3, main, rng.integers(0, themes, n))
+    parts = [cosine_relation(tfidf, "tfidf")]
+    if topics is not None:
+        parts.append(mixture_relation(topic_mixture(tfidf, topics, seed=int(rng.integers(2**31))), "topics"))
+    parts.append(url_relation([f"http://host{h}.example/{i}" for i, h in enumerate(host)]))
+    parts.append(category_relation([f"top/{c}" for c in category]))
+    return parts + [cosine_relation(rng.standard_normal((n, 4)), name) for name in NOISE_RELATIONS]

@@ -1,0 +1,227 @@
+"""Measures of diversified rankings, equal to TREC's ndeval.
+
+A document counts once for every subtopic that it is relevant to, less if earlier documents covered that subtopic. With
+c_j(t) the number of documents above rank t that are relevant to subtopic j, every measure here is one sum:
+
+    measure = Σ_t Σ_j J[t, j] · weight_j(t, c_j(t)),      J[t, j] = 1 where the document at rank t is relevant to j
+
+    measure       weight_j(t, c)                                m = subtopics with a relevant document
+    alpha-dcg@k   (1−α)^c / log₂(t+1) / Z                       Z = Σ_{t≤k} m (1−α)^(t−1) / log₂(t+1)
+    err-ia@k      (1−α)^c / t / Z                               Z = Σ_{t≤k} m (1−α)^(t−1) / t
+    nrbp          (1−α)^c β^(t−1) (1 − (1−α)β) / m
+    strec@k       [c = 0] / m                                   subtopic recall
+    p-ia@k        1 / (k m)
+    map-ia        (c+1) / t / (m · relevant documents of j)
+
+alpha-ndcg, nerr-ia and nnrbp divide the first three by the value of the greedy ideal ranking of all judged documents.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hingerank.data.errors import DataError
+from hingerank.diversity.kernels import ideal_prefix
+from hingerank.diversity.trec import TopicJudgments, as_qrels, as_run
+
+# public name -> (kind of weight, divide by the ideal, needs a cutoff)
+_KINDS = {
+    "alpha-dcg": ("log", False, True),
+    "alpha-ndcg": ("log", True, True),
+    "err-ia": ("reciprocal", False, True),
+    "nerr-ia": ("reciprocal", True, True),
+    "nrbp": ("geometric", False, False),
+    "nnrbp": ("geometric", True, False),
+    "strec": ("recall", False, True),
+    "p-ia": ("precision", False, True),
+    "map-ia": ("average precision", False, False),
+}
+DIVERSITY_MEASURES = tuple(_KINDS)
+
+
+@dataclass(frozen=True)
+class DiversityMeasure:
+    """One measure: base name, cutoff (None for the whole ranking), α and β.
+
+    >>> measure = parse_diversity_measure("alpha-nDCG@5")
+    >>> J = np.array([[1, 0], [1, 0], [0, 1]])
+    >>> round(measure(J, [0, 2, 1]), 3), round(measure(J, [1, 0, 2]), 3)
+    (1.0, 0.965)
+    """
+
+    base: str
+    cutoff: int | None = None
+    alpha: float = 0.5
+    beta: float = 0.5
+
+    def __post_init__(self) -> None:
+        if self.base not in _KINDS:
+            raise ValueError(f"there is no diversity measure {self.base!r}; known: {', '.join(_KINDS)}")
+        if _KINDS[self.base][2] != (self.cutoff is not None):
+            wanted = "a cutoff, as in " if _KINDS[self.base][2] else "no cutoff: write "
+            raise ValueError(f"{self.name} needs {wanted}{self.base}{'@20' if self.cutoff is None else ''}")
+        if self.cutoff is not None and self.cutoff < 1:
+            raise ValueError(f"{self.name}: the cutoff must be at least 1")
+        if not (0 <= self.alpha <= 1 and 0 <= self.beta <= 1):
+            raise ValueError(f"alpha is {self.alpha} and beta is {self.beta}, expected numbers in [0, 1]")
+
+    @property
+    def name(self) -> str:
+        return self.base if self.cutoff is None else f"{self.base}@{self.cutoff}"
+
+    @property
+    def normalized(self) -> bool:
+        """Whether values are divided by the greedy ideal."""
+        return _KINDS[self.base][1]
+
+    def weights(self, ranks: Any, counts: np.ndarray, n_relevant: np.ndarray) -> np.ndarray:
+        """weight_j(t, c) for ranks t (from 1; a number or a column), counts (…, m) and relevant documents per subtopic.
+
+        Not divided by the ideal. Subtopics without relevant documents must have been left out.
+        """
+        kind, m = _KINDS[self.base][0], len(n_relevant)
+        if kind == "recall":
+            return np.where(counts == 0, 1.0 / m, 0.0)
+        if kind == "precision":
+            return np.full(counts.shape, 1.0 / (self.cutoff * m))  # type: ignore[operator]
+        if kind == "average precision":
+            return (counts + 1) / (ranks * (m * n_relevant))
+        scale = self._discounts(np.asarray(ranks)) / self._ideal_ideal(m)
+        return scale * _powers(1 - self.alpha, int(counts.max(initial=0)))[counts]
+
+    def _discounts(self, ranks: np.ndarray) -> np.ndarray:
+        kind = _KINDS[self.base][0]
+        if kind == "log":
+            return np.log(2.0) / np.log(ranks + 1.0)
+        return 1.0 / ranks if kind == "reciprocal" else self.beta ** (ranks - 1.0)
+
+    def _ideal_ideal(self, m: int) -> float:
+        """What a ranking would get if every document of it were relevant to all m subtopics."""
+        if self.cutoff is None:
+            rest = 1 - (1 - self.alpha) * self.beta
+            return m / rest if rest > 0 else np.inf
+        if self.cutoff == 1:
+            return 1.0  # ndeval does not normalise at rank 1, and neither do we: up to m there
+        ranks = np.arange(1, self.cutoff + 1)
+        return float((m * _powers(1 - self.alpha, self.cutoff - 1) * self._discounts(ranks)).sum())
+
+    def __call__(self, judgments: Any, order: Any, ideal: np.ndarray | None = None) -> float:
+        """The measure of the ranking `order`: row numbers of `judgments`, best first, −1 for unjudged documents.
+
+        judgments: documents × subtopics of all judged documents, above 0 where relevant.
+        ideal: their `ideal_order`, if it is known already.
+        """
+        J = relevant_subtopics(judgments)
+        if J.shape[1] == 0:
+            return 0.0
+        value = self.plain_value(J, np.asarray(order, np.int64))
+        if not self.normalized or value == 0:
+            return value
+        return value / self.plain_value(J, ideal_order(J, self.cutoff, self.alpha) if ideal is None else ideal)
+
+    def plain_value(self, J: np.ndarray, order: np.ndarray) -> float:
+        """The sum, not divided by the ideal; J as `relevant_subtopics` gives it."""
+        order = order if self.cutoff is None else order[: self.cutoff]
+        ranked = np.where((order >= 0)[:, None], J[order], 0)
+        counts = np.cumsum(ranked, axis=0) - ranked
+        ranks = np.arange(1, len(order) + 1)[:, None]
+        return float((ranked * self.weights(ranks, counts, J.sum(axis=0))).sum())
+
+
+def parse_diversity_measure(name: Any, alpha: float = 0.5, beta: float = 0.5) -> DiversityMeasure:
+    """`alpha-ndcg@20`, `err-ia@10`, `nrbp`, `strec@20`, `p-ia@5`, `map-ia`, ...; capitals do not matter."""
+    if isinstance(name, DiversityMeasure):
+        return name
+    base, at, cutoff = str(name).strip().lower().partition("@")
+    if at and not cutoff.isdecimal():
+        raise ValueError(f"measure {name!r}: the cutoff after @ must be a whole number")
+    return DiversityMeasure(base, int(cutoff) if at else None, alpha, beta)
+
+
+def relevant_subtopics(judgments: Any) -> np.ndarray:
+    """Binary judgments (1 where above 0) without the subtopics that have no relevant document."""
+    J = (np.asarray(judgments) > 0).astype(np.int64)
+    if J.ndim != 2:
+        raise DataError(f"judgments have shape {J.shape}, expected documents × subtopics")
+    return np.ascontiguousarray(J[:, J.any(axis=0)])
+
+
+def ideal_order(judgments: Any, depth: int | None = None, alpha: float = 0.5) -> np.ndarray:
+    """Rows in the greedy ideal order: always the document with the largest Σ_j J[i, j](1−α)^c_j, the first of equals.
+
+    Finding the true ideal is NP-hard; TREC's tools use this greedy one. Documents without any gain are left out, since
+    no measure counts them. O(depth · documents · subtopics).
+    """
+    J = relevant_subtopics(judgments)
+    return ideal_prefix(J, 1.0 - alpha, len(J) if depth is None else depth)
+
+
+def _powers(base: float, most: int) -> np.ndarray:
+    """base⁰ … base^most by repeated multiplication."""
+    return np.cumprod(np.concatenate(([1.0], np.full(most, base))))
+
+
+def evaluate_diversity(
+    qrels: Any,
+    run: Any,
+    measures: Iterable[str] = ("alpha-ndcg@20", "err-ia@20", "nrbp", "strec@20"),
+    per_query: bool = False,
+    *,
+    complete: bool = False,
+    alpha: float = 0.5,
+    beta: float = 0.5,
+) -> dict[str, Any]:
+    """Mean over topics, or with per_query {measure: {topic: value}}, of diversity measures; see the module's table.
+
+    qrels: a path, what `read_diversity_qrels` gives, or (topic, subtopic, document, judgment) rows. Judgments of 0 and
+        below are not relevant; a topic in which nothing is relevant scores 0 everywhere and counts.
+    run: a path, {topic: documents best first}, {topic: {document: score}}, or (topic, document, score) rows.
+    complete: count judged topics that the run lacks as 0 (ndeval's -c). Otherwise, as ndeval does, the mean is over
+        the topics that are in both. Topics of the run without judgments are never counted.
+
+    >>> qrels = [("7", "1", "a", 1), ("7", "2", "b", 1), ("7", "1", "c", 1)]
+    >>> evaluate_diversity(qrels, {"7": ["a", "x", "b"]}, ["strec@2", "strec@3"])
+    {'strec@2': 0.5, 'strec@3': 1.0}
+    """
+    parsed = [parse_diversity_measure(measure, alpha, beta) for measure in _listed(measures)]
+    judged, ranked = as_qrels(qrels), as_run(run)
+    topics = [topic for topic in ranked if topic in judged]
+    if not topics:
+        raise DataError(
+            f"no topic of the run has judgments: the run has {_some(ranked)}, the judgments are for {_some(judged)}"
+        )
+    values: dict[str, dict[str, float]] = {measure.name: {} for measure in parsed}
+    for topic in topics:
+        for measure, value in zip(parsed, _topic_values(judged[topic], ranked[topic].docids, parsed)):
+            values[measure.name][topic] = value
+    if complete:
+        for topic in judged:
+            for by_topic in values.values():
+                by_topic.setdefault(topic, 0.0)
+    if per_query:
+        return values
+    return {name: float(np.mean(list(by_topic.values()))) for name, by_topic in values.items()}
+
+
+def _topic_values(judged: TopicJudgments, docids: list[str], measures: list[DiversityMeasure]) -> list[float]:
+    """The ideal breaks ties towards the larger document id, as ndeval does."""
+    rows = np.array(sorted(range(len(judged.docids)), key=judged.docids.__getitem__, reverse=True), np.int64)
+    J = relevant_subtopics(judged.judgments[rows])
+    place = np.empty(len(rows) + 1, np.int64)
+    place[rows], place[-1] = np.arange(len(rows)), -1
+    order = place[judged.rows(docids)]
+    depths = [measure.cutoff for measure in measures if measure.normalized]
+    depth = None if None in depths else max((d for d in depths if d is not None), default=0)
+    ideals = {measure.alpha: ideal_order(J, depth, measure.alpha) for measure in measures if measure.normalized}
+    return [measure(J, order, ideals.get(measure.alpha)) for measure in measures]
+
+
+def _listed(measures: Any) -> list[Any]:
+    return [measures] if isinstance(measures, str | DiversityMeasure) else list(measures)
+
+
+def _some(topics: Any) -> str:
+    names = list(topics)
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "") if names else "none"

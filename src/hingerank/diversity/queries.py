@@ -1,0 +1,197 @@
+"""Queries for diversification: candidates, what is known about each, between them, and which subtopics they serve."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from hingerank.data.errors import DataError
+from hingerank.diversity.relations import Relations
+
+
+@dataclass(frozen=True, eq=False)
+class DiverseQuery:
+    """n candidates of one query; every part but the first is optional, and a reranker says which ones it needs.
+
+    X: (n, d) relevance features.
+    relations: distances between candidates: `Relations`, a list of `Relation`, or a tensor (n, n, r).
+    judgments: (n, m), above 0 where the candidate is relevant to the subtopic; needed to learn and to evaluate.
+    relevance: (n,) initial score of every candidate, such as the retrieval score brought to [0, 1].
+    aspects: (n, a) P(d | a), how likely the candidate answers aspect a; aspect_weights: (a,) P(a | q), default equal.
+    words: (n, V) sparse counts of the words in each candidate.
+    docids: names of the candidates, default their row numbers; qid: name of the query.
+
+    >>> query = DiverseQuery(np.eye(3), relations=np.ones((3, 3, 1)) - np.eye(3)[:, :, None], qid="7")
+    >>> query.n, query.n_features, len(query.relations)
+    (3, 3, 1)
+    """
+
+    X: Any
+    relations: Any = None
+    judgments: Any = None
+    relevance: Any = None
+    aspects: Any = None
+    aspect_weights: Any = None
+    words: Any = None
+    docids: Any = None
+    qid: str = ""
+
+    def __post_init__(self) -> None:
+        put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
+        put("qid", str(self.qid))
+        put("X", self._numbers("X", self.X, 2))
+        if self.relations is not None:
+            given = self.relations
+            put("relations", given if isinstance(given, Relations) else Relations(given))
+            self._check_rows("relations", self.relations.n)
+        if self.judgments is not None:
+            put("judgments", self._numbers("judgments", self.judgments, 2))
+        if self.relevance is not None:
+            put("relevance", self._numbers("relevance", self.relevance, 1))
+        if self.aspects is not None:
+            put("aspects", self._probabilities("aspects", self._numbers("aspects", self.aspects, 2)))
+            put("aspect_weights", self._checked_weights())
+        elif self.aspect_weights is not None:
+            raise DataError(f"{self._place}: aspect_weights were given without aspects")
+        if self.words is not None:
+            put("words", sparse.csr_matrix(self.words))
+            self._check_rows("words", self.words.shape[0])
+            if not (self.words.data >= 0).all():  # also false for NaN
+                raise DataError(f"{self._place}: words must be counts, 0 or more, found {self.words.data.min()}")
+        put("docids", self._checked_docids())
+
+    @property
+    def n(self) -> int:
+        return self.X.shape[0]
+
+    @property
+    def n_features(self) -> int:
+        return self.X.shape[1]
+
+    def __len__(self) -> int:
+        return self.n
+
+    @property
+    def _place(self) -> str:
+        return f"query {self.qid!r}" if self.qid else "a query"
+
+    def _numbers(self, name: str, value: Any, dimensions: int) -> np.ndarray:
+        array = np.ascontiguousarray(value, np.float64)
+        if array.ndim != dimensions:
+            raise DataError(f"{self._place}: {name} has {array.ndim} dimensions, expected {dimensions}")
+        if name != "X":
+            self._check_rows(name, len(array))
+        if not np.isfinite(array).all():
+            where = tuple(int(k) for k in np.argwhere(~np.isfinite(array))[0])
+            raise DataError(
+                f"{self._place}: {name}{list(where)} is {array[where]}; replace missing values before (0, or the mean)"
+            )
+        return array
+
+    def _check_rows(self, name: str, rows: int) -> None:
+        if rows != self.n:
+            raise DataError(f"{self._place}: {name} is for {rows} candidates but X has {self.n}")
+
+    def _probabilities(self, name: str, array: np.ndarray) -> np.ndarray:
+        if (array < 0).any() or (array > 1).any():
+            raise DataError(f"{self._place}: {name} must be probabilities in [0, 1], found {array.min()}…{array.max()}")
+        return array
+
+    def _checked_weights(self) -> np.ndarray:
+        count = self.aspects.shape[1]
+        if self.aspect_weights is None:
+            return np.full(count, 1.0 / max(1, count))
+        weights = np.asarray(self.aspect_weights, np.float64)
+        if weights.shape != (count,) or not np.isfinite(weights).all() or (weights < 0).any():
+            raise DataError(f"{self._place}: aspect_weights must be {count} non-negative numbers, got {weights}")
+        return weights
+
+    def _checked_docids(self) -> np.ndarray:
+        if self.docids is None:
+            return np.arange(self.n)
+        docids = np.array([str(docid) for docid in self.docids], object)
+        self._check_rows("docids", len(docids))
+        if len(set(docids)) < len(docids):
+            twice = Counter(docids.tolist()).most_common(1)[0][0]
+            raise DataError(f"{self._place}: document {twice} is there twice; keep one row for each document")
+        return docids
+
+    def need(self, *parts: str, to: str) -> None:
+        """A DataError if one of the named parts is missing."""
+        for part in parts:
+            if getattr(self, part) is None:
+                raise DataError(f"{self._place} has no {part}, which {to} needs; see DiverseQuery for what it is")
+
+    def with_parts(self, **parts: Any) -> "DiverseQuery":
+        """The same query with some parts replaced."""
+        return replace(self, **parts)
+
+    def subset(self, candidates: Any) -> "DiverseQuery":
+        """The query with some of its candidates only, in the order given."""
+        rows = np.asarray(candidates, np.int64)
+        take = lambda value: None if value is None else value[rows]  # noqa: E731
+        return replace(
+            self,
+            X=self.X[rows],
+            relations=None if self.relations is None else self.relations.subset(rows),
+            judgments=take(self.judgments),
+            relevance=take(self.relevance),
+            aspects=take(self.aspects),
+            words=take(self.words),
+            docids=self.docids[rows],
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class DiverseData(Sequence[DiverseQuery]):
+    """A list of queries with the same features and relations; slices and index arrays give sub-lists.
+
+    >>> data = DiverseData([DiverseQuery(np.eye(2), qid=q) for q in "abc"])
+    >>> len(data), [query.qid for query in data[[2, 0]]]
+    (3, ['c', 'a'])
+    """
+
+    queries: Any
+    feature_names: Sequence[str] | None = None
+    relation_names: Sequence[str] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        queries = list(self.queries)
+        object.__setattr__(self, "queries", queries)
+        check_queries(queries)
+        names = queries[0].relations.names if queries and queries[0].relations is not None else None
+        object.__setattr__(self, "relation_names", names)
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+    def __iter__(self) -> Iterator[DiverseQuery]:
+        return iter(self.queries)
+
+    def __getitem__(self, which: Any) -> Any:
+        if isinstance(which, int | np.integer):
+            return self.queries[which]
+        if isinstance(which, slice):
+            return DiverseData(self.queries[which], self.feature_names)
+        return DiverseData([self.queries[int(i)] for i in np.arange(len(self))[which]], self.feature_names)
+
+    def map(self, change: Any) -> "DiverseData":
+        """change(query) for every query."""
+        return DiverseData([change(query) for query in self.queries], self.feature_names)
+
+
+def check_queries(queries: Sequence[Any]) -> None:
+    """A DataError unless all are DiverseQuery with the same numbers of features and relations."""
+    for query in queries:
+        if not isinstance(query, DiverseQuery):
+            raise DataError(f"expected a list of DiverseQuery, found {type(query).__name__}")
+    shapes = {(q.n_features, 0 if q.relations is None else len(q.relations)): q.qid for q in queries}
+    if len(shapes) > 1:
+        (first, a), (second, b) = list(shapes.items())[:2]
+        raise DataError(
+            f"queries differ in their (features, relations): {first} in {a!r} but {second} in {b!r}; "
+            "build all of them in the same way"
+        )

@@ -1,0 +1,43 @@
+"""Experiments: folds, the protocol that chooses on validation and tests once, results, significance, leaderboards."""
+
+from hingerank.lab.folds import Fold, part_folds, query_folds
+from hingerank.lab.leaderboard import Leaderboard, leaderboard
+from hingerank.lab.method import Method
+from hingerank.lab.protocol import Progress, compare, default_measures
+from hingerank.lab.results import Results, load_results
+from hingerank.lab.search import Choice, Grid, Integers, LogUniform, OptunaSearch, RandomSearch, Uniform
+from hingerank.lab.statistics import (
+    bootstrap_interval,
+    holm,
+    paired_t,
+    randomisation,
+    wilcoxon,
+    win_tie_loss,
+)
+
+__all__ = [
+    "Choice",
+    "Fold",
+    "Grid",
+    "Integers",
+    "Leaderboard",
+    "LogUniform",
+    "Method",
+    "OptunaSearch",
+    "Progress",
+    "RandomSearch",
+    "Results",
+    "Uniform",
+    "bootstrap_interval",
+    "compare",
+    "default_measures",
+    "holm",
+    "leaderboard",
+    "load_results",
+    "paired_t",
+    "part_folds",
+    "query_folds",
+    "randomisation",
+    "wilcoxon",
+    "win_tie_loss",
+]

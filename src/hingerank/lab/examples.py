@@ -1,0 +1,145 @@
+"""Queries worth looking at: those on which the methods differ most, with their documents, scores and features.
+
+They are chosen when a comparison ends, while the data are at hand, and kept in the run folder (examples.json), so that
+a report needs neither the data nor the rankers.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hingerank.data.plain_json import plain
+from hingerank.data.ranking_data import RankingData
+from hingerank.lab.folds import Fold
+from hingerank.lab.results import Results
+from hingerank.lab.store import write_whole
+
+FILE = "examples.json"
+
+
+def collect_examples(
+    results: Results,
+    folds: Sequence[Fold],
+    queries: int = 80,
+    top: int = 15,
+    most_features: int = 12,
+    most_bytes: int = 900_000,
+) -> dict[str, Any]:
+    """Up to `queries` test queries, largest gap between any two methods first, cut to `most_bytes` of JSON.
+
+    Each comes with the documents that some method ranks among its first `top` and its first `top` relevant ones, with
+    the `most_features` heaviest features.
+    """
+    chosen = _most_different(results, queries)
+    features = _heaviest(results, folds, most_features)
+    names = folds[0].part("train").names
+    found: dict[str, list[tuple[int, dict[str, Any]]]] = {}
+    for place, (fold_name, query) in enumerate(chosen):
+        found.setdefault(fold_name, []).append((place, {"fold": fold_name, "query": query}))
+    described: dict[int, dict[str, Any]] = {}
+    for fold in folds:
+        if fold.name in found:
+            test = fold.part("test")
+            scores = {m: a["scores"] for m in results.methods if "scores" in (a := results.arrays(m, fold.name))}
+            number = {_plain_id(q): i for i, q in enumerate(test.blocks.ids.tolist())}
+            for place, head in found[fold.name]:
+                rows = _rows(test, number[head["query"]])
+                described[place] = {**head, **_describe(test, rows, scores, features, top)}
+    kept, size = [], 0
+    for place in sorted(described):
+        size += len(json.dumps(plain(described[place]), separators=(",", ":")))
+        if size > most_bytes:
+            break
+        kept.append(described[place])
+    return {"features": [names[j] for j in features], "queries": kept}
+
+
+def write_examples(results: Results, folds: Sequence[Fold]) -> None:
+    """Collect examples and keep them in the run folder."""
+    if results.folder is not None:
+        text = json.dumps(plain(collect_examples(results, folds)), separators=(",", ":"), allow_nan=False)
+        write_whole(results.folder / FILE, text.encode())
+
+
+def read_examples(folder: Path | None) -> dict[str, Any]:
+    """What `write_examples` kept; empty where there is nothing."""
+    path = None if folder is None else folder / FILE
+    if path is None or not path.exists():
+        return {"features": [], "queries": []}
+    try:
+        return json.loads(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged: delete it, and `hingerank compare` makes it again") from error
+
+
+def _most_different(results: Results, count: int) -> list[tuple[str, Any]]:
+    """(fold, query) by max − min of the choosing measure over the methods that have it; earlier ones win ties."""
+    measure = results.header["measure"]
+    values: dict[tuple[str, Any], list[float]] = {}
+    for method in results.methods:
+        for key, value in results.per_query(method, measure).items():
+            values.setdefault(key, []).append(value)
+    keys = list(values)
+    gaps = np.array([max(values[key]) - min(values[key]) for key in keys])
+    return [keys[i] for i in np.argsort(-gaps, kind="stable")[:count]]
+
+
+def _heaviest(results: Results, folds: Sequence[Fold], count: int) -> list[int]:
+    """Features by the mean over linear rankers of |weight| × standard deviation, each ranker's sum being 1; without
+    linear rankers, by standard deviation."""
+    X = folds[0].part("train").X
+    mean = np.asarray(X.mean(axis=0)).ravel()
+    square = np.asarray((X.multiply(X) if hasattr(X, "multiply") else np.square(X)).mean(axis=0)).ravel()
+    spread = np.sqrt(np.maximum(square - mean**2, 0))
+    total = np.zeros(len(spread))
+    for method in results.methods:
+        for fold in results.folds:
+            weights = results.arrays(method, fold).get("weights")
+            if weights is not None and len(weights) == len(spread) and weights.any():
+                importance = np.abs(weights) * np.maximum(spread, 1e-12)
+                total += importance / importance.sum()
+    order = np.argsort(-(total if total.any() else spread), kind="stable")
+    return order[:count].tolist()
+
+
+def _rows(data: RankingData, query: int) -> np.ndarray:
+    block = np.arange(data.blocks.offsets[query], data.blocks.offsets[query + 1])
+    return block if data.blocks.order is None else data.blocks.order[block]
+
+
+def _describe(
+    data: RankingData, rows: np.ndarray, scores: dict[str, np.ndarray], features: list[int], top: int
+) -> dict[str, Any]:
+    """Documents in file order with grade and features; per method their scores and their places in the full ranking."""
+    places = {}
+    kept = np.zeros(len(rows), bool)
+    relevant = np.flatnonzero(data.y[rows] > 0)
+    kept[relevant[:top]] = True
+    for method, all_scores in scores.items():
+        order = np.argsort(-all_scores[rows], kind="stable")
+        place = np.empty(len(rows), int)
+        place[order] = np.arange(1, len(rows) + 1)
+        places[method] = place
+        kept[order[:top]] = True
+    shown = np.flatnonzero(kept)
+    X = data.X[rows[shown]][:, features]
+    values = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
+    return {
+        "rows": len(rows),
+        "docs": [str(rows[i]) if data.docid is None else str(data.docid[rows[i]]) for i in shown],
+        "grades": data.y[rows[shown]],
+        "values": [[_short(value) for value in row] for row in values.tolist()],
+        "places": {method: place[shown] for method, place in places.items()},
+        "scores": {method: [_short(s) for s in scores[method][rows[shown]].tolist()] for method in places},
+    }
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.4g}")
+
+
+def _plain_id(query: Any) -> Any:
+    return query if isinstance(query, (int, str)) else str(query)

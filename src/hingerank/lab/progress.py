@@ -1,0 +1,165 @@
+"""What a running comparison shows: the leaderboard so far, what is running, and how long is left."""
+
+import time
+from typing import Any
+
+import numpy as np
+
+from hingerank.lab.leaderboard import number
+from hingerank.lab.protocol import Progress
+from hingerank.lab.results import mean_value
+from hingerank.lab.tasks import Task
+
+
+def seconds_left(progress: Progress) -> float | None:
+    """Σ over methods of (results still to come) × (mean time of those there are), over the number of workers.
+
+    A method without results yet counts with the mean of the others; None while there are none at all.
+    """
+    known: dict[str, list[float]] = {}
+    for record in progress.results.records:
+        if record["seconds"] is not None:
+            known.setdefault(record["method"], []).append(record["seconds"])
+    if not known:
+        return None
+    mean = {name: float(np.mean(values)) for name, values in known.items()}
+    default = float(np.mean(list(mean.values())))
+    work = sum((total - done) * mean.get(name, default) for name, (done, total) in progress.counts.items())
+    return work / max(1, progress.workers)
+
+
+def describe_time(seconds: float | None) -> str:
+    """ "about 40 s", "about 3 min", ...
+
+    >>> describe_time(200)
+    'about 3 min'
+    """
+    if seconds is None:
+        return "not known yet"
+    for unit, size in (("h", 3600), ("min", 60)):
+        if seconds >= 1.5 * size:
+            return f"about {seconds / size:.0f} {unit}"
+    return f"about {max(1, round(seconds))} s"
+
+
+def describe_task(task: Task, folds: list[str]) -> str:
+    """ "rank-svm, fold 2: C = 0.1, 1, 10" """
+    what = "test" if task.kind == "test" else describe_settings(task.settings)
+    return f"{task.method.name}, {folds[task.fold]}" + (f": {what}" if what else "")
+
+
+def describe_settings(settings: list[dict[str, Any]]) -> str:
+    """Each parameter once, with the values it takes; long lists by their ends."""
+    words = []
+    for name in settings[0]:
+        values = list(dict.fromkeys(describe_value(setting[name]) for setting in settings))
+        words.append(f"{name} = " + (", ".join(values) if len(values) < 4 else f"{values[0]} … {values[-1]}"))
+    return "; ".join(words)
+
+
+def describe_value(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+class LiveBoard:
+    """A callback for `compare` that keeps one block of the terminal up to date; use it in a `with` statement.
+
+    On anything but a terminal it prints a line for each test result instead, so that logs stay readable.
+    """
+
+    def __init__(self, console: Any) -> None:
+        self.console = console
+        self._live: Any = None
+        self._seen: set[tuple[str, str]] | None = None
+        self._since: dict[int, tuple[Task, float]] = {}
+        self._progress: Progress | None = None
+
+    def __enter__(self) -> "LiveBoard":
+        if self.console.is_terminal:
+            from rich.live import Live
+
+            self._live = Live(console=self.console, get_renderable=self._shown, refresh_per_second=4, transient=True)
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def __call__(self, progress: Progress) -> None:
+        now = time.monotonic()
+        self._since = {id(task): self._since.get(id(task), (task, now)) for task in progress.running}
+        self._progress = progress
+        if self._live is None:
+            self._print_news(progress)
+
+    def _print_news(self, progress: Progress) -> None:
+        tests = {(r["method"], r["fold"]): r for r in progress.results.records if r["kind"] == "test"}
+        fresh = [] if self._seen is None else [key for key in tests if key not in self._seen]
+        if self._seen is None and tests:
+            self._say(f"continuing: {progress.done} of {progress.total} results are there")
+        self._seen = set(tests)
+        for key in fresh:
+            record, measure = tests[key], progress.results.header["measure"]
+            said = record["error"] or f"{measure} {mean_value(record, measure):.4f}"
+            setting = describe_settings([record["setting"]])
+            left = describe_time(seconds_left(progress))
+            self._say(
+                f"[{progress.done}/{progress.total}] {key[0]}, {key[1]}: {said}"
+                + (f" ({setting})" if setting else "")
+                + (f", {left} left" if progress.done < progress.total else "")
+            )
+
+    def _say(self, text: str) -> None:
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def _shown(self) -> Any:
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        progress = self._progress
+        if progress is None:
+            return Text("starting")
+        bar = Table.grid(padding=(0, 1))
+        said = f"{progress.done} of {progress.total} results, {describe_time(seconds_left(progress))} left"
+        bar.add_row(ProgressBar(total=max(1, progress.total), completed=progress.done, width=30), Text(said))
+        now = time.monotonic()
+        running = [
+            Text(
+                f"  {describe_task(task, progress.results.folds)} ({now - since:.0f} s)",
+                style="dim",
+                overflow="ellipsis",
+            )
+            for task, since in self._since.values()
+        ]
+        return Group(live_table(progress), Text(""), bar, *running)
+
+
+def live_table(progress: Progress) -> Any:
+    """Methods by their mean so far; only folds that every listed method has are comparable, so folds are counted."""
+    from rich.table import Table
+    from rich.text import Text
+
+    results = progress.results
+    measure = results.header["measure"]
+    table = Table(box=None, pad_edge=False)
+    for name in ("method", measure, "folds", "results", "s/fit"):
+        table.add_column(Text(name), justify="left" if name == "method" else "right", no_wrap=True)
+    means = {}
+    for method in progress.counts:
+        folds = results.fold_means(method, measure)
+        means[method] = float(folds.mean()) if len(folds) else float("nan")
+    for method in sorted(means, key=lambda m: (np.isnan(means[m]), -np.nan_to_num(means[m]))):
+        done, total = progress.counts[method]
+        fits = [record["seconds"] for record in results.tests(method)]
+        table.add_row(
+            Text(method),
+            Text(number(means[method]), style="bold"),
+            f"{len(fits)}/{len(results.folds)}",
+            f"{done}/{total}",
+            f"{np.median(fits):.2g}" if fits else "",
+        )
+    return table

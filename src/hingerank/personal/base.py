@@ -1,0 +1,302 @@
+"""What every ranker with one ranking function per user shares: inputs, predictions, lists of the best, model files."""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from hingerank.data.errors import DataError
+from hingerank.kernels.threads import cut_shards, run_shards
+from hingerank.personal.passes import rows_right
+from hingerank.personal.preferences import REPEATED, UserPreferences, check_items, from_comparisons, from_ratings
+from hingerank.personal.top import top_rows
+from hingerank.personal.users import UserIndex, ids_from_plain, plain_ids
+from hingerank.rankers.base import SavedModel, warn_not_converged
+from hingerank.rankers.inputs import check_features
+from hingerank.solvers.solution import Solution
+
+SCORES_AT_ONCE = 1 << 22
+
+
+class PersonalRanker(SavedModel, BaseEstimator):
+    """score(u, x) = shared(x) + <place(x), own(u)>: higher comes first in the list of user u.
+
+    A ranker defines `_learn(X, preferences, eval_set)`, and where they apply `_shared`, `_place` and `_own`.
+    """
+
+    _fitted: tuple[str, ...] = (
+        "users_",
+        "n_features_in_",
+        "feature_names_in_",
+        "n_iter_",
+        "n_pairs_",
+        "notes_",
+        "objective_",
+        "certificate_",
+        "trace_",
+    )
+    users_: np.ndarray
+    pair_weight: str = "uniform"
+
+    def fit(self, item_features: Any, users: Any, items: Any, ratings: Any, *, eval_set: Any = None) -> Any:
+        """Learn from ratings: a user prefers an item to every item that the user rated lower.
+
+        item_features: a row per item, an array, a CSR matrix or a data frame.
+        users, items, ratings: one entry per rating; user ids of any type, row numbers of item_features, finite numbers.
+        eval_set: (users, items, ratings) to watch: `trace_` then has the share of pairs ordered right among those with
+            at least one of these ratings, the other possibly from the training ratings (the paper's test accuracy).
+        """
+        X = check_features(self, item_features, reset=True)
+        preferences = self._from_ratings(users, items, ratings, X.shape[0])
+        watched = None
+        if eval_set is not None:
+            joined = joined_ratings((users, items, ratings), eval_set, preferences, X.shape[0], "eval_set")
+            watched = replace(joined, includes_training=True)
+            if watched.n_users > preferences.n_users:
+                user = watched.users[preferences.n_users :].tolist()[0]
+                raise DataError(f"eval_set has users without training ratings, such as {user!r}: leave them out")
+        return self._fit(X, preferences, watched)
+
+    def fit_pairs(
+        self, item_features: Any, users: Any, winners: Any, losers: Any, weight: Any = None, *, eval_set: Any = None
+    ) -> Any:
+        """Learn from comparisons: user users[e] prefers item winners[e] to item losers[e] (rows of item_features).
+
+        weight: how much each comparison counts. eval_set: (users, winners, losers) to watch in `trace_`.
+        """
+        X = check_features(self, item_features, reset=True)
+        preferences = self._from_comparisons(users, winners, losers, X.shape[0], weight)
+        watched = None
+        if eval_set is not None:
+            u, i, j = eval_set
+            watched = from_comparisons(u, i, j, X.shape[0])
+        return self._fit(X, preferences, watched)
+
+    def _from_ratings(self, users: Any, items: Any, ratings: Any, n_items: int) -> UserPreferences:
+        return from_ratings(users, items, ratings, n_items, self.pair_weight)
+
+    def _from_comparisons(self, users: Any, winners: Any, losers: Any, n_items: int, weight: Any) -> UserPreferences:
+        return from_comparisons(users, winners, losers, n_items, weight, self.pair_weight)
+
+    def _fit(self, X: Any, preferences: UserPreferences, watched: UserPreferences | None) -> Any:
+        self.users_, self.n_pairs_ = preferences.users, preferences.n_pairs
+        self._index: UserIndex | None = None
+        cold, bare = int((preferences.pairs == 0).sum()), _rows_without_features(X)
+        self.notes_ = preferences.notes | {"users without a pair": cold, "items whose features are all 0": bare}
+        dropped = preferences.notes.get(REPEATED, 0)
+        if dropped:
+            warnings.warn(
+                f"{dropped} ratings repeat an item of the same user; the last one given counts",
+                UserWarning,
+                stacklevel=3,
+            )
+        if cold == preferences.n_users:
+            warnings.warn(
+                "there are no preference pairs (every user gave all items the same rating), so no one prefers anything",
+                UserWarning,
+                stacklevel=3,
+            )
+        self._learn(X, preferences, watched)
+        return self
+
+    def _learn(self, X: Any, preferences: UserPreferences, watched: UserPreferences | None) -> None:
+        raise NotImplementedError
+
+    def _take(self, solution: Solution) -> None:
+        self._account(solution)
+        warn_not_converged(solution.certificate)
+
+    def _shared(self, X: Any) -> np.ndarray | None:
+        """The part of the score that all users share."""
+        return None
+
+    def _place(self, X: Any) -> Any:
+        """What a user's own vector is multiplied with, by rows of X; None if users have no vectors."""
+        return None
+
+    def _own(self, numbers: np.ndarray) -> Any:
+        """The vectors of users, as rows."""
+        raise NotImplementedError
+
+    def predict(self, users: Any, features: Any) -> np.ndarray:
+        """One score per row: that of features[r] for user users[r]. One user id alone stands for all rows.
+
+        Items need not have been seen in fit. Scores of one user compare; scores of different users do not.
+        """
+        check_is_fitted(self)
+        X = check_features(self, features, reset=False)
+        return self._scores(X, self._users().known(users, X.shape[0]))
+
+    def rank(self, user: Any, candidates: Any, top: int | None = None) -> np.ndarray:
+        """Rows of `candidates` (item features), best first for this user; equal scores keep their order."""
+        return self._order(user, candidates, top)
+
+    def _order(self, user: Any, candidates: Any, top: int | None = None) -> np.ndarray:
+        order = np.argsort(-self.predict(user, candidates), kind="stable")
+        return order if top is None else order[: check_top(top)]
+
+    def top_k(
+        self, users: Any, candidates: Any, top: int = 10, *, exclude: tuple[Any, Any] | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The best `top` candidates of every user: (rows, scores), one line per user, best first.
+
+        exclude: (users, rows) not to be offered, such as what each user has rated already. Where too few candidates
+        are left the row is -1. Users go in blocks: users x candidates is never held.
+        """
+        check_is_fitted(self)
+        X, top = check_features(self, candidates, reset=False), check_top(top)
+        numbers = self._users().known(users)
+        place, shared = self._place(X), self._shared(X)
+        hidden = self._hidden(exclude, X.shape[0])
+        rows, values = np.empty((len(numbers), top), np.int64), np.empty((len(numbers), top))
+        step = max(1, SCORES_AT_ONCE // max(1, X.shape[0]))
+        for a in range(0, len(numbers), step):
+            block = numbers[a : a + step]
+            S = np.zeros((len(block), X.shape[0])) if place is None else all_products(self._own(block), place)
+            if shared is not None:
+                S += shared
+            if hidden is not None:
+                S[hidden[block].nonzero()] = -np.inf
+            into = rows[a : a + step], values[a : a + step]
+            shards = cut_shards(np.arange(len(block) + 1) * X.shape[0], 1 << 16)
+            run_shards(lambda ab, S=S, into=into: top_rows(S, *ab, *into), shards)
+        return rows, values
+
+    def score(self, item_features: Any, users: Any, items: Any, ratings: Any, *, against: Any = None) -> float:
+        """The share of pairs of differently rated items that are ordered right; equal scores count one half.
+
+        All users' pairs count alike. against: (users, items, ratings), usually those of training: then pairs of one of
+        these with one of the others count too, as in the paper (its test accuracy: test-test and test-train pairs).
+        """
+        check_is_fitted(self)
+        X = check_features(self, item_features, reset=False)
+        if against is None:
+            right, pairs = self._right(X, from_ratings(users, items, ratings, X.shape[0]))
+        else:
+            others = from_ratings(against[0], against[1], against[2], X.shape[0])
+            joined = joined_ratings(against, (users, items, ratings), others, X.shape[0], "against")
+            (right, pairs), (known, settled) = self._right(X, joined), self._right(X, others)
+            right, pairs = right - known, pairs - settled
+        if pairs == 0:
+            raise DataError("no user rated two items differently, so there is no pair to judge")
+        return right / pairs
+
+    def _right(self, X: Any, p: UserPreferences) -> tuple[float, int]:
+        """Pairs in the right order, and all pairs."""
+        numbers = np.repeat(self._users().known(p.users), np.diff(p.start))
+        scores, shards = self._scores(X, numbers, p.item), cut_shards(p.start, 1 << 14)
+        parts = run_shards(lambda ab: rows_right(scores, *ab, p.start, p.known, p.sizes), shards)
+        return float(sum(parts)), p.n_pairs
+
+    def _scores(self, X: Any, numbers: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
+        """The score for user numbers[r] of row rows[r] of X (row r if None); each row of X is used once."""
+        place, shared, out = self._place(X), self._shared(X), np.zeros(len(numbers))
+        if shared is not None:
+            out += shared if rows is None else shared[rows]
+        if place is not None:
+            step = max(1, SCORES_AT_ONCE // max(1, place.shape[1]))
+            for a in range(0, len(out), step):
+                part = slice(a, a + step)
+                out[part] += row_products(place[part if rows is None else rows[part]], self._own(numbers[part]))
+        return out
+
+    def _users(self) -> UserIndex:
+        if getattr(self, "_index", None) is None:
+            self._index = UserIndex(self.users_)
+        assert self._index is not None
+        return self._index
+
+    def _hidden(self, exclude: tuple[Any, Any] | None, n_items: int) -> sp.csr_matrix | None:
+        if exclude is None:
+            return None
+        items = check_items(exclude[1], n_items, "exclude")
+        numbers = self._users().numbers(exclude[0], len(items))
+        items, numbers = items[numbers >= 0], numbers[numbers >= 0]
+        return sp.csr_matrix((np.ones(len(items), bool), (numbers, items)), shape=(len(self.users_), n_items))
+
+    def _state(self) -> dict[str, Any]:
+        return {name: plain_ids(v) if name == "users_" else v for name, v in super()._state().items()}
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        super()._restore({name: ids_from_plain(v) if name == "users_" else v for name, v in state.items()})
+        n_features, users = getattr(self, "n_features_in_", None), getattr(self, "users_", None)
+        if type(n_features) is not int or n_features < 1:
+            raise ValueError(f"n_features_in_ must be a positive whole number, got {n_features!r}")
+        if not isinstance(users, np.ndarray) or users.ndim != 1:
+            raise ValueError("users_ must be a list of user ids")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "users_") and hasattr(self, "certificate_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags
+
+
+def accuracies(training: tuple[float, int], watched: tuple[float, int] | None, included: bool) -> dict[str, float]:
+    """Shares of (right, all) pairs for the trace; included: the pairs of training are among those watched."""
+    right, pairs = training
+    figures = {"train_accuracy": right / pairs if pairs else np.nan}
+    if watched is not None:
+        more, total = (watched[0] - right, watched[1] - pairs) if included else watched
+        figures["validation_accuracy"] = more / total if total else np.nan
+    return figures
+
+
+def joined_ratings(first: Any, second: Any, known: UserPreferences, n_items: int, name: str) -> UserPreferences:
+    """The preferences of both ratings (users, items, ratings), which may not be of the same items; known: the first's.
+
+    Pairs of the first are told from the others by their number, so none of its ratings may give way to a later one.
+    """
+    users, items, ratings = (np.concatenate([np.asarray(a), np.asarray(b)]) for a, b in zip(first, second))
+    both = from_ratings(users, items, ratings, n_items)
+    alone = from_ratings(second[0], second[1], second[2], n_items)
+    shared = both.notes.get(REPEATED, 0) - known.notes.get(REPEATED, 0) - alone.notes.get(REPEATED, 0)
+    if shared:
+        raise DataError(
+            f"{shared} ratings with {name} are of items that the same user rated in the other data too: leave them out "
+            "of one of the two"
+        )
+    return both
+
+
+def row_products(A: Any, B: Any) -> np.ndarray:
+    """<A[r], B[r]> for every r, each dense or CSR."""
+    if sp.issparse(A):
+        return np.asarray(A.multiply(B).sum(axis=1)).ravel()
+    if sp.issparse(B):
+        return np.asarray(B.multiply(A).sum(axis=1)).ravel()
+    return np.einsum("rc,rc->r", A, B)
+
+
+def all_products(A: Any, B: Any) -> np.ndarray:
+    """A Bᵀ as a dense matrix."""
+    product = A @ B.T
+    return product.toarray() if sp.issparse(product) else np.ascontiguousarray(product)
+
+
+def check_top(top: Any) -> int:
+    if isinstance(top, bool) or not isinstance(top, Integral) or top < 1:
+        raise ValueError(f"top must be a positive whole number, got {top!r}")
+    return int(top)
+
+
+def check_positive(ranker: Any, *names: str) -> None:
+    for name in names:
+        value = getattr(ranker, name)
+        if not (isinstance(value, Real) and 0 < float(value) < np.inf):
+            raise ValueError(f"{name} must be a positive finite number, not {value!r}")
+
+
+def _rows_without_features(X: Any) -> int:
+    if sp.issparse(X):
+        return int((np.diff(X.indptr) == 0).sum())
+    return int(X.shape[0] - np.count_nonzero(X.any(axis=1)))

@@ -1,0 +1,42 @@
+"""InductiveMatrixCompletion: the same factors as PersonalRankSVM, fitted to the ratings themselves."""
+
+from typing import Any
+
+from hingerank.personal.factors import FactorRanker
+from hingerank.personal.preferences import UserPreferences, from_comparisons, from_targets
+
+
+class InductiveMatrixCompletion(FactorRanker):
+    """min over U, V of  C · sum over ratings of (v_uᵀUᵀx_i - (rating - mean of u's ratings))² + ½(‖U‖² + ‖V‖²)
+    (Jain & Dhillon 2013, with the trace norm).
+
+    A user's mean is taken out because it says nothing about order; a score is an estimate of rating - mean. Comparisons
+    (`fit_pairs`), which the model was not made for, are fitted as differences that should be 1. Parameters, attributes
+    and methods are those of PersonalRankSVM.
+
+    >>> import numpy as np
+    >>> X = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
+    >>> ranker = InductiveMatrixCompletion(rank=1, C=1.0)
+    >>> ranker.fit(X, ["ann", "ann", "bob", "bob"], [0, 1, 0, 1], [5, 2, 1, 4]).rank("ann", X).tolist()
+    [0, 2, 1]
+    """
+
+    def __init__(
+        self, rank=10, C=0.1, tol=1e-2, *, cold_users="mean", max_iter=100, max_seconds=None, n_jobs=None,
+        random_state=0, callback=None,
+    ):  # fmt: skip
+        self.rank = rank
+        self.C = C
+        self.tol = tol
+        self.cold_users = cold_users
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.callback = callback
+
+    def _from_ratings(self, users: Any, items: Any, ratings: Any, n_items: int) -> UserPreferences:
+        return from_targets(users, items, ratings, n_items)
+
+    def _from_comparisons(self, users: Any, winners: Any, losers: Any, n_items: int, weight: Any) -> UserPreferences:
+        return from_comparisons(users, winners, losers, n_items, weight, squared_error=True)

@@ -1,0 +1,255 @@
+"""Passes over the users of a factorised model s_uj = <p_j, v_u>: the users' own Newton steps, and the basis' products.
+
+P (items x k) holds the items' coordinates U^T x_j, V (users x k) the users'. Each function handles users first:last and
+is serial; callers shard. A user's rows are gathered once and all of the user's Newton iterations run in cache.
+"""
+
+import numpy as np
+from numba import njit
+
+from hingerank.kernels.rows import SUMS_MAY_REORDER, block_back, block_scores
+from hingerank.personal.kernels import (
+    user_bend,
+    user_degree,
+    user_loss,
+    user_right,
+    user_settle,
+    user_space,
+    user_start,
+)
+
+ENOUGH = 0.1  # a Newton step's equations are solved to this share of the gradient
+ARMIJO = 1e-4
+HALVINGS = 25
+
+
+@njit(cache=True, nogil=True)
+def user_newton(block, lo, n, known, u, C, v, centre, share, floor, most, s, z, vectors, space):
+    """Newton from v on  ½‖v - centre‖² + C loss_u(block v): (loss there, ‖g‖ before, after). Coordinates beyond those
+    of the centre stay as they are and cost nothing.
+
+    Stops at ‖g‖ ≤ max(share ‖g before‖, floor) or after `most` steps. v, and s, z (scores and the loss's gradient
+    there) are changed in place; vectors: (8, max(n, k)) scratch.
+    """
+    g, step, moved = vectors[0, : len(v)], vectors[1, : len(v)], vectors[2, :n]
+    block_scores((block,), 0, n, v, s)
+    loss = user_loss(known, u, lo, n, s, z, space)
+    entry = norm = 0.0
+    for iteration in range(most + 1):
+        g[:] = 0.0
+        block_back((block,), 0, n, z, g)
+        norm = 0.0
+        g[len(centre) :] = 0.0
+        for c in range(len(centre)):
+            g[c] = v[c] - centre[c] + C * g[c]
+            norm += g[c] * g[c]
+        norm = np.sqrt(norm)
+        if iteration == 0:
+            entry = norm
+        if norm <= max(share * entry, floor) or iteration == most:
+            break
+        user_equations(block, lo, n, known, u, C, g, len(centre), step, moved, vectors[3:], space)
+        length, loss = user_search(lo, n, known, u, C, v, centre, g, step, moved, loss, s, z, space)
+        if length == 0.0:  # no descent above rounding
+            break
+        for c in range(len(v)):
+            v[c] += length * step[c]
+    return loss, entry, norm
+
+
+@njit(cache=True, nogil=True)
+def user_equations(block, lo, n, known, u, C, g, free, step, moved, vectors, space):
+    """Conjugate gradients for  H step = -g, first `free` coordinates, to a share ENOUGH of g; moved = block step."""
+    k = len(g)
+    r, d, out, t, bent = vectors[0, :k], vectors[1, :k], vectors[2, :k], vectors[3, :n], vectors[4, :n]
+    rr = 0.0
+    for c in range(k):
+        step[c] = 0.0
+        r[c] = d[c] = -g[c]
+        rr += g[c] * g[c]
+    moved[:] = 0.0
+    target = ENOUGH * ENOUGH * rr
+    for _ in range(2 * k):
+        block_scores((block,), 0, n, d, t)
+        user_bend(known, u, lo, n, t, bent, space)
+        out[:] = 0.0
+        block_back((block,), 0, n, bent, out)
+        out[free:] = 0.0
+        bend = 0.0
+        for c in range(free):
+            out[c] = d[c] + C * out[c]
+            bend += d[c] * out[c]
+        length = rr / bend
+        for p in range(n):
+            moved[p] += length * t[p]
+        before, rr = rr, 0.0
+        for c in range(k):
+            step[c] += length * d[c]
+            r[c] -= length * out[c]
+            rr += r[c] * r[c]
+        if rr <= target:
+            break
+        for c in range(k):
+            d[c] = r[c] + (rr / before) * d[c]
+
+
+@njit(cache=True, nogil=True)
+def user_search(lo, n, known, u, C, v, centre, g, step, moved, loss, s, z, space):
+    """(length, loss) of a step along which the objective falls, 0 if there is none; s and z are then those there."""
+    vs = ss = slope = 0.0
+    for c in range(len(centre)):
+        vs += (v[c] - centre[c]) * step[c]
+        ss += step[c] * step[c]
+        slope += g[c] * step[c]
+    length, taken = 1.0, 0.0
+    for _ in range(HALVINGS):
+        for p in range(n):
+            s[p] += (length - taken) * moved[p]
+        taken = length
+        trial = user_loss(known, u, lo, n, s, z, space)
+        if length * vs + 0.5 * length * length * ss + C * (trial - loss) <= ARMIJO * length * slope:
+            return length, trial
+        length *= 0.5
+    for p in range(n):
+        s[p] -= taken * moved[p]
+    return 0.0, user_loss(known, u, lo, n, s, z, space)
+
+
+@njit(cache=True, nogil=True)
+def users_step(P, V, first, last, start, item, known, C, centre, share, floor, most, sizes, scores, G, weight, spread):
+    """Improve v_u for users first:last: (loss, sum ‖g‖² before, after).
+
+    Unless G is empty, adds z_r v_u to G[item], the Hessian's diagonal h_r to weight[item] and sum(h_r) v_u² to spread.
+    """
+    k, widest = P.shape[1], sizes[0]
+    block, vectors = np.empty((widest, k)), np.empty((8, max(widest, k)))
+    s, z, h, space = np.empty(widest), np.empty(widest), np.empty(widest), user_space(sizes)
+    loss = before = after = 0.0
+    for u in range(first, last):
+        lo, hi = start[u], start[u + 1]
+        n = hi - lo
+        for p in range(n):
+            block[p] = P[item[lo + p]]
+        user_start(known, n, space)
+        value, entry, norm = user_newton(
+            block, lo, n, known, u, C, V[u], centre, share, floor, most, s, z, vectors, space
+        )
+        loss += value
+        before += entry * entry
+        after += norm * norm
+        if len(G) > 0:
+            user_degree(known, u, lo, n, h, space)
+            add_weight(item[lo:hi], h, V[u], weight, spread)
+        user_settle(known, lo, n, item[lo:hi], s, z, space)
+        scores[lo:hi] = s[:n]
+        if len(G) > 0:
+            add_outer(item[lo:hi], z, V[u], G)
+    return loss, before, after
+
+
+@njit(cache=True, nogil=True)
+def basis_loss(P, V, first, last, start, item, known, sizes, scores, G):
+    """The loss of users first:last at s = <p_item, v_u>, kept in `scores`; O(rows (k + log n)).
+
+    Adds z_r v_u to G[item] unless G is empty.
+    """
+    s, z, space = np.empty(sizes[0]), np.empty(sizes[0]), user_space(sizes)
+    loss = 0.0
+    for u in range(first, last):
+        lo, hi = start[u], start[u + 1]
+        n = hi - lo
+        inner(item[lo:hi], P, V[u], s)
+        user_start(known, n, space)
+        loss += user_loss(known, u, lo, n, s, z, space)
+        user_settle(known, lo, n, item[lo:hi], s, z, space)
+        scores[lo:hi] = s[:n]
+        if len(G) > 0:
+            add_outer(item[lo:hi], z, V[u], G)
+    return loss
+
+
+@njit(cache=True, nogil=True)
+def basis_bend(Q, V, first, last, start, item, known, sizes, scores, G):
+    """Adds y_r v_u to G[item], y = (Hessian at `scores`) <q_item, v_u>. O(rows (k + log G))."""
+    t, z, space = np.empty(sizes[0]), np.empty(sizes[0]), user_space(sizes)
+    for u in range(first, last):
+        lo, hi = start[u], start[u + 1]
+        n = hi - lo
+        user_start(known, n, space)
+        user_loss(known, u, lo, n, scores[lo:hi], z, space)
+        inner(item[lo:hi], Q, V[u], t)
+        user_bend(known, u, lo, n, t, z, space)
+        add_outer(item[lo:hi], z, V[u], G)
+
+
+@njit(cache=True, nogil=True)
+def pairs_right(P, V, first, last, start, item, known, sizes):
+    """Pairs of users first:last that s = <p_item, v_u> puts in the right order. O(rows (k + log n))."""
+    s, space = np.empty(sizes[0]), user_space(sizes)
+    right = 0.0
+    for u in range(first, last):
+        lo, hi = start[u], start[u + 1]
+        inner(item[lo:hi], P, V[u], s)
+        user_start(known, hi - lo, space)
+        right += user_right(known, u, lo, hi - lo, s, space)
+    return right
+
+
+@njit(cache=True, nogil=True)
+def rows_right(scores, first, last, start, known, sizes):
+    """Pairs of users first:last that the rows' scores put in the right order. O(rows log n)."""
+    space, right = user_space(sizes), 0.0
+    for u in range(first, last):
+        lo, hi = start[u], start[u + 1]
+        user_start(known, hi - lo, space)
+        right += user_right(known, u, lo, hi - lo, scores[lo:hi], space)
+    return right
+
+
+@njit(cache=True, nogil=True, fastmath=SUMS_MAY_REORDER)
+def inner(item, P, v, out):
+    """out[r] = <P[item[r]], v>."""
+    for r in range(len(item)):
+        j, total = item[r], 0.0
+        for c in range(len(v)):
+            total += P[j, c] * v[c]
+        out[r] = total
+
+
+@njit(cache=True, nogil=True)
+def add_outer(item, z, v, G):
+    """G[item[r]] += z[r] v."""
+    for r in range(len(item)):
+        j, zr = item[r], z[r]
+        if zr != 0.0:
+            for c in range(len(v)):
+                G[j, c] += zr * v[c]
+
+
+@njit(cache=True, nogil=True)
+def add_weight(item, h, v, weight, spread):
+    """weight[item[r]] += h[r], spread += sum(h) v²."""
+    total = 0.0
+    for r in range(len(item)):
+        weight[item[r]] += h[r]
+        total += h[r]
+    for c in range(len(v)):
+        spread[c] += total * v[c] * v[c]
+
+
+@njit(cache=True, nogil=True)
+def own_scores(X, W, first, last, start, item, out):
+    """out[r] = <X[item[r]], W[u]> for the rows of users first:last."""
+    for u in range(first, last):
+        inner(item[start[u] : start[u + 1]], X, W[u], out[start[u] : start[u + 1]])
+
+
+@njit(cache=True, nogil=True)
+def own_back(X, z, first, last, start, item, W):
+    """W[u] = sum over the user's rows of z[r] X[item[r]]."""
+    for u in range(first, last):
+        W[u] = 0.0
+        for r in range(start[u], start[u + 1]):
+            if z[r] != 0.0:
+                for c in range(X.shape[1]):
+                    W[u, c] += z[r] * X[item[r], c]

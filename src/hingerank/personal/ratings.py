@@ -1,0 +1,195 @@
+"""Ratings and comparisons by many users of shared items, with ids of any type: from arrays, data frames and files."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hingerank.data.blocks import check_ids
+from hingerank.data.errors import DataError
+from hingerank.personal.ratings_files import is_number, read_columns
+
+Column = str | int
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Ratings:
+    """users[r] gave item items[r] the rating ratings[r]; items are numbered, item_ids[items[r]] is the item's id.
+
+    users: ids. items: row numbers of item_ids and of the item features that are made for them. titles, genres: of the
+    items, where known.
+    """
+
+    users: np.ndarray
+    items: np.ndarray
+    ratings: np.ndarray
+    item_ids: np.ndarray
+    titles: np.ndarray | None = None
+    genres: list[tuple[str, ...]] | None = None
+
+    def __len__(self) -> int:
+        return len(self.users)
+
+    def __repr__(self) -> str:
+        n_users = len(set(self.users.tolist()))
+        return f"Ratings({len(self)} ratings of {len(self.item_ids)} items by {n_users} users)"
+
+    @property
+    def n_items(self) -> int:
+        return len(self.item_ids)
+
+    def take(self, rows: Any) -> "Ratings":
+        """Some of the ratings; the items stay, and keep their numbers."""
+        return replace(self, users=self.users[rows], items=self.items[rows], ratings=self.ratings[rows])
+
+    @property
+    def triples(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(users, items, ratings), as `fit` takes them after the item features."""
+        return self.users, self.items, self.ratings
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparisons:
+    """User users[e] prefers item winners[e] to item losers[e] (numbers in item_ids), counting weight[e]."""
+
+    users: np.ndarray
+    winners: np.ndarray
+    losers: np.ndarray
+    item_ids: np.ndarray
+    weight: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.users)
+
+    def __repr__(self) -> str:
+        n_users = len(set(self.users.tolist()))
+        return f"Comparisons({len(self)} comparisons of {len(self.item_ids)} items by {n_users} users)"
+
+    def take(self, rows: Any) -> "Comparisons":
+        """Some of the comparisons; the items stay, and keep their numbers."""
+        names = [field.name for field in fields(self) if field.name != "item_ids"]
+        return replace(self, **{name: getattr(self, name)[rows] for name in names if getattr(self, name) is not None})
+
+    @property
+    def triples(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(users, winners, losers), as `fit_pairs` takes them after the item features."""
+        return self.users, self.winners, self.losers
+
+
+def ratings_from(users: Any, items: Any, ratings: Any, item_ids: Any = None) -> Ratings:
+    """Ratings from three columns with ids of any type.
+
+    item_ids: all items in the order of your item features; an item rated but not listed is an error. None numbers the
+    items that occur, sorted.
+
+    >>> made = ratings_from(["ann", "bob"], ["Alien", "Heat"], [5, 3], item_ids=["Heat", "Ronin", "Alien"])
+    >>> made.items.tolist()
+    [2, 0]
+    """
+    values = _ratings(ratings)
+    users, items = check_ids(users, len(values), "users"), check_ids(items, len(values), "items")
+    ids, numbers = number_items([items], ["items"], item_ids)
+    return Ratings(users, numbers[0], values, ids)
+
+
+def comparisons_from(users: Any, winners: Any, losers: Any, weight: Any = None, item_ids: Any = None) -> Comparisons:
+    """Comparisons from columns with ids of any type; item_ids as in `ratings_from`.
+
+    >>> comparisons_from([1, 1], ["b", "c"], ["a", "b"]).losers.tolist()
+    [0, 1]
+    """
+    users = check_ids(users, len(users), "users")
+    winners, losers = check_ids(winners, len(users), "winners"), check_ids(losers, len(users), "losers")
+    ids, (i, j) = number_items([winners, losers], ["winners", "losers"], item_ids)
+    return Comparisons(users, i, j, ids, None if weight is None else np.asarray(weight, np.float64))
+
+
+def read_ratings(
+    source: Any, user: Column = "user", item: Column = "item", rating: Column = "rating", *,
+    delimiter: str | None = None, item_ids: Any = None,
+) -> Ratings:  # fmt: skip
+    """Ratings from a data frame or a file.
+
+    source: a pandas, polars or pyarrow table; a Parquet or Feather file; or a text file (plain or compressed) with
+        columns apart by tabs, commas, semicolons, "::" or blanks.
+    user, item, rating: names of columns, or their numbers from 0. A text file without a line of names has its columns
+        in this order unless numbers say otherwise.
+    item_ids: as in `ratings_from`.
+    """
+    users, items, values = columns_of(source, [user, item, rating], delimiter)
+    return ratings_from(users, items, values, item_ids)
+
+
+def read_comparisons(
+    source: Any, user: Column = "user", winner: Column = "winner", loser: Column = "loser", *,
+    weight: Column | None = None, delimiter: str | None = None, item_ids: Any = None,
+) -> Comparisons:  # fmt: skip
+    """Comparisons from a data frame or a file; arguments as in `read_ratings`."""
+    wanted = [user, winner, loser] if weight is None else [user, winner, loser, weight]
+    users, winners, losers, *more = columns_of(source, wanted, delimiter)
+    return comparisons_from(users, winners, losers, more[0] if more else None, item_ids)
+
+
+def columns_of(source: Any, columns: Sequence[Column], delimiter: str | None = None) -> list[np.ndarray]:
+    """Columns of a frame or file by name or number."""
+    if isinstance(source, str | Path):
+        path = Path(source)
+        if path.suffix.lower() not in (".parquet", ".pq", ".feather", ".arrow"):
+            return read_columns(path, columns, delimiter)
+        from hingerank.data.table_files import read_table
+
+        source = read_table(path, [c for c in columns if isinstance(c, str)] or None)
+    import narwhals as nw
+
+    try:
+        table = nw.from_native(source, eager_only=True)
+    except TypeError as error:
+        raise DataError(f"expected a data frame or the path of a file: {error}") from None
+    names = [table.columns[c] if isinstance(c, int) and c < len(table.columns) else c for c in columns]
+    for name in names:
+        if name not in table.columns:
+            raise DataError(f"there is no column {name!r}; the columns are: {', '.join(map(str, table.columns))}")
+    return [table[name].to_numpy() for name in names]
+
+
+def number_items(
+    columns: list[np.ndarray], names: list[str], item_ids: Any = None
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """(item ids, the columns as numbers of items)."""
+    if item_ids is None:
+        together = np.concatenate(columns)
+        if together.dtype.kind == "O":
+            together = np.asarray([str(value) for value in together]) if _mixed(together) else together
+        ids, numbers = np.unique(together, return_inverse=True)
+        cuts = np.cumsum([len(column) for column in columns])[:-1]
+        return ids, [part.astype(np.int64) for part in np.split(numbers.ravel(), cuts)]
+    ids = check_ids(item_ids, len(item_ids), "item_ids")
+    number = {value: place for place, value in enumerate(ids.tolist())}
+    if len(number) < len(ids):
+        raise DataError("item_ids has an id twice: give every item one row")
+    found = [np.fromiter((number.get(v, -1) for v in column.tolist()), np.int64, len(column)) for column in columns]
+    for name, numbers, column in zip(names, found, columns):
+        if len(numbers) and numbers.min() < 0:
+            row = int(np.argmin(numbers))
+            value = column[row : row + 1].tolist()[0]
+            raise DataError(f"{name} has {value!r} at row {row}, which is not in item_ids: it has no features")
+    return ids, found
+
+
+def _mixed(values: np.ndarray) -> bool:
+    """Whether ids cannot be put in an order as they are."""
+    return len({type(value) for value in values.tolist()}) > 1
+
+
+def _ratings(ratings: Any) -> np.ndarray:
+    values = np.asarray(ratings)
+    try:
+        values = values.astype(np.float64)
+    except (TypeError, ValueError):
+        bad = next((row, v) for row, v in enumerate(values.tolist()) if not is_number(v))
+        raise DataError(f"the rating at row {bad[0]} is {bad[1]!r}, expected a number") from None
+    if values.ndim != 1 or not np.isfinite(values).all():
+        raise DataError("ratings must be one finite number for each row: leave out rows without a rating")
+    return values

@@ -1,0 +1,176 @@
+"""`rerank` and `evaluate --diversity` over TREC files: as functions, and as typed on the command line."""
+
+import json
+
+import numpy as np
+import pytest
+
+from hingerank.cli import main
+from hingerank.cli.diversity_commands import evaluate_run, rerank
+from hingerank.diversity.generate import make_diverse
+from hingerank.diversity.trec import read_run, write_run
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A run, LETOR features, judgments and aspects of eight generated topics."""
+    data = make_diverse(8, 25, seed=3)
+    write_run(tmp_path / "run.txt", {q.qid: dict(zip(q.docids, q.relevance)) for q in data})
+    with open(tmp_path / "features.txt", "w") as file:
+        for q in data:
+            for docid, x in zip(q.docids, q.X):
+                values = " ".join(f"{j + 1}:{value:.6f}" for j, value in enumerate(x))
+                file.write(f"0 qid:{q.qid} {values} # docid = {docid}\n")
+    with open(tmp_path / "qrels.txt", "w") as qrels, open(tmp_path / "aspects.txt", "w") as aspects:
+        for q in data:
+            for i, docid in enumerate(q.docids):
+                for j, grade in enumerate(q.judgments[i]):
+                    qrels.write(f"{q.qid} {j + 1} {docid} {int(grade)}\n")
+                for a, probability in enumerate(q.aspects[i]):
+                    aspects.write(f"{q.qid} s{a} {docid} {probability:.4f}\n")
+    return tmp_path
+
+
+def test_classics_over_files(files):
+    rerank(files / "run.txt", files / "mmr.txt", method="mmr", features=files / "features.txt", settings=["lam=0.3"])
+    rerank(files / "run.txt", files / "xquad.txt", method="xquad", aspects=files / "aspects.txt", top=5, tag="mine")
+    before, mmr, xquad = (read_run(files / name) for name in ("run.txt", "mmr.txt", "xquad.txt"))
+    assert list(mmr) == list(before)
+    assert all(len(ranked) == 20 for ranked in mmr.values())
+    assert mmr["1"].docids[0] == before["1"].docids[0]
+    assert mmr["1"].docids != before["1"].docids[:20]
+    assert all(len(ranked) == 5 for ranked in xquad.values())
+    assert (files / "xquad.txt").read_text().splitlines()[0].endswith(" mine")
+
+
+def test_learned_model_over_files(files, capsys):
+    features = files / "features.txt"
+    rerank(
+        files / "run.txt",
+        method="pamm",
+        features=features,
+        qrels=files / "qrels.txt",
+        save=str(files / "model.safetensors"),
+        settings=["epochs=3"],
+    )
+    assert "pamm" in capsys.readouterr().out
+    rerank(files / "run.txt", files / "out.txt", model=files / "model.safetensors", features=features, depth=10, top=10)
+    before, after = read_run(files / "run.txt"), read_run(files / "out.txt")
+    for topic, ranked in after.items():
+        assert sorted(ranked.docids) == sorted(before[topic].docids[:10])
+
+
+def test_features_are_counted_as_in_the_training_text(files):
+    """Where the first feature is 0 throughout, leaving it out changes nothing, also in text that counts from 0."""
+    lines = [line.split() for line in (files / "features.txt").read_text().splitlines()]
+    entries = [[f"{int(word.partition(':')[0]) - 1}:{word.partition(':')[2]}" for word in w[2:-4]] for w in lines]
+    for name, first in (("train", None), ("with", ["0:0"]), ("without", [])):
+        texts = [[*w[:2], *(e[:1] if first is None else first), *e[1:], *w[-4:]] for w, e in zip(lines, entries)]
+        (files / f"{name}.txt").write_text("\n".join(map(" ".join, texts)) + "\n")
+    learn = {"method": "r-ltr", "qrels": files / "qrels.txt"}
+    rerank(files / "run.txt", features=files / "train.txt", save=str(files / "model"), **learn)
+    for name in ("with", "without"):
+        rerank(files / "run.txt", files / f"{name}.run", model=files / "model", features=files / f"{name}.txt")
+    assert (files / "with.run").read_text() == (files / "without.run").read_text()
+
+
+def test_evaluation_prints_means_and_topics(files, capsys):
+    evaluate_run(files / "qrels.txt", files / "run.txt", None, per_query=False, json=False)
+    text = capsys.readouterr().out
+    assert "8 topics of run.txt" in text
+    assert "alpha-ndcg@20" in text
+    evaluate_run(files / "qrels.txt", files / "run.txt", ["err-ia@5", "strec@5"], per_query=True, json=True)
+    found = json.loads(capsys.readouterr().out)
+    assert found["topics"] == 8
+    assert found["means"]["err-ia@5"] == pytest.approx(np.mean(list(found["per_query"]["err-ia@5"].values())))
+
+
+@pytest.mark.parametrize(
+    "how, problem",
+    [
+        ({"method": "rank-svm"}, "rank-svm does not diversify"),
+        ({"method": "mmr", "settings": ["alpha=1"]}, "mmr has no parameter 'alpha'; it has lam, relation"),
+        ({"method": "mmr"}, "no relations, which MMR needs"),
+        ({"method": "xquad", "aspects": "nowhere.txt"}, "nowhere.txt"),
+        ({"save": "model"}, "--fit and --save go together"),
+        ({"output": None}, "nothing to do"),
+    ],
+)
+def test_mistakes(files, how, problem):
+    given = {"output": files / "out.txt", **how}
+    with pytest.raises((ValueError, OSError), match=problem):
+        rerank(files / "run.txt", **given)
+    assert not (files / "out.txt").exists()
+
+
+@pytest.fixture
+def call(files, capsys, monkeypatch):
+    """call("hingerank's arguments") -> (status, stdout, stderr), run in the folder of the files."""
+    monkeypatch.chdir(files)
+
+    def run(line):
+        capsys.readouterr()
+        status = main(line.split())
+        written = capsys.readouterr()
+        return status, written.out, written.err
+
+    return run
+
+
+def test_typed_from_run_to_measures(call, files):
+    """A model learned, saved and used, and the classics: every run that comes out can be measured."""
+    learn = "rerank run.txt --method pamm --features features.txt --fit qrels.txt --save model --set epochs=3"
+    assert call(learn)[0] == 0
+    for name, how in {
+        "pamm": "--model model --features features.txt",
+        "mmr": "--method mmr --features features.txt",
+        "xquad": "--method xquad --aspects aspects.txt",
+        "pm2": "--method pm2 --features features.txt --clusters 4",
+    }.items():
+        status, _, err = call(f"rerank run.txt {how} --top 10 -o {name}.txt")
+        assert status == 0, err
+        status, out, _ = call(f"evaluate --diversity qrels.txt {name}.txt --measure alpha-ndcg@10 --json")
+        assert status == 0
+        assert 0 < json.loads(out)["means"]["alpha-ndcg@10"] <= 1
+        lines = [line.split() for line in (files / f"{name}.txt").read_text().splitlines()]
+        assert [int(line[3]) for line in lines[:10]] == list(range(1, 11))
+        assert all(len(line) == 6 and line[1] == "Q0" for line in lines)
+
+
+def test_evaluation_says_which_topics_are_left_out(call, files):
+    for name in ("run.txt", "qrels.txt"):
+        lines = (files / name).read_text().splitlines(keepends=True)
+        gone = "1 " if name == "run.txt" else "2 "
+        (files / f"part-{name}").write_text("".join(line for line in lines if not line.startswith(gone)))
+    _, out, _ = call("evaluate --diversity part-qrels.txt part-run.txt")
+    assert "6 topics of part-run.txt with judgments; 1 without are left out; 1 judged topics are not in the run" in out
+    _, out, _ = call("evaluate --diversity part-qrels.txt part-run.txt --json")
+    assert json.loads(out)["topics_only_in"] == {"run": 1, "judgments": 1}
+
+
+@pytest.mark.parametrize(
+    "line, problem",
+    [
+        ("rerank run.txt --method r-ltr --features features.txt -o out.txt", "r-ltr learns from judgments"),
+        ("rerank twice.txt --method mmr --features features.txt -o out.txt", "line 201: document q1-d2 was already on"),
+        ("rerank run.txt --method mmr --features short.txt -o out.txt", "topic 8 of the run has no features"),
+        ("rerank run.txt --method mmr --features nan.txt --missing nan -o out.txt", "feature 1 of document q1-d2"),
+        ("rerank run.txt --method xquad --clusters 3 -o out.txt", "give features, and no other aspects"),
+        ("rerank run.txt --method xquad --aspects aspects.txt -o nowhere/out.txt", "nowhere: there is no such folder"),
+        ("rerank run.txt --method pamm --features features.txt --fit short.txt --save m", "expected 4: topic subtopic"),
+        ("evaluate --diversity qrels.txt twice.txt", "document q1-d2 was already on line 1"),
+        ("evaluate --diversity qrels.txt run.txt --measure ndcg@10", "no diversity measure 'ndcg'"),
+        ("evaluate --diversity qrels.txt run.txt --preset letor3", "--preset has no meaning"),
+    ],
+)
+def test_typed_mistakes_are_one_line(call, files, line, problem):
+    run, features = (files / "run.txt").read_text(), (files / "features.txt").read_text()
+    (files / "twice.txt").write_text(run + run.splitlines()[0] + "\n")
+    (files / "short.txt").write_text("".join(row for row in features.splitlines(keepends=True) if "qid:8" not in row))
+    (files / "nan.txt").write_text(features.replace(" 1:", " 1:nan 1000:").replace("1000:", "11:"))
+    status, out, err = call(line)
+    assert status == 1
+    assert problem in err
+    assert err.count("\n") == 1
+    assert out == ""
+    assert not (files / "out.txt").exists()

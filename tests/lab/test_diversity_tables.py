@@ -1,0 +1,83 @@
+"""Comparisons of diversifying rerankers: folds rotate, choices never see test queries, marks say what they mean."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hingerank.diversity.generate import make_diverse
+from hingerank.diversity.queries import DiverseQuery
+from hingerank.diversity.xquad import XQuAD
+from hingerank.lab.reproductions.diversity import (
+    ERR,
+    METHODS,
+    NDCG,
+    fold_values,
+    leave_one_out,
+    marks,
+    score_candidates,
+)
+
+DATA = Path(os.environ.get("HINGERANK_DATA", Path(__file__).parents[3] / "shared" / "data"))
+
+
+@pytest.fixture(scope="module")
+def folds():
+    data = make_diverse(10, 20, 3, seed=1)
+    return [data[k::5] for k in range(5)]
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if not name.startswith(("R-LTR", "PAMM", "S"))])
+def test_every_query_is_tested_once(folds, name):
+    found = fold_values(name, folds, score_candidates, (0.1,))
+    assert sorted(map(int, found["values"][ERR])) == list(range(1, 11)) == sorted(map(int, found["values"][NDCG]))
+    assert len(found["chosen"]) == 5
+    assert all(0 <= value <= 1 for value in found["values"][NDCG].values())
+
+
+def test_choices_do_not_see_test_queries(folds):
+    """Judgments of the test fold turned around: the same setting is chosen, and only its values change."""
+    turned = [query.with_parts(judgments=query.judgments[::-1]) for query in folds[4]]
+    before = fold_values("xQuAD", folds, score_candidates, ())
+    after = fold_values("xQuAD", [*folds[:4], type(folds[4])(turned)], score_candidates, ())
+    assert before["chosen"][0] == after["chosen"][0]  # fold 5 is tested first
+    tested = [query.qid for query in folds[4]]
+    assert [before["values"][NDCG][qid] for qid in tested] != [after["values"][NDCG][qid] for qid in tested]
+
+
+def test_leave_one_out_asks_the_others():
+    """λ = 1 is right for a and b, λ = 0 for c: a and b each hear one vote of each kind, c hears two for λ = 1."""
+
+    def query(qid, good):
+        shape = {"relevance": [1.0, 0.0], "aspects": [[0.0], [1.0]], "docids": ["r", "s"]}
+        return DiverseQuery(np.zeros((2, 0)), judgments=np.eye(2)[:, [good]], qid=qid, **shape)
+
+    queries = [query("a", 1), query("b", 1), query("c", 0)]
+    found = leave_one_out(queries, score_candidates, [XQuAD(1.0), XQuAD(0.0)])
+    assert found["chosen"] == [{"lam": 1.0}] * 3
+    assert found["values"][NDCG]["a"] == 1
+    assert found["values"][NDCG]["c"] < 1
+
+
+def test_marks():
+    rng = np.random.default_rng(0)
+    base = rng.random(60)
+    table = {"ref": base, "worse": base - 0.1 - 0.05 * rng.random(60), "same": base + 0.01 * rng.standard_normal(60)}
+    table["better"] = base + 0.1
+    values = {row: {"m": dict(enumerate(column))} for row, column in table.items()}
+    found = marks(values, {"M": ("m", "ref")})
+    assert found == {"ref": {}, "worse": {"M": "▼"}, "same": {}, "better": {"M": "▲"}}
+
+
+@pytest.mark.skipif(not (DATA / "trec-web-diversity").is_dir(), reason=f"no TREC diversity data in {DATA}")
+def test_queries_of_the_web_tracks():
+    from hingerank.lab.reproductions.diversity_data import indri_queries, web_track_qrels
+
+    folder = DATA / "trec-web-diversity"
+    qrels = web_track_qrels(folder)
+    guessed, true = (indri_queries(folder, qrels, aspects) for aspects in ("suggestions", "subtopics"))
+    assert (len(guessed), len(true)) == (13, 198)
+    assert all(query.n <= 100 and query.aspects.max() <= 1 for query in guessed)
+    assert guessed[0].qid == "6"
+    assert guessed[0].aspects.shape[1] == 10

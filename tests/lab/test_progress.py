@@ -1,0 +1,64 @@
+"""The display says what runs and what is left, on a terminal as a block that is redrawn, elsewhere as lines."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from hingerank.lab import Method, compare, query_folds
+from hingerank.lab.progress import LiveBoard, describe_settings, describe_time, seconds_left
+from hingerank.lab.protocol import Progress
+from hingerank.lab.results import Results
+
+
+def results_with(seconds):
+    records = [{"kind": "validation", "method": m, "seconds": s, "setting": {}, "fold": "f"} for m, s in seconds]
+    return Results({"methods": {}, "folds": [], "measures": [], "measure": "map"}, records)
+
+
+def test_time_left_is_work_over_workers():
+    counts = {"a": (2, 10), "b": (1, 3), "c": (0, 4)}
+    results = results_with([("a", 1.0), ("a", 3.0), ("b", 10.0), ("b", None)])
+    left = seconds_left(Progress(counts, [], 2, results))
+    assert left == pytest.approx((8 * 2.0 + 2 * 10.0 + 4 * 6.0) / 2)
+    assert seconds_left(Progress(counts, [], 2, results_with([]))) is None
+
+
+@pytest.mark.parametrize(
+    "seconds, words",
+    [(None, "not known yet"), (0.2, "about 1 s"), (40, "about 40 s"), (600, "about 10 min"), (9000, "about 2 h")],
+)
+def test_times_in_words(seconds, words):
+    assert describe_time(seconds) == words
+
+
+def test_settings_in_words():
+    assert describe_settings([{"C": 0.1}]) == "C = 0.1"
+    assert describe_settings([{"C": 10.0**k, "loss": "hinge"} for k in range(5)]) == "C = 1 … 1e+04; loss = hinge"
+    assert describe_settings([{}]) == ""
+
+
+def run(data, rankers, terminal, folder):
+    console = Console(file=io.StringIO(), force_terminal=terminal, width=90, color_system=None)
+    methods = [Method("[b]first", rankers.Column, {"column": [0, 1]}), Method("broken", rankers.Broken)]
+    with LiveBoard(console) as board:
+        compare(methods, query_folds(data, 3), workers=1, measures=["map"], progress=board, folder=folder)
+        if terminal:
+            board._live.refresh()
+    return console.file.getvalue()
+
+
+def test_lines_where_there_is_no_terminal(data, rankers, tmp_path):
+    said = run(data, rankers, False, tmp_path).splitlines()
+    assert len(said) == 6
+    assert said[0].startswith("[3/12] [b]first, fold 1: ndcg@10 0.") and "(column = 0)" in said[0]
+    assert "broken, fold 1: RuntimeError: cannot fit" in said[1]
+    assert "left" in said[0] and "left" not in said[-1]
+    assert "\x1b" not in "".join(said)
+    again = run(data, rankers, False, tmp_path).splitlines()
+    assert again == ["continuing: 12 of 12 results are there"]
+
+
+def test_a_block_on_a_terminal(data, rankers, tmp_path):
+    said = run(data, rankers, True, tmp_path)
+    assert "12 of 12 results" in said and "[b]first" in said and "9/9" in said

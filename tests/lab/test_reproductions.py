@@ -1,0 +1,247 @@
+"""Tables of papers: the registry is sound, figures are compared as they stand, runs continue, the page follows them."""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+import hingerank as hr
+from hingerank.cli import main
+from hingerank.data.generate import make_letor
+from hingerank.lab.reproductions import (
+    TABLES,
+    Ours,
+    Outcome,
+    PaperTable,
+    Place,
+    Section,
+    load_outcome,
+    reproduce,
+)
+from hingerank.lab.reproductions.letor import Comparison, Row, Study, nonzero_share
+from hingerank.lab.reproductions.page import write_page
+from hingerank.lab.reproductions.starts import starts_section
+
+ROOT = Path(__file__).resolve().parents[2]
+SAVED = ROOT / "docs" / "reproductions"
+DATA = Path(os.environ.get("HINGERANK_DATA", ROOT.parent / "shared" / "data"))
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A generated set of five parts called small, and room for runs."""
+    folder = tmp_path / "data" / "small"
+    folder.mkdir(parents=True)
+    data = make_letor(n_queries=30, rows_per_query=12, n_features=5, seed=0)
+    for k, ids in enumerate(np.split(data.blocks.ids, 5), 1):
+        hr.write(data.take(np.flatnonzero(np.isin(data.qid, ids))), folder / f"S{k}.txt")
+    return Place(tmp_path / "data", tmp_path / "runs", workers=1)
+
+
+def small_study(**options):
+    return Study("small", "small", "ndcg@5", ["ndcg@5", "map"], **options)
+
+
+def small_table():
+    rows = [
+        Row("svm", [0.9, None], "RankSVM", {"C": [0.01, 1.0]}),
+        Row("sparse", [0.8, 0.7], "FenchelRank", {}, {"radius": 0.1}),
+        Row("not run", [0.5, 0.5]),
+        Row("ours alone", (), "RankSVM", {}, {"C": 1e-6}),
+    ]
+    columns = {"N@5": "ndcg@5", "ratio": nonzero_share}
+    return PaperTable(
+        "toy-table1", "Toy 2000, A Paper", "Table 1", "As it is.", [small_study().section("A", columns, rows)]
+    )
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_every_table_is_whole(table):
+    assert table.paper and table.title and table.setup.endswith(".") and table.sections
+    assert table.finding == "" or table.finding.endswith(".")
+    titles = [section.title for section in table.sections]
+    assert len(set(titles)) == len(titles)
+    for section in table.sections:
+        assert section.columns
+        for row, figures in section.figures.items():
+            assert len(figures) == len(section.columns), row
+
+
+def test_every_ranker_of_a_table_can_be_made_and_means_the_same_in_all_tables_of_a_study():
+    known = {}
+    for table in TABLES.values():
+        for section in table.sections:
+            if isinstance(section.compute, Comparison):
+                for row in (row for row in section.compute.rows if row.ranker):
+                    method = row.method()
+                    method.make(method.search.settings()[0])
+                    key = section.compute.study.run, row.name
+                    assert known.setdefault(key, method.definition()) == method.definition(), key
+    assert len(known) > 20
+
+
+def test_a_table_is_run_compared_saved_and_read_back(place, tmp_path):
+    table = small_table()
+    outcome = reproduce(table, place)
+    figures = {(f.row, f.column): f for row in outcome.figures(0) for f in row}
+    svm, sparse = figures["svm", "N@5"], figures["sparse", "ratio"]
+    assert svm.paper == 0.9 and 0.3 < svm.ours < 1
+    assert svm.difference == pytest.approx(svm.ours - 0.9)
+    assert 0 < sparse.ours < 1 and sparse.difference == pytest.approx(sparse.ours - 0.7)
+    assert figures["not run", "N@5"].ours is None and figures["not run", "N@5"].difference is None
+    assert figures["ours alone", "N@5"].paper is None and figures["ours alone", "N@5"].ours > 0
+    assert len(outcome.sections[0]["svm"].chosen) == 5 and outcome.sections[0]["ours alone"].chosen == ()
+    outcome.save(tmp_path)
+    again = load_outcome(table, tmp_path)
+    assert [[f.row for f in row] for row in again.figures(0)] == [[f.row for f in row] for row in outcome.figures(0)]
+    for old, new in zip(outcome.sections[0].values(), again.sections[0].values()):
+        assert new.values == pytest.approx(old.values, abs=1e-6)
+    assert load_outcome(TABLES["lai2013-table2"], tmp_path) is None
+
+
+def test_tables_of_one_study_share_its_results(place):
+    study = small_study()
+    first = study.section("A", {"N@5": "ndcg@5"}, [Row("svm", [1], "RankSVM", {"C": [0.01, 1.0]})]).compute(place)
+    lines = (place.runs / "small" / "results.jsonl").read_bytes().count(b"\n")
+    both = [Row("svm", [1], "RankSVM", {"C": [0.01, 1.0]}), Row("hinge", [1], "RankSVM", {}, {"loss": "hinge"})]
+    second = study.section("B", {"N@5": "ndcg@5"}, both).compute(place)
+    assert (place.runs / "small" / "results.jsonl").read_bytes().count(b"\n") == lines + 5
+    assert second["svm"].values == first["svm"].values
+
+
+def test_some_folds_only_are_a_run_of_their_own(place):
+    rows = [Row("svm", [1], "RankSVM", {}, {"C": 1.0})]
+    part = Place(place.data, place.runs, [2], workers=1)
+    ours = small_study().section("A", {"N@5": "ndcg@5"}, rows).compute(part)["svm"]
+    fold = hr.read_folds(place.data / "small", [2])[0]
+    scores = hr.RankSVM(C=1.0).fit(fold.train).predict(fold.test)
+    assert ours.values["N@5"] == pytest.approx(hr.evaluate(fold.test.y, scores, fold.test.qid, "ndcg@5")["ndcg@5"])
+    assert ours.spread is None and [p.name for p in place.runs.iterdir()] == ["small-fold2"]
+
+
+def test_marks_say_which_rows_are_beaten(place):
+    rows = [
+        Row("good", [1], "RankSVM", {}, {"C": 1.0}),
+        Row("nothing", [1], "FenchelRank", {}, {"radius": 1e-9, "max_iter": 1}),
+    ]
+    section = small_study().section("A", {"N@5": "ndcg@5"}, rows, {"*": "nothing"})
+    found = section.compute(place)
+    beaten = found["good"].values["N@5"] > found["nothing"].values["N@5"] + 0.1
+    assert (found["good"].marks == {"N@5": "*"}) == beaten
+    assert found["nothing"].marks is None
+    assert "* than nothing" in section.note
+
+
+def outcome_of(values, columns=("a", "seconds"), figures=(0.5, 3.0), **options):
+    section = Section("S", columns, {"row": figures}, lambda place: {}, **options)
+    table = PaperTable("t", "P 2000, Title", "Table 1", "Setup.", [section], "It matches.")
+    return Outcome(table, [{"row": Ours(dict(zip(columns, values)), {"a": "*"})}], 1.0, {})
+
+
+def test_the_summary_counts_what_is_close_and_leaves_seconds_out():
+    assert outcome_of([0.51, 9.0]).summary().startswith("1 of 1 figures within 0.01; ours minus the paper's: +0.0100")
+    assert outcome_of([0.49, 9.0]).summary().endswith("at most -0.0100 (row, a).")
+    assert outcome_of([0.52, 3.0]).summary().startswith("0 of 1 figures")
+    assert (
+        outcome_of([5.0, 7.0], ("a", "b"), (5.0, 8.0), close=0, digits=0).summary().startswith("1 of 2 figures equal")
+    )
+
+
+def test_the_page_shows_both_figures_the_difference_and_the_finding(tmp_path):
+    write_page(tmp_path / "page.md", [outcome_of([0.51, 12.0])])
+    page = (tmp_path / "page.md").read_text("utf-8")
+    assert "| row | paper | 0.5000 | 3.00 |\n| row | ours | 0.5100\\* (+0.0100) | 12.0 |" in page
+    assert "It matches." in page and "## t\n" in page and "P 2000, Title. Table 1." in page
+
+
+def test_standard_deviations_and_marks_stand_where_the_paper_has_them(tmp_path):
+    section = Section("S", ["a"], {"x": [0.5], "y": [0.4]}, lambda place: {}, after={"x": ["† ± 0.010"]})
+    table = PaperTable("t", "P 2000, Title", "Table 1", "Setup.", [section])
+    rows = {name: Ours({"a": 0.51}, {"a": "*"}, {"a": 0.0204}) for name in ("x", "y")}
+    write_page(tmp_path / "page.md", [Outcome(table, [rows], 1.0, {})])
+    page = (tmp_path / "page.md").read_text("utf-8")
+    assert "| x | paper | 0.5000† ± 0.010 |\n| x | ours | 0.5100\\* ± 0.020 (+0.0100) |" in page
+    assert "| y | paper | 0.4000 |\n| y | ours | 0.5100\\* (+0.1100) |" in page
+
+
+def test_ten_starts_give_a_mean_and_a_spread_at_the_chosen_settings(place):
+    row = Row("factors", [1], "FactorizedRankSVM", {"C": [0.01, 1.0]}, {"rank": 2, "max_iter": 3})
+    section = starts_section("A", small_study(), {"N@5": "ndcg@5"}, row)
+    found = section.compute(place)["factors, ten starts"]
+    chosen = [record["setting"] for record in small_study().results([row.method()], place).tests("factors")]
+    values = []
+    for seed in range(10):
+        means = []
+        for fold, setting in zip(hr.read_folds(place.data / "small"), chosen):
+            with pytest.warns(ConvergenceWarning):
+                ranker = hr.FactorizedRankSVM(rank=2, max_iter=3, random_state=seed, **setting).fit(fold.train)
+            means.append(hr.evaluate(fold.test.y, ranker.predict(fold.test), fold.test.qid, "ndcg@5")["ndcg@5"])
+        values.append(np.mean(means))
+    assert found.values["N@5"] == pytest.approx(np.mean(values)) and found.spread["N@5"] == pytest.approx(
+        np.std(values, ddof=1)
+    )
+
+
+def test_the_page_in_the_documentation_is_that_of_the_saved_results(tmp_path):
+    found = [outcome for table in TABLES.values() if (outcome := load_outcome(table, SAVED)) is not None]
+    write_page(tmp_path / "page.md", found)
+    expected = (tmp_path / "page.md").read_text("utf-8")
+    assert (ROOT / "docs/reproductions.md").read_text("utf-8") == expected, "run `hingerank reproduce --write-docs`"
+    unknown = {path.stem for path in SAVED.glob("*.json")} - set(TABLES)
+    assert not unknown, "saved results of tables that do not exist"
+
+
+def test_the_command_runs_saves_lists_and_writes_the_page(place, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(TABLES, "toy-table1", small_table())
+    output = tmp_path / "out"
+    assert main(["reproduce", "toy-table1", "--data", str(place.data), "-o", str(output), "--workers", "1"]) == 0
+    shown = capsys.readouterr().out
+    assert "0.9000" in shown and "ours" in shown and "figures within 0.01" in shown
+    saved = json.loads((output / "toy-table1.json").read_text("utf-8"))
+    assert saved["name"] == "toy-table1" and set(saved["sections"][0]["rows"]) == {"svm", "sparse", "ours alone"}
+    assert main(["reproduce", "--write-docs", "-o", str(output)]) == 0
+    assert "## toy-table1" in (tmp_path / "out.md").read_text("utf-8")
+    before = (output / "toy-table1.json").read_bytes()
+    options = ["--data", str(place.data), "-o", str(output), "--folds", "1", "--json", "--workers", "1"]
+    capsys.readouterr()
+    assert main(["reproduce", "toy-table1", *options]) == 0
+    figures = json.loads(capsys.readouterr().out)["sections"][0]["figures"]
+    assert {f["row"] for f in figures} == {"svm", "sparse", "not run", "ours alone"}
+    assert (output / "toy-table1.json").read_bytes() == before, "a quick look must not replace a result"
+    assert main(["reproduce", "--list", "--json"]) == 0
+    assert {"name": "toy-table1", "paper": "Toy 2000", "title": "Table 1"} in json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nonsense"], "the known ones are"),
+        ([], "name a table"),
+        (["lai2013-table2", "--data", "nowhere"], "HINGERANK_DATA"),
+        (["lai2013-table2", "--folds", "zero"], "counted from 1"),
+        (["--write-docs", "-o", "empty"], "no saved results"),
+    ],
+)
+def test_mistakes_are_named(arguments, words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", *arguments]) == 1
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not (DATA / "MQ2008").is_dir(), reason=f"MQ2008 is not in {DATA}; set HINGERANK_DATA")
+def test_mq2008_has_the_papers_ndcg_under_letor4_and_more_than_twice_that_by_default():
+    measures = ["ndcg@10:letor4", "map:letor4", "ndcg@10"]
+    means = {}
+    for ranker in (hr.RankSVM(C=2.0**-10), hr.FenchelRank(radius=2.0)):
+        values = []
+        for fold in hr.read_folds(DATA / "MQ2008"):
+            scores = ranker.fit(fold.train).predict(fold.test)
+            values.append(list(hr.evaluate(fold.test.y, scores, fold.test.qid, measures).values()))
+        means[type(ranker).__name__] = np.mean(values, axis=0)
+    published = {"RankSVM": (0.2279, 0.4696), "FenchelRank": (0.2317, 0.4785)}  # Lai et al. 2013, Table 8
+    for name, given in published.items():
+        assert means[name][:2] == pytest.approx(given, abs=0.005)
+        assert means[name][2] == pytest.approx(0.505, abs=0.005)

@@ -1,0 +1,264 @@
+"""Ratings and comparisons from files and frames, MovieLens in its editions, item features and splits."""
+
+import gzip
+import lzma
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from hingerank.data.errors import DataError
+from hingerank.personal.item_features import (
+    embedding_features,
+    genre_features,
+    identity_features,
+    join_features,
+    word_features,
+)
+from hingerank.personal.movielens import read_movielens, words_of_title
+from hingerank.personal.rating_sets import open_ratings
+from hingerank.personal.ratings import comparisons_from, ratings_from, read_comparisons, read_ratings
+from hingerank.personal.ratings_split import split_by_item, split_by_user
+
+SHARED = Path(os.environ.get("HINGERANK_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
+
+
+def real(name):
+    if not (SHARED / name).is_dir():
+        pytest.skip(f"{name} is not in $HINGERANK_DATA or ../shared/data")
+    return SHARED / name
+
+
+class TestFiles:
+    @pytest.mark.parametrize("delimiter", ["\t", ",", ";", "::", " ", "|"])
+    @pytest.mark.parametrize("names", [False, True])
+    def test_delimiters_and_names(self, tmp_path, delimiter, names):
+        rows = [["user", "item", "rating"]] * names + [["7", "30", "4.5"], ["7", "10", "1"], ["-2", "30", "3"]]
+        path = tmp_path / "ratings.txt"
+        path.write_text("\n".join(delimiter.join(row) for row in rows) + "\n")
+        made = read_ratings(path)
+        assert made.users.tolist() == [7, 7, -2] and made.users.dtype.kind == "i"
+        assert made.item_ids.tolist() == [10, 30] and made.items.tolist() == [1, 0, 1]
+        assert made.ratings.tolist() == [4.5, 1.0, 3.0]
+
+    def test_columns_by_name_and_number(self, tmp_path):
+        path = tmp_path / "log.csv"
+        path.write_text('stars,when,film,who\n5,x,Alien,ann\n2,y,"Good, the Bad",bob\n')
+        named = read_ratings(path, user="who", item="film", rating="stars")
+        assert named.users.tolist() == ["ann", "bob"] and named.item_ids.tolist() == ["Alien", "Good, the Bad"]
+        numbered = read_ratings(path, user=3, item=2, rating=0)
+        assert numbered.users.tolist() == ["ann", "bob"] and numbered.ratings.tolist() == [5.0, 2.0]
+        with pytest.raises(DataError, match="no column 'score'; the first line has: stars, when, film, who"):
+            read_ratings(path, user="who", item="film", rating="score")
+
+    def test_compressed_and_odd_text(self, tmp_path):
+        (tmp_path / "a.gz").write_bytes(gzip.compress(b"1\t2\t3\r\n4\t5\t6\r\n"))
+        assert read_ratings(tmp_path / "a.gz").ratings.tolist() == [3.0, 6.0]
+        (tmp_path / "b.txt").write_bytes("\ufeffuser,item,rating\nJos\u00e9,caf\u00e9,3\n".encode())
+        assert read_ratings(tmp_path / "b.txt").users.tolist() == ["Jos\u00e9"]
+        (tmp_path / "c.txt").write_bytes("Jos\u00e9,caf\u00e9,3\n".encode("latin-1"))
+        assert read_ratings(tmp_path / "c.txt").item_ids.tolist() == ["caf\u00e9"]
+        (tmp_path / "d.txt").write_text("007,x1,3\n08,x2,4\n")
+        assert read_ratings(tmp_path / "d.txt").users.tolist() == ["007", "08"]
+
+    def test_errors_name_the_place(self, tmp_path):
+        path = tmp_path / "r.csv"
+        path.write_text("ann,x,5\nbob,y\n")
+        with pytest.raises(DataError, match=r"r.csv, line 2: 2 columns, expected at least 3"):
+            read_ratings(path)
+        path.write_text("ann,x,5\nbob,y,good\n")
+        with pytest.raises(DataError, match="the rating at row 1 is 'good'"):
+            read_ratings(path)
+        path.write_text("1,2\n")
+        with pytest.raises(DataError, match="line 1 has 2 columns, expected at least 3"):
+            read_ratings(path)
+        path.write_text("")
+        with pytest.raises(DataError, match="first line is empty"):
+            read_ratings(path)
+        with pytest.raises(DataError, match="no such file"):
+            read_ratings(tmp_path / "none.csv")
+
+    def test_comparisons(self, tmp_path):
+        path = tmp_path / "clicks.tsv"
+        path.write_text("user\twinner\tloser\tn\na\tx\ty\t2\nb\tz\tx\t1\n")
+        made = read_comparisons(path, weight="n")
+        assert made.item_ids.tolist() == ["x", "y", "z"] and made.weight.tolist() == [2.0, 1.0]
+        assert made.winners.tolist() == [0, 2] and made.losers.tolist() == [1, 0]
+        assert made.take([1]).triples[0].tolist() == ["b"] and "2 comparisons of 3 items by 2 users" in repr(made)
+
+
+class TestFrames:
+    @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+    def test_frames(self, library, tmp_path):
+        module = pytest.importorskip(library)
+        columns = {"user": ["a", "b"], "item": [10, 20], "rating": [1.0, 2.0]}
+        table = module.table(columns) if library == "pyarrow" else module.DataFrame(columns)
+        made = read_ratings(table)
+        assert made.users.tolist() == ["a", "b"] and made.item_ids.tolist() == [10, 20]
+        with pytest.raises(DataError, match="no column 'stars'; the columns are: user, item, rating"):
+            read_ratings(table, rating="stars")
+        assert read_comparisons(table, winner="item", loser="rating").item_ids.tolist() == [1, 2, 10, 20]
+
+    def test_parquet(self, tmp_path):
+        pq = pytest.importorskip("pyarrow.parquet")
+        pa = pytest.importorskip("pyarrow")
+        pq.write_table(pa.table({"user": [1], "item": ["x"], "rating": [3], "more": [0]}), tmp_path / "r.parquet")
+        assert read_ratings(tmp_path / "r.parquet").ratings.tolist() == [3.0]
+
+    def test_not_a_frame(self):
+        with pytest.raises(DataError, match="expected a data frame or the path"):
+            read_ratings(42)
+
+
+class TestItemIds:
+    def test_items_follow_the_features(self):
+        made = ratings_from([1, 2], ["b", "c"], [1, 2], item_ids=["c", "a", "b"])
+        assert made.items.tolist() == [2, 0] and made.n_items == 3
+        with pytest.raises(DataError, match="items has 'd' at row 1, which is not in item_ids"):
+            ratings_from([1, 2], ["b", "d"], [1, 2], item_ids=["c", "a", "b"])
+        with pytest.raises(DataError, match="twice"):
+            ratings_from([1], ["b"], [1], item_ids=["b", "b"])
+        assert comparisons_from([1], ["b"], ["c"], item_ids=["c", "a", "b"]).losers.tolist() == [0]
+
+    def test_mixed_ids(self):
+        made = ratings_from([1, 2, 1], np.array(["x", 3, 3], object), [1, 2, 3])
+        assert len(made.item_ids) == 2 and made.items[1] == made.items[2]
+
+    def test_bad_ratings(self):
+        with pytest.raises(DataError, match="finite"):
+            ratings_from([1], [2], [np.nan])
+        with pytest.raises(DataError, match="users has shape"):
+            ratings_from([1, 2], [2], [1])
+
+
+class TestMovieLens:
+    def test_100k(self, tmp_path):
+        genres = "|".join(["0"] * 5 + ["1"] + ["0"] * 13)
+        (tmp_path / "u.item").write_bytes(
+            f"1|Caf\u00e9 Soci\u00e9t\u00e9 (1995)|01-Jan-1995||http://x|{genres}\n".encode("latin-1")
+        )
+        (tmp_path / "u.data").write_text("196\t1\t3\t881250949\n")
+        (tmp_path / "u1.base").write_text("5\t1\t2\t881250949\n")
+        made = read_movielens(tmp_path)
+        assert made.titles.tolist() == ["Caf\u00e9 Soci\u00e9t\u00e9 (1995)"] and made.genres == [("Comedy",)]
+        assert made.users.tolist() == [196] and read_movielens(tmp_path, "u1.base").users.tolist() == [5]
+
+    def test_1m_compressed(self, tmp_path):
+        (tmp_path / "movies.dat.xz").write_bytes(lzma.compress(b"3::Heat (1995)::Action|Crime\n5::X::Drama\n"))
+        (tmp_path / "ratings.dat.xz").write_bytes(lzma.compress(b"1::5::4::978300760\n2::3::1::978300761\n"))
+        made = read_movielens(tmp_path)
+        assert (
+            made.items.tolist() == [1, 0] and made.genres[0] == ("Action", "Crime") and made.item_ids.tolist() == [3, 5]
+        )
+
+    def test_latest(self, tmp_path):
+        (tmp_path / "movies.csv").write_text(
+            'movieId,title,genres\n3,"Heat, The (1995)",Action\n5,Y,(no genres listed)\n'
+        )
+        (tmp_path / "ratings.csv").write_text("userId,movieId,rating,timestamp\n1,5,4.5,978300760\n")
+        made = read_movielens(tmp_path)
+        assert made.titles[0] == "Heat, The (1995)" and made.genres == [("Action",), ()]
+        assert made.ratings.tolist() == [4.5] and words_of_title(made.titles[0]) == "The Heat"
+
+    def test_missing(self, tmp_path):
+        with pytest.raises(DataError, match="no MovieLens files here"):
+            read_movielens(tmp_path)
+
+    def test_the_real_100k(self):
+        made = read_movielens(real("ml-100k"))
+        assert repr(made) == "Ratings(100000 ratings of 1682 items by 943 users)"
+        assert (len(read_movielens(real("ml-100k"), "u1.base")), len(read_movielens(real("ml-100k"), "u1.test"))) == (
+            80000,
+            20000,
+        )
+        assert made.titles[0] == "Toy Story (1995)" and made.genres[0] == ("Animation", "Children's", "Comedy")
+
+
+class TestFeatures:
+    def test_words(self):
+        X, names = word_features(["red fish", "blue fish", "red red"], min_items=2, weighting="count")
+        assert names == ["fish", "red"] and X.toarray().tolist() == [[1, 1], [1, 0], [0, 2]]
+        X, _ = word_features(["red fish", "blue fish", "red red"])
+        assert X.max() == 1 and sp.issparse(X)
+        X, _ = word_features(["red fish", "blue fish", "red red"], weighting="tfidf")
+        np.testing.assert_allclose(np.sqrt(X.multiply(X).sum(axis=1)), 1)
+        with pytest.raises(DataError, match="no words are left"):
+            word_features(["a b", "c d"])
+        with pytest.raises(ValueError, match="weighting"):
+            word_features(["a b"], weighting="x")
+
+    def test_embeddings(self):
+        matrix = np.array([[1.0, 2.0], [3.0, 4.0]], np.float32)
+        X, names = embedding_features(["b", "a"], ["a", "b"], matrix)
+        assert X.tolist() == [[3, 4], [1, 2]] and X.dtype == np.float32 and names == ["e1", "e2"]
+        with pytest.raises(DataError, match="1 items have no embedding, such as 'z'"):
+            embedding_features(["z", "a"], ["a", "b"], matrix)
+        assert embedding_features(["z", "a"], ["a", "b"], matrix, missing="zero")[0].tolist() == [[0, 0], [1, 2]]
+
+    def test_identity(self):
+        X, names = join_features(genre_features([("War",), ()]), identity_features([7, 8]))
+        assert names == ["War", "item 7", "item 8"]
+        assert X.toarray().tolist() == [[1, 1, 0], [0, 0, 1]]
+
+    def test_join(self):
+        genres, dense = genre_features([("x",), ("y",)]), (np.ones((2, 1)), ["one"])
+        X, names = join_features(genres, dense)
+        assert sp.issparse(X) and X.toarray().tolist() == [[1, 0, 1], [0, 1, 1]] and names == ["x", "y", "one"]
+        assert not sp.issparse(join_features(dense, dense)[0])
+        with pytest.raises(DataError, match="different numbers of items"):
+            join_features(genres, (np.ones((3, 1)), ["one"]))
+
+
+class TestSplits:
+    @pytest.fixture
+    def made(self):
+        rng = np.random.default_rng(0)
+        counts = rng.integers(1, 30, 50)
+        users = np.repeat([f"u{u}" for u in range(50)], counts)
+        items = np.concatenate([rng.choice(40, count, replace=False) for count in counts])
+        order = rng.permutation(len(users))
+        return ratings_from(users[order], items[order], rng.integers(1, 6, len(users)))
+
+    def test_by_user(self, made):
+        train, test = split_by_user(made, 0.3, seed=4)
+        assert len(train) + len(test) == len(made)
+        for user in np.unique(made.users):
+            mine, held = (made.users == user).sum(), (test.users == user).sum()
+            assert held == min(round(0.3 * mine), mine - 1)
+            assert not set(train.items[train.users == user]) & set(test.items[test.users == user])
+        again = split_by_user(made, 0.3, seed=4)[1]
+        assert np.array_equal(again.items, test.items)
+        assert not np.array_equal(split_by_user(made, 0.3, seed=5)[1].items, test.items)
+
+    def test_by_item(self, made):
+        train, test = split_by_item(made, 0.25, seed=1)
+        assert not set(train.items) & set(test.items) and len(set(test.items)) == 10
+        assert set(test.users) <= set(train.users) and test.n_items == made.n_items
+        everyone = split_by_item(made, 0.25, seed=1, known_users=False)[1]
+        assert len(everyone) + len(train) == len(made) and len(everyone) >= len(test)
+
+    @pytest.mark.parametrize("share", [0, 1, -0.5])
+    def test_bad_share(self, made, share):
+        with pytest.raises(DataError, match="test_size"):
+            split_by_user(made, share)
+
+
+@pytest.mark.parametrize(
+    "ids, expected",
+    [
+        (["76561197970982479", "76561197970982480"], [76561197970982479, 76561197970982480]),
+        (["18446744073709551615", "18446744073709551614"], ["18446744073709551615", "18446744073709551614"]),
+        (["007", "7"], ["007", "7"]),
+        (["7", "-12"], [7, -12]),
+    ],
+)
+def test_ids_of_digits_stay_apart(tmp_path, ids, expected):
+    """float64 cannot tell two neighbours among 17 digits apart, and as a number 007 is 7."""
+    path, items = tmp_path / "ratings.csv", tmp_path / "items.csv"
+    path.write_text("user,item,rating\n" + "".join(f"{user},{user},{place}\n" for place, user in enumerate(ids)))
+    items.write_text("item,size\n" + "".join(f"{item},1.5\n" for item in ids))
+    assert read_ratings(path).users.tolist() == expected
+    ratings, _ = open_ratings(path, items)
+    assert ratings.item_ids.tolist() == expected and ratings.items.tolist() == [0, 1]
