@@ -14,10 +14,10 @@ from pathlib import Path
 from rich.console import Console
 
 import hingerank as hr
-from hingerank.data.folds import read_folds
-from hingerank.lab.method import Method
-from hingerank.lab.protocol import compare
-from hingerank.lab.reproductions.table import default_data
+from hingerank.data.letor import read_folds
+from hingerank.lab.comparison import compare
+from hingerank.lab.methods import Method
+from hingerank.lab.reproductions.engine import default_data
 from letor_linear import MEASURES, SETS, beside_papers
 
 PAPERS = {

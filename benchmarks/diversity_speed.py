@@ -18,15 +18,11 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from hingerank.diversity.generate import make_diverse
-from hingerank.diversity.mmr import MMR
-from hingerank.diversity.pamm import PAMM
-from hingerank.diversity.pm2 import PM2
+from hingerank.diversity.learning import PAMM, RLTR
 from hingerank.diversity.queries import DiverseQuery
 from hingerank.diversity.relations import Relations, cosine_relation, euclidean_relation
-from hingerank.diversity.rltr import RLTR
-from hingerank.diversity.structsvmdiv import StructSVMDiv
-from hingerank.diversity.svmdiv import SVMDiv
-from hingerank.diversity.xquad import XQuAD
+from hingerank.diversity.selection import MMR, PM2, XQuAD
+from hingerank.diversity.structural import StructSVMDiv, SVMDiv
 from measuring import seconds_of
 
 

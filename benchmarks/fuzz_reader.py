@@ -18,9 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
-from hingerank.data import line_windows
-from hingerank.data.errors import DataError
-from hingerank.data.reader import read_text
+from hingerank.data import letor_lines as line_windows
+from hingerank.data.files import DataError
+from hingerank.data.letor import read_text
 
 # ---- the slow reader: independent of the kernels, one line at a time --------------------------------------------
 

@@ -24,7 +24,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from hingerank.lab.reproductions.table import default_data
+from hingerank.lab.reproductions.engine import default_data
 from measuring import reset_peak, resident, run_apart, seconds_of
 
 SETS = ["MQ2007-partial", "generated"]
@@ -47,8 +47,8 @@ SETTINGS = {  # the paper's C and gamma
 
 def load(name: str, share: float, folder: Path):
     """(train, validation, test) of fold 1, float32."""
-    from hingerank.data.folds import read_folds
     from hingerank.data.generate import make_like
+    from hingerank.data.letor import read_folds
     from hingerank.lab.folds import query_folds
 
     if name == "generated":

@@ -13,12 +13,11 @@ from rich.console import Console
 from rich.table import Table
 
 from hingerank import RankSVM
-from hingerank.data.folds import read_folds
-from hingerank.lab.leaderboard import leaderboard
-from hingerank.lab.method import Method
-from hingerank.lab.protocol import compare
-from hingerank.lab.reproductions.table import default_data
-from hingerank.lab.results import Results
+from hingerank.data.letor import read_folds
+from hingerank.lab.comparison import compare
+from hingerank.lab.leaderboard import Results, leaderboard
+from hingerank.lab.methods import Method
+from hingerank.lab.reproductions.engine import default_data
 
 MEASURES = ["map", "ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10"]
 SETS = {"OHSUMED": "OHSUMED/QueryLevelNorm", "MQ2008": "MQ2008"}

@@ -21,7 +21,7 @@ import numpy as np
 
 READERS = {
     "hingerank": """
-        from hingerank.data.reader import read_text
+        from hingerank.data.letor import read_text
         def load(path):
             data = read_text(path, dtype=dtype)
             X = data.X
@@ -86,9 +86,9 @@ def measure(reader: str, path: str, small: str, dtype: str, threads: int, repeat
 
 def write_rows(path: Path, rows: int, features: int, per_query: int, decimals: int = 6) -> None:
     """Random values with so many decimals, a tenth of them small whole numbers; document ids as LETOR writes them."""
+    from hingerank.data.files import replace_file
+    from hingerank.data.letor_writer import _Rows
     from hingerank.data.ranking_data import RankingData
-    from hingerank.data.text_files import replace_file
-    from hingerank.data.writer import _Rows
 
     random = np.random.default_rng(1)
     with replace_file(path) as out:

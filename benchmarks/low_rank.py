@@ -22,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 import hingerank as hr
 from hingerank.lab.interactions import interactions
 from hingerank.lab.reproductions import find_table, load_outcome
-from hingerank.lab.reproductions.table import default_data
+from hingerank.lab.reproductions.engine import default_data
 from measuring import seconds_of
 
 OHSUMED = "OHSUMED/QueryLevelNorm"

@@ -21,12 +21,10 @@ from typing import Any
 import numpy as np
 
 import hingerank as hr
-from hingerank.lab.reproductions.kept import kept
-from hingerank.lab.reproductions.table import Place, default_data
+from hingerank.lab.reproductions.engine import Place, default_data, kept
 from hingerank.personal.item_features import genre_features, identity_features, join_features, word_features
-from hingerank.personal.movielens import plain_titles, read_movielens
-from hingerank.personal.ratings import Ratings
-from hingerank.personal.ratings_split import split_by_item, split_by_user
+from hingerank.personal.rating_sets import plain_titles, read_movielens
+from hingerank.personal.ratings import Ratings, split_by_item, split_by_user
 from hingerank.preferences import GradedPreferences
 from personal_peers import CornacMF, CornacVBPR, Implicit, LightFM
 

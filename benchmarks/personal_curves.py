@@ -19,13 +19,13 @@ import numpy as np
 from sklearn.base import clone
 
 import hingerank as hr
-from hingerank.lab.report.basis import plot_basis
+from hingerank.lab.report.figures import plot_basis
 from hingerank.lab.reproductions.cheng2018 import Parts, pairs_right, ratings_right, synthetic, yahoo
-from hingerank.lab.reproductions.table import Place, default_data
-from hingerank.personal.factors import FactorRanker
+from hingerank.lab.reproductions.engine import Place, default_data
+from hingerank.personal.factorized import FactorRanker
 from hingerank.personal.generate import make_personal
 from hingerank.personal.item_features import genre_features, join_features, word_features
-from hingerank.personal.movielens import plain_titles, read_movielens
+from hingerank.personal.rating_sets import plain_titles, read_movielens
 
 FIGURES = Path("docs/figures")
 STEPS = [1, 2, 4, 8, 16, 32]

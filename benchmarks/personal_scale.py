@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from hingerank.lab.store import write_whole
+from hingerank.lab.run_folder import write_whole
 from measuring import resident
 
 # users, items, ratings (comparisons) per user on average, rank unless told otherwise
@@ -97,7 +97,7 @@ def save(folder: Path, rng: np.random.Generator, **columns: np.ndarray) -> None:
 
 def fit(folder: Path, rank: int, epochs: int, C: float) -> None:
     """In the child: load, fit, print figures as JSON."""
-    from hingerank.personal.factorization import PersonalRankSVM
+    from hingerank.personal.factorized import PersonalRankSVM
 
     warnings.simplefilter("ignore")
     names = json.loads((folder / "columns.json").read_text())
@@ -124,7 +124,7 @@ def fit(folder: Path, rank: int, epochs: int, C: float) -> None:
 
 def warm_up(learn: Callable[..., Any]) -> None:
     """Load the compiled kernels."""
-    from hingerank.personal.factorization import PersonalRankSVM
+    from hingerank.personal.factorized import PersonalRankSVM
 
     rng = np.random.default_rng(0)
     X, users = sp.csr_matrix(rng.random((9, 4))), np.zeros(8, np.int32)

@@ -32,9 +32,9 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 import hingerank as hr
-from hingerank.data.folds import read_folds
 from hingerank.data.generate import make_letor
-from hingerank.lab.reproductions.table import default_data
+from hingerank.data.letor import read_folds
+from hingerank.lab.reproductions.engine import default_data
 from hingerank.solvers.frank_wolfe import VARIANTS
 from measuring import best_of, reset_peak, resident
 

@@ -20,11 +20,11 @@ from rich.table import Table
 from sklearn.exceptions import ConvergenceWarning
 
 import hingerank as hr
-from hingerank.data.folds import read_folds
-from hingerank.lab.report.sparse_path import plot_path, plot_single_features
-from hingerank.lab.reproductions.table import default_data
+from hingerank.data.letor import read_folds
+from hingerank.lab.report.figures import plot_path, plot_single_features
+from hingerank.lab.reproductions.engine import default_data
 from hingerank.lab.statistics import paired_t, randomisation
-from hingerank.rankers.sparse.choose import choose_on_validation
+from hingerank.rankers.sparse import choose_on_validation
 
 SETS = {"OHSUMED": ("OHSUMED/QueryLevelNorm", "letor3"), "MQ2008": ("MQ2008", "letor4")}
 MEASURES = ("ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "map")

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import hingerank as hr
-from hingerank.diversity.aspects import unit_scores
+from hingerank.diversity.relations import unit_scores
 
 data = hr.make_diverse(n_queries=80, candidates=80, seed=4)
 train, test = data[:50], data[50:]

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import hingerank as hr
-from hingerank.lab.report.basis import plot_basis
+from hingerank.lab.report.figures import plot_basis
 from hingerank.personal.item_features import word_features
 
 WORDS = {

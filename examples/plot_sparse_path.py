@@ -9,8 +9,8 @@ inside a ball of the l1 norm: a small radius keeps few features, and a path of r
 import matplotlib.pyplot as plt
 
 import hingerank as hr
-from hingerank.lab.report.sparse_path import plot_path
-from hingerank.rankers.sparse.choose import choose_on_validation
+from hingerank.lab.report.figures import plot_path
+from hingerank.rankers.sparse import choose_on_validation
 
 data = hr.make_letor(n_queries=100, rows_per_query=15, n_features=200, useless=188, seed=1)
 train, rest = data.split(test_size=0.6, seed=0)

@@ -135,7 +135,7 @@ def test_a_message_of_several_lines_becomes_one(call, monkeypatch):
     def read(*_, **__):
         raise ValueError("first\n  second")
 
-    monkeypatch.setattr("hingerank.data.reader.read", read)
+    monkeypatch.setattr("hingerank.data.letor.read", read)
     assert call("info", "data.txt") == (1, "", "hingerank: first second\n")
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hingerank.data.binary import is_binary, load_binary, save_binary
-from hingerank.data.errors import DataError
+from hingerank.data.files import DataError
 from hingerank.data.generate import make_letor
 from hingerank.data.ranking_data import RankingData
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hingerank.data.blocks import blocks_from_group, blocks_from_qid
-from hingerank.data.errors import DataError
+from hingerank.data.files import DataError
 
 NAMES = ["WT04-132", "q1", "", "Ünïcode", "1", "a much longer id than the others"]
 KINDS = {

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from hingerank.data import fetching, public_sets
-from hingerank.data.download import FetchError, download
-from hingerank.data.fetching import cache_folder, fetch
+from hingerank.data.fetching import FetchError, cache_folder, download, fetch
 
 QUICK = {"attempts": 3, "wait": 0.0, "timeout": 5.0}
 
@@ -242,7 +241,7 @@ def test_more_bytes_than_expected_stop_the_download(server, tmp_path):
     class Endless(io.BytesIO):
         read1 = io.BytesIO.read
 
-    from hingerank.data.download import _copy
+    from hingerank.data.fetching import _copy
 
     with pytest.raises(FetchError, match="more than the expected 10 bytes"):
         _copy(Endless(b"x" * 100), part, 0, 10, None, None)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from hingerank.data.errors import DataError
+from hingerank.data.files import DataError
 from hingerank.data.frames import from_frame, read_frame_file, to_frame, write_frame_file
 from hingerank.data.ranking_data import RankingData
 

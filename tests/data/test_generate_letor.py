@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from hingerank.data.errors import DataError
-from hingerank.data.generate import make_benchmark, make_letor, make_like
-from hingerank.data.generate.shapes import LIKE, ragged_sizes
+from hingerank.data.files import DataError
+from hingerank.data.generate import LIKE, make_benchmark, make_letor, make_like, ragged_sizes
 
 
 def correlation(a, b):

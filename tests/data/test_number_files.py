@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 import hingerank as hr
-from hingerank.data.reader import read_scores
+from hingerank.data.letor import read_scores
 
 
 def test_scores(tmp_path):

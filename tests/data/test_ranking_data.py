@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hingerank.data.errors import DataError
+from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 
 

@@ -10,8 +10,8 @@ import pytest
 import scipy.sparse as sp
 
 import hingerank as hr
-from hingerank.data import line_windows
-from hingerank.data.reader import read_text
+from hingerank.data import letor_lines as line_windows
+from hingerank.data.letor import read_text
 
 
 def test_letor_lines(rows):

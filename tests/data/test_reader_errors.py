@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import hingerank as hr
-from hingerank.data import line_windows
+from hingerank.data import letor_lines as line_windows
 
 GOOD = "1 qid:1 1:0.5 2:1\n"
 

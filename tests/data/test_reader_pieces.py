@@ -5,9 +5,9 @@ import pytest
 import scipy.sparse as sp
 
 import hingerank as hr
-from hingerank.data import line_windows
+from hingerank.data import letor_lines as line_windows
 from hingerank.data.binary import load_binary, save_binary
-from hingerank.data.reader import read_pieces
+from hingerank.data.letor import read_pieces
 
 
 def entries(i: int, width: int = 6) -> str:

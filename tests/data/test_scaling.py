@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 
-from hingerank.data.errors import DataError
+from hingerank.data.files import DataError
 from hingerank.data.scaling import SCALERS, QueryMinMaxScaler, QueryStandardScaler, make_scaler, scaler_from_state
 
 HERE = Path(__file__).resolve().parents[2]

@@ -6,7 +6,7 @@ from importlib import import_module
 import pytest
 
 
-@pytest.mark.parametrize("name", ["reader", "writer", "folds", "number_files"])
+@pytest.mark.parametrize("name", ["letor", "letor_writer", "letor_lines"])
 def test_examples(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     failed, attempted = doctest.testmod(import_module(f"hingerank.data.{name}"))

@@ -9,8 +9,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from hingerank.data.download import FetchError
-from hingerank.data.unpack import unpack
+from hingerank.data.fetching import FetchError, unpack
 
 
 def make_zip(files):

@@ -8,8 +8,8 @@ import pytest
 import scipy.sparse as sp
 
 import hingerank as hr
+from hingerank.data.letor_writer import write
 from hingerank.data.ranking_data import RankingData
-from hingerank.data.writer import write
 
 
 def data_of(X, y=None, qid=None, docid=None):
@@ -165,7 +165,7 @@ def test_compressed_by_suffix(tmp_path, suffix):
 def test_an_interrupted_write_leaves_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "x.txt"
     path.write_text("old")
-    monkeypatch.setattr("hingerank.data.writer.run_shards", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr("hingerank.data.letor_writer.run_shards", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         write(data_of(np.ones((2, 1))), path)
     assert path.read_text() == "old" and os.listdir(tmp_path) == ["x.txt"]

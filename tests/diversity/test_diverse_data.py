@@ -6,21 +6,23 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from hingerank.data.errors import DataError
+from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
-from hingerank.diversity.aspects import aspects_from_clusters, aspects_from_scores, aspects_from_subtopics, unit_scores
 from hingerank.diversity.generate import make_diverse
-from hingerank.diversity.join import join_run, read_aspects
-from hingerank.diversity.queries import DiverseData, DiverseQuery
+from hingerank.diversity.queries import DiverseData, DiverseQuery, join_run, read_aspects
 from hingerank.diversity.relations import (
     Relation,
     Relations,
+    aspects_from_clusters,
+    aspects_from_scores,
+    aspects_from_subtopics,
     category_relation,
     cosine_relation,
     euclidean_relation,
     mixture_relation,
     text_relations,
     topic_mixture,
+    unit_scores,
     url_relation,
 )
 

@@ -7,21 +7,14 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from hingerank.data.errors import DataError
+from hingerank.data.files import DataError
 from hingerank.diversity.generate import make_diverse
 from hingerank.diversity.kernels import order_features, order_likelihood
+from hingerank.diversity.learning import PAMM, RLTR, _margins, fit_likelihood
 from hingerank.diversity.measures import parse_diversity_measure, relevant_subtopics
-from hingerank.diversity.mmr import MMR
-from hingerank.diversity.orders import ideal_orders, ordered_query
-from hingerank.diversity.pamm import PAMM, _margins
-from hingerank.diversity.pm2 import PM2
 from hingerank.diversity.queries import DiverseQuery
-from hingerank.diversity.rltr import RLTR, fit_likelihood
-from hingerank.diversity.selection import aggregate_kinds
-from hingerank.diversity.separation import SelectionRisk, minimise_risk
-from hingerank.diversity.structsvmdiv import _RankingSearch
-from hingerank.diversity.svmdiv import SVMDiv, _SetSearch
-from hingerank.diversity.xquad import XQuAD
+from hingerank.diversity.selection import MMR, PM2, XQuAD, aggregate_kinds, ideal_orders, ordered_query
+from hingerank.diversity.structural import SelectionRisk, SVMDiv, _RankingSearch, _SetSearch, minimise_risk
 from hingerank.export.model_file import load
 from hingerank.rankers import ranker_class
 

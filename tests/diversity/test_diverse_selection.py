@@ -3,14 +3,11 @@
 import numpy as np
 import pytest
 
-from hingerank.diversity.mmr import MMR
-from hingerank.diversity.pm2 import PM2
+from hingerank.diversity.learning import RLTR
 from hingerank.diversity.queries import DiverseQuery
 from hingerank.diversity.relations import Relation, Relations, cosine_relation
-from hingerank.diversity.rltr import RLTR
-from hingerank.diversity.selection import AGGREGATES, aggregate_kinds, select
-from hingerank.diversity.svmdiv import SVMDiv
-from hingerank.diversity.xquad import XQuAD
+from hingerank.diversity.selection import AGGREGATES, MMR, PM2, XQuAD, aggregate_kinds, select
+from hingerank.diversity.structural import SVMDiv
 
 
 def random_query(rng, n=30, r=3, a=4):

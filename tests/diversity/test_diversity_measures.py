@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hingerank.data.errors import DataError
+from hingerank.data.files import DataError
 from hingerank.diversity.measures import (
     DIVERSITY_MEASURES,
     evaluate_diversity,

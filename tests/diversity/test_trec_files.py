@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hingerank.data.errors import DataError
+from hingerank.data.files import DataError
 from hingerank.diversity.trec import as_run, read_diversity_qrels, read_run, read_topics, write_run
 
 TREC_DATA = Path(os.environ.get("HINGERANK_DATA", Path(__file__).parents[3] / "shared" / "data")) / "trec-web-diversity"

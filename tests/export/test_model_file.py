@@ -16,7 +16,7 @@ from hingerank.export import model_file
 from hingerank.export.model_file import ModelFileError, load, read_header
 from hingerank.rankers import RANKERS
 from hingerank.rankers.base import LinearRanker, SavedModel
-from hingerank.solvers.solution import Certificate
+from hingerank.solvers.run import Certificate
 
 
 class Toy(LinearRanker):

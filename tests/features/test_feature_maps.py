@@ -10,13 +10,11 @@ from sklearn.kernel_approximation import RBFSampler
 from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures
 from threadpoolctl import threadpool_info
 
-from hingerank.features import blocks
-from hingerank.features.adapter import TransformerMap, as_feature_map
-from hingerank.features.factors import factorise, leading_factor
+from hingerank.features import maps as blocks
 from hingerank.features.fourier import FourierMap
 from hingerank.features.kernels import make_kernel
-from hingerank.features.landmarks import distinct_rows
-from hingerank.features.nystroem import NystroemMap
+from hingerank.features.maps import TransformerMap, as_feature_map, factorise, leading_factor
+from hingerank.features.nystroem import NystroemMap, distinct_rows
 
 GAMMA = 0.3
 

@@ -5,8 +5,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.metrics import pairwise
 
-from hingerank.features.kernels import KERNELS, RBF, make_kernel
-from hingerank.features.width import choose_gamma
+from hingerank.features.kernels import KERNELS, RBF, choose_gamma, make_kernel
 
 FORMULAS = {
     "linear": lambda x, y: x @ y,

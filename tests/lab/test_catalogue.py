@@ -2,7 +2,7 @@
 
 import pytest
 
-from hingerank.lab.catalogue import VALUES, make_search, method_from_name, parse_settings
+from hingerank.lab.methods import VALUES, make_search, method_from_name, parse_settings
 from hingerank.lab.search import Choice, Grid, Integers, LogUniform, OptunaSearch, RandomSearch
 from hingerank.rankers import ranker_class
 

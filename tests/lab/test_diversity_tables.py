@@ -8,7 +8,7 @@ import pytest
 
 from hingerank.diversity.generate import make_diverse
 from hingerank.diversity.queries import DiverseQuery
-from hingerank.diversity.xquad import XQuAD
+from hingerank.diversity.selection import XQuAD
 from hingerank.lab.reproductions.diversity import (
     ERR,
     METHODS,

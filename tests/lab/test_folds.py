@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from hingerank.data.errors import DataError
+from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.lab.folds import PARTS, Fold, Rows, check_folds, fingerprint, part_folds, query_folds
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from hingerank.lab.leaderboard import latex_text, leaderboard
-from hingerank.lab.results import COLUMNS, Results
+from hingerank.lab.leaderboard import COLUMNS, Results, latex_text, leaderboard
 
 
 def made(values, errors=()):

@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hingerank.lab.comparison import compare
 from hingerank.lab.folds import Fold, Rows, query_folds
-from hingerank.lab.method import Method
-from hingerank.lab.protocol import compare
-from hingerank.lab.results import load_results
+from hingerank.lab.leaderboard import load_results
+from hingerank.lab.methods import Method
 from hingerank.lab.search import Integers, LogUniform, OptunaSearch, RandomSearch
 from hingerank.metrics import evaluate
 

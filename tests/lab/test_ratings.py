@@ -8,12 +8,11 @@ from typer.testing import CliRunner
 
 import hingerank as hr
 from hingerank.cli.app import app
-from hingerank.data.errors import DataError
+from hingerank.data.files import DataError
 from hingerank.lab import compare
-from hingerank.lab.catalogue import method_from_name
-from hingerank.lab.folds import check_folds
-from hingerank.lab.ratings import PersonalRows, rating_folds, rating_rows
-from hingerank.lab.report.curves import basis
+from hingerank.lab.folds import PersonalRows, check_folds, rating_folds, rating_rows
+from hingerank.lab.methods import method_from_name
+from hingerank.lab.report.figures import basis
 from hingerank.personal.rating_sets import open_ratings, read_items
 from hingerank.personal.ratings import ratings_from
 

@@ -21,8 +21,8 @@ from hingerank.lab.reproductions import (
     load_outcome,
     reproduce,
 )
+from hingerank.lab.reproductions.engine import write_page
 from hingerank.lab.reproductions.letor import Comparison, Row, Study, nonzero_share
-from hingerank.lab.reproductions.page import write_page
 from hingerank.lab.reproductions.starts import starts_section
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from hingerank.data.plain_json import plain
-from hingerank.lab.store import ResultsFile, canonical, read_results, write_whole
+from hingerank.data.files import canonical, plain
+from hingerank.lab.run_folder import ResultsFile, read_results, write_whole
 
 RECORDS = [
     {"method": "a", "value": 0.1 + 0.2, "setting": {"C": 1e-3}},

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hingerank.personal.factorization import PersonalRankSVM
+from hingerank.personal.factorized import PersonalRankSVM
 from hingerank.personal.generate import make_personal
 
 

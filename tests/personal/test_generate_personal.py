@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from hingerank.data.errors import DataError
+from hingerank.data.files import DataError
 from hingerank.personal.generate import make_personal
 
 

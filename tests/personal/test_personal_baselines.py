@@ -5,13 +5,10 @@ import pytest
 import scipy.sparse as sp
 
 import hingerank as hr
-from hingerank.data.errors import DataError
-from hingerank.personal.completion import InductiveMatrixCompletion
-from hingerank.personal.factorization import PersonalRankSVM
+from hingerank.data.files import DataError
+from hingerank.personal.convex import JointRanker, MeanVarianceRanker, SeparateRanker
+from hingerank.personal.factorized import InductiveMatrixCompletion, PersonalRankSVM
 from hingerank.personal.generate import make_personal
-from hingerank.personal.joint import JointRanker
-from hingerank.personal.mean_variance import MeanVarianceRanker
-from hingerank.personal.separate import SeparateRanker
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 ALL = [PersonalRankSVM, JointRanker, SeparateRanker, MeanVarianceRanker, InductiveMatrixCompletion]

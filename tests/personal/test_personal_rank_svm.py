@@ -9,10 +9,10 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from hingerank.personal.alternating import alternating, balance
-from hingerank.personal.factor_objective import FactorObjective, share_right
-from hingerank.personal.factorization import PersonalRankSVM
+from hingerank.personal.factorized import PersonalRankSVM
 from hingerank.personal.generate import make_personal
 from hingerank.personal.preferences import from_comparisons, from_ratings
+from hingerank.personal.problem import FactorObjective, share_right
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import hingerank as hr
-from hingerank.data.errors import DataError
-from hingerank.personal.factorization import PersonalRankSVM
+from hingerank.data.files import DataError
+from hingerank.personal.factorized import PersonalRankSVM
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from hingerank.data.errors import DataError
+from hingerank.data.files import DataError
 from hingerank.personal.item_features import (
     embedding_features,
     genre_features,
@@ -17,10 +17,15 @@ from hingerank.personal.item_features import (
     join_features,
     word_features,
 )
-from hingerank.personal.movielens import read_movielens, words_of_title
-from hingerank.personal.rating_sets import open_ratings
-from hingerank.personal.ratings import comparisons_from, ratings_from, read_comparisons, read_ratings
-from hingerank.personal.ratings_split import split_by_item, split_by_user
+from hingerank.personal.rating_sets import open_ratings, read_movielens, words_of_title
+from hingerank.personal.ratings import (
+    comparisons_from,
+    ratings_from,
+    read_comparisons,
+    read_ratings,
+    split_by_item,
+    split_by_user,
+)
 
 SHARED = Path(os.environ.get("HINGERANK_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from hingerank.features import blocks
+from hingerank.features import maps as blocks
 from hingerank.features.fourier import FourierMap
 from hingerank.features.kernels import KERNELS, make_kernel
 from hingerank.features.nystroem import NystroemMap

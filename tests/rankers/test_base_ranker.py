@@ -16,14 +16,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from hingerank.data.errors import DataError
+from hingerank.data.files import DataError
 from hingerank.data.generate import make_letor
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.scaling import SCALERS
 from hingerank.metrics import evaluate
 from hingerank.rankers import RANKERS, ranker_class, ranker_name
 from hingerank.rankers.base import LinearRanker, warn_not_converged
-from hingerank.solvers.solution import Certificate
+from hingerank.solvers.run import Certificate
 
 
 class Ridge(LinearRanker):

@@ -10,9 +10,9 @@ from sklearn.preprocessing import PolynomialFeatures
 
 import hingerank as hr
 from hingerank.losses import make_loss
-from hingerank.losses.regression import WithRegression
+from hingerank.losses.lists import WithRegression
 from hingerank.preferences import GradedPreferences
-from hingerank.rankers.baselines import base
+from hingerank.rankers import linear as base
 
 LINEAR = [hr.RankNet, hr.ListNet, hr.ListMLE, hr.FRank]
 

@@ -8,7 +8,7 @@ from sklearn.kernel_approximation import RBFSampler
 
 import hingerank as hr
 from hingerank import FourierRankSVM, KernelRankSVM, NystroemRankSVM, RankSVM
-from hingerank.features import blocks
+from hingerank.features import maps as blocks
 from hingerank.features.kernels import make_kernel
 
 RANKERS = [KernelRankSVM, NystroemRankSVM, FourierRankSVM]

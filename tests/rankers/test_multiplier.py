@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from hingerank import FactorizedRankSVM, GradedPreferences, RankingData, RankSVM, RegularizedRankSVM, load
-from hingerank.kernels.factors import factor_chain, factor_epoch, factor_lines, factor_weights, query_borders
+from hingerank.kernels.multipliers import factor_chain, factor_epoch, factor_lines, factor_weights, query_borders
 from hingerank.lab.interactions import Interactions, QueryInteractions, interactions
 from hingerank.structures.nuclear import shrink_singular_values
 

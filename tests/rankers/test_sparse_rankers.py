@@ -11,9 +11,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
 import hingerank as hr
-from hingerank.losses.ndcg_swaps import NdcgSwaps
+from hingerank.losses.lists import NdcgSwaps
 from hingerank.preferences import GradedPreferences
-from hingerank.rankers.sparse.choose import choose_on_validation
+from hingerank.rankers.sparse import choose_on_validation
 
 SPARSE = [hr.FenchelRank, hr.SparseRankSVM, hr.TGRank, hr.RSRank, hr.FeatureSelectionRanker]
 

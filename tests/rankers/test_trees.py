@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import hingerank as hr
-from hingerank.rankers.trees import lightgbm_ranker, xgboost_ranker
-from hingerank.rankers.trees.base import check_tree, graded_labels
+from hingerank.rankers import trees
+from hingerank.rankers.trees import check_tree, graded_labels
 
 
 def need(library):
@@ -152,7 +152,7 @@ def test_forged_lightgbm_texts_are_refused(data):
     X, y, qid = data
     ranker = hr.LightGBMRanker(n_estimators=2, num_leaves=4).fit(X, y, qid)
     text = ranker.models_[0].tobytes().decode()
-    lightgbm_ranker.check_text(text, 6)
+    trees.check_lightgbm_text(text, 6)
 
     def line(name):
         return next(part for part in text.splitlines() if part.startswith(name + "="))
@@ -171,14 +171,14 @@ def test_forged_lightgbm_texts_are_refused(data):
     ]:
         assert old in text
         with pytest.raises(ValueError, match=words):
-            lightgbm_ranker.check_text(text.replace(old, new, 1), 6)
+            trees.check_lightgbm_text(text.replace(old, new, 1), 6)
 
 
 @need("xgboost")
 def test_forged_xgboost_texts_are_refused(data):
     X, y, qid = data
     text = hr.XGBoostRanker(n_estimators=2, max_depth=2).fit(X, y, qid).models_[0].tobytes().decode()
-    xgboost_ranker.check_text(text, 6)
+    trees.check_xgboost_text(text, 6)
     for place, value, words in [
         (("gradient_booster", "name"), "dart", "expected a 'gbtree'"),
         (("learner_model_param", "num_feature"), "9", "of 9 features"),
@@ -195,6 +195,6 @@ def test_forged_xgboost_texts_are_refused(data):
             at = at[step]
         at[place[-1]] = value
         with pytest.raises((ValueError, TypeError), match=words):
-            xgboost_ranker.check_text(json.dumps(forged), 6)
+            trees.check_xgboost_text(json.dumps(forged), 6)
     with pytest.raises(ValueError, match="not the JSON text"):
-        xgboost_ranker.check_text("{}", 6)
+        trees.check_xgboost_text("{}", 6)

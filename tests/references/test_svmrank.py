@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import spearmanr
 
 import hingerank as hr
-from hingerank.data.errors import DataError
+from hingerank.data.files import DataError
 from hingerank.export.svmlight import C_from_svmrank, C_to_svmrank, read_linear_model, write_svmrank_model
 from hingerank.losses import hinge
 

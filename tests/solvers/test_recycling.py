@@ -9,8 +9,7 @@ from hingerank.preferences import GradedPreferences
 from hingerank.problem import RankObjective, RowsDesign, objective
 from hingerank.problem.gram import GivenGram
 from hingerank.problem.kernel_space import Expansion, KernelObjective
-from hingerank.solvers.newton import conjugate_gradients, newton
-from hingerank.solvers.recycling import Recycled
+from hingerank.solvers.newton import Recycled, conjugate_gradients, newton
 
 
 @pytest.fixture(scope="module")

@@ -7,15 +7,14 @@ import pytest
 import scipy.optimize
 import scipy.sparse as sp
 
-from hingerank.kernels.l1_models import minimise_in_ball, minimise_under_norm
+from hingerank.kernels.l1 import minimise_in_ball, minimise_under_norm
 from hingerank.losses import modified_huber, squared_hinge
 from hingerank.preferences import GradedPreferences
 from hingerank.problem.score_objective import ScoreObjective
 from hingerank.solvers.frank_wolfe import frank_wolfe
 from hingerank.solvers.line_search import line_search
-from hingerank.solvers.proximal_newton import proximal_newton
+from hingerank.solvers.proximal_newton import WorkingSet, proximal_newton
 from hingerank.solvers.truncated_gradient import truncated_gradient
-from hingerank.solvers.working_set import WorkingSet
 from hingerank.structures import L1Ball, L1Norm
 
 
@@ -258,7 +257,7 @@ def test_wide_problems_grow_their_working_set():
 
 
 def test_a_working_set_may_be_smaller_than_the_support(monkeypatch):
-    import hingerank.solvers.working_set as working_set
+    import hingerank.solvers.proximal_newton as working_set
 
     monkeypatch.setattr(working_set, "ALL", 4)
     monkeypatch.setattr(working_set, "MOST", 3)

@@ -14,15 +14,9 @@ from typing import Annotated, Any
 import typer
 
 from hingerank import __version__
-from hingerank.cli import (
-    analysis_commands,
-    data_commands,
-    diversity_commands,
-    experiment_commands,
-    model_commands,
-    reproduce_commands,
-    setup_commands,
-)
+from hingerank.cli import data_commands, diversity_commands, experiment_commands, model_commands, setup_commands
+from hingerank.cli import experiment_commands as analysis_commands
+from hingerank.cli import experiment_commands as reproduce_commands
 
 app = typer.Typer(
     name="hingerank",

@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from hingerank.cli.arguments import Data, Json, Missing
-from hingerank.cli.output import note, print_json, print_table, progress, working
+from hingerank.cli.output import Data, Json, Missing, note, print_json, print_table, progress, working
 
 
 def info(file: Data, missing: Missing = "error", json: Json = False) -> None:
@@ -14,7 +13,7 @@ def info(file: Data, missing: Missing = "error", json: Json = False) -> None:
 
     Example: hingerank info train.txt.gz
     """
-    from hingerank.cli.loading import open_data
+    from hingerank.cli.files import open_data
     from hingerank.data.describe import describe
 
     data = open_data(file, missing=missing)
@@ -41,10 +40,9 @@ def convert(
 
     Example: hingerank convert train.txt train.bin/
     """
-    from hingerank.cli.loading import in_command_words, is_text, open_data
-    from hingerank.cli.saving import choose_writer, writes_folder
+    from hingerank.cli.files import choose_writer, in_command_words, is_text, open_data, writes_folder
     from hingerank.data.binary import load_binary
-    from hingerank.data.reader import read_pieces
+    from hingerank.data.letor import read_pieces
 
     place = Path(target)
     write = choose_writer(target, force)

@@ -5,8 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hingerank.cli.arguments import Missing, make_ranker, read_setting
-from hingerank.cli.output import print_json, print_table, working
+from hingerank.cli.output import Missing, make_ranker, print_json, print_table, read_setting, working
 
 MEASURES = ("alpha-ndcg@20", "err-ia@20", "nrbp", "strec@20", "p-ia@20", "map-ia")
 
@@ -47,8 +46,8 @@ def rerank(
     Learned methods take two steps: rerank TRAIN_RUN --method pamm --features train.txt --fit QRELS --save model, then
     rerank RUN --model model --features test.txt -o diverse.txt.
     """
-    from hingerank.cli.loading import open_data
-    from hingerank.diversity.join import join_run, read_aspects
+    from hingerank.cli.files import open_data
+    from hingerank.diversity.queries import join_run, read_aspects
     from hingerank.diversity.trec import read_run, write_run
 
     ranker, about = _ranker(method, model, settings or [])
@@ -90,7 +89,7 @@ def _check_parts(ranker: Any, queries: Any) -> None:
 
 def _ranker(method: str, model: Path | None, settings: list[str]) -> tuple[Any, dict[str, Any]]:
     """The ranker, and what was noted with a saved one."""
-    from hingerank.diversity.base import DiverseRanker
+    from hingerank.diversity.selection import DiverseRanker
     from hingerank.rankers import ranker_class, registered_name
 
     if model is not None:

@@ -6,8 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hingerank.cli.arguments import Json, Missing
-from hingerank.cli.output import console, note, print_json
+from hingerank.cli.output import Json, Missing, console, note, print_json, print_table
 
 Baseline = Annotated[
     str | None, typer.Option(metavar="METHOD", help="What the others are compared with; default: the first method.")
@@ -59,9 +58,9 @@ def compare(
 
     Example: hingerank compare MQ2008/ --methods rank-svm,lightgbm --measure ndcg@10 -o run/
     """
+    from hingerank.lab.comparison import compare as run_comparison
     from hingerank.lab.leaderboard import leaderboard
     from hingerank.lab.progress import LiveBoard
-    from hingerank.lab.protocol import compare as run_comparison
     from hingerank.lab.statistics import TESTS
 
     chosen = _methods(methods, settings or [], search, trials)
@@ -110,8 +109,8 @@ def report(
 
     Example: hingerank report run/ -o report.html
     """
+    from hingerank.lab.leaderboard import load_results
     from hingerank.lab.report.page import write_report
-    from hingerank.lab.results import load_results
 
     for place, what, name in ((output, "page", "report.html"), (table, "table", "table.csv")):
         if place is not None and place.is_dir():
@@ -123,7 +122,7 @@ def report(
 
 
 def _methods(names: str, settings: list[str], search: str, trials: int) -> list[Any]:
-    from hingerank.lab.catalogue import method_from_name, parse_settings
+    from hingerank.lab.methods import method_from_name, parse_settings
 
     given = parse_settings(settings)
     everywhere = given.pop("", {})
@@ -147,7 +146,7 @@ def _check_choices(test: str, tests: Any, baseline: str | None, methods: list[st
 
 
 def _check_no_personal(methods: list[Any]) -> None:
-    from hingerank.lab.ratings import PersonalRows
+    from hingerank.lab.folds import PersonalRows
 
     for method in methods:
         if method.ranker is PersonalRows:
@@ -156,9 +155,9 @@ def _check_no_personal(methods: list[Any]) -> None:
 
 def _folds(path: Path, k: int | None, seed: int, missing: str) -> list[Any]:
     """The folds of a folder that has some (as many as asked for), else k folds over the queries."""
-    from hingerank.cli.loading import open_data
-    from hingerank.data.errors import DataError
-    from hingerank.data.folds import read_folds
+    from hingerank.cli.files import open_data
+    from hingerank.data.files import DataError
+    from hingerank.data.letor import read_folds
     from hingerank.lab.folds import query_folds
 
     if path.is_dir():
@@ -180,8 +179,8 @@ def _folds(path: Path, k: int | None, seed: int, missing: str) -> list[Any]:
 
 def _rating_folds(path: Path, items: Path | None, k: int | None, seed: int, held_out: str) -> list[Any] | None:
     """Folds over ratings, if that is what `path` holds."""
-    from hingerank.data.errors import DataError
-    from hingerank.lab.ratings import rating_folds
+    from hingerank.data.files import DataError
+    from hingerank.lab.folds import rating_folds
     from hingerank.personal.rating_sets import open_ratings
 
     if items is not None and not items.exists():
@@ -204,7 +203,7 @@ def _command(given: dict[str, Any]) -> str:
 
 
 def _write_tables(board: Any, folder: Path) -> None:
-    from hingerank.lab.store import write_whole
+    from hingerank.lab.run_folder import write_whole
 
     write_whole(folder / "leaderboard.csv", board.to_csv().encode())
     shown = [name for name in board.lines[0].means if name == board.measure or name.split(":")[0] in _PAPER]
@@ -212,3 +211,154 @@ def _write_tables(board: Any, folder: Path) -> None:
 
 
 _PAPER = ("ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "map")
+
+
+# `reproduce`: tables of the papers, run again.
+
+
+def reproduce(
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME…", help="Tables, as --list names them.")] = None,
+    list_tables: Annotated[bool, typer.Option("--list", help="List the tables that can be run.")] = False,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="The real sets; default: $HINGERANK_DATA, else ../shared/data."),
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where results are kept, and runs continued.")
+    ] = Path("docs/reproductions"),
+    folds: Annotated[
+        str | None, typer.Option(metavar="1,2,…", help="Run these folds only, for a quick look: nothing is saved.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes; default: one per core in long runs.")] = None,
+    write_docs: Annotated[
+        bool, typer.Option("--write-docs", help="Write the page of all saved results, OUTPUT.md, and stop.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+) -> None:
+    """Run a table of a paper again: the paper's figures, ours, and the difference.
+
+    Every fit is kept as soon as it is known: after an interruption the same command goes on where it stopped.
+
+    Example: hingerank reproduce lai2013-table2
+    """
+    from hingerank.lab.reproductions import TABLES, find_table
+
+    if list_tables:
+        _list(json)
+    elif write_docs:
+        _write_page(output)
+    elif not names:
+        raise ValueError(f"name a table: {', '.join(TABLES)}")
+    else:
+        chosen = [find_table(name) for name in names]  # before the first one runs
+        for table in chosen:
+            _run(table, data, output, folds, workers, json)
+
+
+def _run(table: Any, data: Path | None, output: Path, folds: str | None, workers: int | None, json: bool) -> None:
+    from hingerank.lab.progress import LiveBoard
+    from hingerank.lab.reproductions import Place, default_data, reproduce
+    from hingerank.lab.reproductions.engine import table_lines
+
+    numbers = None if folds is None else _numbers(folds)
+    try:
+        with LiveBoard(console(stderr=True)) as board:
+            place = Place(data or default_data(), output / "runs", numbers, board, workers)
+            outcome = reproduce(table, place)
+    except KeyboardInterrupt:
+        note("the same command goes on where this one stopped")
+        raise
+    if numbers is None:
+        saved = outcome.save(output)
+        note(f"wrote {saved}")
+    if json:
+        print_json({"name": table.name, "sections": [_as_dict(outcome, k) for k in range(len(table.sections))]})
+        return
+    for k, section in enumerate(table.sections):
+        print_table(f"{table.name}: {section.title}", *table_lines(outcome, k))
+        if outcome.note(k):
+            print(outcome.note(k))
+    print(outcome.summary())
+
+
+def _as_dict(outcome: Any, place: int) -> dict[str, Any]:
+    cells = [
+        {"row": f.row, "column": f.column, "paper": f.paper, "ours": f.ours, "difference": f.difference}
+        for row in outcome.figures(place)
+        for f in row
+    ]
+    return {"title": outcome.table.sections[place].title, "figures": cells}
+
+
+def _list(json: bool) -> None:
+    from hingerank.lab.reproductions import TABLES
+
+    rows = [[table.name, table.cited, table.title] for table in TABLES.values()]
+    if json:
+        print_json([dict(zip(("name", "paper", "title"), row)) for row in rows])
+    else:
+        print_table("Tables of papers to run again", ["name", "paper", "table"], rows)
+
+
+def _write_page(output: Path) -> None:
+    from hingerank.lab.reproductions import TABLES, load_outcome
+    from hingerank.lab.reproductions.engine import write_page
+
+    found = [outcome for table in TABLES.values() if (outcome := load_outcome(table, output)) is not None]
+    if not found:
+        raise ValueError(f"{output} holds no saved results: run `hingerank reproduce NAME -o {output}` first")
+    path = output.with_suffix(".md")
+    write_page(path, found)
+    print(path)
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        numbers = [int(word) for word in text.split(",")]
+    except ValueError:
+        numbers = []
+    if not numbers or min(numbers) < 1:
+        raise ValueError(f"--folds {text!r}: give numbers counted from 1, such as 1,2")
+    return numbers
+
+
+# `analyse`: what a fitted model looks like inside.
+
+
+def analyse(
+    what: Annotated[str, typer.Argument(metavar="WHAT", help="interactions: the ranks of a dual model's multipliers.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that fit wrote.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FIGURE", help="Also draw histograms: .svg, .png or .pdf.")
+    ] = None,
+    share: Annotated[
+        list[float] | None, typer.Option(min=0.0, max=1.0, help="Share of the energy to keep; may be repeated.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+) -> None:
+    """Look inside a model: how low the rank of each query's multipliers is.
+
+    The model is a dual one: rank-svm fitted with --loss hinge --set solver=dual, factorized or regularized.
+
+    Example: hingerank analyse interactions model/ -o interactions.svg
+    """
+    from hingerank.export.model_file import load
+    from hingerank.lab.interactions import interactions
+
+    if what != "interactions":
+        raise ValueError(f"there is no analysis {what!r}; the known one is: interactions")
+    shares = tuple(share or (0.9, 1.0))
+    found = interactions(load(model))
+    if output is not None:
+        found.plot(output, shares)
+    if json:
+        histograms = {f"{s:g}": found.histogram(s).tolist() for s in shares}
+        print_json({"queries": found.table(shares), "histograms": histograms})
+        return
+    columns = found.table(shares)
+    print_table("Multipliers of every query", list(columns), list(zip(*columns.values())))
+    names = ["", *(f"{10 * k}–{10 * k + 10} %" for k in range(10))]
+    rows = [[f"{s:.0%} of the energy", *found.histogram(s).tolist()] for s in shares]
+    print_table("Queries by the dimensions they need, as a share of their rows", names, rows)
+    if output is not None:
+        note(f"wrote {output}")

@@ -6,8 +6,17 @@ from typing import Annotated, Any
 
 import typer
 
-from hingerank.cli.arguments import Data, Json, Missing, make_ranker, read_setting
-from hingerank.cli.output import print_json, print_table, working, writing
+from hingerank.cli.output import (
+    Data,
+    Json,
+    Missing,
+    make_ranker,
+    print_json,
+    print_table,
+    read_setting,
+    working,
+    writing,
+)
 
 
 def fit(
@@ -33,8 +42,8 @@ def fit(
 
     Example: hingerank fit train.txt --model rank-svm --C 0.01 -o model/
     """
-    from hingerank.cli.loading import open_data
-    from hingerank.lab.catalogue import not_from_rows
+    from hingerank.cli.files import open_data
+    from hingerank.lab.methods import not_from_rows
     from hingerank.rankers import ranker_class, registered_name
     from hingerank.rankers.base import BaseRanker
 
@@ -109,7 +118,7 @@ def rank(
 
     Example: hingerank rank model/ test.txt -o scores.txt
     """
-    from hingerank.cli.loading import open_data
+    from hingerank.cli.files import open_data
     from hingerank.export.model_file import load, read_header
 
     ranker, about = load(model), read_header(model)["metadata"]
@@ -189,8 +198,8 @@ def evaluate(
             raise ValueError("--preset has no meaning for diversity measures, which are ndeval's")
         evaluate_run(data, scores, measure, per_query, json)
         return
-    from hingerank.cli.loading import open_data
-    from hingerank.data.reader import read_scores
+    from hingerank.cli.files import open_data
+    from hingerank.data.letor import read_scores
     from hingerank.metrics import evaluate as measure_ranking
 
     names = measure or ["ndcg@10", "map"]

@@ -5,10 +5,11 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Annotated, Any
 
-from hingerank.data.plain_json import plain
-from hingerank.data.whole_files import draft_of
+import typer
+
+from hingerank.data.files import draft_of, plain
 
 
 def print_json(value: Any, stream: IO[str] | None = None) -> None:
@@ -117,3 +118,32 @@ def writing(path: Path | None) -> Iterator[IO[str]]:
         raise ValueError(f"cannot write {path}: there is no folder {path.parent}")
     with draft_of(path) as draft, open(draft, "w", encoding="utf-8") as stream:
         yield stream
+
+
+# Arguments that several commands share, and parameters of rankers as the command line gives them.
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Data = Annotated[
+    Path, typer.Argument(metavar="DATA", help="LETOR/SVMlight text (plain or compressed), a binary folder or Parquet.")
+]
+Missing = Annotated[str, typer.Option(help="What NULL and missing values become: error, zero or nan.")]
+
+
+def read_setting(text: str) -> tuple[str, Any]:
+    """`name=value` as (name, value)."""
+    from hingerank.lab.methods import read_value
+
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise ValueError(f"--set {text!r} is not of the form NAME=VALUE")
+    return name.strip(), read_value(value)
+
+
+def make_ranker(cls: Any, name: str, parameters: dict[str, Any]) -> Any:
+    """The ranker with these parameters; one it does not have is a mistake of the user's."""
+    known = list(cls().get_params(deep=False))
+    for parameter in parameters:
+        if parameter not in known:
+            raise ValueError(f"{name} has no parameter {parameter!r}; it has {', '.join(known)}")
+    return cls(**parameters)

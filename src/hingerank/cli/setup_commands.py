@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from hingerank.cli.arguments import Json
-from hingerank.cli.output import console, note, print_json, print_table, progress
+from hingerank.cli.output import Json, console, note, print_json, print_table, progress
 
 
 def warmup(json: Json = False) -> None:

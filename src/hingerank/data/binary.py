@@ -18,16 +18,206 @@ import secrets
 import shutil
 import zlib
 from collections.abc import Iterable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from hingerank.data.array_file import open_array
-from hingerank.data.binary_writer import BinaryWriter, text_from_bytes
-from hingerank.data.errors import DataError
+from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
+
+# One array in a plain .npy file: written piece by piece, opened as a memory map that is checked first.
+
+
+_HEADER_BYTES = 128
+
+
+class ArrayFile:
+    """Append pieces with the same columns and type; `finish` fills in the shape and says what to remember of it."""
+
+    def __init__(self, path: Path, dtype: Any, columns: tuple[int, ...] = ()) -> None:
+        self.dtype = np.dtype(dtype).newbyteorder("<")
+        self.columns = columns
+        self.rows = 0
+        self.crc = 0
+        self._file = open(path, "wb")  # noqa: SIM115  closed by `close`
+        self._file.write(bytes(_HEADER_BYTES))
+
+    def append(self, piece: Any) -> None:
+        piece = np.ascontiguousarray(piece, self.dtype)
+        content = piece.reshape(-1).view(np.uint8)
+        self._file.write(content.data)
+        self.crc = zlib.crc32(content.data, self.crc)
+        self.rows += len(piece)
+
+    def finish(self) -> dict[str, Any]:
+        shape = (self.rows, *self.columns)
+        self._file.seek(0)
+        self._file.write(_npy_header(self.dtype, shape))
+        self.close()
+        return {"dtype": self.dtype.str, "shape": list(shape), "crc32": self.crc}
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _npy_header(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
+    """Version 1.0 of NumPy's format, padded to a fixed length so that the shape can be filled in last."""
+    text = repr({"descr": dtype.str, "fortran_order": False, "shape": shape}).encode()
+    length = _HEADER_BYTES - 10
+    return b"\x93NUMPY\x01\x00" + length.to_bytes(2, "little") + text.ljust(length - 1) + b"\n"
+
+
+def open_array(path: Path, entry: dict[str, Any], verify: bool) -> np.ndarray:
+    """The array, mapped and not read; its type, shape and size must be those of `entry`.
+
+    The map is private (writes stay in memory and never reach the file), because compiled kernels take it for an
+    ordinary array; where the system refuses a private map of this size, the map is read-only.
+    """
+    dtype, shape = np.dtype(entry["dtype"]), tuple(entry["shape"])
+    size = _HEADER_BYTES + dtype.itemsize * int(np.prod(shape, dtype=object))
+    if dtype.hasobject:
+        raise DataError(f"{path}: an array of {dtype} is not allowed")
+    if not path.is_file():
+        raise DataError(f"{path}: the file is missing")
+    if os.path.getsize(path) != size:
+        raise DataError(f"{path}: the file has {os.path.getsize(path)} bytes, expected {size}; it was cut or changed")
+    with open(path, "rb") as file:
+        if file.read(_HEADER_BYTES) != _npy_header(dtype, shape):
+            raise DataError(f"{path}: the array is not the {dtype} of shape {shape} that the header names")
+    array = _map(path, dtype, shape)
+    if verify and zlib.crc32(array.reshape(-1).view(np.uint8).data) != entry["crc32"]:
+        raise DataError(f"{path}: the checksum differs; the file was changed or damaged")
+    return array
+
+
+def _map(path: Path, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    if 0 in shape:
+        return np.empty(shape, dtype)
+    try:
+        mapped = np.load(path, mmap_mode="c", allow_pickle=False)
+    except OSError:
+        mapped = np.load(path, mmap_mode="r", allow_pickle=False)
+    return np.asarray(mapped)  # a plain array over the map: the same compiled kernels serve it
+
+
+# Appends parts of a data set to the arrays of the binary form.
+
+
+class BinaryWriter:
+    """Writes X, y, qid and docid of each part; later parts must agree with the first one in form and types."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.files: dict[str, ArrayFile] = {}
+        self.facts: dict[str, Any] = {}  # what the first part said
+        self.n_features = 0
+        self.codes: dict[str, int] = {}  # distinct text query ids
+
+    def add(self, part: RankingData) -> None:
+        csr = sp.issparse(part.X)
+        self._agree("layout", "csr" if csr else "dense")
+        self._agree("feature_names", None if part.feature_names is None else list(part.feature_names))
+        self.n_features = max(self.n_features, part.n_features) if csr else part.n_features
+        if csr:
+            self._add_csr(part.X)
+        else:
+            self._append("X", part.X)
+        self._append("y", part.y.astype(np.float64, copy=False))
+        self._add_ids("qid", part.qid)
+        self._agree("has docid", part.docid is not None)
+        if part.docid is not None:
+            self._add_ids("docid", part.docid)
+
+    def __enter__(self) -> "BinaryWriter":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for file in self.files.values():
+            file.close()
+
+    def finish(self) -> dict[str, Any]:
+        """Complete every file and give the header's entries."""
+        if not self.files:
+            raise DataError("there is nothing to save: no part came")
+        if self.facts["type of qid"] == "text":
+            self._append_text("qid", list(self.codes))
+        arrays = {name: file.finish() for name, file in self.files.items()}
+        return {
+            "layout": self.facts["layout"],
+            "features": self.n_features,
+            "feature_names": self.facts["feature_names"],
+            "arrays": arrays,
+        }
+
+    def _agree(self, what: str, value: Any) -> None:
+        if self.facts.setdefault(what, value) != value:
+            raise DataError(f"parts differ in {what}: {self.facts[what]!r} came first, then {value!r}")
+
+    def _append(self, name: str, piece: np.ndarray) -> None:
+        if name not in self.files:
+            self.files[name] = ArrayFile(self.folder / f"{name}.npy", piece.dtype, piece.shape[1:])
+        file = self.files[name]
+        if piece.dtype != file.dtype or piece.shape[1:] != file.columns:
+            raise DataError(
+                f"parts differ in {name}: {file.dtype} with columns {file.columns} came first, "
+                f"then {piece.dtype} with columns {piece.shape[1:]}"
+            )
+        file.append(piece)
+
+    def _add_csr(self, X: Any) -> None:
+        if "X_indptr" not in self.files:
+            self._append("X_indptr", np.zeros(1, np.int64))
+        before = self.files["X_data"].rows if "X_data" in self.files else 0
+        self._append("X_data", X.data)
+        self._append("X_indices", X.indices.astype(np.int32, copy=False))
+        self._append("X_indptr", X.indptr[1:].astype(np.int64) + before)
+
+    def _add_ids(self, name: str, ids: np.ndarray) -> None:
+        ids = _plain_ids(ids, name)
+        text = ids.dtype.kind in "UO"
+        self._agree(f"type of {name}", "text" if text else str(ids.dtype))
+        if not text:
+            self._append(name, ids)
+        elif name == "qid":
+            codes = (self.codes.setdefault(i, len(self.codes)) for i in ids.tolist())
+            self._append("qid_codes", np.fromiter(codes, np.int64, len(ids)))
+        else:
+            self._append_text(name, ids.tolist())
+
+    def _append_text(self, name: str, texts: list[str]) -> None:
+        encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+        before = self.files[f"{name}_text"].rows if f"{name}_text" in self.files else 0
+        self._append(f"{name}_ends", np.cumsum([len(e) for e in encoded], dtype=np.int64) + before)
+        self._append(f"{name}_text", np.frombuffer(b"".join(encoded), np.uint8))
+
+
+def _plain_ids(ids: np.ndarray, name: str) -> np.ndarray:
+    """Numbers, fixed bytes or dates as they are, text as U or as objects that are all str."""
+    if ids.dtype.kind in "biufSMmU":
+        return ids
+    objects = ids.astype(object)
+    if all(isinstance(i, str) for i in objects):
+        return objects
+    numbers = np.array(objects.tolist())
+    if numbers.dtype.kind in "biuf" and numbers.shape == ids.shape:
+        return numbers
+    kinds = sorted({type(i).__name__ for i in objects})
+    raise DataError(f"{name} mixes {', '.join(kinds)}: make all ids text, or all numbers, to save them")
+
+
+def text_from_bytes(text: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """The inverse of writing text: piece i is text[ends[i−1]:ends[i]]; objects, so that one long id costs little."""
+    borders = np.concatenate(([0], ends))
+    if (np.diff(borders) < 0).any() or borders[-1] != len(text):
+        raise DataError("the borders of the text ids are damaged")
+    whole, edges = text.tobytes(), borders.tolist()
+    texts = np.empty(len(ends), object)
+    texts[:] = [whole[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(edges)]
+    return texts
+
 
 FORMAT, VERSION, HEADER = "hingerank-data", 1, "header.json"
 

@@ -8,11 +8,9 @@ import narwhals as nw
 import numpy as np
 import scipy.sparse as sp
 
-from hingerank.data.arrays import check_grades, check_matrix
-from hingerank.data.blocks import check_ids
-from hingerank.data.errors import DataError
+from hingerank.data.blocks import check_grades, check_ids, check_matrix
+from hingerank.data.files import DataError, need, read_table, table_kind, write_table
 from hingerank.data.ranking_data import RankingData
-from hingerank.data.table_files import need, read_table, table_kind, write_table
 
 DOCID_NAMES = ("docid", "docno")
 LISTS = "features"  # the name of a column that holds all features of a row

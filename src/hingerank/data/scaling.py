@@ -10,9 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from hingerank.data.arrays import check_matrix
-from hingerank.data.blocks import blocks_from_qid
-from hingerank.data.errors import DataError
+from hingerank.data.blocks import blocks_from_qid, check_matrix
+from hingerank.data.files import DataError
 from hingerank.kernels.scaling import columns_dense, minmax_csr, minmax_dense, standard_csr, standard_dense
 from hingerank.kernels.threads import cut_shards, run_shards
 

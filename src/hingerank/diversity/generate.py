@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from hingerank.data.errors import DataError
+from hingerank.data.files import DataError
 from hingerank.diversity.queries import DiverseData, DiverseQuery
 from hingerank.diversity.relations import (
     Relation,

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.data.errors import DataError
+from hingerank.data.files import DataError
 from hingerank.diversity.kernels import ideal_prefix
 from hingerank.diversity.trec import TopicJudgments, as_qrels, as_run
 

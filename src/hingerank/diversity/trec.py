@@ -18,8 +18,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from hingerank.data.errors import DataError
-from hingerank.data.whole_files import draft_of
+from hingerank.data.files import DataError, draft_of
 
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 

@@ -4,8 +4,8 @@ import warnings
 
 import numpy as np
 
-from hingerank.diversity.base import DiverseRanker
 from hingerank.diversity.queries import DiverseQuery
+from hingerank.diversity.selection import DiverseRanker
 from hingerank.rankers import RANKERS, ranker_class
 
 

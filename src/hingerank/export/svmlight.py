@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.data.errors import DataError
-from hingerank.data.whole_files import draft_of
+from hingerank.data.files import DataError, draft_of
 
 
 def C_from_svmrank(c: float, n_queries: int) -> float:

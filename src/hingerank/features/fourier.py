@@ -5,10 +5,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from hingerank.features.kernels import Kernel
+from hingerank.features.kernels import Kernel, choose_gamma
 from hingerank.features.maps import FeatureMap, rows_like
 from hingerank.features.nystroem import _positive
-from hingerank.features.width import choose_gamma
 
 
 class FourierMap(FeatureMap):

@@ -13,8 +13,8 @@ import numpy as np
 from numba import njit
 from numba.extending import overload
 
-from hingerank.kernels.passes import widest
 from hingerank.kernels.rows import SUMS_MAY_REORDER
+from hingerank.kernels.sweeps import widest
 
 LANES = 16  # inner loops run over multiples of so many columns, which vector registers like
 BLOCK = 1 << 20  # numbers in the block of one query's columns; wider ones are handled some columns at a time

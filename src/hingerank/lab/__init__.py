@@ -1,10 +1,9 @@
 """Experiments: folds, the protocol that chooses on validation and tests once, results, significance, leaderboards."""
 
+from hingerank.lab.comparison import Progress, compare, default_measures
 from hingerank.lab.folds import Fold, part_folds, query_folds
-from hingerank.lab.leaderboard import Leaderboard, leaderboard
-from hingerank.lab.method import Method
-from hingerank.lab.protocol import Progress, compare, default_measures
-from hingerank.lab.results import Results, load_results
+from hingerank.lab.leaderboard import Leaderboard, Results, leaderboard, load_results
+from hingerank.lab.methods import Method
 from hingerank.lab.search import Choice, Grid, Integers, LogUniform, OptunaSearch, RandomSearch, Uniform
 from hingerank.lab.statistics import (
     bootstrap_interval,

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.data.plain_json import plain
+from hingerank.data.files import plain
 from hingerank.data.ranking_data import RankingData
 from hingerank.lab.folds import Fold
-from hingerank.lab.results import Results
-from hingerank.lab.store import write_whole
+from hingerank.lab.leaderboard import Results
+from hingerank.lab.run_folder import write_whole
 
 FILE = "examples.json"
 

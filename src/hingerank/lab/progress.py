@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.lab.leaderboard import number
-from hingerank.lab.protocol import Progress
-from hingerank.lab.results import mean_value
+from hingerank.lab.comparison import Progress
+from hingerank.lab.leaderboard import mean_value, number
 from hingerank.lab.tasks import Task
 
 

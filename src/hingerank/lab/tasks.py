@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.data.plain_json import plain
+from hingerank.data.files import plain
 from hingerank.data.ranking_data import RankingData
 from hingerank.lab.folds import Fold
-from hingerank.lab.method import Method
+from hingerank.lab.methods import Method
+from hingerank.lab.run_folder import Record, versions
 from hingerank.lab.search import Setting
-from hingerank.lab.store import Record
-from hingerank.lab.versions import versions
 
 TRACE_POINTS = 200
 
@@ -161,7 +160,7 @@ def save_arrays(folder: Path, method: str, fold: str, scores: np.ndarray, ranker
     """Keep the test scores, and any weights or basis, beside the results; answers the file's name in the folder."""
     import io
 
-    from hingerank.lab.store import write_whole
+    from hingerank.lab.run_folder import write_whole
 
     arrays = {"scores": scores}
     weights = getattr(ranker, "coef_", None)

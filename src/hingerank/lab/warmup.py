@@ -14,8 +14,8 @@ from typing import Any
 
 # label -> "module:function", a function without arguments that calls each of the room's kernels on tiny arrays
 STEPS = {
-    "reader": "hingerank.data.reader:warm_reader",
-    "writer": "hingerank.data.writer:warm_writer",
+    "reader": "hingerank.data.letor:warm_reader",
+    "writer": "hingerank.data.letor_writer:warm_writer",
     "generated data": "hingerank.lab.warmup:_warm_generate",
     "measures": "hingerank.metrics:warm_metrics",
 }
@@ -82,12 +82,13 @@ def _fit_tiny(name: str, kind: str) -> None:
             raise
 
 
-def _variants(ranker: type) -> list[dict[str, str]]:
-    """The settings that use different kernels: every loss with every solver, where a ranker's module lists SOLVERS."""
-    solvers = getattr(import_module(ranker.__module__), "SOLVERS", None)
-    if not solvers:
+def _variants(ranker: Any) -> list[dict[str, str]]:
+    """The settings that use different kernels: every loss with every solver of it, where a ranker takes both."""
+    if not {"loss", "solver"} <= set(ranker._get_param_names()):
         return [{}]
-    return [{"loss": loss, "solver": solver} for solver, (_, losses) in solvers.items() for loss in losses]
+    from hingerank.rankers.linear import SOLVERS
+
+    return [{"loss": loss, "solver": solver} for solver in ranker._solvers for loss in SOLVERS[solver][1]]
 
 
 def _tiny(kind: str) -> Any:

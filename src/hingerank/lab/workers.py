@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from hingerank.kernels.threads import thread_count
-from hingerank.lab.store import Record
+from hingerank.lab.run_folder import Record
 from hingerank.lab.tasks import Plan, Task
 
 Finished = tuple[Task, list[Record]]

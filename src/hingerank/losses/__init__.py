@@ -7,12 +7,19 @@ curvature. `LIST_LOSSES` are those of whole graded lists. ``make_loss(name)`` kn
 
 from typing import Any
 
-from hingerank.losses.base import LossAt, PairLoss
-from hingerank.losses.fidelity import Fidelity
-from hingerank.losses.listwise import ListLoss, PlackettLuce, TopOne
-from hingerank.losses.smooth import Exponential, Logistic
-from hingerank.losses.squared import AllDifferences, GradeDifferences, Squared
-from hingerank.losses.windows import WindowLoss, hinge, modified_huber, smoothed_hinge, squared_hinge
+from hingerank.losses.lists import AllDifferences, GradeDifferences, ListLoss, PlackettLuce, Squared, TopOne
+from hingerank.losses.pairs import (
+    Exponential,
+    Fidelity,
+    Logistic,
+    LossAt,
+    PairLoss,
+    WindowLoss,
+    hinge,
+    modified_huber,
+    smoothed_hinge,
+    squared_hinge,
+)
 
 LOSSES = {
     "hinge": hinge,

@@ -1,10 +1,9 @@
 """Measures of ranking quality: pure values parsed from names, with the conventions of named tools as presets."""
 
 from hingerank.metrics import binary, graded, pairwise  # noqa: F401  (they register their measures)
-from hingerank.metrics.evaluator import evaluate
+from hingerank.metrics.evaluator import evaluate, warm_metrics
 from hingerank.metrics.measure import MEASURES, Measure, MeasureKind, parse_measure, register
 from hingerank.metrics.presets import PRESETS, Preset
-from hingerank.metrics.warm import warm_metrics
 
 __all__ = [
     "MEASURES",

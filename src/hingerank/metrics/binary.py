@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from hingerank.kernels import gains
+from hingerank.kernels import measures as gains
 from hingerank.metrics.graded import fill_empty
 from hingerank.metrics.measure import Measure, MeasureKind, register
 from hingerank.metrics.ranked_lists import RankedLists

@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.solvers.run import Run
-from hingerank.solvers.solution import Solution
+from hingerank.solvers.run import Run, Solution
 
 ENOUGH, PRODUCTS = 0.3, 5  # the basis step's equations: share of the gradient left, Hessian products at most
 ARMIJO, HALVINGS = 1e-4, 20

@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from hingerank.data.errors import DataError
+from hingerank.data.files import DataError
 from hingerank.kernels.threads import cut_shards, run_shards
-from hingerank.personal.factor_objective import ItemFeatures
 from hingerank.personal.passes import users_step
 from hingerank.personal.preferences import UserPreferences
-from hingerank.rankers.inputs import check_features
+from hingerank.personal.problem import ItemFeatures
+from hingerank.rankers.base import check_features
 
 STEPS, LEFT = 50, 1e-6  # Newton steps at most, share of the first gradient that may be left
 ROWS_PER_SHARD = 4096

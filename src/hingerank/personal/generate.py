@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from hingerank.data.errors import DataError
-from hingerank.data.generate.letor import bernoulli_places, grade_shares
+from hingerank.data.files import DataError
+from hingerank.data.generate import bernoulli_places, grade_shares
 
 AT_A_TIME = 1 << 20
 

@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.data.blocks import check_ids
-from hingerank.data.errors import DataError
+from hingerank.data.files import DataError
 
 Features = tuple[Any, list[str]]
 

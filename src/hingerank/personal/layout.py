@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from hingerank.kernels.windows import sort_run
+from hingerank.kernels.sweeps import sort_run
 
 
 @njit(cache=True, nogil=True)

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.data.errors import DataError
-from hingerank.data.user_numbers import number_ids
+from hingerank.data.blocks import number_ids
+from hingerank.data.files import DataError
 from hingerank.personal.kernels import UserGrades, UserPairs, UserTargets
 from hingerank.personal.layout import (
     count_contradictions,

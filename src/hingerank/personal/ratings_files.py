@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.data.errors import DataError
-from hingerank.data.text_files import TextSource
+from hingerank.data.files import DataError, TextSource
 
 MOST_EXACT = 2.0**53  # float64 cannot tell whole numbers from here on apart
 _WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]*")

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.features.blocks import serial_blas, storage_type
 from hingerank.features.kernels import Kernel
+from hingerank.features.maps import serial_blas, storage_type
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.kernels.triangle import triangle_product
 from hingerank.problem.design import RowsDesign, add_up

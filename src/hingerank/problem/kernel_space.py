@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.features.factors import factorise
+from hingerank.features.maps import factorise
 from hingerank.losses import PairLoss
 from hingerank.preferences import Preferences
 from hingerank.problem.design import RowsDesign

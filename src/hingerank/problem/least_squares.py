@@ -6,11 +6,10 @@ import numpy as np
 import scipy.linalg
 from scipy import sparse
 
-from hingerank.features.blocks import serial_blas
+from hingerank.features.maps import serial_blas
 from hingerank.kernels.rows import group_sums
 from hingerank.kernels.threads import cut_shards, run_shards
-from hingerank.losses.regression import WithRegression
-from hingerank.losses.squared import AllDifferences, GradeDifferences, Squared
+from hingerank.losses.lists import AllDifferences, GradeDifferences, Squared, WithRegression
 from hingerank.preferences import GradedPreferences
 from hingerank.preferences.graded import ROWS_PER_SHARD
 from hingerank.problem.design import RowsDesign, add_up

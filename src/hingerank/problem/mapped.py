@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.features.blocks import BLOCK_BYTES, serial_blas, storage_type
-from hingerank.kernels.passes import curvature_pass, score_pass
+from hingerank.features.maps import BLOCK_BYTES, serial_blas, storage_type
 from hingerank.kernels.rows import back_range, scores_range
+from hingerank.kernels.sweeps import curvature_pass, score_pass
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.losses import WindowLoss
 from hingerank.preferences import GradedPreferences

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.kernels.passes import fused_curvature_pass, fused_loss_pass, hessian_pass
+from hingerank.kernels.sweeps import fused_curvature_pass, fused_loss_pass, hessian_pass
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.losses import PairLoss, WindowLoss
 from hingerank.preferences import GradedPreferences, Preferences

@@ -1,18 +1,27 @@
 """KernelRankSVM: the exact kernel Ranking SVM."""
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import clone
 
-from hingerank.features.kernels import make_kernel
+from hingerank.features.fourier import FourierMap
+from hingerank.features.kernels import choose_gamma, make_kernel
+from hingerank.features.maps import FeatureMap
 from hingerank.features.nystroem import NystroemMap
-from hingerank.features.width import choose_gamma
+from hingerank.metrics import evaluate
+from hingerank.problem import RankObjective
 from hingerank.problem.gram import GivenGram, Gram
 from hingerank.problem.kernel_space import KernelObjective
+from hingerank.problem.mapped import mapped_design
 from hingerank.problem.memory import memory_budget
-from hingerank.problem.torch_design import TorchGram, check_device
-from hingerank.rankers.pairwise import PairwiseRanker
+from hingerank.problem.torch_design import TorchDesign, TorchGram, check_device
+from hingerank.rankers.base import BaseRanker, check_features, unpack
+from hingerank.rankers.linear import PairwiseRanker
+from hingerank.rankers.rank_parameter import RankParameter
 from hingerank.solvers.dual import dual_coordinate_descent
 from hingerank.solvers.kernel import kernel_dual, kernel_newton, kernel_smoothing
 from hingerank.solvers.newton import newton
@@ -155,3 +164,259 @@ class KernelRankSVM(PairwiseRanker):
         tags.input_tags.pairwise = self._given
         tags.input_tags.sparse = not self._given
         return tags
+
+
+# Ranking SVMs on mapped features: the part that Nyström's and Fourier's share.
+
+
+class MappedRanker(PairwiseRanker):
+    """min over w of  ½‖w‖² + C · sum over pairs of  loss(<w, φ(x_i) − φ(x_j)>)  for a feature map φ.
+
+    A ranker defines `_new_map()`, an unfitted FeatureMap, and `_placed_map()`, the map that its fitted attributes mean.
+    """
+
+    _fitted: tuple[str, ...] = ("gamma_", "coef_")
+    _training_only = ("callback",)
+    _map: Any
+
+    def _new_map(self) -> Any:
+        raise NotImplementedError
+
+    def _placed_map(self) -> FeatureMap:
+        raise NotImplementedError
+
+    def _prepare(self, X, sample_weight):
+        check_device(self.device)
+        self._map = self._new_map().fit(X, sample_weight=sample_weight)
+        self.gamma_ = self._map.gamma_
+
+    def _objective(self, X, loss, preferences, C):
+        device = check_device(self.device)
+        if device is None or self.solver == "dual":
+            design: Any = mapped_design(self._map, X, memory_budget(self.memory_gb), by_rows=self.solver == "dual")
+        else:
+            design = TorchDesign(self._map, X, device)
+        return RankObjective(design, loss, preferences, C)
+
+    def _start(self, dimension):
+        return None
+
+    def _keep(self, solution):
+        self.coef_ = self._map.unmixed(solution.w)
+
+    def _scores(self, X):
+        return self._map.scores(X, self.coef_)
+
+    def _restore(self, state):
+        super()._restore(state)
+        self._map = self._placed_map()
+        if self._map.n_features_in_ != self.n_features_in_ or self.coef_.shape != (self._map.width_,):
+            raise ValueError(f"the feature map and coef_ (shape {self.coef_.shape}) do not fit together")
+
+
+# NystroemRankSVM: the kernel Ranking SVM in the span of a few landmarks.
+
+
+class NystroemRankSVM(MappedRanker):
+    """min over f of  ½‖f‖² + C · sum over pairs of  loss(f(x_i) − f(x_j)),  f(x) = sum over landmarks of c_j κ(x, l_j).
+
+    The norm is the kernel's. With all rows as landmarks this is KernelRankSVM; with m of them a fit costs what a linear
+    ranker with m features costs, and the model holds the landmarks and their weights alone.
+
+    Parameters
+    ----------
+    n_components : m, number of landmarks (all rows where there are no more). gamma : a number, "scale" (1 / (features ·
+        variance of X)), "median" (1 / median squared distance) or "auto" (1 / features). C, loss, tol, solver,
+        pair_weight, grade_weight, scale, max_iter, max_seconds, callback : as in RankSVM.
+    kernel : "rbf", "polynomial", "laplacian", "chi2", "cosine", "linear", or a function of two arrays that returns
+        their matrix (such a ranker cannot be saved). degree, coef0 : of "polynomial".
+    rank : most dimensions to keep of the landmarks' span, by eigenvalue; 0 for no limit.
+    landmarks : "uniform" rows, "kmeans" centres or "leverage" (rows in proportion to how much they add).
+    random_state : the seed. memory_gb : most gigabytes for the mapped training rows, default half of the machine's;
+        above it they are mapped again for every pass. device : "cpu", or "cuda" to train on an NVIDIA GPU (needs
+        PyTorch; memory_gb does not apply there).
+
+    Attributes
+    ----------
+    landmarks_ : rows. coef_ : a weight for each: score(x) = sum of coef_j κ(x, landmark_j). gamma_ : the γ used.
+    certificate_, trace_, n_iter_, n_pairs_, objective_ : as in RankSVM.
+
+    >>> import numpy as np
+    >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), [0, 1, 1, 0]  # the best rows lie in the middle
+    >>> sorted(NystroemRankSVM(n_components=3, gamma=1.0, C=10.0).fit(X, y).rank(X, top=2).tolist())
+    [1, 2]
+    """
+
+    _fitted = ("landmarks_",)
+    rank = RankParameter()
+    _order = BaseRanker.rank
+
+    def __init__(
+        self, n_components=500, gamma="scale", C=1.0, tol=1e-3, *, kernel="rbf", degree=3, coef0=1.0, rank=0,
+        landmarks="uniform", random_state=0, loss="squared_hinge", solver="auto", pair_weight="uniform",
+        grade_weight=None, scale=None, max_iter=None, max_seconds=None, memory_gb=None, device="cpu", callback=None,
+    ):  # fmt: skip
+        self.n_components = n_components
+        self.gamma = gamma
+        self.C = C
+        self.tol = tol
+        self.kernel = kernel
+        self.degree = degree
+        self.coef0 = coef0
+        self.rank = rank
+        self.landmarks = landmarks
+        self.random_state = random_state
+        self.loss = loss
+        self.solver = solver
+        self.pair_weight = pair_weight
+        self.grade_weight = grade_weight
+        self.scale = scale
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.memory_gb = memory_gb
+        self.device = device
+        self.callback = callback
+
+    def _new_map(self):
+        return NystroemMap(
+            self.n_components, kernel=self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0,
+            rank=int(self.rank or 0) or None, landmarks=self.landmarks, random_state=self.random_state,
+        )  # fmt: skip
+
+    def _placed_map(self):
+        found = self._new_map()
+        found.gamma_ = self.gamma_
+        return found.place(self.landmarks_)
+
+    def _prepare(self, X, sample_weight):
+        super()._prepare(X, sample_weight)
+        self.landmarks_ = self._map.landmarks_
+
+
+# FourierRankSVM: the RBF Ranking SVM through random Fourier features.
+
+
+class FourierRankSVM(MappedRanker):
+    """min over w of  ½‖w‖² + C · sum over pairs of  loss(<w, φ(x_i) − φ(x_j)>),  φ(x) = √(2/m) cos(Ωᵀx + b).
+
+    <φ(x), φ(y)> ≈ exp(−γ‖x − y‖²), so this approaches KernelRankSVM as m grows, at the cost of a linear ranker with m
+    features. No training row is kept.
+
+    Parameters
+    ----------
+    n_components : m, number of features. gamma : a number, "scale" (1 / (features · variance of X)), "median" (1 /
+        median squared distance) or "auto" (1 / features). C, loss, tol, solver, pair_weight, grade_weight, scale,
+        max_iter, max_seconds, callback : as in RankSVM.
+    orthogonal : directions orthogonal to each other in groups, each used as a cosine and as a sine: a smaller error at
+        equal m; False: all independent with random phases, as in the paper.
+    random_state : the seed. memory_gb : most gigabytes for the mapped training rows, default half of the machine's;
+        above it they are mapped again for every pass. device : "cpu", or "cuda" to train on an NVIDIA GPU (needs
+        PyTorch; memory_gb does not apply there).
+
+    Attributes
+    ----------
+    coef_ : a weight for each of the m features. frequencies_ : Ω. phases_ : b. gamma_ : the γ used. certificate_,
+    trace_, n_iter_, n_pairs_, objective_ : as in RankSVM.
+
+    >>> import numpy as np
+    >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), [0, 1, 1, 0]  # the best rows lie in the middle
+    >>> sorted(FourierRankSVM(n_components=50, gamma=1.0, C=10.0).fit(X, y).rank(X, top=2).tolist())
+    [1, 2]
+    """
+
+    _fitted = ("frequencies_", "phases_")
+
+    def __init__(
+        self, n_components=500, gamma="scale", C=1.0, tol=1e-3, *, orthogonal=True, random_state=0,
+        loss="squared_hinge", solver="auto", pair_weight="uniform", grade_weight=None, scale=None, max_iter=None,
+        max_seconds=None, memory_gb=None, device="cpu", callback=None,
+    ):  # fmt: skip
+        self.n_components = n_components
+        self.gamma = gamma
+        self.C = C
+        self.tol = tol
+        self.orthogonal = orthogonal
+        self.random_state = random_state
+        self.loss = loss
+        self.solver = solver
+        self.pair_weight = pair_weight
+        self.grade_weight = grade_weight
+        self.scale = scale
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.memory_gb = memory_gb
+        self.device = device
+        self.callback = callback
+
+    def _new_map(self):
+        return FourierMap(
+            self.n_components, gamma=self.gamma, orthogonal=self.orthogonal, random_state=self.random_state
+        )
+
+    def _placed_map(self):
+        return self._new_map().place(self.frequencies_, self.phases_)
+
+    def _prepare(self, X, sample_weight):
+        super()._prepare(X, sample_weight)
+        self.frequencies_, self.phases_ = self._map.frequencies_, self._map.phases_
+
+
+# C and gamma of a kernel ranker together, on validation data.
+
+
+CS = tuple(2.0**k for k in range(-14, 3, 2))
+WIDTHS = tuple(4.0**k for k in range(-4, 2))  # of gamma="scale"
+
+
+@dataclass(frozen=True)
+class KernelSearch:
+    """best: the fitted ranker with the largest value; table: one dict of gamma, C, value and seconds for every fit."""
+
+    best: Any
+    table: list[dict[str, float]]
+
+
+def search_kernel(
+    ranker: Any, train: Any, validation: Any, *, Cs: Iterable[float] = CS, gammas: Iterable[float] | None = None,
+    measure: str = "ndcg@10",
+) -> KernelSearch:  # fmt: skip
+    """argmax over gamma and C of measure(validation), for KernelRankSVM, NystroemRankSVM or FourierRankSVM.
+
+    For every gamma the rows are mapped (or the kernel matrix is computed) once, and C follows a warm-started path from
+    small to large. Validation rows are mapped once for all values of C as well. Of equals the smaller C is taken.
+
+    train, validation: RankingData. gammas: default 4^-4, ..., 4 times what gamma="scale" gives.
+
+    >>> from hingerank import FourierRankSVM
+    >>> from hingerank.data.generate import make_letor
+    >>> train, validation = make_letor(20, seed=0), make_letor(10, seed=1)
+    >>> found = search_kernel(FourierRankSVM(50), train, validation, Cs=[0.01, 1.0], gammas=[0.1, 0.5])
+    >>> len(found.table), found.best.gamma in (0.1, 0.5)
+    (4, True)
+    """
+    Cs = sorted({float(C) for C in Cs})
+    if gammas is None:
+        scale = choose_gamma("scale", check_features(clone(ranker), train, reset=True))
+        gammas = [scale * width for width in WIDTHS]
+    best, top, table = None, -np.inf, []
+    for gamma in gammas:
+        path = clone(ranker).set_params(gamma=float(gamma)).fit_path(train, Cs=Cs)
+        for member, scores in zip(path, path_scores(path, validation)):
+            value = float(evaluate(validation.y, scores, validation.qid, measure)[measure])
+            seconds = member.certificate_.seconds
+            table.append({"gamma": float(gamma), "C": member.C, "value": value, "seconds": seconds})
+            if value > top:
+                best, top = member, value
+    if best is None:
+        raise ValueError("there is nothing to choose from: give values for Cs and gammas")
+    return KernelSearch(best, table)
+
+
+def path_scores(path: list[Any], X: Any, qid: Any = None) -> list[np.ndarray]:
+    """The scores of every ranker of one path; rankers that share a feature map have the rows mapped once."""
+    first = path[0]
+    if not isinstance(first, MappedRanker) or any(member._map is not first._map for member in path):
+        return [member.predict(X, qid) for member in path]
+    _, _, qid = unpack(X, None, qid)
+    rows = first._scaled(check_features(first, X, reset=False), qid)
+    return list(first._map.scores(rows, np.stack([member.coef_ for member in path], axis=1)).T)

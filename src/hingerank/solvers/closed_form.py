@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.solvers.run import Run
-from hingerank.solvers.solution import Solution
+from hingerank.solvers.run import Run, Solution
 
 
 def closed_form(

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.solvers.run import Run
-from hingerank.solvers.solution import Solution
+from hingerank.solvers.run import Run, Solution
 
 UNUSED = 30  # a plane without weight for this many iterations is dropped
 

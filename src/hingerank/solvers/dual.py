@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from hingerank.kernels.dual import combine_pairs, dual_epoch, pair_norms
-from hingerank.solvers.run import Run
+from hingerank.solvers.run import Run, Solution
 from hingerank.solvers.smoothing import smoothing
-from hingerank.solvers.solution import Solution
 
 
 def dual_coordinate_descent(

@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from hingerank.kernels.dots import dot
+from hingerank.kernels.rows import dot
 from hingerank.solvers.line_search import line_search
-from hingerank.solvers.run import Run
-from hingerank.solvers.solution import Solution
+from hingerank.solvers.run import Run, Solution
 from hingerank.structures import L1Ball
 
 VARIANTS = ("classic", "away", "pairwise")

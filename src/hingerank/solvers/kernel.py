@@ -14,8 +14,8 @@ from hingerank.losses import smoothed_hinge
 from hingerank.problem.kernel_space import Expansion
 from hingerank.solvers.dual import dual_coordinate_descent
 from hingerank.solvers.newton import conjugate_gradients, newton, try_step
+from hingerank.solvers.run import Solution
 from hingerank.solvers.smoothing import smoothing
-from hingerank.solvers.solution import Solution
 
 EXTRA, STEPS = 0.3, 5  # share of all products that pruning may add, and its most steps
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.kernels.dots import dot
+from hingerank.kernels.rows import dot
 
 MOST_TRIALS = 60
 

@@ -1,11 +1,6 @@
-"""Trust-region truncated Newton for smooth objectives (Lin & Moré's TRON, Steihaug's conjugate gradients).
+"""What conjugate gradients have seen of the curvature, kept for the next Newton step."""
 
-Large data sets are redundant: a sixteenth of the queries gives nearly the same optimum and nearly the same curvature.
-So where the objective offers `samples()`, small ones are solved first for a start, and the largest one stands in for
-the Hessian afterwards. Value, gradient, acceptance of steps and the certificate always come from the whole objective,
-and the whole Hessian takes over when the sample's steps stop paying.
-"""
-
+from collections import deque
 from collections.abc import Callable
 from itertools import count
 from typing import Any
@@ -13,9 +8,59 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from hingerank.solvers.recycling import Recycled
-from hingerank.solvers.run import Run
-from hingerank.solvers.solution import Solution
+from hingerank.solvers.run import Run, Solution
+
+
+class Recycled:
+    """An approximate inverse of the Hessian H from directions d and products H d of earlier conjugate gradients.
+
+    The systems of consecutive Newton steps are alike, so the BFGS inverse of these pairs is a preconditioner that
+    costs no product with H (Morales & Nocedal 2000); on kernel features, whose spectrum falls fast, it halves their
+    number. It needs sums and inner products alone, and so works in a kernel's space as well.
+
+    most: pairs to keep; with 0 of them it is the identity.
+    """
+
+    def __init__(self, most: int):
+        self.seen: deque[tuple[Any, Any, Any, float]] = deque(maxlen=most)
+        self.pairs: deque[tuple[Any, Any, float]] = deque(maxlen=most)
+        self.scale = 0.0
+
+    def see(self, direction: Any, before: Any, after: Any, length: float) -> None:
+        """A step of conjugate gradients: residuals before and after it, whose difference is length · H direction."""
+        self.seen.append((direction, before, after, length))
+
+    def learn(self) -> None:
+        """Take over what was seen: while conjugate gradients run, their preconditioner must not change."""
+        for direction, before, after, length in self.seen:
+            product = (before - after) * (1 / length)
+            bend = float(direction @ product)
+            if bend > 0:
+                self.scale = max(self.scale, bend / float(product @ product))
+                self.pairs.append((direction, product, bend))
+        self.seen.clear()
+
+    def __call__(self, r: Any) -> Any:
+        """About H⁻¹ r."""
+        if not self.pairs:
+            return r
+        shares = []
+        for direction, product, bend in reversed(self.pairs):
+            shares.append(float(direction @ r) / bend)
+            r = r - shares[-1] * product
+        r = self.scale * r
+        for (direction, product, bend), share in zip(self.pairs, reversed(shares)):
+            r = r + (share - float(product @ r) / bend) * direction
+        return r
+
+
+# Trust-region truncated Newton for smooth objectives (Lin & Moré's TRON, Steihaug's conjugate gradients).
+#
+# Large data sets are redundant: a sixteenth of the queries gives nearly the same optimum and nearly the same curvature.
+# So where the objective offers `samples()`, small ones are solved first for a start, and the largest one stands in for
+# the Hessian afterwards. Value, gradient, acceptance of steps and the certificate always come from the whole objective,
+# and the whole Hessian takes over when the sample's steps stop paying.
+
 
 # shares of the forecast decrease: below ACCEPT a step is refused, below POOR the ball shrinks
 ACCEPT, POOR = 1e-4, 0.25

@@ -16,8 +16,7 @@ import numpy as np
 
 from hingerank.losses import smoothed_hinge
 from hingerank.solvers.newton import newton_from, solve_samples
-from hingerank.solvers.run import Run
-from hingerank.solvers.solution import Solution
+from hingerank.solvers.run import Run, Solution
 
 FIRST_WIDTH, NARROWEST = 1.0, 1e-10
 

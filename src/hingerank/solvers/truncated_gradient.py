@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.kernels.dots import dot
-from hingerank.solvers.run import Run
-from hingerank.solvers.solution import Solution
+from hingerank.kernels.rows import dot
+from hingerank.solvers.run import Run, Solution
 from hingerank.structures import L1Norm
 
 

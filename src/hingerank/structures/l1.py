@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from hingerank.kernels.dots import dot
-from hingerank.kernels.l1_models import minimise_in_ball, minimise_under_norm
+from hingerank.kernels.l1 import minimise_in_ball, minimise_under_norm
+from hingerank.kernels.rows import dot
 
 WORK = 200_000_000  # of a model: a round costs up to the cube of its columns, and there are 3 to 50 rounds
 SHARE = 0.02  # a model is solved until its violation is this share of what it began with

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hingerank.personal.factorization import PersonalRankSVM
+from hingerank.personal.factorized import PersonalRankSVM
 
 pytest.importorskip("matplotlib")
 
@@ -17,7 +17,7 @@ def ranker():
 
 
 def test_words_are_sized_by_weight(ranker, tmp_path):
-    from hingerank.lab.report.basis import plot_basis
+    from hingerank.lab.report.figures import plot_basis
 
     names = [f"word{j}" for j in range(30)]
     figure = plot_basis(ranker, names, functions=(0, 2), top=8, file=tmp_path / "basis.png")
@@ -33,7 +33,7 @@ def test_words_are_sized_by_weight(ranker, tmp_path):
 
 
 def test_words_stay_inside_their_panel(ranker):
-    from hingerank.lab.report.basis import _renderer, plot_basis
+    from hingerank.lab.report.figures import _renderer, plot_basis
 
     figure = plot_basis(ranker, [f"a rather long name {j}" for j in range(30)], functions=(0,), top=30)
     for axes in figure.axes:

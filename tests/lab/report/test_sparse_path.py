@@ -7,7 +7,7 @@ import hingerank as hr
 
 pytest.importorskip("matplotlib")
 
-from hingerank.lab.report.sparse_path import plot_path, plot_single_features
+from hingerank.lab.report.figures import plot_path, plot_single_features
 
 
 def test_a_path_shows_weights_choice_and_counts(tmp_path):

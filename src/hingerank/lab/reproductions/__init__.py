@@ -4,8 +4,16 @@ A module holds the paper's figures, what is run for each row, and what was found
 """
 
 from hingerank.lab.reproductions import chen2017, cheng2018, lai2013, xu2015, xu2019
-from hingerank.lab.reproductions.outcome import Outcome, load_outcome, reproduce
-from hingerank.lab.reproductions.table import Ours, PaperTable, Place, Section, default_data
+from hingerank.lab.reproductions.engine import (
+    Ours,
+    Outcome,
+    PaperTable,
+    Place,
+    Section,
+    default_data,
+    load_outcome,
+    reproduce,
+)
 
 MODULES = (xu2019, chen2017, lai2013, cheng2018, xu2015)
 TABLES: dict[str, PaperTable] = {table.name: table for module in MODULES for table in module.TABLES}

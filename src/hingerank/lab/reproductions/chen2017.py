@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from hingerank.lab.reproductions.engine import PaperTable
 from hingerank.lab.reproductions.letor import MQ2007, MQ2008, OHSUMED, Row, Study, fit_seconds, powers_of_two
-from hingerank.lab.reproductions.table import PaperTable
 
 PAPER = "Chen et al. 2017, Ranking Support Vector Machine with Kernel Approximation (Comput. Intell. Neurosci.)"
 ROUNDS, TREES = [3, 10, 30, 100, 300], {"n_estimators": [10, 30, 100], "num_leaves": [7, 31]}

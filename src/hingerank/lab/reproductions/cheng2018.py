@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.lab.reproductions.kept import kept
-from hingerank.lab.reproductions.table import TIME, Ours, PaperTable, Place, Section
+from hingerank.lab.reproductions.engine import TIME, Ours, PaperTable, Place, Section, kept
 
 PAPER = "Cheng et al. 2018, Extreme Learning to Rank via Low Rank Assumption (ICML)"
 COLUMNS = [TIME, "train accuracy", "test accuracy"]
@@ -111,8 +110,7 @@ def yahoo(folder: Path) -> Parts:
     """The split that comes with the data; a tenth of every user's training ratings validates."""
     from scipy.io import loadmat
 
-    from hingerank.personal.ratings import Ratings, read_ratings
-    from hingerank.personal.ratings_split import split_by_user
+    from hingerank.personal.ratings import Ratings, read_ratings, split_by_user
 
     with lzma.open(folder / "title.mat.xz") as file:
         features = loadmat(BytesIO(file.read()))["b"].tocsr().astype(np.float64)
@@ -130,8 +128,8 @@ def yahoo(folder: Path) -> Parts:
 def movielens(folder: Path) -> Parts:
     """Of every user's films a fifth tests and a tenth of the rest validates; the features are genres."""
     from hingerank.personal.item_features import genre_features
-    from hingerank.personal.movielens import read_movielens
-    from hingerank.personal.ratings_split import split_by_user
+    from hingerank.personal.rating_sets import read_movielens
+    from hingerank.personal.ratings import split_by_user
 
     ratings = read_movielens(folder)
     features, _ = genre_features(ratings.genres or [])

@@ -10,18 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.diversity.aspects import unit_scores
+from hingerank.diversity.learning import PAMM, RLTR
 from hingerank.diversity.measures import parse_diversity_measure
-from hingerank.diversity.mmr import MMR
-from hingerank.diversity.pamm import PAMM
-from hingerank.diversity.pm2 import PM2
 from hingerank.diversity.queries import DiverseData, DiverseQuery
-from hingerank.diversity.rltr import RLTR
-from hingerank.diversity.structsvmdiv import StructSVMDiv
-from hingerank.diversity.svmdiv import SVMDiv
-from hingerank.diversity.xquad import XQuAD
+from hingerank.diversity.relations import unit_scores
+from hingerank.diversity.selection import MMR, PM2, XQuAD
+from hingerank.diversity.structural import StructSVMDiv, SVMDiv
 from hingerank.lab.statistics import holm, p_values
-from hingerank.rankers.baselines.listmle import ListMLE
+from hingerank.rankers.linear import ListMLE
 
 ERR, NDCG = "err-ia@20", "alpha-ndcg@20"
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)

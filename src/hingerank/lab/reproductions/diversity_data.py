@@ -7,10 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.data.reader import read
-from hingerank.diversity.aspects import aspects_from_clusters, aspects_from_scores, aspects_from_subtopics, unit_scores
+from hingerank.data.letor import read
 from hingerank.diversity.queries import DiverseData, DiverseQuery
-from hingerank.diversity.relations import Relations, category_relation, cosine_relation, euclidean_relation
+from hingerank.diversity.relations import (
+    Relations,
+    aspects_from_clusters,
+    aspects_from_scores,
+    aspects_from_subtopics,
+    category_relation,
+    cosine_relation,
+    euclidean_relation,
+    unit_scores,
+)
 from hingerank.diversity.trec import Qrels, Run, read_diversity_qrels, read_run
 
 YEARS = (2009, 2010, 2011, 2012)

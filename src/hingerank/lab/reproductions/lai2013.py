@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
+from hingerank.lab.reproductions.engine import Ours, PaperTable, Place, Section
 from hingerank.lab.reproductions.letor import MQ2008, OHSUMED, Row, Study, nonzero_share, powers_of_two
-from hingerank.lab.reproductions.table import Ours, PaperTable, Place, Section
 
 PAPER = "Lai et al. 2013, Sparse Learning-to-Rank via an Efficient Primal-Dual Algorithm (IEEE Trans. Computers 62:6)"
 NAMES = {"N@1": "ndcg@1", "N@3": "ndcg@3", "N@5": "ndcg@5", "N@10": "ndcg@10", "MAP": "map"}

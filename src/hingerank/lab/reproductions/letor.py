@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.lab.reproductions.table import Ours, Place, Section
+from hingerank.lab.reproductions.engine import Ours, Place, Section
 
 OHSUMED, MQ2008, MQ2007 = "OHSUMED/QueryLevelNorm", "MQ2008", "MQ2007-partial"
 Figures = Sequence[float | None]
@@ -36,7 +36,7 @@ class Row:
 
     def method(self) -> Any:
         import hingerank
-        from hingerank.lab.method import Method
+        from hingerank.lab.methods import Method
 
         return Method(self.name, getattr(hingerank, self.ranker or ""), dict(self.search), dict(self.fixed))
 
@@ -56,8 +56,8 @@ class Study:
 
     def results(self, methods: Sequence[Any], place: Place) -> Any:
         """The results of these methods: read where they are known, computed where they are not."""
-        from hingerank.data.folds import read_folds
-        from hingerank.lab.protocol import compare
+        from hingerank.data.letor import read_folds
+        from hingerank.lab.comparison import compare
 
         numbers = place.folds if place.folds is not None else self.folds
         folds = read_folds(place.find(self.data), numbers)

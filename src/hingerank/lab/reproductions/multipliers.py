@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.lab.reproductions.engine import Ours, PaperTable, Place, Section
 from hingerank.lab.reproductions.letor import OHSUMED
-from hingerank.lab.reproductions.table import Ours, PaperTable, Place, Section
 
 SAMPLED = (49, 45, 35)
 TENTHS = [f"{10 * k}–{10 * k + 10} %" for k in range(10)]

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.lab.reproductions.kept import kept
+from hingerank.lab.reproductions.engine import Ours, Place, Section, kept
 from hingerank.lab.reproductions.letor import Row, Study
-from hingerank.lab.reproductions.table import Ours, Place, Section
 
 STARTS = 10
 

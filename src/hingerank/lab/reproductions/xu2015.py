@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from hingerank.lab.reproductions import xu2019
-from hingerank.lab.reproductions.kept import kept
+from hingerank.lab.reproductions.engine import Ours, PaperTable, Place, Section, kept
 from hingerank.lab.reproductions.letor import Figures, Row, powers_of_two
-from hingerank.lab.reproductions.table import Ours, PaperTable, Place, Section
 
 PAPER = "Xu 2015, Learning to Rank Revisited: Our Progresses in New Algorithms and Tasks (slides)"
 MEASURES = {"ERR-IA@20": "err-ia@20", "α-NDCG@20": "alpha-ndcg@20"}
@@ -118,9 +117,7 @@ def _true_subtopics(place: Place) -> dict[str, Ours]:
 def _reranked_indri(place: Place, aspects: str) -> Found:
     """QL and the classics; λ of a topic is chosen on the other topics."""
     from hingerank.diversity.measures import evaluate_diversity
-    from hingerank.diversity.mmr import MMR
-    from hingerank.diversity.pm2 import PM2
-    from hingerank.diversity.xquad import XQuAD
+    from hingerank.diversity.selection import MMR, PM2, XQuAD
     from hingerank.lab.reproductions.diversity import leave_one_out
     from hingerank.lab.reproductions.diversity_data import indri_queries, web_track_qrels
 

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from hingerank.lab.reproductions.engine import Ours, PaperTable, Place, Section
 from hingerank.lab.reproductions.letor import MQ2007, MQ2008, OHSUMED, Figures, Row, Study, powers_of_two
 from hingerank.lab.reproductions.multipliers import interactions_tables
 from hingerank.lab.reproductions.starts import starts_section
-from hingerank.lab.reproductions.table import Ours, PaperTable, Place, Section
 
 PAPER = "Xu et al. 2019, Modeling the Parameter Interactions in Ranking SVM with Low-Rank Approximation (TKDE 31:6)"
 COLUMNS = {"MAP": "map", "NDCG@1": "ndcg@1", "NDCG@3": "ndcg@3", "NDCG@5": "ndcg@5"}

@@ -1,0 +1,344 @@
+"""Generated data with known truth, seeded: the same arguments give the same data on any number of threads."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from hingerank.data.files import DataError
+from hingerank.data.ranking_data import RankingData
+from hingerank.kernels.generate import csr_utility, dense_utility, letor_rows
+from hingerank.kernels.threads import cut_shards, run_shards
+
+# LETOR-like data with a known truth: ragged queries, skewed grades, features in [0, 1], useless columns.
+
+
+FACTORS = 4  # hidden factors that make columns correlated, as the many BM25 and TF-IDF variants of LETOR are
+BLOCK = 2048  # rows generated at a time, small enough to stay in cache
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """utility(x) = Σ_j w_j x_j + Σ_r c_r (x_a − m_a)(x_b − m_b); its standard deviation over the data is 1.
+
+    A row's grade is the number of `thresholds` at or below utility + query offset + noise. `columns` lists the
+    features that matter; `pairs`, `pair_weights` (c) and `centre` (m) are empty for a linear signal.
+    """
+
+    weights: np.ndarray
+    pairs: np.ndarray
+    pair_weights: np.ndarray
+    centre: np.ndarray
+    thresholds: np.ndarray
+
+    @property
+    def columns(self) -> np.ndarray:
+        used = self.weights != 0
+        used[self.pairs.ravel()] = True
+        return np.flatnonzero(used)
+
+    def utility(self, X: Any) -> np.ndarray:
+        """The noiseless score of every row: the best ranking anyone could learn."""
+        u = np.empty(X.shape[0])
+        how = (self.weights, self.pairs, self.pair_weights, self.centre, u)
+        if sp.issparse(X):
+            X = X.tocsr()
+            csr_utility(X.data, X.indices, X.indptr, *how)
+        else:
+            dense_utility(np.ascontiguousarray(X, X.dtype if X.dtype.kind == "f" else float), *how)
+        return u
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GeneratedData(RankingData):
+    """RankingData that remembers how it was made."""
+
+    truth: Truth | None = None
+
+
+def make_letor(
+    n_queries: int = 100,
+    rows_per_query: int | tuple[int, int] | Sequence[int] | np.ndarray = (20, 180),
+    n_features: int = 46,
+    n_grades: int = 3,
+    *,
+    skew: float | Sequence[float] = 1.0,
+    signal: str = "linear",
+    noise: float = 0.5,
+    query_effect: float = 0.5,
+    useless: int = 0,
+    constant: int = 0,
+    sparse_density: float | None = None,
+    dtype: Any = np.float32,
+    seed: int = 0,
+) -> GeneratedData:
+    """Grade = number of thresholds at or below  utility(x) + query_effect·e_q + noise·e_i,  e standard normal.
+
+    The thresholds are set so that the grades have the wanted shares. The answer depends on the arguments alone, not
+    on the number of threads.
+
+    Parameters
+    ----------
+    rows_per_query: one size for all queries, a range (least, most) to draw from, or one size per query.
+    skew: shares of the grades fall as exp(−skew·grade); or give the shares themselves, lowest grade first.
+    signal: "linear", or "nonlinear" (half of the utility's variance comes from products of two columns).
+    noise, query_effect: standard deviations beside a utility of standard deviation 1. A query effect makes some
+        queries full of relevant rows and others empty of them, as in real data.
+    useless: columns that are independent noise with weight 0. constant: columns that are 0 everywhere.
+    sparse_density: make X CSR with this share of entries present (uniform in (0, 1]); None makes X dense.
+
+    Example
+    -------
+    >>> data = make_letor(50, (5, 40), n_features=10, n_grades=5, useless=3, seed=1)
+    >>> data.n_queries, data.n_features, len(data.truth.columns)
+    (50, 10, 7)
+    """
+    shares = grade_shares(n_grades, skew)
+    plan, queries, rows = np.random.SeedSequence(seed).spawn(3)
+    rng = np.random.default_rng(plan)
+    sizes = _query_sizes(n_queries, rows_per_query, rng)
+    columns = _Columns.draw(n_features, useless, constant, signal, sparse_density, rng)
+    offsets = np.concatenate(([0], np.cumsum(sizes)))
+    shards = cut_shards(offsets, 16 * BLOCK)
+    jobs = [(int(offsets[a]), int(offsets[b]), s) for (a, b), s in zip(shards, rows.spawn(len(shards)))]
+    if sparse_density is None:
+        X, utility, eps = _dense_rows(int(offsets[-1]), columns, np.dtype(dtype), jobs)
+    else:
+        X, utility, eps = _csr_rows(int(offsets[-1]), columns, np.dtype(dtype), jobs, sparse_density)
+
+    scale = float(utility.std()) or 1.0
+    noisy = utility / scale + noise * eps
+    noisy += np.repeat(query_effect * np.random.default_rng(queries).standard_normal(n_queries), sizes)
+    cuts = np.minimum((np.cumsum(shares)[:-1] * len(noisy)).round().astype(np.int64), len(noisy) - 1)
+    thresholds = np.partition(noisy, cuts)[cuts]
+    y = np.searchsorted(thresholds, noisy, side="right").astype(np.float64)
+    truth = Truth(
+        columns.weights / scale, columns.pairs, columns.pair_weights / scale, columns.centre.astype(float), thresholds
+    )
+    return GeneratedData(X=X, y=y, qid=np.repeat(np.arange(1, n_queries + 1), sizes), truth=truth)
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """How each column is made (own noise, hidden factors B, centre and spread) and what it is worth."""
+
+    own: np.ndarray
+    B: np.ndarray
+    centre: np.ndarray
+    spread: np.ndarray
+    weights: np.ndarray
+    pairs: np.ndarray
+    pair_weights: np.ndarray
+
+    @classmethod
+    def draw(cls, d: int, useless: int, constant: int, signal: str, density: float | None, rng) -> "_Columns":
+        informative = d - useless - constant
+        if useless < 0 or constant < 0 or informative < 1:
+            raise DataError(f"{useless} useless and {constant} constant columns leave none of {d} features informative")
+        if signal not in ("linear", "nonlinear"):
+            raise DataError(f"signal is {signal!r}, expected 'linear' or 'nonlinear'")
+        if density is not None and not 0 < density <= 1:
+            raise DataError(f"sparse_density is {density}, expected a share in (0, 1]")
+        shuffled = rng.permutation(d)
+        good, zero = shuffled[:informative], shuffled[d - constant :]
+        B = np.zeros((FACTORS, d))
+        B[:, good] = rng.standard_normal((FACTORS, informative)) * rng.uniform(0, 0.6, informative)
+        own = np.sqrt(np.maximum(1 - (B**2).sum(axis=0), 0.1))
+        centre, spread = rng.uniform(-0.1, 0.5, d), rng.uniform(0.15, 0.35, d)  # low centres clip to many zeros
+        weights = np.zeros(d)
+        weights[good] = rng.standard_normal(informative) + 0.5
+        n_products = max(2, informative // 4) if signal == "nonlinear" else 0
+        pairs = good[rng.integers(0, informative, (n_products, 2))].astype(np.int64)
+        pair_weights = rng.choice([-1.0, 1.0], n_products) * _product_size(weights, spread, pairs, density)
+        centre[zero] = spread[zero] = 0.0
+        return cls(own, B, centre, spread, weights, pairs, pair_weights)
+
+
+def _product_size(weights: np.ndarray, spread: np.ndarray, pairs: np.ndarray, density: float | None) -> float:
+    """|c| for which the products have about the variance of the linear part (columns taken as independent)."""
+    if not len(pairs):
+        return 1.0
+    variance = spread**2 if density is None else np.full_like(spread, density / 12)
+    products = (variance[pairs[:, 0]] * variance[pairs[:, 1]]).sum()
+    return float(np.sqrt((weights**2 * variance).sum() / products))
+
+
+def _dense_rows(n: int, columns: _Columns, dtype: np.dtype, jobs: list) -> tuple:
+    d = len(columns.weights)
+    X, utility, eps = np.empty((n, d), dtype), np.empty(n), np.empty(n)
+    how = [a.astype(dtype) for a in (columns.B, columns.own, columns.centre, columns.spread)]
+    what = (columns.weights, columns.pairs, columns.pair_weights, columns.centre)
+
+    def fill(job: tuple) -> None:
+        first, last, seed = job
+        rng = np.random.default_rng(seed)
+        rng.standard_normal(out=eps[first:last])
+        for a in range(first, last, BLOCK):
+            block = X[a : min(a + BLOCK, last)]
+            rng.standard_normal(out=block, dtype=dtype)
+            letor_rows(block, rng.standard_normal((len(block), FACTORS), dtype=dtype), *how)
+            dense_utility(block, *what, utility[a : a + len(block)])
+
+    run_shards(fill, jobs)
+    return X, utility, eps
+
+
+def _csr_rows(n: int, columns: _Columns, dtype: np.dtype, jobs: list, density: float) -> tuple:
+    d = len(columns.weights)
+    live = np.flatnonzero(columns.spread > 0)  # constant columns stay empty
+    what = (columns.weights, columns.pairs, columns.pair_weights, columns.centre)
+
+    def fill(job: tuple) -> tuple:
+        first, last, seed = job
+        rng = np.random.default_rng(seed)
+        eps = rng.standard_normal(last - first)
+        places = bernoulli_places((last - first) * len(live), density, rng)
+        values = 1 - rng.random(len(places), dtype=dtype)
+        indptr = np.searchsorted(places, np.arange(last - first + 1) * len(live))
+        indices = live[places % len(live)].astype(np.int32)
+        utility = np.empty(last - first)
+        csr_utility(values, indices, indptr, *what, utility)
+        return values, indices, np.diff(indptr), utility, eps
+
+    values, indices, counts, utility, eps = (np.concatenate(part) for part in zip(*run_shards(fill, jobs)))
+    X = sp.csr_matrix((values, indices, np.concatenate(([0], np.cumsum(counts)))), shape=(n, d))
+    return X, utility, eps
+
+
+def bernoulli_places(total: int, density: float, rng: np.random.Generator) -> np.ndarray:
+    """The places of 0..total−1 kept when each is kept with probability `density`: gaps are geometric."""
+    places = np.empty(0, np.int64)
+    while not len(places) or places[-1] < total:
+        start = places[-1] if len(places) else -1
+        expected = (total - start) * density
+        gaps = rng.geometric(density, int(expected + 4 * np.sqrt(expected) + 16))
+        places = np.concatenate((places, start + np.cumsum(gaps)))
+    return places[: np.searchsorted(places, total)]
+
+
+def _query_sizes(n_queries: int, rows: Any, rng: np.random.Generator) -> np.ndarray:
+    if n_queries < 1:
+        raise DataError(f"n_queries is {n_queries}, expected at least 1")
+    if isinstance(rows, tuple) and len(rows) == 2:
+        least, most = rows
+        if not 1 <= least <= most:
+            raise DataError(f"rows_per_query is {rows}, expected (least, most) with 1 <= least <= most")
+        return rng.integers(least, most + 1, n_queries)
+    sizes = np.asarray(rows)
+    if sizes.ndim == 0:
+        sizes = np.full(n_queries, sizes)
+    if sizes.shape != (n_queries,) or sizes.dtype.kind not in "iu" or (sizes < 1).any():
+        raise DataError(f"rows_per_query must be a number >= 1, a range, or {n_queries} such numbers; got {rows!r}")
+    return sizes.astype(np.int64)
+
+
+def grade_shares(n_grades: int, skew: Any) -> np.ndarray:
+    if n_grades < 1:
+        raise DataError(f"n_grades is {n_grades}, expected at least 1")
+    shares = np.exp(-float(skew) * np.arange(n_grades)) if np.ndim(skew) == 0 else np.asarray(skew, float)
+    if shares.shape != (n_grades,) or not (shares > 0).all():
+        raise DataError(f"skew must be a number, or {n_grades} positive shares, one for each grade; got {skew!r}")
+    return shares / shares.sum()
+
+
+# Generated data in the shape of public sets, and the four sizes that the benchmarks use.
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Queries, rows, features and grade shares as published; the query effect is set to meet the number of pairs."""
+
+    queries: int
+    rows: int
+    features: int
+    shares: tuple[float, ...]
+    sizes: tuple[int, int]  # fewest and most rows of a query
+    spread: float  # standard deviation of the logarithm of a query's rows
+    query_effect: float
+    useless: int = 0
+    constant: int = 0
+
+
+_MSLR = (0.5182, 0.3229, 0.1331, 0.0181, 0.0077)
+
+LIKE = {
+    "OHSUMED": Shape(106, 16140, 45, (0.7003, 0.1602, 0.1395), (35, 320), 0.43, 0.95, 6, 9),
+    "MQ2008": Shape(784, 15211, 46, (0.8073, 0.1315, 0.0612), (5, 121), 0.95, 0.8, 10, 5),
+    "MQ2007": Shape(1692, 69623, 46, (0.7416, 0.2029, 0.0555), (6, 147), 0.15, 1.35, 10, 5),
+    "HP2004": Shape(75, 74409, 64, (0.99892, 0.00108), (900, 1000), 0.02, 0.0, 20),
+    "MSLR-WEB10K": Shape(10000, 1200192, 136, _MSLR, (1, 908), 0.5, 0.5, 30),
+    "MSLR-WEB30K": Shape(31531, 3771125, 136, _MSLR, (1, 1251), 0.5, 0.5, 30),
+}
+
+BENCHMARK = {
+    "S": Shape(700, 70000, 46, (0.75, 0.17, 0.08), (100, 100), 0.0, 0.3, 10),
+    "L": Shape(6000, 720000, 136, _MSLR, (120, 120), 0.0, 0.4, 30),
+    "XL": LIKE["MSLR-WEB10K"],
+    "XXL": LIKE["MSLR-WEB30K"],
+}
+
+
+def make_like(name: str, seed: int = 0, scale: float = 1.0, **options: Any) -> GeneratedData:
+    """Generated data with the queries, rows, features, grade shares and about the pairs of a public set.
+
+    The values are generated: only the shape is the public set's. `scale` multiplies the number of queries; `options`
+    go to :func:`make_letor` (`signal`, `noise`, `dtype`, ...).
+
+    Example
+    -------
+    >>> data = make_like("MQ2008")
+    >>> data.n_queries, data.n_rows, data.n_features
+    (784, 15211, 46)
+    """
+    if name not in LIKE:
+        raise DataError(f"no shape is called {name!r}; choose from {', '.join(LIKE)}")
+    return _make(LIKE[name], seed, scale, options)
+
+
+def make_benchmark(size: str, seed: int = 0, **options: Any) -> GeneratedData:
+    """The data of the project's benchmarks: "S", "L", "XL" (MSLR-WEB10K's shape) or "XXL" (MSLR-WEB30K's).
+
+    S is 700 queries × 100 rows × 46 features in 3 grades; L is 6,000 × 120 × 136 in 5 grades.
+
+    Example
+    -------
+    >>> make_benchmark("S").X.shape
+    (70000, 46)
+    """
+    if size not in BENCHMARK:
+        raise DataError(f"no benchmark size is called {size!r}; choose from {', '.join(BENCHMARK)}")
+    return _make(BENCHMARK[size], seed, 1.0, options)
+
+
+def _make(shape: Shape, seed: int, scale: float, options: dict[str, Any]) -> GeneratedData:
+    if not scale > 0:
+        raise DataError(f"scale is {scale}, expected a positive number")
+    queries = max(1, round(shape.queries * scale))
+    rows = round(shape.rows * queries / shape.queries)
+    settings: dict[str, Any] = {
+        "skew": shape.shares,
+        "query_effect": shape.query_effect,
+        "useless": shape.useless,
+        "constant": shape.constant,
+        "seed": seed,
+    }
+    sizes = ragged_sizes(queries, rows, *shape.sizes, shape.spread, seed)
+    return make_letor(queries, sizes, shape.features, len(shape.shares), **(settings | options))
+
+
+def ragged_sizes(queries: int, rows: int, least: int, most: int, spread: float, seed: int) -> np.ndarray:
+    """`queries` whole numbers in [least, most], log-normal with the given spread, that add up to `rows`."""
+    if not least * queries <= rows <= most * queries:
+        raise DataError(f"{queries} queries of {least} to {most} rows cannot hold {rows} rows")
+    shape = np.exp(spread * np.random.default_rng(seed).standard_normal(queries))
+    low, high = 0.0, rows / shape.min()
+    for _ in range(60):  # the total grows with the scale: bisection
+        middle = (low + high) / 2
+        if np.clip(middle * shape, least, most).sum() < rows:
+            low = middle
+        else:
+            high = middle
+    edges = np.concatenate(([0], np.cumsum(np.clip(high * shape, least, most))))
+    return np.diff(np.floor(edges + 0.5).astype(np.int64))

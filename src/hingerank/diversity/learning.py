@@ -1,0 +1,287 @@
+"""Relational learning to rank (Zhu, Lan, Guo, Cheng & Niu 2014)."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from hingerank.diversity.measures import DiversityMeasure, ideal_order, parse_diversity_measure, relevant_subtopics
+from hingerank.diversity.queries import DiverseQuery
+from hingerank.diversity.selection import (
+    DiverseRanker,
+    OrderedQuery,
+    aggregate_kinds,
+    ideal_orders,
+    likelihoods,
+    ordered_query,
+    select,
+    useful,
+)
+from hingerank.kernels.threads import run_shards
+from hingerank.rankers.base import warn_not_converged
+from hingerank.solvers.run import Certificate, Solution
+
+SHARD = 8  # queries evaluated together by one thread
+
+
+class LinearDiverseRanker(DiverseRanker):
+    """f_S(i) = coef_·x_i + relation_coef_·h_S(i): a linear score of a candidate given the chosen set S.
+
+    h_S holds, for each relation, the least, mean or largest distance from i to the items of S (`aggregate`).
+    """
+
+    _fitted: tuple[str, ...] = ("coef_", "relation_coef_", "certificate_", "trace_")
+    aggregate: str
+    coef_: np.ndarray
+    relation_coef_: np.ndarray
+    certificate_: Certificate
+
+    def _order(self, query: DiverseQuery, top: int) -> np.ndarray:
+        if query.n_features != len(self.coef_):
+            raise ValueError(f"the query has {query.n_features} features, the model was fitted on {len(self.coef_)}")
+        kinds = aggregate_kinds(self.aggregate)
+        if len(kinds):
+            query.need("relations", to=type(self).__name__)
+            if len(kinds) * len(query.relations) != len(self.relation_coef_):
+                fitted = len(self.relation_coef_) // len(kinds)
+                raise ValueError(f"the query has {len(query.relations)} relations, the model was fitted on {fitted}")
+        return select(query.X @ self.coef_, self.relation_coef_, query.relations, kinds, top)
+
+    def _training_queries(self, queries: Any) -> tuple[list[DiverseQuery], np.ndarray]:
+        """Queries to learn from, and the codes of the aggregates."""
+        kinds = aggregate_kinds(self.aggregate)
+        return useful(self._checked(queries, "judgments", *(("relations",) if len(kinds) else ()))), kinds
+
+    def _keep(self, solution: Solution, n_features: int) -> None:
+        self.coef_, self.relation_coef_ = solution.w[:n_features], solution.w[n_features:]
+        self.certificate_, self.trace_ = solution.certificate, solution.trace
+
+
+class RLTR(LinearDiverseRanker):
+    """min_w ½‖w‖² − C Σ_q log P(y_q),  P(y) = Π_t e^{f_t(y_t)} / Σ_{open i} e^{f_t(i)},  f_t(i) = ω_r·x_i + ω_d·h_t(i).
+
+    y_q is the greedy ideal ranking of the query by its subtopic judgments, as far as its documents bring a gain and at
+    most `top` long; h_t aggregates the distances from i to the t−1 documents before. The likelihood is concave in
+    w = (ω_r, ω_d), so L-BFGS finds the maximum; the certificate is the relative gradient norm.
+
+    C: weight of the data; aggregate: "min", "mean", "max", "all" three, or "none" (relevance alone: a ListMLE).
+    orders: rankings per query, equal documents of the ideal in random order (seed random_state); their mean counts.
+
+    Needs `relations` and `judgments`; queries without a relevant candidate are left out.
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        aggregate: str = "mean",
+        top: int = 5,
+        orders: int = 5,
+        tol: float = 1e-4,
+        max_iter: int = 500,
+        random_state: int = 0,
+    ) -> None:
+        self.C = C
+        self.aggregate = aggregate
+        self.top = top
+        self.orders = orders
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def fit(self, queries: Iterable[DiverseQuery], y: Any = None) -> "RLTR":
+        """Learn from queries with judgments."""
+        self._check_positive("C", "top", "orders", "tol", "max_iter")
+        kept, kinds = self._training_queries(queries)
+        rng = np.random.default_rng(self.random_state)
+        data = [
+            ordered_query(query, ideal_orders(query.judgments, self.top, self.orders, rng), len(kinds) > 0)
+            for query in kept
+        ]
+        solution = fit_likelihood(data, kinds, self.C, self.tol, self.max_iter)
+        self._keep(solution, kept[0].n_features)
+        warn_not_converged(self.certificate_)
+        return self
+
+
+def fit_likelihood(data: list[OrderedQuery], kinds: np.ndarray, C: float, tol: float, max_iter: int) -> Solution:
+    """Minimise ½‖w‖² − C Σ_q mean log-likelihood of q's rankings, until ‖g(w)‖ ≤ tol·‖g(0)‖."""
+    from scipy.optimize import minimize
+    from threadpoolctl import threadpool_limits
+
+    began, trace = time.perf_counter(), []
+    dimension = data[0].X.shape[1] + len(kinds) * data[0].rows.shape[1]
+    shards = [data[first : first + SHARD] for first in range(0, len(data), SHARD)]
+
+    def value_and_gradient(w: np.ndarray) -> tuple[float, np.ndarray]:
+        parts = run_shards(lambda shard: _mean_likelihood(shard, w, kinds), shards)
+        value = 0.5 * float(w @ w) - C * sum(value for value, _ in parts)
+        gradient = w - C * np.sum([gradient for _, gradient in parts], axis=0)
+        norm = float(np.linalg.norm(gradient))
+        trace.append({"value": value, "gradient": norm, "seconds": time.perf_counter() - began})
+        return value, gradient
+
+    start = np.zeros(dimension)
+    scale = float(np.linalg.norm(value_and_gradient(start)[1])) or 1.0
+    options = {"maxiter": max_iter, "maxfun": 4 * max_iter, "ftol": 0.0, "gtol": tol * scale / np.sqrt(dimension)}
+    with threadpool_limits(1, "blas"):  # its matrices are tiny: BLAS threads would only wait for each other
+        found = minimize(value_and_gradient, start, jac=True, method="L-BFGS-B", options=options)
+    relative = float(np.linalg.norm(found.jac)) / scale
+    status = "converged" if relative <= tol else "max_iter" if found.nit >= max_iter else "stalled"
+    seconds = time.perf_counter() - began
+    certificate = Certificate("relative gradient norm", relative, float(tol), status, int(found.nit), seconds)
+    return Solution(found.x, float(found.fun), certificate, trace)
+
+
+def _mean_likelihood(queries: list[OrderedQuery], w: np.ndarray, kinds: np.ndarray) -> tuple[float, np.ndarray]:
+    """Sum over queries of the mean log-likelihood of a query's rankings, and its gradient."""
+    total, gradient = 0.0, np.zeros_like(w)
+    for query in queries:
+        values, g_s, g_w = likelihoods(query, w, kinds)
+        total += float(values.mean())
+        gradient += np.concatenate((query.X.T @ g_s.mean(axis=0), g_w.mean(axis=0)))
+    return total, gradient
+
+
+# Perceptron algorithm using measures as margins (Xia, Xu, Lan, Guo & Cheng 2015).
+
+
+TIE = 1e-12  # measures closer than this are equal
+
+
+class PAMM(LinearDiverseRanker):
+    """Whenever  log P(y⁺) − log P(y⁻) ≤ margin·(E(y⁺) − E(y⁻))  step  w += η ∇(log P(y⁺) − log P(y⁻)).
+
+    P is the Plackett–Luce likelihood of R-LTR, E the measure that is to be improved: any diversity measure. For every
+    query `positives` ideal rankings (equal documents in random order) and `negatives` worse ones are drawn once: in
+    turn a random ranking, relevant documents in random order, and an ideal ranking with some documents swapped. One
+    step takes all pairs (y⁺, y⁻) of one query: the mean over them, those that keep their margin counting as 0.
+
+    measure: "alpha-ndcg@20", "err-ia@20", "nrbp", ...; top: greatest length of the rankings.
+    margin: how much log-likelihood one unit of the measure asks for. learning_rate: η. epochs: passes over the queries.
+    average: keep the mean of the weights after each step (an averaged perceptron) rather than the last ones.
+    aggregate: as in RLTR. The certificate is the share of pairs that broke their margin in the last pass; training
+    stops when none does.
+
+    Needs `relations` and `judgments`; queries without a relevant candidate are left out.
+    """
+
+    def __init__(
+        self,
+        measure: str = "alpha-ndcg@20",
+        aggregate: str = "mean",
+        margin: float = 3.0,
+        learning_rate: float = 0.3,
+        epochs: int = 30,
+        positives: int = 5,
+        negatives: int = 20,
+        top: int = 10,
+        average: bool = True,
+        random_state: int = 0,
+    ) -> None:
+        self.measure = measure
+        self.aggregate = aggregate
+        self.margin = margin
+        self.learning_rate = learning_rate
+        self.epochs = epochs
+        self.positives = positives
+        self.negatives = negatives
+        self.top = top
+        self.average = average
+        self.random_state = random_state
+
+    def fit(self, queries: Iterable[DiverseQuery], y: Any = None) -> "PAMM":
+        """Learn from queries with judgments."""
+        self._check_positive("learning_rate", "epochs", "positives", "negatives", "top")
+        kept, kinds = self._training_queries(queries)
+        measure = parse_diversity_measure(self.measure)
+        rng = np.random.default_rng(self.random_state)
+        data = [
+            _margins(query, measure, self.top, self.positives, self.negatives, len(kinds) > 0, rng) for query in kept
+        ]
+        self._keep(self._perceptron(data, kinds, rng), kept[0].n_features)
+        return self
+
+    def _perceptron(self, data: list["_Margins"], kinds: np.ndarray, rng: np.random.Generator) -> Solution:
+        began = time.perf_counter()
+        first = data[0].query
+        w = np.zeros(first.X.shape[1] + len(kinds) * first.rows.shape[1])
+        mean, steps, trace, share = w.copy(), 0, [], 1.0
+        for epoch in range(1, self.epochs + 1):
+            broken = pairs = 0
+            for number in rng.permutation(len(data)):
+                count, gradient = data[number].broken(w, kinds, self.margin)
+                w = w + self.learning_rate * gradient
+                steps += 1
+                mean += (w - mean) / steps
+                broken, pairs = broken + count, pairs + data[number].n_pairs
+            share = broken / max(1, pairs)
+            trace.append({"epoch": epoch, "broken": share, "seconds": time.perf_counter() - began})
+            if broken == 0:
+                break
+        status = "converged" if share == 0 else "max_iter"
+        seconds = time.perf_counter() - began
+        certificate = Certificate("share of broken margins", share, 0.0, status, len(trace), seconds)
+        return Solution(mean if self.average else w, share, certificate, trace)
+
+
+@dataclass(frozen=True, eq=False)
+class _Margins:
+    """Rankings of one query, the first `positives` of them ideal, and their values of the measure."""
+
+    query: OrderedQuery
+    values: np.ndarray
+    positives: int
+
+    @cached_property
+    def gaps(self) -> np.ndarray:
+        """E(y⁺) − E(y⁻) of all pairs; a pair without a gap (a drawn ranking that happens to be ideal) never counts."""
+        return np.subtract.outer(self.values[: self.positives], self.values[self.positives :])
+
+    @cached_property
+    def n_pairs(self) -> int:
+        return int((self.gaps > TIE).sum())
+
+    def broken(self, w: np.ndarray, kinds: np.ndarray, margin: float) -> tuple[int, np.ndarray]:
+        """Number of pairs with log P(y⁺) − log P(y⁻) ≤ margin·(E⁺ − E⁻), and the step: Σ over them of the gradient of
+        log P(y⁺) − log P(y⁻), divided by the number of all pairs."""
+        likelihood, g_s, g_w = likelihoods(self.query, w, kinds)
+        ahead = np.subtract.outer(likelihood[: self.positives], likelihood[self.positives :])
+        wrong = (ahead <= margin * self.gaps) & (self.gaps > TIE)
+        share = np.concatenate((wrong.sum(axis=1), -wrong.sum(axis=0))) / wrong.size
+        return int(wrong.sum()), np.concatenate((self.query.X.T @ (share @ g_s), share @ g_w))
+
+
+def _margins(
+    query: DiverseQuery,
+    measure: DiversityMeasure,
+    top: int,
+    positives: int,
+    negatives: int,
+    relations: bool,
+    rng: np.random.Generator,
+) -> _Margins:
+    """Draw the rankings of a query, all as long as its ideal one, so that their likelihoods can be compared."""
+    J = relevant_subtopics(query.judgments)
+    ideal = ideal_orders(J, top, max(1, positives), rng)
+    relevant = np.flatnonzero(J.any(axis=1))
+    worse = [_worse(ideal, relevant, query.n, k % 3, rng) for k in range(max(1, negatives))]
+    orders = ideal + worse
+    best = ideal_order(J, measure.cutoff, measure.alpha) if measure.normalized else None
+    values = np.array([measure(J, order, best) for order in orders])
+    return _Margins(ordered_query(query, orders, relations), values, len(ideal))
+
+
+def _worse(ideal: list[np.ndarray], relevant: np.ndarray, n: int, kind: int, rng: np.random.Generator) -> np.ndarray:
+    """0: a random ranking; 1: relevant documents in random order; 2: an ideal ranking after some random swaps."""
+    length = len(ideal[0])
+    if kind < 2:
+        return rng.permutation(relevant if kind else n)[:length]
+    start = ideal[rng.integers(len(ideal))]
+    order = np.concatenate((start, np.setdiff1d(np.arange(n), start)))
+    for _ in range(rng.integers(1, length + 1)):
+        a, b = rng.integers(length), rng.integers(n)
+        order[a], order[b] = order[b], order[a]
+    return order[:length]

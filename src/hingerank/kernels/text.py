@@ -1,0 +1,476 @@
+"""Pieces of the text formats, as kernels over bytes: blanks, whole numbers, comments, UTF-8, and entries put in order.
+
+Every function that looks ahead relies on a newline after the last byte."""
+
+import numpy as np
+from numba import njit
+
+from hingerank.kernels.decimals import ASK_PYTHON, NO_NUMBER, NUMBER, TENS, read_number
+
+SPACE, TAB, NEWLINE, RETURN, HASH, COLON, POINT, MINUS, EQUALS = 32, 9, 10, 13, 35, 58, 46, 45, 61
+DOCID, INC = np.frombuffer(b"docid", np.uint8), np.frombuffer(b"inc", np.uint8)
+
+
+@njit(cache=True, nogil=True)
+def blank(c):
+    return c in (SPACE, TAB)
+
+
+@njit(cache=True, nogil=True)
+def digit_at(text, p):
+    """text[p] as a digit, none if not from 0 to 9. An unsigned place spares numba a test for negative ones."""
+    return np.int64(text[np.uintp(p)]) - 48
+
+
+@njit(cache=True, nogil=True)
+def skip_blanks(text, p):
+    while blank(text[np.uintp(p)]):
+        p += 1
+    return p
+
+
+@njit(cache=True, nogil=True)
+def ends_token(text, p):
+    """Whether a token may end before text[p]: a blank, a comment or the line end."""
+    c = text[np.uintp(p)]
+    return c in (SPACE, NEWLINE, TAB, HASH) or (c == RETURN and text[p + 1] == NEWLINE)
+
+
+@njit(cache=True, nogil=True)
+def whole_number(text, p, end):
+    """(whether text[p:end] is a whole number of at most 18 digits just as ``str`` writes it, the number)."""
+    negative = end > p and text[p] == MINUS
+    first = p + 1 if negative else p
+    length = end - first
+    if length < 1 or length > 18 or (text[first] == 48 and (length > 1 or negative)):
+        return False, np.int64(0)
+    n = np.int64(0)
+    for i in range(first, end):
+        d = np.int64(text[i]) - 48
+        if d < 0 or d > 9:
+            return False, np.int64(0)
+        n = n * 10 + d
+    return True, (-n if negative else n)
+
+
+@njit(cache=True, nogil=True)
+def missing_mark(text, p):
+    """The length of ``NULL``, ``NaN`` or ``NA`` (in any case) at text[p], else 0."""
+    length = 0
+    if text[p] | 32 == 110:
+        if text[p + 1] | 32 == 97:
+            length = 3 if text[p + 2] | 32 == 110 else 2
+        elif text[p + 1] | 32 == 117 and text[p + 2] | 32 == 108 and text[p + 3] | 32 == 108:
+            length = 4
+    return length if length > 0 and ends_token(text, p + length) else 0
+
+
+@njit(cache=True, nogil=True)
+def after_assignment(text, p, end, word):
+    """The place after ``word = `` at text[p], else -1."""
+    if end - p < len(word):
+        return -1
+    for i in range(len(word)):
+        if text[p + i] != word[i]:
+            return -1
+    p = skip_blanks(text, p + len(word))
+    return skip_blanks(text, p + 1) if p < end and text[p] == EQUALS else -1
+
+
+@njit(cache=True, nogil=True)
+def find_docid(text, p, end):
+    """The bounds of the document id in the comment text[p:end], which a newline follows.
+
+    ``docid = X`` and LETOR 4's ``docid = X inc = … prob = …`` give X; any other comment is an id as a whole.
+    """
+    while p < end and (blank(text[p]) or text[p] == RETURN):
+        p += 1
+    while end > p and (blank(text[end - 1]) or text[end - 1] == RETURN):
+        end -= 1
+    first = after_assignment(text, p, end, DOCID)
+    if first < 0 or first >= end:
+        return p, end
+    last = first
+    while last < end and not blank(text[last]):
+        last += 1
+    return first, (last if after_assignment(text, skip_blanks(text, last), end, INC) >= 0 else end)
+
+
+@njit(cache=True, nogil=True)
+def sift_down(columns, values, first, root, end, with_values):
+    """Move the entry at heap place `root` down the heap of `end` entries that starts at `first`."""
+    while 2 * root + 1 < end:
+        child = 2 * root + 1
+        if child + 1 < end and columns[first + child] < columns[first + child + 1]:
+            child += 1
+        a, b = first + root, first + child
+        if columns[a] >= columns[b]:
+            return
+        columns[a], columns[b] = columns[b], columns[a]
+        if with_values:
+            values[a], values[b] = values[b], values[a]
+        root = child
+
+
+@njit(cache=True, nogil=True)
+def sort_entries(columns, values, first, count, with_values):
+    """Heapsort `count` entries from `first` on by column, O(count log count); whether no column comes twice."""
+    for step in range(count // 2 - 1, -count, -1):
+        root, end = max(step, 0), min(count, count + step)
+        if step < 0:  # the heap stands: put its largest behind it
+            columns[first], columns[first + end] = columns[first + end], columns[first]
+            if with_values:
+                values[first], values[first + end] = values[first + end], values[first]
+        sift_down(columns, values, first, root, end, with_values)
+    for i in range(first + 1, first + count):  # noqa: SIM110
+        if columns[i] == columns[i - 1]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def read_character(letters, p, end):
+    """(code point, next place) of the UTF-8 character at letters[p], which ends before `end`; code -1 if it is none."""
+    lead = np.int64(letters[p])
+    if lead < 0x80:
+        return lead, p + 1
+    length = 2 if lead < 0xE0 else (3 if lead < 0xF0 else 4)
+    if lead < 0xC2 or lead > 0xF4 or p + length > end:
+        return -1, p + 1
+    code = lead & (0x7F >> length)
+    for i in range(p + 1, p + length):
+        follower = np.int64(letters[i])
+        if follower & 0xC0 != 0x80:
+            return -1, p + 1
+        code = code << 6 | follower & 0x3F
+    shortest = 0x80 if length == 2 else (0x800 if length == 3 else 0x10000)
+    if code < shortest or code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
+        return -1, p + 1
+    return code, p + length
+
+
+@njit(cache=True, nogil=True)
+def bad_characters(letters, spans, with_docids):
+    """The first row whose query id (or document id, if they matter) is no UTF-8; else -1."""
+    at = 0
+    for row in range(len(spans)):
+        for which in range(2):
+            stop = at + spans[row, which]
+            while at < stop:
+                code, at = read_character(letters, at, stop)
+                if code < 0 and (with_docids or which == 0):
+                    return row
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def spell(letters, spans, which, out):
+    """out[row] = code points of the query ids (which=0) or document ids (which=1); `out` comes filled with 0."""
+    at = 0
+    for row in range(len(spans)):
+        if which == 1:
+            at += spans[row, 0]
+        stop, i = at + spans[row, which], 0
+        while at < stop:
+            code, at = read_character(letters, at, stop)
+            out[row, i] = code
+            i += 1
+        if which == 0:
+            at += spans[row, 1]
+
+
+@njit(cache=True, nogil=True)
+def whole_numbers(letters, spans, out):
+    """Document ids as whole numbers into `out`; whether all of them are."""
+    at = 0
+    for row in range(len(spans)):
+        first = at + spans[row, 0]
+        at = first + spans[row, 1]
+        fine, out[row] = whole_number(letters, first, at)
+        if not fine:
+            return False
+    return True
+
+
+# Lines ``label [qid:id] index:value … [# comment]`` to arrays: one pass over the bytes of whole lines.
+#
+# `parse_rows` never looks past the newline that ends its range and never writes past what the caller made room for.
+# It stops at the first thing that is wrong or that the plan did not foresee, and its state then says what and where.
+# The functions it calls take the place p where they start and return the place where they stopped, or -1 after `stop`.
+
+
+# status: all fine; the plan has to change; the text is wrong (typed, so that `stop` is compiled once, not per literal)
+FINE, FOUND_INDEX_ZERO, FOUND_TEXT_QID = (np.int64(i) for i in range(3))
+BAD_LABEL, BAD_QID, NO_QID, UNEXPECTED_QID, BAD_ENTRY = (np.int64(i) for i in range(10, 15))
+BAD_VALUE, MISSING_VALUE, REPEATED_INDEX, LARGE_INDEX, NUL_BYTE = (np.int64(i) for i in range(15, 20))
+
+# plan: what the caller decided
+BASE, WIDTH, MOST_FEATURES, DENSE, QID_IS_TEXT, KEEP_COMMENT, MISSING, NARROW = 0, 1, 2, 3, 4, 5, 6, 7
+MISSING_IS_ERROR, MISSING_IS_ZERO, MISSING_IS_NAN = 0, 1, 2
+
+# state: where the parse stands; the caller sets ROW, ENTRY, LETTER to where it made room, and QID_STYLE
+STATUS, PLACE, ROW, ENTRY, LETTER, ENTRIES, LARGEST, ASKED, QID_STYLE = 0, 1, 2, 3, 4, 5, 6, 7, 8
+PLAN_SIZE, STATE_SIZE = 8, 9
+QID_UNKNOWN, QID_ABSENT, QID_PRESENT = 0, 1, 2
+
+FLOAT32_OVERFLOW = 2.0**128 - 2.0**103  # the smallest double that rounds to an infinite float32
+
+
+@njit(cache=True, nogil=True)
+def stop(state, status, place):
+    """Leave `status` and its place in the state."""
+    state[STATUS] = status
+    state[PLACE] = place
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def find_column(columns, first, end, column):
+    """The place of `column` in the ascending columns[first:end]."""
+    while first < end:
+        middle = (first + end) // 2
+        if columns[middle] < column:
+            first = middle + 1
+        else:
+            end = middle
+    return first
+
+
+@njit(cache=True, nogil=True)
+def read_label(text, p, y, asked, state):
+    """The label at text[p] into y[row]."""
+    code, end, value = read_number(text, p)
+    if code == NO_NUMBER or not ends_token(text, end):
+        return stop(state, BAD_LABEL, p)
+    if code == ASK_PYTHON:
+        ask(asked, state, -1 - state[ROW], p, end)
+    y[state[ROW]] = value
+    return end
+
+
+@njit(cache=True, nogil=True)
+def ask(asked, state, slot, first, end):
+    """Leave the token text[first:end] to Python's float."""
+    i = state[ASKED]
+    asked[i, 0], asked[i, 1], asked[i, 2] = slot, first, end
+    state[ASKED] = i + 1
+
+
+@njit(cache=True, nogil=True)
+def copy_letters(text, first, end, letters, state):
+    """Append text[first:end] to `letters`; returns its length."""
+    at = state[LETTER]
+    for i in range(first, end):
+        letters[np.uintp(at + i - first)] = text[np.uintp(i)]
+    state[LETTER] = at + end - first
+    return end - first
+
+
+@njit(cache=True, nogil=True)
+def read_qid(text, p, plan, qid, spans, letters, state):
+    """The query id at text[p], if this file has them, into qid[row] or as text into `letters`."""
+    found = text[p] == 113 and text[p + 1] == 105 and text[p + 2] == 100 and text[p + 3] == COLON
+    if state[QID_STYLE] == QID_UNKNOWN:
+        state[QID_STYLE] = QID_PRESENT if found else QID_ABSENT
+    if found != (state[QID_STYLE] == QID_PRESENT):
+        return stop(state, UNEXPECTED_QID if found else NO_QID, p)
+    row = state[ROW]
+    spans[row, 0] = 0
+    qid[row] = 0
+    if not found:
+        return p
+    first = end = p + 4
+    while not ends_token(text, end) and text[end] > SPACE:
+        end += 1
+    if end == first or not ends_token(text, end):
+        return stop(state, BAD_QID, p)
+    if plan[QID_IS_TEXT]:
+        spans[row, 0] = copy_letters(text, first, end, letters, state)
+    else:
+        canonical, qid[row] = whole_number(text, first, end)
+        if not canonical:
+            return stop(state, FOUND_TEXT_QID, p)
+    return end
+
+
+@njit(cache=True, nogil=True)
+def read_value(text, p, missing, narrow):
+    """(NUMBER | NO_NUMBER | ASK_PYTHON, end, value) of the feature value at text[p]; short decimals at full speed.
+
+    `narrow`: values go into float32, so one that overflows it is left to Python to refuse.
+    """
+    begin = p
+    negative = text[p] == MINUS
+    if negative:
+        p += 1
+    m, digits, decimals = np.int64(0), p, 0
+    d = digit_at(text, p)
+    while 0 <= d <= 9:
+        m = m * 10 + d
+        p += 1
+        d = digit_at(text, p)
+    digits = p - digits
+    if d == POINT - 48:
+        p += 1
+        decimals = p
+        d = digit_at(text, p)
+        while 0 <= d <= 9:
+            m = m * 10 + d
+            p += 1
+            d = digit_at(text, p)
+        decimals = p - decimals
+        digits += decimals
+    if (d == SPACE - 48 or d == NEWLINE - 48) and 1 <= digits <= 18 and m < 9007199254740992:
+        value = m / TENS[np.uintp(decimals)]
+        return NUMBER, p, (-value if negative else value)
+    code, p, value = read_number(text, begin)
+    if code == NO_NUMBER and missing != MISSING_IS_ERROR:
+        length = missing_mark(text, begin)
+        if length > 0:
+            return NUMBER, begin + length, (0.0 if missing == MISSING_IS_ZERO else np.nan)
+    if not ends_token(text, p):
+        code = NO_NUMBER
+    elif narrow and abs(value) >= FLOAT32_OVERFLOW:
+        code = ASK_PYTHON
+    return code, p, value
+
+
+@njit(cache=True, nogil=True)
+def read_entries(text, p, plan, sizes, values, columns, asked, state):
+    """The ``index:value`` entries from text[p] on.
+
+    Dense: values[row·width + column], absent columns 0; `columns` only serves to look for repeated ones.
+    Sparse: values[k], columns[k], columns ascending. A column beyond the dense width is not stored, but noted in
+    state[LARGEST], so that the caller can make room and parse again.
+    """
+    base, width, most = plan[BASE], plan[WIDTH], plan[MOST_FEATURES]
+    dense, missing, narrow = plan[DENSE] != 0, plan[MISSING], plan[NARROW] != 0
+    origin = state[ROW] * width if dense else 0
+    first = 0 if dense else state[ENTRY]
+    k, due, ordered, largest, asked_before = first, 0, True, state[LARGEST], state[ASKED]
+    while True:
+        p = skip_blanks(text, p)
+        index = digit_at(text, p)
+        if index < 0 or index > 9:
+            break
+        begin = p
+        p += 1
+        d = digit_at(text, p)
+        while 0 <= d <= 9:
+            index = index * 10 + d
+            p += 1
+            d = digit_at(text, p)
+        if d != COLON - 48:
+            return stop(state, BAD_ENTRY, begin)
+        column = index - base
+        if p - begin > 18 or column >= most:
+            return stop(state, LARGE_INDEX, begin)
+        if column < 0:
+            return stop(state, FOUND_INDEX_ZERO, begin)
+        begin = p + 1
+        code, p, value = read_value(text, begin, missing, narrow)
+        if code != NUMBER:
+            if code == NO_NUMBER:
+                return stop(state, MISSING_VALUE if missing_mark(text, begin) > 0 else BAD_VALUE, begin)
+            ask(asked, state, column, begin, p)
+        if not dense:
+            ordered = ordered and column >= due
+            due = column + 1
+            values[np.uintp(k)] = value
+            columns[np.uintp(k)] = column
+        elif column < width:
+            if column < due:
+                ordered = False
+            while due < column:
+                values[np.uintp(origin + due)] = 0.0
+                due += 1
+            values[np.uintp(origin + column)] = value
+            due = max(due, column + 1)
+            if k < width:
+                columns[np.uintp(k)] = column
+        largest = max(largest, column)
+        k += 1
+    if not ends_token(text, p):
+        return stop(state, BAD_ENTRY, p)
+    if (
+        not ordered
+        and largest < width
+        and (k - first > width or not sort_entries(columns, values, first, k - first, not dense))
+    ):
+        return stop(state, REPEATED_INDEX, p)
+    if dense:
+        while due < width:
+            values[origin + due] = 0.0
+            due += 1
+    for i in range(asked_before, state[ASKED]):
+        asked[i, 0] = origin + asked[i, 0] if dense else find_column(columns, first, k, asked[i, 0])
+    state[LARGEST] = largest
+    state[ENTRIES] += k - first
+    if not dense:
+        sizes[state[ROW]] = k - first
+        state[ENTRY] = k
+    return p
+
+
+@njit(cache=True, nogil=True)
+def find_line_end(text, p, state):
+    """The place of the next newline, unless a zero byte comes before it."""
+    c = text[np.uintp(p)]
+    while c != NEWLINE:
+        if c == 0:
+            return stop(state, NUL_BYTE, p)
+        p += 1
+        c = text[np.uintp(p)]
+    return p
+
+
+@njit(cache=True, nogil=True)
+def read_comment(text, p, plan, spans, letters, state):
+    """The rest of the line: its document id into `letters` if asked for; returns the place of the newline."""
+    row = state[ROW]
+    spans[row, 1] = 0
+    end = find_line_end(text, p, state)
+    if end >= 0 and text[p] == HASH and plan[KEEP_COMMENT]:
+        first, last = find_docid(text, p + 1, end)
+        spans[row, 1] = copy_letters(text, first, last, letters, state)
+    return end
+
+
+@njit(cache=True, nogil=True)
+def parse_rows(text, start, end, plan, y, qid, sizes, spans, values, columns, letters, asked, state):
+    """Parse the lines in text[start:end] into the rows from state[ROW] on: O(bytes).
+
+    sizes[r] = entries of the row (sparse); spans[r] = lengths of its query id (where text) and document id in
+    `letters`, which holds the two one after the other; asked[i] = (slot in `values`, or -1 - row for a label, start,
+    end) of the tokens left to Python's float.
+    """
+    p = start
+    while p < end:
+        p = skip_blanks(text, p)
+        if text[p] == HASH:
+            p = find_line_end(text, p, state)
+        elif text[p] == RETURN and text[p + 1] == NEWLINE:
+            p += 1
+        elif text[p] != NEWLINE:
+            p = read_label(text, p, y, asked, state)
+            if p >= 0:
+                p = read_qid(text, skip_blanks(text, p), plan, qid, spans, letters, state)
+            if p >= 0:
+                p = read_entries(text, p, plan, sizes, values, columns, asked, state)
+            if p >= 0:
+                p = read_comment(text, p, plan, spans, letters, state)
+            if p >= 0:
+                state[ROW] += 1
+        if p < 0:
+            return
+        p += 1
+
+
+@njit(cache=True, nogil=True)
+def spread_rows(flat, rows, old, new):
+    """Make rows of `old` values into rows of `new` > `old` values in place, the new ones 0: O(rows · new)."""
+    for row in range(rows - 1, -1, -1):
+        for column in range(old - 1, -1, -1):
+            flat[row * new + column] = flat[row * old + column]
+        for column in range(old, new):
+            flat[row * new + column] = 0.0

@@ -1,0 +1,235 @@
+"""A method to compare: a name, how to make its ranker, and which settings to try."""
+
+import inspect
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hingerank.data.files import canonical, plain
+from hingerank.lab.folds import PersonalRows
+from hingerank.lab.search import (
+    Choice,
+    Grid,
+    Integers,
+    LogUniform,
+    OptunaSearch,
+    RandomSearch,
+    Search,
+    Setting,
+    as_search,
+    describe_search,
+)
+
+
+@dataclass(frozen=True)
+class Method:
+    """name; ranker: a class, a function of the setting's keywords, or an estimator to copy; search: lists of values by
+    parameter (a grid) or a search of `hingerank.lab.search`; fixed: parameters that are the same throughout.
+
+    A ranker with `fit_path(X, y, qid, values)` fits all values of one parameter in one go, from warm starts; that
+    parameter is `path`, by default the class's own `path_parameter`, else C.
+
+    >>> from sklearn.linear_model import Ridge
+    >>> Method("ridge", Ridge, {"alpha": [0.1, 1.0]}, fixed={"tol": 1e-6}).make({"alpha": 0.1})
+    Ridge(alpha=0.1, tol=1e-06)
+    """
+
+    name: str
+    ranker: Any
+    search: Any = field(default_factory=dict)
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    path: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "search", as_search(self.search))
+        if self.path is None:
+            usual = "C" if hasattr(self.ranker, "fit_path") else None
+            object.__setattr__(self, "path", getattr(self.ranker, "path_parameter", usual))
+
+    def make(self, setting: Setting, seed: int | None = None) -> Any:
+        """A fresh ranker with this setting; `seed` goes to a parameter random_state that nothing else sets."""
+        parameters = {**self.fixed, **setting}
+        if self._is_estimator:
+            from sklearn.base import clone
+
+            ranker = clone(self.ranker)
+            if seed is not None and "random_state" not in parameters and _unset_state(ranker):
+                parameters["random_state"] = seed
+            return ranker.set_params(**parameters)
+        if seed is not None and "random_state" not in parameters and "random_state" in _parameters(self.ranker):
+            parameters["random_state"] = seed
+        return self.ranker(**parameters)
+
+    @property
+    def _is_estimator(self) -> bool:
+        return not inspect.isclass(self.ranker) and hasattr(self.ranker, "set_params")
+
+    def definition(self) -> dict[str, Any]:
+        """What makes this method this method, for the run's header: a changed definition is another method."""
+        source = type(self.ranker) if self._is_estimator else self.ranker
+        home = f"{getattr(source, '__module__', '')}:{getattr(source, '__qualname__', repr(source))}"
+        start = {k: repr(v) for k, v in self.ranker.get_params().items()} if self._is_estimator else {}
+        words = {"ranker": home, "start": start, "fixed": dict(self.fixed), "search": describe_search(self.search)}
+        return plain(words)
+
+    def batches(self, settings: list[Setting]) -> list[list[Setting]]:
+        """Settings to fit together: those that differ in the path parameter only; otherwise one at a time."""
+        if self.path is None:
+            return [[setting] for setting in settings]
+        groups: dict[str, list[Setting]] = {}
+        for setting in settings:
+            rest = canonical({k: v for k, v in setting.items() if k != self.path})
+            groups.setdefault(rest if self.path in setting else canonical(setting), []).append(setting)
+        return list(groups.values())
+
+
+def _parameters(call: Any) -> Mapping[str, Any]:
+    try:
+        return inspect.signature(call).parameters
+    except (TypeError, ValueError):
+        return {}
+
+
+def _unset_state(estimator: Any) -> bool:
+    parameters = estimator.get_params(deep=False)
+    return "random_state" in parameters and parameters["random_state"] is None
+
+
+# Methods by the names of the command line, with the settings that are tried unless others are asked for.
+
+
+# parameter -> values to try, for every ranker that has it
+VALUES: dict[str, list[Any]] = {
+    "C": [1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0],
+    "radius": [1.0, 3.0, 10.0, 30.0, 100.0],
+}
+# ranker -> values to try instead
+SPECIAL: dict[str, dict[str, list[Any]]] = {
+    "kernel-rank-svm": {"C": [1e-3, 1e-1, 10.0], "gamma": [1e-2, 1e-1, 1.0]},
+    "nystroem-rank-svm": {"C": [1e-4, 1e-2, 1.0], "gamma": [1e-2, 1e-1, 1.0]},
+    "fourier-rank-svm": {"C": [1e-4, 1e-2, 1.0], "gamma": [1e-2, 1e-1, 1.0]},
+    "sparse-rank-svm": {"C": [0.1, 1.0, 10.0, 100.0, 1000.0]},
+    "tg-rank": {"C": [0.1, 1.0, 10.0, 100.0, 1000.0]},
+    "rs-rank": {"C": [1e-2, 0.1, 1.0, 10.0, 100.0]},
+    "feature-selection": {"k": [3, 5, 10, 20], "C": [1e-3, 1e-1]},
+    "factorized": {"C": [1e-3, 1e-1, 10.0], "rank": [2, 5, 10]},
+    "regularized": {"C": [1e-3, 1e-1, 10.0], "lam": [0.1, 1.0, 10.0]},
+    "listnet": {"C": [1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0]},
+    "rankrls": {"C": [1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0]},
+    "crr": {"C": [1e-1, 1.0, 10.0, 100.0, 1e3, 1e4], "alpha": [0.1, 0.5]},
+    "adarank": {"n_rounds": [1, 2, 3, 5, 8, 12, 20, 50]},
+    "rankboost": {"n_rounds": [10, 20, 50, 100, 200, 300]},
+    "personal-rank-svm": {"C": [1e-5, 1e-4, 1e-3, 1e-2], "rank": [10, 30]},
+    "matrix-completion": {"C": [1e-3, 1e-2, 1e-1], "rank": [10, 30]},
+    "lightgbm": {"n_estimators": [20, 50, 100, 200], "num_leaves": [7, 31]},
+    "xgboost": {"n_estimators": [20, 50, 100, 200], "max_depth": [3, 6]},
+}
+
+
+def method_from_name(
+    text: str, given: Mapping[str, Sequence[Any]] | None = None, search: str = "grid", trials: int = 20
+) -> Method:
+    """ "rank-svm" (or what `registered_name` takes for it), or "own=rank-svm" to call it otherwise.
+
+    given: parameter -> values, one to fix it, several to try instead of the usual ones.
+    search: "grid" tries all combinations; "random" and "optuna" try `trials` settings, numbers from the range of their
+    values (drawn evenly in the logarithm where all are positive) and words from among them.
+
+    >>> method = method_from_name("hinge=rank-svm", {"loss": ["hinge"], "C": [0.1, 1.0]})
+    >>> method.name, dict(method.fixed), method.search.settings()
+    ('hinge', {'loss': 'hinge'}, [{'C': 0.1}, {'C': 1.0}])
+    """
+    from hingerank.personal.base import PersonalRanker
+    from hingerank.rankers import ranker_class, registered_name
+    from hingerank.rankers.base import BaseRanker
+
+    called, _, asked = (part.strip() for part in text.rpartition("="))
+    name = registered_name(asked)
+    ranker = ranker_class(name)
+    if not issubclass(ranker, BaseRanker | PersonalRanker):
+        raise ValueError(not_from_rows(name, ranker))
+    known = [p for p in inspect.signature(ranker).parameters if p not in ("args", "kwargs")]
+    given = dict(given or {})
+    for parameter in given:
+        if parameter not in known:
+            raise ValueError(f"{name} has no parameter {parameter!r}; it has {', '.join(known)}")
+    usual = SPECIAL.get(name, {p: values for p, values in VALUES.items() if p in known})
+    fixed = {p: values[0] for p, values in given.items() if len(values) == 1}
+    space = {p: list(v) for p, v in {**usual, **given}.items() if p not in fixed}
+    tried = make_search(space, search, trials)
+    if issubclass(ranker, PersonalRanker):
+        return Method(called or asked, PersonalRows, tried, {"ranker": name, **fixed})
+    return Method(called or asked, ranker, tried, fixed)
+
+
+def make_search(space: Mapping[str, Sequence[Any]], kind: str, trials: int) -> Search:
+    """A grid of these values, or a search over their ranges."""
+    if kind == "grid" or not space:
+        return Grid(space)
+    kinds: dict[str, Any] = {"random": RandomSearch, "optuna": OptunaSearch}
+    if kind not in kinds:
+        raise ValueError(f"there is no search {kind!r}; choose grid, random or optuna")
+    return kinds[kind]({name: _range(values) for name, values in space.items()}, trials)
+
+
+def _range(values: Sequence[Any]) -> Any:
+    if all(isinstance(v, int) and not isinstance(v, bool) for v in values):
+        return Integers(min(values), max(values))
+    if all(isinstance(v, (int, float)) and not isinstance(v, bool) and v > 0 for v in values) and len(set(values)) > 1:
+        return LogUniform(float(min(values)), float(max(values)))
+    return Choice(tuple(values))
+
+
+def parse_settings(texts: Iterable[str]) -> dict[str, dict[str, list[Any]]]:
+    """["hinge.C=0.1,1", "loss=hinge"] as {method: {parameter: values}}; "" stands for every method.
+
+    Values are read by `read_value`; a value may be a list.
+
+    >>> parse_settings(["hinge.C=0.1,1", "loss=hinge", "weights=[1, 2],[3, 4]"])
+    {'hinge': {'C': [0.1, 1]}, '': {'loss': ['hinge'], 'weights': [[1, 2], [3, 4]]}}
+    """
+    found: dict[str, dict[str, list[Any]]] = {}
+    for text in texts:
+        head, equals, values = text.partition("=")
+        method, _, parameter = head.strip().rpartition(".")
+        if not equals or not parameter or not values.strip():
+            raise ValueError(f"--set {text!r} is not of the form PARAMETER=VALUE,… or METHOD.PARAMETER=VALUE,…")
+        if parameter in found.setdefault(method, {}):
+            raise ValueError(f"--set gives {head.strip()} twice: give all its values at once, with commas between them")
+        found[method][parameter] = _values(values)
+    return found
+
+
+def _values(text: str) -> list[Any]:
+    """Values with commas between them; those within the brackets of a list do not count."""
+    try:
+        return json.loads(f"[{text}]")
+    except ValueError:
+        return [read_value(value.strip()) for value in text.split(",")]
+
+
+def read_value(text: str) -> Any:
+    """A value typed on the command line: JSON where it is JSON (3, 0.5, true, null, [1, 2]), else a number or a word.
+
+    >>> [read_value(text) for text in ("3", ".5", "None", "[1, 2]", "hinge")]
+    [3, 0.5, None, [1, 2], 'hinge']
+    """
+    words: dict[str, Any] = {"none": None, "true": True, "false": False}
+    if text.strip().lower() in words:
+        return words[text.strip().lower()]
+    for read in (json.loads, float):
+        try:
+            return read(text)
+        except ValueError:
+            pass
+    return text
+
+
+def not_from_rows(name: str, ranker: Any) -> str:
+    """Why graded rows are not enough for a ranker, and the command that takes what it needs."""
+    from hingerank.personal.base import PersonalRanker
+
+    if issubclass(ranker, PersonalRanker):
+        return f"{name} learns from ratings: use hingerank compare with --items, or {ranker.__name__} from Python"
+    return f"{name} reorders the documents of a run: use hingerank rerank, or {ranker.__name__} from Python"

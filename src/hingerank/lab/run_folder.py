@@ -1,0 +1,284 @@
+"""Which software computed a result."""
+
+import json
+import os
+import platform
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hingerank.data.describe import pairs_per_query
+from hingerank.data.files import draft_of, plain
+from hingerank.data.ranking_data import RankingData
+from hingerank.lab.folds import PARTS, Fold, Rows, fingerprint
+from hingerank.lab.methods import Method
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Versions of Python, this package and the libraries that results can depend on."""
+    import hingerank
+
+    found = {"python": platform.python_version(), "hingerank": hingerank.__version__}
+    for name in ("numpy", "scipy", "numba", "scikit-learn", "lightgbm", "xgboost"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def machine() -> dict[str, str | int]:
+    """What computed: operating system, processor architecture and number of cores."""
+    from hingerank.kernels.threads import thread_count
+
+    return {"system": platform.system(), "machine": platform.machine(), "cores": thread_count()}
+
+
+# Results on disk that survive a kill at any byte.
+#
+# A results file holds one JSON line per result, ``{"check": "<crc32>", "record": {...}}``, the checksum being that of
+# the record's own bytes. Lines are only ever added, each batch by one write followed by fsync, and only by the one
+# process that holds the file's lock. A process killed while writing leaves at most an unfinished last line; the next
+# one to open the file cuts it off, and the result is computed again.
+
+
+Record = dict[str, Any]
+
+
+class ResultsFile:
+    """Records read from `path` and added to it; `path=None` keeps them in memory only.
+
+    >>> results = ResultsFile(None)
+    >>> results.append([{"method": "rank-svm", "value": 0.5}])
+    >>> results.records
+    [{'method': 'rank-svm', 'value': 0.5}]
+    """
+
+    def __init__(self, path: Path | str | None) -> None:
+        self.path = None if path is None else Path(path)
+        self.records: list[Record] = []
+        self._file: Any = None
+        if self.path is None:
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = open(self.path, "a+b", buffering=0)  # noqa: SIM115 (open until close)
+        try:
+            _lock(self._file, self.path)
+            self._file.seek(0)
+            self.records, whole = _parse(self._file.read(), self.path)
+            self._file.truncate(whole)
+            os.fsync(self._file.fileno())
+            _sync_folder(self.path.parent)
+        except BaseException:
+            self.close()
+            raise
+
+    def append(self, records: Iterable[Record]) -> None:
+        """Add records; when this returns they are on the disk."""
+        clean = [plain(record) for record in records]
+        if self._file is not None:
+            data = memoryview(b"".join(_line(record) for record in clean))
+            while data:
+                data = data[self._file.write(data) :]
+            os.fsync(self._file.fileno())
+        self.records.extend(clean)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def __enter__(self) -> "ResultsFile":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def read_results(path: Path | str) -> list[Record]:
+    """The whole records of a results file, without locking or changing it (it may still be growing)."""
+    return _parse(Path(path).read_bytes(), Path(path))[0]
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that a reader sees the old content or the new, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with draft_of(path) as draft:
+        draft.write_bytes(content)
+    _sync_folder(path.parent)
+
+
+def _line(record: Record) -> bytes:
+    body = json.dumps(record, separators=(",", ":"), allow_nan=False).encode()
+    return _framed(body)
+
+
+def _framed(body: bytes) -> bytes:
+    return b'{"check":"%08x","record":%s}\n' % (zlib.crc32(body), body)
+
+
+def _parse(data: bytes, path: Path) -> tuple[list[Record], int]:
+    """The records of all whole lines, and how many bytes they take."""
+    records: list[Record] = []
+    place = 0
+    while (end := data.find(b"\n", place)) >= 0:
+        body = data[place + len(_framed(b"")) - 2 : end - 1]
+        if data[place : end + 1] != _framed(body):
+            if data.find(b"\n", end + 1) < 0:
+                break  # the last line: as good as unfinished
+            raise ValueError(
+                f"{path}, line {len(records) + 1}: the checksum does not fit, so the file was changed or damaged; "
+                "delete that line to have its result computed again"
+            )
+        records.append(json.loads(body))
+        place = end + 1
+    return records, place
+
+
+def _lock(file: Any, path: Path) -> None:
+    try:
+        import fcntl
+    except ImportError:  # no such locks on this system
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise ValueError(f"{path} is in use by another run: wait for it, or choose another folder") from error
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new or renamed file's name as lasting as its content, where the system can."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        pass
+    finally:
+        os.close(descriptor)
+
+
+# run.json: what a run folder holds results of. Only the same data, folds, measures and seed continue a run.
+
+
+FORMAT = 1
+FIXED = {  # the seed first, because it also cuts the folds
+    "seed": "another seed",
+    "measure": "another measure for choosing settings",
+    "measures": "other test measures",
+    "data": "other data or folds",
+}
+
+
+def make_header(
+    methods: Sequence[Method],
+    folds: Sequence[Fold],
+    measure: str,
+    measures: Sequence[str],
+    seed: int,
+    about: Mapping[str, Any] | None,
+) -> Record:
+    """Everything that tells this run from another."""
+    return plain(
+        {
+            "format": FORMAT,
+            "data": fingerprint(folds),
+            "measure": measure,
+            "measures": list(measures),
+            "seed": seed,
+            "methods": {method.name: method.definition() for method in methods},
+            "folds": [{"name": fold.name, **{part: _rows(getattr(fold, part)) for part in PARTS}} for fold in folds],
+            "summary": summarise(folds),
+            "versions": versions(),
+            "machine": machine(),
+            "about": dict(about or {}),
+        }
+    )
+
+
+def check_header(old: Record | None, new: Record, folder: Path, results: int = 0) -> Record:
+    """The header to go on with: the old one's methods and then the new; a ValueError if the two runs do not fit.
+
+    results: how many the folder holds, which without a header may be of anything.
+    """
+    if old is None:
+        if results:
+            raise ValueError(f"{folder} holds results without the run.json that says what they are of: delete it")
+        return new
+    if old.get("format") != FORMAT:
+        raise ValueError(f"{folder} holds a run of format {old.get('format')}, this version writes {FORMAT}")
+    for name, words in FIXED.items():
+        if old[name] != new[name]:
+            raise ValueError(f"{folder} holds results for {words} ({name}): choose another folder, or delete that one")
+    for name, definition in new["methods"].items():
+        if old["methods"].get(name, definition) != definition:
+            raise ValueError(
+                f"{folder} holds results of a method {name!r} that was defined or searched differently; "
+                "test data must be looked at once only: choose another name or another folder"
+            )
+    return {**new, "methods": {**old["methods"], **new["methods"]}}
+
+
+def read_header(folder: Path) -> Record | None:
+    """The header of a run folder, or None where there is none."""
+    path = folder / "run.json"
+    if not path.exists():
+        return None
+    try:
+        header = json.loads(path.read_bytes())
+        whole = header.get("format") != FORMAT or {*FIXED, "methods", "folds", "summary"} <= set(header)
+    except (ValueError, AttributeError):
+        whole = False
+    if not whole:
+        raise ValueError(f"{path} is damaged, so it cannot be told what the results there are of: delete the folder")
+    return header
+
+
+def write_header(folder: Path, header: Record) -> None:
+    write_whole(folder / "run.json", (json.dumps(header, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def summarise(folds: Sequence[Fold]) -> Record:
+    """Figures of the data under the folds: rows, queries, features, grades, pairs, rows per query."""
+    sets = _data_sets(folds)
+    grades: dict[str, int] = {}
+    pairs, sizes, no_pair = 0, [], 0
+    for data in sets:
+        kinds, counts = np.unique(data.y, return_counts=True)
+        for kind, count in zip(kinds.tolist(), counts.tolist()):
+            grades[f"{kind:g}"] = grades.get(f"{kind:g}", 0) + count
+        per_query = pairs_per_query(data.y, data.blocks)
+        pairs, no_pair = pairs + int(per_query.sum()), no_pair + int((per_query == 0).sum())
+        sizes.append(data.blocks.sizes)
+    size = np.concatenate(sizes)
+    quantiles = np.quantile(size, [0, 0.25, 0.5, 0.75, 1]).tolist()
+    names = sets[0].feature_names
+    return {
+        "rows": int(size.sum()),
+        "queries": len(size),
+        "features": sets[0].n_features,
+        "feature_names": None if names is None else [str(name) for name in names],
+        "grades": grades,
+        "pairs": pairs,
+        "queries_without_pairs": no_pair,
+        "rows_per_query": dict(zip(("least", "quarter", "median", "three quarters", "most"), quantiles)),
+    }
+
+
+def _data_sets(folds: Sequence[Fold]) -> list[RankingData]:
+    """The distinct data sets that folds take rows of; for folds of separate files, those of the first fold."""
+    under = [getattr(fold, part) for fold in folds for part in PARTS]
+    shared = {id(part.data): part.data for part in under if isinstance(part, Rows)}
+    return list(shared.values()) or [getattr(folds[0], part) for part in PARTS]
+
+
+def _rows(part: RankingData | Rows) -> int:
+    return len(part.index) if isinstance(part, Rows) else part.n_rows

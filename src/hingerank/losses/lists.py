@@ -1,0 +1,277 @@
+"""Losses of whole lists: ListNet's top-one cross entropy and ListMLE's Plackett-Luce likelihood."""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from hingerank.kernels.losses import (
+    average_discounts,
+    listmle_curvature_pass,
+    listmle_pass,
+    listnet_curvature_pass,
+    listnet_pass,
+    squared_pass,
+    swap_curvature_pass,
+    swap_pass,
+)
+from hingerank.kernels.threads import run_shards
+from hingerank.losses.pairs import LossAt, PairLoss
+from hingerank.preferences import GradedPreferences, Preferences
+
+
+class ListLoss(ABC):
+    """sum over queries of a function of the query's scores and grades.
+
+    A row of weight 2 counts as two rows; a query's own weight multiplies its term.
+    """
+
+    name: str
+    convex = True
+    takes_pair_weights = False  # whether weights of single pairs mean something
+
+    @abstractmethod
+    def lists(self, s: np.ndarray, preferences: GradedPreferences) -> LossAt:
+        """The loss over the lists of graded rows."""
+
+    def at(self, s: np.ndarray, preferences: Preferences) -> LossAt:
+        """The loss at scores s (one per row, in block order)."""
+        if not isinstance(preferences, GradedPreferences):
+            raise ValueError(f"the loss {self.name!r} is one of graded lists: it cannot learn from single comparisons")
+        if preferences.pairs_differ and not self.takes_pair_weights:
+            raise ValueError(
+                f"the loss {self.name!r} is one of whole lists and takes no weights of pairs: leave out "
+                "pair_weight='query', grade_weight and winner_weight"
+            )
+        return self.lists(np.ascontiguousarray(s, np.float64), preferences)
+
+
+def list_weights(preferences: GradedPreferences) -> tuple[np.ndarray, np.ndarray]:
+    """A weight for each row and one for each query."""
+    m, c = preferences.item_weight, preferences.query_weight
+    return (
+        np.ones(preferences.n_items) if m is None else m,
+        np.ones(preferences.n_queries) if c is None else c,
+    )
+
+
+class TopOne(ListLoss):
+    """-sum_i P_y(i) log P_s(i),  P_s(i) = exp(s_i) / sum_j exp(s_j),  P_y(i) = exp(y_i) / sum_j exp(y_j)  (ListNet).
+
+    P(i) is the Plackett-Luce probability that row i comes first. O(n).
+    """
+
+    name = "listnet"
+
+    def lists(self, s, preferences) -> LossAt:
+        (m, c), y = list_weights(preferences), preferences.y
+        offsets, shards = preferences.offsets, preferences.shards
+        z, p = np.empty_like(s), np.empty_like(s)
+        values = run_shards(lambda ab: listnet_pass(s, y, m, c, offsets, *ab, z, p), shards)
+
+        def curvature(v):
+            v, out = np.ascontiguousarray(v, np.float64), np.empty_like(s)
+            run_shards(lambda ab: listnet_curvature_pass(p, v, c, offsets, *ab, out), shards)
+            return out
+
+        return LossAt(float(sum(values)), z, curvature, np.repeat(c, np.diff(offsets)) * p * (1.0 - p))
+
+
+class PlackettLuce(ListLoss):
+    """sum over rows i of  -log( exp(s_i) / (exp(s_i) + sum over j of lower grade of exp(s_j)) )  (ListMLE).
+
+    For grades without ties this is minus the log-likelihood of the graded order under Plackett and Luce's model. Rows
+    of equal grade do not compete: their order is unknown, so none is made up (drawing one, as is common, would make the
+    answer depend on the order of the file). The sum is an upper bound on minus the log-probability that every better
+    row precedes every worse one. The rows of a query's lowest grade cost nothing. O(n), the rows lying by grade.
+    """
+
+    name = "listmle"
+
+    def lists(self, s, preferences) -> LossAt:
+        (m, c), tree, shards = list_weights(preferences), preferences.tree, preferences.shards
+        z, diagonal = np.empty_like(s), np.empty_like(s)
+        values = run_shards(lambda ab: listmle_pass(s, m, c, *ab, tree, z, diagonal), shards)
+
+        def curvature(v):
+            v, out = np.ascontiguousarray(v, np.float64), np.empty_like(s)
+            run_shards(lambda ab: listmle_curvature_pass(s, v, m, c, *ab, tree, out), shards)
+            return out
+
+        return LossAt(float(sum(values)), z, curvature, diagonal)
+
+
+# Squared losses of pairs: RankRLS's and CRR's.
+
+
+class Squared(PairLoss):
+    """(1 - t)^2. Its pairs factor, so it costs O(n log G)."""
+
+    name = "squared"
+
+    def pointwise(self, t):
+        return (1.0 - t) ** 2, -2.0 * (1.0 - t), np.full_like(t, 2.0)
+
+    def graded(self, s, preferences) -> LossAt:
+        return _over_nodes(1.0, s, preferences)
+
+
+class GradeDifferences(ListLoss):
+    """sum over pairs of  ((y_i - y_j) - (s_i - s_j))^2: pairs of different grades, whose distance is to be learnt."""
+
+    name = "grade_differences"
+    takes_pair_weights = True
+
+    def lists(self, s, preferences) -> LossAt:
+        return _over_nodes(0.0, s - preferences.y, preferences)
+
+
+class AllDifferences(ListLoss):
+    """sum over every two rows of a query of  ((y_i - y_j) - (s_i - s_j))^2, rows of equal grade among them.
+
+    With z = y - s and n rows in a query this is  z^T L z = n · sum of (z_i - mean z)^2, L = n I - 1 1^T: O(n).
+    """
+
+    name = "all_differences"
+
+    def lists(self, s, preferences) -> LossAt:
+        m, c = list_weights(preferences)
+        offsets = preferences.offsets
+        starts, sizes = offsets[:-1], np.diff(offsets)
+        filled = sizes > 0
+        starts, sizes, c = starts[filled], sizes[filled], c[filled]
+        if not len(starts):
+            return LossAt(0.0, np.zeros(0), np.zeros_like, np.zeros(0))
+        mass = np.add.reduceat(m, starts)
+        weight = m * np.repeat(c * mass, sizes)
+
+        def centred(v: np.ndarray) -> np.ndarray:
+            mean = np.add.reduceat(m * v, starts) / np.where(mass > 0, mass, 1.0)
+            return v - np.repeat(mean, sizes)
+
+        z = centred(preferences.y - s)
+        share = m / np.repeat(np.where(mass > 0, mass, 1.0), sizes)
+        diagonal = 2.0 * weight * (1.0 - share)
+        return LossAt(float((weight * z * z).sum()), -2.0 * weight * z, lambda v: 2.0 * weight * centred(v), diagonal)
+
+
+def _over_nodes(margin: float, s: np.ndarray, preferences) -> LossAt:
+    """The sum over pairs of (margin - s_i + s_j)^2."""
+    tree, shards = preferences.tree, preferences.shards
+
+    def sweep(v):
+        v = np.ascontiguousarray(v, np.float64)
+        z, diagonal, pull = np.empty((3, len(s)))
+        values = run_shards(lambda ab: squared_pass(margin, s, v, *ab, tree, z, diagonal, pull), shards)
+        return float(sum(values)), z, diagonal, pull
+
+    value, z, diagonal, _ = sweep(np.zeros_like(s))
+    return LossAt(value, z, lambda v: sweep(v)[3], diagonal)
+
+
+# Regression on grades beside a loss of pairs, as in combined regression and ranking (Sculley 2010).
+
+
+class WithRegression:
+    """alpha · mean over rows of (y_i - b - s_i)^2  +  (1 - alpha) · mean over pairs of another loss.
+
+    b is the best intercept, the mean of y - s, so the first part is the variance of y - s over all rows: regression
+    asks of rows of different queries what a squared loss of pairs asks of those of one query.
+    """
+
+    def __init__(self, loss: Any, alpha: float):
+        if not 0.0 <= alpha <= 1.0:
+            raise ValueError(f"alpha must be a number from 0 (ranking only) to 1 (regression only), not {alpha!r}")
+        self.loss, self.alpha, self.name, self.convex = loss, float(alpha), f"{loss.name} + regression", loss.convex
+
+    def shares(self, preferences: GradedPreferences) -> tuple[float, float]:
+        """Factors that make a sum over rows, and one over pairs, their part of the loss."""
+        weight, pairs = preferences.item_weight, preferences.total_weight
+        rows = preferences.n_items if weight is None else weight.sum()
+        return self.alpha / rows if rows > 0 else 0.0, (1.0 - self.alpha) / pairs if pairs > 0 else 0.0
+
+    def at(self, s: np.ndarray, preferences: GradedPreferences) -> LossAt:
+        """The loss at scores s (one per row, in block order)."""
+        rows, pairs = self.shares(preferences)
+        weight = preferences.item_weight
+        m = np.ones(len(s)) if weight is None else weight
+        mass = max(float(m.sum()), np.finfo(float).tiny)
+        here = self.loss.at(s, preferences)
+
+        def centred(v: np.ndarray) -> np.ndarray:
+            return v - (m * v).sum() / mass
+
+        z = centred(preferences.y - s)
+        return LossAt(
+            rows * float((m * z * z).sum()) + pairs * here.value,
+            pairs * here.gradient - 2.0 * rows * m * z,
+            lambda v: pairs * here.curvature(v) + 2.0 * rows * m * centred(v),
+            pairs * here.diagonal + 2.0 * rows * m * (1.0 - m / mass),
+        )
+
+
+# Pairs weighted by what swapping them would change NDCG, in the ranking at hand (Sun, Qin, Tao & Wang 2009).
+
+
+LONGEST = 1 << 16  # places with a discount of their own; later ones have that of the last
+
+
+class NdcgSwaps:
+    """L(s) = sum over pairs of  W_ij psi(s_i - s_j),  W_ij = (2^y_i - 2^y_j) |D_i - D_j| / DCG*,  D = 1/log2(1 + rank).
+
+    psi is the modified Huber loss, ranks are those of the scores given to `rank`, DCG* the best DCG of the query; a
+    query without relevant rows weighs nothing. Rows of weight m fill m places, equal scores share their places.
+    """
+
+    def __init__(self, preferences: GradedPreferences, item_weight: np.ndarray | None = None, depth: int | None = None):
+        self.preferences = preferences
+        self.weight = np.ones(preferences.n_items) if item_weight is None else item_weight
+        totals = np.add.reduceat(self.weight, preferences.offsets[:-1])
+        self.filled = discount_sums(float(totals.max()), depth)
+        self.gain = normalised_gains(preferences.y, preferences.offsets, self.weight, self.discounts(preferences.y))
+        self.discount = np.zeros(preferences.n_items)
+
+    def discounts(self, s: np.ndarray) -> np.ndarray:
+        """Each row's discount when queries are ranked by s."""
+        s, order, out = np.ascontiguousarray(s, np.float64), np.empty(len(s), np.int64), np.empty(len(s))
+        offsets, shards = self.preferences.offsets, self.preferences.shards
+        run_shards(lambda ab: average_discounts(s, self.weight, offsets, *ab, self.filled, order, out), shards)
+        return out
+
+    def ndcg(self, s: np.ndarray) -> float:
+        """Mean NDCG over queries of ranking by s."""
+        return float((self.weight * self.gain * self.discounts(s)).sum() / self.preferences.n_queries)
+
+    def rank(self, s: np.ndarray) -> None:
+        """Take the pairs' weights from the ranking by s."""
+        self.discount = self.discounts(s)
+
+    def at(self, s: np.ndarray) -> tuple[float, np.ndarray]:
+        """(value, gradient in s) with the weights last taken."""
+        z, tree = np.empty(len(s)), self.preferences.tree
+        parts = run_shards(lambda ab: swap_pass(s, self.gain, self.discount, *ab, tree, z), self.preferences.shards)
+        return float(sum(parts)), z
+
+    def curvature(self, v: np.ndarray) -> np.ndarray:
+        """A bound on the Hessian, times v, with the weights last taken."""
+        z, tree = np.empty(len(v)), self.preferences.tree
+        run_shards(lambda ab: swap_curvature_pass(v, self.gain, self.discount, *ab, tree, z), self.preferences.shards)
+        return z
+
+
+def discount_sums(places: float, depth: int | None) -> np.ndarray:
+    """Sums of the first 0, 1, 2, ... discounts 1/log2(1 + rank), 0 from rank depth + 1 on."""
+    length = min(int(np.ceil(places)), LONGEST) + 2
+    discounts = 1.0 / np.log2(np.arange(2, length + 1))
+    if depth is not None:
+        discounts[depth:] = 0.0
+    return np.concatenate(([0.0], np.cumsum(discounts)))
+
+
+def normalised_gains(y: np.ndarray, offsets: np.ndarray, weight: np.ndarray, ideal: np.ndarray) -> np.ndarray:
+    """(2^y - 1) / DCG*, grades below 0 counting as 0; 0 throughout a query without a relevant row."""
+    top = np.maximum.reduceat(np.maximum(y, 0.0), offsets[:-1])
+    top = np.repeat(top, np.diff(offsets))
+    gain = np.exp2(np.maximum(y, 0.0) - top) - np.exp2(-top)  # divided by 2^top: large grades stay finite
+    best = np.repeat(np.add.reduceat(weight * gain * ideal, offsets[:-1]), np.diff(offsets))
+    return np.divide(gain, best, out=np.zeros_like(gain), where=best > 0)

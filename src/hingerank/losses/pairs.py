@@ -1,0 +1,215 @@
+"""What a loss answers, and the plain O(pairs) evaluation that explicit preferences use for every loss."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from hingerank.kernels.losses import FIDELITY, LOGISTIC, exponential_pass, smooth_curvature_pass, smooth_pass
+from hingerank.kernels.sweeps import WindowState, curvature_pass, score_pass
+from hingerank.kernels.threads import run_shards
+from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
+
+
+@dataclass(frozen=True)
+class LossAt:
+    """A loss at one score vector: `value`, `gradient` (n,), and the Hessian through `curvature(v)` and `diagonal`.
+
+    moments: of hinge-type losses, for each term the weight of the active pairs and the sums of (m - t) and (m - t)^2.
+    """
+
+    value: float
+    gradient: np.ndarray
+    curvature: Any  # v -> Hessian v
+    diagonal: np.ndarray
+    moments: np.ndarray | None = None
+
+
+class PairLoss(ABC):
+    """sum over pairs of weight * l(s_i - s_j)."""
+
+    name: str
+    convex = True
+
+    @abstractmethod
+    def pointwise(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """l(t), l'(t), l''(t)."""
+
+    @abstractmethod
+    def graded(self, s: np.ndarray, preferences: GradedPreferences) -> LossAt:
+        """The loss over graded preferences, by the fastest exact way."""
+
+    def at(self, s: np.ndarray, preferences: Preferences) -> LossAt:
+        """The loss at scores s (one per row, in block order)."""
+        s = np.ascontiguousarray(s, np.float64)
+        if isinstance(preferences, ExplicitPairs):
+            return self._explicit(s, preferences)
+        return self.graded(s, preferences)
+
+    def _explicit(self, s: np.ndarray, pairs: ExplicitPairs) -> LossAt:
+        i, j, weight, n = pairs.winners, pairs.losers, pairs.weight, pairs.n_items
+        t = s[i] - s[j]
+        value, slope, curve = self.pointwise(t)
+        slope, curve = weight * slope, weight * curve
+
+        def spread(force: np.ndarray) -> np.ndarray:
+            return np.bincount(i, force, n) - np.bincount(j, force, n)
+
+        return LossAt(
+            float(weight @ value),
+            spread(slope),
+            lambda v: spread(curve * (v[i] - v[j])),
+            np.bincount(i, curve, n) + np.bincount(j, curve, n),
+            self._moments(t, weight),
+        )
+
+    def _moments(self, t: np.ndarray, weight: np.ndarray) -> np.ndarray | None:
+        return None
+
+
+# Hinge-type losses: weighted sums of hinges and squared hinges at given margins, evaluated without listing pairs.
+
+
+class WindowLoss(PairLoss):
+    """l(t) = sum over terms (m, a, b) of  a max(0, m - t) + b max(0, m - t)^2."""
+
+    def __init__(self, name: str, terms):
+        self.name = name
+        self.terms = np.array(terms, np.float64).reshape(-1, 3)
+
+    def pointwise(self, t):
+        value, slope, curve = np.zeros_like(t), np.zeros_like(t), np.zeros_like(t)
+        for margin, a, b in self.terms:
+            gap, inside = np.maximum(margin - t, 0.0), (t < margin).astype(t.dtype)
+            value += a * gap + b * gap**2
+            slope -= a * inside + 2 * b * gap
+            curve += 2 * b * inside
+        return value, slope, curve
+
+    def value(self, moments: np.ndarray) -> float:
+        """The loss from the moments of its terms' active pairs."""
+        return float((self.terms[:, 1:] * moments[:, 1:]).sum())
+
+    def _moments(self, t, weight):
+        gaps = np.maximum(self.terms[:, :1] - t, 0.0)
+        return np.stack([(gaps > 0) @ weight, gaps @ weight, gaps**2 @ weight], axis=1)
+
+    def state(self, preferences: GradedPreferences) -> WindowState:
+        """Room for the windows of one iterate; the sorted order inside is the start of the next sort."""
+        tree, n = preferences.tree, preferences.n_items
+        slots = int((tree.node[:, 1] - tree.node[:, 0] + tree.node[:, 3] - tree.node[:, 2]).sum())
+        order = np.arange(n, dtype=np.int32) - np.repeat(tree.offsets[:-1], np.diff(tree.offsets)).astype(np.int32)
+        window = np.empty((len(self.terms), slots), np.int32)
+        return WindowState(order, np.empty(slots, np.int32), window, np.zeros(n))
+
+    def graded(self, s, preferences) -> LossAt:
+        tree, terms, shards = preferences.tree, self.terms, preferences.shards
+        state, z = self.state(preferences), np.empty_like(s)
+        moments = np.sum(run_shards(lambda ab: score_pass(s, *ab, tree, state, terms, z), shards), axis=0)
+
+        def curvature(v):
+            v, out = np.ascontiguousarray(v, np.float64), np.empty_like(s)
+            run_shards(lambda ab: curvature_pass(v, *ab, tree, state, terms, out), shards)
+            return out
+
+        diagonal = np.empty_like(s)
+        diagonal[preferences.row_at] = state.degree
+        return LossAt(self.value(moments), z, curvature, diagonal, moments)
+
+
+def hinge(margin: float = 1.0) -> WindowLoss:
+    """max(0, margin - t)."""
+    return WindowLoss("hinge", [(margin, 1.0, 0.0)])
+
+
+def squared_hinge(margin: float = 1.0) -> WindowLoss:
+    """max(0, margin - t)^2."""
+    return WindowLoss("squared_hinge", [(margin, 0.0, 1.0)])
+
+
+def modified_huber() -> WindowLoss:
+    """0 for t >= 1, (1 - t)^2 on [-1, 1], -4t below: the squared hinge at 1 less the one at -1."""
+    return WindowLoss("modified_huber", [(1.0, 0.0, 1.0), (-1.0, 0.0, -1.0)])
+
+
+def smoothed_hinge(width: float = 1.0, margin: float = 1.0) -> WindowLoss:
+    """The hinge with its kink rounded over `width`: (m - t)^2 / 2width near m, m - t - width/2 below m - width.
+
+    Computed as the difference of two squared hinges, it loses about log10(|t| / width) digits.
+    """
+    if not width > 0:
+        raise ValueError(f"width must be positive, not {width!r}")
+    return WindowLoss("smoothed_hinge", [(margin, 0.0, 0.5 / width), (margin - width, 0.0, -0.5 / width)])
+
+
+# Logistic and exponential pair losses, and what is shared by losses that visit every pair.
+
+
+class VisitedPairs(PairLoss):
+    """A smooth loss without a known pair-free form: O(n_q^2) time and O(n_q) memory. `kind` names it to the kernels."""
+
+    kind: int
+
+    def graded(self, s, preferences) -> LossAt:
+        kind, tree, shards = self.kind, preferences.tree, preferences.shards
+        z, diagonal = np.empty_like(s), np.empty_like(s)
+        values = run_shards(lambda ab: smooth_pass(kind, s, *ab, tree, z, diagonal), shards)
+
+        def curvature(v):
+            v, out = np.ascontiguousarray(v, np.float64), np.empty_like(s)
+            run_shards(lambda ab: smooth_curvature_pass(kind, s, v, *ab, tree, out), shards)
+            return out
+
+        return LossAt(float(sum(values)), z, curvature, diagonal)
+
+
+class Logistic(VisitedPairs):
+    """log(1 + exp(-t)), RankNet's loss."""
+
+    name, kind = "logistic", LOGISTIC
+
+    def pointwise(self, t):
+        miss = expit(-t)
+        return np.logaddexp(0.0, -t), -miss, miss * expit(t)
+
+
+class Exponential(PairLoss):
+    """exp(-t), RankBoost's loss. Its pairs factor, so it costs O(n log G); scores far out of order overflow to inf."""
+
+    name = "exponential"
+
+    def pointwise(self, t):
+        with np.errstate(over="ignore"):
+            e = np.exp(-t)
+        return e, -e, e
+
+    def graded(self, s, preferences) -> LossAt:
+        tree, shards = preferences.tree, preferences.shards
+
+        def sweep(v):
+            v = np.ascontiguousarray(v, np.float64)
+            z, diagonal, pull = np.empty((3, len(s)))
+            values = run_shards(lambda ab: exponential_pass(s, v, *ab, tree, z, diagonal, pull), shards)
+            return float(sum(values)), z, diagonal, pull
+
+        value, z, diagonal, _ = sweep(np.zeros_like(s))
+        return LossAt(value, z, lambda v: sweep(v)[3], diagonal)
+
+
+# The fidelity loss of FRank (Tsai, Liu, Qin, Chen & Ma 2007).
+
+
+class Fidelity(VisitedPairs):
+    """1 - sqrt(sigma(t)),  sigma(t) = 1 / (1 + exp(-t)): the fidelity of "i beats j, surely" and the modelled odds.
+
+    Between 0 and 1, so a hopeless pair costs no more than 1; the price is that it is not convex for t < -log 2.
+    """
+
+    name, kind, convex = "fidelity", FIDELITY, False
+
+    def pointwise(self, t):
+        hit, miss = expit(t), expit(-t)
+        root = np.sqrt(hit)
+        return miss / (1.0 + root), -0.5 * root * miss, 0.25 * root * miss * (3.0 * hit - 1.0)

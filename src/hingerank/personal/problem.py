@@ -1,0 +1,250 @@
+"""The objective of a factorised model:  C sum over users of loss_u(X_u U v_u) + ½(‖U‖² + ‖V‖²).
+
+X holds the items' features (d of them), U (d x k) the basis, V (users x k) the users' coordinates. Items enter only
+through P = X U (items x k), so a pass costs O(rows k) plus one product with X, however many pairs the rows imply. The
+last columns of V may be fixed (at 1: a function that all users share); they then have no norm to pay."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from hingerank.kernels.threads import cut_shards, run_shards
+from hingerank.personal.kernels import UserGrades
+from hingerank.personal.passes import basis_bend, basis_loss, own_back, own_scores, pairs_right, users_step
+from hingerank.personal.preferences import UserPreferences
+from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
+from hingerank.problem.design import RowsDesign, add_up
+
+ROWS_PER_SHARD, MOST_SHARDS = 16384, 16
+ROOM_FOR_SUMS = 64 << 20  # bytes that the shards' sums may take in any case
+ROWS_PER_BLOCK = 4096
+
+
+class ItemFeatures:
+    """X in memory, dense or CSR, float32 or float64. Products are in float64, dense ones by fixed blocks of rows."""
+
+    def __init__(self, X: Any, threads: int | None = None):
+        self.X, self.shape, self.threads = X, X.shape, threads
+        self._blocks = [slice(a, a + ROWS_PER_BLOCK) for a in range(0, X.shape[0], ROWS_PER_BLOCK)]
+
+    def times(self, U: np.ndarray) -> np.ndarray:
+        """X U."""
+        if sp.issparse(self.X):
+            return np.ascontiguousarray(self.X @ U)
+        out = np.empty((self.shape[0], U.shape[1]))
+
+        def block(rows: slice) -> None:
+            out[rows] = self.X[rows].astype(np.float64, copy=False) @ U
+
+        run_shards(block, self._blocks, self.threads)
+        return out
+
+    def back(self, G: np.ndarray) -> np.ndarray:
+        """X^T G."""
+        if sp.issparse(self.X):
+            return np.asarray(self.X.T @ G)
+        return add_up(
+            run_shards(lambda rows: self.X[rows].astype(np.float64, copy=False).T @ G[rows], self._blocks, self.threads)
+        )
+
+    def back_squares(self, weight: np.ndarray) -> np.ndarray:
+        """(X∘X)^T weight."""
+        if sp.issparse(self.X):
+            return np.asarray(self.X.multiply(self.X).T @ weight)
+        return add_up(
+            run_shards(
+                lambda rows: np.square(self.X[rows], dtype=np.float64).T @ weight[rows], self._blocks, self.threads
+            )
+        )
+
+
+@dataclass(frozen=True)
+class UsersImproved:
+    """After a step of the users: the objective, its gradient in U and the norm of that in V.
+
+    diagonal: about the diagonal of the Hessian in U. Its loss part, entry (j, c), is a sum over rows of h_r x_rj² v_uc²
+    (h the Hessian in scores) with the users' part averaged over all rows, which takes one number per item.
+    """
+
+    value: float
+    gradient: np.ndarray
+    norm: float
+    diagonal: np.ndarray
+
+
+class FactorObjective:
+    """f(U, V) for one data set. Passes run on `threads` threads; the answer does not depend on their number."""
+
+    def __init__(
+        self, X: Any, preferences: UserPreferences, C: float, rank: int, threads: int | None = None, fixed: int = 0
+    ):
+        self.features, self.preferences, self.C, self.rank = ItemFeatures(X, threads), preferences, float(C), rank
+        self.threads, self.free = threads, rank - fixed
+        self.scores = np.zeros(preferences.n_rows, np.float32)  # precise enough for a Hessian
+        self._zero = np.zeros(self.free)
+        room = max(ROOM_FOR_SUMS, 4 * preferences.n_rows) // (8 * rank * self.features.shape[0])
+        most = int(np.clip(min(room, preferences.n_rows // (2 * self.features.shape[0])), 1, MOST_SHARDS))
+        self.shards = cut_shards(preferences.start, ROWS_PER_SHARD, most)
+
+    def improve_users(self, U: np.ndarray, V: np.ndarray, most: int = 1) -> UsersImproved:
+        """Newton steps for every v_u with U fixed, in place, until ‖g_u‖ ≤ 0.3 ‖g_u‖ before or after `most` steps."""
+        p, P = self.preferences, self.features.times(U)
+        weights = [np.zeros(self.features.shape[0]) for _ in self.shards]
+        spreads = [np.zeros(self.rank) for _ in self.shards]
+        parts, G = self._sums(
+            lambda a, b, *sums: users_step(
+                P, V, a, b, p.start, p.item, p.known, self.C, self._zero, 0.3, 0.0, most, p.sizes, self.scores,
+                *sums,
+            ),
+            weights, spreads,
+        )  # fmt: skip
+        loss, _, after = np.sum(parts, axis=0)
+        weight = add_up(weights)
+        spread = self.C * add_up(spreads) / max(weight.sum(), np.finfo(float).tiny)
+        return UsersImproved(
+            self.C * float(loss) + half_square(U) + half_square(V[:, : self.free]),
+            U + self.C * self.features.back(G),
+            float(np.sqrt(after)),
+            1.0 + np.outer(self.features.back_squares(weight), spread),
+        )
+
+    def value(self, U: np.ndarray, V: np.ndarray) -> float:
+        """f(U, V); curvature() is then that at this point."""
+        p, P = self.preferences, self.features.times(U)
+        nothing = np.empty((0, self.rank))
+        parts = run_shards(
+            lambda ab: basis_loss(P, V, *ab, p.start, p.item, p.known, p.sizes, self.scores, nothing),
+            self.shards, self.threads,
+        )  # fmt: skip
+        return self.C * float(sum(parts)) + half_square(U) + half_square(V[:, : self.free])
+
+    def curvature(self, V: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        """D -> (Hessian in U at the last point) D, for the flattened D."""
+        p = self.preferences
+
+        def product(D: np.ndarray) -> np.ndarray:
+            Q = self.features.times(D.reshape(-1, self.rank))
+            _, G = self._sums(lambda a, b, G: basis_bend(Q, V, a, b, p.start, p.item, p.known, p.sizes, self.scores, G))
+            return D + self.C * self.features.back(G).ravel()
+
+        return product
+
+    def _sums(self, kernel: Callable[..., Any], *more: list[np.ndarray]) -> tuple[list[Any], np.ndarray]:
+        """The kernel's answers for all shards, and the sum of what they added to their own G, in shard order."""
+        sums = [np.zeros((self.features.shape[0], self.rank)) for _ in self.shards]
+        tasks = [(*ab, *own) for ab, *own in zip(self.shards, sums, *more)]
+        return run_shards(lambda task: kernel(*task), tasks, self.threads), add_up(sums)
+
+
+def share_right(
+    P: np.ndarray, V: np.ndarray, preferences: UserPreferences, threads: int | None = None
+) -> tuple[float, int]:
+    """(pairs that <p_item, v_u> orders right, equal scores counting half; all pairs)."""
+    p = preferences
+    shards = cut_shards(p.start, ROWS_PER_SHARD)
+    parts = run_shards(lambda ab: pairs_right(P, V, *ab, p.start, p.item, p.known, p.sizes), shards, threads)
+    return float(sum(parts)), p.n_pairs
+
+
+def half_square(A: np.ndarray) -> float:
+    """½‖A‖²."""
+    return 0.5 * float(np.vdot(A, A))
+
+
+# Designs over (user, item) rows: weights that all users share, weights of each user's own, or both.
+
+
+ROWS_PER_DESIGN_SHARD = 8192
+
+
+class SharedDesign:
+    """scores(w)[r] = <x_item(r), w>: each item is multiplied once, however many users rated it."""
+
+    def __init__(self, X: Any, preferences: UserPreferences):
+        self.items, self.item = RowsDesign(X), preferences.item
+        self.shape = (preferences.n_rows, X.shape[1])
+
+    def scores(self, w: np.ndarray) -> np.ndarray:
+        return self.items.scores(w)[self.item]
+
+    def back(self, z: np.ndarray) -> np.ndarray:
+        return self.items.back(np.bincount(self.item, z, self.items.shape[0]))
+
+
+class OwnDesign:
+    """scores(w)[r] = <x_item(r), w_u(r)> with a weight vector for every user, over the features that the user met.
+
+    A dense X gives every user all features (w is users x features, flattened); a CSR X only those of the user's items.
+    """
+
+    def __init__(self, X: Any, preferences: UserPreferences):
+        self.X, self.p, self._sparse = X, preferences, sp.issparse(X)
+        if self._sparse:
+            self._rows, self._columns, self._start = blocks_of_users(X, preferences)
+            self._design = RowsDesign(self._rows)
+            self.shape = self._rows.shape
+        else:
+            self.shape = (preferences.n_rows, preferences.n_users * X.shape[1])
+            self._shards = cut_shards(preferences.start, ROWS_PER_DESIGN_SHARD)
+
+    def scores(self, w: np.ndarray) -> np.ndarray:
+        if self._sparse:
+            return self._design.scores(w)
+        p, W, out = self.p, w.reshape(self.p.n_users, -1), np.empty(self.shape[0])
+        run_shards(lambda ab: own_scores(self.X, W, *ab, p.start, p.item, out), self._shards)
+        return out
+
+    def back(self, z: np.ndarray) -> np.ndarray:
+        if self._sparse:
+            return self._design.back(z)
+        p, W = self.p, np.empty((self.p.n_users, self.X.shape[1]))
+        run_shards(lambda ab: own_back(self.X, z, *ab, p.start, p.item, W), self._shards)
+        return W.ravel()
+
+    def vectors(self, w: np.ndarray) -> Any:
+        """users x features, dense or CSR as X is."""
+        if not self._sparse:
+            return w.reshape(self.p.n_users, -1)
+        return sp.csr_matrix(
+            (w[: len(self._columns)], self._columns, self._start), shape=(self.p.n_users, self.X.shape[1])
+        )
+
+
+class MeanAndOwnDesign:
+    """scores((m, w)) = √sharing · shared(m) + own(w): ½‖m‖² + ½‖w‖² then penalises the mean by 1/sharing."""
+
+    def __init__(self, X: Any, preferences: UserPreferences, sharing: float):
+        self.shared, self.own, self.root = SharedDesign(X, preferences), OwnDesign(X, preferences), np.sqrt(sharing)
+        self.cut = X.shape[1]
+        self.shape = (preferences.n_rows, self.cut + self.own.shape[1])
+
+    def scores(self, w: np.ndarray) -> np.ndarray:
+        return self.shared.scores(self.root * w[: self.cut]) + self.own.scores(w[self.cut :])
+
+    def back(self, z: np.ndarray) -> np.ndarray:
+        return np.concatenate([self.root * self.shared.back(z), self.own.back(z)])
+
+
+def blocks_of_users(X: sp.csr_matrix, p: UserPreferences) -> tuple[sp.csr_matrix, np.ndarray, np.ndarray]:
+    """Rows of X by user with columns numbered within the user: (matrix, feature of each column, first of each user)."""
+    rows = X[p.item]
+    user = np.repeat(np.repeat(np.arange(p.n_users), np.diff(p.start)), np.diff(rows.indptr))
+    key = user * X.shape[1] + rows.indices
+    distinct, column = np.unique(key, return_inverse=True)
+    start = np.searchsorted(distinct, np.arange(p.n_users + 1) * X.shape[1])
+    block = sp.csr_matrix((rows.data, column.astype(np.int32), rows.indptr), shape=(len(p.item), max(1, len(distinct))))
+    return block, distinct % X.shape[1], start
+
+
+def row_preferences(p: UserPreferences) -> Preferences:
+    """What is known of the users' rows, as preferences that every loss of the library takes."""
+    if isinstance(p.known, UserGrades):
+        return GradedPreferences(p.known.grade, p.start, query_weight=p.known.scale)
+    per_user = np.diff(p.known.start)
+    first, weight = np.repeat(p.start[:-1], per_user), np.repeat(p.known.scale, per_user)
+    if len(p.known.weight):
+        weight *= p.known.weight
+    return ExplicitPairs(first + p.known.winner, first + p.known.loser, p.n_rows, weight)

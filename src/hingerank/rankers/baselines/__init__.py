@@ -1,1 +1,0 @@
-"""Rankers that Ranking SVMs are compared with: the shared objective and solvers under another loss, and boosting."""

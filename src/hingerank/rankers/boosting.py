@@ -1,0 +1,324 @@
+"""What the boosting rankers share: rounds, paths over their number, and the account of them."""
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone
+
+from hingerank.data.blocks import QueryBlocks
+from hingerank.kernels.boosting import add_potentials, count_below
+from hingerank.kernels.threads import cut_shards, run_shards
+from hingerank.losses import Exponential
+from hingerank.metrics import evaluate
+from hingerank.metrics.measure import MEASURES, Measure, parse_measure
+from hingerank.preferences import GradedPreferences
+from hingerank.problem.design import add_up
+from hingerank.rankers.base import BaseRanker, LinearRanker, positive_count, take_over
+from hingerank.solvers.run import Certificate
+
+SAME = 1e-10  # weak rankers that differ by less in quality are equally good
+
+
+class BoostingRanker(BaseRanker):
+    """score(x) = sum over rounds t of alpha_t · h_t(x),  h_t a weak ranker chosen in round t.
+
+    A ranker defines `_rounds`, which yields one trace entry for each round (feature, alpha, value and what else
+    describes h_t), and `_assemble`, which makes the model of some of them. A fit is no optimum but a number of rounds:
+    its certificate says how many were made and what the training rows then measured.
+    """
+
+    _fitted: tuple[str, ...] = ("features_", "alphas_")
+    path_parameter = "n_rounds"
+
+    def _rounds(self, X: Any, y: np.ndarray, blocks: QueryBlocks, weight: np.ndarray | None) -> Iterator[dict]:
+        """Endless unless no weak ranker is of use any more."""
+        raise NotImplementedError
+
+    def _measured(self) -> str:
+        """What the trace's `value` is."""
+        raise NotImplementedError
+
+    def _assemble(self, entries: list[dict]) -> None:
+        """Take over the weak rankers of these rounds."""
+        raise NotImplementedError
+
+    def _fit(self, X, y, blocks, sample_weight):
+        began = time.perf_counter()
+        entries: list[dict] = []
+        for entry in islice(self._rounds(X, y, blocks, sample_weight), positive_count("n_rounds", self.n_rounds)):
+            entries.append({"iteration": len(entries) + 1, "seconds": time.perf_counter() - began, **entry})
+        self._take(entries)
+
+    def fit_path(
+        self, X: Any, y: Any = None, qid: Any = None, n_rounds: Iterable[int] = (), sample_weight: Any = None, *,
+        group: Any = None,
+    ) -> list[Any]:  # fmt: skip
+        """One fitted ranker for every number of rounds, in the order given, all from one run of boosting."""
+        wanted = [positive_count("n_rounds", value) for value in n_rounds]
+        if not wanted:
+            raise ValueError("n_rounds is empty: give numbers of rounds, such as [10, 30, 100]")
+        leader = clone(self).set_params(n_rounds=max(wanted)).fit(X, y, qid, sample_weight, group=group)
+        path = [take_over(leader, clone(self).set_params(n_rounds=value)) for value in wanted]
+        for ranker in path:
+            ranker._take(leader.trace_[: ranker.n_rounds])
+        return path
+
+    def _take(self, entries: list[dict]) -> None:
+        self.trace_ = entries
+        self.features_ = np.array([entry["feature"] for entry in entries], np.int64)
+        self.alphas_ = np.array([entry["alpha"] for entry in entries], np.float64)
+        self.n_iter_ = max(1, len(entries))
+        value, seconds = (entries[-1]["value"], entries[-1]["seconds"]) if entries else (0.0, 0.0)
+        self.certificate_ = Certificate(self._measured(), float(value), 0.0, "converged", len(entries), seconds)
+        self._assemble(entries)
+
+
+def first_of_the_best(quality: np.ndarray) -> int:
+    """The first (flat) place whose value is the largest up to rounding: the order of the rows must not decide."""
+    return int(np.argmax(quality.ravel() >= quality.max(initial=-np.inf) - SAME))
+
+
+def column(X: Any, k: int) -> np.ndarray:
+    """Feature k of all rows (of a dense or CSC matrix)."""
+    return np.ascontiguousarray(X[:, [k]].toarray()[:, 0] if sparse.issparse(X) else X[:, k])
+
+
+def by_columns(X: Any) -> Any:
+    """X in a form whose columns are quick to get."""
+    return X.tocsc() if sparse.issparse(X) else X
+
+
+# AdaRank: boosting of single features towards a measure (Xu & Li 2007).
+
+
+NEARLY_PERFECT = 1e-12  # how near 1 a mean measure may come, so that alpha stays finite
+
+
+class AdaRank(BoostingRanker, LinearRanker):
+    """score(x) = sum over rounds t of  alpha_t · x[k_t].
+
+    Queries have weights P(q), equal at first. A round takes the feature k whose ranking has the best weighted measure
+    sum_q P(q) E(q, k), with  alpha = ½ log( sum_q P(q) (1 + E(q, k)) / sum_q P(q) (1 - E(q, k)) ),  and then lets
+    P(q) be proportional to exp(-E(q)), E(q) the measure of the ranking by the scores so far: hard queries count more.
+
+    Parameters
+    ----------
+    n_rounds : rounds. Every number of them is a model: `fit_path` gives several from one run.
+    measure : "map" (AdaRank-MAP), "ndcg@10" (AdaRank-NDCG) or any other between 0 and 1. Rows of equal score count by
+        their mean over all orders, unless the name says otherwise (":ties=stable"): features have many equal values,
+        and the order of the file should not help.
+    monotone : pass over features that would not raise the training measure, and stop when none would. False: as in the
+        paper, where a feature that ranks best alone is often chosen for ever, because neither the weights of queries
+        nor the ranking change any more.
+    negated : let features also rank from their least value to the largest.
+    scale : feature scaling learnt in fit and carried in the model.
+
+    Queries without two grades are left out: no ranking of theirs is better than another.
+
+    Attributes
+    ----------
+    coef_ : the weight of each feature. features_, alphas_ : of each round. certificate_, trace_ : rounds made and the
+    training measure after each of them.
+
+    >>> X, y = np.array([[0.0, 1.0], [1.0, 0.0], [0.2, 0.9], [0.9, 0.3]]), [0, 1, 0, 1]
+    >>> AdaRank(n_rounds=1).fit(X, y, qid=["a", "a", "b", "b"]).features_.tolist()
+    [0]
+    """
+
+    def __init__(self, n_rounds=100, measure="map", *, monotone=True, negated=False, scale=None):
+        self.n_rounds = n_rounds
+        self.measure = measure
+        self.monotone = monotone
+        self.negated = negated
+        self.scale = scale
+
+    def _rounds(self, X: Any, y: np.ndarray, blocks: QueryBlocks, weight: np.ndarray | None) -> Iterator[dict]:
+        X, y, offsets = repeat_rows(X, y, blocks.offsets, weight)
+        measure, group, columns = self._averaging_ties(), np.diff(offsets), by_columns(X)
+        preferences = GradedPreferences(y, offsets)
+        self.n_pairs_, kept = preferences.n_pairs, preferences.pairs_per_query > 0
+
+        def measured(scores: np.ndarray) -> np.ndarray:
+            values = evaluate(y, scores, measures=measure, per_query=True, group=group)
+            return np.nan_to_num(values[str(measure)][kept])
+
+        signs = (1.0, -1.0) if self.negated else (1.0,)
+        weak = [(k, sign) for sign in signs for k in range(X.shape[1])]
+        E = np.array([measured(sign * column(columns, k)) for k, sign in weak]).reshape(len(weak), -1)
+        if E.size and (E.min() < 0.0 or E.max() > 1.0 + NEARLY_PERFECT):
+            raise ValueError(f"AdaRank needs a measure between 0 and 1, and {self.measure!r} has other values")
+        yield from self._boost(E, weak, columns, measured)
+
+    def _boost(self, E, weak, columns, measured) -> Iterator[dict]:
+        queries, n = E.shape[1], columns.shape[0]
+        P, scores, best = np.full(queries, 1.0 / max(1, queries)), np.zeros(n), -1.0
+        passed_over: list[int] = []
+        while True:
+            quality = (E * P).sum(1)
+            quality[passed_over] = 0.0
+            chosen = first_of_the_best(quality)
+            if not quality[chosen] > 0.0:
+                return
+            k, sign = weak[chosen]
+            alpha = sign * 0.5 * np.log((1.0 + quality[chosen]) / max(1.0 - quality[chosen], NEARLY_PERFECT))
+            trial = scores + alpha * column(columns, k)
+            values = measured(trial)
+            if self.monotone and not values.mean() > best + SAME:
+                passed_over.append(chosen)
+                continue
+            scores, best, passed_over = trial, float(values.mean()), []
+            P = np.exp(-values)
+            P /= P.sum()
+            yield {"value": best, "feature": k, "alpha": float(alpha)}
+
+    def _averaging_ties(self) -> Measure:
+        measure = parse_measure(self.measure)
+        settled = measure.preset is not None or "ties" in dict(measure.options)
+        if settled or "ties" not in MEASURES[measure.kind].options:
+            return measure
+        return replace(measure, options=(*measure.options, ("ties", "average")))
+
+    def _measured(self) -> str:
+        return f"training {self.measure}"
+
+    def _assemble(self, entries):
+        self.coef_ = np.bincount(self.features_, self.alphas_, self.n_features_in_)
+
+
+def repeat_rows(
+    X: Any, y: np.ndarray, offsets: np.ndarray, weight: np.ndarray | None
+) -> tuple[Any, np.ndarray, np.ndarray]:
+    """Rows as often as their weight says, and their blocks: a measure counts rows, it does not weigh them."""
+    if weight is None:
+        return X, y, offsets
+    times = weight.astype(np.int64)
+    if (times != weight).any():
+        raise ValueError(
+            "AdaRank measures whole rankings, in which a row stands once, twice, ... but not half: sample_weight must "
+            "be whole numbers"
+        )
+    rows = np.repeat(np.arange(len(times)), times)
+    return X[rows], y[rows], np.concatenate(([0], np.cumsum(times)))[offsets]
+
+
+# RankBoost: boosting of thresholds on features (Freund, Iyer, Schapire & Singer 2003).
+
+
+MOST_THRESHOLDS = 255  # so that a row's place among them is one byte
+SOLVED, PERFECT = 1e-12, 1.0 - 1e-12
+
+
+class RankBoost(BoostingRanker):
+    """score(x) = sum over rounds t of  alpha_t · [x[k_t] > theta_t].
+
+    Each round takes the feature k and threshold theta with the largest |r|,  r = sum over pairs (i preferred to j) of
+    D(i, j) ([x_i[k] > theta] - [x_j[k] > theta]),  and  alpha = ½ log((1 + r) / (1 - r)).  D is proportional to
+    exp(-(s_i - s_j)) at the scores so far, so this descends the exponential loss of pairs coordinate by coordinate. No
+    pair is listed: r adds up the loss's gradient over rows.
+
+    Parameters
+    ----------
+    n_rounds : rounds. Every number of them is a model: `fit_path` gives several from one run.
+    n_thresholds : thresholds for each feature, at most 255: midway between its distinct values where these are few
+        enough, else between evenly spaced ones among them in their order.
+    scale : feature scaling learnt in fit and carried in the model.
+
+    Attributes
+    ----------
+    features_, thresholds_, alphas_ : of each round. certificate_, trace_ : rounds made and the training rows' mean
+    exponential loss of a pair after each of them.
+
+    >>> X, y = np.array([[0.0, 1.0], [1.0, 0.0], [0.2, 0.9], [0.9, 0.3]]), [0, 1, 0, 1]
+    >>> ranker = RankBoost(n_rounds=1).fit(X, y, qid=["a", "a", "b", "b"])
+    >>> ranker.features_.tolist(), ranker.thresholds_.round(2).tolist()
+    ([0], [0.55])
+    """
+
+    _fitted = ("thresholds_",)
+
+    def __init__(self, n_rounds=300, n_thresholds=MOST_THRESHOLDS, *, scale=None):
+        self.n_rounds = n_rounds
+        self.n_thresholds = n_thresholds
+        self.scale = scale
+
+    def _rounds(self, X: Any, y: np.ndarray, blocks: QueryBlocks, weight: np.ndarray | None) -> Iterator[dict]:
+        preferences, loss = GradedPreferences(y, blocks.offsets, item_weight=weight), Exponential()
+        self.n_pairs_, total = preferences.n_pairs, preferences.total_weight
+        thresholds, codes = self._binned(X)
+        counts = np.array([len(values) for values in thresholds])
+        allowed = np.arange(MOST_THRESHOLDS) < counts[:, None]
+        shards = cut_shards(np.arange(len(codes) + 1), 1 << 16, 8)
+        scores = np.zeros(len(y))
+        at = loss.at(scores, preferences)
+        while at.value > SOLVED * total:
+            potential = -at.gradient / at.value
+            r = _sums_above(codes, potential, shards)
+            k, b = np.unravel_index(first_of_the_best(np.where(allowed, np.abs(r), 0.0)), r.shape)
+            if not abs(r[k, b]) > SAME:
+                return
+            alpha = np.arctanh(np.clip(r[k, b], -PERFECT, PERFECT))  # ½ log((1 + r) / (1 - r))
+            scores += alpha * (codes[:, k] > b)
+            at = loss.at(scores, preferences)
+            yield {
+                "value": at.value / total, "r": float(r[k, b]), "feature": int(k),
+                "threshold": float(thresholds[k][b]), "alpha": float(alpha),
+            }  # fmt: skip
+
+    def _binned(self, X: Any) -> tuple[list[np.ndarray], np.ndarray]:
+        """Each feature's thresholds, and for each row and feature how many of them lie below its value."""
+        most = self.n_thresholds
+        if isinstance(most, bool) or int(most) != most or not 1 <= most <= MOST_THRESHOLDS:
+            raise ValueError(f"n_thresholds must be a whole number from 1 to {MOST_THRESHOLDS}, not {most!r}")
+        columns, codes = by_columns(X), np.empty(X.shape, np.uint8)
+
+        def bin_column(k: int) -> np.ndarray:
+            values = column(columns, k)
+            distinct = np.unique(values)
+            if len(distinct) - 1 > most:  # weights play no part here: a row given twice changes nothing
+                distinct = distinct[np.linspace(0, len(distinct) - 1, most + 1).round().astype(np.int64)]
+            distinct = distinct.astype(np.float64)
+            found = distinct[:-1] + 0.5 * np.diff(distinct)
+            count_below(values, found, k, codes)
+            return found
+
+        return run_shards(bin_column, range(X.shape[1])), codes
+
+    def _measured(self):
+        return "training exponential loss of a pair"
+
+    def _assemble(self, entries):
+        self.thresholds_ = np.array([entry["threshold"] for entry in entries], np.float64)
+
+    def _scores(self, X):
+        """Each feature's weak rankers together are one step function."""
+        scores, columns = np.zeros(X.shape[0]), by_columns(X)
+        for k in np.unique(self.features_):
+            mine = self.features_ == k
+            order = np.argsort(self.thresholds_[mine], kind="stable")
+            steps = np.concatenate(([0.0], np.cumsum(self.alphas_[mine][order])))
+            scores += steps[np.searchsorted(self.thresholds_[mine][order], column(columns, k), side="left")]
+        return scores
+
+    def _restore(self, state):
+        super()._restore(state)
+        shapes = {name: np.shape(getattr(self, name)) for name in ("features_", "thresholds_", "alphas_")}
+        inside = all(0 <= k < self.n_features_in_ for k in self.features_)
+        if len(set(shapes.values())) != 1 or self.features_.ndim != 1 or not inside:
+            raise ValueError(f"the weak rankers do not fit together or name unknown features: {shapes}")
+
+
+def _sums_above(codes: np.ndarray, potential: np.ndarray, shards: list[tuple[int, int]]) -> np.ndarray:
+    """out[k, b] = sum of the potentials of rows with more than b thresholds of feature k below their value."""
+
+    def part(shard: tuple[int, int]) -> np.ndarray:
+        sums = np.zeros((codes.shape[1], MOST_THRESHOLDS + 1))
+        add_potentials(codes, potential, *shard, sums)
+        return sums
+
+    sums = add_up(run_shards(part, shards))
+    return np.cumsum(sums[:, :0:-1], axis=1)[:, ::-1]

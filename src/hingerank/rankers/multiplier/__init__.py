@@ -1,1 +1,0 @@
-"""Rankers whose dual multipliers are low-rank matrices, one for each query."""

@@ -1,0 +1,388 @@
+"""What the adapters to tree libraries share: grades, bags of queries, cut models, and model files without code."""
+
+import json
+import re
+import time
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone
+
+from hingerank.data.blocks import QueryBlocks
+from hingerank.kernels.threads import thread_count
+from hingerank.metrics import evaluate
+from hingerank.rankers.base import BaseRanker, positive_count
+from hingerank.solvers.run import Certificate
+
+SMALL = 1 << 18
+LARGEST_GRADE = 30  # up to here the libraries' own gains 2^grade - 1 serve
+
+
+class TreeRanker(BaseRanker):
+    """score(x) = mean over bags of  sum of trees(x).
+
+    An adapter defines `_train`, which gives a model as the library's own text, `_parse`, which reads one after checking
+    it, `_cut`, which keeps a model's first trees, and `_raw`, a model's scores. Rows come in any order of queries; the
+    library sees a query's rows together, in the order given.
+    """
+
+    _fitted = ("models_",)
+    path_parameter = "n_estimators"
+    requires: str  # the library
+
+    def _train(self, X: Any, y: np.ndarray, sizes: np.ndarray, gains: np.ndarray | None, seed: int) -> str:
+        """The text of a model; gains: None for 2^y - 1, else what each grade 0, 1, 2, ... is worth."""
+        raise NotImplementedError
+
+    def _parse(self, text: str) -> Any:
+        """The library's model, if the text is one that can be trusted to be read; else a ValueError."""
+        raise NotImplementedError
+
+    def _cut(self, model: Any, n_estimators: int) -> str:
+        """The text of the model's first trees."""
+        raise NotImplementedError
+
+    def _raw(self, model: Any, X: Any) -> np.ndarray:
+        """The model's scores."""
+        raise NotImplementedError
+
+    def fit(  # type: ignore[override]
+        self, X: Any, y: Any = None, qid: Any = None, *, group: Any = None, eval_set: Any = None, eval_group: Any = None
+    ) -> Any:
+        """Learn from graded rows, as every ranker here does (see BaseRanker.fit), but without weights of rows: the
+        libraries' do not count a row of weight 2 as two rows. eval_set is scored and never stops the training."""
+        return super().fit(X, y, qid, group=group, eval_set=eval_set, eval_group=eval_group)
+
+    def _fit(self, X, y, blocks, sample_weight):
+        began = time.perf_counter()
+        for name in ("n_estimators", "n_bags"):
+            positive_count(name, getattr(self, name))
+        self.library()
+        grades, gains = graded_labels(y)
+        texts = []
+        for seed, (rows, sizes) in enumerate(self._bags(blocks), self.random_state):
+            bag, labels = (X, grades) if rows is None else (X[rows], grades[rows])
+            texts.append(self._train(bag, labels, sizes, gains, seed))
+        training = (X, y, blocks.numbers, time.perf_counter() - began)
+        self._take(texts, self.n_estimators, *training)
+        if hasattr(self, "_path"):
+            whole = self._parsed
+            for ranker in self._path:
+                ranker._take([self._cut(m, ranker.n_estimators) for m in whole], ranker.n_estimators, *training)
+
+    def _bags(self, blocks: QueryBlocks) -> Iterator[tuple[np.ndarray | None, np.ndarray]]:
+        """The rows and query sizes of each bag: queries drawn with replacement, or all of them for a single bag."""
+        if self.n_bags == 1:
+            yield None, blocks.sizes
+            return
+        if not 0 < self.bag_share <= 1:
+            raise ValueError(f"bag_share must be above 0 and at most 1, not {self.bag_share!r}")
+        rng, count = np.random.default_rng(self.random_state), max(1, round(self.bag_share * len(blocks)))
+        for _ in range(self.n_bags):
+            drawn = rng.integers(0, len(blocks), count)
+            rows = np.concatenate([np.arange(blocks.offsets[q], blocks.offsets[q + 1]) for q in drawn])
+            yield rows, blocks.sizes[drawn]
+
+    def _take(self, texts: list[str], trees: int, X: Any, y: np.ndarray, query: np.ndarray, seconds: float) -> None:
+        self.n_features_in_ = X.shape[1]
+        self.models_ = [np.frombuffer(text.encode(), np.uint8).copy() for text in texts]
+        self._parsed = [self._parse(text) for text in texts]
+        self.n_iter_, self.trace_ = int(trees), list[Any]()
+        value = evaluate(y, self._scores(X), query, "ndcg@10")["ndcg@10"]
+        self.certificate_ = Certificate("training ndcg@10", value, 0.0, "converged", self.n_iter_, seconds)
+
+    def fit_path(
+        self, X: Any, y: Any = None, qid: Any = None, n_estimators: Iterable[int] = (), *, group: Any = None
+    ) -> list[Any]:
+        """One fitted ranker for every number of trees, in the order given, all from one training."""
+        wanted = [positive_count("n_estimators", value) for value in n_estimators]
+        if not wanted:
+            raise ValueError("n_estimators is empty: give numbers of trees, such as [10, 30, 100]")
+        path = [clone(self).set_params(n_estimators=value) for value in wanted]
+        leader = clone(self).set_params(n_estimators=max(wanted))
+        leader._path = path
+        leader.fit(X, y, qid, group=group)
+        shared = {"scaler_", "fingerprint_", "validation_scores_", "feature_names_in_"} & set(leader.__dict__)
+        for ranker in path:
+            ranker.__dict__.update({name: leader.__dict__[name] for name in shared})
+        return path
+
+    @property
+    def boosters_(self) -> list[Any]:
+        """The models as the library's own objects."""
+        return list(self._parsed)
+
+    def _scores(self, X):
+        total = self._raw(self._parsed[0], X)
+        for model in self._parsed[1:]:
+            total = total + self._raw(model, X)
+        return np.asarray(total / len(self._parsed), np.float64)
+
+    def _restore(self, state):
+        super()._restore(state)
+        models = getattr(self, "models_", None)
+        if not isinstance(models, list) or not models or any(getattr(m, "dtype", None) != np.uint8 for m in models):
+            raise ValueError("models_ must be a list of texts, as bytes")
+        self._parsed = [self._parse(model.tobytes().decode()) for model in models]
+
+    @classmethod
+    def library(cls) -> Any:
+        """The library, imported; an ImportError says how to get it."""
+        try:
+            return import_module(cls.requires)
+        except ImportError as error:
+            if error.name != cls.requires:
+                raise
+            message = f"{cls.__name__} needs {cls.requires}, which is not installed: pip install {cls.requires}"
+            raise ImportError(message, name=cls.requires) from None
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def threads_for(X: Any) -> int:
+    """One thread where waiting for the others would take longer than the work."""
+    return 1 if X.shape[0] * X.shape[1] < SMALL else thread_count()
+
+
+def graded_labels(y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """Grades as the libraries take them, and what each is worth in DCG; None where that is their own 2^grade - 1.
+
+    Other grades than whole ones from 0 to 30 are numbered; their gains, 2^grade - 1 from the lowest grade or 0 on, are
+    divided by that of the best grade, which NDCG does not notice.
+    """
+    if (y == np.floor(y)).all() and y.min() >= 0 and y.max() <= LARGEST_GRADE:
+        return y, None
+    distinct, number = np.unique(y, return_inverse=True)
+    above = distinct - min(distinct[0], 0.0)
+    return number.ravel().astype(np.float64), np.exp2(above - above[-1]) - np.exp2(-above[-1])
+
+
+def check_tree(left: np.ndarray, right: np.ndarray, feature: np.ndarray, n_features: int) -> None:
+    """Refuse a tree that could lead outside of itself, in a circle, or to a feature that there is not.
+
+    left, right: of each inner node the number of a later inner node, or one below 0 for a leaf.
+    """
+    nodes = np.arange(len(left))
+    if len(right) != len(left) or len(feature) != len(left):
+        raise ValueError("a tree's arrays have different lengths")
+    for child in (left, right):
+        if ((child >= 0) & (child <= nodes)).any() or (child >= len(left)).any():
+            raise ValueError("a tree has a child outside of it, or above its parent")
+    if ((feature < 0) | (feature >= n_features)).any():
+        raise ValueError(f"a tree splits by a feature that the {n_features} are not")
+
+
+# LightGBMRanker: LambdaMART by LightGBM.
+
+
+class LightGBMRanker(TreeRanker):
+    """score(x) = mean over bags of  sum of trees(x),  trees grown by LightGBM on the gradients of LambdaRank.
+
+    Parameters
+    ----------
+    n_estimators, learning_rate, num_leaves, min_child_samples : as LightGBM names them, with its defaults.
+    objective : "lambdarank" (LambdaMART) or "rank_xendcg".
+    n_bags : 1, or more for bagged LambdaMART (BL-MART, Ganjisaffar, Caruana & Lopes 2011): the mean of models that each
+        learn from queries drawn with replacement. bag_share : queries in a bag, as a share of all.
+    random_state : the seed. scale : feature scaling learnt in fit and carried in the model.
+    params : other parameters of LightGBM's, by its names, such as {"lambdarank_truncation_level": 20}.
+
+    NaN is a missing value. Any real grades will do; a query may have up to 10,000 rows (LightGBM's limit).
+
+    Attributes
+    ----------
+    models_ : LightGBM's text of each bag's model, as bytes; `boosters_` gives them as LightGBM's own objects.
+    certificate_ : number of trees, and NDCG@10 of the training rows.
+
+    >>> X, y = np.arange(40.0).reshape(-1, 1), np.tile([0, 1], 20)
+    >>> ranker = LightGBMRanker(n_estimators=5, min_child_samples=1).fit(X % 2, y, qid=np.repeat([1, 2], 20))
+    >>> ranker.rank([[0.0], [1.0]]).tolist()
+    [1, 0]
+    """
+
+    requires = "lightgbm"
+
+    def __init__(
+        self, n_estimators=100, learning_rate=0.1, num_leaves=31, min_child_samples=20, *, objective="lambdarank",
+        n_bags=1, bag_share=1.0, random_state=0, scale=None, params=None,
+    ):  # fmt: skip
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.num_leaves = num_leaves
+        self.min_child_samples = min_child_samples
+        self.objective = objective
+        self.n_bags = n_bags
+        self.bag_share = bag_share
+        self.random_state = random_state
+        self.scale = scale
+        self.params = params
+
+    def _train(self, X, y, sizes, gains, seed):
+        lightgbm = self.library()
+        settings = {
+            "objective": self.objective, "learning_rate": self.learning_rate, "num_leaves": self.num_leaves,
+            "min_data_in_leaf": self.min_child_samples, "seed": seed, "num_threads": threads_for(X), "verbosity": -1,
+            "deterministic": True, "force_col_wise": True, **(self.params or {}),
+        }  # fmt: skip
+        if gains is not None:
+            settings.setdefault("label_gain", gains.tolist())
+        try:
+            rows = lightgbm.Dataset(X, y, group=sizes, params=settings, free_raw_data=False)
+            model = lightgbm.train(settings, rows, int(self.n_estimators))
+        except lightgbm.basic.LightGBMError as error:
+            raise ValueError(f"LightGBM cannot learn from these rows and parameters: {error}") from error
+        return _lightgbm_text(model)
+
+    def _cut(self, model, n_estimators):
+        return _lightgbm_text(model, n_estimators)
+
+    def _parse(self, text):
+        check_lightgbm_text(text, self.n_features_in_)
+        return self.library().Booster(model_str=text)
+
+    def _raw(self, model, X):
+        return model.predict(X, num_threads=threads_for(X))
+
+
+def _lightgbm_text(model: Any, n_estimators: int | None = None) -> str:
+    """The model's text, without the sizes in bytes by which LightGBM would jump from tree to tree."""
+    return re.sub(r"^tree_sizes=.*\n", "", model.model_to_string(num_iteration=n_estimators), flags=re.MULTILINE)
+
+
+def check_lightgbm_text(text: str, n_features: int) -> None:
+    """Refuse a text that is not a plain LightGBM model of so many features: its reader trusts what it reads."""
+    head, *trees = text.partition("\nend of trees")[0].split("\nTree=")
+    words = _entries(head)
+    expected = {"num_class": "1", "num_tree_per_iteration": "1", "max_feature_idx": str(n_features - 1)}
+    if not text.startswith("tree\n") or "tree_sizes" in words:
+        raise ValueError("this is not the text of a LightGBM model, in the form in which it is kept here")
+    for name, value in expected.items():
+        if words.get(name) != value:
+            raise ValueError(f"the LightGBM model has {name}={words.get(name)}, expected {value}")
+    for tree in trees:
+        words = _entries(tree)
+        leaves = int(words.get("num_leaves", "0"))
+        if leaves < 1 or words.get("num_cat") != "0" or words.get("is_linear", "0") != "0":
+            raise ValueError("a tree of the LightGBM model has no leaves, or splits that are not thresholds")
+        numbers = {name: np.array(words.get(name, "").split(), np.float64) for name in ("threshold", "decision_type")}
+        left, right, feature = (
+            np.array(words.get(name, "").split(), np.int64) for name in ("left_child", "right_child", "split_feature")
+        )
+        inner = leaves - 1
+        if {len(left), *map(len, numbers.values())} != {inner} or len(words.get("leaf_value", "").split()) != leaves:
+            raise ValueError("a tree's arrays have the wrong lengths")
+        check_tree(left, right, feature, n_features)
+        if inner and min(left.min(), right.min()) < -leaves:
+            raise ValueError("a tree leads to a leaf that it does not have")
+
+
+def _entries(lines: str) -> dict[str, str]:
+    pairs = (line.partition("=") for line in lines.splitlines())
+    return {name: value for name, equals, value in pairs if equals}
+
+
+# XGBoostRanker: LambdaMART by XGBoost.
+
+
+class XGBoostRanker(TreeRanker):
+    """score(x) = mean over bags of  sum of trees(x),  trees grown by XGBoost on the gradients of LambdaRank.
+
+    Parameters
+    ----------
+    n_estimators, learning_rate, max_depth : as XGBoost names them, with its defaults.
+    objective : "rank:ndcg" (LambdaMART), "rank:pairwise", or "rank:map" for grades 0 and 1.
+    n_bags : 1, or more for bagged LambdaMART: the mean of models that each learn from queries drawn with replacement.
+        bag_share : queries in a bag, as a share of all.
+    random_state : the seed. scale : feature scaling learnt in fit and carried in the model.
+    params : other parameters of XGBoost's, by its names, such as {"lambdarank_num_pair_per_sample": 8}.
+
+    NaN is a missing value. A zero is a zero, also where a sparse matrix does not store it: sparse rows are made dense.
+
+    Attributes
+    ----------
+    models_ : XGBoost's JSON text of each bag's model, as bytes; `boosters_` gives them as XGBoost's own objects.
+    certificate_ : number of trees, and NDCG@10 of the training rows.
+
+    >>> X, y = np.arange(40.0).reshape(-1, 1), np.tile([0, 1], 20)
+    >>> ranker = XGBoostRanker(n_estimators=5).fit(X % 2, y, qid=np.repeat([1, 2], 20))
+    >>> ranker.rank([[0.0], [1.0]]).tolist()
+    [1, 0]
+    """
+
+    requires = "xgboost"
+
+    def __init__(
+        self, n_estimators=100, learning_rate=0.3, max_depth=6, *, objective="rank:ndcg", n_bags=1, bag_share=1.0,
+        random_state=0, scale=None, params=None,
+    ):  # fmt: skip
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.max_depth = max_depth
+        self.objective = objective
+        self.n_bags = n_bags
+        self.bag_share = bag_share
+        self.random_state = random_state
+        self.scale = scale
+        self.params = params
+
+    def _train(self, X, y, sizes, gains, seed):
+        xgboost = self.library()
+        settings = {
+            "objective": self.objective, "learning_rate": self.learning_rate, "max_depth": self.max_depth,
+            "seed": seed, "nthread": threads_for(X), "verbosity": 0, **(self.params or {}),
+        }  # fmt: skip
+        if gains is not None:
+            settings.setdefault("ndcg_exp_gain", False)
+            y = gains[y.astype(np.int64)]
+        try:
+            model = xgboost.train(settings, self._rows(X, label=y, group=sizes), int(self.n_estimators))
+        except xgboost.core.XGBoostError as error:
+            raise ValueError(f"XGBoost cannot learn from these rows and parameters: {error}") from error
+        return _xgboost_text(model)
+
+    def _rows(self, X: Any, **about: Any) -> Any:
+        X = X.toarray() if sparse.issparse(X) else X
+        return self.library().DMatrix(X, nthread=threads_for(X), **about)
+
+    def _cut(self, model, n_estimators):
+        return _xgboost_text(model[:n_estimators])
+
+    def _parse(self, text):
+        check_xgboost_text(text, self.n_features_in_)
+        model = self.library().Booster({"verbosity": 0})
+        model.load_model(bytearray(text.encode()))
+        return model
+
+    def _raw(self, model, X):
+        model.set_param({"nthread": threads_for(X)})
+        return model.predict(self._rows(X))
+
+
+def _xgboost_text(model: Any) -> str:
+    return model.save_raw("json").decode()
+
+
+def check_xgboost_text(text: str, n_features: int) -> None:
+    """Refuse a text that is not a plain XGBoost model of so many features."""
+    try:
+        learner = json.loads(text)["learner"]
+        booster, columns = learner["gradient_booster"], learner["learner_model_param"]["num_feature"]
+        name, trees = booster["name"], booster["model"]["trees"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"this is not the JSON text of an XGBoost model: {error!r}") from None
+    if name != "gbtree" or columns != str(n_features):
+        raise ValueError(f"the XGBoost model is a {name!r} of {columns} features, expected a 'gbtree' of {n_features}")
+    for tree in trees:
+        left, right, feature = (
+            np.array(tree[part], np.int64) for part in ("left_children", "right_children", "split_indices")
+        )
+        lengths = {len(left), *(len(tree[part]) for part in ("base_weights", "split_conditions", "default_left"))}
+        if lengths != {int(tree["tree_param"]["num_nodes"])} or tree["categories"] or any(tree["split_type"]):
+            raise ValueError("a tree of the XGBoost model has arrays of the wrong length, or splits by categories")
+        check_tree(left, right, np.where(left < 0, 0, feature), n_features)

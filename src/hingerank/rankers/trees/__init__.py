@@ -1,1 +1,0 @@
-"""Boosted trees by LightGBM and XGBoost, as rankers of this library."""
