@@ -193,13 +193,13 @@ def hessian(console) -> None:
     from hingerank import GradedPreferences
     from hingerank.data.generate import make_letor
     from hingerank.losses import squared_hinge
-    from hingerank.problem import RankObjective, RowsDesign
+    from hingerank.problem import Problem, RowsDesign
 
     table = Table("rows", "features", "product, ms", "Hessian, ms", "Hessian in products", "per dimension")
     for n_queries, d in ((60, 45), (600, 45), (600, 136), (300, 300)):
         data = make_letor(n_queries=n_queries, rows_per_query=150, n_features=d, n_grades=3, seed=1)
         preferences = GradedPreferences(data.y, data.blocks.offsets)
-        point = RankObjective(RowsDesign(data.X), squared_hinge(), preferences, 1e-3).at(np.zeros(d))
+        point = Problem(RowsDesign(data.X), squared_hinge(), preferences, C=1e-3).at(np.zeros(d))
         point.hessian()
         v = np.ones(d)
         product = min(seconds_of(lambda p=point, v=v: p.curvature(v), 20))

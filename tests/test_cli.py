@@ -84,7 +84,7 @@ def test_help_and_version(call):
         (["fit", "data.txt", "-o", "m/", "--C", "-1"], 1, "C"),
         (["fit", "data.txt", "-o", "m/", "--set", "colour=red"], 1, "no parameter 'colour'"),
         (["fit", "data.txt", "-o", "m/", "--set", "colour"], 1, "NAME=VALUE"),
-        (["fit", "data.txt", "-o", "m/", "--set", "C=much"], 1, "cannot use {'C': 'much'}"),
+        (["fit", "data.txt", "-o", "m/", "--set", "C=much"], 1, "C must be a positive number, not 'much'"),
         (["info", "."], 1, "name a file in it"),
         (["info", "hole.csv"], 1, "--missing zero"),
         (["rank", "data.txt", "data.txt"], 1, "not a hingerank model"),
@@ -367,6 +367,6 @@ def test_warmup_runs_every_step_and_reports_failures(call, monkeypatch):
     assert [step for step in steps if step["problem"]] == []
     assert {"reader", "writer", "measures", "rank-svm, sparse"} <= {step["label"] for step in steps}
     monkeypatch.setattr(warmup, "STEPS", {"broken": "hingerank.nowhere:warm"})
-    monkeypatch.setattr("hingerank.rankers.RANKERS", {})
+    monkeypatch.setattr("hingerank.registry.RANKERS", {})
     status, out, _ = call("warmup")
     assert status == 1 and "0 of 1" in out and "nowhere" in out

@@ -9,7 +9,7 @@ import sklearn
 
 import hingerank
 from hingerank.cli import main
-from hingerank.rankers import RANKERS
+from hingerank.registry import RANKERS
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -44,7 +44,7 @@ def test_code_and_commands_run_in_order(tmp_path, monkeypatch, capsys, sklearn_s
 def test_every_registered_ranker_is_in_the_table_of_methods():
     table = README.partition("## Methods")[2].partition("\n## ")[0]
     listed = set(re.findall(r"\| `([a-z][a-z0-9-]*)` \|$", table, re.MULTILINE))
-    assert listed == set(RANKERS), "README.md's table of methods and hingerank.rankers.RANKERS differ"
+    assert listed == set(RANKERS), "README.md's table of methods and hingerank.registry.RANKERS differ"
     for name in re.findall(r"`([A-Z]\w+)[(.`]", table):
         assert name in hingerank.__all__
 

@@ -1,4 +1,4 @@
-"""What every ranker in the registry `hingerank.rankers.RANKERS` must do."""
+"""What every ranker in the registry `hingerank.registry.RANKERS` must do."""
 
 import importlib
 import importlib.util
@@ -19,8 +19,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.scaling import QueryMinMaxScaler
 from hingerank.export.model_file import load
-from hingerank.rankers import RANKERS, ranker_class, ranker_name
 from hingerank.rankers.base import BaseRanker, SavedModel
+from hingerank.registry import RANKERS, ranker_class, ranker_name
 
 # settings that keep slow rankers quick here, by registered name
 QUICK: dict[str, dict] = {

@@ -16,7 +16,7 @@ from hingerank.diversity.queries import DiverseQuery
 from hingerank.diversity.selection import MMR, PM2, XQuAD, aggregate_kinds, ideal_orders, ordered_query
 from hingerank.diversity.structural import SelectionRisk, SVMDiv, _RankingSearch, _SetSearch, minimise_risk
 from hingerank.export.model_file import load
-from hingerank.rankers import ranker_class
+from hingerank.registry import ranker_class
 
 QUICK = {
     "r-ltr": {"orders": 2},

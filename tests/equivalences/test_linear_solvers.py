@@ -9,7 +9,7 @@ from sklearn.svm import LinearSVC
 
 from hingerank import ExplicitPairs, GradedPreferences, RankSVM
 from hingerank.losses import LOSSES
-from hingerank.problem import RankObjective, RowsDesign
+from hingerank.problem import Problem, RowsDesign
 from hingerank.rankers.linear import SOLVERS
 
 
@@ -32,9 +32,7 @@ def value(w, D, C, loss):
 
 
 @pytest.mark.parametrize("C", [1e-3, 0.1, 10.0])
-@pytest.mark.parametrize(
-    "solver,loss", [(s, loss) for s, (_, losses) in SOLVERS.items() for loss in losses if loss in LOSSES]
-)
+@pytest.mark.parametrize("solver,loss", [(s, loss) for s in SOLVERS for loss in SOLVERS[s].losses if loss in LOSSES])
 def test_every_solver_reaches_the_optimum_of_its_loss(solver, loss, C):
     X, y, qid = problem()
     D = differences(X, y, qid)
@@ -105,8 +103,8 @@ def test_samples_stand_in_for_large_data_only_on_the_way():
     rng = np.random.default_rng(4)
     X, qid = rng.normal(size=(120_000, 4)).astype(np.float32), np.repeat(np.arange(6000), 20)
     y = np.round(X @ [1.0, -1, 0.5, 0] + rng.normal(size=len(qid)))
-    objective = RankObjective(
-        RowsDesign(X), LOSSES["squared_hinge"](), GradedPreferences(y, np.arange(0, 120_001, 20)), 1e-4
+    objective = Problem(
+        RowsDesign(X), LOSSES["squared_hinge"](), GradedPreferences(y, np.arange(0, 120_001, 20)), C=1e-4
     )
     parts = objective.samples()
     assert parts
@@ -123,7 +121,7 @@ def test_samples_stand_in_for_large_data_only_on_the_way():
 def test_a_point_keeps_its_curvature_after_others_were_evaluated():
     X, y, qid = problem(5)
     offsets = np.concatenate(([0], np.cumsum(np.bincount(qid))))
-    objective = RankObjective(RowsDesign(X), LOSSES["squared_hinge"](), GradedPreferences(y, offsets), 0.7)
+    objective = Problem(RowsDesign(X), LOSSES["squared_hinge"](), GradedPreferences(y, offsets), C=0.7)
     here, v = objective.at(np.ones(6)), np.arange(6.0)
     product = here.curvature(v)
     objective.at(-np.ones(6)).curvature(v)
@@ -151,7 +149,7 @@ def test_explicit_hessian_equals_its_products(rows):
     X, y, qid = problem(7)
     offsets = np.concatenate(([0], np.cumsum(np.bincount(qid))))
     for loss in ("squared_hinge", "modified_huber"):
-        objective = RankObjective(RowsDesign(rows(X)), LOSSES[loss](), GradedPreferences(y, offsets), 0.7)
+        objective = Problem(RowsDesign(rows(X)), LOSSES[loss](), GradedPreferences(y, offsets), C=0.7)
         point = objective.at(np.linspace(-1, 1, 6))
         objective.at(np.ones(6))  # windows of another point in between
         products = np.array([point.curvature(e) for e in np.eye(6)])
@@ -214,11 +212,11 @@ def test_smoothing_may_stop_at_any_iteration_also_where_it_would_narrow_the_widt
 @pytest.mark.parametrize(
     "parameters, words",
     [
-        ({"C": 0}, "C must be positive"),
-        ({"C": float("nan")}, "C must be positive"),
+        ({"C": 0}, "C must be a positive number"),
+        ({"C": float("nan")}, "C must be a positive number"),
         ({"loss": "hinje"}, "there is no loss 'hinje'"),
         ({"loss": "hinge", "solver": "newton"}, "does not minimise"),
-        ({"tol": 0}, "tol must be positive"),
+        ({"tol": 0}, "tol must be a positive number"),
         ({"init": [1.0]}, "init must be 6 finite weights"),
         ({"pair_weight": "rows"}, "pair_weight"),
         ({"grade_weight": [[1.0]]}, "grade_weight"),

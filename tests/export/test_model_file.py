@@ -14,8 +14,8 @@ from sklearn.exceptions import NotFittedError
 
 from hingerank.export import model_file
 from hingerank.export.model_file import ModelFileError, load, read_header
-from hingerank.rankers import RANKERS
 from hingerank.rankers.base import LinearRanker, SavedModel
+from hingerank.registry import RANKERS
 from hingerank.solvers.run import Certificate
 
 
@@ -193,7 +193,7 @@ def test_unfitted_unregistered_and_bad_metadata(fitted, tmp_path, monkeypatch):
     with pytest.raises(ModelFileError, match="metadata must be plain JSON"):
         fitted.save(tmp_path / "m", metadata={"f": print})
     monkeypatch.delitem(RANKERS, "toy")
-    with pytest.raises(ModelFileError, match=r"Toy is not in hingerank\.rankers\.RANKERS"):
+    with pytest.raises(ModelFileError, match=r"Toy is not in hingerank\.registry\.RANKERS"):
         fitted.save(tmp_path / "m")
 
 

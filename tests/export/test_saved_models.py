@@ -31,7 +31,7 @@ def test_a_model_of_an_earlier_version_answers_as_it_did(path, write_saved):
 
 
 def test_every_family_is_there():
-    from hingerank.rankers import RANKERS
+    from hingerank.registry import RANKERS
 
     assert {path.stem for path in CASES if path.parent.name == "0.1"} <= set(RANKERS)
     assert len(CASES) >= 33

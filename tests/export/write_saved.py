@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 import hingerank as hr
-from hingerank.rankers import RANKERS, ranker_class
+from hingerank.registry import RANKERS, ranker_class
 
 GRADED = {
     "nystroem-rank-svm": {"n_components": 6},

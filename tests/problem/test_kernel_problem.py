@@ -10,9 +10,9 @@ from hingerank.features.kernels import KERNELS, make_kernel
 from hingerank.features.nystroem import NystroemMap
 from hingerank.losses import LOSSES
 from hingerank.preferences import ExplicitPairs, GradedPreferences
-from hingerank.problem import RankObjective, RowsDesign, gram, mapped, memory
+from hingerank.problem import Problem, RowsDesign, gram, mapped, memory
 from hingerank.problem.gram import GivenGram, Gram
-from hingerank.problem.kernel_space import Expansion, KernelObjective
+from hingerank.problem.kernel_space import Expansion, KernelProblem
 from hingerank.problem.mapped import mapped_design
 from hingerank.solvers.newton import newton
 
@@ -102,7 +102,7 @@ def test_a_step_of_conjugate_gradients_costs_one_product(data, cost):
 
     space = Counted(make_kernel("rbf", 0.8).matrix(X, X))
     space.cost = cost
-    objective = KernelObjective(space, LOSSES["squared_hinge"](), GradedPreferences(y, offsets), 1.0)
+    objective = KernelProblem(space, LOSSES["squared_hinge"](), GradedPreferences(y, offsets), 1.0)
     assert (objective.recycled > 0) == (cost > 0)
     solution = newton(objective, tol=1e-6)
     assert solution.certificate.converged
@@ -118,10 +118,10 @@ def test_objective_in_the_kernels_space_is_that_of_explicit_features(loss, data)
     X, y, offsets = data
     preferences = GradedPreferences(y, offsets)
     K = make_kernel("rbf", 0.8).matrix(X, X)
-    there = KernelObjective(GivenGram(K), LOSSES[loss](), preferences, 0.7)
+    there = KernelProblem(GivenGram(K), LOSSES[loss](), preferences, 0.7)
     values, vectors = np.linalg.eigh(K)
     L = vectors * np.sqrt(np.maximum(values, 0))
-    here = RankObjective(RowsDesign(L), LOSSES[loss](), preferences, 0.7)
+    here = Problem(RowsDesign(L), LOSSES[loss](), preferences, C=0.7)
     a, b = np.random.default_rng(3).normal(size=(2, len(X))) * 0.1
     point, plain = there.at(a), here.at(L.T @ a)
     assert point.value == pytest.approx(plain.value)
@@ -129,8 +129,8 @@ def test_objective_in_the_kernels_space_is_that_of_explicit_features(loss, data)
     product = point.curvature(Expansion(there.gram, b))
     np.testing.assert_allclose(L.T @ product.a, plain.curvature(L.T @ b), atol=1e-8)
     assert there.with_C(1.4).at(a).value == pytest.approx(here.with_C(1.4).at(L.T @ a).value)
-    with pytest.raises(ValueError, match="C must be positive"):
-        KernelObjective(there.gram, LOSSES[loss](), preferences, 0.0)
+    with pytest.raises(ValueError, match="C must be a positive number"):
+        KernelProblem(there.gram, LOSSES[loss](), preferences, 0.0)
 
 
 MAPS = [NystroemMap(30, gamma=0.8), NystroemMap(30, gamma=0.8, rank=10), FourierMap(30, gamma=0.8)]
@@ -145,11 +145,11 @@ def test_mapped_designs_stored_or_not_equal_plain_rows(feature_map, loss, data, 
     graded = GradedPreferences(y, offsets)
     pairs = graded.pairs()
     for preferences in (graded, ExplicitPairs(pairs.winner, pairs.loser, len(y))):
-        plain = RankObjective(RowsDesign(fitted.transform(X)), LOSSES[loss](), preferences, 0.5)
+        plain = Problem(RowsDesign(fitted.transform(X)), LOSSES[loss](), preferences, C=0.5)
         w, v = np.random.default_rng(1).normal(size=(2, plain.dimension))
         expected, curved = plain.at(w), plain.at(w).curvature(v)
         for budget in (MUCH, 0):
-            objective = RankObjective(mapped_design(fitted, X, budget), LOSSES[loss](), preferences, 0.5)
+            objective = Problem(mapped_design(fitted, X, budget), LOSSES[loss](), preferences, C=0.5)
             point = objective.at(w)
             assert point.value == pytest.approx(expected.value, rel=1e-9)
             np.testing.assert_allclose(point.gradient, expected.gradient, rtol=1e-7, atol=1e-7)
@@ -165,12 +165,12 @@ def test_parts_of_the_queries_agree_too(data, monkeypatch):
     for feature_map in MAPS:
         fitted, found = feature_map.fit(X), []
         for budget in (MUCH, 0):
-            objective = RankObjective(
+            objective = Problem(
                 mapped_design(fitted, X, budget), LOSSES["squared_hinge"](), GradedPreferences(y, offsets)
             )
             w = np.linspace(-1, 1, objective.dimension)
-            moments, gradient, curvature = objective._fused.every(3).at(w)
-            found.append((moments, gradient, curvature(w)))
+            here = objective.design.sweep(objective.loss, objective.preferences).every(3).at(w)
+            found.append((here.moments, here.gradient, here.curvature(w)))
         for stored, streamed in zip(*found):
             np.testing.assert_allclose(stored, streamed, rtol=1e-9, atol=1e-9)
 
@@ -183,7 +183,7 @@ def test_streams_never_hold_the_mapped_rows(data):
     fitted.write = lambda rows, out: (sizes.append(out.size), plain_write(rows, out))[1]
     design = mapped_design(fitted, X, 0)
     design.height = 10
-    objective = RankObjective(design, LOSSES["squared_hinge"](), GradedPreferences(y, offsets))
+    objective = Problem(design, LOSSES["squared_hinge"](), GradedPreferences(y, offsets))
     sizes.clear()
     objective.at(np.ones(64))
     assert sum(sizes) <= X.shape[0] * 64  # one mapping serves value and gradient

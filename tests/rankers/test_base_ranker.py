@@ -21,8 +21,8 @@ from hingerank.data.generate import make_letor
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.scaling import SCALERS
 from hingerank.metrics import evaluate
-from hingerank.rankers import RANKERS, ranker_class, ranker_name
 from hingerank.rankers.base import LinearRanker, warn_not_converged
+from hingerank.registry import RANKERS, ranker_class, ranker_name
 from hingerank.solvers.run import Certificate
 
 

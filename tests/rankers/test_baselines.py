@@ -12,7 +12,7 @@ import hingerank as hr
 from hingerank.losses import make_loss
 from hingerank.losses.lists import WithRegression
 from hingerank.preferences import GradedPreferences
-from hingerank.rankers import linear as base
+from hingerank.rankers import least_squares as base
 
 LINEAR = [hr.RankNet, hr.ListNet, hr.ListMLE, hr.FRank]
 

@@ -158,7 +158,7 @@ def test_limits_and_callbacks(make, data):
     "ranker, words",
     [
         (KernelRankSVM("rfb"), "no kernel 'rfb'"),
-        (KernelRankSVM(C=0), "C must be positive"),
+        (KernelRankSVM(C=0), "C must be a positive number"),
         (KernelRankSVM(gamma=0), "gamma must be"),
         (KernelRankSVM(loss="hinge", solver="newton"), "does not minimise"),
         (KernelRankSVM(loss="hinge", solver="cutting-plane"), "does not minimise"),

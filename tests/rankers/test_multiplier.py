@@ -332,10 +332,10 @@ def test_interactions_of_every_dual_survive_saving(ranker, tmp_path):
     [
         (lambda: FactorizedRankSVM(rank=0), "rank must be a positive whole number"),
         (lambda: FactorizedRankSVM(rank=2.5), "rank must be"),
-        (lambda: FactorizedRankSVM(C=-1), "C must be positive"),
+        (lambda: FactorizedRankSVM(C=-1), "C must be a positive number"),
         (lambda: FactorizedRankSVM(form="half"), "form must be"),
-        (lambda: RegularizedRankSVM(lam=0), "lam must be positive"),
-        (lambda: RegularizedRankSVM(gamma=-1), "gamma must be at least 0"),
+        (lambda: RegularizedRankSVM(lam=0), "lam must be a positive number"),
+        (lambda: RegularizedRankSVM(gamma=-1), "gamma must be a number of at least 0"),
     ],
 )
 def test_wrong_parameters_are_named(make, words):

@@ -316,8 +316,8 @@ def test_models_say_which_features_they_kept(cls, tmp_path):
         (hr.TGRank(every=0), "every"),
         (hr.TGRank(threshold=-3), "threshold"),
         (hr.RSRank(learning_rate=-1), "learning_rate"),
-        (hr.FeatureSelectionRanker(k=0), "k must be a whole number"),
-        (hr.FeatureSelectionRanker(k=2.5), "k must be a whole number"),
+        (hr.FeatureSelectionRanker(k=0), "k must be a positive whole number"),
+        (hr.FeatureSelectionRanker(k=2.5), "k must be a positive whole number"),
     ],
     ids=str,
 )

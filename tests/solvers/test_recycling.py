@@ -6,9 +6,10 @@ import pytest
 from hingerank.features.fourier import FourierMap
 from hingerank.losses import squared_hinge
 from hingerank.preferences import GradedPreferences
-from hingerank.problem import RankObjective, RowsDesign, objective
+from hingerank.problem import Problem, RowsDesign
+from hingerank.problem import problem as module
 from hingerank.problem.gram import GivenGram
-from hingerank.problem.kernel_space import Expansion, KernelObjective
+from hingerank.problem.kernel_space import Expansion, KernelProblem
 from hingerank.solvers.newton import Recycled, conjugate_gradients, newton
 
 
@@ -60,10 +61,10 @@ def ranking(seed=0):
 
 def test_newton_finds_the_same_minimum_with_fewer_products(monkeypatch):
     X, preferences = ranking()
-    problem = RankObjective(RowsDesign(FourierMap(420, gamma=1.0).fit(X).transform(X)), squared_hinge(), preferences)
+    problem = Problem(RowsDesign(FourierMap(420, gamma=1.0).fit(X).transform(X)), squared_hinge(), preferences)
     assert problem.recycled == 0  # small
     plain = newton(problem, tol=1e-6)
-    monkeypatch.setattr(objective, "NUMBERS_OF_A_COSTLY_PRODUCT", 0)
+    monkeypatch.setattr(module, "NUMBERS_OF_A_COSTLY_PRODUCT", 0)
     monkeypatch.setattr(type(problem), "recycled", 64)
     quick = newton(problem, tol=1e-6)
     assert quick.certificate.converged and quick.value == pytest.approx(plain.value, rel=1e-9)
@@ -73,10 +74,10 @@ def test_newton_finds_the_same_minimum_with_fewer_products(monkeypatch):
 def test_it_works_in_a_kernels_space(monkeypatch):
     X, preferences = ranking(1)
     K = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2))
-    problem = KernelObjective(GivenGram(K), squared_hinge(), preferences)
-    monkeypatch.setattr(KernelObjective, "recycled", 0)
+    problem = KernelProblem(GivenGram(K), squared_hinge(), preferences)
+    monkeypatch.setattr(KernelProblem, "recycled", 0)
     plain = newton(problem, tol=1e-6)
-    monkeypatch.setattr(KernelObjective, "recycled", 64)
+    monkeypatch.setattr(KernelProblem, "recycled", 64)
     quick = newton(problem, tol=1e-6)
     assert isinstance(quick.w, Expansion) and quick.value == pytest.approx(plain.value, rel=1e-9)
     assert quick.trace[-1]["products"] < 0.85 * plain.trace[-1]["products"]

@@ -10,7 +10,8 @@ import scipy.sparse as sp
 from hingerank.kernels.l1 import minimise_in_ball, minimise_under_norm
 from hingerank.losses import modified_huber, squared_hinge
 from hingerank.preferences import GradedPreferences
-from hingerank.problem.score_objective import ScoreObjective
+from hingerank.problem import RowsDesign
+from hingerank.problem.sparse import SparseProblem
 from hingerank.solvers.frank_wolfe import frank_wolfe
 from hingerank.solvers.line_search import line_search
 from hingerank.solvers.proximal_newton import WorkingSet, proximal_newton
@@ -28,6 +29,11 @@ def data(seed=0, n_queries=8, rows=(2, 20), d=7, n_grades=3):
     return X, y, offsets
 
 
+def problem_of(X, loss, preferences, C=1.0):
+    """Under the plain norm, unless a test says otherwise."""
+    return SparseProblem(RowsDesign(X), loss, preferences, L1Norm(), C)
+
+
 def differences(X, preferences):
     pairs = preferences.pairs()
     return X[pairs.winner] - X[pairs.loser], pairs.weight
@@ -40,7 +46,7 @@ def test_hessian_of_columns_is_that_of_the_listed_pairs(kind, loss):
     weight = np.random.default_rng(1).random(len(y)) + 0.5
     preferences = GradedPreferences(y, offsets, item_weight=weight)
     stored = {"dense": X, "float32": X.astype(np.float32), "csr": sp.csr_matrix(X)}[kind]
-    objective = ScoreObjective(stored, loss, preferences, C=3.0)
+    objective = problem_of(stored, loss, preferences, C=3.0)
     w = np.random.default_rng(2).normal(size=X.shape[1])
     objective.at(X @ w)
     chosen = np.array([1, 3, 4])
@@ -52,11 +58,11 @@ def test_hessian_of_columns_is_that_of_the_listed_pairs(kind, loss):
 
 def test_hessian_in_pieces_and_from_a_sample(monkeypatch):
     X, y, offsets = data(n_queries=40, d=37)
-    objective = ScoreObjective(X, squared_hinge(), GradedPreferences(y, offsets))
+    objective = problem_of(X, squared_hinge(), GradedPreferences(y, offsets))
     objective.at(X @ np.ones(37))
     whole = objective.hessian(objective.columns(np.arange(37)))
     odd = GradedPreferences(y, offsets, query_weight=(np.arange(40) % 4 == 0).astype(float))
-    part = ScoreObjective(X, squared_hinge(), odd)
+    part = problem_of(X, squared_hinge(), odd)
     part.at(X @ np.ones(37))
     sampled = objective.hessian(objective.columns(np.arange(37)), stride=4)
     np.testing.assert_allclose(sampled, part.hessian(part.columns(np.arange(37))), rtol=1e-12)
@@ -76,7 +82,7 @@ def test_hessian_in_pieces_and_from_a_sample(monkeypatch):
 
 def test_line_search_finds_the_minimum_along_a_line():
     X, y, offsets = data()
-    objective = ScoreObjective(X, squared_hinge(), GradedPreferences(y, offsets))
+    objective = problem_of(X, squared_hinge(), GradedPreferences(y, offsets))
     rng = np.random.default_rng(4)
     for extra in (0.0, 0.05):
         for _ in range(10):
@@ -173,9 +179,9 @@ def test_classic_frank_wolfe_is_the_papers_algorithm_step_by_step(step):
             mu = paper_step(1 / r - K @ u, K @ b)
         u = u + mu * b
     seen = []
-    objective = ScoreObjective(X, squared_hinge(), preferences)
+    objective = problem_of(X, squared_hinge(), preferences)
     for steps in (1, 5, 24):
-        solution = frank_wolfe(objective, L1Ball(r), step=step, tol=1e-12, max_iter=steps)
+        solution = frank_wolfe(objective.within(L1Ball(r)), step=step, tol=1e-12, max_iter=steps)
         np.testing.assert_allclose(solution.w, models[steps], atol=1e-7)
         seen = solution.trace
     for w, entry in zip(models, seen):
@@ -199,11 +205,11 @@ def paper_step(a, slope):
 @pytest.mark.parametrize("radius", [0.5, 2.0, 5.0])
 def test_frank_wolfe_stays_within_the_papers_bound_and_goes_down(radius):
     X, y, offsets = data()  # features in [0, 1], as the bound asks
-    objective = ScoreObjective(X, squared_hinge(), GradedPreferences(y, offsets))
-    best = proximal_newton(objective, L1Ball(radius), tol=1e-12).value
+    objective = problem_of(X, squared_hinge(), GradedPreferences(y, offsets))
+    best = proximal_newton(objective.within(L1Ball(radius)), tol=1e-12).value
     tol = 0.02
     for variant, step in [("classic", "exact"), ("classic", "closed-form"), ("away", "exact"), ("pairwise", "exact")]:
-        solution = frank_wolfe(objective, L1Ball(radius), variant=variant, step=step, tol=tol, max_iter=100_000)
+        solution = frank_wolfe(objective.within(L1Ball(radius)), variant=variant, step=step, tol=tol, max_iter=100_000)
         assert solution.certificate.converged and solution.certificate.n_iter <= 16 * radius**2 / tol - 1
         values = np.array([entry["value"] for entry in solution.trace])
         gaps = np.array([entry["gap"] for entry in solution.trace])
@@ -216,12 +222,12 @@ def test_away_and_pairwise_steps_need_far_fewer_steps():
     X, _, offsets = data(n_queries=30, d=12)
     rng = np.random.default_rng(6)
     y = np.clip(np.round(X @ rng.normal(size=12) + 0.5 * rng.normal(size=len(X))), 0, 2)
-    objective, steps = ScoreObjective(X, squared_hinge(), GradedPreferences(y, offsets)), {}
+    objective, steps = problem_of(X, squared_hinge(), GradedPreferences(y, offsets)), {}
     for variant in ("classic", "away", "pairwise"):
-        solution = frank_wolfe(objective, L1Ball(4.0), variant=variant, tol=1e-6, max_iter=1000)
+        solution = frank_wolfe(objective.within(L1Ball(4.0)), variant=variant, tol=1e-6, max_iter=1000)
         steps[variant] = solution.certificate.n_iter
     assert steps["classic"] == 1000 and 10 * max(steps["away"], steps["pairwise"]) < 1000, steps
-    newton = proximal_newton(objective, L1Ball(4.0), tol=1e-6)
+    newton = proximal_newton(objective.within(L1Ball(4.0)), tol=1e-6)
     assert newton.certificate.converged and newton.certificate.n_iter <= 8
 
 
@@ -230,13 +236,13 @@ def test_away_and_pairwise_steps_need_far_fewer_steps():
 def test_all_ways_into_the_ball_find_the_same_optimum(radius, kind):
     X, y, offsets = data(3)
     stored = X if kind == "dense" else sp.csr_matrix(X)
-    objective = ScoreObjective(stored, squared_hinge(), GradedPreferences(y, offsets))
-    best = proximal_newton(objective, L1Ball(radius), tol=1e-10)
+    objective = problem_of(stored, squared_hinge(), GradedPreferences(y, offsets))
+    best = proximal_newton(objective.within(L1Ball(radius)), tol=1e-10)
     assert best.certificate.converged
     K = differences(X, objective.preferences)[0]
     np.testing.assert_allclose(best.value, np.mean(np.maximum(0, 1 - K @ best.w) ** 2), rtol=1e-9)
     for variant in ("away", "pairwise"):
-        other = frank_wolfe(objective, L1Ball(radius), variant=variant, tol=1e-5, max_iter=20_000)
+        other = frank_wolfe(objective.within(L1Ball(radius)), variant=variant, tol=1e-5, max_iter=20_000)
         assert best.value - 1e-9 <= other.value <= best.value + 1e-5, variant
         np.testing.assert_allclose(objective.columns(np.arange(7)).scores(other.w), X @ other.w, atol=1e-9)
 
@@ -248,9 +254,9 @@ def test_wide_problems_grow_their_working_set():
     truth[rng.choice(5000, 300, replace=False)] = rng.normal(size=300)
     offsets = np.arange(0, 301, 30)
     y = np.round(2 * (X @ truth) + 2)
-    objective = ScoreObjective(X, squared_hinge(), GradedPreferences(y, offsets))
+    objective = problem_of(X, squared_hinge(), GradedPreferences(y, offsets))
     for structure, problem in ((L1Ball(40.0), objective), (L1Norm(), objective.with_C(2000.0))):
-        solution = proximal_newton(problem, structure, tol=1e-8)
+        solution = proximal_newton(problem.within(structure), tol=1e-8)
         assert solution.certificate.converged and 64 < np.count_nonzero(solution.w) < 1000
         point = problem.at(X @ solution.w)
         assert structure.gap(point.value, X.T @ point.gradient, solution.w) <= 1.1e-8
@@ -262,46 +268,46 @@ def test_a_working_set_may_be_smaller_than_the_support(monkeypatch):
     monkeypatch.setattr(working_set, "ALL", 4)
     monkeypatch.setattr(working_set, "MOST", 3)
     X, y, offsets = data(9, d=10)
-    objective = ScoreObjective(X, squared_hinge(), GradedPreferences(y, offsets), C=200.0)
-    solution = proximal_newton(objective, L1Norm(), tol=1e-6)
+    objective = problem_of(X, squared_hinge(), GradedPreferences(y, offsets), C=200.0)
+    solution = proximal_newton(objective.within(L1Norm()), tol=1e-6)
     assert solution.certificate.converged and np.count_nonzero(solution.w) > 3
 
 
 def test_a_working_set_lets_go_of_its_columns_before_it_takes_others():
     rng = np.random.default_rng(8)
     X, y = sp.random(200, 3000, 0.02, random_state=8, format="csr"), rng.integers(0, 3, 200).astype(float)
-    objective = ScoreObjective(X, squared_hinge(), GradedPreferences(y, np.arange(0, 201, 20)))
+    objective = problem_of(X, squared_hinge(), GradedPreferences(y, np.arange(0, 201, 20)))
     working, seen, columns = WorkingSet(objective), [], objective.columns
-    objective.columns = lambda wanted: seen.append(working.design) or columns(wanted)
-    assert proximal_newton(objective, L1Ball(20.0), working=working).certificate.converged
+    objective.columns = lambda wanted: seen.append(working._design) or columns(wanted)
+    assert proximal_newton(objective.within(L1Ball(20.0)), working=working).certificate.converged
     assert len(seen) > 2 and all(design is None for design in seen)
 
 
 def test_samples_of_queries_lead_to_the_same_optimum(monkeypatch):
-    import hingerank.problem.score_objective as module
+    import hingerank.problem.sparse as module
 
     X, y, offsets = data(10, n_queries=300, d=6)
-    objective = ScoreObjective(X, squared_hinge(), GradedPreferences(y, offsets), C=50.0)
-    exact = proximal_newton(objective, L1Norm(), tol=1e-9)
+    objective = problem_of(X, squared_hinge(), GradedPreferences(y, offsets), C=50.0)
+    exact = proximal_newton(objective.within(L1Norm()), tol=1e-9)
     monkeypatch.setattr(module, "ROWS_OF_A_HESSIAN", 100)
     assert objective.stride(objective.columns(np.arange(6))) > 4
-    sampled = proximal_newton(objective, L1Norm(), tol=1e-9)
+    sampled = proximal_newton(objective.within(L1Norm()), tol=1e-9)
     assert sampled.certificate.converged
     np.testing.assert_allclose(sampled.w, exact.w, atol=1e-5)
 
 
 def test_gaps_under_the_norm_are_true_bounds():
     X, y, offsets = data(11)
-    objective = ScoreObjective(X, squared_hinge(), GradedPreferences(y, offsets), C=30.0)
+    objective = problem_of(X, squared_hinge(), GradedPreferences(y, offsets), C=30.0)
     rng = np.random.default_rng(0)
     for norm in (L1Norm(), L1Norm(0.5)):
-        best = proximal_newton(objective, norm, tol=1e-12).value
+        best = proximal_newton(objective.within(norm), tol=1e-12).value
         for scale in (0.0, 0.1, 1.0, 10.0):
             w = scale * rng.normal(size=X.shape[1])
             point = objective.at(X @ w)
             value = point.value + norm.value(w)
             assert norm.gap(point.value, X.T @ point.gradient, w) * value >= value - best - 1e-9
-        tight = proximal_newton(objective, norm, tol=1e-4)
+        tight = proximal_newton(objective.within(norm), tol=1e-4)
         assert tight.value - best <= 1e-4 * tight.value
 
 

@@ -90,7 +90,7 @@ def _check_parts(ranker: Any, queries: Any) -> None:
 def _ranker(method: str, model: Path | None, settings: list[str]) -> tuple[Any, dict[str, Any]]:
     """The ranker, and what was noted with a saved one."""
     from hingerank.diversity.selection import DiverseRanker
-    from hingerank.rankers import ranker_class, registered_name
+    from hingerank.registry import ranker_class, registered_name
 
     if model is not None:
         from hingerank.export.model_file import load, read_header

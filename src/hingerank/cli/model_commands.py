@@ -44,8 +44,8 @@ def fit(
     """
     from hingerank.cli.files import open_data
     from hingerank.lab.methods import not_from_rows
-    from hingerank.rankers import ranker_class, registered_name
     from hingerank.rankers.base import BaseRanker
+    from hingerank.registry import ranker_class, registered_name
 
     model = registered_name(model)
     asked = {"C": C, "loss": loss, "tol": tol, "random_state": seed, "scale": scale}

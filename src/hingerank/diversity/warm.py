@@ -6,7 +6,7 @@ import numpy as np
 
 from hingerank.diversity.queries import DiverseQuery
 from hingerank.diversity.selection import DiverseRanker
-from hingerank.rankers import RANKERS, ranker_class
+from hingerank.registry import RANKERS, ranker_class
 
 
 def warm_diverse() -> None:

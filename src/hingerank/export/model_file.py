@@ -28,9 +28,9 @@ from sklearn.utils.validation import check_is_fitted
 
 import hingerank
 from hingerank.data.files import draft_of
-from hingerank.rankers import ranker_class, ranker_name
-from hingerank.rankers.base import SavedModel
-from hingerank.solvers.run import Certificate
+from hingerank.data.scaling import Scaler, scaler_from_state
+from hingerank.registry import ranker_class, ranker_name
+from hingerank.solvers.run import Certificate, Solution
 
 __all__ = ["FILE_NAME", "FORMAT", "VERSION", "ModelFileError", "load", "read_header", "save"]
 
@@ -40,6 +40,50 @@ _TAG = "!"
 
 class ModelFileError(ValueError):
     """A model that cannot be written to a file, or a file that is not a whole, unaltered, known model."""
+
+
+class SavedModel:
+    """``save(path)`` for an estimator whose fitted state is plain: numbers, strings, arrays, lists and dicts of these.
+
+    A class lists the attributes that ``fit`` sets in ``_fitted`` (those of its bases are added), and constructor
+    parameters that only steer training, such as a callback, in ``_training_only``: these are stored as None.
+    State of another form goes through ``_state`` and ``_restore``.
+    """
+
+    _fitted: tuple[str, ...] = ()
+    _training_only: tuple[str, ...] = ()
+
+    def save(self, path: Any, metadata: Mapping[str, Any] | None = None) -> str:
+        """Write the fitted model to one file and return its path; read it back with ``hingerank.load``.
+
+        Parameters
+        ----------
+        path : the file, or a folder (existing, or ending in a slash) that receives model.safetensors
+        metadata : anything of yours that JSON can hold, such as the data's name
+        """
+        return save(self, path, metadata)
+
+    def _state(self) -> dict[str, Any]:
+        """The fitted attributes by name."""
+        return {name: getattr(self, name) for name in _fitted_names(type(self)) if hasattr(self, name)}
+
+    def _account(self: Any, solution: Solution) -> None:
+        """Keep what a solver says about its solution."""
+        self.objective_, self.certificate_, self.trace_ = float(solution.value), solution.certificate, solution.trace
+        self.n_iter_ = max(1, solution.certificate.n_iter)
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what `_state` gave, checking it; a ValueError refuses it."""
+        unknown = set(state) - set(_fitted_names(type(self)))
+        if unknown:
+            raise ValueError(f"{type(self).__name__} has no fitted attribute {', '.join(sorted(unknown))}")
+        for name, value in state.items():
+            setattr(self, name, value)
+
+
+def _fitted_names(cls: type) -> list[str]:
+    names = (name for base in reversed(cls.__mro__) for name in vars(base).get("_fitted", ()))
+    return list(dict.fromkeys(names))
 
 
 def encode(value: Any, arrays: dict[str, np.ndarray], place: str) -> Any:
@@ -109,7 +153,7 @@ def _encode_object(value: Any, arrays: dict[str, np.ndarray], place: str) -> dic
         return {_TAG: "certificate", "entries": _encode_dict(value.to_dict(), arrays, place)}
     if isinstance(value, SavedModel):
         return {_TAG: "ranker", **encode_ranker(value, arrays, f"{place}.")}
-    if hasattr(value, "to_state") and not isinstance(value, type):
+    if isinstance(value, Scaler):
         return {_TAG: "scaler", "state": encode(value.to_state(), arrays, place)}
     if isinstance(value, np.random.Generator | np.random.RandomState):
         raise ModelFileError(
@@ -160,8 +204,6 @@ def decode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
     if kind == "certificate":
         return Certificate.from_dict(decode(value["entries"], arrays))
     if kind == "scaler":
-        from hingerank.data.scaling import scaler_from_state
-
         return scaler_from_state(decode(value["state"], arrays))
     if kind == "ranker":
         return decode_ranker(value, arrays)

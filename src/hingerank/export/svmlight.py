@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from hingerank.data.files import DataError, draft_of
+from hingerank.registry import ranker_class
 
 
 def C_from_svmrank(c: float, n_queries: int) -> float:
@@ -33,8 +34,6 @@ def read_linear_model(path: str | os.PathLike, n_features: int | None = None) ->
 
     n_features: columns of the data to be scored where the file may not name the last ones; default the file's own.
     """
-    from hingerank.rankers.linear import RankSVM
-
     lines = Path(path).read_text(encoding="latin-1").splitlines()
     if lines and lines[0].startswith("SVM-light"):
         weights = _svmlight_weights(path, lines)
@@ -47,7 +46,7 @@ def read_linear_model(path: str | os.PathLike, n_features: int | None = None) ->
         n_features = len(weights)
     if np.any(weights[n_features:]):
         raise DataError(f"{path} has weights beyond the {n_features} features asked for")
-    ranker = RankSVM()
+    ranker = ranker_class("rank-svm")()
     ranker.coef_ = np.zeros(n_features)
     ranker.coef_[: len(weights)] = weights[:n_features]
     ranker.n_features_in_, ranker.scaler_ = n_features, None

@@ -154,7 +154,7 @@ class PersonalRows:
     """A personal ranker that fits and scores rows with the user as qid; parameters go to the ranker."""
 
     def __init__(self, ranker: str, random_state: int | None = None, **parameters: Any) -> None:
-        from hingerank.rankers import ranker_class
+        from hingerank.registry import ranker_class
 
         cls = ranker_class(ranker)
         if random_state is not None and "random_state" in inspect.signature(cls).parameters:

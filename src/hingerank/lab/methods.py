@@ -141,8 +141,8 @@ def method_from_name(
     ('hinge', {'loss': 'hinge'}, [{'C': 0.1}, {'C': 1.0}])
     """
     from hingerank.personal.base import PersonalRanker
-    from hingerank.rankers import ranker_class, registered_name
     from hingerank.rankers.base import BaseRanker
+    from hingerank.registry import ranker_class, registered_name
 
     called, _, asked = (part.strip() for part in text.rpartition("="))
     name = registered_name(asked)

@@ -57,7 +57,7 @@ def _rooms() -> Iterator[tuple[str, Callable[[], object]]]:
 
 
 def _rankers() -> Iterator[tuple[str, Callable[[], object]]]:
-    from hingerank.rankers import RANKERS
+    from hingerank.registry import RANKERS
 
     for name in RANKERS:
         for kind in ("float32", "float64", "sparse"):
@@ -67,8 +67,8 @@ def _rankers() -> Iterator[tuple[str, Callable[[], object]]]:
 def _fit_tiny(name: str, kind: str) -> None:
     """Fit the ranker to a few rows; one that learns from other data than graded rows is warmed by a step of its own,
     and one whose optional library is not installed has nothing to compile."""
-    from hingerank.rankers import ranker_class
     from hingerank.rankers.base import BaseRanker
+    from hingerank.registry import ranker_class
 
     try:
         ranker = ranker_class(name)
@@ -88,7 +88,7 @@ def _variants(ranker: Any) -> list[dict[str, str]]:
         return [{}]
     from hingerank.rankers.linear import SOLVERS
 
-    return [{"loss": loss, "solver": solver} for solver in ranker._solvers for loss in SOLVERS[solver][1]]
+    return [{"loss": loss, "solver": solver} for solver in ranker._solvers for loss in SOLVERS[solver].losses]
 
 
 def _tiny(kind: str) -> Any:

@@ -5,13 +5,14 @@
 curvature. `LIST_LOSSES` are those of whole graded lists. ``make_loss(name)`` knows both.
 """
 
-from typing import Any
+from collections.abc import Callable
 
 from hingerank.losses.lists import AllDifferences, GradeDifferences, ListLoss, PlackettLuce, Squared, TopOne
 from hingerank.losses.pairs import (
     Exponential,
     Fidelity,
     Logistic,
+    Loss,
     LossAt,
     PairLoss,
     WindowLoss,
@@ -39,9 +40,9 @@ LIST_LOSSES = {
 }
 
 
-def make_loss(name: str) -> Any:
+def make_loss(name: str) -> Loss:
     """The loss registered under `name`, as its own docstring describes it."""
-    known = {**LOSSES, **LIST_LOSSES}
+    known: dict[str, Callable[[], Loss]] = {**LOSSES, **LIST_LOSSES}
     if name not in known:
         raise ValueError(f"there is no loss {name!r}; the known ones are: {', '.join(sorted(known))}")
     return known[name]()
@@ -56,6 +57,7 @@ __all__ = [
     "GradeDifferences",
     "ListLoss",
     "Logistic",
+    "Loss",
     "LossAt",
     "PairLoss",
     "PlackettLuce",

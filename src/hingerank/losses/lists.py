@@ -1,10 +1,11 @@
-"""Losses of whole lists: ListNet's top-one cross entropy and ListMLE's Plackett-Luce likelihood."""
+"""Losses of whole lists: ListNet's and ListMLE's likelihoods, sums of squares, and pairs weighted by NDCG changes."""
 
 from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Floats, Integers
 from hingerank.kernels.losses import (
     average_discounts,
     listmle_curvature_pass,
@@ -31,10 +32,10 @@ class ListLoss(ABC):
     takes_pair_weights = False  # whether weights of single pairs mean something
 
     @abstractmethod
-    def lists(self, s: np.ndarray, preferences: GradedPreferences) -> LossAt:
+    def lists(self, s: Floats, preferences: GradedPreferences) -> LossAt:
         """The loss over the lists of graded rows."""
 
-    def at(self, s: np.ndarray, preferences: Preferences) -> LossAt:
+    def at(self, s: Floats, preferences: Preferences) -> LossAt:
         """The loss at scores s (one per row, in block order)."""
         if not isinstance(preferences, GradedPreferences):
             raise ValueError(f"the loss {self.name!r} is one of graded lists: it cannot learn from single comparisons")
@@ -46,7 +47,7 @@ class ListLoss(ABC):
         return self.lists(np.ascontiguousarray(s, np.float64), preferences)
 
 
-def list_weights(preferences: GradedPreferences) -> tuple[np.ndarray, np.ndarray]:
+def list_weights(preferences: GradedPreferences) -> tuple[Floats, Floats]:
     """A weight for each row and one for each query."""
     m, c = preferences.item_weight, preferences.query_weight
     return (
@@ -63,13 +64,13 @@ class TopOne(ListLoss):
 
     name = "listnet"
 
-    def lists(self, s, preferences) -> LossAt:
+    def lists(self, s: Floats, preferences: GradedPreferences) -> LossAt:
         (m, c), y = list_weights(preferences), preferences.y
         offsets, shards = preferences.offsets, preferences.shards
         z, p = np.empty_like(s), np.empty_like(s)
         values = run_shards(lambda ab: listnet_pass(s, y, m, c, offsets, *ab, z, p), shards)
 
-        def curvature(v):
+        def curvature(v: Floats) -> Floats:
             v, out = np.ascontiguousarray(v, np.float64), np.empty_like(s)
             run_shards(lambda ab: listnet_curvature_pass(p, v, c, offsets, *ab, out), shards)
             return out
@@ -88,12 +89,12 @@ class PlackettLuce(ListLoss):
 
     name = "listmle"
 
-    def lists(self, s, preferences) -> LossAt:
+    def lists(self, s: Floats, preferences: GradedPreferences) -> LossAt:
         (m, c), tree, shards = list_weights(preferences), preferences.tree, preferences.shards
         z, diagonal = np.empty_like(s), np.empty_like(s)
         values = run_shards(lambda ab: listmle_pass(s, m, c, *ab, tree, z, diagonal), shards)
 
-        def curvature(v):
+        def curvature(v: Floats) -> Floats:
             v, out = np.ascontiguousarray(v, np.float64), np.empty_like(s)
             run_shards(lambda ab: listmle_curvature_pass(s, v, m, c, *ab, tree, out), shards)
             return out
@@ -101,18 +102,15 @@ class PlackettLuce(ListLoss):
         return LossAt(float(sum(values)), z, curvature, diagonal)
 
 
-# Squared losses of pairs: RankRLS's and CRR's.
-
-
 class Squared(PairLoss):
     """(1 - t)^2. Its pairs factor, so it costs O(n log G)."""
 
     name = "squared"
 
-    def pointwise(self, t):
+    def pointwise(self, t: Floats) -> tuple[Floats, Floats, Floats]:
         return (1.0 - t) ** 2, -2.0 * (1.0 - t), np.full_like(t, 2.0)
 
-    def graded(self, s, preferences) -> LossAt:
+    def graded(self, s: Floats, preferences: GradedPreferences) -> LossAt:
         return _over_nodes(1.0, s, preferences)
 
 
@@ -122,7 +120,7 @@ class GradeDifferences(ListLoss):
     name = "grade_differences"
     takes_pair_weights = True
 
-    def lists(self, s, preferences) -> LossAt:
+    def lists(self, s: Floats, preferences: GradedPreferences) -> LossAt:
         return _over_nodes(0.0, s - preferences.y, preferences)
 
 
@@ -134,7 +132,7 @@ class AllDifferences(ListLoss):
 
     name = "all_differences"
 
-    def lists(self, s, preferences) -> LossAt:
+    def lists(self, s: Floats, preferences: GradedPreferences) -> LossAt:
         m, c = list_weights(preferences)
         offsets = preferences.offsets
         starts, sizes = offsets[:-1], np.diff(offsets)
@@ -145,7 +143,7 @@ class AllDifferences(ListLoss):
         mass = np.add.reduceat(m, starts)
         weight = m * np.repeat(c * mass, sizes)
 
-        def centred(v: np.ndarray) -> np.ndarray:
+        def centred(v: Floats) -> Floats:
             mean = np.add.reduceat(m * v, starts) / np.where(mass > 0, mass, 1.0)
             return v - np.repeat(mean, sizes)
 
@@ -155,21 +153,18 @@ class AllDifferences(ListLoss):
         return LossAt(float((weight * z * z).sum()), -2.0 * weight * z, lambda v: 2.0 * weight * centred(v), diagonal)
 
 
-def _over_nodes(margin: float, s: np.ndarray, preferences) -> LossAt:
+def _over_nodes(margin: float, s: Floats, preferences: GradedPreferences) -> LossAt:
     """The sum over pairs of (margin - s_i + s_j)^2."""
     tree, shards = preferences.tree, preferences.shards
 
-    def sweep(v):
+    def sweep(v: Floats) -> tuple[float, Floats, Floats, Floats]:
         v = np.ascontiguousarray(v, np.float64)
-        z, diagonal, pull = np.empty((3, len(s)))
-        values = run_shards(lambda ab: squared_pass(margin, s, v, *ab, tree, z, diagonal, pull), shards)
-        return float(sum(values)), z, diagonal, pull
+        z, diagonal, product = np.empty((3, len(s)))
+        values = run_shards(lambda ab: squared_pass(margin, s, v, *ab, tree, z, diagonal, product), shards)
+        return float(sum(values)), z, diagonal, product
 
     value, z, diagonal, _ = sweep(np.zeros_like(s))
     return LossAt(value, z, lambda v: sweep(v)[3], diagonal)
-
-
-# Regression on grades beside a loss of pairs, as in combined regression and ranking (Sculley 2010).
 
 
 class WithRegression:
@@ -184,22 +179,22 @@ class WithRegression:
             raise ValueError(f"alpha must be a number from 0 (ranking only) to 1 (regression only), not {alpha!r}")
         self.loss, self.alpha, self.name, self.convex = loss, float(alpha), f"{loss.name} + regression", loss.convex
 
-    def shares(self, preferences: GradedPreferences) -> tuple[float, float]:
+    def weights(self, preferences: GradedPreferences) -> tuple[float, float]:
         """Factors that make a sum over rows, and one over pairs, their part of the loss."""
         weight, pairs = preferences.item_weight, preferences.total_weight
         rows = preferences.n_items if weight is None else weight.sum()
         return self.alpha / rows if rows > 0 else 0.0, (1.0 - self.alpha) / pairs if pairs > 0 else 0.0
 
-    def at(self, s: np.ndarray, preferences: GradedPreferences) -> LossAt:
+    def at(self, s: Floats, preferences: GradedPreferences) -> LossAt:
         """The loss at scores s (one per row, in block order)."""
-        rows, pairs = self.shares(preferences)
+        rows, pairs = self.weights(preferences)
         weight = preferences.item_weight
         m = np.ones(len(s)) if weight is None else weight
         mass = max(float(m.sum()), np.finfo(float).tiny)
         here = self.loss.at(s, preferences)
 
-        def centred(v: np.ndarray) -> np.ndarray:
-            return v - (m * v).sum() / mass
+        def centred(v: Floats) -> Floats:
+            return v - float((m * v).sum()) / mass
 
         z = centred(preferences.y - s)
         return LossAt(
@@ -208,9 +203,6 @@ class WithRegression:
             lambda v: pairs * here.curvature(v) + 2.0 * rows * m * centred(v),
             pairs * here.diagonal + 2.0 * rows * m * (1.0 - m / mass),
         )
-
-
-# Pairs weighted by what swapping them would change NDCG, in the ranking at hand (Sun, Qin, Tao & Wang 2009).
 
 
 LONGEST = 1 << 16  # places with a discount of their own; later ones have that of the last
@@ -223,7 +215,7 @@ class NdcgSwaps:
     query without relevant rows weighs nothing. Rows of weight m fill m places, equal scores share their places.
     """
 
-    def __init__(self, preferences: GradedPreferences, item_weight: np.ndarray | None = None, depth: int | None = None):
+    def __init__(self, preferences: GradedPreferences, item_weight: Floats | None = None, depth: int | None = None):
         self.preferences = preferences
         self.weight = np.ones(preferences.n_items) if item_weight is None else item_weight
         totals = np.add.reduceat(self.weight, preferences.offsets[:-1])
@@ -231,35 +223,35 @@ class NdcgSwaps:
         self.gain = normalised_gains(preferences.y, preferences.offsets, self.weight, self.discounts(preferences.y))
         self.discount = np.zeros(preferences.n_items)
 
-    def discounts(self, s: np.ndarray) -> np.ndarray:
+    def discounts(self, s: Floats) -> Floats:
         """Each row's discount when queries are ranked by s."""
         s, order, out = np.ascontiguousarray(s, np.float64), np.empty(len(s), np.int64), np.empty(len(s))
         offsets, shards = self.preferences.offsets, self.preferences.shards
         run_shards(lambda ab: average_discounts(s, self.weight, offsets, *ab, self.filled, order, out), shards)
         return out
 
-    def ndcg(self, s: np.ndarray) -> float:
+    def ndcg(self, s: Floats) -> float:
         """Mean NDCG over queries of ranking by s."""
         return float((self.weight * self.gain * self.discounts(s)).sum() / self.preferences.n_queries)
 
-    def rank(self, s: np.ndarray) -> None:
+    def rank(self, s: Floats) -> None:
         """Take the pairs' weights from the ranking by s."""
         self.discount = self.discounts(s)
 
-    def at(self, s: np.ndarray) -> tuple[float, np.ndarray]:
+    def at(self, s: Floats) -> tuple[float, Floats]:
         """(value, gradient in s) with the weights last taken."""
         z, tree = np.empty(len(s)), self.preferences.tree
         parts = run_shards(lambda ab: swap_pass(s, self.gain, self.discount, *ab, tree, z), self.preferences.shards)
         return float(sum(parts)), z
 
-    def curvature(self, v: np.ndarray) -> np.ndarray:
+    def curvature(self, v: Floats) -> Floats:
         """A bound on the Hessian, times v, with the weights last taken."""
         z, tree = np.empty(len(v)), self.preferences.tree
         run_shards(lambda ab: swap_curvature_pass(v, self.gain, self.discount, *ab, tree, z), self.preferences.shards)
         return z
 
 
-def discount_sums(places: float, depth: int | None) -> np.ndarray:
+def discount_sums(places: float, depth: int | None) -> Floats:
     """Sums of the first 0, 1, 2, ... discounts 1/log2(1 + rank), 0 from rank depth + 1 on."""
     length = min(int(np.ceil(places)), LONGEST) + 2
     discounts = 1.0 / np.log2(np.arange(2, length + 1))
@@ -268,10 +260,11 @@ def discount_sums(places: float, depth: int | None) -> np.ndarray:
     return np.concatenate(([0.0], np.cumsum(discounts)))
 
 
-def normalised_gains(y: np.ndarray, offsets: np.ndarray, weight: np.ndarray, ideal: np.ndarray) -> np.ndarray:
+def normalised_gains(y: Floats, offsets: Integers, weight: Floats, ideal: Floats) -> Floats:
     """(2^y - 1) / DCG*, grades below 0 counting as 0; 0 throughout a query without a relevant row."""
     top = np.maximum.reduceat(np.maximum(y, 0.0), offsets[:-1])
     top = np.repeat(top, np.diff(offsets))
     gain = np.exp2(np.maximum(y, 0.0) - top) - np.exp2(-top)  # divided by 2^top: large grades stay finite
     best = np.repeat(np.add.reduceat(weight * gain * ideal, offsets[:-1]), np.diff(offsets))
-    return np.divide(gain, best, out=np.zeros_like(gain), where=best > 0)
+    normalised: Floats = np.divide(gain, best, out=np.zeros_like(gain), where=best > 0)
+    return normalised

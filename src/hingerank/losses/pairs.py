@@ -1,12 +1,14 @@
-"""What a loss answers, and the plain O(pairs) evaluation that explicit preferences use for every loss."""
+"""Losses of pairs: hinge-type ones without listing pairs, smooth ones that visit them, and what all losses answer."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.special import expit
 
+from hingerank.arrays import Floats
 from hingerank.kernels.losses import FIDELITY, LOGISTIC, exponential_pass, smooth_curvature_pass, smooth_pass
 from hingerank.kernels.sweeps import WindowState, curvature_pass, score_pass
 from hingerank.kernels.threads import run_shards
@@ -21,10 +23,21 @@ class LossAt:
     """
 
     value: float
-    gradient: np.ndarray
-    curvature: Any  # v -> Hessian v
-    diagonal: np.ndarray
-    moments: np.ndarray | None = None
+    gradient: Floats
+    curvature: Callable[[Floats], Floats]  # v -> Hessian v
+    diagonal: Floats
+    moments: Floats | None = None
+
+
+class Loss(Protocol):
+    """A function of scores, given preferences; blind to features."""
+
+    name: str
+    convex: bool
+
+    def at(self, s: Floats, preferences: Any) -> LossAt:
+        """The loss at scores s (one per row, in block order)."""
+        ...
 
 
 class PairLoss(ABC):
@@ -34,52 +47,49 @@ class PairLoss(ABC):
     convex = True
 
     @abstractmethod
-    def pointwise(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def pointwise(self, t: Floats) -> tuple[Floats, Floats, Floats]:
         """l(t), l'(t), l''(t)."""
 
     @abstractmethod
-    def graded(self, s: np.ndarray, preferences: GradedPreferences) -> LossAt:
+    def graded(self, s: Floats, preferences: GradedPreferences) -> LossAt:
         """The loss over graded preferences, by the fastest exact way."""
 
-    def at(self, s: np.ndarray, preferences: Preferences) -> LossAt:
+    def at(self, s: Floats, preferences: Preferences) -> LossAt:
         """The loss at scores s (one per row, in block order)."""
         s = np.ascontiguousarray(s, np.float64)
         if isinstance(preferences, ExplicitPairs):
             return self._explicit(s, preferences)
         return self.graded(s, preferences)
 
-    def _explicit(self, s: np.ndarray, pairs: ExplicitPairs) -> LossAt:
+    def _explicit(self, s: Floats, pairs: ExplicitPairs) -> LossAt:
         i, j, weight, n = pairs.winners, pairs.losers, pairs.weight, pairs.n_items
         t = s[i] - s[j]
         value, slope, curve = self.pointwise(t)
         slope, curve = weight * slope, weight * curve
 
-        def spread(force: np.ndarray) -> np.ndarray:
-            return np.bincount(i, force, n) - np.bincount(j, force, n)
+        def to_rows(force: Floats) -> Floats:
+            return np.asarray(np.bincount(i, force, n) - np.bincount(j, force, n), np.float64)
 
         return LossAt(
             float(weight @ value),
-            spread(slope),
-            lambda v: spread(curve * (v[i] - v[j])),
-            np.bincount(i, curve, n) + np.bincount(j, curve, n),
+            to_rows(slope),
+            lambda v: to_rows(curve * (v[i] - v[j])),
+            np.asarray(np.bincount(i, curve, n) + np.bincount(j, curve, n), np.float64),
             self._moments(t, weight),
         )
 
-    def _moments(self, t: np.ndarray, weight: np.ndarray) -> np.ndarray | None:
+    def _moments(self, t: Floats, weight: Floats) -> Floats | None:
         return None
-
-
-# Hinge-type losses: weighted sums of hinges and squared hinges at given margins, evaluated without listing pairs.
 
 
 class WindowLoss(PairLoss):
     """l(t) = sum over terms (m, a, b) of  a max(0, m - t) + b max(0, m - t)^2."""
 
-    def __init__(self, name: str, terms):
+    def __init__(self, name: str, terms: Sequence[tuple[float, float, float]]):
         self.name = name
         self.terms = np.array(terms, np.float64).reshape(-1, 3)
 
-    def pointwise(self, t):
+    def pointwise(self, t: Floats) -> tuple[Floats, Floats, Floats]:
         value, slope, curve = np.zeros_like(t), np.zeros_like(t), np.zeros_like(t)
         for margin, a, b in self.terms:
             gap, inside = np.maximum(margin - t, 0.0), (t < margin).astype(t.dtype)
@@ -88,11 +98,16 @@ class WindowLoss(PairLoss):
             curve += 2 * b * inside
         return value, slope, curve
 
-    def value(self, moments: np.ndarray) -> float:
+    @property
+    def margin(self) -> float:
+        """From where on a pair costs nothing."""
+        return float(self.terms[0, 0])
+
+    def value(self, moments: Floats) -> float:
         """The loss from the moments of its terms' active pairs."""
         return float((self.terms[:, 1:] * moments[:, 1:]).sum())
 
-    def _moments(self, t, weight):
+    def _moments(self, t: Floats, weight: Floats) -> Floats:
         gaps = np.maximum(self.terms[:, :1] - t, 0.0)
         return np.stack([(gaps > 0) @ weight, gaps @ weight, gaps**2 @ weight], axis=1)
 
@@ -104,12 +119,12 @@ class WindowLoss(PairLoss):
         window = np.empty((len(self.terms), slots), np.int32)
         return WindowState(order, np.empty(slots, np.int32), window, np.zeros(n))
 
-    def graded(self, s, preferences) -> LossAt:
+    def graded(self, s: Floats, preferences: GradedPreferences) -> LossAt:
         tree, terms, shards = preferences.tree, self.terms, preferences.shards
         state, z = self.state(preferences), np.empty_like(s)
         moments = np.sum(run_shards(lambda ab: score_pass(s, *ab, tree, state, terms, z), shards), axis=0)
 
-        def curvature(v):
+        def curvature(v: Floats) -> Floats:
             v, out = np.ascontiguousarray(v, np.float64), np.empty_like(s)
             run_shards(lambda ab: curvature_pass(v, *ab, tree, state, terms, out), shards)
             return out
@@ -144,20 +159,17 @@ def smoothed_hinge(width: float = 1.0, margin: float = 1.0) -> WindowLoss:
     return WindowLoss("smoothed_hinge", [(margin, 0.0, 0.5 / width), (margin - width, 0.0, -0.5 / width)])
 
 
-# Logistic and exponential pair losses, and what is shared by losses that visit every pair.
-
-
 class VisitedPairs(PairLoss):
     """A smooth loss without a known pair-free form: O(n_q^2) time and O(n_q) memory. `kind` names it to the kernels."""
 
     kind: int
 
-    def graded(self, s, preferences) -> LossAt:
+    def graded(self, s: Floats, preferences: GradedPreferences) -> LossAt:
         kind, tree, shards = self.kind, preferences.tree, preferences.shards
         z, diagonal = np.empty_like(s), np.empty_like(s)
         values = run_shards(lambda ab: smooth_pass(kind, s, *ab, tree, z, diagonal), shards)
 
-        def curvature(v):
+        def curvature(v: Floats) -> Floats:
             v, out = np.ascontiguousarray(v, np.float64), np.empty_like(s)
             run_shards(lambda ab: smooth_curvature_pass(kind, s, v, *ab, tree, out), shards)
             return out
@@ -170,7 +182,7 @@ class Logistic(VisitedPairs):
 
     name, kind = "logistic", LOGISTIC
 
-    def pointwise(self, t):
+    def pointwise(self, t: Floats) -> tuple[Floats, Floats, Floats]:
         miss = expit(-t)
         return np.logaddexp(0.0, -t), -miss, miss * expit(t)
 
@@ -180,25 +192,22 @@ class Exponential(PairLoss):
 
     name = "exponential"
 
-    def pointwise(self, t):
+    def pointwise(self, t: Floats) -> tuple[Floats, Floats, Floats]:
         with np.errstate(over="ignore"):
             e = np.exp(-t)
         return e, -e, e
 
-    def graded(self, s, preferences) -> LossAt:
+    def graded(self, s: Floats, preferences: GradedPreferences) -> LossAt:
         tree, shards = preferences.tree, preferences.shards
 
-        def sweep(v):
+        def sweep(v: Floats) -> tuple[float, Floats, Floats, Floats]:
             v = np.ascontiguousarray(v, np.float64)
-            z, diagonal, pull = np.empty((3, len(s)))
-            values = run_shards(lambda ab: exponential_pass(s, v, *ab, tree, z, diagonal, pull), shards)
-            return float(sum(values)), z, diagonal, pull
+            z, diagonal, product = np.empty((3, len(s)))
+            values = run_shards(lambda ab: exponential_pass(s, v, *ab, tree, z, diagonal, product), shards)
+            return float(sum(values)), z, diagonal, product
 
         value, z, diagonal, _ = sweep(np.zeros_like(s))
         return LossAt(value, z, lambda v: sweep(v)[3], diagonal)
-
-
-# The fidelity loss of FRank (Tsai, Liu, Qin, Chen & Ma 2007).
 
 
 class Fidelity(VisitedPairs):
@@ -209,7 +218,7 @@ class Fidelity(VisitedPairs):
 
     name, kind, convex = "fidelity", FIDELITY, False
 
-    def pointwise(self, t):
+    def pointwise(self, t: Floats) -> tuple[Floats, Floats, Floats]:
         hit, miss = expit(t), expit(-t)
         root = np.sqrt(hit)
         return miss / (1.0 + root), -0.5 * root * miss, 0.25 * root * miss * (3.0 * hit - 1.0)

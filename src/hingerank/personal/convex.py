@@ -8,7 +8,7 @@ from hingerank.losses import squared_hinge
 from hingerank.personal.base import PersonalRanker, accuracies, check_positive
 from hingerank.personal.preferences import UserPreferences
 from hingerank.personal.problem import MeanAndOwnDesign, OwnDesign, SharedDesign, row_preferences
-from hingerank.problem import RankObjective
+from hingerank.problem import Problem
 from hingerank.solvers.newton import newton
 
 
@@ -35,7 +35,7 @@ class ConvexPersonalRanker(PersonalRanker):
     def _learn(self, X: Any, preferences: UserPreferences, watched: UserPreferences | None) -> None:
         check_positive(self, "C", "tol")
         design = self._design(X, preferences)
-        objective = RankObjective(design, squared_hinge(), row_preferences(preferences), self.C)
+        objective = Problem(design, squared_hinge(), row_preferences(preferences), C=self.C)
         solution = newton(
             objective,
             tol=self.tol,

@@ -16,7 +16,8 @@ from hingerank.personal.kernels import UserGrades
 from hingerank.personal.passes import basis_bend, basis_loss, own_back, own_scores, pairs_right, users_step
 from hingerank.personal.preferences import UserPreferences
 from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
-from hingerank.problem.design import RowsDesign, add_up
+from hingerank.problem.design import RowsDesign
+from hingerank.problem.problem import Design, add_up
 
 ROWS_PER_SHARD, MOST_SHARDS = 16384, 16
 ROOM_FOR_SUMS = 64 << 20  # bytes that the shards' sums may take in any case
@@ -160,7 +161,7 @@ def half_square(A: np.ndarray) -> float:
 ROWS_PER_DESIGN_SHARD = 8192
 
 
-class SharedDesign:
+class SharedDesign(Design):
     """scores(w)[r] = <x_item(r), w>: each item is multiplied once, however many users rated it."""
 
     def __init__(self, X: Any, preferences: UserPreferences):
@@ -174,7 +175,7 @@ class SharedDesign:
         return self.items.back(np.bincount(self.item, z, self.items.shape[0]))
 
 
-class OwnDesign:
+class OwnDesign(Design):
     """scores(w)[r] = <x_item(r), w_u(r)> with a weight vector for every user, over the features that the user met.
 
     A dense X gives every user all features (w is users x features, flattened); a CSR X only those of the user's items.
@@ -213,7 +214,7 @@ class OwnDesign:
         )
 
 
-class MeanAndOwnDesign:
+class MeanAndOwnDesign(Design):
     """scores((m, w)) = √sharing · shared(m) + own(w): ½‖m‖² + ½‖w‖² then penalises the mean by 1/sharing."""
 
     def __init__(self, X: Any, preferences: UserPreferences, sharing: float):

@@ -1,8 +1,10 @@
 """Explicit preferences: a list of (winner, loser) rows, such as clicks or human comparisons."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from hingerank.preferences.graded import PairList, _weights
+from hingerank.arrays import Integers
+from hingerank.preferences.graded import PairList, check_weights
 
 
 class ExplicitPairs:
@@ -18,14 +20,22 @@ class ExplicitPairs:
     2
     """
 
-    def __init__(self, winners, losers, n_items: int, weight=None, query=None, pair_weight: str = "uniform"):
+    def __init__(
+        self,
+        winners: ArrayLike,
+        losers: ArrayLike,
+        n_items: int,
+        weight: ArrayLike | None = None,
+        query: ArrayLike | None = None,
+        pair_weight: str = "uniform",
+    ):
         self.winners, self.losers = (_rows(r, n_items, name) for r, name in ((winners, "winners"), (losers, "losers")))
         if len(self.winners) != len(self.losers):
             raise ValueError(f"{len(self.winners)} winners but {len(self.losers)} losers: give one of each for a pair")
         same = np.flatnonzero(self.winners == self.losers)
         if len(same):
             raise ValueError(f"pair {same[0]} compares row {self.winners[same[0]]} with itself")
-        given = _weights(weight, len(self.winners), "weight")
+        given = check_weights(weight, len(self.winners), "weight")
         self.weight = np.ones(len(self.winners)) if given is None else given
         self.n_items = n_items
         if pair_weight == "query":
@@ -49,8 +59,8 @@ class ExplicitPairs:
         return PairList(self.winners, self.losers, self.weight)
 
 
-def _rows(rows, n_items: int, name: str) -> np.ndarray:
-    rows = np.asarray(rows)
+def _rows(given: ArrayLike, n_items: int, name: str) -> Integers:
+    rows: Integers = np.asarray(given)
     if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
         raise ValueError(f"{name} must be a list of row numbers")
     bad = np.flatnonzero((rows < 0) | (rows >= n_items))

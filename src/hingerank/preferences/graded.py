@@ -1,21 +1,24 @@
 """Graded preferences: within a query the row with the higher grade is preferred; pairs are counted, never listed."""
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
+from hingerank.arrays import Floats, Integers
 from hingerank.kernels.sweeps import GradeTree, grow_tree, list_grade_pairs, sort_by_grade
 from hingerank.kernels.threads import cut_shards, run_shards
 
 ROWS_PER_SHARD = 8192
+Number = TypeVar("Number", np.int64, np.float64)
 
 
 class PairList(NamedTuple):
     """Explicit pairs: row `winner[k]` should be above row `loser[k]`, with `weight[k]`."""
 
-    winner: np.ndarray
-    loser: np.ndarray
-    weight: np.ndarray
+    winner: Integers
+    loser: Integers
+    weight: Floats
 
 
 class GradedPreferences:
@@ -38,18 +41,24 @@ class GradedPreferences:
     """
 
     def __init__(
-        self, y, offsets, *, item_weight=None, winner_weight=None, query_weight=None, grade_weight=None,
-        pair_weight="uniform",
-    ):  # fmt: skip
-        y = np.ascontiguousarray(y, np.float64)
-        offsets = np.ascontiguousarray(offsets, np.int64)
-        self.y, self.offsets = y, offsets
-        self.shards = cut_shards(offsets, ROWS_PER_SHARD)
+        self,
+        y: ArrayLike,
+        offsets: ArrayLike,
+        *,
+        item_weight: ArrayLike | None = None,
+        winner_weight: ArrayLike | None = None,
+        query_weight: ArrayLike | None = None,
+        grade_weight: ArrayLike | None = None,
+        pair_weight: str = "uniform",
+    ):
+        self.y: Floats = np.ascontiguousarray(y, np.float64)
+        self.offsets: Integers = np.ascontiguousarray(offsets, np.int64)
+        self.shards = cut_shards(self.offsets, ROWS_PER_SHARD)
         if pair_weight not in ("uniform", "query"):
             raise ValueError(f"pair_weight must be 'uniform' or 'query', not {pair_weight!r}")
-        item = _weights(item_weight, len(y), "item_weight")
-        winner = _weights(winner_weight, len(y), "winner_weight")
-        query = _weights(query_weight, len(offsets) - 1, "query_weight")
+        item = check_weights(item_weight, self.n_items, "item_weight")
+        winner = check_weights(winner_weight, self.n_items, "winner_weight")
+        query = check_weights(query_weight, self.n_queries, "query_weight")
         self.item_weight, self.query_weight = item, query
         self.pairs_differ = winner is not None or grade_weight is not None or pair_weight != "uniform"
         self._weighted = item is not None or winner is not None
@@ -64,7 +73,7 @@ class GradedPreferences:
         return len(self.offsets) - 1
 
     @property
-    def pairs_per_query(self) -> np.ndarray:
+    def pairs_per_query(self) -> Integers:
         """Number of pairs of each query, weights aside."""
         return self._per_query(self._node_pairs)
 
@@ -78,7 +87,7 @@ class GradedPreferences:
         return float(self.weight_per_query.sum())
 
     @property
-    def weight_per_query(self) -> np.ndarray:
+    def weight_per_query(self) -> Floats:
         """Sum of the weights of each query's pairs."""
         t = self.tree
         if not self._weighted:
@@ -88,9 +97,10 @@ class GradedPreferences:
         return self._per_query(t.scale * (up[w1] - up[w0]) * (down[l1] - down[l0]))
 
     @property
-    def row_at(self) -> np.ndarray:
+    def row_at(self) -> Integers:
         """The row at each position of the tree."""
-        return np.repeat(self.offsets[:-1], np.diff(self.offsets)) + self.tree.perm
+        rows: Integers = np.repeat(self.offsets[:-1], np.diff(self.offsets)) + self.tree.perm
+        return rows
 
     def pairs(self) -> PairList:
         """Every pair, listed: only for algorithms with a number for each pair, and for tests."""
@@ -108,15 +118,23 @@ class GradedPreferences:
         return PairList(row[i][order], row[j][order], weight[order])
 
     @property
-    def _node_pairs(self) -> np.ndarray:
+    def _node_pairs(self) -> Integers:
         l0, l1, w0, w1 = self.tree.node.T
-        return (l1 - l0) * (w1 - w0)
+        pairs: Integers = (l1 - l0) * (w1 - w0)
+        return pairs
 
-    def _per_query(self, per_node: np.ndarray) -> np.ndarray:
+    def _per_query(self, per_node: NDArray[Number]) -> NDArray[Number]:
         query = np.repeat(np.arange(self.n_queries), np.diff(self.tree.node_start))
         return np.bincount(query, per_node, self.n_queries).astype(per_node.dtype)
 
-    def _grow(self, item, winner, query, grade_weight, pair_weight) -> GradeTree:
+    def _grow(
+        self,
+        item: Floats | None,
+        winner: Floats | None,
+        query: Floats | None,
+        grade_weight: ArrayLike | None,
+        pair_weight: str,
+    ) -> GradeTree:
         y, offsets, n_queries = self.y, self.offsets, self.n_queries
         perm, n_grades = np.empty(len(y), np.int32), np.zeros(n_queries, np.int64)
         run_shards(lambda ab: sort_by_grade(y, offsets, *ab, perm, n_grades), self.shards)
@@ -130,7 +148,7 @@ class GradedPreferences:
         slot = np.concatenate(([0], np.cumsum(size)[:-1])) if len(size) else np.empty(0, np.int64)
         scale = np.ones(len(node))
         row = np.repeat(offsets[:-1], np.diff(offsets)) + perm if by_pairs or self._weighted else None
-        if by_pairs:
+        if grade_weight is not None:
             scale *= _grade_scale(grade_weight, y[row], node)
         loser = np.ones(len(y)) if item is None else item[row]
         winners = loser if winner is None else loser * winner[row]
@@ -147,21 +165,21 @@ class GradedPreferences:
         return tree
 
 
-def _weights(weight, n: int, name: str) -> np.ndarray | None:
+def check_weights(weight: ArrayLike | None, n: int, name: str) -> Floats | None:
     if weight is None:
         return None
-    weight = np.ascontiguousarray(weight, np.float64)
-    if weight.shape != (n,):
-        raise ValueError(f"{name} has shape {weight.shape}, expected ({n},)")
-    if not np.isfinite(weight).all() or (weight < 0).any():
+    weights: Floats = np.ascontiguousarray(weight, np.float64)
+    if weights.shape != (n,):
+        raise ValueError(f"{name} has shape {weights.shape}, expected ({n},)")
+    if not np.isfinite(weights).all() or (weights < 0).any():
         raise ValueError(f"{name} must be finite and not negative")
-    return weight
+    return weights
 
 
-def _grade_scale(matrix, y_by_position: np.ndarray, node: np.ndarray) -> np.ndarray:
+def _grade_scale(grade_weight: ArrayLike, y_by_position: Floats, node: Integers) -> Floats:
     """M[grade of the winners, grade of the losers] for nodes of one grade each."""
     grades = np.unique(y_by_position)
-    matrix = np.asarray(matrix, np.float64)
+    matrix: Floats = np.asarray(grade_weight, np.float64)
     if matrix.shape != (len(grades), len(grades)):
         raise ValueError(
             f"grade_weight has shape {matrix.shape}, expected ({len(grades)}, {len(grades)}): "

@@ -1,6 +1,6 @@
-"""Where features, losses and preferences meet: designs and objectives."""
+"""Where features, loss, preferences and structure meet: designs, and problems that solvers minimise."""
 
 from hingerank.problem.design import RowsDesign
-from hingerank.problem.objective import Point, RankObjective
+from hingerank.problem.problem import Design, Objective, Point, Problem
 
-__all__ = ["Point", "RankObjective", "RowsDesign"]
+__all__ = ["Design", "Objective", "Point", "Problem", "RowsDesign"]

@@ -1,4 +1,4 @@
-"""Designs: how features are applied. `scores(w)` = X w, `back(z)` = X^T z; the rest of the library sees no storage."""
+"""Designs of rows held in memory. What a design is, and how losses sweep over it: problem/problem.py."""
 
 from typing import Any
 
@@ -7,46 +7,53 @@ import scipy.sparse as sp
 
 from hingerank.kernels.rows import back_range, scores_range
 from hingerank.kernels.threads import cut_shards, run_shards
+from hingerank.losses import Loss, WindowLoss
+from hingerank.preferences import GradedPreferences, Preferences
+from hingerank.problem.problem import Design, FusedPass, Pass, add_up
 
 NUMBERS_PER_SHARD = 1 << 20
 
 
-class RowsDesign:
+class RowsDesign(Design):
     """Rows held in memory, dense (C-ordered) or CSR, float32 or float64; sums are float64.
 
-    `rows` is what compiled passes take; see kernels/rows.py. `numbers`: how many a product reads.
+    `rows` is what compiled passes take; see kernels/rows.py.
     """
 
     def __init__(self, X: Any):
-        self.shape: tuple[int, int] = X.shape
+        self.shape = X.shape
         if sp.issparse(X):
             X = X.tocsr()
-            self.rows: tuple = (X.data, X.indices, X.indptr)
+            self.rows: tuple[Any, ...] = (X.data, X.indices, X.indptr)
             self.numbers = X.nnz
         else:
             self.rows = (np.ascontiguousarray(X),)
             self.numbers = X.size
         # partial sums of a shard have d entries: no more shards than keep those well below the data
         self.most_shards = int(np.clip(self.numbers // (4 * max(1, X.shape[1])), 1, 64))
-        self._shards = cut_shards(
-            np.arange(X.shape[0] + 1), max(1, NUMBERS_PER_SHARD * X.shape[0] // max(1, self.numbers)), self.most_shards
-        )
+        per_shard = max(1, NUMBERS_PER_SHARD * X.shape[0] // max(1, self.numbers))
+        self._shards = cut_shards(np.arange(X.shape[0] + 1), per_shard, self.most_shards)
+
+    @property
+    def matrix(self) -> Any:
+        """The rows as a NumPy or SciPy matrix, uncopied."""
+        return self.rows[0] if len(self.rows) == 1 else sp.csr_matrix(self.rows, shape=self.shape, copy=False)
 
     def scores(self, w: np.ndarray) -> np.ndarray:
-        """X w."""
         w, out = np.ascontiguousarray(w, np.float64), np.empty(self.shape[0])
         run_shards(lambda ab: scores_range(self.rows, *ab, w, out), self._shards)
         return out
 
     def back(self, z: np.ndarray) -> np.ndarray:
-        """X^T z."""
         z = np.ascontiguousarray(z, np.float64)
         return add_up(run_shards(lambda ab: back_range(self.rows, *ab, z, self.shape[1]), self._shards))
 
+    def columns(self, wanted: np.ndarray) -> "RowsDesign":
+        """The design of these columns alone."""
+        X = self.matrix
+        return RowsDesign(X[:, wanted] if sp.issparse(X) else np.take(X, wanted, axis=1))
 
-def add_up(parts: list[np.ndarray]) -> np.ndarray:
-    """The sum of the shards' parts, always in shard order."""
-    total = parts[0]
-    for part in parts[1:]:
-        total += part
-    return total
+    def sweep(self, loss: Loss, preferences: Preferences) -> Pass:
+        if isinstance(loss, WindowLoss) and isinstance(preferences, GradedPreferences):
+            return FusedPass(self.rows, self.most_shards, loss, preferences)
+        return super().sweep(loss, preferences)

@@ -1,7 +1,8 @@
 """Gram matrices K = κ(X, X): of one triangle as much in memory as may be, the rest computed for every product."""
 
+from collections.abc import Iterator
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -9,13 +10,30 @@ from hingerank.features.kernels import Kernel
 from hingerank.features.maps import serial_blas, storage_type
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.kernels.triangle import triangle_product
-from hingerank.problem.design import RowsDesign, add_up
+from hingerank.problem.design import RowsDesign
+from hingerank.problem.problem import add_up
 
 ENTRIES_PER_SHARD = 1 << 18
 TILE = (256, 1024)  # 1 MiB in float32
 
 
-class Gram:
+class GramMatrix(Protocol):
+    """K = κ(X, X) of n rows; cost: of a product, in products with a stored triangle. X: the rows, or None."""
+
+    n: int
+    cost: float
+    X: Any
+
+    def product(self, v: np.ndarray) -> np.ndarray:
+        """K v."""
+        ...
+
+    def matrix(self) -> np.ndarray:
+        """K whole, in double precision: for small n."""
+        ...
+
+
+class Gram(GramMatrix):
     """K = κ(X, X), of which one triangle is kept: n² / 2 numbers in float32. Blocks of rows beyond the budget are not
     kept, and every product computes them again.
 
@@ -54,7 +72,7 @@ class Gram:
             self.kernel.between(self.left[a:b], self.right[c:e], out[a - first : b - first, c - first : e - first])
         return out
 
-    def _tiles(self, first: int, last: int):
+    def _tiles(self, first: int, last: int) -> Iterator[tuple[int, int, int, int]]:
         """Ranges of rows a:b and columns c:e that cover the shard; a tile of K fits a cache."""
         for a in range(first, last, TILE[0]):
             for c in range(first, self.n, TILE[1]):
@@ -74,13 +92,13 @@ class Gram:
         return y
 
 
-class GivenGram:
+class GivenGram(GramMatrix):
     """K given as a matrix by the user, rows and columns in the order of the training rows."""
 
     cost = 1.0
 
     def __init__(self, K: np.ndarray):
-        self.n, self.K, self._rows = K.shape[0], K, RowsDesign(K)
+        self.n, self.K, self.X, self._rows = K.shape[0], K, None, RowsDesign(K)
 
     def product(self, v: np.ndarray) -> np.ndarray:
         """K v."""

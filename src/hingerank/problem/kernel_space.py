@@ -4,15 +4,17 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.data.checks import positive
 from hingerank.features.maps import factorise
-from hingerank.losses import PairLoss
+from hingerank.losses import Loss
 from hingerank.preferences import Preferences
 from hingerank.problem.design import RowsDesign
-from hingerank.problem.objective import PRODUCTS_REMEMBERED, Point, RankObjective
+from hingerank.problem.gram import GramMatrix
+from hingerank.problem.problem import PRODUCTS_REMEMBERED, Objective, Point, Problem
 
 LARGEST_FACTOR = 6000
 ROWS_PER_REMEMBERED = 500  # of K, which cost about ten times what remembering one product does
-FEW_IDLE = 0.1  # share of the coefficients below which it does not pay to remove them
+FEW_IDLE = 0.1  # fraction of the coefficients below which it does not pay to remove them
 
 
 class Expansion:
@@ -27,7 +29,7 @@ class Expansion:
     __slots__ = ("_values", "a", "gram")
     __array_ufunc__ = None  # NumPy's numbers leave sums and products with them to this class
 
-    def __init__(self, gram: Any, a: np.ndarray, values: np.ndarray | None = None):
+    def __init__(self, gram: GramMatrix, a: np.ndarray, values: np.ndarray | None = None):
         self.gram, self.a, self._values = gram, a, values
 
     @property
@@ -77,21 +79,19 @@ class Expansion:
         return NotImplemented
 
 
-class KernelObjective:
-    """f -> ½‖f‖² + C · loss(f at the training rows): RankObjective in the kernel's space.
+class KernelProblem(Objective):
+    """f -> ½‖f‖² + C · loss(f at the training rows): Problem in the kernel's space.
 
     In coefficients: ½ aᵀKa + C · loss(Ka), gradient a + C z with z the loss's gradient in scores, Hessian products
     v + C H (K v). Newton's equation (I + C H K) δ = −(a + C z) is symmetric in the K-inner product.
     """
 
-    def __init__(self, gram: Any, loss: PairLoss, preferences: Preferences, C: float = 1.0):
-        if not (np.isfinite(C) and C > 0):
-            raise ValueError(f"C must be positive and finite, not {C!r}")
-        self.gram, self.loss, self.preferences, self.C = gram, loss, preferences, float(C)
+    def __init__(self, gram: GramMatrix, loss: Loss, preferences: Preferences, C: float = 1.0):
+        self.gram, self.loss, self.preferences, self.C = gram, loss, preferences, positive("C", C)
         self.dimension = gram.n
 
     def at(self, f: Any) -> Point:
-        f = f if isinstance(f, Expansion) else self._expansion(f)
+        f = f if isinstance(f, Expansion) else self.expansion(f)
         here = self.loss.at(f.values, self.preferences)
         value = 0.5 * (f @ f) + self.C * here.value
 
@@ -99,7 +99,7 @@ class KernelObjective:
             return v + self._bare(self.C * here.curvature(v.values))
 
         def first() -> tuple[Expansion, Expansion] | None:
-            """Newton's equation says δ_i = −a_i for every row i that no pair pulls at: these go to zero in one step.
+            """Newton's equation says δ_i = −a_i for every row i without an active pair: these go to zero in one step.
 
             Conjugate gradients that begin with it move along rows with pairs alone, so the zeros stay.
             """
@@ -112,24 +112,20 @@ class KernelObjective:
         slope = f + self._bare(self.C * here.gradient)
         return Point(f, value, slope, curvature, here.moments, None, first)
 
-    def samples(self) -> list:
-        """None: a part of the rows spans another space."""
-        return []
-
     @property
     def recycled(self) -> int:
         """Hessian products worth remembering (solvers/recycling.py): the vectors must cost much less than K."""
         return min(PRODUCTS_REMEMBERED, int(self.gram.n * self.gram.cost) // ROWS_PER_REMEMBERED)
 
-    def with_C(self, C: float) -> "KernelObjective":
+    def with_C(self, C: float) -> "KernelProblem":
         """The same problem at another C."""
-        return KernelObjective(self.gram, self.loss, self.preferences, C)
+        return KernelProblem(self.gram, self.loss, self.preferences, C)
 
-    def with_loss(self, loss: PairLoss) -> "KernelObjective":
+    def with_loss(self, loss: Loss) -> "KernelProblem":
         """The same problem under another loss."""
-        return KernelObjective(self.gram, loss, self.preferences, self.C)
+        return KernelProblem(self.gram, loss, self.preferences, self.C)
 
-    def factored(self) -> RankObjective:
+    def factored(self) -> Problem:
         """The same problem over explicit rows L with L Lᵀ = K, which takes n³ / 3 multiplications: for small data."""
         if self.dimension > LARGEST_FACTOR:
             raise ValueError(
@@ -138,9 +134,10 @@ class KernelObjective:
             )
         K = self.gram.matrix()
         kept, T = factorise(K)
-        return RankObjective(RowsDesign(K[:, kept] @ T), self.loss, self.preferences, self.C)
+        return Problem(RowsDesign(K[:, kept] @ T), self.loss, self.preferences, C=self.C)
 
-    def _expansion(self, a: np.ndarray) -> Expansion:
+    def expansion(self, a: np.ndarray) -> Expansion:
+        """The function with these coefficients."""
         a = np.array(a, np.float64)
         return Expansion(self.gram, a, None if a.any() else np.zeros_like(a))
 

@@ -12,52 +12,48 @@ from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.losses.lists import AllDifferences, GradeDifferences, Squared, WithRegression
 from hingerank.preferences import GradedPreferences
 from hingerank.preferences.graded import ROWS_PER_SHARD
-from hingerank.problem.design import RowsDesign, add_up
-from hingerank.problem.objective import Point, RankObjective
+from hingerank.problem.design import RowsDesign
+from hingerank.problem.problem import Point, Problem, add_up
 
 BLOCK = 1 << 18  # numbers of a block of rows in double precision
 
 
-class LeastSquaresObjective(RankObjective):
+class LeastSquaresProblem(Problem):
     """f(w) = ½‖w‖² + C (wᵀA w - 2 bᵀw + const), the loss being AllDifferences, GradeDifferences, Squared, or one of
     these with regression: A = Xᵀ L X with L the Laplacian of the pairs.
 
-    A costs O(n d²) and is shared by all values of C; `minimiser` solves (I + 2C A) w = 2C b. Along a path of C values
-    and gradients come from A as well, without another look at the rows.
+    A costs O(n d²) and is shared by all values of C; `minimiser` solves (I + 2C A) w = 2C b: for one C by Cholesky's
+    factors, along a path by A's eigenvectors, which serve every C; values and gradients then come from A as well,
+    without another look at the rows.
     """
 
     def __init__(self, design: RowsDesign, loss: Any, preferences: GradedPreferences, C: float = 1.0):
-        super().__init__(design, loss, preferences, C)
-        self.graded = preferences
+        super().__init__(design, loss, preferences, C=C)
+        self.rows, self.graded = design, preferences
         self._shared: dict[str, Any] = {}
-
-    def with_C(self, C: float) -> "LeastSquaresObjective":
-        other = LeastSquaresObjective.__new__(LeastSquaresObjective)
-        other.__dict__.update(self.__dict__, C=float(C))
-        return other
 
     def at(self, w: np.ndarray) -> Point:
         if np.any(w) and "eigen" not in self._shared:
             return super().at(w)
-        origin = self._once("origin", lambda: RankObjective.at(self.with_C(1.0), np.zeros(self.dimension)))
+        origin = self._once("origin", lambda: Problem.at(self.with_C(1.0), np.zeros(self.dimension)))
         Aw = np.einsum("ij,j->i", self._shared["A"], w) if np.any(w) else np.zeros(self.dimension)
         loss, slope = origin.value + w @ (origin.gradient + Aw), origin.gradient + 2.0 * Aw
 
-        def curvature(v):
-            return v + self.C * (origin.curvature(v) - v)
+        def curvature(v: np.ndarray) -> np.ndarray:
+            return np.asarray(v + self.C * (origin.curvature(v) - v))
 
-        return Point(w, float(0.5 * (w @ w) + self.C * loss), w + self.C * slope, curvature, None)
+        return Point(w, float(0.5 * (w @ w) + self.C * loss), w + self.C * slope, curvature)
 
-    def minimiser(self, right: np.ndarray, all_C: bool) -> np.ndarray:
-        """(I + 2C A)⁻¹ right, by Cholesky's factors, or by A's eigenvectors, which serve all other C as well."""
-        A = self._once("A", lambda: half_hessian(self.design, self.loss, self.graded))
+    def minimiser(self, right: np.ndarray) -> np.ndarray:
+        """(I + 2C A)⁻¹ right."""
+        A = self._once("A", lambda: half_hessian(self.rows, self.loss, self.graded))
         with serial_blas():
-            if not all_C:
+            if self._once("first C", lambda: self.C) == self.C and "eigen" not in self._shared:
                 matrix = 2.0 * self.C * A
                 matrix[np.diag_indices_from(matrix)] += 1.0
-                return scipy.linalg.solve(matrix, right, assume_a="pos")
+                return np.asarray(scipy.linalg.solve(matrix, right, assume_a="pos"))
             values, vectors = self._once("eigen", lambda: scipy.linalg.eigh(A))
-            return vectors @ ((vectors.T @ right) / (1.0 + 2.0 * self.C * np.maximum(values, 0.0)))
+            return np.asarray(vectors @ ((vectors.T @ right) / (1.0 + 2.0 * self.C * np.maximum(values, 0.0))))
 
     def _once(self, name: str, make: Any) -> Any:
         if name not in self._shared:
@@ -73,21 +69,21 @@ def half_hessian(design: RowsDesign, loss: Any, preferences: GradedPreferences) 
     place of M_q - M_g when equal grades are paired, too; regression adds the same with everything as one query.
     Nothing is subtracted that could cancel.
     """
-    rows_share, pairs_share = loss.shares(preferences) if isinstance(loss, WithRegression) else (0.0, 1.0)
+    row_weight, pair_weight = loss.weights(preferences) if isinstance(loss, WithRegression) else (0.0, 1.0)
     loss = loss.loss if isinstance(loss, WithRegression) else loss
     if not isinstance(loss, AllDifferences | GradeDifferences | Squared):
         raise ValueError(f"the loss {loss.name!r} is no sum of squares")
     groups = _Groups(preferences)
     m, mass, query = groups.weight, groups.mass, groups.query
     c = np.ones(preferences.n_queries) if preferences.query_weight is None else preferences.query_weight
-    c = pairs_share * c[query]
+    c = pair_weight * c[query]
     whole = np.bincount(query, mass, preferences.n_queries)[query]
     means = groups.means(design)
     inside = c * whole if isinstance(loss, AllDifferences) else c * (whole - mass)
-    A = _scatter(design, groups, means, m * (inside + rows_share)[groups.of_row])
+    A = _scatter(design, groups, means, m * (inside + row_weight)[groups.of_row])
     A += _between(means, mass, query, c * whole)
-    if rows_share:
-        A += _between(means, mass, np.zeros_like(query), np.full(len(mass), rows_share))
+    if row_weight:
+        A += _between(means, mass, np.zeros_like(query), np.full(len(mass), row_weight))
     return A
 
 
@@ -114,7 +110,7 @@ class _Groups:
 def _scatter(design: RowsDesign, groups: _Groups, means: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Sum of weight_i (x_i - μ_i)(x_i - μ_i)ᵀ over all rows."""
     (n, d), root = design.shape, np.sqrt(np.maximum(weight, 0.0))
-    X = design.rows[0] if len(design.rows) == 1 else sparse.csr_matrix(design.rows, shape=design.shape)
+    X = design.matrix
     height = max(64, BLOCK // max(1, d))
 
     def part(shard: tuple[int, int]) -> np.ndarray:
@@ -141,4 +137,4 @@ def _between(means: np.ndarray, mass: np.ndarray, query: np.ndarray, factor: np.
     apart = means - (sums / np.where(total > 0, total, 1.0)[:, None])[number]
     apart *= np.sqrt(factor * mass)[:, None]
     with serial_blas():
-        return apart.T @ apart
+        return np.asarray(apart.T @ apart)

@@ -4,38 +4,40 @@
 itself, which would cost a second matrix product of n rows, is never formed.
 """
 
+from collections.abc import Callable
+from copy import copy
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from hingerank.features.maps import BLOCK_BYTES, serial_blas, storage_type
+from hingerank.features.maps import BLOCK_BYTES, FeatureMap, serial_blas, storage_type
 from hingerank.kernels.rows import back_range, scores_range
 from hingerank.kernels.sweeps import curvature_pass, score_pass
 from hingerank.kernels.threads import cut_shards, run_shards
-from hingerank.losses import WindowLoss
-from hingerank.preferences import GradedPreferences
+from hingerank.losses import Loss, WindowLoss
+from hingerank.preferences import GradedPreferences, Preferences
 from hingerank.preferences.graded import ROWS_PER_SHARD
-from hingerank.problem.design import RowsDesign, add_up
-from hingerank.problem.objective import FusedPass
+from hingerank.problem.design import RowsDesign
+from hingerank.problem.problem import Design, LossPoint, Pass, add_up, hessian_by_columns
 
 
-def mapped_design(feature_map: Any, X: Any, budget: int, by_rows: bool = False) -> Any:
+def mapped_design(feature_map: FeatureMap, X: Any, budget: int, by_rows: bool = False) -> Design:
     """The design of a fitted FeatureMap on rows X, stored if ψ(X) fits the budget in bytes; by_rows: Φ itself, for
     solvers that go from row to row."""
     if by_rows:
         return RowsDesign(feature_map.transform(X))
     stored = feature_map.stored_bytes(X) <= budget
-    inner = RowsDesign(feature_map.rows(X)) if stored else StreamedDesign(feature_map, X)
+    inner: Design = RowsDesign(feature_map.rows(X)) if stored else StreamedDesign(feature_map, X)
     if feature_map.mixing_ is None:
         return inner
     return MixedDesign(inner, feature_map.mixing_.astype(storage_type(X.shape[0], feature_map.width_, X.dtype)))
 
 
-class MixedDesign:
+class MixedDesign(Design):
     """Φ = Ψ T for a design Ψ of many rows and a small matrix T."""
 
-    def __init__(self, inner: Any, mixing: np.ndarray):
+    def __init__(self, inner: Design, mixing: np.ndarray):
         self.inner, self.mixing = inner, RowsDesign(mixing)
         self.shape, self.numbers = (inner.shape[0], mixing.shape[1]), inner.numbers
 
@@ -45,39 +47,33 @@ class MixedDesign:
     def back(self, z: np.ndarray) -> np.ndarray:
         return self.mixing.back(self.inner.back(z))
 
-    def fused(self, loss: WindowLoss, preferences: GradedPreferences) -> Any:
+    def sweep(self, loss: Loss, preferences: Preferences) -> Pass:
         """The pass of the inner design, seen through T."""
-        rows = hasattr(self.inner, "rows")
-        return MixedPass(
-            FusedPass(self.inner, loss, preferences) if rows else self.inner.fused(loss, preferences), self.mixing
-        )
+        return MixedPass(self.inner.sweep(loss, preferences), self.mixing)
 
 
-class MixedPass:
+class MixedPass(Pass):
     """A pass in T w."""
 
-    def __init__(self, inner: Any, mixing: RowsDesign):
-        self.inner, self.mixing = inner, mixing
-        self.loss, self.preferences = inner.loss, inner.preferences
+    def __init__(self, inner: Pass, mixing: RowsDesign):
+        self.inner, self.mixing, self.graded = inner, mixing, inner.graded
 
-    def at(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, Any]:
+    def at(self, w: np.ndarray) -> LossPoint:
         T = self.mixing
-        moments, gradient, curvature = self.inner.at(T.scores(w))
-        return moments, T.back(gradient), lambda v: T.back(curvature(T.scores(v)))
+        here = self.inner.at(T.scores(w))
+        return LossPoint(here.value, T.back(here.gradient), lambda v: T.back(here.curvature(T.scores(v))), here.moments)
 
     def hessian(self, w: np.ndarray) -> np.ndarray:
-        """Column by column: ψ may have many more numbers than φ."""
-        curvature = self.at(w)[2]
-        return np.stack([curvature(e) for e in np.eye(self.mixing.shape[1])], axis=1)
+        return hessian_by_columns(self, w)  # ψ may have many more numbers than φ
 
     def every(self, stride: int) -> "MixedPass":
         return MixedPass(self.inner.every(stride), self.mixing)
 
 
-class StreamedDesign:
+class StreamedDesign(Design):
     """Ψ = ψ(X), computed a block of rows at a time whenever it is applied, and never kept."""
 
-    def __init__(self, feature_map: Any, X: Any):
+    def __init__(self, feature_map: FeatureMap, X: Any):
         self.map, self.X, self.shape = feature_map, X, (X.shape[0], feature_map.width_)
         self.numbers = X.shape[0] * feature_map.width_
         self.dtype = storage_type(*self.shape, X.dtype)
@@ -86,14 +82,14 @@ class StreamedDesign:
 
     def block(self, a: int, b: int) -> tuple[np.ndarray]:
         """ψ of rows a:b, as compiled passes take it."""
-        out = np.empty((b - a, self.shape[1]), self.dtype)
+        out: np.ndarray = np.empty((b - a, self.shape[1]), self.dtype)
         self.map.write(self.X[a:b], out)
         return (out,)
 
     def scores(self, w: np.ndarray) -> np.ndarray:
         w, out = np.ascontiguousarray(w, np.float64), np.empty(self.shape[0])
 
-        def work(shard):
+        def work(shard: tuple[int, int]) -> None:
             first, last = shard
             for a in range(first, last, self.height):
                 b = min(a + self.height, last)
@@ -106,7 +102,7 @@ class StreamedDesign:
     def back(self, z: np.ndarray) -> np.ndarray:
         z = np.ascontiguousarray(z, np.float64)
 
-        def work(shard):
+        def work(shard: tuple[int, int]) -> np.ndarray:
             g = np.zeros(self.shape[1])
             first, last = shard
             for a in range(first, last, self.height):
@@ -117,16 +113,18 @@ class StreamedDesign:
         with serial_blas():
             return add_up(run_shards(work, self.shards))
 
-    def fused(self, loss: WindowLoss, preferences: GradedPreferences) -> "StreamedPass":
+    def sweep(self, loss: Loss, preferences: Preferences) -> Pass:
         """Loss and curvature in w with one mapping of the rows each."""
-        return StreamedPass(self, loss, preferences)
+        if isinstance(loss, WindowLoss) and isinstance(preferences, GradedPreferences):
+            return StreamedPass(self, loss, preferences)
+        return super().sweep(loss, preferences)
 
 
-class StreamedPass:
+class StreamedPass(Pass):
     """Like FusedPass, over blocks of whole queries: map a block, score it, sweep it, add up its part, forget it."""
 
     def __init__(self, design: StreamedDesign, loss: WindowLoss, preferences: GradedPreferences):
-        self.design, self.loss, self.preferences = design, loss, preferences
+        self.design, self.loss, self.graded = design, loss, preferences
         self.state, self.tree, self.offsets = loss.state(preferences), preferences.tree, preferences.offsets
         self.shards = [self._cut(a, b) for a, b in cut_shards(self.offsets, min(ROWS_PER_SHARD, 8 * design.height))]
         self.latest: np.ndarray | None = None
@@ -139,37 +137,32 @@ class StreamedPass:
 
     def every(self, stride: int) -> "StreamedPass":
         """The pass over every stride-th query, each a block of its own, with windows in the same memory."""
-        part = StreamedPass.__new__(StreamedPass)
-        part.__dict__.update(self.__dict__, latest=None)
+        part = copy(self)
+        part.latest = None
         queries = [(q, q + 1) for q in range(0, len(self.offsets) - 1, stride)]
         edges = np.linspace(0, len(queries), min(64, len(queries)) + 1).astype(int)
         part.shards = [queries[a:b] for a, b in pairwise(edges)]
         return part
 
-    def at(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, Any]:
-        moments, gradient = self._evaluate(w)
+    def at(self, w: np.ndarray) -> LossPoint:
+        moments, gradient = self._run(w, score_pass)
+        self.latest = w
 
-        def curvature(v):
+        def curvature(v: np.ndarray) -> np.ndarray:
             if self.latest is not w:
-                self._evaluate(w)
+                self.at(w)
             return self._run(v, curvature_pass)[1]
 
-        return moments, gradient, curvature
+        return LossPoint(self.loss.value(moments), gradient, curvature, moments)
 
     def hessian(self, w: np.ndarray) -> np.ndarray:
-        curvature = self.at(w)[2]
-        return np.stack([curvature(e) for e in np.eye(len(w))], axis=1)
+        return hessian_by_columns(self, w)
 
-    def _evaluate(self, w):
-        parts = self._run(w, score_pass)
-        self.latest = w
-        return parts
-
-    def _run(self, v, sweep) -> tuple[Any, np.ndarray]:
+    def _run(self, v: np.ndarray, sweep: Callable[..., Any]) -> tuple[np.ndarray, np.ndarray]:
         """(what the sweeps return, added up; Ψᵀ of what they write) at scores Ψ v."""
         v, s, z = np.ascontiguousarray(v, np.float64), np.empty(self.design.shape[0]), np.empty(self.design.shape[0])
 
-        def work(blocks):
+        def work(blocks: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
             g, moments = np.zeros(len(v)), np.zeros((len(self.loss.terms), 3))
             for first, last in blocks:
                 a, b = self.offsets[first], self.offsets[last]

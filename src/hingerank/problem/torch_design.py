@@ -11,6 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.features.kernels import Kernel
+from hingerank.problem.gram import GramMatrix
+from hingerank.problem.problem import Design
 
 ROWS = 4096  # mapped at a time
 
@@ -37,7 +39,7 @@ def check_device(device: str) -> Any:
     return found
 
 
-class TorchGram:
+class TorchGram(GramMatrix):
     """K = κ(X, X) whole, on the device."""
 
     cost = 0.0  # products there take no longer than vectors here
@@ -55,7 +57,7 @@ class TorchGram:
         return self.kernel.matrix(self.X, self.X)
 
 
-class TorchDesign:
+class TorchDesign(Design):
     """Φ = ψ(X) T with ψ(X) on the device."""
 
     def __init__(self, feature_map: Any, X: Any, device: Any):
@@ -103,4 +105,4 @@ def _away(v: np.ndarray, like: Any) -> Any:
 
 
 def _home(t: Any) -> np.ndarray:
-    return t.double().cpu().numpy()
+    return np.asarray(t.double().cpu())

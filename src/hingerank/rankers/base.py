@@ -2,8 +2,8 @@
 
 import hashlib
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -13,8 +13,11 @@ from sklearn.utils import assert_all_finite, check_array, column_or_1d, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hingerank.data.blocks import QueryBlocks, blocks_from_group, blocks_from_qid
+from hingerank.data.checks import positive
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
+from hingerank.export.model_file import SavedModel
+from hingerank.preferences import GradedPreferences
 from hingerank.solvers.run import Certificate, Solution
 
 _SAMPLED_ROWS = 256
@@ -189,62 +192,24 @@ def _evenly_spaced(n_rows: int) -> np.ndarray:
     return np.unique(np.linspace(0, n_rows - 1, min(n_rows, _SAMPLED_ROWS)).astype(np.int64))
 
 
-# What every ranker inherits: scikit-learn's conventions around one hook, `_fit`, and the model file.
+class Rows(NamedTuple):
+    """Checked and scaled training rows in block order; `weight` is None where all rows weigh 1."""
 
-
-class SavedModel:
-    """`save(path)` for an estimator whose fitted state is plain: numbers, strings, arrays, lists and dicts of these.
-
-    A class lists the attributes that `fit` sets in `_fitted` (those of its bases are added), and constructor
-    parameters that only steer training, such as a callback, in `_training_only`: these are stored as None.
-    State of another form goes through `_state` and `_restore`.
-    """
-
-    _fitted: tuple[str, ...] = ()
-    _training_only: tuple[str, ...] = ()
-
-    def save(self, path: Any, metadata: Mapping[str, Any] | None = None) -> str:
-        """Write the fitted model to one file and return its path; read it back with `hingerank.load`.
-
-        path: the file, or a folder (existing, or ending in a slash) that receives model.safetensors.
-        metadata: anything of yours that JSON can hold, such as the data's name.
-        """
-        from hingerank.export.model_file import save
-
-        return save(self, path, metadata)
-
-    def _state(self) -> dict[str, Any]:
-        """The fitted attributes by name."""
-        return {name: getattr(self, name) for name in _fitted_names(type(self)) if hasattr(self, name)}
-
-    def _account(self: Any, solution: Solution) -> None:
-        """Keep what a solver says about its solution."""
-        self.objective_, self.certificate_, self.trace_ = float(solution.value), solution.certificate, solution.trace
-        self.n_iter_ = max(1, solution.certificate.n_iter)
-
-    def _restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what `_state` gave, checking it; a ValueError refuses it."""
-        unknown = set(state) - set(_fitted_names(type(self)))
-        if unknown:
-            raise ValueError(f"{type(self).__name__} has no fitted attribute {', '.join(sorted(unknown))}")
-        for name, value in state.items():
-            setattr(self, name, value)
-
-
-def _fitted_names(cls: type) -> list[str]:
-    names = (name for base in reversed(cls.__mro__) for name in vars(base).get("_fitted", ()))
-    return list(dict.fromkeys(names))
+    X: Any
+    y: np.ndarray
+    blocks: QueryBlocks
+    weight: np.ndarray | None
 
 
 class BaseRanker(SavedModel, BaseEstimator):
     """score(x) for ordering the rows of a query: higher comes first.
 
-    A ranker defines `_fit(X, y, blocks, sample_weight)` and `_scores(X)`; everything else is here. Rows reach `_fit` in
-    block order (see hingerank.data.blocks), X as C-ordered float32/float64 or CSR with sorted indices, y as float64,
-    sample_weight as float64 without zeros, or None.
+    A ranker defines ``_fit(X, y, blocks, sample_weight)`` and ``_scores(X)``; everything else is here. Rows reach
+    ``_fit`` in block order (see hingerank.data.blocks), X as C-ordered float32/float64 or CSR with sorted indices, y as
+    float64, sample_weight as float64 without zeros, or None.
 
-    A constructor parameter `scale` ("query-minmax", "standard", ...; None for none) rescales the features: the scaler
-    is fitted on the training rows, kept as `scaler_`, applied by `predict` and stored in the model file.
+    A constructor parameter ``scale`` ("query-minmax", "standard", ...; None for none) rescales the features: the scaler
+    is fitted on the training rows, kept as ``scaler_``, applied by ``predict`` and stored in the model file.
     """
 
     _fitted: tuple[str, ...] = (
@@ -280,37 +245,52 @@ class BaseRanker(SavedModel, BaseEstimator):
     ) -> Any:
         """Learn from graded rows.
 
-        X: RankingData (then y and qid come from it), an array, a CSR matrix or a data frame.
-        y: a grade per row, any real number, higher is better.
-        qid: a query id per row, in any order and of any type; None makes one query of all rows.
-        sample_weight: a weight per row; a pair weighs the product of its two rows' weights, so weight 2 is the row
-            given twice and weight 0 is the row left out (scaling looks at rows, not at their weights).
-        group: rows per query in row order, instead of qid.
-        eval_set: list of (X, y) pairs or RankingData on which the fitted ranker is scored (mean NDCG@10, in
-            `validation_scores_`); they never change the fit. eval_group: for each pair its rows per query, or None.
+        Parameters
+        ----------
+        X : RankingData (then y and qid come from it), array, CSR matrix or data frame
+        y : a grade per row, any real number, higher is better
+        qid : a query id per row, in any order and of any type; None makes one query of all rows
+        sample_weight : a weight per row
+            A pair weighs the product of its two rows' weights, so weight 2 is the row given twice and weight 0 is the
+            row left out (scaling looks at rows, not at their weights).
+        group : rows per query in row order, instead of qid
+        eval_set : list of (X, y) pairs or RankingData
+            The fitted ranker is scored on them (mean NDCG@10, in ``validation_scores_``); they never change the fit.
+        eval_group : for each pair of eval_set its rows per query, or None
         """
+        rows = self._learning_rows(X, y, qid, sample_weight, group)
+        self._fit(*rows)
+        if not np.isfinite(getattr(self, "coef_", 0.0)).all():
+            raise DataError("the weights are not finite: squares of the features overflow; rescale them (scale=...)")
+        self.fingerprint_["pairs"] = getattr(self, "n_pairs_", None)
+        self.validation_scores_ = self._validate(eval_set, eval_group)
+        return self
+
+    def _learning_rows(self, X: Any, y: Any, qid: Any, sample_weight: Any, group: Any) -> Rows:
+        """Check what was given, record its columns and fingerprint, fit the scaler: what to learn from."""
         given, (X, y, qid) = X, unpack(X, y, qid, group)
         checked = check_features(self, X, reset=True)
         n_rows = checked.shape[0]
         grades, weight = check_grades(self, y, n_rows), check_weight(sample_weight, n_rows)
         blocks = given.blocks if isinstance(given, RankingData) else make_blocks(qid, group, n_rows)
-        rows, blocks = kept_rows(blocks, weight)
-        self._source_rows = rows  # for rankers whose answer names training rows
-        checked, grades = gather_rows(checked, rows), gather_rows(grades, rows)
-        weight = None if weight is None else gather_rows(weight, rows)
-        print_of_data = fingerprint(checked, grades, blocks)
+        taken, blocks = kept_rows(blocks, weight)
+        self._source_rows = taken  # for rankers whose answer names training rows
+        checked, grades = gather_rows(checked, taken), gather_rows(grades, taken)
+        weight = None if weight is None else gather_rows(weight, taken)
+        self.fingerprint_ = fingerprint(checked, grades, blocks)
         self.scaler_ = self._fitted_scaler(checked)
         if self.scaler_ is not None:
             checked = self.scaler_.transform(checked, blocks.numbers)
-        self._fit(checked, grades, blocks, weight)
-        if not np.isfinite(getattr(self, "coef_", 0.0)).all():
-            raise DataError("the weights are not finite: squares of the features overflow; rescale them (scale=...)")
-        self.fingerprint_ = print_of_data | {"pairs": getattr(self, "n_pairs_", None)}
-        self.validation_scores_ = self._validate(eval_set, eval_group)
-        return self
+        return Rows(checked, grades, blocks, weight)
 
     def predict(self, X: Any, qid: Any = None) -> np.ndarray:
-        """One score per row of X, rows in the order given; qid is needed only by a scaler that works per query."""
+        """One score per row of X, rows in the order given.
+
+        Parameters
+        ----------
+        X : rows as in fit
+        qid : a query id per row; needed only by a scaler that works per query
+        """
         return self._predict(X, qid, one_query=False)
 
     def _predict(self, X: Any, qid: Any, one_query: bool) -> np.ndarray:
@@ -337,8 +317,13 @@ class BaseRanker(SavedModel, BaseEstimator):
         """Row numbers, best first within each query, queries one after another in order of first appearance.
 
         The answer is always one 1-D array, so that it indexes everything that has a row: ``docid[order]``,
-        ``qid[order]``, ``frame.iloc[order]``. Equal scores keep their row order. qid=None: all rows are one query.
-        top: at most that many rows per query.
+        ``qid[order]``, ``frame.iloc[order]``. Equal scores keep their row order.
+
+        Parameters
+        ----------
+        X : rows as in fit
+        qid : a query id per row; None makes one query of all rows
+        top : at most that many rows per query
         """
         if top is not None and (isinstance(top, bool) or int(top) != top or top < 1):
             raise ValueError(f"top must be a positive whole number or None, got {top!r}")
@@ -354,8 +339,11 @@ class BaseRanker(SavedModel, BaseEstimator):
     def score(self, X: Any, y: Any = None, qid: Any = None, sample_weight: Any = None) -> float:
         """Mean NDCG@10 over queries (`hingerank.evaluate`, default preset).
 
-        sample_weight: a weight per row; rows of weight 0 are left out, and a query counts with the mean weight of its
-        rows.
+        Parameters
+        ----------
+        X, y, qid : rows as in fit
+        sample_weight : a weight per row
+            Rows of weight 0 are left out, and a query counts with the mean weight of its rows.
         """
         from hingerank.metrics import evaluate
 
@@ -423,7 +411,7 @@ class UnweightedRanker(BaseRanker):
 
 
 class LinearRanker(BaseRanker):
-    """score(x) = coef_ · x.  `coef_` has one weight per (scaled) feature."""
+    """score(x) = ``coef_`` · x, with one weight per (scaled) feature."""
 
     _fitted: tuple[str, ...] = ("coef_",)
     coef_: np.ndarray
@@ -432,10 +420,11 @@ class LinearRanker(BaseRanker):
         return X @ self.coef_.astype(X.dtype, copy=False)
 
     def feature_table(self, names: Sequence[str] | None = None) -> list[tuple[str, float]]:
-        """(feature, weight) pairs, largest absolute weight first.
+        """(feature, weight) pairs, largest absolute weight first; with a scaler, of the scaled features.
 
-        names: default the names seen in fit, else "f1", "f2", ... as LETOR files count. With a scaler the weights are
-        those of the scaled features.
+        Parameters
+        ----------
+        names : of the features; those seen in fit, else "f1", "f2", ... as LETOR files count
         """
         check_is_fitted(self)
         names = names_of_features(self, len(self.coef_), names)
@@ -465,53 +454,81 @@ def warn_not_converged(certificate: Certificate) -> None:
     )
 
 
-# Paths: one fitted ranker for every value of a parameter, from one look at the data and from warm starts.
+class ProblemRanker(BaseRanker):
+    """A ranker that is the optimum of a problem, and paths of such rankers over one parameter of it.
 
-
-class PathRanker(BaseRanker):
-    """A ranker whose problem can be solved for many values of one parameter, each from the solution of the one before.
-
-    A ranker's `_fit` ends in `_solve`, its `fit_path` calls `_fit_path`, and `_take` takes over a solution.
+    A ranker says what its problem is (``_problem``), how it is solved (``_how``) and what it keeps of the solution
+    (``_take``); a path is a loop that hands each solution on as the next one's start.
     """
 
     path_parameter = "C"
 
-    def _take(self, solution: Solution) -> None:
-        """Take over a solution, as `_solve` and the rankers of a path need it."""
+    def _problem(self, X: Any, preferences: Any, sample_weight: np.ndarray | None) -> Any:
+        """The problem on rows in block order."""
         raise NotImplementedError
 
-    def _solve(
-        self,
-        solve: Callable[[Any, Solution | None], Solution],
-        grid: Callable[[int], Iterable[Any]] | None = None,
-    ) -> None:
-        """Take solve(value, None), or solve all values of a path, each from the solution before; grid: so many."""
-        if not hasattr(self, "_values"):
-            self._take(solve(getattr(self, self.path_parameter), None))
-            return
-        self._solutions, solution = {}, None
-        for value in self._values if grid is None or isinstance(self._values, list) else grid(self._values):
-            solution = self._solutions[value] = solve(value, solution)
+    def _vary(self, problem: Any, value: Any) -> Any:
+        """The problem at another value of the path's parameter."""
+        return problem.with_C(value)
+
+    def _how(self, problem: Any, before: Solution | None) -> tuple[Callable[..., Solution], dict[str, Any]]:
+        """The solver and its options; before: the solution for the value before on a path, to start from."""
+        raise NotImplementedError
+
+    def _take(self, solution: Solution) -> None:
+        """Keep what the ranker needs of a solution."""
+        raise NotImplementedError
+
+    def _preferences(self, y: np.ndarray, blocks: QueryBlocks, sample_weight: np.ndarray | None) -> GradedPreferences:
+        """Who should beat whom among graded rows."""
+        return GradedPreferences(y, blocks.offsets, item_weight=sample_weight)
+
+    def _fit(self, X: Any, y: np.ndarray, blocks: QueryBlocks, sample_weight: np.ndarray | None) -> None:
+        problem = self._posed(X, self._preferences(y, blocks, sample_weight), sample_weight, stacklevel=5)
+        solve, options = self._how(problem, None)
+        self._take(solve(problem, **options))
+
+    def _posed(self, X: Any, preferences: Any, sample_weight: np.ndarray | None, stacklevel: int) -> Any:
+        """The problem at the ranker's own parameters; a warning where there is nothing to learn."""
+        self.n_pairs_ = preferences.n_pairs
+        if self.n_pairs_ == 0:
+            warnings.warn(
+                "there are no preference pairs (in every query all rows have the same grade), so every weight is 0",
+                UserWarning,
+                stacklevel=stacklevel,
+            )
+        value = self._path_value(getattr(self, self.path_parameter))
+        return self._vary(self._problem(X, preferences, sample_weight), value)
 
     def _fit_path(self, values: Any, X: Any, y: Any, qid: Any, sample_weight: Any, group: Any) -> list[Any]:
-        """One fitted ranker for every value, in the order given, each started from the next smaller value."""
-        count = isinstance(values, int)
-        wanted = [] if count else [self._path_value(value) for value in values]
-        if not (values > 0 if count else wanted):
+        """One fitted ranker for every value, in the order given, or for as many values as the problem's grid has."""
+        count = values if isinstance(values, int) else 0
+        wanted = [] if isinstance(values, int) else [self._path_value(value) for value in values]
+        if not wanted and count < 1:
             raise ValueError(f"the path is empty: give values of {self.path_parameter}, such as [1, 2, 4]")
-        leader = self._with(getattr(self, self.path_parameter) if count else wanted[0])
-        leader._values = values if count else sorted(set(wanted))
-        leader.fit(X, y, qid, sample_weight, group=group)
-        solutions = leader.__dict__.pop("_solutions")
-        del leader._values
+        leader = self._with(wanted[0] if wanted else getattr(self, self.path_parameter))
+        rows = leader._learning_rows(X, y, qid, sample_weight, group)
+        preferences = leader._preferences(rows.y, rows.blocks, rows.weight)
+        problem = leader._posed(rows.X, preferences, rows.weight, stacklevel=4)
+        leader.fingerprint_["pairs"], leader.validation_scores_ = leader.n_pairs_, []
+        wanted = wanted or self._grid(problem, count)
+        solutions, solution = {}, None
+        for value in sorted(set(wanted)):
+            here = leader._vary(problem, value)
+            solve, options = leader._how(here, solution)
+            solutions[value] = solution = solve(here, **options)
         path = []
-        for value in solutions if count else wanted:
+        for value in wanted:
             path.append(take_over(leader, self._with(value)))
             path[-1]._take(solutions[value])
         return path
 
+    def _grid(self, problem: Any, count: int) -> list[float]:
+        """That many values of the path's parameter, where the problem can tell which are worth a fit."""
+        raise ValueError(f"the path is a number, {count}: give values of {self.path_parameter}, such as [1, 2, 4]")
+
     def _path_value(self, value: Any) -> Any:
-        return float(value)
+        return positive(self.path_parameter, value)
 
     def _with(self, value: Any) -> Any:
         """An unfitted copy with another value of the path parameter that shares what only steers training."""
@@ -524,12 +541,3 @@ def take_over(leader: Any, ranker: Any) -> Any:
     parameters = leader.get_params()
     ranker.__dict__.update({name: state for name, state in leader.__dict__.items() if name not in parameters})
     return ranker
-
-
-def warn_if_no_pairs(preferences: Any, stacklevel: int) -> None:
-    if preferences.n_pairs == 0:
-        warnings.warn(
-            "there are no preference pairs (in every query all rows have the same grade), so every weight is 0",
-            UserWarning,
-            stacklevel=stacklevel + 1,
-        )

@@ -17,7 +17,7 @@ from hingerank.losses import Exponential
 from hingerank.metrics import evaluate
 from hingerank.metrics.measure import MEASURES, Measure, parse_measure
 from hingerank.preferences import GradedPreferences
-from hingerank.problem.design import add_up
+from hingerank.problem.problem import add_up
 from hingerank.rankers.base import BaseRanker, LinearRanker, positive_count, take_over
 from hingerank.solvers.run import Certificate
 

@@ -1,4 +1,5 @@
-"""KernelRankSVM: the exact kernel Ranking SVM."""
+"""Kernel Ranking SVMs: exact, in the span of landmarks (Nyström), through random Fourier features; a search for both
+of their parameters."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,22 +13,20 @@ from hingerank.features.fourier import FourierMap
 from hingerank.features.kernels import choose_gamma, make_kernel
 from hingerank.features.maps import FeatureMap
 from hingerank.features.nystroem import NystroemMap
+from hingerank.losses import make_loss
 from hingerank.metrics import evaluate
-from hingerank.problem import RankObjective
+from hingerank.problem import Problem
 from hingerank.problem.gram import GivenGram, Gram
-from hingerank.problem.kernel_space import KernelObjective
+from hingerank.problem.kernel_space import KernelProblem
 from hingerank.problem.mapped import mapped_design
 from hingerank.problem.memory import memory_budget
 from hingerank.problem.torch_design import TorchDesign, TorchGram, check_device
 from hingerank.rankers.base import BaseRanker, check_features, unpack
 from hingerank.rankers.linear import PairwiseRanker
 from hingerank.rankers.rank_parameter import RankParameter
-from hingerank.solvers.dual import dual_coordinate_descent
 from hingerank.solvers.kernel import kernel_dual, kernel_newton, kernel_smoothing
-from hingerank.solvers.newton import newton
-from hingerank.solvers.smoothing import smoothing
 
-IN_KERNEL_SPACE = {newton: kernel_newton, smoothing: kernel_smoothing, dual_coordinate_descent: kernel_dual}
+IN_KERNEL_SPACE = {"newton": kernel_newton, "smoothing": kernel_smoothing, "dual": kernel_dual}
 
 
 class KernelRankSVM(PairwiseRanker):
@@ -38,25 +37,41 @@ class KernelRankSVM(PairwiseRanker):
 
     Parameters
     ----------
-    kernel : "rbf" exp(−γ‖x − y‖²), "polynomial" (γ<x, y> + coef0)^degree, "laplacian" exp(−γ‖x − y‖₁), "chi2",
-        "cosine", "linear", a function of two arrays that returns their matrix (such a ranker cannot be saved), or
-        "precomputed": X is then the matrix itself, in fit between all training rows, in predict between new and
-        training rows.
-    gamma : a number, "scale" (1 / (features · variance of X)), "median" (1 / median squared distance) or "auto" (1 /
-        features). degree, coef0 : of "polynomial".
-    C, loss, tol, pair_weight, grade_weight, scale, max_iter, max_seconds, callback : as in RankSVM; gradient norms are
-        the kernel's.
-    solver : "auto", "newton" (smooth losses), or for the hinge "smoothing", or "dual" (small data; gives
-        `multipliers_`).
-    memory_gb : most gigabytes for K, default half of the machine's; above it K is computed again for every product.
-    device : "cpu", or "cuda" to train on an NVIDIA GPU (needs PyTorch; holds all of K there).
+    kernel : a name, a function of two arrays that returns their matrix, or "precomputed"
+        "rbf" exp(−γ‖x − y‖²), "polynomial" (γ<x, y> + coef0)^degree, "laplacian" exp(−γ‖x − y‖₁), "chi2", "cosine",
+        "linear". A ranker with a function cannot be saved. "precomputed": X is the matrix itself, in fit between all
+        training rows, in predict between new and training rows.
+    gamma : a number, "scale" (1 / (features · variance of X)), "median" (1 / median squared distance) or "auto"
+        The last is 1 / features.
+    C : weight of the summed pair losses against the norm
+    loss : as in RankSVM
+    tol : as in RankSVM; gradient norms are the kernel's
+    pair_weight : as in RankSVM
+    grade_weight : as in RankSVM
+    scale : feature scaling learnt in fit and carried in the model
+    max_iter : most iterations
+    max_seconds : most seconds
+    callback : called with each trace entry; a true answer stops the fit
+    degree : of "polynomial"
+    coef0 : of "polynomial"
+    solver : "auto", "newton" (smooth losses), or for the hinge "smoothing", or "dual" (small data; ``multipliers_``)
+    memory_gb : most gigabytes for K, default half of the machine's; above it K is computed again for every product
+    device : "cpu", or "cuda" to train on an NVIDIA GPU (needs PyTorch; holds all of K there)
 
     Attributes
     ----------
-    support_ : rows of the training X with a coefficient other than 0. support_rows_ : their features (not with
-    "precomputed"). dual_coef_ : their coefficients. gamma_ : the γ used. certificate_, trace_, n_iter_, n_pairs_,
-    objective_ : as in RankSVM.
+    support_ : rows of the training X with a coefficient other than 0
+    support_rows_ : their features (not with "precomputed")
+    dual_coef_ : their coefficients
+    gamma_ : the γ used
+    certificate_ : how near the optimum the ranker is
+    trace_ : one entry per iteration
+    n_iter_ : iterations
+    n_pairs_ : preference pairs
+    objective_ : the value reached
 
+    Examples
+    --------
     >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), [0, 1, 1, 0]  # the best rows lie in the middle
     >>> sorted(KernelRankSVM(gamma=1.0, C=10.0).fit(X, y).rank(X, top=2).tolist())
     [1, 2]
@@ -88,12 +103,11 @@ class KernelRankSVM(PairwiseRanker):
         self.device = device
         self.callback = callback
 
-    def _prepare(self, X, sample_weight):
+    def _problem(self, X, preferences, sample_weight):
         check_device(self.device)
+        self._solver()  # checks the loss
         self.gamma_: Any = None if self._given else choose_gamma(self.gamma, X, sample_weight)
-
-    def _objective(self, X, loss, preferences, C):
-        return KernelObjective(self._gram(X), loss, preferences, C)
+        return KernelProblem(self._gram(X), make_loss(self.loss), preferences)
 
     def _gram(self, X: Any) -> Any:
         if self._given:
@@ -116,12 +130,9 @@ class KernelRankSVM(PairwiseRanker):
             raise ValueError("kernel='precomputed' needs a symmetric matrix, and X is not: is it a kernel's?")
         return X
 
-    def _choices(self):
-        loss, solve, options = super()._choices()
-        return loss, IN_KERNEL_SPACE[solve], options
-
-    def _start(self, dimension):
-        return None
+    def _how(self, problem, before):
+        _, options = super()._how(problem, before)
+        return IN_KERNEL_SPACE[self._solver()], options
 
     def _keep(self, solution):
         f = solution.w
@@ -166,13 +177,11 @@ class KernelRankSVM(PairwiseRanker):
         return tags
 
 
-# Ranking SVMs on mapped features: the part that Nyström's and Fourier's share.
-
-
 class MappedRanker(PairwiseRanker):
     """min over w of  ½‖w‖² + C · sum over pairs of  loss(<w, φ(x_i) − φ(x_j)>)  for a feature map φ.
 
-    A ranker defines `_new_map()`, an unfitted FeatureMap, and `_placed_map()`, the map that its fitted attributes mean.
+    A ranker defines ``_new_map()``, an unfitted FeatureMap, and ``_placed_map()``, the map that its fitted attributes
+    mean.
     """
 
     _fitted: tuple[str, ...] = ("gamma_", "coef_")
@@ -185,21 +194,15 @@ class MappedRanker(PairwiseRanker):
     def _placed_map(self) -> FeatureMap:
         raise NotImplementedError
 
-    def _prepare(self, X, sample_weight):
-        check_device(self.device)
+    def _problem(self, X, preferences, sample_weight):
+        device, by_rows = check_device(self.device), self._solver() == "dual"
         self._map = self._new_map().fit(X, sample_weight=sample_weight)
         self.gamma_ = self._map.gamma_
-
-    def _objective(self, X, loss, preferences, C):
-        device = check_device(self.device)
-        if device is None or self.solver == "dual":
-            design: Any = mapped_design(self._map, X, memory_budget(self.memory_gb), by_rows=self.solver == "dual")
+        if device is None or by_rows:
+            design = mapped_design(self._map, X, memory_budget(self.memory_gb), by_rows)
         else:
             design = TorchDesign(self._map, X, device)
-        return RankObjective(design, loss, preferences, C)
-
-    def _start(self, dimension):
-        return None
+        return Problem(design, make_loss(self.loss), preferences)
 
     def _keep(self, solution):
         self.coef_ = self._map.unmixed(solution.w)
@@ -214,9 +217,6 @@ class MappedRanker(PairwiseRanker):
             raise ValueError(f"the feature map and coef_ (shape {self.coef_.shape}) do not fit together")
 
 
-# NystroemRankSVM: the kernel Ranking SVM in the span of a few landmarks.
-
-
 class NystroemRankSVM(MappedRanker):
     """min over f of  ½‖f‖² + C · sum over pairs of  loss(f(x_i) − f(x_j)),  f(x) = sum over landmarks of c_j κ(x, l_j).
 
@@ -225,22 +225,43 @@ class NystroemRankSVM(MappedRanker):
 
     Parameters
     ----------
-    n_components : m, number of landmarks (all rows where there are no more). gamma : a number, "scale" (1 / (features ·
-        variance of X)), "median" (1 / median squared distance) or "auto" (1 / features). C, loss, tol, solver,
-        pair_weight, grade_weight, scale, max_iter, max_seconds, callback : as in RankSVM.
-    kernel : "rbf", "polynomial", "laplacian", "chi2", "cosine", "linear", or a function of two arrays that returns
-        their matrix (such a ranker cannot be saved). degree, coef0 : of "polynomial".
-    rank : most dimensions to keep of the landmarks' span, by eigenvalue; 0 for no limit.
-    landmarks : "uniform" rows, "kmeans" centres or "leverage" (rows in proportion to how much they add).
-    random_state : the seed. memory_gb : most gigabytes for the mapped training rows, default half of the machine's;
-        above it they are mapped again for every pass. device : "cpu", or "cuda" to train on an NVIDIA GPU (needs
-        PyTorch; memory_gb does not apply there).
+    n_components : m, number of landmarks (all rows where there are no more)
+    gamma : a number, "scale" (1 / (features · variance of X)), "median" (1 / median squared distance) or "auto"
+        The last is 1 / features.
+    C : weight of the summed pair losses against the norm
+    loss : as in RankSVM
+    tol : as in RankSVM
+    pair_weight : as in RankSVM
+    grade_weight : as in RankSVM
+    scale : feature scaling learnt in fit and carried in the model
+    max_iter : most iterations
+    max_seconds : most seconds
+    callback : called with each trace entry; a true answer stops the fit
+    solver : as in RankSVM
+    kernel : "rbf", "polynomial", "laplacian", "chi2", "cosine", "linear", or a function of two arrays
+        The function returns their matrix; such a ranker cannot be saved.
+    degree : of "polynomial"
+    coef0 : of "polynomial"
+    rank : most dimensions to keep of the landmarks' span, by eigenvalue; 0 for no limit
+    landmarks : "uniform" rows, "kmeans" centres or "leverage" (rows in proportion to how much they add)
+    random_state : the seed
+    memory_gb : most gigabytes for the mapped training rows, default half of the machine's
+        Above it they are mapped again for every pass.
+    device : "cpu", or "cuda" to train on an NVIDIA GPU (needs PyTorch; memory_gb does not apply there)
 
     Attributes
     ----------
-    landmarks_ : rows. coef_ : a weight for each: score(x) = sum of coef_j κ(x, landmark_j). gamma_ : the γ used.
-    certificate_, trace_, n_iter_, n_pairs_, objective_ : as in RankSVM.
+    landmarks_ : rows
+    coef_ : a weight for each: score(x) = sum of coef_j κ(x, landmark_j)
+    gamma_ : the γ used
+    certificate_ : how near the optimum the ranker is
+    trace_ : one entry per iteration
+    n_iter_ : iterations
+    n_pairs_ : preference pairs
+    objective_ : the value reached
 
+    Examples
+    --------
     >>> import numpy as np
     >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), [0, 1, 1, 0]  # the best rows lie in the middle
     >>> sorted(NystroemRankSVM(n_components=3, gamma=1.0, C=10.0).fit(X, y).rank(X, top=2).tolist())
@@ -288,12 +309,10 @@ class NystroemRankSVM(MappedRanker):
         found.gamma_ = self.gamma_
         return found.place(self.landmarks_)
 
-    def _prepare(self, X, sample_weight):
-        super()._prepare(X, sample_weight)
+    def _problem(self, X, preferences, sample_weight):
+        problem = super()._problem(X, preferences, sample_weight)
         self.landmarks_ = self._map.landmarks_
-
-
-# FourierRankSVM: the RBF Ranking SVM through random Fourier features.
+        return problem
 
 
 class FourierRankSVM(MappedRanker):
@@ -304,20 +323,40 @@ class FourierRankSVM(MappedRanker):
 
     Parameters
     ----------
-    n_components : m, number of features. gamma : a number, "scale" (1 / (features · variance of X)), "median" (1 /
-        median squared distance) or "auto" (1 / features). C, loss, tol, solver, pair_weight, grade_weight, scale,
-        max_iter, max_seconds, callback : as in RankSVM.
-    orthogonal : directions orthogonal to each other in groups, each used as a cosine and as a sine: a smaller error at
-        equal m; False: all independent with random phases, as in the paper.
-    random_state : the seed. memory_gb : most gigabytes for the mapped training rows, default half of the machine's;
-        above it they are mapped again for every pass. device : "cpu", or "cuda" to train on an NVIDIA GPU (needs
-        PyTorch; memory_gb does not apply there).
+    n_components : m, number of features
+    gamma : a number, "scale" (1 / (features · variance of X)), "median" (1 / median squared distance) or "auto"
+        The last is 1 / features.
+    C : weight of the summed pair losses against the norm
+    loss : as in RankSVM
+    tol : as in RankSVM
+    pair_weight : as in RankSVM
+    grade_weight : as in RankSVM
+    scale : feature scaling learnt in fit and carried in the model
+    max_iter : most iterations
+    max_seconds : most seconds
+    callback : called with each trace entry; a true answer stops the fit
+    solver : as in RankSVM
+    orthogonal : directions orthogonal to each other in groups, each used as a cosine and as a sine
+        A smaller error at equal m; False: all independent with random phases, as in the paper.
+    random_state : the seed
+    memory_gb : most gigabytes for the mapped training rows, default half of the machine's
+        Above it they are mapped again for every pass.
+    device : "cpu", or "cuda" to train on an NVIDIA GPU (needs PyTorch; memory_gb does not apply there)
 
     Attributes
     ----------
-    coef_ : a weight for each of the m features. frequencies_ : Ω. phases_ : b. gamma_ : the γ used. certificate_,
-    trace_, n_iter_, n_pairs_, objective_ : as in RankSVM.
+    coef_ : a weight for each of the m features
+    frequencies_ : Ω
+    phases_ : b
+    gamma_ : the γ used
+    certificate_ : how near the optimum the ranker is
+    trace_ : one entry per iteration
+    n_iter_ : iterations
+    n_pairs_ : preference pairs
+    objective_ : the value reached
 
+    Examples
+    --------
     >>> import numpy as np
     >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), [0, 1, 1, 0]  # the best rows lie in the middle
     >>> sorted(FourierRankSVM(n_components=50, gamma=1.0, C=10.0).fit(X, y).rank(X, top=2).tolist())
@@ -356,12 +395,10 @@ class FourierRankSVM(MappedRanker):
     def _placed_map(self):
         return self._new_map().place(self.frequencies_, self.phases_)
 
-    def _prepare(self, X, sample_weight):
-        super()._prepare(X, sample_weight)
+    def _problem(self, X, preferences, sample_weight):
+        problem = super()._problem(X, preferences, sample_weight)
         self.frequencies_, self.phases_ = self._map.frequencies_, self._map.phases_
-
-
-# C and gamma of a kernel ranker together, on validation data.
+        return problem
 
 
 CS = tuple(2.0**k for k in range(-14, 3, 2))
@@ -370,7 +407,13 @@ WIDTHS = tuple(4.0**k for k in range(-4, 2))  # of gamma="scale"
 
 @dataclass(frozen=True)
 class KernelSearch:
-    """best: the fitted ranker with the largest value; table: one dict of gamma, C, value and seconds for every fit."""
+    """What ``search_kernel`` found.
+
+    Attributes
+    ----------
+    best : the fitted ranker with the largest value
+    table : one dict of gamma, C, value and seconds for every fit
+    """
 
     best: Any
     table: list[dict[str, float]]
@@ -385,8 +428,16 @@ def search_kernel(
     For every gamma the rows are mapped (or the kernel matrix is computed) once, and C follows a warm-started path from
     small to large. Validation rows are mapped once for all values of C as well. Of equals the smaller C is taken.
 
-    train, validation: RankingData. gammas: default 4^-4, ..., 4 times what gamma="scale" gives.
+    Parameters
+    ----------
+    ranker : with the other settings
+    train, validation : RankingData
+    Cs : values of C
+    gammas : values of gamma; by default 4^-4, ..., 4 times what ``gamma="scale"`` gives
+    measure : what to maximise
 
+    Examples
+    --------
     >>> from hingerank import FourierRankSVM
     >>> from hingerank.data.generate import make_letor
     >>> train, validation = make_letor(20, seed=0), make_letor(10, seed=1)

@@ -1,31 +1,28 @@
 """The exact minimiser of a least-squares objective."""
 
-from collections.abc import Callable
 from itertools import count
-from typing import Any
 
 import numpy as np
 
-from hingerank.solvers.run import Run, Solution
+from hingerank.problem.least_squares import LeastSquaresProblem
+from hingerank.solvers.run import Callback, Run, Solution
 
 
 def closed_form(
-    objective: Any,
+    problem: LeastSquaresProblem,
     w: np.ndarray | None = None,
     *,
     tol: float = 1e-6,
-    all_C: bool = False,
     max_iter: int = 5,
     max_seconds: float = np.inf,
-    callback: Callable[[dict], Any] | None = None,
+    callback: Callback = None,
 ) -> Solution:
     """Minimise a quadratic f by solving for its Hessian: w <- w - H⁻¹ g(w), once, and again only to mend rounding.
 
-    objective: a LeastSquaresObjective. w: start, default 0; the answer does not depend on it. all_C: decompose the
-    matrix in the form that later calls with another C can use. tol, max_iter: until ‖g(w)‖ ≤ tol · ‖g(0)‖.
+    w: ignored, since the answer does not depend on a start. tol, max_iter: until ‖g(w)‖ ≤ tol · ‖g(0)‖.
     """
     run = Run("gradient", tol, max_iter, max_seconds, callback)
-    point = objective.at(np.zeros(objective.dimension))
+    point = problem.at(np.zeros(problem.dimension))
     scale = float(np.linalg.norm(point.gradient))
     for iteration in count():
         relative = float(np.linalg.norm(point.gradient)) / scale if scale > 0 else 0.0
@@ -34,5 +31,5 @@ def closed_form(
         if iteration > 1 and relative > 0.5 * run.trace[-2]["gradient"]:
             run.status = "stalled"
             break
-        point = objective.at(point.w - objective.minimiser(point.gradient, all_C))
+        point = problem.at(point.w - problem.minimiser(point.gradient))
     return run.solution("relative gradient norm", point.w, point.value, iteration)

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.solvers.run import Run, Solution
+from hingerank.problem.problem import Problem
+from hingerank.solvers.run import Callback, Run, Solution
 
 UNUSED = 30  # a plane without weight for this many iterations is dropped
 
@@ -26,7 +27,7 @@ def cutting_plane(
     tol: float = 1e-3,
     max_iter: int = 2000,
     max_seconds: float = np.inf,
-    callback: Callable[[dict], Any] | None = None,
+    callback: Callback = None,
 ) -> Solution:
     """Minimise ½‖w‖² + C·R(w) until (value - lower bound) ≤ tol · value. oracle(w) -> R(w), a subgradient of R at w.
 
@@ -49,6 +50,11 @@ def cutting_plane(
         # look halfway between the model's answer and the best point: calmer than jumping to the model's answer
         w = 0.5 * (w + best[1]) if iteration % 2 else w
     return run.solution("relative duality gap", best[1], best[0], iteration, lower_bound=bound)
+
+
+def cutting_planes(problem: Problem, w: np.ndarray | None = None, **options: Any) -> Solution:
+    """Minimise ½‖w‖² + C · loss by planes below the loss; options as in `cutting_plane`."""
+    return cutting_plane(problem.risk, problem.dimension, problem.C, w, **options)
 
 
 class _Planes:
@@ -90,9 +96,9 @@ def minimise_on_simplex(Q: np.ndarray, b: np.ndarray, a: np.ndarray, tol: float)
         held = a[used]
         if (target < 0).any():
             shrinking = target < held
-            share = np.where(shrinking, held / np.where(shrinking, held - target, 1.0), np.inf)
-            held = np.maximum(held + min(1.0, float(share.min())) * (target - held), 0.0)
-            held[np.argmin(share)] = 0.0
+            room = np.where(shrinking, held / np.where(shrinking, held - target, 1.0), np.inf)
+            held = np.maximum(held + min(1.0, float(room.min())) * (target - held), 0.0)
+            held[np.argmin(room)] = 0.0
         else:
             held = target
         a = np.zeros(len(b))

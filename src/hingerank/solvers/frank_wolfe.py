@@ -1,20 +1,20 @@
 """Frank-Wolfe over the l1 ball: a step towards the best corner ±radius·e_j, so one column of X a step.
 
 Scores are kept and updated: s = X w is never computed again. A point w of the ball is a mixture of the corners
-sign(w_j)·radius·e_j with shares |w_j| / radius and of the corner 0 with the rest; the away and pairwise variants take
-share from the worst of these (Guélat & Marcotte 1986; Lacoste-Julien & Jaggi 2015), which makes convergence linear.
+sign(w_j)·radius·e_j with weights |w_j| / radius and of the corner 0 with the rest; the away and pairwise variants take
+weight from the worst of these (Guélat & Marcotte 1986; Lacoste-Julien & Jaggi 2015), which makes convergence linear.
 """
 
 from collections.abc import Callable
 from itertools import count
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from hingerank.kernels.rows import dot
+from hingerank.problem.sparse import ScorePoint, SparseProblem
 from hingerank.solvers.line_search import line_search
-from hingerank.solvers.run import Run, Solution
+from hingerank.solvers.run import Callback, Run, Solution
 from hingerank.structures import L1Ball
 
 VARIANTS = ("classic", "away", "pairwise")
@@ -32,8 +32,7 @@ class Move(NamedTuple):
 
 
 def frank_wolfe(
-    objective: Any,
-    ball: L1Ball,
+    problem: SparseProblem,
     w: np.ndarray | None = None,
     *,
     variant: str = "classic",
@@ -41,20 +40,22 @@ def frank_wolfe(
     tol: float = 1e-3,
     max_iter: int = 1000,
     max_seconds: float = np.inf,
-    callback: Callable[[dict], Any] | None = None,
+    callback: Callback = None,
 ) -> Solution:
     """Minimise loss(X w) over the ball until the duality gap <g, w> + radius ‖g‖_∞ is at most tol.
 
-    objective: a ScoreObjective; variant: "classic", "away" or "pairwise"; step: "exact" (line search) or "closed-form"
-    (minimises the quadratic upper bound that counts every pair as active).
+    problem: one whose structure is an L1Ball; variant: "classic", "away" or "pairwise"; step: "exact" (line search) or
+    "closed-form" (minimises the quadratic upper bound that counts every pair as active).
     """
-    run = Run("gap", tol, max_iter, max_seconds, callback)
-    w = np.zeros(objective.dimension) if w is None else np.array(w, np.float64)
-    columns = _Columns(objective)
-    bound = objective.separate().at(np.zeros(objective.design.shape[0])).curvature if step == "closed-form" else None
-    point = objective.at(columns.scores(w))
+    run, ball = Run("gap", tol, max_iter, max_seconds, callback), problem.structure
+    if not isinstance(ball, L1Ball):
+        raise ValueError("Frank-Wolfe moves between the corners of a ball: the structure must be an L1Ball")
+    w = np.zeros(problem.dimension) if w is None else np.array(w, np.float64)
+    columns = _Columns(problem)
+    bound = problem.separate().at(np.zeros(problem.n_rows)).curvature if step == "closed-form" else None
+    point = problem.at(columns.scores(w))
     for iteration in count():
-        g = objective.back(point.gradient)
+        g = problem.back(point.gradient)
         gap, selected = ball.gap(point.value, g, w), int(np.count_nonzero(w))
         if run.stops(iteration=iteration, value=point.value, gap=gap, selected=selected):
             break
@@ -64,7 +65,7 @@ def frank_wolfe(
         if not slope < 0:
             run.status = "stalled"
             break
-        mu, point = _search(objective, point, direction, slope, move.limit, bound)
+        mu, point = _search(problem, point, direction, slope, move.limit, bound)
         w = _apply(move, mu, w)
     return run.solution(ball.kind, w, point.value, iteration)
 
@@ -106,13 +107,20 @@ def _direction(move: Move, s: np.ndarray, columns: "_Columns", g: np.ndarray) ->
     return direction
 
 
-def _search(objective, point, direction, slope, limit, bound):
+def _search(
+    problem: SparseProblem,
+    point: ScorePoint,
+    direction: np.ndarray,
+    slope: float,
+    limit: float,
+    bound: Callable[[np.ndarray], np.ndarray] | None,
+) -> tuple[float, ScorePoint]:
     """(mu, the point there)."""
     if bound is not None:
         mu = min(limit, -slope / max(dot(direction, bound(direction)), 1e-300))
-        return mu, objective.at(point.s + mu * direction)
-    bend = dot(direction, point.curvature(direction))
-    return line_search(objective, point, direction, slope, -slope / bend if bend > 0 else limit, limit)
+        return mu, problem.at(point.s + mu * direction)
+    curvature = dot(direction, point.curvature(direction))
+    return line_search(problem, point, direction, slope, -slope / curvature if curvature > 0 else limit, limit)
 
 
 def _apply(move: Move, mu: float, w: np.ndarray) -> np.ndarray:
@@ -129,27 +137,27 @@ class _Columns:
 
     TOGETHER = 16
 
-    def __init__(self, objective: Any):
-        self.objective, self.dense = objective, len(objective.design.rows) == 1
+    def __init__(self, problem: SparseProblem):
+        self.problem, self.dense = problem, len(problem.design.rows) == 1
         self.kept: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     def scores(self, w: np.ndarray) -> np.ndarray:
         """X w through the columns in use."""
         used = np.flatnonzero(w)
         if len(used) == 0:
-            return np.zeros(self.objective.design.shape[0])
-        return self.objective.columns(used).scores(w[used])
+            return np.zeros(self.problem.n_rows)
+        return self.problem.columns(used).scores(w[used])
 
     def add(self, out: np.ndarray, j: int, factor: float, g: np.ndarray) -> None:
         """out += factor · column j; g says which other columns are likely to be wanted next."""
         if self.dense:
-            out += factor * self.objective.design.rows[0][:, j]
+            out += factor * self.problem.design.rows[0][:, j]
             return
         if j not in self.kept:
-            pulling = np.argpartition(-np.abs(g), min(self.TOGETHER, len(g) - 1))[: self.TOGETHER]
-            wanted = np.array(sorted({j} | {int(c) for c in pulling} - set(self.kept)))
-            part = self.objective.columns(wanted)
-            by_column = sparse.csr_matrix(part.rows, shape=part.shape).tocsc()
+            steepest = np.argpartition(-np.abs(g), min(self.TOGETHER, len(g) - 1))[: self.TOGETHER]
+            wanted = np.array(sorted({j} | {int(c) for c in steepest} - set(self.kept)))
+            part = self.problem.columns(wanted)
+            by_column = part.matrix.tocsc()
             for place, column in enumerate(wanted.tolist()):
                 one = slice(by_column.indptr[place], by_column.indptr[place + 1])
                 self.kept[column] = by_column.indices[one], by_column.data[one]

@@ -1,19 +1,18 @@
 """Exact minimisation along a direction in score space."""
 
-from typing import Any
-
 import numpy as np
 
 from hingerank.kernels.rows import dot
+from hingerank.problem.sparse import ScorePoint, SparseProblem
 
 MOST_TRIALS = 60
 
 
 def line_search(
-    objective: Any, point: Any, direction: np.ndarray, slope: float, step: float, limit: float = 1.0, *,
+    problem: SparseProblem, point: ScorePoint, direction: np.ndarray, slope: float, step: float, limit: float = 1.0, *,
     extra: float = 0.0, tol: float = 1e-9,
-) -> tuple[float, Any]:  # fmt: skip
-    """(mu, the objective at s + mu v):  argmin over 0 < mu ≤ limit of  F(s + mu v) + extra · mu.
+) -> tuple[float, ScorePoint]:  # fmt: skip
+    """(mu, the problem at s + mu v):  argmin over 0 < mu ≤ limit of  F(s + mu v) + extra · mu.
 
     F along a line is convex and, for hinge-type losses, piecewise quadratic: Newton's method on its derivative, kept
     inside a shrinking bracket, needs two or three sweeps. slope: the derivative at 0, negative; step: the first trial.
@@ -21,7 +20,7 @@ def line_search(
     """
     low, high, mu = 0.0, limit, min(max(step, 0.0), limit)
     for _ in range(MOST_TRIALS):
-        here = objective.at(point.s + mu * direction)
+        here = problem.at(point.s + mu * direction)
         slope_here = dot(here.gradient, direction) + extra
         if abs(slope_here) <= tol * abs(slope) or (mu == limit and slope_here < 0):
             break
@@ -29,8 +28,8 @@ def line_search(
             low = mu
         else:
             high = mu
-        bend = dot(direction, here.curvature(direction))
-        newton = mu - slope_here / bend if bend > 0 else np.inf
+        curvature = dot(direction, here.curvature(direction))
+        newton = mu - slope_here / curvature if curvature > 0 else np.inf
         if newton >= high and high == limit and slope_here < 0:
             newton = limit
         elif not low < newton < high:

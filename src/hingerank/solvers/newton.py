@@ -1,14 +1,27 @@
-"""What conjugate gradients have seen of the curvature, kept for the next Newton step."""
+"""Trust-region truncated Newton for smooth objectives (Lin & Moré's TRON, Steihaug's conjugate gradients).
+
+Large data sets are redundant: a sixteenth of the queries gives nearly the same optimum and nearly the same curvature.
+So where the objective offers `samples()`, small ones are solved first for a start, and the largest one stands in for
+the Hessian afterwards. Value, gradient, acceptance of steps and the certificate always come from the whole objective,
+and the whole Hessian takes over when the sample's steps stop paying.
+"""
 
 from collections import deque
-from collections.abc import Callable
-from itertools import count
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 
-from hingerank.solvers.run import Run, Solution
+from hingerank.problem.problem import Objective, Point
+from hingerank.solvers.run import Callback, Run, Solution
+
+# fractions of the forecast decrease: below ACCEPT a step is refused, below POOR the ball shrinks
+ACCEPT, POOR = 1e-4, 0.25
+PAYING = 0.5  # a step with a sampled Hessian must cut the gradient to this fraction
+HARD = 0.5  # products per dimension above which an explicit Hessian is cheaper (benchmarks/linear.py --hessian)
+NEAR = 10  # times the tolerance, from which a part of the step that is known beforehand is taken first
+ROUGH = 1e-2  # relative gradient to which samples are solved
 
 
 class Recycled:
@@ -34,56 +47,38 @@ class Recycled:
         """Take over what was seen: while conjugate gradients run, their preconditioner must not change."""
         for direction, before, after, length in self.seen:
             product = (before - after) * (1 / length)
-            bend = float(direction @ product)
-            if bend > 0:
-                self.scale = max(self.scale, bend / float(product @ product))
-                self.pairs.append((direction, product, bend))
+            curvature = float(direction @ product)
+            if curvature > 0:
+                self.scale = max(self.scale, curvature / float(product @ product))
+                self.pairs.append((direction, product, curvature))
         self.seen.clear()
 
     def __call__(self, r: Any) -> Any:
         """About H⁻¹ r."""
         if not self.pairs:
             return r
-        shares = []
-        for direction, product, bend in reversed(self.pairs):
-            shares.append(float(direction @ r) / bend)
-            r = r - shares[-1] * product
+        steps = []
+        for direction, product, curvature in reversed(self.pairs):
+            steps.append(float(direction @ r) / curvature)
+            r = r - steps[-1] * product
         r = self.scale * r
-        for (direction, product, bend), share in zip(self.pairs, reversed(shares)):
-            r = r + (share - float(product @ r) / bend) * direction
+        for (direction, product, curvature), step in zip(self.pairs, reversed(steps)):
+            r = r + (step - float(product @ r) / curvature) * direction
         return r
 
 
-# Trust-region truncated Newton for smooth objectives (Lin & Moré's TRON, Steihaug's conjugate gradients).
-#
-# Large data sets are redundant: a sixteenth of the queries gives nearly the same optimum and nearly the same curvature.
-# So where the objective offers `samples()`, small ones are solved first for a start, and the largest one stands in for
-# the Hessian afterwards. Value, gradient, acceptance of steps and the certificate always come from the whole objective,
-# and the whole Hessian takes over when the sample's steps stop paying.
-
-
-# shares of the forecast decrease: below ACCEPT a step is refused, below POOR the ball shrinks
-ACCEPT, POOR = 1e-4, 0.25
-PAYING = 0.5  # a step with a sampled Hessian must cut the gradient to this share
-HARD = 0.5  # products per dimension above which an explicit Hessian is cheaper (benchmarks/linear.py --hessian)
-NEAR = 10  # times the tolerance, from which a part of the step that is known beforehand is taken first
-ROUGH = 1e-2  # relative gradient to which samples are solved
-
-
 def newton(
-    objective: Any,
-    w: np.ndarray | None = None,
+    objective: Objective,
+    w: Any = None,
     *,
     tol: float = 1e-3,
     max_iter: int = 100,
     max_seconds: float = np.inf,
-    callback: Callable[[dict], Any] | None = None,
+    callback: Callback = None,
 ) -> Solution:
     """Minimise a convex, once differentiable f until ‖g(w)‖ ≤ tol · ‖g(0)‖.
 
-    objective: `dimension`, `at(w)` -> value, gradient, curvature(v), and `samples()`; `recycled`, where there is one:
-    how many Hessian products to remember as a preconditioner. w: start, default 0.
-    callback: called with each entry of the trace; a true answer stops.
+    w: start, default 0. callback: called with each entry of the trace; a true answer stops.
     """
     run = Run("gradient", tol, max_iter, max_seconds, callback)
     origin = objective.at(np.zeros(objective.dimension))
@@ -96,7 +91,7 @@ def newton(
     return run.solution("relative gradient norm", point.w, point.value, len(run.trace) - 1)
 
 
-def solve_samples(samples, w, scale, run):
+def solve_samples(samples: Sequence[Objective], w: Any, scale: float, run: Run) -> Any:
     """Where to start: the samples solved roughly, each from the one before, in the time the run has left."""
     for sample in samples:
         rough = Run("gradient", ROUGH, 20, run.max_seconds - run.seconds)
@@ -104,20 +99,22 @@ def solve_samples(samples, w, scale, run):
     return w
 
 
-def newton_from(objective, point, scale, run, model=None):
+def newton_from(objective: Objective, point: Point, scale: float, run: Run, model: Objective | None = None) -> Point:
     """The point after Newton's steps, until the run stops them at ‖g‖ ≤ tol · scale; `model` lends its Hessian."""
     radius, products, norm = np.inf, 0, float(np.linalg.norm(point.gradient))
-    inverse = Recycled(getattr(objective, "recycled", 0))
+    inverse = Recycled(objective.recycled)
     hard = False  # conjugate gradients needed so many products that factorising the Hessian is cheaper
-    for iteration in count():
+    iteration = 0
+    while True:
         relative = norm / scale if scale > 0 else 0.0
         if run.stops(iteration=iteration, value=point.value, gradient=relative, products=products):
             return point
+        iteration += 1
         if hard and model is None and point.hessian is not None:
             step, forecast = exact_step(point.hessian(), point.gradient, radius)
         else:
             curvature = point.curvature if model is None else model.at(point.w).curvature
-            known = getattr(point, "first", None) if model is None and relative <= NEAR * run.tol else None
+            known = point.first if model is None and relative <= NEAR * run.tol else None
             first = None if known is None else known()
             step, forecast, used = conjugate_gradients(
                 curvature, point.gradient, radius, 0.5 * run.tol * scale, first, inverse
@@ -134,21 +131,28 @@ def newton_from(objective, point, scale, run, model=None):
         point = following
 
 
-def exact_step(hessian, gradient, radius):
+def exact_step(hessian: np.ndarray, gradient: np.ndarray, radius: float) -> tuple[np.ndarray, float]:
     """The Newton step, shortened to the ball: (step, forecast decrease)."""
     try:
         step = -scipy.linalg.cho_solve(scipy.linalg.cho_factor(hessian), gradient)
     except np.linalg.LinAlgError:  # flat directions drown in rounding: no curvature counts for less than that
-        bends, axes = np.linalg.eigh(hessian)
-        least = np.finfo(float).eps * len(bends) * float(bends[-1])
-        step = -axes @ ((gradient @ axes) / np.maximum(bends, least))
+        values, axes = np.linalg.eigh(hessian)
+        least = np.finfo(float).eps * len(values) * float(values[-1])
+        step = -axes @ ((gradient @ axes) / np.maximum(values, least))
     length = float(np.linalg.norm(step))
     if length > radius:
         step *= radius / length
     return step, -float(gradient @ step) - 0.5 * float(step @ (hessian @ step))
 
 
-def conjugate_gradients(curvature, gradient, radius, target, first=None, inverse=None):
+def conjugate_gradients(
+    curvature: Callable[[Any], Any],
+    gradient: Any,
+    radius: float,
+    target: float,
+    first: tuple[Any, Any] | None = None,
+    inverse: Recycled | None = None,
+) -> tuple[Any, float, int]:
     """Approximately minimise the quadratic model in the ball: (step, forecast decrease, Hessian products used).
 
     first: a step to begin with and its Hessian product; left out where it leads nowhere. inverse: a preconditioner that
@@ -166,10 +170,10 @@ def conjugate_gradients(curvature, gradient, radius, target, first=None, inverse
     while norm > goal and used < 2 * len(r) + 20:
         product = curvature(direction)
         used += 1
-        bend = float(direction @ product)
-        length = rz / bend if bend > 0 else np.inf
+        steepness = float(direction @ product)  # dᵀ H d
+        length = rz / steepness if steepness > 0 else np.inf
         if np.isinf(length) and np.isinf(radius):  # not convex here, and no ball yet: down the slope by its own scale
-            radius = float(np.linalg.norm(step)) or norm / max(abs(bend) / rz, 1.0)
+            radius = float(np.linalg.norm(step)) or norm / max(abs(steepness) / rz, 1.0)
         ahead = step + length * direction if np.isfinite(length) else None
         if ahead is None or np.linalg.norm(ahead) > radius:
             length = _to_border(step, direction, radius)
@@ -190,14 +194,14 @@ def conjugate_gradients(curvature, gradient, radius, target, first=None, inverse
     return step, forecast, used
 
 
-def _to_border(step, direction, radius):
+def _to_border(step: Any, direction: Any, radius: float) -> float:
     """The t > 0 with ‖step + t direction‖ = radius."""
     a, b, c = direction @ direction, step @ direction, step @ step - radius * radius
     root = np.sqrt(b * b - a * c)
     return float((root - b) / a if b <= 0 else -c / (b + root))
 
 
-def try_step(objective, point, step, forecast, radius):
+def try_step(objective: Objective, point: Point, step: Any, forecast: float, radius: float) -> tuple[Point, float]:
     """The next point (the same one when no shortening of the step goes down) and the next radius."""
     length, rounding = float(np.linalg.norm(step)), 1e-14 * abs(point.value)
     while forecast > 0:

@@ -1,72 +1,93 @@
-"""The few columns a sparse solver works with, and the loss's Hessian in their weights, kept while they still serve."""
+"""Proximal Newton on a working set, for a smooth loss of scores plus an l1 structure.
 
-from collections.abc import Callable, Sequence
+Every iteration takes the gradient in all weights (which also gives the duality gap), picks the weights in use and the
+few zero ones that violate optimality most, builds the loss's Hessian in these alone, minimises that quadratic model
+under the structure, and searches along the way in score space. An earlier Hessian is used again as long as it pays:
+over a path of penalties or radii on the same data it hardly changes. Large data lend a Hessian from a sample of their
+queries.
+"""
+
+from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
 import numpy as np
 
 from hingerank.kernels.rows import dot
+from hingerank.problem.design import RowsDesign
+from hingerank.problem.sparse import ScorePoint, SparseProblem
 from hingerank.solvers.line_search import line_search
-from hingerank.solvers.run import Run, Solution
+from hingerank.solvers.run import Callback, Run, Solution
 
 ALL = 64  # with no more columns than this, all of them are in the working set
 JOIN, MOST = 8, 500  # columns that join at once, at least; columns of a working set, at most
-DAMPING = 1e-6, 1e-14  # share of each curvature added to it, at first and at last: flat directions follow rounding
+DAMPING = 1e-6, 1e-14  # fraction of each curvature added to it, at first and at last: flat directions follow rounding
+ROUGH = 1e-3  # gap to which easier problems are solved
+PAYING = 0.25  # a step that does not cut the gap to this fraction asks for a better Hessian
 
 
 class WorkingSet:
-    """`indices` and their `design`; a path of problems on the same data hands one WorkingSet from point to point.
+    """The few columns a solver works with, and the loss's Hessian in their weights, kept while they still serve.
+
+    `indices` and their `design`; a path of problems on the same data hands one WorkingSet from point to point.
 
     exact: whether the latest Hessian is of the latest point and of all queries.
     """
 
-    def __init__(self, objective: Any):
-        self.dimension = objective.dimension
+    def __init__(self, problem: SparseProblem):
+        self.dimension = problem.dimension
         self.indices: np.ndarray = np.empty(0, np.int64)
-        self.design: Any = None
+        self._design: RowsDesign | None = None
         self.exact, self._fresh, self._stride, self._damping = False, False, 0, DAMPING[0]
-        self._hessian: Any = None
+        self._hessian: np.ndarray | None = None
 
-    def scores(self, objective: Any, w: np.ndarray) -> np.ndarray:
+    @property
+    def design(self) -> RowsDesign:
+        """The columns held."""
+        if self._design is None:
+            raise ValueError("the working set holds no columns yet")
+        return self._design
+
+    def scores(self, problem: SparseProblem, w: np.ndarray) -> np.ndarray:
         """X w through the columns in use."""
         used = np.flatnonzero(w)
         if len(used) == 0:
-            return np.zeros(objective.design.shape[0])
-        self._hold(objective, used)
+            return np.zeros(problem.n_rows)
+        self._hold(problem, used)
         return self.design.scores(w[self.indices])
 
-    def choose(self, objective: Any, pull: np.ndarray, w: np.ndarray) -> None:
-        """Hold the weights in use and the zero ones with the largest positive pull."""
+    def choose(self, problem: SparseProblem, violation: np.ndarray, w: np.ndarray) -> None:
+        """Hold the weights in use and the zero ones that violate optimality most."""
         if self.dimension <= ALL:
-            self._hold(objective, np.arange(self.dimension))
+            self._hold(problem, np.arange(self.dimension))
             return
         used = np.flatnonzero(w)
-        eager = np.flatnonzero((pull > 0) & (w == 0))
-        chosen = np.union1d(used, largest(eager, pull, max(JOIN, len(used))))
-        self._hold(objective, chosen if len(chosen) <= MOST else np.sort(largest(chosen, pull, MOST)))
+        eager = np.flatnonzero((violation > 0) & (w == 0))
+        chosen = np.union1d(used, largest(eager, violation, max(JOIN, len(used))))
+        self._hold(problem, chosen if len(chosen) <= MOST else np.sort(largest(chosen, violation, MOST)))
 
-    def _hold(self, objective: Any, wanted: np.ndarray) -> None:
+    def _hold(self, problem: SparseProblem, wanted: np.ndarray) -> None:
         """Take out the wanted columns, unless those held have them all and little more."""
         few = len(self.indices) <= max(ALL, 2 * len(wanted))
-        if self.design is None or not few or not np.isin(wanted, self.indices, assume_unique=True).all():
-            self.design = self._hessian = None  # never hold two sets of columns at once
-            self.indices, self.design = wanted, objective.columns(wanted)
-            self._stride = objective.stride(self.design)
+        if self._design is None or not few or not np.isin(wanted, self.indices, assume_unique=True).all():
+            self._design = self._hessian = None  # never hold two sets of columns at once
+            self.indices, self._design = wanted, problem.columns(wanted)
+            self._stride = problem.stride(self.design)
 
-    def hessian(self, objective: Any, better: bool) -> np.ndarray:
+    def hessian(self, problem: SparseProblem, better: bool) -> np.ndarray:
         """The Hessian in the weights held: an earlier one, unless `better` asks for one of now or of more queries."""
-        if better and self._hessian is not None and self._fresh:
+        kept = self._hessian
+        if better and kept is not None and self._fresh:
             self._stride = max(1, self._stride // 4)
-        self._fresh = better or self._hessian is None
-        if self._fresh:  # kept free of C, which differs along a path
-            self._hessian = objective.hessian(self.design, self._stride) / objective.factor
+        self._fresh = better or kept is None
+        if better or kept is None:  # kept free of C, which differs along a path
+            kept = self._hessian = problem.hessian(self.design, self._stride) / problem.factor
         self.exact = self._fresh and self._stride == 1
-        H = self._hessian * objective.factor
-        bend = H.diagonal()
-        unknown = bend <= 0  # no active pair has such a feature, or none of those looked at: a cautious guess
-        guess = bend.max(initial=0.0) or 1.0
-        H[np.diag_indices_from(H)] = np.where(unknown, guess, (1.0 + self._damping) * bend)
+        H: np.ndarray = kept * problem.factor
+        diagonal = H.diagonal()
+        unknown = diagonal <= 0  # no active pair has such a feature, or none of those looked at: a cautious guess
+        guess = diagonal.max(initial=0.0) or 1.0
+        H[np.diag_indices_from(H)] = np.where(unknown, guess, (1.0 + self._damping) * diagonal)
         return H
 
     def stepped(self, mu: float) -> None:
@@ -81,68 +102,63 @@ def largest(candidates: np.ndarray, size: np.ndarray, count: int) -> np.ndarray:
     return candidates[np.argpartition(-size[candidates], count)[:count]]
 
 
-# Proximal Newton on a working set, for a smooth loss of scores plus an l1 structure.
-#
-# Every iteration takes the gradient in all weights (which also gives the duality gap), picks the weights in use and the
-# few zero ones that pull hardest, builds the loss's Hessian in these alone, minimises that quadratic model under the
-# structure, and searches along the way in score space. An earlier Hessian is used again as long as it pays: over a path
-# of penalties or radii on the same data it hardly changes. Large data lend a Hessian from a sample of their queries.
-
-
-ROUGH = 1e-3  # gap to which easier objectives are solved
-PAYING = 0.25  # a step that does not cut the gap to this share asks for a better Hessian
-
-
 def proximal_newton(
-    objective: Any,
-    structure: Any,
+    problem: SparseProblem,
     w: np.ndarray | None = None,
     *,
     tol: float = 1e-3,
     min_iter: int = 0,
     max_iter: int = 1000,
     max_seconds: float = np.inf,
-    callback: Callable[[dict], Any] | None = None,
+    callback: Callback = None,
     working: WorkingSet | None = None,
-    approach: Sequence[Any] = (),
+    approach: Sequence[SparseProblem] = (),
 ) -> Solution:
     """Minimise loss(X w) + structure(w) until the structure's duality gap is at most tol.
 
-    objective: a ScoreObjective; structure: `value`, `gap`, `pull`, `minimise_model` (see structures/l1.py);
     w: a start inside the structure, default 0; working: the working set of an earlier problem on the same data.
-    approach: easier objectives to solve roughly first, each from the one before, so that few weights are ever in use.
+    approach: easier problems to solve roughly first, each from the one before, so that few weights are ever in use.
     min_iter: steps to make even from a start that is good enough, lest a path be a staircase.
     """
-    run = Run("gap", tol, max_iter, max_seconds, callback)
-    w = np.zeros(objective.dimension) if w is None else np.array(w, np.float64)
-    working = WorkingSet(objective) if working is None else working
+    run, structure = Run("gap", tol, max_iter, max_seconds, callback), problem.structure
+    w = np.zeros(problem.dimension) if w is None else np.array(w, np.float64)
+    working = WorkingSet(problem) if working is None else working
     done = 0
     for easier in approach:
         limits: dict[str, Any] = {"max_iter": min(max_iter, 50), "max_seconds": max_seconds - run.seconds}
-        found = proximal_newton(easier, structure, w, tol=max(tol, ROUGH), working=working, **limits)
+        found = proximal_newton(easier, w, tol=max(tol, ROUGH), working=working, **limits)
         w, done = found.w, done + found.certificate.n_iter
-    point, before = objective.at(working.scores(objective, w)), np.inf
+    point, before = problem.at(working.scores(problem, w)), np.inf
     for iteration in count():
-        g = objective.back(point.gradient)
+        g = problem.back(point.gradient)
         value, gap = point.value + structure.value(w), structure.gap(point.value, g, w)
         early, selected = iteration < min_iter and gap != 0, int(np.count_nonzero(w))
         if run.stops(early=early, iteration=done + iteration, value=value, gap=gap, selected=selected):
             break
-        working.choose(objective, structure.pull(g, w), w)
-        moved = _step(objective, structure, point, g, w, gap, working, better=gap > PAYING * before)
+        working.choose(problem, structure.violation(g, w), w)
+        moved = _step(problem, point, g, w, gap, working, better=gap > PAYING * before)
         if moved is None:
             run.status = "converged" if gap <= tol else "stalled"
             break
         point, before = moved, gap
-    return run.solution(structure.kind, w, value, done + iteration, working=working)
+    return run.solution(structure.kind, w, value, done + iteration, working=working, C=problem.C)
 
 
-def _step(objective, structure, point, g, w, gap, working, better):
+def _step(
+    problem: SparseProblem,
+    point: ScorePoint,
+    g: np.ndarray,
+    w: np.ndarray,
+    gap: float,
+    working: WorkingSet,
+    better: bool,
+) -> ScorePoint | None:
     """Move w, in place, along the model's direction; the new point, or None when not even the true Hessian descends."""
+    structure = problem.structure
     rounding = 1e-14 * (point.value + structure.value(w))
     chosen = working.indices
     while True:
-        H = working.hessian(objective, better)
+        H = working.hessian(problem, better)
         v = structure.minimise_model(H, g[chosen], w[chosen])
         change = v - w[chosen]
         direction = working.design.scores(change)
@@ -151,20 +167,22 @@ def _step(objective, structure, point, g, w, gap, working, better):
         if slope < -rounding:
             break
         if working.exact:
-            return _flat_step(objective, structure, w, v, gap, working) if slope < rounding else None
+            return _flat_step(problem, w, v, gap, working) if slope < rounding else None
         better = True
-    mu, following = line_search(objective, point, direction, slope, 1.0, extra=extra, tol=0.1)
+    mu, following = line_search(problem, point, direction, slope, 1.0, extra=extra, tol=0.1)
     working.stepped(mu)
     w[chosen] = v if mu == 1.0 else w[chosen] + mu * change
     return following
 
 
-def _flat_step(objective, structure, w, v, gap, working):
+def _flat_step(
+    problem: SparseProblem, w: np.ndarray, v: np.ndarray, gap: float, working: WorkingSet
+) -> ScorePoint | None:
     """Values cannot tell any more whether the model's answer v is better: take it, in place, if its gap is smaller."""
-    following = objective.at(working.design.scores(v))
+    following = problem.at(working.design.scores(v))
     there = w.copy()
     there[working.indices] = v
-    if not structure.gap(following.value, objective.back(following.gradient), there) < gap:
+    if not problem.structure.gap(following.value, problem.back(following.gradient), there) < gap:
         return None
     w[:] = there
     return following

@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+Entry = dict[str, Any]  # of a trace: the figures of one iteration
+Callback = Callable[[Entry], Any] | None  # called with each entry; a true answer stops
+
 
 @dataclass(frozen=True)
 class Certificate:
@@ -52,7 +55,7 @@ class Solution:
     """w: the minimiser found; value: the objective there; certificate; trace: one dict per iteration; extra: the
     solver's own results, such as dual multipliers."""
 
-    w: np.ndarray
+    w: Any
     value: float
     certificate: Certificate
     trace: list[dict[str, Any]] = field(default_factory=list)
@@ -81,11 +84,11 @@ class Run:
         tol: float,
         max_iter: float = np.inf,
         max_seconds: float = np.inf,
-        callback: Callable[[dict], Any] | None = None,
+        callback: Callback = None,
     ):
         self.measured, self.tol, self.max_iter = measured, tol, max_iter
         self.max_seconds, self.callback, self.began = max_seconds, callback, time.perf_counter()
-        self.status, self.trace = "", list[dict[str, Any]]()
+        self.status, self.trace = "", list[Entry]()
 
     @property
     def seconds(self) -> float:

@@ -8,12 +8,11 @@ With every = 1 and no threshold this is proximal gradient descent on loss(w) + g
 
 from collections.abc import Callable
 from itertools import count
-from typing import Any
 
 import numpy as np
 
 from hingerank.kernels.rows import dot
-from hingerank.solvers.run import Run, Solution
+from hingerank.solvers.run import Callback, Run, Solution
 from hingerank.structures import L1Norm
 
 
@@ -30,7 +29,7 @@ def truncated_gradient(
     tol: float = 1e-3,
     max_iter: int = 1000,
     max_seconds: float = np.inf,
-    callback: Callable[[dict], Any] | None = None,
+    callback: Callback = None,
 ) -> Solution:
     """Descend until certify(loss, gradient, w) ≤ tol. at(w) -> loss, gradient; kind: what `certify` measures."""
     run, norm = Run("gap", tol, max_iter, max_seconds, callback), L1Norm()

@@ -2,11 +2,12 @@
 
 import numpy as np
 
+from hingerank.arrays import Floats
 from hingerank.kernels.l1 import minimise_in_ball, minimise_under_norm
 from hingerank.kernels.rows import dot
 
 WORK = 200_000_000  # of a model: a round costs up to the cube of its columns, and there are 3 to 50 rounds
-SHARE = 0.02  # a model is solved until its violation is this share of what it began with
+ENOUGH = 0.02  # a model is solved until its violation is this fraction of what it began with
 
 
 class L1Ball:
@@ -17,36 +18,36 @@ class L1Ball:
     def __init__(self, radius: float):
         self.radius = float(radius)
 
-    def value(self, w: np.ndarray) -> float:
+    def value(self, w: Floats) -> float:
         """What the structure adds to the objective of a w inside: nothing."""
         return 0.0
 
-    def inside(self, w: np.ndarray) -> np.ndarray:
+    def inside(self, w: Floats) -> Floats:
         """w, or the same a last digit smaller where rounding has put it outside."""
         norm = float(np.abs(w).sum())
         return w if norm <= self.radius else w * ((1 - 1e-15) * self.radius / norm)
 
-    def corner(self, g: np.ndarray) -> tuple[int, float]:
+    def corner(self, g: Floats) -> tuple[int, float]:
         """(j, a): the corner a·e_j that minimises <g, x> over the ball."""
         j = int(np.argmax(np.abs(g)))
         return j, -self.radius if g[j] >= 0 else self.radius
 
-    def gap(self, loss: float, g: np.ndarray, w: np.ndarray) -> float:
+    def gap(self, loss: float, g: Floats, w: Floats) -> float:
         """<g, w> + radius ‖g‖_∞ ≥ loss(w) - min: the Frank-Wolfe duality gap, g the loss's gradient at w."""
-        return max(0.0, dot(g, w) + self.radius * float(np.abs(g).max(initial=0.0)))
+        return max(0.0, float(dot(g, w)) + self.radius * float(np.abs(g).max(initial=0.0)))
 
-    def pull(self, g: np.ndarray, w: np.ndarray) -> np.ndarray:
-        """How much each weight wants to move: |g_j|, or its excess over the common pull once the ball is full."""
+    def violation(self, g: Floats, w: Floats) -> Floats:
+        """|g_j|, or its excess over the common level once the ball is full."""
         norm = float(np.abs(w).sum())
         level = max(0.0, -dot(g, w) / norm) if norm >= 0.999 * self.radius else 0.0
         return np.where(w != 0, np.abs(g + np.sign(w) * level), np.abs(g) - level)
 
-    def minimise_model(self, H: np.ndarray, g: np.ndarray, w: np.ndarray) -> np.ndarray:
+    def minimise_model(self, H: Floats, g: Floats, w: Floats) -> Floats:
         """argmin over the ball of <g, v - w> + ½ (v - w)^T H (v - w)."""
         q, v = g.copy(), w.copy()
         worst = -np.inf if np.abs(w).sum() >= self.radius * (1 - 1e-12) else 0.0
         worst = max(worst, float((np.sign(w) * g).max(where=w != 0, initial=-np.inf)))
-        minimise_in_ball(H, q, v, self.radius, SHARE * (worst + float(np.abs(g).max())), _rounds(len(w)))
+        minimise_in_ball(H, q, v, self.radius, ENOUGH * (worst + float(np.abs(g).max())), _rounds(len(w)))
         norm = np.abs(v).sum()
         return v * (self.radius / norm) if norm > self.radius * (1 - 1e-11) else v  # on the border to the last digit
 
@@ -59,14 +60,14 @@ class L1Norm:
     def __init__(self, ridge: float = 0.0):
         self.ridge = float(ridge)
 
-    def value(self, w: np.ndarray) -> float:
-        return float(np.abs(w).sum()) + 0.5 * self.ridge * dot(w, w)
+    def value(self, w: Floats) -> float:
+        return float(np.abs(w).sum()) + 0.5 * self.ridge * float(dot(w, w))
 
-    def prox(self, w: np.ndarray, step: float) -> np.ndarray:
+    def prox(self, w: Floats, step: float) -> Floats:
         """argmin over v of ½‖v - w‖² + step · (‖v‖₁ + ½ ridge ‖v‖²)."""
         return np.sign(w) * np.maximum(np.abs(w) - step, 0.0) / (1.0 + step * self.ridge)
 
-    def gap(self, loss: float, g: np.ndarray, w: np.ndarray) -> float:
+    def gap(self, loss: float, g: Floats, w: Floats) -> float:
         """(primal - dual) / primal for a loss that is a sum of squared hinges at margin 1.
 
         The multipliers a_l = -loss'(t_l), scaled by any t ≥ 0, have the dual value
@@ -76,25 +77,25 @@ class L1Norm:
         primal = loss + self.value(w)
         if primal <= 0:
             return 0.0
-        pull, size = 2.0 * loss - dot(g, w), np.abs(g)
+        slope, size = 2.0 * loss - dot(g, w), np.abs(g)
         most = 1.0 / max(float(size.max(initial=0.0)), 1e-300)
-        best = min(most, pull / (2.0 * loss)) if loss > 0 else most
+        best = min(most, slope / (2.0 * loss)) if loss > 0 else most
         duals = [0.0]
         for t in (best, most) if self.ridge == 0 else (best, most, 1.0):
             over = np.maximum(t * size - 1.0, 0.0) if self.ridge > 0 else np.zeros(1)
-            duals.append(t * pull - t * t * loss - (dot(over, over) / (2 * self.ridge) if self.ridge > 0 else 0.0))
+            duals.append(t * slope - t * t * loss - (dot(over, over) / (2 * self.ridge) if self.ridge > 0 else 0.0))
         return max(0.0, (primal - max(duals)) / primal)
 
-    def pull(self, g: np.ndarray, w: np.ndarray) -> np.ndarray:
-        """How much each weight wants to move: the size of the subgradient, and below 0 where 0 is right."""
+    def violation(self, g: Floats, w: Floats) -> Floats:
+        """The size of the least subgradient; below 0 where 0 is right."""
         g = g + self.ridge * w
         return np.where(w != 0, np.abs(g + np.sign(w)), np.abs(g) - 1.0)
 
-    def minimise_model(self, H: np.ndarray, g: np.ndarray, w: np.ndarray) -> np.ndarray:
+    def minimise_model(self, H: Floats, g: Floats, w: Floats) -> Floats:
         """argmin over v of <g, v - w> + ½ (v - w)^T H (v - w) + ‖v‖₁ + ½ ridge ‖v‖²."""
         q, v = g + self.ridge * w, w.copy()
         H = H + self.ridge * np.eye(len(w)) if self.ridge > 0 else H
-        minimise_under_norm(H, q, v, SHARE * max(0.0, float(self.pull(g, w).max())), _rounds(len(w)))
+        minimise_under_norm(H, q, v, ENOUGH * max(0.0, float(self.violation(g, w).max())), _rounds(len(w)))
         return v
 
 

@@ -2,10 +2,12 @@
 
 import numpy as np
 
+from hingerank.arrays import Floats
+
 NEAR = 1e-5  # below this share of the largest singular value the Gram matrix cannot tell values apart
 
 
-def shrink_singular_values(M: np.ndarray, amount: float) -> tuple[np.ndarray, np.ndarray]:
+def shrink_singular_values(M: Floats, amount: float) -> tuple[Floats, Floats]:
     """(A, its singular values) with A = argmin over A of  amount · ‖A‖_* + ½‖M - A‖_F².
 
     Singular values come from the smaller Gram matrix, several times faster than a full decomposition, wherever the

@@ -1,19 +1,21 @@
-"""The mean pair loss as a function of scores, for solvers that change few weights at a time and keep s = X w."""
+"""Problems under a structure that keeps few weights, as functions of scores: their solvers keep s = X w."""
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from scipy import sparse
 
+from hingerank.data.checks import positive
 from hingerank.kernels.columns import hessian_pass
 from hingerank.kernels.sweeps import curvature_pass, score_pass
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.losses import WindowLoss
 from hingerank.preferences import GradedPreferences
 from hingerank.preferences.graded import ROWS_PER_SHARD
-from hingerank.problem.design import RowsDesign, add_up
+from hingerank.problem.design import RowsDesign
+from hingerank.problem.problem import add_up
+from hingerank.structures import SparseStructure
 
 ROWS_OF_A_HESSIAN = 10_000  # more full rows than this, or 100 a column, hardly change the Hessian of a working set
 
@@ -28,31 +30,55 @@ class ScorePoint:
     curvature: Callable[[np.ndarray], np.ndarray]
 
 
-class ScoreObjective:
-    """F(w) = (C / total pair weight) · sum over pairs of weight · l(s_i - s_j),  s = X w,  l a hinge-type loss.
+class SparseProblem:
+    """F(w) = structure(w) + (C / total pair weight) · sum over pairs of weight · l(s_i - s_j),  s = X w.
 
-    `at(s)` costs one sweep and never touches X; `back(z)` = X^T z is one pass over X; `columns(list)` gives the
-    few columns a working set needs, `hessian(columns)` the Hessian of F in their weights.
+    l is a hinge-type loss. `at(s)` costs one sweep and never touches X; `back(z)` = Xᵀ z is one pass over X;
+    `columns(list)` gives the few columns a working set needs, `hessian(columns)` the Hessian of the loss in their
+    weights.
     """
 
-    def __init__(self, X: Any, loss: WindowLoss, preferences: GradedPreferences, C: float = 1.0):
-        self.design, self.loss, self.preferences = RowsDesign(X), loss, preferences
-        self.dimension = X.shape[1]
-        self.total = preferences.total_weight
-        self.factor = C / self.total if self.total > 0 else 0.0
+    def __init__(
+        self,
+        design: RowsDesign,
+        loss: WindowLoss,
+        preferences: GradedPreferences,
+        structure: SparseStructure,
+        C: float = 1.0,
+    ):
+        self.design, self.loss, self.preferences, self.structure = design, loss, preferences, structure
+        self.dimension, self.n_rows = design.shape[1], design.shape[0]
+        self.total, self.C = preferences.total_weight, positive("C", C)
         self._state = loss.state(preferences)
 
-    def with_C(self, C: float) -> "ScoreObjective":
+    @property
+    def factor(self) -> float:
+        """What a pair of weight 1 counts."""
+        return self.C / self.total if self.total > 0 else 0.0
+
+    def with_C(self, C: float) -> "SparseProblem":
         """The same problem at another C, sharing everything that does not depend on it."""
-        other = ScoreObjective.__new__(ScoreObjective)
-        other.__dict__.update(self.__dict__, factor=C / self.total if self.total > 0 else 0.0)
+        other = copy(self)
+        other.C = positive("C", C)
         return other
 
-    def separate(self) -> "ScoreObjective":
+    def within(self, structure: SparseStructure) -> "SparseProblem":
+        """The same problem under another structure."""
+        other = copy(self)
+        other.structure = structure
+        return other
+
+    def separate(self) -> "SparseProblem":
         """The same problem with room of its own for one point, so that evaluating it leaves this one's point valid."""
-        other = self.with_C(self.factor * self.total)
+        other = copy(self)
         other._state = self.loss.state(self.preferences)
         return other
+
+    def first_C(self) -> float:
+        """Up to this C all weights are 0 under the l1 norm."""
+        at_zero = self.with_C(1.0).at(np.zeros(self.n_rows))
+        steepest = float(np.abs(self.back(at_zero.gradient)).max())
+        return 1.0 / steepest if steepest > 0 else np.inf
 
     def at(self, s: np.ndarray) -> ScorePoint:
         z, tree, state, terms = np.empty(len(s)), self.preferences.tree, self._state, self.loss.terms
@@ -72,15 +98,13 @@ class ScoreObjective:
 
     def columns(self, wanted: np.ndarray) -> RowsDesign:
         """The design of these columns alone."""
-        rows = self.design.rows
-        if len(rows) == 1:
-            return RowsDesign(np.take(rows[0], wanted, axis=1))
-        return RowsDesign(sparse.csr_matrix(rows, shape=self.design.shape, copy=False)[:, wanted])
+        return self.design.columns(wanted)
 
     def stride(self, columns: RowsDesign) -> int:
         """Every how many-th query is enough for a Hessian of these columns that is good to some percent."""
-        width, numbers = columns.shape[1], columns.rows[0].size
-        return max(1, min(numbers // (width * max(ROWS_OF_A_HESSIAN, 100 * width)), self.preferences.n_queries // 20))
+        width, numbers = columns.shape[1], int(columns.rows[0].size)
+        enough = numbers // (width * max(ROWS_OF_A_HESSIAN, 100 * width))
+        return max(1, min(enough, self.preferences.n_queries // 20))
 
     def hessian(self, columns: RowsDesign, stride: int = 1) -> np.ndarray:
         """The Hessian of F in the weights of `columns` at the point evaluated last, from every stride-th query."""
@@ -90,9 +114,10 @@ class ScoreObjective:
             weight = self.preferences.weight_per_query
             scale *= weight.sum() / max(weight[::stride].sum(), 1e-300)
 
-        def part(shard):
+        def part(shard: tuple[int, int]) -> np.ndarray:
             first, last = shard
-            return hessian_pass(columns.rows, width, first + -first % stride, last, stride, tree, state, terms)
+            found = hessian_pass(columns.rows, width, first + -first % stride, last, stride, tree, state, terms)
+            return np.asarray(found)
 
         shards = cut_shards(self.preferences.offsets, stride * max(ROWS_PER_SHARD, 4 * width))
         return scale * add_up(run_shards(part, shards))

@@ -1,0 +1,106 @@
+"""The hinge, which has no curvature of its own: its kink rounded over a width, and its dual pair by pair.
+
+For the hinge rounded over a width u the multipliers  a_ij = C clip((m - t_ij) / u, 0, 1)  are feasible for the dual of
+the *unrounded* problem,
+
+    max  m sum a_ij - ½‖sum a_ij (x_i - x_j)‖²,   0 ≤ a_ij ≤ C weight_ij,
+
+and both of its sums come out of the sweep that gives value and gradient. So every iterate carries a true lower bound.
+"""
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from hingerank.kernels.dual import combine_pairs, dual_epoch, pair_norms
+from hingerank.losses import Loss, WindowLoss, smoothed_hinge
+from hingerank.preferences import Preferences
+from hingerank.problem.design import RowsDesign
+from hingerank.problem.problem import Objective, Point, Problem
+
+
+class HingeProblem(Objective, Protocol):
+    """½‖w‖² + C · (a hinge): any problem whose loss can be exchanged."""
+
+    C: float
+    loss: Loss
+    preferences: Preferences
+
+    def with_loss(self, loss: Loss) -> "HingeProblem":
+        """The same problem under another loss."""
+        ...
+
+
+class Bounds(NamedTuple):
+    """At one w: the value of the hinge, a lower bound on its optimum, and the gap that the rounding alone causes."""
+
+    value: float
+    lower: float
+    kink: float
+
+
+class RoundedHinge(Objective):
+    """A problem with its hinge rounded over `width`, and what its points say of the hinge itself."""
+
+    def __init__(self, problem: HingeProblem, width: float):
+        self.width, self.C, self.margin = width, problem.C, hinge_of(problem.loss).margin
+        self.problem, self.dimension = problem.with_loss(smoothed_hinge(width, self.margin)), problem.dimension
+
+    def at(self, w: Any) -> Point:
+        return self.problem.at(w)
+
+    def samples(self) -> Any:
+        return self.problem.samples()
+
+    @property
+    def recycled(self) -> int:
+        return self.problem.recycled
+
+    def bounds(self, point: Point) -> Bounds:
+        """What a point of the rounded problem says of the hinge."""
+        assert point.moments is not None  # smoothed_hinge is a WindowLoss
+        w, (outer, inner) = point.w, point.moments
+        multipliers = self.C * float(outer[1] - inner[1]) / self.width  # their sum
+        combined = w - point.gradient  # sum a_ij (x_i - x_j)
+        return Bounds(
+            0.5 * float(w @ w) + self.C * float(outer[1]),
+            self.margin * multipliers - 0.5 * float(combined @ combined),
+            self.C * float(outer[1] - (outer[2] - inner[2]) / self.width + inner[1]),
+        )
+
+
+class PairDual:
+    """The dual of the hinge with a multiplier for every pair, which it lists; w = sum a_ij (x_i - x_j)."""
+
+    def __init__(self, problem: Problem):
+        if not isinstance(problem.design, RowsDesign):
+            raise ValueError("solver='dual' goes from row to row and needs rows held in memory")
+        self.rows, self.dimension, self.design = problem.design.rows, problem.dimension, problem.design
+        self.pairs, self.margin = problem.preferences.pairs(), hinge_of(problem.loss).margin
+        self.limit = problem.C * self.pairs.weight
+        self.norm = pair_norms(self.rows, self.pairs.winner, self.pairs.loser)
+
+    def multipliers(self, w: np.ndarray, width: float) -> np.ndarray:
+        """Those of the hinge rounded over `width` at w."""
+        s = self.design.scores(w)
+        margins = self.margin - s[self.pairs.winner] + s[self.pairs.loser]
+        return np.asarray(self.limit * np.clip(margins / width, 0.0, 1.0))
+
+    def weights(self, a: np.ndarray) -> np.ndarray:
+        """sum a_ij (x_i - x_j)."""
+        return np.asarray(combine_pairs(self.rows, self.pairs.winner, self.pairs.loser, a, self.dimension))
+
+    def value(self, a: np.ndarray, w: np.ndarray) -> float:
+        """The dual's value: a lower bound on the hinge problem's optimum."""
+        return self.margin * float(a.sum()) - 0.5 * float(w @ w)
+
+    def epoch(self, order: np.ndarray, a: np.ndarray, w: np.ndarray) -> None:
+        """Improve every multiplier once, in this order; a and w are changed in place."""
+        dual_epoch(self.rows, self.pairs.winner, self.pairs.loser, self.limit, self.norm, self.margin, order, a, w)
+
+
+def hinge_of(loss: Loss) -> WindowLoss:
+    """The loss, if it is a hinge."""
+    if not isinstance(loss, WindowLoss) or loss.name != "hinge":
+        raise ValueError(f"this solver minimises the hinge, not the loss {loss.name!r}")
+    return loss

@@ -1,0 +1,235 @@
+"""Problems in multipliers of pairs: the hinge's dual with multipliers of low rank, one matrix for each query.
+
+A_l(i, j) = a_ij for i preferred to j in query l, zero elsewhere. `Factorized…`: a_ij = <v_i, v_j> (Xu et al. 2019's
+Fac-RSVM), not convex. `RegularizedDual`: the nuclear norm draws the matrices towards low rank (their Reg-RSVM), convex.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from hingerank.data.checks import positive, whole
+from hingerank.features.maps import serial_blas
+from hingerank.kernels.multipliers import (
+    block_shape,
+    factor_ahead,
+    factor_chain,
+    factor_epoch,
+    factor_weights,
+    multiplier_bend,
+    multiplier_coefficients,
+    multiplier_gap,
+    multiplier_response,
+    prefix_lengths,
+)
+from hingerank.kernels.threads import run_shards
+from hingerank.losses import hinge, smoothed_hinge
+from hingerank.preferences import GradedPreferences
+from hingerank.problem.design import RowsDesign
+from hingerank.problem.problem import Objective, Point, Problem
+from hingerank.structures.nuclear import shrink_singular_values
+
+ROUNDED = 1e-3  # width over which the primal form rounds the hinge's kink
+
+
+class FactorizedDual:
+    """min over V of  ½‖w(V)‖² - sum over pairs of <v_i, v_j>,  0 ≤ v_ik ≤ √(C/K),  w(V) = sum <v_i, v_j>(x_i - x_j).
+
+    V has a column for each row, in the order of the preferences' tree, and K rows.
+    """
+
+    def __init__(self, design: RowsDesign, preferences: GradedPreferences, rank: int, C: float):
+        self.design, self.preferences, self.tree = design, preferences, preferences.tree
+        self.rank, self.C = whole("rank", rank), positive("C", C)
+        self.limit = float(np.sqrt(self.C / self.rank))
+        self.queries = np.flatnonzero(np.diff(self.tree.node_start))
+        self.step = np.zeros(preferences.n_queries)  # of each query's gradient steps, which adapt
+
+    def start(self, rng: np.random.Generator) -> np.ndarray:
+        """Small positive numbers, drawn from the rows themselves by a random projection: the same rows get the same
+        start wherever they stand, and the queries an order that does not depend on how they came. (V = 0 is stationary,
+        and a start at the size of the box may be far uphill.)"""
+        wave = np.sin(10.0 * (self.design.matrix @ rng.normal(size=(self.design.shape[1], self.rank))))
+        V = np.ascontiguousarray((0.05 * self.limit) * (1.0 + wave[self.preferences.row_at]).T)
+        offsets, self.step = self.preferences.offsets, np.zeros(self.preferences.n_queries)
+        sums = np.bincount(np.repeat(np.arange(len(self.step)), np.diff(offsets)), V[0])
+        queries = np.flatnonzero(np.diff(self.tree.node_start))
+        self.queries = queries[np.argsort(sums[queries], kind="stable")]
+        return V
+
+    def weights(self, V: np.ndarray) -> tuple[np.ndarray, float]:
+        """(w(V), the sum over pairs of <v_i, v_j>)."""
+        w, total = factor_weights(self.design.rows, self.tree, V, self.design.shape[1])
+        return w, float(total)
+
+    def ahead(self, V: np.ndarray, last: np.ndarray, stride: float, out: np.ndarray) -> None:
+        """out = V moved on by a multiple of its last change, inside the box."""
+        factor_ahead(V, last, stride, self.limit, out)
+
+    def epoch(self, V: np.ndarray, w: np.ndarray, rng: np.random.Generator) -> tuple[float, float]:
+        """A projected gradient step for every query in random order, in place: (change of the value, the norm of the
+        projected gradient relative to that of the linear part)."""
+        order = rng.permutation(self.queries)
+        change, steep, linear = factor_epoch(self.design.rows, order, self.tree, V, w, self.step, self.limit)
+        return float(change), float(np.sqrt(steep / linear)) if linear > 0 else 0.0
+
+
+class FactorizedPrimal(FactorizedDual):
+    """min over V of  ½‖w(V)‖² + C · sum of hinges of the factorised model, their kink rounded (Zhang et al. 2015)."""
+
+    def __init__(self, design: RowsDesign, preferences: GradedPreferences, rank: int, C: float):
+        super().__init__(design, preferences, rank, C)
+        self._problem = Problem(design, smoothed_hinge(ROUNDED), preferences, C=C)
+
+    def at(self, flat: np.ndarray) -> tuple[float, np.ndarray]:
+        """Value and gradient in the factors, by a chain of two pair-free sweeps."""
+        V = flat.reshape(self.rank, -1)
+        point, G = self._problem.at(self.weights(V)[0]), np.empty_like(V)
+        factor_chain(self.design.scores(point.gradient), self.tree, V, G)
+        return point.value, G.ravel()
+
+
+class RegularizedDual:
+    """min over a, A of  ½‖w(a)‖² - sum a_ij + gamma ‖A‖_* + lam ‖P(a) - A‖²,   0 ≤ a_ij ≤ C.
+
+    w(a) = sum a_ij (x_i - x_j). It holds the state that its solver moves: multipliers a and matrices A, flat, query
+    after query; w; the rank of every query's A.
+    """
+
+    def __init__(self, design: RowsDesign, preferences: GradedPreferences, C: float, gamma: float, lam: float):
+        self.design, self.preferences, self.C, self.gamma, self.lam = design, preferences, C, gamma, lam
+        self.tree, self.shards = preferences.tree, preferences.shards
+        shapes = np.array([block_shape(self.tree, q) for q in range(preferences.n_queries)]).reshape(-1, 3)
+        self.shapes, self.start = shapes, np.concatenate(([0], np.cumsum(shapes[:, 1] * shapes[:, 2])))
+        self.coefficients, self.ranks = np.empty(preferences.n_items), np.zeros(len(shapes), np.int64)
+        self.a = self.A = np.zeros(self.start[-1])
+        self.w, self.total, self.nuclear = np.zeros(design.shape[1]), 0.0, 0.0
+
+    def hinge(self) -> Problem:
+        """The problem at gamma = 0, without multipliers."""
+        return Problem(self.design, hinge(), self.preferences, C=self.C)
+
+    def begin(self, w: np.ndarray, width: float) -> None:
+        """Take the multipliers that the hinge rounded over `width` has at w: nearly optimal for gamma = 0."""
+        s, self.a = self.design.scores(w), np.zeros(self.start[-1])
+        for q in range(len(self.shapes)):
+            lo, (top, winners, losers) = self.tree.offsets[q], self.shapes[q]
+            if winners:
+                own = s[lo + self.tree.perm[lo : self.tree.offsets[q + 1]]]
+                margin = 1.0 - own[top : top + winners, None] + own[None, :losers]
+                pair = np.arange(losers)[None, :] < prefix_lengths(self.tree, q)[:, None]
+                self.block(self.a, q)[:] = np.where(pair, self.C * np.clip(margin / width, 0.0, 1.0), 0.0)
+        self.A = self.a
+        self.shrink()
+        self.w, self.total = self.combine(self.a)
+
+    def block(self, flat: np.ndarray, q: int) -> np.ndarray:
+        return flat[self.start[q] : self.start[q + 1]].reshape(self.shapes[q, 1], self.shapes[q, 2])
+
+    def combine(self, a: np.ndarray) -> tuple[np.ndarray, float]:
+        """(sum a_ij (x_i - x_j), sum a_ij)."""
+        totals = run_shards(
+            lambda ab: multiplier_coefficients(a, self.start, *ab, self.tree, self.coefficients), self.shards
+        )
+        return self.design.back(self.coefficients), float(sum(totals))
+
+    def shrink(self) -> None:
+        """A <- P(a) with its singular values shrunk, query by query."""
+        self.A, self.ranks = self.a.copy(), np.zeros_like(self.ranks)
+        if self.gamma == 0:
+            return
+
+        def some(ab: tuple[int, int]) -> float:
+            total = 0.0
+            for q in range(*ab):
+                if self.shapes[q, 1]:
+                    A, values = shrink_singular_values(self.block(self.a, q), self.gamma / (2 * self.lam))
+                    self.block(self.A, q)[:] = A
+                    self.ranks[q] = len(values)
+                    total += float(values.sum())
+            return total
+
+        with serial_blas():  # many small matrices: one thread each
+            self.nuclear = float(sum(run_shards(some, self.shards)))
+
+    def value(self) -> float:
+        gap = self.a - self.A
+        fit = 0.5 * float(self.w @ self.w) - self.total
+        return fit + self.gamma * self.nuclear + self.lam * float(gap @ gap)
+
+    def gap(self) -> float:
+        u = self.design.scores(self.w)
+        parts = run_shards(
+            lambda ab: multiplier_gap(u, self.a, self.A, self.start, *ab, self.tree, 2 * self.lam, self.C), self.shards
+        )
+        return float(sum(parts))
+
+    def response(self) -> "Response":
+        """The problem in w whose optimum gives the best multipliers for the A there is."""
+        return Response(self)
+
+    def state(self) -> dict[str, Any]:
+        """What the solver moves, to come back to; arrays are replaced, never changed in place."""
+        return {name: getattr(self, name) for name in ("a", "A", "w", "total", "nuclear", "ranks")}
+
+    def come_back(self, state: dict[str, Any]) -> None:
+        """To an earlier state."""
+        for name, value in state.items():
+            setattr(self, name, value)
+
+    def listed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(winner rows, loser rows, multipliers) of all pairs, query after query."""
+        winners, losers, values = [], [], []
+        for q in range(len(self.shapes)):
+            lo, (top, n_winners, n_losers) = self.tree.offsets[q], self.shapes[q]
+            if n_winners:
+                r, c = np.nonzero(np.arange(n_losers)[None, :] < prefix_lengths(self.tree, q)[:, None])
+                winners.append(lo + self.tree.perm[lo + top + r])
+                losers.append(lo + self.tree.perm[lo + c])
+                values.append(self.block(self.a, q)[r, c])
+        if not values:
+            return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
+        return np.concatenate(winners), np.concatenate(losers), np.concatenate(values)
+
+
+class Response(Objective):
+    """The dual of the step in a:  min over w of ½‖w‖² + sum over pairs of max over a in [0, C] of
+    a (1 - t) - lam (a - A)²:  a hinge with its kink rounded and shifted pair by pair."""
+
+    def __init__(self, problem: RegularizedDual):
+        self.problem, self.softness, self.dimension = problem, 1 / (2 * problem.lam), problem.design.shape[1]
+        self.a = np.zeros_like(problem.a)
+        self.latest: np.ndarray | None = None
+
+    def multipliers(self, w: np.ndarray) -> np.ndarray:
+        """The best multipliers if w is optimal."""
+        a = np.zeros_like(self.a)
+        self.evaluate(self.problem.design.scores(w), a)
+        return a
+
+    def evaluate(self, u: np.ndarray, a: np.ndarray) -> float:
+        """The sum over pairs at scores u; the maximisers go to a."""
+        p = self.problem
+        return float(sum(run_shards(
+            lambda ab: multiplier_response(
+                u, p.A, p.start, *ab, p.tree, self.softness, p.C, a, p.coefficients
+            ), p.shards,
+        )))  # fmt: skip
+
+    def at(self, w: np.ndarray) -> Point:
+        p, w = self.problem, np.array(w)
+        value = 0.5 * float(w @ w) + self.evaluate(p.design.scores(w), self.a)
+        gradient = w - p.design.back(p.coefficients)
+
+        def curvature(v: np.ndarray) -> np.ndarray:
+            if self.latest is not w:
+                self.evaluate(p.design.scores(w), self.a)
+                self.latest = w
+            s, out = p.design.scores(v), np.empty(p.preferences.n_items)
+            run_shards(
+                lambda ab: multiplier_bend(s, self.a, p.start, *ab, p.tree, self.softness, p.C, out), p.shards
+            )  # fmt: skip
+            return np.asarray(v + p.design.back(out))
+
+        self.latest = w
+        return Point(w, value, gradient, curvature)

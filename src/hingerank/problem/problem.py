@@ -1,0 +1,276 @@
+"""Problems  structure(w) + C · loss(Φ(X) w; preferences): the one place where all four parts meet.
+
+`Problem` is what solvers minimise; they see it as an `Objective` only. How the loss is evaluated in w is a `Pass`,
+which a `Design` offers: in one reading of its rows where it can (`FusedPass`), else by scores and back (`PlainPass`).
+"""
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+
+from hingerank.data.checks import positive
+from hingerank.kernels.sweeps import fused_curvature_pass, fused_loss_pass, hessian_pass
+from hingerank.kernels.threads import cut_shards, run_shards
+from hingerank.losses import Loss, WindowLoss
+from hingerank.preferences import GradedPreferences, Preferences
+from hingerank.preferences.graded import ROWS_PER_SHARD
+from hingerank.structures import HalfSquare, SmoothStructure
+
+ROWS_OF_A_SAMPLE = 20_000
+LARGEST_HESSIAN = 400
+PRODUCTS_REMEMBERED, NUMBERS_OF_A_COSTLY_PRODUCT = 64, 5_000_000
+
+
+@dataclass(frozen=True)
+class Point:
+    """An objective at w: value, gradient and Hessian products `curvature(v)`.
+
+    w and gradient are vectors, or whatever else adds, scales and multiplies like one (problem/kernel_space.py).
+    hessian(): the whole matrix, where that is worth its cost; first(): a part of Newton's step that is known
+    beforehand, with its Hessian product, or None; moments: see LossAt.
+    """
+
+    w: Any
+    value: float
+    gradient: Any
+    curvature: Callable[[Any], Any]
+    moments: np.ndarray | None = None
+    hessian: Callable[[], np.ndarray] | None = None
+    first: Callable[[], tuple[Any, Any] | None] | None = None
+
+
+class Objective(Protocol):
+    """What solvers know of a problem."""
+
+    dimension: int
+
+    def at(self, w: Any) -> Point:
+        """The objective at w."""
+        ...
+
+    def samples(self) -> "Sequence[Objective]":
+        """The same problem on parts of the data, small to large, where these are near enough to begin with."""
+        return []
+
+    @property
+    def recycled(self) -> int:
+        """Hessian products worth remembering (solvers/newton.py): none where vectors cost as much as the rows."""
+        return 0
+
+
+@dataclass(frozen=True)
+class LossPoint:
+    """A loss at weights w: value, gradient in w, Hessian products; moments as in LossAt."""
+
+    value: float
+    gradient: np.ndarray
+    curvature: Callable[[np.ndarray], np.ndarray]
+    moments: np.ndarray | None
+
+
+class Pass(Protocol):
+    """A loss as a function of weights."""
+
+    graded: GradedPreferences | None  # whose queries samples can be taken from
+
+    def at(self, w: np.ndarray) -> LossPoint:
+        """The loss at w."""
+        ...
+
+    def hessian(self, w: np.ndarray) -> np.ndarray:
+        """The Hessian at w as a matrix."""
+        ...
+
+    def every(self, stride: int) -> "Pass":
+        """The loss of every stride-th query."""
+        ...
+
+
+class Design(Protocol):
+    """How features are applied; the rest of the library sees no storage. `numbers`: how many a product reads."""
+
+    shape: tuple[int, int]
+    numbers: int = 0
+
+    def scores(self, w: np.ndarray) -> np.ndarray:
+        """Φ w."""
+        ...
+
+    def back(self, z: np.ndarray) -> np.ndarray:
+        """Φᵀ z."""
+        ...
+
+    def sweep(self, loss: Loss, preferences: Preferences) -> Pass:
+        """The loss as a function of weights."""
+        return PlainPass(self, loss, preferences)
+
+
+class Problem(Objective):
+    """f(w) = structure(w) + C · loss(Φ w; preferences).
+
+    Parameters
+    ----------
+    design : how features are applied.
+    loss : of scores, given preferences.
+    preferences : who should beat whom.
+    structure : what is asked of the weights; ½‖w‖² unless told otherwise.
+    C : weight of the loss.
+    """
+
+    def __init__(
+        self,
+        design: Design,
+        loss: Loss,
+        preferences: Preferences,
+        structure: SmoothStructure | None = None,
+        C: float = 1.0,
+    ):
+        self.design, self.loss, self.preferences = design, loss, preferences
+        self.structure: SmoothStructure = HalfSquare() if structure is None else structure
+        self.C, self.dimension = positive("C", C), design.shape[1]
+        self._pass = design.sweep(loss, preferences)
+
+    def at(self, w: np.ndarray) -> Point:
+        w = np.array(w, np.float64)
+        here, C, structure, passed = self._pass.at(w), self.C, self.structure, self._pass
+        fused = passed.graded is not None and self.dimension <= LARGEST_HESSIAN
+        return Point(
+            w,
+            structure.value(w) + C * here.value,
+            structure.gradient(w) + C * here.gradient,
+            lambda v: structure.curvature(v) + C * here.curvature(v),
+            here.moments,
+            (lambda: structure.add_hessian(C * passed.hessian(w))) if fused else None,
+        )
+
+    def samples(self) -> "list[Problem]":
+        """The same problem on every k-th query, small to large, where the data are large enough for that to help.
+
+        The loss is scaled up by the fraction of pair weight left out, so a sample's optimum and Hessian are near the
+        whole's. They serve as a start and as a cheap model of the curvature, never as the answer.
+        """
+        graded = self._pass.graded
+        if graded is None:
+            return []
+        rows, queries = graded.n_items, graded.n_queries
+        most = min(rows // max(ROWS_OF_A_SAMPLE, 200 * self.dimension), queries // 100)
+        strides = [k for k in (256, 64, 16, 4) if k <= most]
+        if strides and strides[0] * 8 <= rows // max(1000, 20 * self.dimension) and strides[0] * 8 <= queries // 20:
+            strides.insert(0, strides[0] * 8)
+        weight = graded.weight_per_query if strides else np.empty(0)
+        return [self._sample(k, weight) for k in strides[:2] if weight[::k].sum() > 0]
+
+    def _sample(self, stride: int, weight: np.ndarray) -> "Problem":
+        part = self.with_C(self.C * weight.sum() / weight[::stride].sum())
+        part._pass = self._pass.every(stride)
+        return part
+
+    @property
+    def recycled(self) -> int:
+        costly = max(NUMBERS_OF_A_COSTLY_PRODUCT, 1000 * self.dimension)
+        return PRODUCTS_REMEMBERED if self.design.numbers >= costly else 0
+
+    def with_C(self, C: float) -> "Problem":
+        """The same problem at another C, sharing everything that does not depend on it."""
+        other = copy(self)
+        other.C = positive("C", C)
+        return other
+
+    def risk(self, w: np.ndarray) -> tuple[float, np.ndarray]:
+        """The loss and a subgradient of it at w."""
+        here = self._pass.at(np.array(w, np.float64))
+        return here.value, here.gradient
+
+    def with_loss(self, loss: Loss) -> "Problem":
+        """The same problem under another loss."""
+        return Problem(self.design, loss, self.preferences, self.structure, self.C)
+
+
+class PlainPass(Pass):
+    """Any loss over any design: scores, then the loss in score space, then back."""
+
+    graded = None
+
+    def __init__(self, design: Design, loss: Loss, preferences: Preferences):
+        self.design, self.loss, self.preferences = design, loss, preferences
+
+    def at(self, w: np.ndarray) -> LossPoint:
+        design, here = self.design, self.loss.at(self.design.scores(w), self.preferences)
+        return LossPoint(
+            here.value,
+            design.back(here.gradient),
+            lambda v: design.back(here.curvature(design.scores(v))),
+            here.moments,
+        )
+
+    def hessian(self, w: np.ndarray) -> np.ndarray:
+        return hessian_by_columns(self, w)
+
+    def every(self, stride: int) -> Pass:
+        raise ValueError("samples of queries are taken where rows are swept query by query only")
+
+
+class FusedPass(Pass):
+    """Hinge-type losses over graded rows in memory: value and gradient, or a Hessian product, in one reading.
+
+    Windows are those of the last point evaluated; an older point asked for its curvature evaluates itself again.
+    """
+
+    def __init__(self, rows: tuple[Any, ...], most_shards: int, loss: WindowLoss, preferences: GradedPreferences):
+        self.rows, self.most_shards, self.loss, self.graded = rows, most_shards, loss, preferences
+        self.tree, self.offsets, self.terms = preferences.tree, preferences.offsets, loss.terms
+        self.state, self.stride = loss.state(preferences), 1
+        self.shards = cut_shards(self.offsets, ROWS_PER_SHARD, most_shards)
+        self.latest: np.ndarray | None = None
+
+    def every(self, stride: int) -> "FusedPass":
+        """The pass over every stride-th query, with windows of its own making in the same memory."""
+        part, offsets = copy(self), self.offsets[::stride]
+        part.stride, part.latest = stride, None
+        borders = [first for first, _ in cut_shards(offsets, ROWS_PER_SHARD * stride, self.most_shards)]
+        part.shards = [(a * stride, b * stride) for a, b in pairwise([*borders, len(offsets)])]
+        part.shards[-1] = (part.shards[-1][0], len(self.offsets) - 1)
+        return part
+
+    def at(self, w: np.ndarray) -> LossPoint:
+        rows, stride, tree, state, terms = self.rows, self.stride, self.tree, self.state, self.terms
+        parts = run_shards(lambda ab: fused_loss_pass(rows, w, *ab, stride, tree, state, terms), self.shards)
+        self.latest = w
+        moments = add_up([moments for moments, _ in parts])
+
+        def curvature(v: np.ndarray) -> np.ndarray:
+            self._return_to(w)
+            return add_up(
+                run_shards(lambda ab: fused_curvature_pass(rows, v, *ab, stride, tree, state, terms), self.shards)
+            )
+
+        return LossPoint(self.loss.value(moments), add_up([g for _, g in parts]), curvature, moments)
+
+    def hessian(self, w: np.ndarray) -> np.ndarray:
+        """The Hessian of the loss in w as a matrix; fewer shards, since a part has d² entries."""
+        self._return_to(w)
+        rows, tree, state, terms = self.rows, self.tree, self.state, self.terms
+        shards = cut_shards(self.offsets, ROWS_PER_SHARD, min(4, self.most_shards))
+        return add_up(run_shards(lambda ab: hessian_pass(rows, len(w), *ab, tree, state, terms), shards))
+
+    def _return_to(self, w: np.ndarray) -> None:
+        if self.latest is not w:
+            self.at(w)
+
+
+def hessian_by_columns(passed: Pass, w: np.ndarray) -> np.ndarray:
+    """The Hessian from one product for each weight."""
+    curvature = passed.at(w).curvature
+    return np.stack([curvature(e) for e in np.eye(len(w))], axis=1)
+
+
+def add_up(parts: list[np.ndarray]) -> np.ndarray:
+    """The sum of the shards' parts, always in shard order."""
+    total = parts[0]
+    for part in parts[1:]:
+        total += part
+    return total

@@ -1,0 +1,163 @@
+"""Least squares on differences of scores: RankRLS, and CRR, which adds regression on the grades."""
+
+import numpy as np
+
+from hingerank.losses.lists import WithRegression
+from hingerank.preferences import GradedPreferences
+from hingerank.problem.least_squares import LeastSquaresProblem
+from hingerank.rankers.linear import RankSVM
+from hingerank.solvers.closed_form import closed_form
+
+LARGEST_SOLVED = 4000  # features: above, conjugate gradients take less time and memory than a matrix of d² numbers
+SQUARES = ("all_differences", "grade_differences", "squared")
+
+
+class LeastSquaresRanker(RankSVM):
+    """min over w of  ½‖w‖² + C · (a sum of squares), solved exactly: one matrix of d² numbers serves every C."""
+
+    solver, pair_weight, grade_weight, init = "auto", "uniform", None, None
+    _training_only = ("callback",)
+
+    def _problem(self, X, preferences, sample_weight):
+        self._solver()  # checks the loss
+        graded = isinstance(preferences, GradedPreferences) and not preferences.pairs_differ
+        if self.loss not in SQUARES or not graded:
+            return super()._problem(X, preferences, sample_weight)
+        return LeastSquaresProblem(self._design(X, sample_weight, by_rows=True), self._loss(), preferences)
+
+    def _how(self, problem, before):
+        solve, options = super()._how(problem, before)
+        exactly = isinstance(problem, LeastSquaresProblem) and problem.dimension <= LARGEST_SOLVED
+        return closed_form if exactly else solve, options
+
+
+class RankRLS(LeastSquaresRanker):
+    """min over w of  ½‖w‖² + C · sum over every two rows of a query of  ((y_i - y_j) - (s_i - s_j))²,  s = Φ w.
+
+    With L the Laplacian of the pairs (n I - 1 1ᵀ in a query of n rows) the answer is  w = 2C (I + 2C XᵀLX)⁻¹ XᵀL y:
+    O(n d²) for all values of C together. The paper's and RLScore's λ is 1 / (2C).
+
+    Parameters
+    ----------
+    C : weight of the summed squares against the norm
+    loss : which differences
+        "all_differences" as above: rows of equal grade are to have equal scores; "grade_differences": pairs of
+        different grades only; "squared": (1 - (s_i - s_j))² over these, whatever the grades.
+    pair_weight : "uniform" as in the paper, or "rows": a query's pairs divided by its rows, as in RLScore's program
+    tol : accepted gradient norm relative to that at w = 0
+    scale : feature scaling learnt in fit and carried in the model
+    features : a feature map, as in RankSVM
+    max_iter : most iterations
+    max_seconds : most seconds
+    callback : called with each trace entry; a true answer stops the fit
+
+    Attributes
+    ----------
+    coef_ : weights
+    certificate_ : how near the optimum the weights are
+    trace_ : one entry per iteration
+    n_iter_ : iterations
+    n_pairs_ : preference pairs
+    objective_ : the value reached
+    features_ : the fitted feature map, or None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, y, qid = np.array([[0.0], [1.0], [0.2], [0.9]]), [0, 1, 0, 1], ["a", "a", "b", "b"]
+    >>> RankRLS(C=1e6).fit(X, y, qid=qid).coef_.round(3).tolist()  # (1·1 + 0.7·1) / (1² + 0.7²)
+    [1.141]
+    """
+
+    def __init__(
+        self, C=1.0, loss="all_differences", tol=1e-6, *, pair_weight="uniform", scale=None, features=None,
+        max_iter=None, max_seconds=None, callback=None,
+    ):  # fmt: skip
+        self.C = C
+        self.loss = loss
+        self.tol = tol
+        self.pair_weight = pair_weight
+        self.scale = scale
+        self.features = features
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.callback = callback
+
+    def _preferences(self, y, blocks, sample_weight):
+        if self.pair_weight not in ("uniform", "rows"):
+            raise ValueError(f"pair_weight must be 'uniform' or 'rows', not {self.pair_weight!r}")
+        rows = blocks.sizes if sample_weight is None else np.add.reduceat(sample_weight, blocks.offsets[:-1])
+        query_weight = None if self.pair_weight == "uniform" else 1.0 / rows
+        return GradedPreferences(y, blocks.offsets, item_weight=sample_weight, query_weight=query_weight)
+
+
+class CRR(LeastSquaresRanker):
+    """min over w, b of  ½‖w‖² + C · ( alpha · mean over rows of (y_i - b - s_i)²
+                                 + (1 - alpha) · mean over pairs of ((y_i - y_j) - (s_i - s_j))² ),  s = Φ w,
+
+    over pairs of different grades: scores that order the rows of a query and are near the grades. Both parts are means,
+    as in the paper, whose λ is 1 / C. Solved exactly, in O(n d²) for all values of C together.
+
+    Parameters
+    ----------
+    C : weight of the two means against the norm
+    alpha : weight of regression, from 0 (ranking only) to 1
+    loss : the pairs' loss: "grade_differences" as above, or another one of RankSVM's smooth losses, such as "logistic"
+    tol : accepted gradient norm relative to that at w = 0
+    scale : feature scaling learnt in fit and carried in the model
+    features : a feature map, as in RankSVM
+    max_iter : most iterations
+    max_seconds : most seconds
+    callback : called with each trace entry; a true answer stops the fit
+
+    Attributes
+    ----------
+    coef_ : weights
+    intercept_ : b
+    certificate_ : how near the optimum the weights are
+    trace_ : one entry per iteration
+    n_iter_ : iterations
+    n_pairs_ : preference pairs
+    objective_ : the value reached
+    features_ : the fitted feature map, or None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, y, qid = np.array([[0.0], [1.0], [0.2], [0.9]]), [0, 2, 0, 2], ["a", "a", "b", "b"]
+    >>> CRR(C=1e6).fit(X, y, qid=qid).predict(X).round(1).tolist()
+    [-0.2, 2.1, 0.3, 1.9]
+    """
+
+    _fitted = ("intercept_",)
+
+    def __init__(
+        self, C=1.0, alpha=0.5, loss="grade_differences", tol=1e-6, *, scale=None, features=None, max_iter=None,
+        max_seconds=None, callback=None,
+    ):  # fmt: skip
+        self.C = C
+        self.alpha = alpha
+        self.loss = loss
+        self.tol = tol
+        self.scale = scale
+        self.features = features
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.callback = callback
+
+    def _loss(self):
+        return WithRegression(super()._loss(), self.alpha)
+
+    def _problem(self, X, preferences, sample_weight):
+        problem = super()._problem(X, preferences, sample_weight)
+        weight = np.ones(preferences.n_items) if preferences.item_weight is None else preferences.item_weight
+        self._mean_y = float(weight @ preferences.y / weight.sum())
+        self._mean_x = problem.design.back(weight) / weight.sum()
+        return problem
+
+    def _keep(self, solution):
+        super()._keep(solution)
+        self.intercept_ = self._mean_y - float(self._mean_x @ solution.w)
+
+    def _scores(self, X):
+        return super()._scores(X) + self.intercept_

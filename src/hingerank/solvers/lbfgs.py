@@ -1,0 +1,66 @@
+"""L-BFGS (SciPy's) with a trace, limits and a certificate like every other solver's."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.optimize
+from threadpoolctl import threadpool_limits
+
+from hingerank.solvers.run import Callback, Run, Solution
+
+CALLS = 4  # evaluations for each iteration allowed, on the average
+
+
+def lbfgs(
+    at: Callable[[np.ndarray], tuple[float, np.ndarray]],
+    w: np.ndarray,
+    *,
+    norm: Callable[[np.ndarray], Any] = np.linalg.norm,
+    tol: float = 1e-3,
+    max_iter: int = 500,
+    max_seconds: float = np.inf,
+    callback: Callback = None,
+) -> Solution:
+    """Descend from w until norm(gradient) ≤ tol times that at w.
+
+    Parameters
+    ----------
+    at : w -> (value, gradient), of any differentiable function; where it is not convex the answer is a stationary
+        point.
+    w : the start.
+    norm : measures gradients.
+    tol, max_iter, max_seconds, callback : as in every solver.
+    """
+    run = Run("gradient", tol, max_iter, max_seconds, callback)
+    scale, reached = 0.0, (np.inf, w, np.inf)  # value, w and gradient norm of the last iterate
+
+    def evaluate(w: np.ndarray) -> tuple[float, np.ndarray]:
+        nonlocal reached
+        value, gradient = at(w)
+        reached = float(value), w.copy(), float(norm(gradient))
+        return reached[0], gradient
+
+    def step(found: Any) -> None:
+        """After each iteration; SciPy's last evaluation may have been of a longer step."""
+        if not np.array_equal(found, reached[1]):
+            evaluate(found)
+        relative = reached[2] / scale if scale > 0 else 0.0
+        if run.stops(iteration=len(run.trace), value=reached[0], gradient=relative):
+            raise StopIteration
+
+    evaluate(w)
+    scale, nit = reached[2], 0
+    try:
+        step(w)
+    except StopIteration:
+        pass
+    else:
+        options = {"maxiter": max_iter + 1, "maxfun": CALLS * (max_iter + 1), "ftol": 0.0, "gtol": 0.0}
+        with threadpool_limits(1, "blas"):  # its matrices are tiny: BLAS threads would only wait for each other
+            found = scipy.optimize.minimize(evaluate, w, jac=True, method="L-BFGS-B", callback=step, options=options)
+        nit = int(found.nit)
+        if not np.array_equal(found.x, reached[1]):
+            evaluate(found.x)
+    run.status = run.status or "stalled"
+    return run.solution("relative gradient norm", reached[1], reached[0], nit)

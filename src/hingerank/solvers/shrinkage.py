@@ -1,0 +1,66 @@
+"""Alternate between multipliers and matrices of low rank (Reg-RSVM of Xu et al. 2019), accelerated.
+
+The best multipliers for given matrices are found not among the pairs but in w, by Newton's method; the best matrices
+for given multipliers are these with their singular values shrunk. That is proximal gradient descent in the matrices, so
+it is accelerated like one (Nesterov's, with restart); the objective never rises.
+"""
+
+import time
+from itertools import count
+
+import numpy as np
+
+from hingerank.problem.multipliers import RegularizedDual
+from hingerank.solvers.newton import newton_from
+from hingerank.solvers.run import Callback, Run, Solution
+from hingerank.solvers.smoothing import smoothing
+
+GOALS = 1e-7, 1e-9, 1e-11  # relative gradients of the inner problem: sharper until the objective falls
+
+
+def shrinkage(
+    problem: RegularizedDual,
+    *,
+    tol: float = 1e-3,
+    max_iter: int = 200,
+    max_seconds: float = np.inf,
+    callback: Callback = None,
+) -> Solution:
+    """Minimise until the duality gap is at most tol times the value's size; the problem keeps a and A."""
+    run = Run("gap", tol, max_iter, max_seconds, callback)
+    found = smoothing(problem.hinge(), tol=1e-4).extra
+    problem.begin(found["latest"], found["width"])
+    value, last, age, shrinking = problem.value(), problem.A, 1.0, 0.0
+    for iteration in count():
+        gap, rank = problem.gap() / max(abs(value), 1e-300), int(problem.ranks.sum())
+        if run.stops(iteration=iteration, value=value, gap=gap, rank=rank, svd_seconds=shrinking):
+            break
+        state, older = problem.state(), (1.0 + float(np.sqrt(1.0 + 4.0 * age * age))) / 2.0
+        if age > 1.0:
+            problem.A = problem.A + ((age - 1.0) / older) * (problem.A - last)
+        _respond(problem, 1e-4 * gap)
+        began = time.perf_counter()
+        problem.shrink()
+        shrinking += time.perf_counter() - began
+        reached = problem.value()
+        if reached <= value or age == 1.0:
+            value, last, age = reached, state["A"], older
+        else:  # take the round back, and start the next without a push
+            problem.come_back(state)
+            age = 1.0
+    return run.solution("relative duality gap", problem.w, value, iteration)
+
+
+def _respond(problem: RegularizedDual, tol: float) -> None:
+    """a <- the best multipliers for the A there is."""
+    before, value = problem.state(), problem.value()
+    inner = problem.response()
+    scale = float(np.linalg.norm(inner.at(np.zeros_like(problem.w)).gradient))
+    point = inner.at(problem.w)
+    for goal in (max(tol, GOALS[0]), *GOALS[1:]):
+        point = newton_from(inner, point, scale, Run("gradient", goal, 100))
+        problem.a = inner.multipliers(point.w)
+        problem.w, problem.total = problem.combine(problem.a)
+        if problem.value() <= value:
+            return
+    problem.come_back(before)  # already as good as rounding allows

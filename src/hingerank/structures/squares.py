@@ -1,0 +1,28 @@
+"""The squared Euclidean norm."""
+
+from typing import Any
+
+import numpy as np
+
+from hingerank.arrays import Floats
+
+
+class HalfSquare:
+    """½‖w‖², of vectors or whatever else has an inner product (problem/kernel_space.py).
+
+    >>> HalfSquare().value(np.array([3.0, 4.0]))
+    12.5
+    """
+
+    def value(self, w: Any) -> float:
+        return 0.5 * float(w @ w)
+
+    def gradient(self, w: Any) -> Any:
+        return w
+
+    def curvature(self, v: Any) -> Any:
+        return v
+
+    def add_hessian(self, H: Floats) -> Floats:
+        H[np.diag_indices_from(H)] += 1.0
+        return H
