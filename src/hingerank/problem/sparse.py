@@ -103,7 +103,7 @@ class SparseProblem:
     def stride(self, columns: RowsDesign) -> int:
         """Every how many-th query is enough for a Hessian of these columns that is good to some percent."""
         width, numbers = columns.shape[1], int(columns.rows[0].size)
-        enough = numbers // (width * max(ROWS_OF_A_HESSIAN, 100 * width))
+        enough: int = numbers // (width * max(ROWS_OF_A_HESSIAN, 100 * width))
         return max(1, min(enough, self.preferences.n_queries // 20))
 
     def hessian(self, columns: RowsDesign, stride: int = 1) -> np.ndarray:
