@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from hingerank.losses import squared_hinge
-from hingerank.personal.base import PersonalRanker, accuracies, check_positive
 from hingerank.personal.preferences import UserPreferences
 from hingerank.personal.problem import MeanAndOwnDesign, OwnDesign, SharedDesign, row_preferences
+from hingerank.personal.rankers import PersonalRanker, accuracies, check_positive
 from hingerank.problem import RankObjective
 from hingerank.solvers.newton import newton
 

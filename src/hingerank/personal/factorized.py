@@ -10,10 +10,10 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from hingerank.personal.alternating import alternating
-from hingerank.personal.base import PersonalRanker, UserIndex, accuracies, check_positive
 from hingerank.personal.fold_in import FoldIn
 from hingerank.personal.preferences import UserPreferences, from_comparisons, from_targets
 from hingerank.personal.problem import FactorObjective, ItemFeatures, share_right
+from hingerank.personal.rankers import PersonalRanker, UserIndex, accuracies, check_positive
 from hingerank.rankers.base import names_of_features
 from hingerank.rankers.rank_parameter import RankParameter
 

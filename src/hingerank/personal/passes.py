@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from hingerank.kernels.rows import SUMS_MAY_REORDER, block_back, block_scores
-from hingerank.personal.kernels import (
+from hingerank.personal.losses import (
     user_bend,
     user_degree,
     user_loss,

@@ -11,7 +11,6 @@ import numpy as np
 
 from hingerank.data.blocks import number_ids
 from hingerank.data.files import DataError
-from hingerank.personal.kernels import UserGrades, UserPairs, UserTargets
 from hingerank.personal.layout import (
     count_contradictions,
     count_grades,
@@ -22,6 +21,7 @@ from hingerank.personal.layout import (
     number_compared,
     widest_group,
 )
+from hingerank.personal.losses import UserGrades, UserPairs, UserTargets
 
 MOST_ROWS = np.iinfo(np.int32).max
 REPEATED = "repeated ratings, of which the last was kept"

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.kernels.threads import cut_shards, run_shards
-from hingerank.personal.kernels import UserGrades
+from hingerank.personal.losses import UserGrades
 from hingerank.personal.passes import basis_bend, basis_loss, own_back, own_scores, pairs_right, users_step
 from hingerank.personal.preferences import UserPreferences
 from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences

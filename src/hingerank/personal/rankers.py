@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from hingerank.data.blocks import check_ids
 from hingerank.data.files import DataError
 from hingerank.kernels.threads import cut_shards, run_shards
-from hingerank.personal.kernels import top_rows
+from hingerank.personal.losses import top_rows
 from hingerank.personal.passes import rows_right
 from hingerank.personal.preferences import REPEATED, UserPreferences, check_items, from_comparisons, from_ratings
 from hingerank.rankers.base import SavedModel, check_features, warn_not_converged
