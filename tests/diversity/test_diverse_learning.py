@@ -10,10 +10,10 @@ from sklearn.base import clone
 from hingerank.data.files import DataError
 from hingerank.diversity.generate import make_diverse
 from hingerank.diversity.kernels import order_features, order_likelihood
-from hingerank.diversity.learning import PAMM, RLTR, _margins, fit_likelihood
+from hingerank.diversity.learning import PAMM, RLTR, _margins, fit_likelihood, ideal_orders, ordered_query
 from hingerank.diversity.measures import parse_diversity_measure, relevant_subtopics
 from hingerank.diversity.queries import DiverseQuery
-from hingerank.diversity.selection import MMR, PM2, XQuAD, aggregate_kinds, ideal_orders, ordered_query
+from hingerank.diversity.selection import MMR, PM2, XQuAD, aggregate_kinds
 from hingerank.diversity.structural import SelectionRisk, SVMDiv, _RankingSearch, _SetSearch, minimise_risk
 from hingerank.export.model_file import load
 from hingerank.rankers import ranker_class

@@ -1,4 +1,4 @@
-"""Relational learning to rank (Zhu, Lan, Guo, Cheng & Niu 2014)."""
+"""Rerankers learned from rankings: R-LTR and PAMM."""
 
 import time
 from collections.abc import Iterable
@@ -8,18 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.diversity.kernels import orders_likelihood
 from hingerank.diversity.measures import DiversityMeasure, ideal_order, parse_diversity_measure, relevant_subtopics
 from hingerank.diversity.queries import DiverseQuery
-from hingerank.diversity.selection import (
-    DiverseRanker,
-    OrderedQuery,
-    aggregate_kinds,
-    ideal_orders,
-    likelihoods,
-    ordered_query,
-    select,
-    useful,
-)
+from hingerank.diversity.selection import DiverseRanker, aggregate_kinds, select, useful
 from hingerank.kernels.threads import run_shards
 from hingerank.rankers.base import warn_not_converged
 from hingerank.solvers.run import Certificate, Solution
@@ -58,6 +50,51 @@ class LinearDiverseRanker(DiverseRanker):
     def _keep(self, solution: Solution, n_features: int) -> None:
         self.coef_, self.relation_coef_ = solution.w[:n_features], solution.w[n_features:]
         self.certificate_, self.trace_ = solution.certificate, solution.trace
+
+
+@dataclass(frozen=True, eq=False)
+class OrderedQuery:
+    """Features, rankings of one length (row numbers, best first) and the distances of every item that they use.
+
+    rows[slot[i]] is the (r, n) row of item i; items that no ranking uses have no row.
+    """
+
+    X: np.ndarray
+    orders: np.ndarray
+    rows: np.ndarray
+    slot: np.ndarray
+
+
+def ordered_query(query: DiverseQuery, orders: list[np.ndarray], relations: bool) -> OrderedQuery:
+    """Collect the relation rows of all items in `orders`, once each."""
+    stacked, slot = np.stack(orders), np.full(query.n, -1, np.int64)
+    if not relations:
+        return OrderedQuery(query.X, stacked, np.empty((0, 0, query.n)), slot)
+    used = np.unique(stacked)
+    slot[used] = np.arange(len(used))
+    return OrderedQuery(query.X, stacked, np.ascontiguousarray(query.relations.rows(used)), slot)
+
+
+def likelihoods(query: OrderedQuery, w: np.ndarray, kinds: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """log P of each ranking under Plackett and Luce's model, its gradients in scores (n) and in relation weights."""
+    X, orders, d = query.X, query.orders, query.X.shape[1]
+    values, g_s, g_w = np.empty(len(orders)), np.zeros((len(orders), len(X))), np.zeros((len(orders), len(w) - d))
+    orders_likelihood(X @ w[:d], w[d:], query.rows, query.slot, orders, kinds, values, g_s, g_w)
+    return values, g_s, g_w
+
+
+def ideal_orders(judgments: np.ndarray, top: int, count: int, rng: np.random.Generator | None) -> list[np.ndarray]:
+    """`count` greedy ideal rankings, ties broken at random, as far as documents bring something new (at most `top`).
+
+    Without a generator one ranking, ties to the first. No rankings if nothing is relevant.
+    """
+    J = relevant_subtopics(judgments)
+    if not J.size:
+        return []
+    if rng is None:
+        return [ideal_order(J, top)]
+    shuffles = [rng.permutation(len(J)) for _ in range(count)]
+    return [shuffled[ideal_order(J[shuffled], top)] for shuffled in shuffles]
 
 
 class RLTR(LinearDiverseRanker):

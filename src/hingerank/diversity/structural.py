@@ -16,10 +16,10 @@ import numpy as np
 from scipy import sparse
 
 from hingerank.diversity.kernels import coverage_order, order_features, violating_order
-from hingerank.diversity.learning import LinearDiverseRanker
+from hingerank.diversity.learning import LinearDiverseRanker, ideal_orders
 from hingerank.diversity.measures import DiversityMeasure, ideal_order, parse_diversity_measure, relevant_subtopics
 from hingerank.diversity.queries import DiverseQuery
-from hingerank.diversity.selection import DiverseRanker, aggregate_kinds, by_relevance, ideal_orders, useful
+from hingerank.diversity.selection import DiverseRanker, aggregate_kinds, by_relevance, useful
 from hingerank.kernels.threads import run_shards
 from hingerank.rankers.base import warn_not_converged
 from hingerank.solvers.cutting_plane import cutting_plane
