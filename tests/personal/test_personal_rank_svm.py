@@ -12,7 +12,7 @@ from hingerank.personal.alternating import alternating, balance
 from hingerank.personal.factorized import PersonalRankSVM
 from hingerank.personal.generate import make_personal
 from hingerank.personal.preferences import from_comparisons, from_ratings
-from hingerank.personal.problem import FactorObjective, share_right
+from hingerank.personal.problem import FactorObjective, count_right
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -78,7 +78,7 @@ class TestObjective:
         V = np.random.default_rng(2).integers(-1, 2, (preferences.n_users, 1)).astype(float)  # with ties
         t = (X[i, 0] - X[j, 0]) * V[[number[user] for user in u], 0]
         right = (t > 0).sum() + 0.5 * (t == 0).sum()
-        assert share_right(X[:, :1].copy(), V, preferences) == (right, len(u))
+        assert count_right(X[:, :1].copy(), V, preferences) == (right, len(u))
 
     def test_pair_weight_user_divides_by_the_pairs(self):
         X, users, items, y = ratings()

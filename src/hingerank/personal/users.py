@@ -23,11 +23,11 @@ class UserIndex:
 
     def numbers(self, users: Any, n_rows: int | None = None) -> np.ndarray:
         """The number of each user, -1 if not known; one id alone (text, a number) stands for n_rows rows."""
-        if n_rows is not None and is_one(users):
+        if n_rows is not None and _is_one(users):
             return np.repeat(self.numbers([users]), n_rows)
         wanted = check_ids(users, len(users) if n_rows is None else n_rows, "users")
         found = np.full(len(wanted), -1)
-        if self._order is not None and len(self._ids) and same_kind(wanted, self._ids):
+        if self._order is not None and len(self._ids) and _same_kind(wanted, self._ids):
             place = np.searchsorted(self._ids, wanted, sorter=self._order)
             found = self._order[np.minimum(place, len(self._ids) - 1)]
             found = np.where(self._ids[found] == wanted, found, -1)
@@ -39,7 +39,7 @@ class UserIndex:
         """As `numbers`; an id that is not known is a DataError."""
         numbers = self.numbers(users, n_rows)
         if len(numbers) and numbers.min() < 0:
-            user = users if is_one(users) else np.asarray(users)[numbers < 0].tolist()[0]
+            user = users if _is_one(users) else np.asarray(users)[numbers < 0].tolist()[0]
             raise DataError(
                 f"user {user!r} is not known: was it in the data of fit, and of the same type? "
                 "(add_user learns a new user from a few ratings)"
@@ -47,13 +47,13 @@ class UserIndex:
         return numbers
 
 
-def same_kind(a: np.ndarray, b: np.ndarray) -> bool:
+def _same_kind(a: np.ndarray, b: np.ndarray) -> bool:
     """Whether ids of these two arrays can be equal: both numbers, or both of the same kind of text or time."""
     numbers = "biuf"
     return a.dtype.kind == b.dtype.kind or (a.dtype.kind in numbers and b.dtype.kind in numbers)
 
 
-def is_one(users: Any) -> bool:
+def _is_one(users: Any) -> bool:
     """Whether this is one id and not a list of them."""
     return isinstance(users, str | bytes) or np.ndim(users) == 0
 
