@@ -105,10 +105,10 @@ class TestSolver:
         U, V = rng.standard_normal((7, 4)), rng.standard_normal((20, 4))
         U[:, 2], V[:, 3], V[:, 1] = 0, 0, 2 * V[:, 0]
         W = U @ V.T
-        U, _ = balance(U, V)
+        U, _ = balance(U, V, U)
         np.testing.assert_allclose(U @ V.T, W, atol=1e-8)
         zeros = np.zeros((3, 2))
-        assert balance(zeros, np.ones((4, 2)))[0] is zeros
+        assert balance(zeros, np.ones((4, 2)), zeros)[0] is zeros
 
     def test_objective_never_rises_and_gradient_vanishes(self, low_rank, fitted):
         values = [entry["value"] for entry in fitted.trace_]
