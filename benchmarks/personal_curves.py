@@ -22,7 +22,7 @@ import hingerank as hr
 from hingerank.lab.report.figures import plot_basis
 from hingerank.lab.reproductions.cheng2018 import Parts, pairs_right, ratings_right, synthetic, yahoo
 from hingerank.lab.reproductions.engine import Place, default_data
-from hingerank.personal.factorized import FactorRanker
+from hingerank.personal.factorized import PersonalRankSVM
 from hingerank.personal.generate import make_personal
 from hingerank.personal.item_features import genre_features, join_features, word_features
 from hingerank.personal.rating_sets import plain_titles, read_movielens
@@ -81,7 +81,7 @@ def curve(ranker: Any, features: Any, parts: dict, compared: bool) -> Curve:
     """Test accuracy after each epoch (low rank), or after 1, 2, 4, ... steps (convex)."""
     fit = type(ranker).fit_pairs if compared else type(ranker).fit
     fit(clone(ranker).set_params(max_iter=1), features, *(column[:50] for column in parts["train"]))  # load kernels
-    if isinstance(ranker, FactorRanker):
+    if isinstance(ranker, PersonalRankSVM):
         entries = fit(ranker, features, *parts["train"], eval_set=parts["test"]).trace_
         figures = [(e["epoch"] + 1, e["seconds"], e["validation_accuracy"]) for e in entries]
         return [list(column) for column in zip(*figures)]
@@ -104,7 +104,7 @@ def over_time(name: str, place: Place) -> None:
     left, right = picture.subplots(1, 2, sharey=True)
     for label, ranker in rankers.items():
         epochs, seconds, accuracy = curve(ranker, features, dict(parts), compared)
-        style = "-" if isinstance(ranker, FactorRanker) else "--"
+        style = "-" if isinstance(ranker, PersonalRankSVM) else "--"
         left.semilogx(seconds, accuracy, style, marker=".", label=label)
         right.plot(epochs, accuracy, style, marker=".", label=label)
         print(f"{label:22} {accuracy[-1]:.4f} after {seconds[-1]:.2f} s, {epochs[-1]} epochs", flush=True)

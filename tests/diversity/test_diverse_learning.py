@@ -10,11 +10,11 @@ from sklearn.base import clone
 from hingerank.data.files import DataError
 from hingerank.diversity.generate import make_diverse
 from hingerank.diversity.kernels import order_features, order_likelihood
-from hingerank.diversity.learning import PAMM, RLTR, _margins, fit_likelihood
+from hingerank.diversity.learning import PAMM, RLTR, fit_likelihood, ideal_orders, margins, ordered_query
 from hingerank.diversity.measures import parse_diversity_measure, relevant_subtopics
 from hingerank.diversity.queries import DiverseQuery
-from hingerank.diversity.selection import MMR, PM2, XQuAD, aggregate_kinds, ideal_orders, ordered_query
-from hingerank.diversity.structural import SelectionRisk, SVMDiv, _RankingSearch, _SetSearch, minimise_risk
+from hingerank.diversity.selection import MMR, PM2, XQuAD, aggregate_kinds
+from hingerank.diversity.structural import RankingSearch, SelectionRisk, SetSearch, SVMDiv, minimise_risk
 from hingerank.export.model_file import load
 from hingerank.registry import ranker_class
 
@@ -106,7 +106,7 @@ def test_training_does_not_depend_on_threads(data, monkeypatch):
         assert (one == four).all()
 
 
-def test_pamm_keeps_the_margins_it_says_it_keeps():
+def test_pamm_keeps_themargins_it_says_it_keeps():
     data = make_diverse(8, (12, 16), n_features=30, noise=0.3, seed=1)
     model = PAMM("err-ia@10", margin=0.5, learning_rate=1.0, epochs=400, negatives=6, average=False, top=3).fit(data)
     assert model.certificate_.status == "converged"
@@ -115,7 +115,7 @@ def test_pamm_keeps_the_margins_it_says_it_keeps():
     measure, kinds = parse_diversity_measure("err-ia@10"), aggregate_kinds("mean")
     pairs = 0
     for query in data:
-        sampled = _margins(query, measure, 3, 5, 6, True, rng)
+        sampled = margins(query, measure, 3, 5, 6, True, rng)
         R, s = query.relations.rows(range(query.n)), query.X @ model.coef_
         values = [measure(query.judgments, order) for order in sampled.query.orders]
         likelihood = [slow_likelihood(s, model.relation_coef_, R, list(o), [np.mean]) for o in sampled.query.orders]
@@ -130,7 +130,7 @@ def test_pamm_keeps_the_margins_it_says_it_keeps():
 def test_pamm_step_is_the_mean_over_all_pairs_of_the_broken_ones(data):
     rng = np.random.default_rng(3)
     kinds = aggregate_kinds("min")
-    sampled = _margins(data[0], parse_diversity_measure("alpha-ndcg@20"), 5, 2, 4, True, rng)
+    sampled = margins(data[0], parse_diversity_measure("alpha-ndcg@20"), 5, 2, 4, True, rng)
     w = rng.standard_normal(10 + len(data[0].relations))
     d, margin = 10, 2.0
 
@@ -160,7 +160,7 @@ def test_pamm_step_is_the_mean_over_all_pairs_of_the_broken_ones(data):
 
 def test_pamm_negatives_are_worse_than_positives(data):
     measure = parse_diversity_measure("alpha-ndcg@20")
-    sampled = _margins(data[1], measure, 10, 4, 9, True, np.random.default_rng(0))
+    sampled = margins(data[1], measure, 10, 4, 9, True, np.random.default_rng(0))
     assert sampled.values[:4] == pytest.approx(1.0)
     assert (sampled.values[4:] <= 1 + 1e-12).all()
     assert sampled.values[4:].mean() < 0.9
@@ -182,7 +182,7 @@ def test_structural_risk_against_all_rankings():
     ratios = []
     for _ in range(30):
         query = small_query(rng)
-        search = _RankingSearch(query, measure, 3, 1, kinds, np.random.default_rng(0))
+        search = RankingSearch(query, measure, 3, 1, kinds, np.random.default_rng(0))
         w = rng.standard_normal(5)
         loss, slope = search(w)
         J, best, psi = relevant_subtopics(query.judgments), -np.inf, np.empty(5)
@@ -213,14 +213,12 @@ def test_structural_svm_solution_is_optimal_for_its_selections(data, name):
     kept = [query.subset(np.argsort(-query.relevance, kind="stable")[:15]) for query in data]
     rng = np.random.default_rng(0)
     if name == "svm-div":
-        searches = [_SetSearch(query, SVMDiv()._coverage(query), 20) for query in kept]
-        dimension = len(searches[0].ideal)
+        searches = [SetSearch(query, SVMDiv()._coverage(query), 20) for query in kept]
     else:
         measure, kinds = parse_diversity_measure("alpha-ndcg@20"), aggregate_kinds("mean")
-        searches = [_RankingSearch(query, measure, 20, 5, kinds, rng) for query in kept]
-        dimension = searches[0].dimension
-    risk = SelectionRisk(searches, dimension)
-    solution = minimise_risk(risk, dimension, 2.0, 1e-3, 500)
+        searches = [RankingSearch(query, measure, 20, 5, kinds, rng) for query in kept]
+    risk, dimension = SelectionRisk(searches), searches[0].dimension
+    solution = minimise_risk(risk, 2.0, 1e-3, 500)
     assert solution.certificate.converged
     value = lambda w: 0.5 * w @ w + 2 * risk(w)[0]  # noqa: E731
     assert solution.value < value(np.zeros(dimension))
@@ -230,8 +228,8 @@ def test_structural_svm_solution_is_optimal_for_its_selections(data, name):
 
 def test_planes_of_the_risk_are_below_it(data):
     kinds, measure = aggregate_kinds("mean"), parse_diversity_measure("alpha-ndcg@20")
-    searches = [_RankingSearch(q, measure, 5, 2, kinds, np.random.default_rng(0)) for q in data]
-    risk, rng = SelectionRisk(searches, searches[0].dimension), np.random.default_rng(1)
+    searches = [RankingSearch(q, measure, 5, 2, kinds, np.random.default_rng(0)) for q in data]
+    risk, rng = SelectionRisk(searches), np.random.default_rng(1)
     points = [rng.standard_normal(searches[0].dimension) for _ in range(6)]
     planes = [(w, *risk(w)) for w in points]
     for v in points:

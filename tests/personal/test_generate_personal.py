@@ -67,7 +67,7 @@ def test_split_by_user(kind):
     assert sorted(rows[0] + rows[1]) == rows[2]
     again = data.split(0.25, seed=1)[1]
     np.testing.assert_array_equal(again.users, test.users)
-    with pytest.raises(DataError, match="expected a share"):
+    with pytest.raises(DataError, match="expected a fraction"):
         data.split(1.5)
 
 

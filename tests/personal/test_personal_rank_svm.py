@@ -12,7 +12,7 @@ from hingerank.personal.alternating import alternating, balance
 from hingerank.personal.factorized import PersonalRankSVM
 from hingerank.personal.generate import make_personal
 from hingerank.personal.preferences import from_comparisons, from_ratings
-from hingerank.personal.problem import FactorObjective, share_right
+from hingerank.personal.problem import FactorObjective, count_right
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -78,7 +78,7 @@ class TestObjective:
         V = np.random.default_rng(2).integers(-1, 2, (preferences.n_users, 1)).astype(float)  # with ties
         t = (X[i, 0] - X[j, 0]) * V[[number[user] for user in u], 0]
         right = (t > 0).sum() + 0.5 * (t == 0).sum()
-        assert share_right(X[:, :1].copy(), V, preferences) == (right, len(u))
+        assert count_right(X[:, :1].copy(), V, preferences) == (right, len(u))
 
     def test_pair_weight_user_divides_by_the_pairs(self):
         X, users, items, y = ratings()
@@ -105,10 +105,10 @@ class TestSolver:
         U, V = rng.standard_normal((7, 4)), rng.standard_normal((20, 4))
         U[:, 2], V[:, 3], V[:, 1] = 0, 0, 2 * V[:, 0]
         W = U @ V.T
-        U, _ = balance(U, V)
+        U, _ = balance(U, V, U)
         np.testing.assert_allclose(U @ V.T, W, atol=1e-8)
         zeros = np.zeros((3, 2))
-        assert balance(zeros, np.ones((4, 2)))[0] is zeros
+        assert balance(zeros, np.ones((4, 2)), zeros)[0] is zeros
 
     def test_objective_never_rises_and_gradient_vanishes(self, low_rank, fitted):
         values = [entry["value"] for entry in fitted.trace_]

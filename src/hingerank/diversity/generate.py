@@ -1,6 +1,6 @@
 """Generated queries with known subtopics: documents with words, hosts and categories, and imperfect clues."""
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -18,109 +18,119 @@ from hingerank.diversity.relations import (
 )
 
 DISTRACTORS = 3  # themes of a query that no subtopic asks for
-FACETS = 0.9  # share of the facets that a document of a faceted query has
+FACETS = 0.9  # fraction of the facets that a document of a faceted query has
 LENGTH = 2.0  # how much clearer the length is than other features
 THEME_WORDS = 25  # words that belong to a theme
 NOISE_RELATIONS = ("links", "anchors")  # relations that know nothing
 
 
 def make_diverse(
-    n_queries: int = 50,
-    candidates: int | tuple[int, int] = (80, 120),
-    subtopics: int | tuple[int, int] = (4, 10),
-    *,
-    relevant: float = 0.3,
-    n_features: int = 10,
-    noise: float = 1.0,
-    known_aspects: float = 0.6,
-    faceted: float = 0.0,
-    vocabulary: int = 1500,
-    topics: int | None = None,
-    materialize: bool = True,
-    seed: int = 0,
-) -> DiverseData:
+    n_queries: int = 50, candidates: int | tuple[int, int] = (80, 120), subtopics: int | tuple[int, int] = (4, 10), *,
+    relevant: float = 0.3, n_features: int = 10, noise: float = 1.0, known_aspects: float = 0.6, faceted: float = 0.0,
+    vocabulary: int = 1500, topics: int | None = None, materialize: bool = True, seed: int = 0,
+) -> DiverseData:  # fmt: skip
     """Each query has subtopics of unequal popularity and some themes that nobody asked for; documents mix their words.
 
     A document is about one or two themes, popular ones more often, and relevant to its subtopics if it is good. So a
     ranking by relevance alone repeats the popular subtopics. What a reranker sees are clues only:
 
-    X: features in [0, 1], the first (also `relevance`) like a retrieval score; half tell, under noise, whether a
-        document is good, half tell nothing.
-    relations: "tfidf" and "topics" (from the words), "url" (half of the hosts keep to a theme), "category" (right for
-        two documents in three), and "links" and "anchors", which are noise.
-    aspects: from guessed suggestions: only some subtopics are guessed, themes that nobody asked for come in too, and
-        P(d | a) is read off the words and the retrieval score.
+    - ``X``: features in [0, 1], the first (also ``relevance``) like a retrieval score; half tell, under noise, whether
+      a document is good, half tell nothing.
+    - ``relations``: "tfidf" and "topics" (from the words), "url" (half of the hosts keep to a theme), "category" (right
+      for two documents in three), and "links" and "anchors", which are noise.
+    - ``aspects``: from guessed suggestions: only some subtopics are guessed, themes that nobody asked for come in too,
+      and P(d | a) is read off the words and the retrieval score.
 
     Parameters
     ----------
-    candidates, subtopics: number per query, or a range (least, most).
-    relevant: share of the documents about a subtopic that are good, and so relevant to it.
-    noise: standard deviation of the noise in the features, beside a signal of 1 to 2.
-    known_aspects: probability that a subtopic is among the guessed aspects.
-    faceted: share of the queries whose subtopics are facets of one thing (half as many), nearly all served by each good
+    n_queries : int, default 50
+    candidates, subtopics : int or (least, most)
+        Number per query, or a range to draw from.
+    relevant : float, default 0.3
+        Fraction of the documents about a subtopic that are good, and so relevant to it.
+    n_features : int, default 10
+        Columns of ``X``.
+    noise : float, default 1
+        Standard deviation of the noise in the features, beside a signal of 1 to 2.
+    known_aspects : float, default 0.6
+        Probability that a subtopic is among the guessed aspects.
+    faceted : float, default 0
+        Fraction of the queries whose subtopics are facets of one thing (half as many), nearly all served by each good
         document; in the others, ambiguous ones, they are meanings, and a document has one or two. If above 0, the
         second feature is the length: good documents are long in faceted queries and short in ambiguous ones, and
         nothing tells which kind a query is. ERR-IA counts a faceted query for more than an ambiguous one, alpha-NDCG
         counts both alike, so the two want different lengths.
-    topics: size of the topic model (NMF) behind the relation "topics"; None leaves that relation out.
-    materialize: store relations as tensors (faster to train on); otherwise rows are computed when asked for.
+    vocabulary : int, default 1500
+        Different words.
+    topics : int, optional
+        Size of the topic model (NMF) behind the relation "topics"; None leaves that relation out.
+    materialize : bool, default True
+        Store relations as tensors (faster to train on); otherwise rows are computed when asked for.
+    seed : int
+        The answer depends on the arguments alone.
 
-    Example
-    -------
+    Examples
+    --------
     >>> data = make_diverse(3, 40, seed=1)
     >>> len(data), data[0].X.shape, data.relation_names
     (3, (40, 10), ('tfidf', 'url', 'category', 'links', 'anchors'))
     """
-    arguments = dict(locals())
-    _check(arguments)
+    for name, value in {"relevant": relevant, "known_aspects": known_aspects, "faceted": faceted}.items():
+        if not 0 <= value <= 1:
+            raise DataError(f"{name} is {value}, expected a fraction in [0, 1]")
+    if n_queries < 1 or n_features < 2 or noise < 0 or vocabulary < 10 * THEME_WORDS:
+        raise DataError(
+            f"expected n_queries >= 1, n_features >= 2, noise >= 0 and vocabulary >= {10 * THEME_WORDS}; got "
+            f"{n_queries}, {n_features}, {noise} and {vocabulary}"
+        )
+    documents, meanings = _range("candidates", candidates), _range("subtopics", subtopics)
+    recipe = Recipe(documents, meanings, relevant, n_features, noise, known_aspects, faceted, topics, materialize)
     seeds = np.random.SeedSequence(seed).spawn(n_queries + 1)
     background = 1 / np.arange(3, vocabulary + 3)
     background = np.random.default_rng(seeds[0]).permutation(background / background.sum())
-    queries = [
-        _query(str(number + 1), np.random.default_rng(source), background, arguments)
-        for number, source in enumerate(seeds[1:])
-    ]
-    return DiverseData(queries)
+    return DiverseData(
+        [_query(str(q), np.random.default_rng(own), background, recipe) for q, own in enumerate(seeds[1:], start=1)]
+    )
 
 
-def _check(a: dict[str, Any]) -> None:
-    for name in ("relevant", "known_aspects", "faceted"):
-        if not 0 <= a[name] <= 1:
-            raise DataError(f"{name} is {a[name]}, expected a share in [0, 1]")
-    if a["n_queries"] < 1 or a["n_features"] < 2 or a["noise"] < 0 or a["vocabulary"] < 10 * THEME_WORDS:
-        raise DataError(
-            f"expected n_queries >= 1, n_features >= 2, noise >= 0 and vocabulary >= {10 * THEME_WORDS}; got "
-            f"{a['n_queries']}, {a['n_features']}, {a['noise']} and {a['vocabulary']}"
-        )
-    for name in ("candidates", "subtopics"):
-        least, most = _range(a[name])
-        if not 1 <= least <= most:
-            raise DataError(f"{name} is {a[name]}, expected a number or a range (least, most) of at least 1")
+class Recipe(NamedTuple):
+    """What `make_diverse` was asked for, ranges as (least, most)."""
+
+    candidates: tuple[int, int]
+    subtopics: tuple[int, int]
+    relevant: float
+    n_features: int
+    noise: float
+    known_aspects: float
+    faceted: float
+    topics: int | None
+    materialize: bool
 
 
-def _range(value: Any) -> tuple[int, int]:
-    return (value, value) if np.ndim(value) == 0 else tuple(value)
+def _range(name: str, value: int | tuple[int, int]) -> tuple[int, int]:
+    least, most = (value, value) if isinstance(value, int | np.integer) else value
+    if not 1 <= least <= most:
+        raise DataError(f"{name} is {value}, expected a number or a range (least, most) of at least 1")
+    return least, most
 
 
-def _query(qid: str, rng: np.random.Generator, background: np.ndarray, a: dict[str, Any]) -> DiverseQuery:
-    n, m = (int(rng.integers(low, high + 1)) for low, high in (_range(a["candidates"]), _range(a["subtopics"])))
-    faceted = a["faceted"] > 0 and rng.random() < a["faceted"]
+def _query(qid: str, rng: np.random.Generator, background: np.ndarray, recipe: Recipe) -> DiverseQuery:
+    n, m = (int(rng.integers(low, high + 1)) for low, high in (recipe.candidates, recipe.subtopics))
+    faceted = recipe.faceted > 0 and rng.random() < recipe.faceted
     if faceted:
         m = max(2, m // 2)
-        about = _facets(n, m, rng)
-    else:
-        about = _meanings(n, m, rng)
-    good = _good(about[:, :m], a["relevant"], rng)
+    about = _facets(n, m, rng) if faceted else _meanings(n, m, rng)
+    good = _good(about[:, :m], recipe.relevant, rng)
     language = _theme_languages(m + DISTRACTORS, background, rng)
     words = _words(about, language, background, rng)
-    X = _features(good, a["n_features"], a["noise"], rng)
-    if a["faceted"]:
-        X[:, 1] = _features(good if faceted else ~good, 2, a["noise"] / LENGTH, rng)[:, 0]
-    aspects, weights = _aspects(words, X[:, 0], language, m, a["known_aspects"], rng)
-    relations = Relations(_relations(words, about, a["topics"], rng))
+    X = _features(good, recipe.n_features, recipe.noise, rng)
+    if recipe.faceted:
+        X[:, 1] = _features(good if faceted else ~good, 2, recipe.noise / LENGTH, rng)[:, 0]
+    aspects, weights = _aspects(words, X[:, 0], language, m, recipe.known_aspects, rng)
+    relations = Relations(_relations(words, about, recipe.topics, rng))
     return DiverseQuery(
         X,
-        relations=relations.materialize() if a["materialize"] else relations,
+        relations=relations.materialize() if recipe.materialize else relations,
         judgments=(about[:, :m] & good[:, None]).astype(np.int64),
         relevance=X[:, 0],
         aspects=aspects,
@@ -191,14 +201,9 @@ def _features(good: np.ndarray, d: int, noise: float, rng: np.random.Generator) 
 
 
 def _aspects(
-    words: sparse.csr_matrix,
-    score: np.ndarray,
-    language: np.ndarray,
-    m: int,
-    known: float,
-    rng: np.random.Generator,
+    words: sparse.csr_matrix, score: np.ndarray, language: np.ndarray, m: int, known: float, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """P(d | a) = retrieval score of d · share of the guessed theme's words in it; 1 for the best document of a."""
+    """P(d | a) = retrieval score of d · weight of the guessed theme's words in it; 1 for the best document of a."""
     guessed = [theme for theme in range(len(language)) if rng.random() < (known if theme < m else 0.5)]
     guessed = guessed or [0]
     clues = language[guessed] * (rng.random((len(guessed), language.shape[1])) < 0.4)  # a suggestion has a few words

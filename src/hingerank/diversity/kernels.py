@@ -107,8 +107,8 @@ def orders_likelihood(s, w, rows, slot, orders, kinds, values, g_s, g_w):
 
 
 @njit(cache=True, nogil=True)
-def violating_order(X, s, w, tensor, kinds, discounts, J, weights, share, psi):
-    """The greedy ranking for discount_t·(s_i + H_i·w) − share·gain_t(i), and the sum of its gains.
+def violating_order(X, s, w, tensor, kinds, discounts, J, weights, weight, psi):
+    """The greedy ranking for discount_t·(s_i + H_i·w) − weight·gain_t(i), and the sum of its gains.
 
     gain_t(i) = Σ_j J_ij·weights[t, c_j, j], c_j earlier picks that are relevant to subtopic j. Writes to psi the joint
     features Σ_t discount_t·(x_{y_t}, H_{y_t}(t)). O(length·n·(p + subtopics)).
@@ -130,7 +130,7 @@ def violating_order(X, s, w, tensor, kinds, discounts, J, weights, share, psi):
                 gain[i] = 0.0
                 for j in range(m):
                     gain[i] += J[i, j] * weights[t, counts[j], j]
-                augmented = discounts[t] * f[i] - share * gain[i]
+                augmented = discounts[t] * f[i] - weight * gain[i]
                 if best < 0 or augmented > most:
                     best, most = i, augmented
         order[t] = best
@@ -244,10 +244,10 @@ def pm2_order(relevance, A, weights, lam, top):
                     best, most = i, f
         order[t] = best
         taken[best] = True
-        share = A[best].sum()
-        if share > 0:
+        total = A[best].sum()
+        if total > 0:
             for a in range(aspects):
-                seats[a] += A[best, a] / share
+                seats[a] += A[best, a] / total
     return order
 
 

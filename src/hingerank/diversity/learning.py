@@ -1,4 +1,4 @@
-"""Relational learning to rank (Zhu, Lan, Guo, Cheng & Niu 2014)."""
+"""Rerankers learned from rankings: R-LTR and PAMM."""
 
 import time
 from collections.abc import Iterable
@@ -8,27 +8,20 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.diversity.kernels import orders_likelihood
 from hingerank.diversity.measures import DiversityMeasure, ideal_order, parse_diversity_measure, relevant_subtopics
 from hingerank.diversity.queries import DiverseQuery
-from hingerank.diversity.selection import (
-    DiverseRanker,
-    OrderedQuery,
-    aggregate_kinds,
-    ideal_orders,
-    likelihoods,
-    ordered_query,
-    select,
-    useful,
-)
+from hingerank.diversity.selection import DiverseRanker, aggregate_kinds, select
 from hingerank.kernels.threads import run_shards
 from hingerank.rankers.base import warn_not_converged
-from hingerank.solvers.run import Certificate, Solution
+from hingerank.solvers.run import Certificate, Run, Solution
 
 SHARD = 8  # queries evaluated together by one thread
+TIE = 1e-12  # measures closer than this are equal
 
 
 class LinearDiverseRanker(DiverseRanker):
-    """f_S(i) = coef_·x_i + relation_coef_·h_S(i): a linear score of a candidate given the chosen set S.
+    """``f_S(i) = coef_·x_i + relation_coef_·h_S(i)``: a linear score of a candidate given the chosen set S.
 
     h_S holds, for each relation, the least, mean or largest distance from i to the items of S (`aggregate`).
     """
@@ -38,10 +31,10 @@ class LinearDiverseRanker(DiverseRanker):
     coef_: np.ndarray
     relation_coef_: np.ndarray
     certificate_: Certificate
+    trace_: list[dict[str, Any]]
 
     def _order(self, query: DiverseQuery, top: int) -> np.ndarray:
-        if query.n_features != len(self.coef_):
-            raise ValueError(f"the query has {query.n_features} features, the model was fitted on {len(self.coef_)}")
+        check_n_features(query, self.coef_)
         kinds = aggregate_kinds(self.aggregate)
         if len(kinds):
             query.need("relations", to=type(self).__name__)
@@ -53,36 +46,107 @@ class LinearDiverseRanker(DiverseRanker):
     def _training_queries(self, queries: Any) -> tuple[list[DiverseQuery], np.ndarray]:
         """Queries to learn from, and the codes of the aggregates."""
         kinds = aggregate_kinds(self.aggregate)
-        return useful(self._checked(queries, "judgments", *(("relations",) if len(kinds) else ()))), kinds
+        return self._to_learn_from(queries, *(("relations",) if len(kinds) else ())), kinds
 
-    def _keep(self, solution: Solution, n_features: int) -> None:
+    def _take(self, solution: Solution, n_features: int) -> Any:
+        """Keep what was learned; returns the reranker."""
         self.coef_, self.relation_coef_ = solution.w[:n_features], solution.w[n_features:]
         self.certificate_, self.trace_ = solution.certificate, solution.trace
+        return self
+
+
+def check_n_features(query: DiverseQuery, coef: np.ndarray) -> None:
+    """A ValueError unless the query has a feature for each weight."""
+    if query.n_features != len(coef):
+        raise ValueError(f"the query has {query.n_features} features, the model was fitted on {len(coef)}")
+
+
+@dataclass(frozen=True, eq=False)
+class OrderedQuery:
+    """Features, rankings of one length (row numbers, best first) and the distances of every item that they use.
+
+    rows[slot[i]] is the (r, n) row of item i; items that no ranking uses have no row.
+    """
+
+    X: np.ndarray
+    orders: np.ndarray
+    rows: np.ndarray
+    slot: np.ndarray
+
+    def dimension(self, kinds: np.ndarray) -> int:
+        """Weights of a linear score: of the features, and of each relation for every kind of aggregate."""
+        return self.X.shape[1] + len(kinds) * self.rows.shape[1]
+
+
+def ordered_query(query: DiverseQuery, orders: list[np.ndarray], relations: bool) -> OrderedQuery:
+    """Collect the relation rows of all items in `orders`, once each."""
+    stacked, slot = np.stack(orders), np.full(query.n, -1, np.int64)
+    if not relations:
+        return OrderedQuery(query.X, stacked, np.empty((0, 0, query.n)), slot)
+    used = np.unique(stacked)
+    slot[used] = np.arange(len(used))
+    return OrderedQuery(query.X, stacked, np.ascontiguousarray(query.relations.rows(used)), slot)
+
+
+def likelihoods(query: OrderedQuery, w: np.ndarray, kinds: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """log P of each ranking under Plackett and Luce's model, its gradients in scores (n) and in relation weights."""
+    X, orders, d = query.X, query.orders, query.X.shape[1]
+    values, g_s, g_w = np.empty(len(orders)), np.zeros((len(orders), len(X))), np.zeros((len(orders), len(w) - d))
+    orders_likelihood(X @ w[:d], w[d:], query.rows, query.slot, orders, kinds, values, g_s, g_w)
+    return values, g_s, g_w
+
+
+def ideal_orders(judgments: np.ndarray, top: int, count: int, rng: np.random.Generator) -> list[np.ndarray]:
+    """`count` greedy ideal rankings, ties broken at random, as far as documents bring something new (at most `top`)."""
+    J = relevant_subtopics(judgments)
+    shuffles = [rng.permutation(len(J)) for _ in range(count)]
+    return [shuffled[ideal_order(J[shuffled], top)] for shuffled in shuffles]
 
 
 class RLTR(LinearDiverseRanker):
-    """min_w ½‖w‖² − C Σ_q log P(y_q),  P(y) = Π_t e^{f_t(y_t)} / Σ_{open i} e^{f_t(i)},  f_t(i) = ω_r·x_i + ω_d·h_t(i).
+    """min_w ½‖w‖² - C Σ_q log P(y_q),  P(y) = Π_t e^{f_t(y_t)} / Σ_{open i} e^{f_t(i)},  f_t(i) = ω_r·x_i + ω_d·h_t(i).
 
-    y_q is the greedy ideal ranking of the query by its subtopic judgments, as far as its documents bring a gain and at
-    most `top` long; h_t aggregates the distances from i to the t−1 documents before. The likelihood is concave in
-    w = (ω_r, ω_d), so L-BFGS finds the maximum; the certificate is the relative gradient norm.
+    Relational learning to rank (Zhu, Lan, Guo, Cheng & Niu 2014). y_q is the greedy ideal ranking of the query by its
+    subtopic judgments, as far as its documents bring a gain and at most ``top`` long; h_t aggregates the distances from
+    i to the t-1 documents before. The likelihood is concave in w = (ω_r, ω_d), so L-BFGS finds the maximum; the
+    certificate is the relative gradient norm. Needs ``relations`` and ``judgments``; queries without a relevant
+    candidate are left out.
 
-    C: weight of the data; aggregate: "min", "mean", "max", "all" three, or "none" (relevance alone: a ListMLE).
-    orders: rankings per query, equal documents of the ideal in random order (seed random_state); their mean counts.
+    Parameters
+    ----------
+    C : float, default 1
+        Weight of the data.
+    aggregate : "min", "mean", "max", "all" or "none"
+        What h_t holds of the distances; "all" three, or "none" (relevance alone: a ListMLE).
+    top : int, default 5
+        Greatest length of the ideal rankings.
+    orders : int, default 5
+        Rankings per query, equal documents of the ideal in random order; their mean counts.
+    tol, max_iter :
+        Of the solver: relative norm of the gradient to reach, iterations at most.
+    random_state : int, default 0
+        Seed of the random order.
 
-    Needs `relations` and `judgments`; queries without a relevant candidate are left out.
+    Attributes
+    ----------
+    coef_, relation_coef_ :
+        ω_r and ω_d.
+    certificate_, trace_ :
+        As in RankSVM.
+
+    Examples
+    --------
+    >>> from hingerank.diversity.generate import make_diverse
+    >>> data = make_diverse(20, 30, noise=0.5, seed=1)
+    >>> ranker = RLTR(C=10.0).fit(data[:15])
+    >>> ranker.rerank(data[15], top=3).shape, ranker.score(data[15:]) > 0.5
+    ((3,), True)
     """
 
     def __init__(
-        self,
-        C: float = 1.0,
-        aggregate: str = "mean",
-        top: int = 5,
-        orders: int = 5,
-        tol: float = 1e-4,
-        max_iter: int = 500,
-        random_state: int = 0,
-    ) -> None:
+        self, C: float = 1.0, aggregate: str = "mean", top: int = 5, orders: int = 5, tol: float = 1e-4,
+        max_iter: int = 500, random_state: int = 0,
+    ) -> None:  # fmt: skip
         self.C = C
         self.aggregate = aggregate
         self.top = top
@@ -101,9 +165,8 @@ class RLTR(LinearDiverseRanker):
             for query in kept
         ]
         solution = fit_likelihood(data, kinds, self.C, self.tol, self.max_iter)
-        self._keep(solution, kept[0].n_features)
-        warn_not_converged(self.certificate_)
-        return self
+        warn_not_converged(solution.certificate)
+        return self._take(solution, kept[0].n_features)
 
 
 def fit_likelihood(data: list[OrderedQuery], kinds: np.ndarray, C: float, tol: float, max_iter: int) -> Solution:
@@ -112,7 +175,7 @@ def fit_likelihood(data: list[OrderedQuery], kinds: np.ndarray, C: float, tol: f
     from threadpoolctl import threadpool_limits
 
     began, trace = time.perf_counter(), []
-    dimension = data[0].X.shape[1] + len(kinds) * data[0].rows.shape[1]
+    dimension = data[0].dimension(kinds)
     shards = [data[first : first + SHARD] for first in range(0, len(data), SHARD)]
 
     def value_and_gradient(w: np.ndarray) -> tuple[float, np.ndarray]:
@@ -145,42 +208,56 @@ def _mean_likelihood(queries: list[OrderedQuery], w: np.ndarray, kinds: np.ndarr
     return total, gradient
 
 
-# Perceptron algorithm using measures as margins (Xia, Xu, Lan, Guo & Cheng 2015).
-
-
-TIE = 1e-12  # measures closer than this are equal
-
-
 class PAMM(LinearDiverseRanker):
-    """Whenever  log P(y⁺) − log P(y⁻) ≤ margin·(E(y⁺) − E(y⁻))  step  w += η ∇(log P(y⁺) − log P(y⁻)).
+    """Whenever  log P(y⁺) - log P(y⁻) ≤ margin·(E(y⁺) - E(y⁻))  step  w += η ∇(log P(y⁺) - log P(y⁻)).
 
-    P is the Plackett–Luce likelihood of R-LTR, E the measure that is to be improved: any diversity measure. For every
-    query `positives` ideal rankings (equal documents in random order) and `negatives` worse ones are drawn once: in
-    turn a random ranking, relevant documents in random order, and an ideal ranking with some documents swapped. One
-    step takes all pairs (y⁺, y⁻) of one query: the mean over them, those that keep their margin counting as 0.
+    Perceptron algorithm using measures as margins (Xia, Xu, Lan, Guo & Cheng 2015). P is the Plackett-Luce likelihood
+    of R-LTR, E the measure that is to be improved: any diversity measure. For every query ``positives`` ideal rankings
+    (equal documents in random order) and ``negatives`` worse ones are drawn once: in turn a random ranking, relevant
+    documents in random order, and an ideal ranking with some documents swapped. One step takes all pairs (y⁺, y⁻) of
+    one query: the mean over them, those that keep their margin counting as 0. The certificate is the fraction of pairs
+    that broke their margin in the last pass; training stops when none does. Needs ``relations`` and ``judgments``;
+    queries without a relevant candidate are left out.
 
-    measure: "alpha-ndcg@20", "err-ia@20", "nrbp", ...; top: greatest length of the rankings.
-    margin: how much log-likelihood one unit of the measure asks for. learning_rate: η. epochs: passes over the queries.
-    average: keep the mean of the weights after each step (an averaged perceptron) rather than the last ones.
-    aggregate: as in RLTR. The certificate is the share of pairs that broke their margin in the last pass; training
-    stops when none does.
+    Parameters
+    ----------
+    measure : str
+        E, such as "alpha-ndcg@20", "err-ia@20", "nrbp".
+    aggregate : str
+        As in RLTR.
+    margin : float, default 3
+        How much log-likelihood one unit of the measure asks for.
+    learning_rate : float, default 0.3
+        η.
+    epochs : int, default 30
+        Passes over the queries at most.
+    positives, negatives : int
+        Rankings of each query.
+    top : int, default 10
+        Greatest length of the rankings.
+    average : bool, default True
+        Keep the mean of the weights after each step (an averaged perceptron) rather than the last ones.
+    random_state : int, default 0
+        Seed of the rankings and of the order of queries.
 
-    Needs `relations` and `judgments`; queries without a relevant candidate are left out.
+    Attributes
+    ----------
+    coef_, relation_coef_, certificate_, trace_ :
+        As in RLTR.
+
+    Examples
+    --------
+    >>> from hingerank.diversity.generate import make_diverse
+    >>> data = make_diverse(20, 30, noise=0.5, seed=1)
+    >>> PAMM("err-ia@20", epochs=5).fit(data[:15]).rerank(data[15], top=3).shape
+    (3,)
     """
 
     def __init__(
-        self,
-        measure: str = "alpha-ndcg@20",
-        aggregate: str = "mean",
-        margin: float = 3.0,
-        learning_rate: float = 0.3,
-        epochs: int = 30,
-        positives: int = 5,
-        negatives: int = 20,
-        top: int = 10,
-        average: bool = True,
+        self, measure: str = "alpha-ndcg@20", aggregate: str = "mean", margin: float = 3.0, learning_rate: float = 0.3,
+        epochs: int = 30, positives: int = 5, negatives: int = 20, top: int = 10, average: bool = True,
         random_state: int = 0,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.measure = measure
         self.aggregate = aggregate
         self.margin = margin
@@ -196,39 +273,31 @@ class PAMM(LinearDiverseRanker):
         """Learn from queries with judgments."""
         self._check_positive("learning_rate", "epochs", "positives", "negatives", "top")
         kept, kinds = self._training_queries(queries)
-        measure = parse_diversity_measure(self.measure)
-        rng = np.random.default_rng(self.random_state)
+        measure, rng = parse_diversity_measure(self.measure), np.random.default_rng(self.random_state)
         data = [
-            _margins(query, measure, self.top, self.positives, self.negatives, len(kinds) > 0, rng) for query in kept
+            margins(query, measure, self.top, self.positives, self.negatives, len(kinds) > 0, rng) for query in kept
         ]
-        self._keep(self._perceptron(data, kinds, rng), kept[0].n_features)
-        return self
+        return self._take(self._perceptron(data, kinds, rng), kept[0].n_features)
 
-    def _perceptron(self, data: list["_Margins"], kinds: np.ndarray, rng: np.random.Generator) -> Solution:
-        began = time.perf_counter()
-        first = data[0].query
-        w = np.zeros(first.X.shape[1] + len(kinds) * first.rows.shape[1])
-        mean, steps, trace, share = w.copy(), 0, [], 1.0
-        for epoch in range(1, self.epochs + 1):
-            broken = pairs = 0
+    def _perceptron(self, data: list["Margins"], kinds: np.ndarray, rng: np.random.Generator) -> Solution:
+        run, steps = Run("broken", 0.0, self.epochs - 1), 0
+        w = np.zeros(data[0].query.dimension(kinds))
+        mean, pairs = w.copy(), sum(query.n_pairs for query in data)
+        while not run.status:
+            broken = 0
             for number in rng.permutation(len(data)):
                 count, gradient = data[number].broken(w, kinds, self.margin)
                 w = w + self.learning_rate * gradient
                 steps += 1
                 mean += (w - mean) / steps
-                broken, pairs = broken + count, pairs + data[number].n_pairs
-            share = broken / max(1, pairs)
-            trace.append({"epoch": epoch, "broken": share, "seconds": time.perf_counter() - began})
-            if broken == 0:
-                break
-        status = "converged" if share == 0 else "max_iter"
-        seconds = time.perf_counter() - began
-        certificate = Certificate("share of broken margins", share, 0.0, status, len(trace), seconds)
-        return Solution(mean if self.average else w, share, certificate, trace)
+                broken += count
+            run.stops(epoch=len(run.trace) + 1, broken=broken / max(1, pairs))
+        weights, value = mean if self.average else w, run.trace[-1]["broken"]
+        return run.solution("fraction of broken margins", weights, value, len(run.trace))
 
 
 @dataclass(frozen=True, eq=False)
-class _Margins:
+class Margins:
     """Rankings of one query, the first `positives` of them ideal, and their values of the measure."""
 
     query: OrderedQuery
@@ -250,28 +319,23 @@ class _Margins:
         likelihood, g_s, g_w = likelihoods(self.query, w, kinds)
         ahead = np.subtract.outer(likelihood[: self.positives], likelihood[self.positives :])
         wrong = (ahead <= margin * self.gaps) & (self.gaps > TIE)
-        share = np.concatenate((wrong.sum(axis=1), -wrong.sum(axis=0))) / wrong.size
-        return int(wrong.sum()), np.concatenate((self.query.X.T @ (share @ g_s), share @ g_w))
+        weight = np.concatenate((wrong.sum(axis=1), -wrong.sum(axis=0))) / wrong.size
+        return int(wrong.sum()), np.concatenate((self.query.X.T @ (weight @ g_s), weight @ g_w))
 
 
-def _margins(
-    query: DiverseQuery,
-    measure: DiversityMeasure,
-    top: int,
-    positives: int,
-    negatives: int,
-    relations: bool,
+def margins(
+    query: DiverseQuery, measure: DiversityMeasure, top: int, positives: int, negatives: int, relations: bool,
     rng: np.random.Generator,
-) -> _Margins:
+) -> Margins:  # fmt: skip
     """Draw the rankings of a query, all as long as its ideal one, so that their likelihoods can be compared."""
     J = relevant_subtopics(query.judgments)
-    ideal = ideal_orders(J, top, max(1, positives), rng)
+    ideal = ideal_orders(J, top, positives, rng)
     relevant = np.flatnonzero(J.any(axis=1))
-    worse = [_worse(ideal, relevant, query.n, k % 3, rng) for k in range(max(1, negatives))]
+    worse = [_worse(ideal, relevant, query.n, k % 3, rng) for k in range(negatives)]
     orders = ideal + worse
     best = ideal_order(J, measure.cutoff, measure.alpha) if measure.normalized else None
     values = np.array([measure(J, order, best) for order in orders])
-    return _Margins(ordered_query(query, orders, relations), values, len(ideal))
+    return Margins(ordered_query(query, orders, relations), values, len(ideal))
 
 
 def _worse(ideal: list[np.ndarray], relevant: np.ndarray, n: int, kind: int, rng: np.random.Generator) -> np.ndarray:

@@ -18,7 +18,7 @@ alpha-ndcg, nerr-ia and nnrbp divide the first three by the value of the greedy 
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,25 +26,41 @@ from hingerank.data.files import DataError
 from hingerank.diversity.kernels import ideal_prefix
 from hingerank.diversity.trec import TopicJudgments, as_qrels, as_run
 
-# public name -> (kind of weight, divide by the ideal, needs a cutoff)
-_KINDS = {
-    "alpha-dcg": ("log", False, True),
-    "alpha-ndcg": ("log", True, True),
-    "err-ia": ("reciprocal", False, True),
-    "nerr-ia": ("reciprocal", True, True),
-    "nrbp": ("geometric", False, False),
-    "nnrbp": ("geometric", True, False),
-    "strec": ("recall", False, True),
-    "p-ia": ("precision", False, True),
-    "map-ia": ("average precision", False, False),
+
+class Kind(NamedTuple):
+    """What a measure's name stands for."""
+
+    weight: str
+    normalized: bool  # divided by the greedy ideal
+    has_cutoff: bool
+
+
+KINDS = {
+    "alpha-dcg": Kind("log", False, True),
+    "alpha-ndcg": Kind("log", True, True),
+    "err-ia": Kind("reciprocal", False, True),
+    "nerr-ia": Kind("reciprocal", True, True),
+    "nrbp": Kind("geometric", False, False),
+    "nnrbp": Kind("geometric", True, False),
+    "strec": Kind("recall", False, True),
+    "p-ia": Kind("precision", False, True),
+    "map-ia": Kind("average precision", False, False),
 }
-DIVERSITY_MEASURES = tuple(_KINDS)
+DIVERSITY_MEASURES = tuple(KINDS)
 
 
 @dataclass(frozen=True)
 class DiversityMeasure:
-    """One measure: base name, cutoff (None for the whole ranking), α and β.
+    """One measure, as the module's table has it.
 
+    Attributes
+    ----------
+    base : its name without the cutoff
+    cutoff : None for the whole ranking
+    alpha, beta : α and β, for the measures that have them
+
+    Examples
+    --------
     >>> measure = parse_diversity_measure("alpha-nDCG@5")
     >>> J = np.array([[1, 0], [1, 0], [0, 1]])
     >>> round(measure(J, [0, 2, 1]), 3), round(measure(J, [1, 0, 2]), 3)
@@ -57,10 +73,10 @@ class DiversityMeasure:
     beta: float = 0.5
 
     def __post_init__(self) -> None:
-        if self.base not in _KINDS:
-            raise ValueError(f"there is no diversity measure {self.base!r}; known: {', '.join(_KINDS)}")
-        if _KINDS[self.base][2] != (self.cutoff is not None):
-            wanted = "a cutoff, as in " if _KINDS[self.base][2] else "no cutoff: write "
+        if self.base not in KINDS:
+            raise ValueError(f"there is no diversity measure {self.base!r}; known: {', '.join(KINDS)}")
+        if KINDS[self.base].has_cutoff != (self.cutoff is not None):
+            wanted = "a cutoff, as in " if KINDS[self.base].has_cutoff else "no cutoff: write "
             raise ValueError(f"{self.name} needs {wanted}{self.base}{'@20' if self.cutoff is None else ''}")
         if self.cutoff is not None and self.cutoff < 1:
             raise ValueError(f"{self.name}: the cutoff must be at least 1")
@@ -74,14 +90,18 @@ class DiversityMeasure:
     @property
     def normalized(self) -> bool:
         """Whether values are divided by the greedy ideal."""
-        return _KINDS[self.base][1]
+        return KINDS[self.base].normalized
 
     def weights(self, ranks: Any, counts: np.ndarray, n_relevant: np.ndarray) -> np.ndarray:
-        """weight_j(t, c) for ranks t (from 1; a number or a column), counts (…, m) and relevant documents per subtopic.
+        """weight_j(t, c), not divided by the ideal.
 
-        Not divided by the ideal. Subtopics without relevant documents must have been left out.
+        Parameters
+        ----------
+        ranks : t, from 1; a number or a column
+        counts : c, shape (…, m)
+        n_relevant : relevant documents of each subtopic; subtopics without any must have been left out
         """
-        kind, m = _KINDS[self.base][0], len(n_relevant)
+        kind, m = KINDS[self.base].weight, len(n_relevant)
         if kind == "recall":
             return np.where(counts == 0, 1.0 / m, 0.0)
         if kind == "precision":
@@ -92,7 +112,7 @@ class DiversityMeasure:
         return scale * _powers(1 - self.alpha, int(counts.max(initial=0)))[counts]
 
     def _discounts(self, ranks: np.ndarray) -> np.ndarray:
-        kind = _KINDS[self.base][0]
+        kind = KINDS[self.base].weight
         if kind == "log":
             return np.log(2.0) / np.log(ranks + 1.0)
         return 1.0 / ranks if kind == "reciprocal" else self.beta ** (ranks - 1.0)
@@ -108,10 +128,13 @@ class DiversityMeasure:
         return float((m * _powers(1 - self.alpha, self.cutoff - 1) * self._discounts(ranks)).sum())
 
     def __call__(self, judgments: Any, order: Any, ideal: np.ndarray | None = None) -> float:
-        """The measure of the ranking `order`: row numbers of `judgments`, best first, −1 for unjudged documents.
+        """The measure of a ranking.
 
-        judgments: documents × subtopics of all judged documents, above 0 where relevant.
-        ideal: their `ideal_order`, if it is known already.
+        Parameters
+        ----------
+        judgments : documents × subtopics of all judged documents, above 0 where relevant
+        order : row numbers of `judgments`, best first, −1 for unjudged documents
+        ideal : their `ideal_order`, if it is known already
         """
         J = relevant_subtopics(judgments)
         if J.shape[1] == 0:
@@ -164,23 +187,30 @@ def _powers(base: float, most: int) -> np.ndarray:
 
 
 def evaluate_diversity(
-    qrels: Any,
-    run: Any,
-    measures: Iterable[str] = ("alpha-ndcg@20", "err-ia@20", "nrbp", "strec@20"),
-    per_query: bool = False,
-    *,
-    complete: bool = False,
-    alpha: float = 0.5,
-    beta: float = 0.5,
-) -> dict[str, Any]:
-    """Mean over topics, or with per_query {measure: {topic: value}}, of diversity measures; see the module's table.
+    qrels: Any, run: Any, measures: Iterable[str] = ("alpha-ndcg@20", "err-ia@20", "nrbp", "strec@20"),
+    per_query: bool = False, *, complete: bool = False, alpha: float = 0.5, beta: float = 0.5,
+) -> dict[str, Any]:  # fmt: skip
+    """Mean of diversity measures over topics, equal to TREC's ndeval; see ``hingerank.diversity.measures``.
 
-    qrels: a path, what `read_diversity_qrels` gives, or (topic, subtopic, document, judgment) rows. Judgments of 0 and
+    Parameters
+    ----------
+    qrels : path, Qrels or rows
+        What ``read_diversity_qrels`` reads or gives, or (topic, subtopic, document, judgment) rows. Judgments of 0 and
         below are not relevant; a topic in which nothing is relevant scores 0 everywhere and counts.
-    run: a path, {topic: documents best first}, {topic: {document: score}}, or (topic, document, score) rows.
-    complete: count judged topics that the run lacks as 0 (ndeval's -c). Otherwise, as ndeval does, the mean is over
-        the topics that are in both. Topics of the run without judgments are never counted.
+    run : path, dict or rows
+        {topic: documents best first}, {topic: {document: score}}, or (topic, document, score) rows.
+    measures : list of str
+        "alpha-ndcg@20", "err-ia@10", "nrbp", "strec@20", "p-ia@5", "map-ia", ...
+    per_query : bool, default False
+        Give {measure: {topic: value}} instead of means.
+    complete : bool, default False
+        Count judged topics that the run lacks as 0 (ndeval's -c). Otherwise, as ndeval does, the mean is over the
+        topics that are in both. Topics of the run without judgments are never counted.
+    alpha, beta : float, default 0.5
+        α and β of the measures that have them.
 
+    Examples
+    --------
     >>> qrels = [("7", "1", "a", 1), ("7", "2", "b", 1), ("7", "1", "c", 1)]
     >>> evaluate_diversity(qrels, {"7": ["a", "x", "b"]}, ["strec@2", "strec@3"])
     {'strec@2': 0.5, 'strec@3': 1.0}

@@ -1,7 +1,10 @@
-"""Queries for diversification: candidates, what is known about each, between them, and which subtopics they serve."""
+"""Queries for diversification: candidates, what is known about each, between them, and which subtopics they serve.
+
+`join_run` makes them of the files of a TREC experiment: a run with features, judgments and aspects of its documents.
+"""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,19 +23,37 @@ from hingerank.diversity.relations import (
 )
 from hingerank.diversity.trec import as_qrels, as_run, read_fields
 
+Aspects = Mapping[str, Mapping[str, Mapping[str, float]]]  # topic -> aspect -> document -> P(document | aspect)
+FEATURE_RELATIONS: dict[str, Callable[[Any], Relation]] = {"cosine": cosine_relation, "euclidean": euclidean_relation}
+
 
 @dataclass(frozen=True, eq=False)
 class DiverseQuery:
     """n candidates of one query; every part but the first is optional, and a reranker says which ones it needs.
 
-    X: (n, d) relevance features.
-    relations: distances between candidates: `Relations`, a list of `Relation`, or a tensor (n, n, r).
-    judgments: (n, m), above 0 where the candidate is relevant to the subtopic; needed to learn and to evaluate.
-    relevance: (n,) initial score of every candidate, such as the retrieval score brought to [0, 1].
-    aspects: (n, a) P(d | a), how likely the candidate answers aspect a; aspect_weights: (a,) P(a | q), default equal.
-    words: (n, V) sparse counts of the words in each candidate.
-    docids: names of the candidates, default their row numbers; qid: name of the query.
+    Parameters
+    ----------
+    X : (n, d) array
+        Relevance features.
+    relations : Relations, list of Relation, or tensor (n, n, r)
+        Distances between candidates.
+    judgments : (n, m) array
+        Above 0 where the candidate is relevant to the subtopic; needed to learn and to evaluate.
+    relevance : (n,) array
+        Initial score of every candidate, such as the retrieval score brought to [0, 1].
+    aspects : (n, a) array
+        P(d | a), how likely the candidate answers aspect a.
+    aspect_weights : (a,) array
+        P(a | q), default equal.
+    words : (n, V) sparse matrix
+        Counts of the words in each candidate.
+    docids : list of str
+        Names of the candidates, default their row numbers.
+    qid : str
+        Name of the query.
 
+    Examples
+    --------
     >>> query = DiverseQuery(np.eye(3), relations=np.ones((3, 3, 1)) - np.eye(3)[:, :, None], qid="7")
     >>> query.n, query.n_features, len(query.relations)
     (3, 3, 1)
@@ -158,6 +179,13 @@ class DiverseQuery:
 class DiverseData(Sequence[DiverseQuery]):
     """A list of queries with the same features and relations; slices and index arrays give sub-lists.
 
+    Parameters
+    ----------
+    queries : list of DiverseQuery
+    feature_names : list of str, optional
+
+    Examples
+    --------
     >>> data = DiverseData([DiverseQuery(np.eye(2), qid=q) for q in "abc"])
     >>> len(data), [query.qid for query in data[[2, 0]]]
     (3, ['c', 'a'])
@@ -206,16 +234,9 @@ def check_queries(queries: Sequence[Any]) -> None:
         )
 
 
-# Join a run with features, judgments and aspects of its documents: the files of a TREC experiment as DiverseData.
-
-
-FEATURE_RELATIONS = {"cosine": cosine_relation, "euclidean": euclidean_relation}
-Aspects = dict[str, dict[str, dict[str, float]]]  # topic -> aspect -> document -> P(document | aspect)
-
-
 def read_aspects(path: Any) -> Aspects:
     """Lines `topic aspect document probability`; documents that an aspect does not name have probability 0 in it."""
-    aspects: Aspects = {}
+    aspects: dict[str, dict[str, dict[str, float]]] = {}
     for line, (topic, aspect, docid, text) in read_fields(path, 4, "topic aspect document probability"):
         try:
             probability = float(text)
@@ -231,24 +252,24 @@ def read_aspects(path: Any) -> Aspects:
 
 
 def join_run(
-    run: Any,
-    features: Any = None,
-    qrels: Any = None,
-    aspects: Mapping[str, Mapping[str, Mapping[str, float]]] | None = None,
-    relations: Sequence[str] = ("cosine", "euclidean"),
-    clusters: int | None = None,
-    depth: int | None = None,
-) -> DiverseData:
+    run: Any, features: Any = None, qrels: Any = None, aspects: Aspects | None = None,
+    relations: Sequence[str] = ("cosine", "euclidean"), clusters: int | None = None, depth: int | None = None,
+) -> DiverseData:  # fmt: skip
     """One `DiverseQuery` for each topic of the run, its candidates in the run's order.
 
-    run: a path or anything else that `as_run` takes; scores, brought to [0, 1] in every topic, become `relevance`.
-    features: RankingData with document ids, or {topic: {document: vector}}; they become `X`, and distances between them
-        `relations` ("cosine", "euclidean"; () for none). A document of the run without features is an error.
-    qrels: subtopic judgments, as `as_qrels` takes them; a topic without any is an error.
-    aspects: as `read_aspects` gives them; a topic without any is an error.
-    clusters: so many clusters of a topic's features become its aspects, instead of `aspects`.
-    depth: use only the first so many documents of each topic.
+    Parameters
+    ----------
+    run : a path or anything else that `as_run` takes; scores, brought to [0, 1] in every topic, become `relevance`
+    features : RankingData with document ids, or {topic: {document: vector}}; they become `X`. A document of the run
+        without features is an error
+    qrels : subtopic judgments, as `as_qrels` takes them; a topic without any is an error
+    aspects : as `read_aspects` gives them; a topic without any is an error
+    relations : distances between features, "cosine" and "euclidean"; () for none
+    clusters : so many clusters of a topic's features become its aspects, instead of `aspects`
+    depth : use only the first so many documents of each topic
 
+    Examples
+    --------
     >>> data = join_run({"7": ["a", "b"]}, {"7": {"a": [1.0, 0.0], "b": [0.5, 0.5]}}, [("7", "1", "b", 1)])
     >>> data[0].qid, data[0].relevance.tolist(), data[0].judgments.tolist(), data.relation_names
     ('7', [1.0, 0.0], [[0.0], [1.0]], ('cosine', 'euclidean'))
@@ -266,7 +287,7 @@ def join_run(
         parts: dict[str, Any] = {"relevance": unit_scores(ranked.scores[:depth]), "docids": docids, "qid": topic}
         X = np.zeros((len(docids), 0)) if vectors is None else _feature_rows(vectors, topic, docids)
         if vectors is not None and relations:
-            parts["relations"] = Relations([_feature_relation(name, X) for name in relations])
+            parts["relations"] = Relations([FEATURE_RELATIONS[name](X) for name in relations])
         if judged is not None:
             parts["judgments"] = _of_topic(judged, topic, "judgments").select(docids)
         if aspects is not None:
@@ -275,23 +296,18 @@ def join_run(
         if clusters is not None:
             parts["aspects"] = aspects_from_clusters(X, clusters)
         queries.append(DiverseQuery(X, **parts))
-    return DiverseData(queries, getattr(features, "feature_names", None))
-
-
-def _feature_relation(name: str, X: np.ndarray) -> Relation:
-    return FEATURE_RELATIONS[name](X)
+    return DiverseData(queries, features.feature_names if isinstance(features, RankingData) else None)
 
 
 def _by_document(data: RankingData) -> dict[str, dict[str, np.ndarray]]:
     if data.docid is None:
         raise DataError("the features have no document ids, so they cannot be joined with a run: add `# docid = …`")
-    vectors: dict[str, dict[str, np.ndarray]] = {}
+    X, vectors = data.X, dict[str, dict[str, np.ndarray]]()
     for row, (topic, docid) in enumerate(zip(data.qid, data.docid)):
         documents = vectors.setdefault(str(topic), {})
         if str(docid) in documents:
             raise DataError(f"the features have document {docid} twice in topic {topic}")
-        x = data.X[row]
-        documents[str(docid)] = x.toarray().ravel() if hasattr(x, "toarray") else x
+        documents[str(docid)] = X[row].toarray().ravel() if sparse.issparse(X) else X[row]
     return vectors
 
 

@@ -1,7 +1,9 @@
 """How different two candidates of a query are: relation features, built from vectors, text, URLs or categories.
 
 A relation is a distance: 0 for the same thing, larger for more different, usually at most 1. It is asked for one row at
-a time (one candidate against all), so nothing of size candidates² is ever stored unless you give it as a tensor."""
+a time (one candidate against all), so nothing of size candidates² is ever stored unless you give it as a tensor.
+Aspects of a query, P(d | a) for every candidate, come from known subtopics, scores of query suggestions, or clusters.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -27,24 +29,28 @@ class Relation:
 class Relations:
     """Several relations together: row(i) is (r, n), the r distances between candidate i and each of the n candidates.
 
-    Give a list of `Relation`, or a tensor of shape (n, n, r) or (n, n).
+    Parameters
+    ----------
+    parts : a tensor of shape (n, n, r) or (n, n), one `Relation`, or a list of them
+    names : of the relations of a tensor, default r1, r2, ...
 
+    Examples
+    --------
     >>> relations = Relations([cosine_relation(np.eye(3))])
     >>> relations.row(0).tolist()
     [[0.0, 1.0, 1.0]]
     """
 
-    def __init__(self, parts: Any, names: Sequence[str] | None = None) -> None:
-        self._tensor: np.ndarray | None = None
-        if isinstance(parts, Relation):
-            parts = [parts]
+    def __init__(self, parts: np.ndarray | Relation | Iterable[Relation], names: Sequence[str] | None = None) -> None:
+        self._tensor: np.ndarray | None = None  # (n, r, n), unless the relations are parts
+        self._parts: list[Relation] = []
         if isinstance(parts, np.ndarray):
             self._tensor = _checked_tensor(parts)
             self.n, self.names = len(parts), tuple(names or (f"r{j + 1}" for j in range(self._tensor.shape[1])))
             if len(self.names) != self._tensor.shape[1]:
                 raise DataError(f"{len(self.names)} names were given for {self._tensor.shape[1]} relations")
             return
-        self._parts = list(parts)
+        self._parts = [parts] if isinstance(parts, Relation) else list(parts)
         if not self._parts or not all(isinstance(part, Relation) for part in self._parts):
             raise DataError("relations must be a tensor (n, n, r) or a list of Relation with at least one in it")
         if len({part.n for part in self._parts}) > 1:
@@ -85,18 +91,15 @@ class Relations:
 
     def materialize(self) -> "Relations":
         """The same relations, all n · r · n numbers stored: faster to ask often."""
-        return self if self._tensor is not None else self._stored(self.rows(range(self.n)))
+        if self._tensor is not None:
+            return self
+        return Relations(self.rows(range(self.n)).transpose(0, 2, 1), self.names)
 
     def subset(self, candidates: np.ndarray) -> "Relations":
         """The relations among some of the candidates only."""
         if self._tensor is not None:
-            return self._stored(np.ascontiguousarray(self._tensor[candidates][:, :, candidates]))
+            return Relations(self._tensor[candidates][:, :, candidates].transpose(0, 2, 1), self.names)
         return Relations([_subset(part, candidates) for part in self._parts])
-
-    def _stored(self, tensor: np.ndarray) -> "Relations":
-        stored = object.__new__(Relations)
-        stored._tensor, stored.n, stored.names = tensor, len(tensor), self.names
-        return stored
 
 
 def _checked_tensor(tensor: np.ndarray) -> np.ndarray:
@@ -117,8 +120,12 @@ def _subset(part: Relation, candidates: np.ndarray) -> Relation:
 def cosine_relation(vectors: Any, name: str = "cosine", clip: bool = True) -> Relation:
     """1 − max(0, cos(v_i, v_j)) of rows of a dense array or CSR matrix; a zero vector is at distance 1 from all others.
 
-    clip: vectors that point away from each other count as unrelated, at distance 1, as pyversity has it; False gives
-        1 − cos, up to 2.
+    Parameters
+    ----------
+    vectors : one row per candidate
+    name : of the relation
+    clip : vectors that point away from each other count as unrelated, at distance 1, as pyversity has it; False gives
+        1 − cos, up to 2
     """
     V, squares = _checked_vectors(vectors, name)
     norms = np.sqrt(squares)
@@ -170,8 +177,15 @@ def text_relations(
 ) -> list[Relation]:
     """TF-IDF cosine distance of the texts, and with `topics` the distance of their topic mixtures.
 
-    A topic mixture is a distribution over `topics` topics found by scikit-learn's NMF of TF-IDF or LDA of counts
-    (model "nmf" or "lda"); two mixtures are √½·‖p − q‖ apart, which is at most 1.
+    A topic mixture is a distribution over topics found by scikit-learn; two mixtures are √½·‖p − q‖ apart, at most 1.
+
+    Parameters
+    ----------
+    texts : of the candidates
+    topics : how many to find; None leaves the mixtures out
+    model : "nmf" of TF-IDF, or "lda" of counts
+    seed : of the model
+    stop_words : to scikit-learn's vectorisers
     """
     from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
@@ -248,14 +262,16 @@ def _codes(values: Sequence[Any]) -> np.ndarray:
     return np.fromiter((numbers.setdefault(value, len(numbers)) for value in values), np.int64, len(values))
 
 
-# Aspects of a query, P(d | a) for every candidate: from known subtopics, scores of query suggestions, or clusters.
-
-
 def unit_scores(scores: Any, how: str = "minmax") -> np.ndarray:
-    """Retrieval scores of one query brought to [0, 1].
+    """(s − min) / (max − min): retrieval scores of one query brought to [0, 1], all 0 if all are equal.
 
-    "minmax": (s − min) / (max − min), all 0 if all are equal. "softmax": e^s / Σ e^s, for log likelihoods.
+    Parameters
+    ----------
+    scores : of the candidates
+    how : "minmax", or "softmax", e^s / Σ e^s, for log likelihoods
 
+    Examples
+    --------
     >>> unit_scores([-5.0, -4.0, -3.0]).tolist()
     [0.0, 0.5, 1.0]
     """
@@ -274,7 +290,11 @@ def unit_scores(scores: Any, how: str = "minmax") -> np.ndarray:
 def aspects_from_subtopics(judgments: Any, noise: float = 0.0, seed: int = 0) -> np.ndarray:
     """P(d | a) = 1 where d is relevant to subtopic a: what a perfect guess of the subtopics would give.
 
-    noise: mixes in uniform random numbers, (1 − noise)·J + noise·U, for studies of how much the guess matters.
+    Parameters
+    ----------
+    judgments : candidates × subtopics, above 0 where relevant
+    noise : mixes in uniform random numbers, (1 − noise)·J + noise·U, for studies of how much the guess matters
+    seed : of the noise
     """
     J = (np.asarray(judgments) > 0).astype(np.float64)
     return (1 - noise) * J + noise * np.random.default_rng(seed).random(J.shape)
@@ -283,7 +303,11 @@ def aspects_from_subtopics(judgments: Any, noise: float = 0.0, seed: int = 0) ->
 def aspects_from_scores(scores: Any, how: str = "minmax", temperature: float = 1.0) -> np.ndarray:
     """P(d | a) from the scores of every candidate (row) for every query suggestion (column).
 
-    Each column is brought to [0, 1] by `unit_scores` after division by the temperature.
+    Parameters
+    ----------
+    scores : candidates × suggestions
+    how : each column is brought to [0, 1] by `unit_scores`
+    temperature : by which the scores are divided before
     """
     S = np.asarray(scores, np.float64)
     if S.ndim != 2:
@@ -294,7 +318,12 @@ def aspects_from_scores(scores: Any, how: str = "minmax", temperature: float = 1
 def aspects_from_clusters(vectors: Any, clusters: int = 8, softness: float = 0.5, seed: int = 0) -> np.ndarray:
     """P(d | a) ∝ exp(−‖v_d − centre_a‖² / (2·softness²·s²)) over k-means clusters, s² the mean squared distance.
 
-    vectors: one row per candidate, dense or sparse; with fewer distinct candidates than clusters there are fewer.
+    Parameters
+    ----------
+    vectors : one row per candidate, dense or sparse
+    clusters : how many; with fewer distinct candidates there are fewer
+    softness : towards 0 every candidate belongs to its own cluster alone
+    seed : of k-means
     """
     from sklearn.cluster import KMeans
 

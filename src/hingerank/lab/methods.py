@@ -140,7 +140,7 @@ def method_from_name(
     >>> method.name, dict(method.fixed), method.search.settings()
     ('hinge', {'loss': 'hinge'}, [{'C': 0.1}, {'C': 1.0}])
     """
-    from hingerank.personal.base import PersonalRanker
+    from hingerank.personal.rankers import PersonalRanker
     from hingerank.rankers.base import BaseRanker
     from hingerank.registry import ranker_class, registered_name
 
@@ -228,7 +228,7 @@ def read_value(text: str) -> Any:
 
 def not_from_rows(name: str, ranker: Any) -> str:
     """Why graded rows are not enough for a ranker, and the command that takes what it needs."""
-    from hingerank.personal.base import PersonalRanker
+    from hingerank.personal.rankers import PersonalRanker
 
     if issubclass(ranker, PersonalRanker):
         return f"{name} learns from ratings: use hingerank compare with --items, or {ranker.__name__} from Python"

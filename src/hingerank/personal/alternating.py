@@ -15,17 +15,18 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.personal.problem import FactorObjective, UsersImproved
 from hingerank.solvers.run import Run, Solution
 
-ENOUGH, PRODUCTS = 0.3, 5  # the basis step's equations: share of the gradient left, Hessian products at most
+ENOUGH, PRODUCTS = 0.3, 5  # the basis step's equations: fraction of the gradient left, Hessian products at most
 ARMIJO, HALVINGS = 1e-4, 20
-FLOOR = 1e-10  # share of the largest below which a direction counts as lost
+FLOOR = 1e-10  # fraction of the largest below which a direction counts as lost
 ROWS_PER_BLOCK = 8192
 FIRST, GROW, SHRINK, LEAST = 0.5, 1.3, 0.5, 0.1  # multiples of the last change of U to move on by
 
 
 def alternating(
-    objective: Any,
+    objective: FactorObjective,
     U: np.ndarray,
     V: np.ndarray,
     *,
@@ -35,11 +36,19 @@ def alternating(
     watch: Callable[[np.ndarray, np.ndarray], dict[str, Any]] | None = None,
     callback: Callable[[dict], Any] | None = None,
 ) -> Solution:
-    """Minimise until the norm of the gradient in (U, V) is at most tol times that after the first users' step.
+    """Minimise f(U, V) until the norm of its gradient is at most tol times that after the first users' step.
 
-    objective: see problem/factors.py. U, V: the start; the first `objective.free` columns of V are changed in place.
-    watch: figures for a trace entry. callback: called with each trace entry; a true answer stops. Solution.w is U,
-    extra["V"] is V.
+    Parameters
+    ----------
+    objective : f
+    U, V : the start; the first ``objective.free`` columns of V are changed in place
+    tol, max_iter, max_seconds : when to stop; an iteration is an epoch
+    watch : figures for a trace entry, from U and V
+    callback : called with each trace entry; a true answer stops
+
+    Returns
+    -------
+    Solution : w is U, extra["V"] is V, strongest column first
     """
     run = Run("gradient", tol, max_iter, max_seconds, callback)
     value, scale, stretch, products = np.inf, None, FIRST, 0
@@ -64,7 +73,9 @@ def alternating(
     return run.solution("relative gradient norm", U[:, order], value, len(run.trace), V=V[:, order])
 
 
-def _users(objective, U, V, value, last, stretch):
+def _users(
+    objective: FactorObjective, U: np.ndarray, V: np.ndarray, value: float, last: np.ndarray | None, stretch: float
+) -> tuple[np.ndarray, UsersImproved, float, float]:
     """The users' step, from U moved on if that pays: (U, what the step gave, the next stretch, the one used or 0)."""
     if last is not None:
         kept = V.copy()
@@ -77,7 +88,7 @@ def _users(objective, U, V, value, last, stretch):
     return U, objective.improve_users(U, V), stretch, 0.0
 
 
-def _basis(objective, U, V, improved):
+def _basis(objective: FactorObjective, U: np.ndarray, V: np.ndarray, improved: UsersImproved) -> tuple[np.ndarray, int]:
     """A truncated Newton step in U: (the next U, the same object if no shortening goes down; Hessian products used)."""
     g = improved.gradient.ravel()
     step, used = _equations(objective.curvature(V), g, improved.diagonal.ravel())
@@ -90,7 +101,9 @@ def _basis(objective, U, V, improved):
     return U, used
 
 
-def _equations(curvature, g, diagonal):
+def _equations(
+    curvature: Callable[[np.ndarray], np.ndarray], g: np.ndarray, diagonal: np.ndarray
+) -> tuple[np.ndarray, int]:
     """Conjugate gradients for H step = -g with a diagonal as preconditioner, cut short."""
     step, r = np.zeros_like(g), -g
     d = r / diagonal
@@ -115,7 +128,7 @@ def balance_free(U: np.ndarray, V: np.ndarray, other: np.ndarray, free: int) -> 
     return np.hstack([found[0], U[:, free:]]), np.hstack([found[1], other[:, free:]])
 
 
-def balance(U: np.ndarray, V: np.ndarray, other: Any = None) -> tuple[np.ndarray, Any]:
+def balance(U: np.ndarray, V: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """U M and (in place) V M⁻ᵀ with UᵀU = VᵀV diagonal and falling; other M for another matrix in the same basis.
 
     From the small matrices UᵀU = L Lᵀ and VᵀV alone: if Lᵀ VᵀV L = Q S² Qᵀ then M = L⁻ᵀ Q √S. Directions that U or V
@@ -134,7 +147,7 @@ def balance(U: np.ndarray, V: np.ndarray, other: Any = None) -> tuple[np.ndarray
     M, back = np.linalg.solve(L.T, Q * np.sqrt(S)), (L @ Q) / np.sqrt(S)
     for part in _parts(V):
         part[:] = part @ back
-    return U @ M, None if other is None else other @ M
+    return U @ M, other @ M
 
 
 def _parts(V: np.ndarray) -> list[np.ndarray]:

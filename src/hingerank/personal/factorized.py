@@ -1,27 +1,94 @@
-"""Rankers of the form score(u, x) = <Uᵀx, v_u>: a basis of k ranking functions and a mixture of them for every user."""
+"""Rankers of the form score(u, x) = <Uᵀx, v_u>: a basis of k ranking functions and a mixture of them for every user.
+
+New users are folded in from a few ratings with the basis fixed: a k-dimensional Ranking SVM each, in milliseconds.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
+from hingerank.data.files import DataError
+from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.personal.alternating import alternating
-from hingerank.personal.base import PersonalRanker, UserIndex, accuracies, check_positive
-from hingerank.personal.fold_in import FoldIn
+from hingerank.personal.passes import users_step
 from hingerank.personal.preferences import UserPreferences, from_comparisons, from_targets
-from hingerank.personal.problem import FactorObjective, ItemFeatures, share_right
-from hingerank.rankers.base import names_of_features
+from hingerank.personal.problem import FactorObjective, ItemFeatures, Matrix, count_right
+from hingerank.personal.rankers import PersonalRanker, Watched, accuracies, check_positive
+from hingerank.personal.users import UserIndex, ids_like
+from hingerank.rankers.base import check_features, names_of_features
 from hingerank.rankers.rank_parameter import RankParameter
+from hingerank.solvers.run import Solution
 
-FEW = 0.5  # items or features in use: below this share of all, the others are set aside while fitting
+FEW = 0.5  # items or features in use: below this fraction of all, the others are set aside while fitting
+STEPS, LEFT = 50, 1e-6  # of a user folded in: Newton steps at most, fraction of the first gradient that may be left
+ROWS_PER_SHARD = 4096
 
 
-class FactorRanker(FoldIn, PersonalRanker):
-    """Fits a basis and the users' mixtures by alternating minimisation; see PersonalRankSVM for the parameters."""
+class PersonalRankSVM(PersonalRanker):
+    """min over U, V of  C · sum over users u, pairs (i preferred to j by u) of max(0, 1 - v_uᵀUᵀ(x_i - x_j))²
+    + ½(‖U‖² + ‖V‖²),  which is Factorization RankSVM (Cheng, Davidson & Hsieh 2018).
+
+    Column c of U is a basic ranking function of the item features; user u ranks by the mixture U v_u of them. The norms
+    add up to the trace norm of U Vᵀ, so that users share what they have in common. The objective is not convex: a fit
+    reaches a point where the gradient vanishes, which depends on ``random_state``, mostly a little.
+
+    Parameters
+    ----------
+    rank : int, default 10
+        k, the number of basic ranking functions (at most the number of features and of users).
+    C : float, default 0.1
+        Weight of the summed pair losses against the norms. A user with n ratings has up to n²/2 pairs.
+    tol : float, default 0.01
+        Stop when the norm of the gradient in (U, V) is at most tol times that of the first epoch.
+    shared : bool, default False
+        Learn besides a function w that all users share, w_u = w + U v_u, with ½‖w‖² more to pay.
+    pair_weight : "uniform" or "user"
+        With "user" every user counts the same however many pairs there are (C then is per user).
+    cold_users : "mean" or "zero"
+        What users without a pair get: the mean weights of the others, or no opinion.
+    max_iter : int, default 100
+        Limit in epochs; a fit that hits one of the limits warns and says how far it got.
+    max_seconds : float, optional
+        Limit in time.
+    n_jobs : int, optional
+        Threads, default all; the answer is the same for any number.
+    random_state : int, default 0
+        Seed of the start.
+    callback : function, optional
+        Called with each entry of the trace; a true answer stops the fit.
+
+    Attributes
+    ----------
+    basis_ :
+        U (features x rank), strongest column first.
+    user_weights_ :
+        V (users x rank).
+    users_ :
+        Ids, one per row of V.
+    has_pairs_ :
+        Which users had a pair to learn from.
+    coef_ :
+        w, where ``shared``.
+    trace_ :
+        For each epoch value, gradient, train_accuracy, validation_accuracy (with ``eval_set``) and seconds.
+    notes_ :
+        Counts of what was found in the data (repeated ratings, contradictions, users without a pair, ...).
+    certificate_, n_iter_, n_pairs_, objective_ :
+        As in RankSVM.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[1.0, 0.0], [0.0, 1.0], [0.9, 0.1], [0.1, 0.9]])
+    >>> ranker = PersonalRankSVM(rank=1, C=1.0)
+    >>> ranker = ranker.fit(X, ["ann", "ann", "bob", "bob"], [0, 1, 0, 1], [5, 2, 1, 4])
+    >>> ranker.rank("ann", X).tolist(), ranker.rank("bob", X).tolist()
+    ([0, 2, 3, 1], [1, 3, 2, 0])
+    """
 
     _fitted = ("basis_", "user_weights_", "has_pairs_", "coef_")
     _training_only = ("callback",)
@@ -30,7 +97,6 @@ class FactorRanker(FoldIn, PersonalRanker):
     user_weights_: np.ndarray
     has_pairs_: np.ndarray
     coef_: np.ndarray  # of the function that all users share, if there is one
-    shared = False
 
     def __init__(
         self, rank=10, C=0.1, tol=1e-2, *, shared=False, pair_weight="uniform", cold_users="mean", max_iter=100,
@@ -48,7 +114,7 @@ class FactorRanker(FoldIn, PersonalRanker):
         self.random_state = random_state
         self.callback = callback
 
-    def _learn(self, X: Any, preferences: UserPreferences, watched: UserPreferences | None) -> None:
+    def _learn(self, X: Matrix, preferences: UserPreferences, watched: Watched | None) -> Solution:
         self._check_settings()
         small, fitted, columns = in_use(X, preferences)
         k = min(int(self.rank), small.shape[1], preferences.n_users)
@@ -69,37 +135,37 @@ class FactorRanker(FoldIn, PersonalRanker):
                 watch=self._watch(small, X if columns is None else X[:, columns], fitted, watched, threads),
                 callback=self.callback,
             )
-        functions = solution.w
+        functions, V = solution.w, solution.extra["V"]
         if columns is not None:
             functions = np.zeros((X.shape[1], U.shape[1]))
             functions[columns] = solution.w
-        self.basis_, self.user_weights_ = functions[:, :k], solution.extra["V"][:, :k]
+        self.basis_, self.user_weights_, self.has_pairs_ = functions[:, :k], V[:, :k], preferences.pairs > 0
         self.__dict__.pop("coef_", None)
         if self.shared:
             self.coef_ = functions[:, k].copy()
             self.basis_, self.user_weights_ = self.basis_.copy(), self.user_weights_.copy()
-        self.has_pairs_ = preferences.pairs > 0
-        self._settle_cold_users()
-        self._take(solution)
+        self._settle_cold(self.user_weights_, self.has_pairs_)
+        return solution
 
-    def _watch(self, small, X, fitted, watched, threads) -> Callable[[np.ndarray, np.ndarray], dict[str, float]]:
-        """Pair accuracies for the trace."""
+    def _watch(
+        self, small: Matrix, X: Matrix, fitted: UserPreferences, watched: Watched | None, threads: int | None
+    ) -> Callable[[np.ndarray, np.ndarray], dict[str, float]]:
+        """Pair accuracies for the trace: those of training on the `small` features, those watched on all of X."""
         judged = fitted.judged or fitted
-        order = None if watched is None else UserIndex(fitted.users).known(watched.users)
+        order = None if watched is None else UserIndex(fitted.users).known(watched.preferences.users)
 
         def watch(U: np.ndarray, V: np.ndarray) -> dict[str, float]:
-            right = share_right(ItemFeatures(small).times(U), V, judged, threads)
-            if watched is None:
-                return accuracies(right, None, False)
-            more = share_right(ItemFeatures(X).times(U), V[order], watched, threads)
-            return accuracies(right, more, watched.includes_training)
+            found = None
+            if watched is not None:
+                found = count_right(ItemFeatures(X).times(U), V[order], watched.preferences, threads)
+            return accuracies(count_right(ItemFeatures(small).times(U), V, judged, threads), watched, found)
 
         return watch
 
-    def _settle_cold_users(self) -> None:
-        """Users without a pair would have v = 0 (no opinion); the mean of the others is a better guess."""
-        if self.cold_users == "mean" and self.has_pairs_.any() and not self.has_pairs_.all():
-            self.user_weights_[~self.has_pairs_] = self.user_weights_[self.has_pairs_].mean(axis=0)
+    def _settle_cold(self, V: np.ndarray, warm: np.ndarray) -> None:
+        """Users without a pair would have v = 0 (no opinion); the mean of the others in the model is a better guess."""
+        if self.cold_users == "mean" and not warm.all() and self.has_pairs_.any():
+            V[~warm] = self.user_weights_[self.has_pairs_].mean(axis=0)
 
     def _check_settings(self) -> None:
         if isinstance(self.rank, bool) or not isinstance(self.rank, Integral) or self.rank < 1:
@@ -108,36 +174,153 @@ class FactorRanker(FoldIn, PersonalRanker):
         if self.cold_users not in ("mean", "zero"):
             raise ValueError(f"cold_users must be 'mean' or 'zero', not {self.cold_users!r}")
 
-    def _shared(self, X: Any) -> np.ndarray | None:
+    def _shared(self, X: Matrix) -> np.ndarray | None:
         return X @ self.coef_ if self.shared else None
 
-    def _place(self, X: Any) -> np.ndarray:
+    def _place(self, X: Matrix) -> np.ndarray:
         return ItemFeatures(X).times(self.basis_)
 
     def _own(self, numbers: np.ndarray) -> np.ndarray:
         return self.user_weights_[numbers]
 
+    def add_user(
+        self, user: Any, features: Any, ratings: Any = None, *, winners: Any = None, losers: Any = None
+    ) -> np.ndarray:
+        """v_u = argmin over v of  ½‖v‖² + C · loss_u(X_u U v),  the weights of a new user, from a few ratings.
+
+        The same data give what ``fit`` would have given with this basis.
+
+        Parameters
+        ----------
+        user : id
+        features : array, CSR matrix or data frame
+            A row for each item that the user rated or compared.
+        ratings : list of numbers, optional
+            One for each row of features.
+        winners, losers : lists of int, optional
+            Instead of ratings: comparisons, as row numbers of features.
+        """
+        self._add([user], *self._about_one(features, ratings, winners, losers), replace=False)
+        return self.user_weights_[-1].copy()
+
+    def add_users(
+        self, users: Any, item_features: Any, items: Any = None, ratings: Any = None, *, winners: Any = None,
+        losers: Any = None, replace: bool = False,
+    ) -> Any:  # fmt: skip
+        """Learn many users at once, as ``add_user`` learns one.
+
+        Parameters
+        ----------
+        users, item_features, items, ratings :
+            As in ``fit``.
+        winners, losers : lists of int, optional
+            Instead of items and ratings: comparisons, as in ``fit_pairs``.
+        replace : bool, default False
+            Users known already get new weights from these data alone; otherwise they are an error.
+        """
+        check_is_fitted(self)
+        X = check_features(self, item_features, reset=False)
+        if ratings is not None:
+            preferences = self._from_ratings(users, items, ratings, X.shape[0])
+        elif winners is not None and losers is not None:
+            preferences = self._from_comparisons(users, winners, losers, X.shape[0], None)
+        else:
+            raise ValueError("give either items and ratings, or winners and losers")
+        return self._add(preferences.users, X, preferences, replace)
+
+    def update_user(
+        self, user: Any, features: Any, ratings: Any = None, *, winners: Any = None, losers: Any = None
+    ) -> np.ndarray:
+        """v_u = argmin over v of  ½‖v - v_u‖² + C · loss_u(X_u U v):  more about a known user.
+
+        The weights so far are the prior and stand in for the ratings they came from. To start a user afresh from all
+        ratings use ``add_users(..., replace=True)``. Arguments and answer are those of ``add_user``.
+        """
+        check_is_fitted(self)
+        number = int(self._users().known([user])[0])
+        X, preferences = self._about_one(features, ratings, winners, losers)
+        prior = self.user_weights_[number].copy()
+        self.user_weights_[number] = self._fold_in(X, preferences, prior)[0]
+        self.has_pairs_[number] |= bool(preferences.pairs[0] > 0)
+        return self.user_weights_[number].copy()
+
+    def _about_one(self, features: Any, ratings: Any, winners: Any, losers: Any) -> tuple[Matrix, UserPreferences]:
+        check_is_fitted(self)
+        X = check_features(self, features, reset=False)
+        if ratings is not None:
+            return X, self._from_ratings(np.zeros(X.shape[0], np.int8), np.arange(X.shape[0]), ratings, X.shape[0])
+        if winners is None or losers is None:
+            raise ValueError("give ratings (one for each row of features), or winners and losers (rows of features)")
+        return X, self._from_comparisons(np.zeros(len(winners), np.int8), winners, losers, X.shape[0], None)
+
+    def _fold_in(self, X: Matrix, p: UserPreferences, prior: np.ndarray) -> np.ndarray:
+        """v_u = argmin over v of  ½‖v - prior‖² + C · loss_u(X_u (U v + w)),  w the shared function if there is one."""
+        functions, start, C = self.basis_, prior, float(self.C)
+        if self.shared:
+            functions, start = np.column_stack([functions, self.coef_]), np.append(prior, 1.0)
+        P, V, scores = ItemFeatures(X).times(functions), np.tile(start, (p.n_users, 1)), np.empty(p.n_rows, np.float32)
+        unused = np.empty((0, len(start))), np.empty(0), np.empty(0)
+        run_shards(
+            lambda ab: users_step(P, V, *ab, p.start, p.item, p.known, C, prior, LEFT, STEPS, p.sizes, scores, *unused),
+            cut_shards(p.start, ROWS_PER_SHARD),
+        )
+        return V[:, : len(prior)]
+
+    def _add(self, users: Any, X: Matrix, preferences: UserPreferences, replace: bool) -> Any:
+        index = self._users()
+        numbers = index.numbers(users)
+        if not replace and numbers.max() >= 0:
+            user = np.asarray(users)[numbers >= 0].tolist()[0]
+            raise DataError(f"user {user!r} is known already: use update_user, or add_users(..., replace=True)")
+        V, warm = self._fold_in(X, preferences, np.zeros(self.basis_.shape[1])), preferences.pairs > 0
+        self._settle_cold(V, warm)
+        old, new = numbers >= 0, numbers < 0
+        self.user_weights_[numbers[old]], self.has_pairs_[numbers[old]] = V[old], warm[old]
+        ids = np.empty(len(users), object)
+        ids[:] = list(users)
+        self._append("user_weights_", V[new])
+        self._append("has_pairs_", warm[new])
+        first, more = len(self.users_), ids_like(self.users_, ids[new])
+        self._append("users_", more)
+        index.add(more, first)
+        return self
+
+    def _append(self, name: str, rows: np.ndarray) -> None:
+        """Put rows behind those of an attribute, in spare room that grows by half when it is used up."""
+        array, rooms = getattr(self, name), self.__dict__.setdefault("_rooms", {})
+        n, total = len(array), len(array) + len(rows)
+        room, filled = rooms.get(name, (None, 0))
+        dtype = np.result_type(array, rows) if rows.dtype.kind != "O" else rows.dtype
+        if room is None or array.base is not room or filled != n or len(room) < total or room.dtype != dtype:
+            room = np.empty((max(total + 16, 3 * n // 2), *array.shape[1:]), dtype)
+            room[:n] = array
+        room[n:total] = rows
+        rooms[name] = (room, total)
+        setattr(self, name, room[:total])
+
     def basis_table(
         self, feature_names: Sequence[str] | None = None, top: int = 25
     ) -> list[dict[str, list[tuple[str, float]]]]:
-        """For each basic ranking function its `top` most positive and most negative features with their weights.
+        """For each basic ranking function its most positive and most negative features with their weights.
 
         The functions come strongest first; the sign of a function is arbitrary (users may weigh it negatively), so it
         is turned to make its users' weights positive on average.
+
+        Parameters
+        ----------
+        feature_names : list of str, optional
+            Default those seen in ``fit``, else f1, f2, ...
+        top : int, default 25
+            Features of each sign.
         """
         check_is_fitted(self)
-        feature_names = names_of_features(self, len(self.basis_), feature_names)
-        signs = np.where(self.user_weights_.mean(axis=0) < 0, -1.0, 1.0)
-        table = []
+        names = names_of_features(self, len(self.basis_), feature_names)
+        signs, table = np.where(self.user_weights_.mean(axis=0) < 0, -1.0, 1.0), []
         for column in (self.basis_ * signs).T:
             order = np.argsort(-column, kind="stable")
-            best, worst = order[:top], order[::-1][:top]
-            table.append(
-                {
-                    "positive": [(str(feature_names[j]), float(column[j])) for j in best if column[j] > 0],
-                    "negative": [(str(feature_names[j]), float(column[j])) for j in worst if column[j] < 0],
-                }
-            )
+            best = [(str(names[j]), float(column[j])) for j in order[:top] if column[j] > 0]
+            worst = [(str(names[j]), float(column[j])) for j in order[::-1][:top] if column[j] < 0]
+            table.append({"positive": best, "negative": worst})
         return table
 
     def _restore(self, state: Mapping[str, Any]) -> None:
@@ -152,7 +335,45 @@ class FactorRanker(FoldIn, PersonalRanker):
             raise ValueError(f"coef_, which all users share, must have {self.n_features_in_} numbers")
 
 
-def in_use(X: Any, preferences: UserPreferences) -> tuple[Any, UserPreferences, np.ndarray | None]:
+class InductiveMatrixCompletion(PersonalRankSVM):
+    """min over U, V of  C · sum over ratings of (v_uᵀUᵀx_i - (rating - mean of u's ratings))² + ½(‖U‖² + ‖V‖²)
+    (Jain & Dhillon 2013, with the trace norm).
+
+    The factors of PersonalRankSVM, fitted to the ratings themselves. A user's mean is taken out because it says nothing
+    about order; a score is an estimate of rating - mean. Comparisons (``fit_pairs``), which the model was not made for,
+    are fitted as differences that should be 1.
+
+    Parameters
+    ----------
+    rank, C, tol, cold_users, max_iter, max_seconds, n_jobs, random_state, callback :
+        As in PersonalRankSVM, whose attributes and methods it has as well.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
+    >>> ranker = InductiveMatrixCompletion(rank=1, C=1.0)
+    >>> ranker.fit(X, ["ann", "ann", "bob", "bob"], [0, 1, 0, 1], [5, 2, 1, 4]).rank("ann", X).tolist()
+    [0, 2, 1]
+    """
+
+    def __init__(
+        self, rank=10, C=0.1, tol=1e-2, *, cold_users="mean", max_iter=100, max_seconds=None, n_jobs=None,
+        random_state=0, callback=None,
+    ):  # fmt: skip
+        super().__init__(
+            rank, C, tol, cold_users=cold_users, max_iter=max_iter, max_seconds=max_seconds, n_jobs=n_jobs,
+            random_state=random_state, callback=callback,
+        )  # fmt: skip
+
+    def _from_ratings(self, users: Any, items: Any, ratings: Any, n_items: int) -> UserPreferences:
+        return from_targets(users, items, ratings, n_items)
+
+    def _from_comparisons(self, users: Any, winners: Any, losers: Any, n_items: int, weight: Any) -> UserPreferences:
+        return from_comparisons(users, winners, losers, n_items, weight, squared_error=True)
+
+
+def in_use(X: Matrix, preferences: UserPreferences) -> tuple[Matrix, UserPreferences, np.ndarray | None]:
     """X without items nobody rated and, if CSR, features none of the rest has, where these are many.
 
     Their rows of the basis would be 0: (X, preferences with items renumbered, columns kept or None for all).
@@ -162,7 +383,7 @@ def in_use(X: Any, preferences: UserPreferences) -> tuple[Any, UserPreferences, 
     if np.count_nonzero(used) < FEW * len(used):
         number = np.cumsum(used, dtype=np.int32) - np.int32(1)
         X, preferences = X[used], preferences.with_items(number)
-    if not sp.issparse(X):
+    if isinstance(X, np.ndarray):
         return X, preferences, None
     columns = np.unique(X.indices)
     if len(columns) == 0 or len(columns) >= FEW * X.shape[1]:
@@ -177,82 +398,3 @@ def check_jobs(n_jobs: Any) -> int | None:
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs < 1:
         raise ValueError(f"n_jobs must be a positive whole number, -1 or None, not {n_jobs!r}")
     return int(n_jobs)
-
-
-# PersonalRankSVM: one Ranking SVM per user, all built from the same few basic ranking functions.
-
-
-class PersonalRankSVM(FactorRanker):
-    """min over U, V of  C · sum over users u, pairs (i preferred to j by u) of max(0, 1 - v_uᵀUᵀ(x_i - x_j))²
-    + ½(‖U‖² + ‖V‖²),  which is Factorization RankSVM (Cheng, Davidson & Hsieh 2018).
-
-    Column c of U is a basic ranking function of the item features; user u ranks by the mixture U v_u of them. The norms
-    add up to the trace norm of U Vᵀ, so that users share what they have in common. The objective is not convex: a fit
-    reaches a point where the gradient vanishes, which depends on `random_state`, mostly a little.
-
-    Parameters
-    ----------
-    rank : k, the number of basic ranking functions (at most the number of features and of users).
-    shared : learn besides a function w that all users share, w_u = w + U v_u, with ½‖w‖² more to pay.
-    C : weight of the summed pair losses against the norms. A user with n ratings has up to n²/2 pairs.
-    tol : stop when the norm of the gradient in (U, V) is at most tol times that of the first epoch.
-    pair_weight : "uniform", or "user": every user counts the same however many pairs there are (C then is per user).
-    cold_users : what users without a pair get: "mean", the mean weights of the others, or "zero", no opinion.
-    max_iter, max_seconds : limits in epochs and time; a fit that hits one warns and says how far it got.
-    n_jobs : threads, default all; the answer is the same for any number.
-    random_state : seed of the start. callback : called with each trace entry; a true answer stops the fit.
-
-    Attributes
-    ----------
-    basis_ : U (features x rank), strongest column first. user_weights_ : V (users x rank). users_ : ids, one per row of
-    V. coef_ : w, where `shared`. has_pairs_ : which users had a pair to learn from. trace_ : for each epoch value,
-    gradient, train_accuracy, validation_accuracy (with eval_set) and seconds. certificate_, n_iter_, n_pairs_,
-    objective_ : as in RankSVM.
-    notes_ : counts of what was found in the data (repeated ratings, contradictions, users without a pair, ...).
-
-    >>> import numpy as np
-    >>> X = np.array([[1.0, 0.0], [0.0, 1.0], [0.9, 0.1], [0.1, 0.9]])
-    >>> ranker = PersonalRankSVM(rank=1, C=1.0)
-    >>> ranker = ranker.fit(X, ["ann", "ann", "bob", "bob"], [0, 1, 0, 1], [5, 2, 1, 4])
-    >>> ranker.rank("ann", X).tolist(), ranker.rank("bob", X).tolist()
-    ([0, 2, 3, 1], [1, 3, 2, 0])
-    """
-
-
-# InductiveMatrixCompletion: the same factors as PersonalRankSVM, fitted to the ratings themselves.
-
-
-class InductiveMatrixCompletion(FactorRanker):
-    """min over U, V of  C · sum over ratings of (v_uᵀUᵀx_i - (rating - mean of u's ratings))² + ½(‖U‖² + ‖V‖²)
-    (Jain & Dhillon 2013, with the trace norm).
-
-    A user's mean is taken out because it says nothing about order; a score is an estimate of rating - mean. Comparisons
-    (`fit_pairs`), which the model was not made for, are fitted as differences that should be 1. Parameters, attributes
-    and methods are those of PersonalRankSVM.
-
-    >>> import numpy as np
-    >>> X = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
-    >>> ranker = InductiveMatrixCompletion(rank=1, C=1.0)
-    >>> ranker.fit(X, ["ann", "ann", "bob", "bob"], [0, 1, 0, 1], [5, 2, 1, 4]).rank("ann", X).tolist()
-    [0, 2, 1]
-    """
-
-    def __init__(
-        self, rank=10, C=0.1, tol=1e-2, *, cold_users="mean", max_iter=100, max_seconds=None, n_jobs=None,
-        random_state=0, callback=None,
-    ):  # fmt: skip
-        self.rank = rank
-        self.C = C
-        self.tol = tol
-        self.cold_users = cold_users
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.callback = callback
-
-    def _from_ratings(self, users: Any, items: Any, ratings: Any, n_items: int) -> UserPreferences:
-        return from_targets(users, items, ratings, n_items)
-
-    def _from_comparisons(self, users: Any, winners: Any, losers: Any, n_items: int, weight: Any) -> UserPreferences:
-        return from_comparisons(users, winners, losers, n_items, weight, squared_error=True)

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 from hingerank.data.files import DataError
 from hingerank.data.generate import bernoulli_places, grade_shares
+from hingerank.personal.ratings import check_test_size
 
 AT_A_TIME = 1 << 20
 
@@ -21,8 +22,7 @@ class PersonalTruth:
 
     def scores(self, users: Any, features: Any) -> np.ndarray:
         """One true score per (user, feature row)."""
-        tastes = features @ self.U if sp.issparse(features) else np.einsum("id,dk->ik", features, self.U)
-        return np.einsum("ik,ik->i", self.V[np.asarray(users)], tastes)
+        return self.item_scores(np.asarray(users), np.arange(features.shape[0]), features)
 
     def item_scores(self, users: np.ndarray, items: np.ndarray, item_features: Any) -> np.ndarray:
         """The same for rows `items` of `item_features`, each item's tastes computed once."""
@@ -73,9 +73,8 @@ class PersonalData:
         return replace(self, **{name: value[rows] for name in names if (value := getattr(self, name)) is not None})
 
     def split(self, test_size: float = 0.2, seed: int = 0) -> tuple["PersonalData", "PersonalData"]:
-        """(train, test): a share `test_size` of every user's ratings or comparisons, chosen at random, goes to test."""
-        if not 0 < test_size < 1:
-            raise DataError(f"test_size is {test_size}, expected a share between 0 and 1")
+        """(train, test): a fraction `test_size` of every user's ratings or comparisons, at random, goes to test."""
+        check_test_size(test_size)
         order = np.random.default_rng(seed).permutation(len(self))
         order = order[np.argsort(self.users[order], kind="stable")]
         counts = np.bincount(self.users)
@@ -86,35 +85,38 @@ class PersonalData:
 
 
 def make_personal(
-    n_users: int = 200,
-    n_items: int = 500,
-    n_features: int = 16,
-    rank: int = 4,
-    *,
-    kind: str = "pairs",
-    per_user: int | tuple[int, int] = 50,
-    noise: float = 0.0,
-    n_grades: int = 5,
-    skew: Any = 0.0,
-    sparse_density: float | None = None,
-    dtype: Any = np.float64,
-    seed: int = 0,
-) -> PersonalData:
+    n_users: int = 200, n_items: int = 500, n_features: int = 16, rank: int = 4, *, kind: str = "pairs",
+    per_user: int | tuple[int, int] = 50, noise: float = 0.0, n_grades: int = 5, skew: Any = 0.0,
+    sparse_density: float | None = None, dtype: Any = np.float64, seed: int = 0,
+) -> PersonalData:  # fmt: skip
     """score(user, item) = v_userᵀ Uᵀ x_item with U, V and X standard normal; what users say follows the score.
-
-    Parameters
-    ----------
-    kind: "pairs": a user compares two random items, and the higher score + noise wins; "ratings": a user rates random
-        items, all different, from 1 to `n_grades` by the score + noise.
-    per_user: comparisons or ratings of each user, or a range (least, most) to draw from.
-    noise: standard deviation of the noise on each score, in standard deviations of the score.
-    n_grades, skew: the shares of the ratings, lowest first, fall as exp(−skew·rating); or give the shares.
-    sparse_density: make the item features CSR with this share of entries present.
 
     The synthetic set of the literature is ``make_personal(1000, 10_000, 64, 20, per_user=800)``.
 
-    Example
-    -------
+    Parameters
+    ----------
+    n_users, n_items, n_features, rank : int
+        Sizes: U is features x rank, V users x rank, X items x features.
+    kind : "pairs" or "ratings"
+        "pairs": a user compares two random items, and the higher score + noise wins; "ratings": a user rates random
+        items, all different, from 1 to ``n_grades`` by the score + noise.
+    per_user : int or (least, most)
+        Comparisons or ratings of each user, or a range to draw from.
+    noise : float, default 0
+        Standard deviation of the noise on each score, in standard deviations of the score.
+    n_grades : int, default 5
+        Different ratings.
+    skew : float or list of float
+        The fractions of the ratings, lowest first, fall as exp(-skew·rating); or the fractions themselves.
+    sparse_density : float, optional
+        Make the item features CSR with this fraction of entries present.
+    dtype : float type
+        Of the item features.
+    seed : int
+        The answer depends on the arguments alone.
+
+    Examples
+    --------
     >>> data = make_personal(50, 100, 8, rank=2, per_user=30)
     >>> data
     PersonalData(50 users, 100 items, 8 features, 1500 pairs)
@@ -162,7 +164,7 @@ def _item_features(n: int, d: int, density: float | None, dtype: np.dtype, rng: 
     if density is None:
         return rng.standard_normal((n, d), dtype=dtype)
     if not 0 < density <= 1:
-        raise DataError(f"sparse_density is {density}, expected a share in (0, 1]")
+        raise DataError(f"sparse_density is {density}, expected a fraction in (0, 1]")
     places = bernoulli_places(n * d, density, rng)
     values = rng.standard_normal(len(places), dtype=dtype)
     return sp.csr_matrix((values, places % d, np.searchsorted(places, np.arange(n + 1) * d)), shape=(n, d))

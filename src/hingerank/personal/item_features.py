@@ -9,12 +9,14 @@ import scipy.sparse as sp
 from hingerank.data.blocks import check_ids
 from hingerank.data.files import DataError
 
-Features = tuple[Any, list[str]]
+Features = tuple[np.ndarray | sp.csr_matrix, list[str]]
 
 
 def genre_features(genres: Sequence[Sequence[str]]) -> Features:
     """One column per label, 1 where an item has it (CSR).
 
+    Examples
+    --------
     >>> X, names = genre_features([("Drama", "War"), (), ("War",)])
     >>> names, X.toarray().tolist()
     (['Drama', 'War'], [[1.0, 1.0], [0.0, 0.0], [0.0, 1.0]])
@@ -29,9 +31,15 @@ def genre_features(genres: Sequence[Sequence[str]]) -> Features:
 def word_features(texts: Sequence[str], min_items: int = 2, weighting: str = "binary", **options: Any) -> Features:
     """One column per word (CSR): "binary" 0 or 1, "count", or "tfidf" (rows of norm 1), by scikit-learn's vectorisers.
 
-    min_items: leave out words of fewer items: nothing is learnt from them for other items. options: to the vectoriser
-    (ngram_range, stop_words, ...).
+    Parameters
+    ----------
+    texts : of each item
+    min_items : leave out words of fewer items: nothing is learnt from them for other items
+    weighting : "binary", "count" or "tfidf"
+    options : to the vectoriser (ngram_range, stop_words, ...)
 
+    Examples
+    --------
     >>> X, names = word_features(["The Matrix", "The Mask", "Mask of Zorro"])
     >>> names
     ['mask', 'the']
@@ -54,9 +62,15 @@ def word_features(texts: Sequence[str], min_items: int = 2, weighting: str = "bi
 
 
 def embedding_features(item_ids: Any, ids: Any, matrix: Any, missing: str = "error", name: str = "e") -> Features:
-    """Rows of any embedding matrix in the order of item_ids; ids name the matrix's rows.
+    """Rows of any embedding matrix in the order of the items.
 
-    missing: "error" refuses items without an embedding, "zero" gives them zeros.
+    Parameters
+    ----------
+    item_ids : of the items
+    ids : of the matrix's rows
+    matrix : an embedding by rows
+    missing : "error" refuses items without an embedding, "zero" gives them zeros
+    name : with which the columns' names begin
     """
     matrix = np.asarray(matrix)
     ids = check_ids(ids, matrix.shape[0], "ids")
@@ -79,6 +93,8 @@ def identity_features(item_ids: Any) -> Features:
 
     Joined to other features it makes PersonalRankSVM a collaborative filter too; it says nothing about unseen items.
 
+    Examples
+    --------
     >>> X, names = identity_features(["Heat", "Alien"])
     >>> names, X.toarray().tolist()
     (['item Heat', 'item Alien'], [[1.0, 0.0], [0.0, 1.0]])

@@ -1,4 +1,4 @@
-"""Bring ratings or comparisons, given in any order, to the layout of kernels/personal.py. All O(n), sorting aside."""
+"""Bring ratings or comparisons, given in any order, to rows by user (`UserPreferences`). All O(n), sorting aside."""
 
 import numpy as np
 from numba import njit

@@ -8,9 +8,9 @@ import numpy as np
 from numba import njit
 
 from hingerank.kernels.rows import SUMS_MAY_REORDER, block_back, block_scores
-from hingerank.personal.kernels import (
-    user_bend,
-    user_degree,
+from hingerank.personal.losses import (
+    user_curvature,
+    user_diagonal,
     user_loss,
     user_right,
     user_settle,
@@ -18,18 +18,18 @@ from hingerank.personal.kernels import (
     user_start,
 )
 
-ENOUGH = 0.1  # a Newton step's equations are solved to this share of the gradient
+ENOUGH = 0.1  # a Newton step's equations are solved until this fraction of the gradient is left
 ARMIJO = 1e-4
 HALVINGS = 25
 
 
 @njit(cache=True, nogil=True)
-def user_newton(block, lo, n, known, u, C, v, centre, share, floor, most, s, z, vectors, space):
-    """Newton from v on  ½‖v - centre‖² + C loss_u(block v): (loss there, ‖g‖ before, after). Coordinates beyond those
-    of the centre stay as they are and cost nothing.
+def user_newton(block, lo, n, known, u, C, v, centre, fraction, most, s, z, vectors, space):
+    """Newton from v on  ½‖v - centre‖² + C loss_u(block v): (loss, ‖g‖) there. Coordinates beyond those of the centre
+    stay as they are and cost nothing.
 
-    Stops at ‖g‖ ≤ max(share ‖g before‖, floor) or after `most` steps. v, and s, z (scores and the loss's gradient
-    there) are changed in place; vectors: (8, max(n, k)) scratch.
+    Stops at ‖g‖ ≤ fraction ‖g before‖ or after `most` steps. v, and s, z (scores and the loss's gradient there) are
+    changed in place; vectors: (8, max(n, k)) scratch.
     """
     g, step, moved = vectors[0, : len(v)], vectors[1, : len(v)], vectors[2, :n]
     block_scores((block,), 0, n, v, s)
@@ -46,7 +46,7 @@ def user_newton(block, lo, n, known, u, C, v, centre, share, floor, most, s, z, 
         norm = np.sqrt(norm)
         if iteration == 0:
             entry = norm
-        if norm <= max(share * entry, floor) or iteration == most:
+        if norm <= fraction * entry or iteration == most:
             break
         user_equations(block, lo, n, known, u, C, g, len(centre), step, moved, vectors[3:], space)
         length, loss = user_search(lo, n, known, u, C, v, centre, g, step, moved, loss, s, z, space)
@@ -54,14 +54,14 @@ def user_newton(block, lo, n, known, u, C, v, centre, share, floor, most, s, z, 
             break
         for c in range(len(v)):
             v[c] += length * step[c]
-    return loss, entry, norm
+    return loss, norm
 
 
 @njit(cache=True, nogil=True)
 def user_equations(block, lo, n, known, u, C, g, free, step, moved, vectors, space):
-    """Conjugate gradients for  H step = -g, first `free` coordinates, to a share ENOUGH of g; moved = block step."""
+    """Conjugate gradients for  H step = -g, first `free` coordinates, until ENOUGH of g is left; moved = block step."""
     k = len(g)
-    r, d, out, t, bent = vectors[0, :k], vectors[1, :k], vectors[2, :k], vectors[3, :n], vectors[4, :n]
+    r, d, out, t, curved = vectors[0, :k], vectors[1, :k], vectors[2, :k], vectors[3, :n], vectors[4, :n]
     rr = 0.0
     for c in range(k):
         step[c] = 0.0
@@ -71,15 +71,15 @@ def user_equations(block, lo, n, known, u, C, g, free, step, moved, vectors, spa
     target = ENOUGH * ENOUGH * rr
     for _ in range(2 * k):
         block_scores((block,), 0, n, d, t)
-        user_bend(known, u, lo, n, t, bent, space)
+        user_curvature(known, u, lo, n, t, curved, space)
         out[:] = 0.0
-        block_back((block,), 0, n, bent, out)
+        block_back((block,), 0, n, curved, out)
         out[free:] = 0.0
-        bend = 0.0
+        curvature = 0.0
         for c in range(free):
             out[c] = d[c] + C * out[c]
-            bend += d[c] * out[c]
-        length = rr / bend
+            curvature += d[c] * out[c]
+        length = rr / curvature
         for p in range(n):
             moved[p] += length * t[p]
         before, rr = rr, 0.0
@@ -116,35 +116,32 @@ def user_search(lo, n, known, u, C, v, centre, g, step, moved, loss, s, z, space
 
 
 @njit(cache=True, nogil=True)
-def users_step(P, V, first, last, start, item, known, C, centre, share, floor, most, sizes, scores, G, weight, spread):
-    """Improve v_u for users first:last: (loss, sum ‖g‖² before, after).
+def users_step(P, V, first, last, start, item, known, C, centre, fraction, most, sizes, scores, G, weight, spread):
+    """Improve v_u for users first:last: (loss, sum of ‖g_u‖²) there.
 
     Unless G is empty, adds z_r v_u to G[item], the Hessian's diagonal h_r to weight[item] and sum(h_r) v_u² to spread.
     """
     k, widest = P.shape[1], sizes[0]
     block, vectors = np.empty((widest, k)), np.empty((8, max(widest, k)))
     s, z, h, space = np.empty(widest), np.empty(widest), np.empty(widest), user_space(sizes)
-    loss = before = after = 0.0
+    loss = after = 0.0
     for u in range(first, last):
         lo, hi = start[u], start[u + 1]
         n = hi - lo
         for p in range(n):
             block[p] = P[item[lo + p]]
         user_start(known, n, space)
-        value, entry, norm = user_newton(
-            block, lo, n, known, u, C, V[u], centre, share, floor, most, s, z, vectors, space
-        )
+        value, norm = user_newton(block, lo, n, known, u, C, V[u], centre, fraction, most, s, z, vectors, space)
         loss += value
-        before += entry * entry
         after += norm * norm
         if len(G) > 0:
-            user_degree(known, u, lo, n, h, space)
+            user_diagonal(known, u, lo, n, h, space)
             add_weight(item[lo:hi], h, V[u], weight, spread)
         user_settle(known, lo, n, item[lo:hi], s, z, space)
         scores[lo:hi] = s[:n]
         if len(G) > 0:
             add_outer(item[lo:hi], z, V[u], G)
-    return loss, before, after
+    return loss, after
 
 
 @njit(cache=True, nogil=True)
@@ -178,12 +175,12 @@ def basis_bend(Q, V, first, last, start, item, known, sizes, scores, G):
         user_start(known, n, space)
         user_loss(known, u, lo, n, scores[lo:hi], z, space)
         inner(item[lo:hi], Q, V[u], t)
-        user_bend(known, u, lo, n, t, z, space)
+        user_curvature(known, u, lo, n, t, z, space)
         add_outer(item[lo:hi], z, V[u], G)
 
 
 @njit(cache=True, nogil=True)
-def pairs_right(P, V, first, last, start, item, known, sizes):
+def users_right(P, V, first, last, start, item, known, sizes):
     """Pairs of users first:last that s = <p_item, v_u> puts in the right order. O(rows (k + log n))."""
     s, space = np.empty(sizes[0]), user_space(sizes)
     right = 0.0
@@ -253,3 +250,29 @@ def own_back(X, z, first, last, start, item, W):
             if z[r] != 0.0:
                 for c in range(X.shape[1]):
                     W[u, c] += z[r] * X[item[r], c]
+
+
+@njit(cache=True, nogil=True)
+def top_rows(S, first, last, rows, values):
+    """rows[b], values[b] = the columns of the best scores of S[b], best first, equal scores in column order.
+
+    Scores of -inf are left out (row -1). O(columns) a row while few scores enter the list.
+    """
+    top = rows.shape[1]
+    for b in range(first, last):
+        count = 0
+        for j in range(S.shape[1]):
+            s = S[b, j]
+            if s == -float("inf") or (count == top and s <= values[b, count - 1]):
+                continue
+            at = count if count < top else top - 1
+            while at > 0 and values[b, at - 1] < s:
+                values[b, at] = values[b, at - 1]
+                rows[b, at] = rows[b, at - 1]
+                at -= 1
+            values[b, at] = s
+            rows[b, at] = j
+            if count < top:
+                count += 1
+        for at in range(count, top):
+            rows[b, at], values[b, at] = -1, -float("inf")

@@ -5,13 +5,12 @@ list their pairs; passes keep a user's rows in the order of their scores.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hingerank.data.blocks import number_ids
 from hingerank.data.files import DataError
-from hingerank.personal.kernels import UserGrades, UserPairs, UserTargets
 from hingerank.personal.layout import (
     count_contradictions,
     count_grades,
@@ -22,6 +21,7 @@ from hingerank.personal.layout import (
     number_compared,
     widest_group,
 )
+from hingerank.personal.losses import Known, UserGrades, UserPairs, UserTargets
 
 MOST_ROWS = np.iinfo(np.int32).max
 REPEATED = "repeated ratings, of which the last was kept"
@@ -30,20 +30,27 @@ CONTRADICTED = "comparisons that their user also made the other way round"
 
 @dataclass(frozen=True)
 class UserPreferences:
-    """start, item: the rows; known: what is known of them (see kernels/personal.py); pairs: how many each user has.
+    """Rows of items by user, and what is known of them.
 
-    users: the ids, in order of first appearance; sizes: scratch for the widest user; notes: what was found in the data.
+    Attributes
+    ----------
+    users : ids, in order of first appearance
+    start, item : the rows, as the module says
+    known : grades, comparisons or targets of the rows (see hingerank.personal.losses)
+    pairs : number of pairs of each user
+    sizes : rows, grades and comparisons of the widest user: the scratch that passes need
+    notes : what was found in the data, and how often
+    judged : preferences by whose pairs to judge accuracy, where `known` has none
     """
 
     users: np.ndarray
     start: np.ndarray
     item: np.ndarray
-    known: Any
+    known: Known
     pairs: np.ndarray
     sizes: tuple[int, int, int]
     notes: dict[str, int] = field(default_factory=dict)
-    judged: "UserPreferences | None" = None  # by which pairs to judge accuracy, where `known` has none
-    includes_training: bool = False
+    judged: "UserPreferences | None" = None
 
     @property
     def n_users(self) -> int:
@@ -64,40 +71,91 @@ class UserPreferences:
         return replace(self, item=number[self.item], known=known, judged=judged)
 
 
+class Rated(NamedTuple):
+    """Ratings by user: those of user u are rows order[begin[u] : begin[u] + kept[u]], an item once each."""
+
+    users: np.ndarray
+    items: np.ndarray
+    ratings: np.ndarray
+    begin: np.ndarray
+    order: np.ndarray
+    kept: np.ndarray
+    dropped: int
+
+    @property
+    def start(self) -> np.ndarray:
+        return np.concatenate(([0], np.cumsum(self.kept)))
+
+
 def from_ratings(users: Any, items: Any, ratings: Any, n_items: int, pair_weight: str = "uniform") -> UserPreferences:
     """Item i is preferred to item j by user u when u rated both and i higher.
 
-    users: ids of any type; items: rows of the item features; ratings: any finite numbers. Of several ratings of an item
-    by a user the last one given counts. pair_weight "user" divides a user's pairs by their number.
+    Parameters
+    ----------
+    users : ids of any type
+    items : rows of the item features
+    ratings : any finite numbers; of several ratings of an item by a user the last one given counts
+    n_items : rows that the item features have
+    pair_weight : "uniform", or "user", which divides a user's pairs by their number
 
+    Examples
+    --------
     >>> from_ratings(["ann", "bob", "ann", "ann"], [0, 0, 1, 2], [5, 3, 1, 1], n_items=3).pairs.tolist()
     [2.0, 0.0]
     """
+    return _graded(_rated(users, items, ratings, n_items), pair_weight)
+
+
+def from_targets(users: Any, items: Any, ratings: Any, n_items: int) -> UserPreferences:
+    """Ratings as numbers to be met: target = rating - the user's mean rating. The pairs they imply serve to judge."""
+    rated = _rated(users, items, ratings, n_items)
+    count, start = np.diff(rated.begin), rated.start
+    rows = rated.order[np.arange(len(rated.order)) - np.repeat(rated.begin[:-1], count) < np.repeat(rated.kept, count)]
+    target = rated.ratings[rows].astype(np.float64)
+    target -= np.repeat(np.add.reduceat(target, start[:-1]) / rated.kept, rated.kept)
+    judged, sizes = _graded(rated, "uniform"), (max(1, int(widest_group(start))), 1, 1)
+    known = UserTargets(target)
+    return UserPreferences(rated.users, start, rated.items[rows], known, judged.pairs, sizes, judged.notes, judged)
+
+
+def _rated(users: Any, items: Any, ratings: Any, n_items: int) -> Rated:
     items = check_items(items, n_items, "items")
     ids, codes = number_ids(users, len(items), "users")
     ratings = check_ratings(ratings, len(items))
     begin, order = group(codes, len(ids))
-    del codes
     kept = np.empty(len(ids), np.int64)
-    dropped = drop_repeats(begin, order, items, n_items, kept)
-    start, pairs, count = np.concatenate(([0], np.cumsum(kept))), np.empty(len(ids)), np.empty(len(ids), np.int32)
+    return Rated(ids, items, ratings, begin, order, kept, int(drop_repeats(begin, order, items, n_items, kept)))
+
+
+def _graded(rated: Rated, pair_weight: str) -> UserPreferences:
+    """Pairs of differently rated items; sorts the users' rows in `rated` by rating."""
+    ids, items, ratings, begin, order, kept, dropped = rated
+    start, pairs, count = rated.start, np.empty(len(ids)), np.empty(len(ids), np.int32)
     count_grades(begin, order, kept, ratings, count, pairs)
     grades = int(count.max())
     item, grade = np.empty(start[-1], np.int32), np.empty(start[-1], np.uint8 if grades <= 256 else np.int32)
     lay_out_ratings(begin, order, kept, items, ratings, start, item, grade)
     known, sizes = UserGrades(grade, count, _scale(pairs, pair_weight)), (max(1, int(widest_group(start))), grades, 1)
-    return UserPreferences(ids, start, item, known, pairs, sizes, {REPEATED: int(dropped)})
+    return UserPreferences(ids, start, item, known, pairs, sizes, {REPEATED: dropped})
 
 
 def from_comparisons(
     users: Any, winners: Any, losers: Any, n_items: int, weight: Any = None, pair_weight: str = "uniform",
     squared_error: bool = False,
 ) -> UserPreferences:  # fmt: skip
-    """User u prefers item winners[e] to losers[e], which counts weight[e]. Repeats count again; contradictions stand
-    against each other.
+    """User users[e] prefers item winners[e] to item losers[e].
 
-    squared_error: want a difference of 1 exactly (1 - t)^2, not at least 1.
+    Parameters
+    ----------
+    users : ids of any type
+    winners, losers : rows of the item features; repeats count again, contradictions stand against each other
+    n_items : rows that the item features have
+    weight : how much each comparison counts, default 1
+    pair_weight : as in `from_ratings`
+    squared_error : want a difference of 1 exactly, (1 - t)^2, not at least 1
 
+    Examples
+    --------
     >>> from_comparisons([7, 7, 8], [0, 1, 0], [1, 2, 2], n_items=3).start.tolist()
     [0, 3, 5]
     """
@@ -117,29 +175,11 @@ def from_comparisons(
     item = np.empty(start[-1], np.int32)
     fill_compared(begin, order, winners, losers, start, winner, loser, item)
     pairs = np.diff(begin).astype(np.float64)
-    known = UserPairs(
-        begin, winner, loser, weights[order] if len(weights) else weights, _scale(pairs, pair_weight),
-        np.inf if squared_error else 1.0,
-    )  # fmt: skip
+    weights = weights[order] if len(weights) else weights
+    known = UserPairs(begin, winner, loser, weights, _scale(pairs, pair_weight), np.inf if squared_error else 1.0)
     sizes = (max(1, int(widest_group(start))), 1, max(1, int(widest_group(begin))))
     notes = {CONTRADICTED: int(count_contradictions(begin, winner, loser))}
     return UserPreferences(ids, start, item, known, pairs, sizes, notes)
-
-
-def from_targets(users: Any, items: Any, ratings: Any, n_items: int) -> UserPreferences:
-    """Ratings as numbers to be met: target = rating - the user's mean rating. The pairs they imply serve to judge."""
-    judged = from_ratings(users, items, ratings, n_items)
-    items = check_items(items, n_items, "items")
-    ids, codes = number_ids(users, len(items), "users")
-    begin, order = group(codes, len(ids))
-    kept = np.empty(len(ids), np.int64)
-    drop_repeats(begin, order, items, n_items, kept)
-    rows = order[np.arange(len(order)) - np.repeat(begin[:-1], np.diff(begin)) < np.repeat(kept, np.diff(begin))]
-    start = np.concatenate(([0], np.cumsum(kept)))
-    target = check_ratings(ratings, len(items))[rows].astype(np.float64)
-    target -= np.repeat(np.add.reduceat(target, start[:-1]) / kept, kept)
-    known, sizes = UserTargets(target), (max(1, int(widest_group(start))), 1, 1)
-    return UserPreferences(ids, start, items[rows], known, judged.pairs, sizes, judged.notes, judged)
 
 
 def check_items(items: Any, n_items: int, name: str) -> np.ndarray:

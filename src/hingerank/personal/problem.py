@@ -1,39 +1,47 @@
-"""The objective of a factorised model:  C sum over users of loss_u(X_u U v_u) + ½(‖U‖² + ‖V‖²).
+"""The personal rankers' problems: the factorised objective, and designs over (user, item) rows for the convex ones.
 
-X holds the items' features (d of them), U (d x k) the basis, V (users x k) the users' coordinates. Items enter only
-through P = X U (items x k), so a pass costs O(rows k) plus one product with X, however many pairs the rows imply. The
-last columns of V may be fixed (at 1: a function that all users share); they then have no norm to pay."""
+A factorised model minimises  C sum over users of loss_u(X_u U v_u) + ½(‖U‖² + ‖V‖²).  X holds the items' features (d of
+them), U (d x k) the basis, V (users x k) the users' coordinates. Items enter only through P = X U (items x k): a pass
+costs O(rows k) plus one product with X, however many pairs the rows imply. The last columns of V may be fixed (at 1: a
+function that all users share); they then have no norm to pay.
+
+The convex models go through `Problem` with one of three designs: weights that all users share, weights of each
+user's own, or both.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
 from hingerank.kernels.threads import cut_shards, run_shards
-from hingerank.personal.kernels import UserGrades
-from hingerank.personal.passes import basis_bend, basis_loss, own_back, own_scores, pairs_right, users_step
+from hingerank.personal.losses import UserGrades, UserPairs
+from hingerank.personal.passes import basis_bend, basis_loss, own_back, own_scores, users_right, users_step
 from hingerank.personal.preferences import UserPreferences
 from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
 from hingerank.problem.design import RowsDesign
 from hingerank.problem.problem import Design, add_up
 
+Matrix: TypeAlias = np.ndarray | sp.csr_matrix
+
 ROWS_PER_SHARD, MOST_SHARDS = 16384, 16
 ROOM_FOR_SUMS = 64 << 20  # bytes that the shards' sums may take in any case
 ROWS_PER_BLOCK = 4096
+ROWS_PER_DESIGN_SHARD = 8192
 
 
 class ItemFeatures:
     """X in memory, dense or CSR, float32 or float64. Products are in float64, dense ones by fixed blocks of rows."""
 
-    def __init__(self, X: Any, threads: int | None = None):
+    def __init__(self, X: Matrix, threads: int | None = None):
         self.X, self.shape, self.threads = X, X.shape, threads
         self._blocks = [slice(a, a + ROWS_PER_BLOCK) for a in range(0, X.shape[0], ROWS_PER_BLOCK)]
 
     def times(self, U: np.ndarray) -> np.ndarray:
         """X U."""
-        if sp.issparse(self.X):
+        if not isinstance(self.X, np.ndarray):
             return np.ascontiguousarray(self.X @ U)
         out = np.empty((self.shape[0], U.shape[1]))
 
@@ -45,21 +53,17 @@ class ItemFeatures:
 
     def back(self, G: np.ndarray) -> np.ndarray:
         """X^T G."""
-        if sp.issparse(self.X):
+        if not isinstance(self.X, np.ndarray):
             return np.asarray(self.X.T @ G)
-        return add_up(
-            run_shards(lambda rows: self.X[rows].astype(np.float64, copy=False).T @ G[rows], self._blocks, self.threads)
-        )
+        product = lambda rows: self.X[rows].astype(np.float64, copy=False).T @ G[rows]  # noqa: E731
+        return add_up(run_shards(product, self._blocks, self.threads))
 
     def back_squares(self, weight: np.ndarray) -> np.ndarray:
         """(X∘X)^T weight."""
-        if sp.issparse(self.X):
+        if not isinstance(self.X, np.ndarray):
             return np.asarray(self.X.multiply(self.X).T @ weight)
-        return add_up(
-            run_shards(
-                lambda rows: np.square(self.X[rows], dtype=np.float64).T @ weight[rows], self._blocks, self.threads
-            )
-        )
+        product = lambda rows: np.square(self.X[rows], dtype=np.float64).T @ weight[rows]  # noqa: E731
+        return add_up(run_shards(product, self._blocks, self.threads))
 
 
 @dataclass(frozen=True)
@@ -77,45 +81,46 @@ class UsersImproved:
 
 
 class FactorObjective:
-    """f(U, V) for one data set. Passes run on `threads` threads; the answer does not depend on their number."""
+    """f(U, V) = C sum over users of loss_u(X_u U v_u) + ½(‖U‖² + ‖V‖²) for one data set.
+
+    Passes run on `threads` threads; the answer does not depend on their number. The last `fixed` of the `rank` columns
+    of V stay as they are.
+    """
 
     def __init__(
-        self, X: Any, preferences: UserPreferences, C: float, rank: int, threads: int | None = None, fixed: int = 0
+        self, X: Matrix, preferences: UserPreferences, C: float, rank: int, threads: int | None = None, fixed: int = 0
     ):
         self.features, self.preferences, self.C, self.rank = ItemFeatures(X, threads), preferences, float(C), rank
         self.threads, self.free = threads, rank - fixed
         self.scores = np.zeros(preferences.n_rows, np.float32)  # precise enough for a Hessian
-        self._zero = np.zeros(self.free)
         room = max(ROOM_FOR_SUMS, 4 * preferences.n_rows) // (8 * rank * self.features.shape[0])
         most = int(np.clip(min(room, preferences.n_rows // (2 * self.features.shape[0])), 1, MOST_SHARDS))
         self.shards = cut_shards(preferences.start, ROWS_PER_SHARD, most)
 
     def improve_users(self, U: np.ndarray, V: np.ndarray, most: int = 1) -> UsersImproved:
         """Newton steps for every v_u with U fixed, in place, until ‖g_u‖ ≤ 0.3 ‖g_u‖ before or after `most` steps."""
-        p, P = self.preferences, self.features.times(U)
+        p, P, centre = self.preferences, self.features.times(U), np.zeros(self.free)
         weights = [np.zeros(self.features.shape[0]) for _ in self.shards]
         spreads = [np.zeros(self.rank) for _ in self.shards]
         parts, G = self._sums(
             lambda a, b, *sums: users_step(
-                P, V, a, b, p.start, p.item, p.known, self.C, self._zero, 0.3, 0.0, most, p.sizes, self.scores,
-                *sums,
+                P, V, a, b, p.start, p.item, p.known, self.C, centre, 0.3, most, p.sizes, self.scores, *sums
             ),
             weights, spreads,
         )  # fmt: skip
-        loss, _, after = np.sum(parts, axis=0)
+        loss, squares = np.sum(parts, axis=0)
         weight = add_up(weights)
         spread = self.C * add_up(spreads) / max(weight.sum(), np.finfo(float).tiny)
         return UsersImproved(
             self.C * float(loss) + half_square(U) + half_square(V[:, : self.free]),
             U + self.C * self.features.back(G),
-            float(np.sqrt(after)),
+            float(np.sqrt(squares)),
             1.0 + np.outer(self.features.back_squares(weight), spread),
         )
 
     def value(self, U: np.ndarray, V: np.ndarray) -> float:
         """f(U, V); curvature() is then that at this point."""
-        p, P = self.preferences, self.features.times(U)
-        nothing = np.empty((0, self.rank))
+        p, P, nothing = self.preferences, self.features.times(U), np.empty((0, self.rank))
         parts = run_shards(
             lambda ab: basis_loss(P, V, *ab, p.start, p.item, p.known, p.sizes, self.scores, nothing),
             self.shards, self.threads,
@@ -140,31 +145,24 @@ class FactorObjective:
         return run_shards(lambda task: kernel(*task), tasks, self.threads), add_up(sums)
 
 
-def share_right(
-    P: np.ndarray, V: np.ndarray, preferences: UserPreferences, threads: int | None = None
-) -> tuple[float, int]:
-    """(pairs that <p_item, v_u> orders right, equal scores counting half; all pairs)."""
-    p = preferences
-    shards = cut_shards(p.start, ROWS_PER_SHARD)
-    parts = run_shards(lambda ab: pairs_right(P, V, *ab, p.start, p.item, p.known, p.sizes), shards, threads)
-    return float(sum(parts)), p.n_pairs
-
-
 def half_square(A: np.ndarray) -> float:
     """½‖A‖²."""
     return 0.5 * float(np.vdot(A, A))
 
 
-# Designs over (user, item) rows: weights that all users share, weights of each user's own, or both.
-
-
-ROWS_PER_DESIGN_SHARD = 8192
+def count_right(
+    P: np.ndarray, V: np.ndarray, preferences: UserPreferences, threads: int | None = None
+) -> tuple[float, int]:
+    """(pairs that <p_item, v_u> orders right, equal scores counting half; all pairs)."""
+    p, shards = preferences, cut_shards(preferences.start, ROWS_PER_SHARD)
+    parts = run_shards(lambda ab: users_right(P, V, *ab, p.start, p.item, p.known, p.sizes), shards, threads)
+    return float(sum(parts)), p.n_pairs
 
 
 class SharedDesign(Design):
     """scores(w)[r] = <x_item(r), w>: each item is multiplied once, however many users rated it."""
 
-    def __init__(self, X: Any, preferences: UserPreferences):
+    def __init__(self, X: Matrix, preferences: UserPreferences):
         self.items, self.item = RowsDesign(X), preferences.item
         self.shape = (preferences.n_rows, X.shape[1])
 
@@ -181,12 +179,12 @@ class OwnDesign(Design):
     A dense X gives every user all features (w is users x features, flattened); a CSR X only those of the user's items.
     """
 
-    def __init__(self, X: Any, preferences: UserPreferences):
+    def __init__(self, X: Matrix, preferences: UserPreferences):
         self.X, self.p, self._sparse = X, preferences, sp.issparse(X)
         if self._sparse:
-            self._rows, self._columns, self._start = blocks_of_users(X, preferences)
-            self._design = RowsDesign(self._rows)
-            self.shape = self._rows.shape
+            rows, self._columns, self._start = blocks_of_users(X, preferences)
+            self._design = RowsDesign(rows)
+            self.shape: tuple[int, int] = rows.shape
         else:
             self.shape = (preferences.n_rows, preferences.n_users * X.shape[1])
             self._shards = cut_shards(preferences.start, ROWS_PER_DESIGN_SHARD)
@@ -205,19 +203,18 @@ class OwnDesign(Design):
         run_shards(lambda ab: own_back(self.X, z, *ab, p.start, p.item, W), self._shards)
         return W.ravel()
 
-    def vectors(self, w: np.ndarray) -> Any:
+    def vectors(self, w: np.ndarray) -> Matrix:
         """users x features, dense or CSR as X is."""
         if not self._sparse:
             return w.reshape(self.p.n_users, -1)
-        return sp.csr_matrix(
-            (w[: len(self._columns)], self._columns, self._start), shape=(self.p.n_users, self.X.shape[1])
-        )
+        shape = self.p.n_users, self.X.shape[1]
+        return sp.csr_matrix((w[: len(self._columns)], self._columns, self._start), shape=shape)
 
 
 class MeanAndOwnDesign(Design):
     """scores((m, w)) = √sharing · shared(m) + own(w): ½‖m‖² + ½‖w‖² then penalises the mean by 1/sharing."""
 
-    def __init__(self, X: Any, preferences: UserPreferences, sharing: float):
+    def __init__(self, X: Matrix, preferences: UserPreferences, sharing: float):
         self.shared, self.own, self.root = SharedDesign(X, preferences), OwnDesign(X, preferences), np.sqrt(sharing)
         self.cut = X.shape[1]
         self.shape = (preferences.n_rows, self.cut + self.own.shape[1])
@@ -242,10 +239,13 @@ def blocks_of_users(X: sp.csr_matrix, p: UserPreferences) -> tuple[sp.csr_matrix
 
 def row_preferences(p: UserPreferences) -> Preferences:
     """What is known of the users' rows, as preferences that every loss of the library takes."""
-    if isinstance(p.known, UserGrades):
-        return GradedPreferences(p.known.grade, p.start, query_weight=p.known.scale)
-    per_user = np.diff(p.known.start)
-    first, weight = np.repeat(p.start[:-1], per_user), np.repeat(p.known.scale, per_user)
-    if len(p.known.weight):
-        weight *= p.known.weight
-    return ExplicitPairs(first + p.known.winner, first + p.known.loser, p.n_rows, weight)
+    known = p.known
+    if isinstance(known, UserGrades):
+        return GradedPreferences(known.grade, p.start, query_weight=known.scale)
+    if not isinstance(known, UserPairs):
+        raise TypeError("ratings to be met say nothing about pairs")
+    per_user = np.diff(known.start)
+    first, weight = np.repeat(p.start[:-1], per_user), np.repeat(known.scale, per_user)
+    if len(known.weight):
+        weight *= known.weight
+    return ExplicitPairs(first + known.winner, first + known.loser, p.n_rows, weight)

@@ -1,7 +1,7 @@
-"""Ratings and comparisons by many users of shared items, with ids of any type: from arrays, data frames and files."""
+"""Ratings and comparisons by many users of shared items, with ids of any type: read, and split into train and test."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,15 @@ Column = str | int
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Ratings:
-    """users[r] gave item items[r] the rating ratings[r]; items are numbered, item_ids[items[r]] is the item's id.
+    """User users[r] gave the item with id item_ids[items[r]] the rating ratings[r].
 
-    users: ids. items: row numbers of item_ids and of the item features that are made for them. titles, genres: of the
-    items, where known.
+    Attributes
+    ----------
+    users : ids
+    items : row numbers of item_ids, and of the item features that are made for them
+    ratings : numbers
+    item_ids : of all items, rated or not
+    titles, genres : of the items, where known
     """
 
     users: np.ndarray
@@ -70,8 +75,8 @@ class Comparisons:
 
     def take(self, rows: Any) -> "Comparisons":
         """Some of the comparisons; the items stay, and keep their numbers."""
-        names = [field.name for field in fields(self) if field.name != "item_ids"]
-        return replace(self, **{name: getattr(self, name)[rows] for name in names if getattr(self, name) is not None})
+        weight = None if self.weight is None else self.weight[rows]
+        return Comparisons(self.users[rows], self.winners[rows], self.losers[rows], self.item_ids, weight)
 
     @property
     def triples(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -82,9 +87,15 @@ class Comparisons:
 def ratings_from(users: Any, items: Any, ratings: Any, item_ids: Any = None) -> Ratings:
     """Ratings from three columns with ids of any type.
 
-    item_ids: all items in the order of your item features; an item rated but not listed is an error. None numbers the
-    items that occur, sorted.
+    Parameters
+    ----------
+    users, items : ids of any type
+    ratings : finite numbers
+    item_ids : all items in the order of your item features, so that an item rated but not listed is an error; None
+        numbers the items that occur, sorted
 
+    Examples
+    --------
     >>> made = ratings_from(["ann", "bob"], ["Alien", "Heat"], [5, 3], item_ids=["Heat", "Ronin", "Alien"])
     >>> made.items.tolist()
     [2, 0]
@@ -96,8 +107,16 @@ def ratings_from(users: Any, items: Any, ratings: Any, item_ids: Any = None) -> 
 
 
 def comparisons_from(users: Any, winners: Any, losers: Any, weight: Any = None, item_ids: Any = None) -> Comparisons:
-    """Comparisons from columns with ids of any type; item_ids as in `ratings_from`.
+    """Comparisons from columns with ids of any type.
 
+    Parameters
+    ----------
+    users, winners, losers : ids of any type
+    weight : how much each comparison counts, default 1
+    item_ids : as in `ratings_from`
+
+    Examples
+    --------
     >>> comparisons_from([1, 1], ["b", "c"], ["a", "b"]).losers.tolist()
     [0, 1]
     """
@@ -113,11 +132,13 @@ def read_ratings(
 ) -> Ratings:  # fmt: skip
     """Ratings from a data frame or a file.
 
-    source: a pandas, polars or pyarrow table; a Parquet or Feather file; or a text file (plain or compressed) with
-        columns apart by tabs, commas, semicolons, "::" or blanks.
-    user, item, rating: names of columns, or their numbers from 0. A text file without a line of names has its columns
-        in this order unless numbers say otherwise.
-    item_ids: as in `ratings_from`.
+    Parameters
+    ----------
+    source : a pandas, polars or pyarrow table; a Parquet or Feather file; or a text file, plain or compressed
+    user, item, rating : names of columns, or their numbers from 0; a text file without a line of names has its columns
+        in this order unless numbers say otherwise
+    delimiter : between the columns of a text file; default what it seems to be: tab, comma, semicolon, "::" or blank
+    item_ids : as in `ratings_from`
     """
     users, items, values = columns_of(source, [user, item, rating], delimiter)
     return ratings_from(users, items, values, item_ids)
@@ -127,7 +148,13 @@ def read_comparisons(
     source: Any, user: Column = "user", winner: Column = "winner", loser: Column = "loser", *,
     weight: Column | None = None, delimiter: str | None = None, item_ids: Any = None,
 ) -> Comparisons:  # fmt: skip
-    """Comparisons from a data frame or a file; arguments as in `read_ratings`."""
+    """Comparisons from a data frame or a file.
+
+    Parameters
+    ----------
+    source, delimiter, item_ids : as in `read_ratings`
+    user, winner, loser, weight : names of columns, or their numbers from 0
+    """
     wanted = [user, winner, loser] if weight is None else [user, winner, loser, weight]
     users, winners, losers, *more = columns_of(source, wanted, delimiter)
     return comparisons_from(users, winners, losers, more[0] if more else None, item_ids)
@@ -196,15 +223,12 @@ def _ratings(ratings: Any) -> np.ndarray:
     return values
 
 
-# Splits of ratings into train and test: by items within each user (the paper's), or by items for all users.
-
-
 def split_by_user(ratings: Ratings, test_size: float = 0.2, seed: int = 0) -> tuple[Ratings, Ratings]:
-    """(train, test): of every user's items a share `test_size`, chosen at random, goes to test (Cheng et al. 2018).
+    """(train, test): of every user's items a fraction `test_size`, at random, goes to test (Cheng et al. 2018).
 
     A user's number of test items is rounded, but never all of them; a user with one rating is in train only.
     """
-    _check_share(test_size)
+    check_test_size(test_size)
     ids, codes = number_ids(ratings.users, len(ratings), "users")
     start, order = group(codes, len(ids))
     size = np.diff(start)
@@ -219,16 +243,14 @@ def split_by_user(ratings: Ratings, test_size: float = 0.2, seed: int = 0) -> tu
 def split_by_item(
     ratings: Ratings, test_size: float = 0.2, seed: int = 0, *, known_users: bool = True
 ) -> tuple[Ratings, Ratings]:
-    """(train, test): a share `test_size` of the rated items, with all their ratings, goes to test: cold items.
+    """(train, test): a fraction `test_size` of the rated items, with all their ratings, goes to test: cold items.
 
     known_users: leave out of test the users that have no training rating, about whom nothing can be known.
     """
-    _check_share(test_size)
+    check_test_size(test_size)
     rated = np.unique(ratings.items)
     chosen = np.random.default_rng(seed).permutation(len(rated))[: round(test_size * len(rated))]
-    held = np.zeros(ratings.n_items, bool)
-    held[rated[chosen]] = True
-    test = held[ratings.items]
+    test = np.isin(ratings.items, rated[chosen])
     train, rest = ratings.take(~test), ratings.take(test)
     if not known_users:
         return train, rest
@@ -236,6 +258,7 @@ def split_by_item(
     return train, rest.take(np.fromiter((user in known for user in rest.users.tolist()), bool, len(rest)))
 
 
-def _check_share(test_size: Any) -> None:
+def check_test_size(test_size: float) -> None:
+    """A DataError unless it is a fraction between 0 and 1."""
     if not 0 < test_size < 1:
-        raise DataError(f"test_size is {test_size}, expected a share between 0 and 1")
+        raise DataError(f"test_size is {test_size}, expected a fraction between 0 and 1")

@@ -1,8 +1,8 @@
-"""From user ids of any type to their numbers."""
+"""What every ranker with one ranking function per user shares: inputs, predictions, lists of the best, model files."""
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
@@ -11,99 +11,29 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from hingerank.data.blocks import check_ids
 from hingerank.data.files import DataError
 from hingerank.kernels.threads import cut_shards, run_shards
-from hingerank.personal.kernels import top_rows
-from hingerank.personal.passes import rows_right
+from hingerank.personal.passes import rows_right, top_rows
 from hingerank.personal.preferences import REPEATED, UserPreferences, check_items, from_comparisons, from_ratings
+from hingerank.personal.users import UserIndex, ids_from_plain, plain_ids
 from hingerank.rankers.base import SavedModel, check_features, warn_not_converged
 from hingerank.solvers.run import Solution
 
-
-class UserIndex:
-    """Numbers of users by id. Ids known from the start are searched in sorted order, those added later in a dict."""
-
-    def __init__(self, ids: np.ndarray):
-        self._ids, self._order = ids, None if ids.dtype.kind == "O" else np.argsort(ids, kind="stable")
-        self._numbers: dict[Any, int] = {}
-        if self._order is None:
-            self._numbers = {user: number for number, user in enumerate(ids.tolist())}
-
-    def add(self, ids: np.ndarray, first: int) -> None:
-        """Users with numbers first, first + 1, ..."""
-        self._numbers.update({user: first + place for place, user in enumerate(ids.tolist())})
-
-    def numbers(self, users: Any, n_rows: int | None = None) -> np.ndarray:
-        """The number of each user, -1 if not known; one id alone (text, a number) stands for n_rows rows."""
-        if n_rows is not None and is_one(users):
-            return np.repeat(self.numbers([users]), n_rows)
-        wanted = check_ids(users, len(users) if n_rows is None else n_rows, "users")
-        found = np.full(len(wanted), -1)
-        if self._order is not None and len(self._ids) and same_kind(wanted, self._ids):
-            place = np.searchsorted(self._ids, wanted, sorter=self._order)
-            found = self._order[np.minimum(place, len(self._ids) - 1)]
-            found = np.where(self._ids[found] == wanted, found, -1)
-        for row in np.flatnonzero(found < 0) if self._numbers else ():
-            found[row] = self._numbers.get(wanted[row].item() if wanted.dtype.kind != "O" else wanted[row], -1)
-        return found
-
-    def known(self, users: Any, n_rows: int | None = None) -> np.ndarray:
-        """As `numbers`; an id that is not known is a DataError."""
-        numbers = self.numbers(users, n_rows)
-        if len(numbers) and numbers.min() < 0:
-            user = users if is_one(users) else np.asarray(users)[numbers < 0].tolist()[0]
-            raise DataError(
-                f"user {user!r} is not known: was it in the data of fit, and of the same type? "
-                "(add_user learns a new user from a few ratings)"
-            )
-        return numbers
-
-
-def same_kind(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether ids of these two arrays can be equal: both numbers, or both of the same kind of text or time."""
-    numbers = "biuf"
-    return a.dtype.kind == b.dtype.kind or (a.dtype.kind in numbers and b.dtype.kind in numbers)
-
-
-def is_one(users: Any) -> bool:
-    """Whether this is one id and not a list of them."""
-    return isinstance(users, str | bytes) or np.ndim(users) == 0
-
-
-def plain_ids(ids: np.ndarray) -> Any:
-    """Ids as a model file holds them: objects of several kinds as a list, dates and bytes as (type, raw bytes)."""
-    if ids.dtype.kind == "O":
-        return ids if all(isinstance(user, str) for user in ids) else ids.tolist()
-    if ids.dtype.kind in "MmS":
-        return ids.dtype.str, np.frombuffer(ids.tobytes(), np.uint8)
-    return ids
-
-
-def ids_from_plain(ids: Any) -> Any:
-    """The inverse of `plain_ids`; a ValueError refuses what it cannot have given."""
-    if isinstance(ids, tuple):
-        kind, raw = ids
-        if np.dtype(kind).kind not in "MmS":
-            raise ValueError(f"user ids cannot be of type {kind}")
-        return np.frombuffer(raw.tobytes(), kind).copy()
-    if isinstance(ids, list):
-        array = np.empty(len(ids), object)
-        array[:] = ids
-        return check_ids(array, len(ids), "users_")
-    return ids
-
-
-# What every ranker with one ranking function per user shares: inputs, predictions, lists of the best, model files.
-
-
 SCORES_AT_ONCE = 1 << 22
+
+
+@dataclass(frozen=True)
+class Watched:
+    """Preferences whose accuracy goes into the trace; with_training: the pairs of training are among theirs."""
+
+    preferences: UserPreferences
+    with_training: bool
 
 
 class PersonalRanker(SavedModel, BaseEstimator):
     """score(u, x) = shared(x) + <place(x), own(u)>: higher comes first in the list of user u.
 
-    A ranker defines `_learn(X, preferences, eval_set)`, and where they apply `_shared`, `_place` and `_own`.
+    A ranker defines `_learn`, and where they apply `_shared`, `_place` and `_own`.
     """
 
     _fitted: tuple[str, ...] = (
@@ -119,39 +49,59 @@ class PersonalRanker(SavedModel, BaseEstimator):
     )
     users_: np.ndarray
     pair_weight: str = "uniform"
+    _index: UserIndex | None = None
 
     def fit(self, item_features: Any, users: Any, items: Any, ratings: Any, *, eval_set: Any = None) -> Any:
         """Learn from ratings: a user prefers an item to every item that the user rated lower.
 
-        item_features: a row per item, an array, a CSR matrix or a data frame.
-        users, items, ratings: one entry per rating; user ids of any type, row numbers of item_features, finite numbers.
-        eval_set: (users, items, ratings) to watch: `trace_` then has the share of pairs ordered right among those with
-            at least one of these ratings, the other possibly from the training ratings (the paper's test accuracy).
+        Parameters
+        ----------
+        item_features : array, CSR matrix or data frame
+            A row per item.
+        users : list of ids of any type
+            Who gave each rating.
+        items : list of int
+            The rated items, as row numbers of item_features.
+        ratings : list of finite numbers
+        eval_set : (users, items, ratings), optional
+            Ratings to watch: ``trace_`` then has the fraction of pairs ordered right among those with at least one of
+            these ratings, the other possibly from the training ratings (the paper's test accuracy).
         """
         X = check_features(self, item_features, reset=True)
         preferences = self._from_ratings(users, items, ratings, X.shape[0])
         watched = None
         if eval_set is not None:
             joined = joined_ratings((users, items, ratings), eval_set, preferences, X.shape[0], "eval_set")
-            watched = replace(joined, includes_training=True)
-            if watched.n_users > preferences.n_users:
-                user = watched.users[preferences.n_users :].tolist()[0]
+            if joined.n_users > preferences.n_users:
+                user = joined.users[preferences.n_users :].tolist()[0]
                 raise DataError(f"eval_set has users without training ratings, such as {user!r}: leave them out")
+            watched = Watched(joined, with_training=True)
         return self._fit(X, preferences, watched)
 
     def fit_pairs(
         self, item_features: Any, users: Any, winners: Any, losers: Any, weight: Any = None, *, eval_set: Any = None
     ) -> Any:
-        """Learn from comparisons: user users[e] prefers item winners[e] to item losers[e] (rows of item_features).
+        """Learn from comparisons: user users[e] prefers item winners[e] to item losers[e].
 
-        weight: how much each comparison counts. eval_set: (users, winners, losers) to watch in `trace_`.
+        Parameters
+        ----------
+        item_features : array, CSR matrix or data frame
+            A row per item.
+        users : list of ids of any type
+            Who made each comparison.
+        winners, losers : lists of int
+            Row numbers of item_features.
+        weight : list of numbers, optional
+            How much each comparison counts.
+        eval_set : (users, winners, losers), optional
+            Comparisons to watch in ``trace_``.
         """
         X = check_features(self, item_features, reset=True)
         preferences = self._from_comparisons(users, winners, losers, X.shape[0], weight)
         watched = None
         if eval_set is not None:
             u, i, j = eval_set
-            watched = from_comparisons(u, i, j, X.shape[0])
+            watched = Watched(from_comparisons(u, i, j, X.shape[0]), with_training=False)
         return self._fit(X, preferences, watched)
 
     def _from_ratings(self, users: Any, items: Any, ratings: Any, n_items: int) -> UserPreferences:
@@ -160,33 +110,29 @@ class PersonalRanker(SavedModel, BaseEstimator):
     def _from_comparisons(self, users: Any, winners: Any, losers: Any, n_items: int, weight: Any) -> UserPreferences:
         return from_comparisons(users, winners, losers, n_items, weight, self.pair_weight)
 
-    def _fit(self, X: Any, preferences: UserPreferences, watched: UserPreferences | None) -> Any:
-        self.users_, self.n_pairs_ = preferences.users, preferences.n_pairs
-        self._index: UserIndex | None = None
+    def _fit(self, X: Any, preferences: UserPreferences, watched: Watched | None) -> Any:
+        self.users_, self.n_pairs_, self._index = preferences.users, preferences.n_pairs, None
         cold, bare = int((preferences.pairs == 0).sum()), _rows_without_features(X)
         self.notes_ = preferences.notes | {"users without a pair": cold, "items whose features are all 0": bare}
         dropped = preferences.notes.get(REPEATED, 0)
         if dropped:
             warnings.warn(
                 f"{dropped} ratings repeat an item of the same user; the last one given counts",
-                UserWarning,
                 stacklevel=3,
             )
         if cold == preferences.n_users:
             warnings.warn(
                 "there are no preference pairs (every user gave all items the same rating), so no one prefers anything",
-                UserWarning,
                 stacklevel=3,
             )
-        self._learn(X, preferences, watched)
-        return self
-
-    def _learn(self, X: Any, preferences: UserPreferences, watched: UserPreferences | None) -> None:
-        raise NotImplementedError
-
-    def _take(self, solution: Solution) -> None:
+        solution = self._learn(X, preferences, watched)
         self._account(solution)
         warn_not_converged(solution.certificate)
+        return self
+
+    def _learn(self, X: Any, preferences: UserPreferences, watched: Watched | None) -> Solution:
+        """Find and keep the weights; accuracies go into the trace."""
+        raise NotImplementedError
 
     def _shared(self, X: Any) -> np.ndarray | None:
         """The part of the score that all users share."""
@@ -201,16 +147,32 @@ class PersonalRanker(SavedModel, BaseEstimator):
         raise NotImplementedError
 
     def predict(self, users: Any, features: Any) -> np.ndarray:
-        """One score per row: that of features[r] for user users[r]. One user id alone stands for all rows.
+        """One score per row: that of features[r] for user users[r].
 
-        Items need not have been seen in fit. Scores of one user compare; scores of different users do not.
+        Scores of one user compare; scores of different users do not.
+
+        Parameters
+        ----------
+        users : list of ids
+            One id alone stands for all rows.
+        features : array, CSR matrix or data frame
+            Features of items, which need not have been seen in fit.
         """
         check_is_fitted(self)
         X = check_features(self, features, reset=False)
         return self._scores(X, self._users().known(users, X.shape[0]))
 
     def rank(self, user: Any, candidates: Any, top: int | None = None) -> np.ndarray:
-        """Rows of `candidates` (item features), best first for this user; equal scores keep their order."""
+        """Rows of the candidates, best first for this user; equal scores keep their order.
+
+        Parameters
+        ----------
+        user : id
+        candidates : array, CSR matrix or data frame
+            Features of the items to put in order.
+        top : int, optional
+            Only so many.
+        """
         return self._order(user, candidates, top)
 
     def _order(self, user: Any, candidates: Any, top: int | None = None) -> np.ndarray:
@@ -220,10 +182,19 @@ class PersonalRanker(SavedModel, BaseEstimator):
     def top_k(
         self, users: Any, candidates: Any, top: int = 10, *, exclude: tuple[Any, Any] | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The best `top` candidates of every user: (rows, scores), one line per user, best first.
+        """The best candidates of every user: (rows, scores), one line per user, best first.
 
-        exclude: (users, rows) not to be offered, such as what each user has rated already. Where too few candidates
-        are left the row is -1. Users go in blocks: users x candidates is never held.
+        Users go in blocks: users x candidates is never held.
+
+        Parameters
+        ----------
+        users : list of ids
+        candidates : array, CSR matrix or data frame
+            Features of the items to choose from.
+        top : int, default 10
+            Candidates for each user; where too few are left the row is -1.
+        exclude : (users, rows), optional
+            What not to offer, such as what each user has rated already.
         """
         check_is_fitted(self)
         X, top = check_features(self, candidates, reset=False), check_top(top)
@@ -245,10 +216,17 @@ class PersonalRanker(SavedModel, BaseEstimator):
         return rows, values
 
     def score(self, item_features: Any, users: Any, items: Any, ratings: Any, *, against: Any = None) -> float:
-        """The share of pairs of differently rated items that are ordered right; equal scores count one half.
+        """The fraction of pairs of differently rated items that are ordered right; equal scores count one half.
 
-        All users' pairs count alike. against: (users, items, ratings), usually those of training: then pairs of one of
-        these with one of the others count too, as in the paper (its test accuracy: test-test and test-train pairs).
+        All users' pairs count alike.
+
+        Parameters
+        ----------
+        item_features, users, items, ratings :
+            As in ``fit``.
+        against : (users, items, ratings), optional
+            Usually those of training: then pairs of one of these with one of the others count too, as in the paper (its
+            test accuracy: test-test and test-train pairs).
         """
         check_is_fitted(self)
         X = check_features(self, item_features, reset=False)
@@ -283,9 +261,8 @@ class PersonalRanker(SavedModel, BaseEstimator):
         return out
 
     def _users(self) -> UserIndex:
-        if getattr(self, "_index", None) is None:
+        if self._index is None:
             self._index = UserIndex(self.users_)
-        assert self._index is not None
         return self._index
 
     def _hidden(self, exclude: tuple[Any, Any] | None, n_items: int) -> sp.csr_matrix | None:
@@ -317,12 +294,14 @@ class PersonalRanker(SavedModel, BaseEstimator):
         return tags
 
 
-def accuracies(training: tuple[float, int], watched: tuple[float, int] | None, included: bool) -> dict[str, float]:
-    """Shares of (right, all) pairs for the trace; included: the pairs of training are among those watched."""
+def accuracies(
+    training: tuple[float, int], watched: Watched | None, found: tuple[float, int] | None
+) -> dict[str, float]:
+    """Fractions right of (right, all) pairs, those of training and those found of the watched, for the trace."""
     right, pairs = training
     figures = {"train_accuracy": right / pairs if pairs else np.nan}
-    if watched is not None:
-        more, total = (watched[0] - right, watched[1] - pairs) if included else watched
+    if watched is not None and found is not None:
+        more, total = (found[0] - right, found[1] - pairs) if watched.with_training else found
         figures["validation_accuracy"] = more / total if total else np.nan
     return figures
 

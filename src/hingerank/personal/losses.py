@@ -1,17 +1,10 @@
 """Pair losses of one user at a time, in score space: from ratings (pair-free), from comparisons, or rating errors.
 
-A user owns rows (rated or compared items). What is known about them is one of three tuples, and these functions, chosen
-by the tuple's type when compiling, answer for a user's n rows (lo is the first) at scores s:
-
-    user_start(known, n, space)                  before anything else about a user
-    user_loss(known, u, lo, n, s, z, space)      the loss; z = its gradient; leaves what the next three need
-    user_bend(known, u, lo, n, t, out, space)    out = (Hessian of the loss) t
-    user_degree(known, u, lo, n, out, space)     out = the diagonal of that Hessian
-    user_settle(known, lo, n, item, s, z, space) put the rows in the order of their scores: the next sort is short
-    user_right(known, u, lo, n, s, space)        pairs in the right order, those of equal score counting one half
-
-The loss of a pair (i preferred to j) is max(0, 1 - s_i + s_j)^2. With grades a user costs O(n log n), O(n) when the
-scores' order has hardly changed, whatever the number of pairs: see kernels/personal_losses.py."""
+A user owns rows (rated or compared items). What is known about them is one of three tuples, and the functions named
+`user_...`, chosen by the tuple's type when compiling, answer for a user's n rows (lo is the first) at scores s. The
+loss of a pair (i preferred to j) is max(0, 1 - s_i + s_j)^2. With grades a user costs O(n log n), O(n) when the scores'
+order has hardly changed, whatever the number of pairs: see `grades_loss`.
+"""
 
 from typing import NamedTuple
 
@@ -20,6 +13,8 @@ from numba import njit
 from numba.extending import overload
 
 from hingerank.kernels.sweeps import sort_run
+
+FEW = 32  # grades up to which a sum over lower or higher grades is simply added up, above it a Fenwick tree helps
 
 
 class UserGrades(NamedTuple):
@@ -45,6 +40,9 @@ class UserTargets(NamedTuple):
     """A number that each row's score should equal: loss (s - target)^2."""
 
     target: np.ndarray  # (N)
+
+
+Known = UserGrades | UserPairs | UserTargets
 
 
 class UserSpace(NamedTuple):
@@ -77,147 +75,36 @@ def user_space(sizes):
 
 
 def user_start(known, n, space):
+    """Before anything else about a user."""
     raise NotImplementedError("compiled code only")
 
 
 def user_loss(known, u, lo, n, s, z, space):
+    """The loss; z = its gradient; leaves what the next three need."""
     raise NotImplementedError("compiled code only")
 
 
-def user_bend(known, u, lo, n, t, out, space):
+def user_curvature(known, u, lo, n, t, out, space):
+    """out = (Hessian of the loss) t."""
     raise NotImplementedError("compiled code only")
 
 
-def user_degree(known, u, lo, n, out, space):
+def user_diagonal(known, u, lo, n, out, space):
+    """out = the diagonal of that Hessian."""
     raise NotImplementedError("compiled code only")
 
 
 def user_settle(known, lo, n, item, s, z, space):
+    """Put the rows in the order of their scores: the next sort is short."""
     raise NotImplementedError("compiled code only")
 
 
 def user_right(known, u, lo, n, s, space):
+    """Pairs in the right order, those of equal score counting one half."""
     raise NotImplementedError("compiled code only")
 
 
-def _kind(known):
-    return known.instance_class
-
-
-@overload(user_start)
-def _user_start(known, n, space):
-    if _kind(known) is UserGrades:
-
-        def grades(known, n, space):
-            for p in range(n):
-                space.order[p] = p
-
-        return grades
-
-    def nothing(known, n, space):
-        pass
-
-    return nothing
-
-
-@overload(user_loss)
-def _user_loss(known, u, lo, n, s, z, space):
-    if _kind(known) is UserGrades:
-        return lambda known, u, lo, n, s, z, space: grades_loss(known, u, lo, n, s, z, space)
-    if _kind(known) is UserPairs:
-        return lambda known, u, lo, n, s, z, space: pairs_loss(known, u, n, s, z, space)
-
-    def targets(known, u, lo, n, s, z, space):
-        value = 0.0
-        for p in range(n):
-            miss = s[p] - known.target[lo + p]
-            value += miss * miss
-            z[p] = 2.0 * miss
-        return value
-
-    return targets
-
-
-@overload(user_bend)
-def _user_bend(known, u, lo, n, t, out, space):
-    if _kind(known) is UserGrades:
-        return lambda known, u, lo, n, t, out, space: grades_bend(known, u, lo, n, t, out, space)
-    if _kind(known) is UserPairs:
-        return lambda known, u, lo, n, t, out, space: pairs_bend(known, u, n, t, out, space)
-
-    def targets(known, u, lo, n, t, out, space):
-        for p in range(n):
-            out[p] = 2.0 * t[p]
-
-    return targets
-
-
-@overload(user_degree)
-def _user_degree(known, u, lo, n, out, space):
-    if _kind(known) is UserGrades:
-
-        def grades(known, u, lo, n, out, space):
-            for p in range(n):
-                out[space.order[p]] = 2.0 * known.scale[u] * space.degree[p]
-
-        return grades
-    if _kind(known) is UserPairs:
-
-        def pairs(known, u, lo, n, out, space):
-            out[:n] = 0.0
-            base = known.start[u]
-            for e in range(base, known.start[u + 1]):
-                out[known.winner[e]] += 2.0 * space.gap[e - base]
-                out[known.loser[e]] += 2.0 * space.gap[e - base]
-
-        return pairs
-
-    def targets(known, u, lo, n, out, space):
-        out[:n] = 2.0
-
-    return targets
-
-
-@overload(user_settle)
-def _user_settle(known, lo, n, item, s, z, space):
-    if _kind(known) is UserGrades:
-
-        def grades(known, lo, n, item, s, z, space):
-            for p in range(n):
-                q = space.order[p]
-                space.spare_at[p], space.spare_key[p], space.swap[p] = item[q], s[q], z[q]
-                space.below[p] = known.grade[lo + q]
-            for p in range(n):
-                item[p], s[p], z[p] = space.spare_at[p], space.spare_key[p], space.swap[p]
-                known.grade[lo + p] = space.below[p]
-
-        return grades
-
-    def nothing(known, lo, n, item, s, z, space):
-        pass
-
-    return nothing
-
-
-@overload(user_right)
-def _user_right(known, u, lo, n, s, space):
-    if _kind(known) is UserGrades:
-        return lambda known, u, lo, n, s, space: grades_right(known, u, lo, n, s, space)
-
-    def pairs(known, u, lo, n, s, space):
-        right = 0.0
-        for e in range(known.start[u], known.start[u + 1]):
-            t = s[known.winner[e]] - s[known.loser[e]]
-            right += 1.0 if t > 0 else (0.5 if t == 0 else 0.0)
-        return right
-
-    return pairs
-
-
-# Sums over one user's pairs: of all pairs of differently graded rows without listing them, and of listed pairs.
-
-
-FEW = 32  # grades up to which a sum over lower or higher grades is simply added up, above it a Fenwick tree helps
+# Ratings: all pairs of differently graded rows, without listing them. `put`, `lower` and `higher` keep sums by grade.
 
 
 @njit(cache=True, nogil=True)
@@ -269,7 +156,11 @@ def sort_rows(known, lo, n, s, space):
         grade[p] = known.grade[lo + order[p]]
 
 
-@njit(cache=True, nogil=True)
+def grades_start(known, n, space):
+    for p in range(n):
+        space.order[p] = p
+
+
 def grades_loss(known, u, lo, n, s, z, space):
     """Squared hinge over all pairs of different grades, by one sweep up the sorted scores.
 
@@ -316,8 +207,7 @@ def grades_loss(known, u, lo, n, s, z, space):
     return scale * (gaps + inner)
 
 
-@njit(cache=True, nogil=True)
-def grades_bend(known, u, lo, n, t, out, space):
+def grades_curvature(known, u, lo, n, t, out, space):
     """(Hessian at the last user_loss) t: degree t less the sum of t over active partners. O(n)."""
     G, scale = known.grades[u], 2.0 * known.scale[u]
     if G < 2:
@@ -341,7 +231,21 @@ def grades_bend(known, u, lo, n, t, out, space):
         out[order[p]] = scale * (space.degree[p] * sorted_t[p] - partners)
 
 
-@njit(cache=True, nogil=True)
+def grades_diagonal(known, u, lo, n, out, space):
+    for p in range(n):
+        out[space.order[p]] = 2.0 * known.scale[u] * space.degree[p]
+
+
+def grades_settle(known, lo, n, item, s, z, space):
+    for p in range(n):
+        q = space.order[p]
+        space.spare_at[p], space.spare_key[p], space.swap[p] = item[q], s[q], z[q]
+        space.below[p] = known.grade[lo + q]
+    for p in range(n):
+        item[p], s[p], z[p] = space.spare_at[p], space.spare_key[p], space.swap[p]
+        known.grade[lo + p] = space.below[p]
+
+
 def grades_right(known, u, lo, n, s, space):
     """Pairs of different grades in the right order, equal scores counting one half. O(n log n)."""
     G = known.grades[u]
@@ -364,8 +268,10 @@ def grades_right(known, u, lo, n, s, space):
     return right
 
 
-@njit(cache=True, nogil=True)
-def pairs_loss(known, u, n, s, z, space):
+# Comparisons: the pairs are listed.
+
+
+def pairs_loss(known, u, lo, n, s, z, space):
     """Squared hinge (or squared error) over a user's comparisons. O(n + pairs)."""
     z[:n] = 0.0
     value, base, weighted = 0.0, known.start[u], len(known.weight) > 0
@@ -383,8 +289,7 @@ def pairs_loss(known, u, n, s, z, space):
     return value
 
 
-@njit(cache=True, nogil=True)
-def pairs_bend(known, u, n, t, out, space):
+def pairs_curvature(known, u, lo, n, t, out, space):
     """(Hessian at the last user_loss) t. O(n + pairs)."""
     out[:n] = 0.0
     base = known.start[u]
@@ -395,30 +300,81 @@ def pairs_bend(known, u, n, t, out, space):
         out[j] -= force
 
 
-# The best few of many scores, by rows.
+def pairs_diagonal(known, u, lo, n, out, space):
+    out[:n] = 0.0
+    base = known.start[u]
+    for e in range(base, known.start[u + 1]):
+        out[known.winner[e]] += 2.0 * space.gap[e - base]
+        out[known.loser[e]] += 2.0 * space.gap[e - base]
 
 
-@njit(cache=True, nogil=True)
-def top_rows(S, first, last, rows, values):
-    """rows[b], values[b] = the columns of the best scores of S[b], best first, equal scores in column order.
+def pairs_right(known, u, lo, n, s, space):
+    right = 0.0
+    for e in range(known.start[u], known.start[u + 1]):
+        t = s[known.winner[e]] - s[known.loser[e]]
+        right += 1.0 if t > 0 else (0.5 if t == 0 else 0.0)
+    return right
 
-    Scores of -inf are left out (row -1). O(columns) a row while few scores enter the list.
-    """
-    top = rows.shape[1]
-    for b in range(first, last):
-        count = 0
-        for j in range(S.shape[1]):
-            s = S[b, j]
-            if s == -float("inf") or (count == top and s <= values[b, count - 1]):
-                continue
-            at = count if count < top else top - 1
-            while at > 0 and values[b, at - 1] < s:
-                values[b, at] = values[b, at - 1]
-                rows[b, at] = rows[b, at - 1]
-                at -= 1
-            values[b, at] = s
-            rows[b, at] = j
-            if count < top:
-                count += 1
-        for at in range(count, top):
-            rows[b, at], values[b, at] = -1, -float("inf")
+
+# Ratings to be met.
+
+
+def targets_loss(known, u, lo, n, s, z, space):
+    value = 0.0
+    for p in range(n):
+        miss = s[p] - known.target[lo + p]
+        value += miss * miss
+        z[p] = 2.0 * miss
+    return value
+
+
+def targets_curvature(known, u, lo, n, t, out, space):
+    for p in range(n):
+        out[p] = 2.0 * t[p]
+
+
+def targets_diagonal(known, u, lo, n, out, space):
+    out[:n] = 2.0
+
+
+# Which function answers for which tuple.
+
+
+def no_start(known, n, space):
+    pass
+
+
+def no_settle(known, lo, n, item, s, z, space):
+    pass
+
+
+@overload(user_start)
+def _user_start(known, n, space):
+    return grades_start if known.instance_class is UserGrades else no_start
+
+
+@overload(user_loss)
+def _user_loss(known, u, lo, n, s, z, space):
+    return {UserGrades: grades_loss, UserPairs: pairs_loss, UserTargets: targets_loss}[known.instance_class]
+
+
+@overload(user_curvature)
+def _user_curvature(known, u, lo, n, t, out, space):
+    kinds = {UserGrades: grades_curvature, UserPairs: pairs_curvature, UserTargets: targets_curvature}
+    return kinds[known.instance_class]
+
+
+@overload(user_diagonal)
+def _user_diagonal(known, u, lo, n, out, space):
+    kinds = {UserGrades: grades_diagonal, UserPairs: pairs_diagonal, UserTargets: targets_diagonal}
+    return kinds[known.instance_class]
+
+
+@overload(user_settle)
+def _user_settle(known, lo, n, item, s, z, space):
+    return grades_settle if known.instance_class is UserGrades else no_settle
+
+
+@overload(user_right)
+def _user_right(known, u, lo, n, s, space):
+    return grades_right if known.instance_class is UserGrades else pairs_right
