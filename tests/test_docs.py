@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,12 @@ from hingerank.cli import main
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
+SOURCE = ROOT / "src"
+EXAMPLES = [
+    ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
+    for path in sorted(SOURCE.rglob("*.py"))
+    if ">>> " in path.read_text("utf-8")
+]
 PAGES = {path.name: path.read_text("utf-8") for path in sorted(DOCS.glob("*.md"))}
 
 
@@ -40,6 +47,16 @@ def test_the_code_and_commands_of_a_page_run(page, tmp_path, monkeypatch, capsys
             names = test.globs
         else:
             exec(compile(block, page, "exec"), names)
+
+
+@pytest.mark.parametrize("module", EXAMPLES)
+def test_the_examples_of_docstrings_run(module, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    if module == "hingerank.rankers.trees":
+        for library in ("lightgbm", "xgboost"):
+            pytest.importorskip(library)
+    failed, attempted = doctest.testmod(import_module(module))
+    assert attempted > 0 and failed == 0
 
 
 def test_what_pages_name_exists():
