@@ -1,11 +1,15 @@
-# Two commands from a fresh clone: `make demo` and `make test`. Both set up everything they need in .venv.
+# From a fresh clone `make demo` and `make test` set up everything they need in .venv, as do the other targets.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 CORES  ?= 2
+QUICK  := tests/test_architecture.py tests/test_import_light.py tests/kernels tests/metrics tests/solvers tests/export \
+          $(addprefix tests/contracts/test_, losses.py list_losses.py) \
+          $(addprefix tests/data/test_, blocks.py ranking_data.py reader_errors.py) \
+          $(addprefix tests/rankers/test_, base_ranker.py baselines.py sparse_rankers.py)
 
-.PHONY: demo test lint setup clean
+.PHONY: demo check test docs dist lint setup clean
 
 setup: $(READY)
 
@@ -16,7 +20,6 @@ $(READY): pyproject.toml
 	touch $(READY)
 
 demo: $(READY)
-	$(BIN)/hingerank warmup
 	$(BIN)/hingerank demo
 
 lint: $(READY)
@@ -24,8 +27,19 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+check: lint  # while editing: what finds most mistakes, within a minute
+	$(BIN)/python -m pytest -n $(CORES) $(QUICK)
+
 test: lint
 	$(BIN)/python -m pytest -n $(CORES)
 
+docs: $(READY)
+	$(BIN)/python -m sphinx -W --keep-going -q -n docs docs/_build/html
+
+dist: $(READY)  # then tried in a fresh environment
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/python tests/try_wheel.py dist
+
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache dist
+	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache dist docs/_build

@@ -2,7 +2,6 @@
 
 import os
 import sys
-from importlib.metadata import version as installed_version
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -12,10 +11,12 @@ import api_pages  # noqa: E402
 import docstrings  # noqa: E402
 import mathml  # noqa: E402
 
+import hingerank  # noqa: E402
+
 project = "hingerank"
 author = "The hingerank developers"
 copyright = "the hingerank developers, BSD-3-Clause"
-version = release = installed_version("hingerank")
+version = release = hingerank.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_gallery.gen_gallery"]
 exclude_patterns = [

@@ -1,11 +1,13 @@
 """The documentation: its code runs, and the site builds without a single warning and without the network."""
 
 import doctest
+import inspect
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,18 @@ from hingerank.cli import main
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
+SOURCE = ROOT / "src"
+EXAMPLES = [
+    ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
+    for path in sorted(SOURCE.rglob("*.py"))
+    if ">>> " in path.read_text("utf-8")
+]
+SILENT = {  # public names whose docstrings are not yet in numpydoc form
+    "DiverseQuery", "InductiveMatrixCompletion", "JointRanker", "MeanVarianceRanker", "Method", "PAMM", "RLTR",
+    "RSRank", "RankingData", "SVMDiv", "SeparateRanker", "StructSVMDiv", "compare", "evaluate_diversity",
+    "leaderboard", "make_benchmark", "make_diverse", "make_letor", "make_like", "make_personal", "read_folds",
+    "read_pieces", "search_kernel", "write",
+}  # fmt: skip
 PAGES = {path.name: path.read_text("utf-8") for path in sorted(DOCS.glob("*.md"))}
 
 
@@ -40,6 +54,36 @@ def test_the_code_and_commands_of_a_page_run(page, tmp_path, monkeypatch, capsys
             names = test.globs
         else:
             exec(compile(block, page, "exec"), names)
+
+
+@pytest.mark.parametrize("module", EXAMPLES)
+def test_the_examples_of_docstrings_run(module, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    if module == "hingerank.rankers.trees":
+        for library in ("lightgbm", "xgboost"):
+            pytest.importorskip(library)
+    failed, attempted = doctest.testmod(import_module(module))
+    assert attempted > 0 and failed == 0
+
+
+def described(docstring):
+    """Names below the heading "Parameters" of a docstring in numpydoc form."""
+    section = re.search(r"^Parameters\n-+\n(.*?)(?=^\w+\n-+\n|\Z)", docstring, re.MULTILINE | re.DOTALL)
+    heads = re.findall(r"^(\w+(?:, \w+)*)(?: :.*)?$", section[1] if section else "", re.MULTILINE)
+    return {name for head in heads for name in head.split(", ")}
+
+
+def test_public_docstrings_describe_parameters():
+    """All that have more than two; what is described exists."""
+    silent = set()
+    for name in hr._HOME:
+        thing = getattr(hr, name)
+        if not (inspect.isclass(thing) and issubclass(thing, Exception)):
+            has, says = set(inspect.signature(thing).parameters), described(inspect.getdoc(thing))
+            assert says <= has, f"{name} describes {', '.join(says - has)}, which it does not take"
+            if len(has) > 2 and not says:
+                silent.add(name)
+    assert silent == SILENT, "describe the parameters of new names; take those described from the list"
 
 
 def test_what_pages_name_exists():

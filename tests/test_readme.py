@@ -1,4 +1,4 @@
-"""The README does what it shows: its Python runs, its commands succeed, what it names exists."""
+"""The README does what it shows: its Python runs, its commands succeed; what it and CONTRIBUTING name exists."""
 
 import re
 import shlex
@@ -55,6 +55,18 @@ def test_files_and_make_targets_exist():
     makefile = (ROOT / "Makefile").read_text()
     for target in re.findall(r"^make (\w+)", README, re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE)
+
+
+def test_what_contributing_names_exists():
+    text, source = (ROOT / "CONTRIBUTING.md").read_text("utf-8"), ROOT / "src" / "hingerank"
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"^make (\w+)", text, re.MULTILINE):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+    for path in re.findall(r"`([\w/]+(?:/|\.py|\.md))`", text):
+        assert any((folder / path).exists() for folder in (source, source.parent, ROOT)), path
+    for name, path in re.findall(r"`(\w+)` in `([\w/]+\.py)`", text):
+        home = source.parent if path.startswith("hingerank/") else source
+        assert re.search(rf"^(def )?{name}\b", (home / path).read_text("utf-8"), re.MULTILINE), f"{name} in {path}"
 
 
 def test_versions_agree():

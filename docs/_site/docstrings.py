@@ -7,7 +7,7 @@ indented lines are a formula, "name : what it is" or "name: what it is" describe
 import inspect
 import re
 
-HEADINGS = ("Parameters", "Attributes", "Example", "Examples", "Returns")
+HEADINGS = ("Parameters", "Attributes", "Example", "Examples", "Notes", "Returns")
 NAMES = r"[A-Za-z_]\w*(?:, [A-Za-z_]\w*)*"
 ENTRY = re.compile(rf"({NAMES}) ?: (?=\S)")
 WITHIN = re.compile(rf"(?<=\.) ({NAMES})( ?): (?=\S)")  # a second entry on the line of the first

@@ -90,13 +90,3 @@ def test_the_examples_on_the_page_run():
 
     failures, attempted = doctest.testfile(str(PAGE), module_relative=False, encoding="utf-8")
     assert attempted > 0 and failures == 0
-
-
-def test_docstring_examples_run():
-    import doctest
-
-    from hingerank.metrics import evaluator, measure
-
-    for module in (evaluator, measure):
-        failures, attempted = doctest.testmod(module)
-        assert attempted > 0 and failures == 0

@@ -16,8 +16,10 @@ from hingerank.registry import ranker_class
 
 
 def C_from_svmrank(c: float, n_queries: int) -> float:
-    """Our C for SVMrank's `-c`.
+    """Our C for SVMrank's ``-c``.
 
+    Examples
+    --------
     >>> C_from_svmrank(3.0, n_queries=60)
     0.05
     """
@@ -25,14 +27,17 @@ def C_from_svmrank(c: float, n_queries: int) -> float:
 
 
 def C_to_svmrank(C: float, n_queries: int) -> float:
-    """SVMrank's `-c` for our C."""
+    """SVMrank's ``-c`` for our C."""
     return C * n_queries
 
 
 def read_linear_model(path: str | os.PathLike, n_features: int | None = None) -> Any:
     """A fitted RankSVM from a linear model file of SVM-light, SVMrank or LIBLINEAR.
 
-    n_features: columns of the data to be scored where the file may not name the last ones; default the file's own.
+    Parameters
+    ----------
+    path : the file
+    n_features : columns of the data to be scored, where the file may not name the last ones; default the file's own
     """
     lines = Path(path).read_text(encoding="latin-1").splitlines()
     if lines and lines[0].startswith("SVM-light"):
@@ -54,7 +59,7 @@ def read_linear_model(path: str | os.PathLike, n_features: int | None = None) ->
 
 
 def write_svmrank_model(ranker: Any, path: str | os.PathLike) -> None:
-    """Write a linear ranker for svm_rank_classify; one with a scaler is refused, since the file has no room for it."""
+    """Write a linear ranker for ``svm_rank_classify``; a scaler is refused, since the file has no room for it."""
     if getattr(ranker, "scaler_", None) is not None:
         raise ValueError("this ranker scales its features, which an SVMrank model file cannot say; fit with scale=None")
     if getattr(ranker, "features_", None) is not None:

@@ -13,10 +13,18 @@ from hingerank.features.nystroem import _positive
 class FourierMap(FeatureMap):
     """φ(x) = √(2/m) cos(Ωᵀx + b), so that <φ(x), φ(y)> ≈ exp(−γ‖x − y‖²), with an error of about m^{-½}.
 
-    The columns of Ω are drawn from N(0, 2γ I). orthogonal=False: all independently, b uniform on [0, 2π) (Rahimi &
-    Recht). orthogonal=True: in groups of d mutually orthogonal ones of the same lengths (Yu et al. 2016), each used
-    with b = 0 and with b = −π/2, as a cosine and as a sine: the error is smaller at equal m.
+    Parameters
+    ----------
+    n_components : number m of waves
+    gamma : a number, "scale" (1 / (features · variance)), "median" or "auto"
+    orthogonal : how the columns of Ω, each from N(0, 2γ I), are drawn
+        False: all independently, b uniform on [0, 2π) (Rahimi & Recht). True: in groups of d mutually orthogonal ones
+        of the same lengths (Yu et al. 2016), each used with b = 0 and with b = −π/2, as a cosine and as a sine: the
+        error is smaller at equal m.
+    random_state : a seed
 
+    Examples
+    --------
     >>> X = np.random.default_rng(0).random((50, 3))
     >>> F = FourierMap(n_components=2000, gamma=1.0).fit(X).transform(X)
     >>> bool(abs(F[0] @ F[1] - np.exp(-np.sum((X[0] - X[1]) ** 2))) < 0.05)

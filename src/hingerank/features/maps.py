@@ -1,4 +1,9 @@
-"""Work on rows in blocks small enough to stay in cache, on all cores, with the same answer on any number of them."""
+"""What feature maps share: rows are mapped in blocks small enough to stay in cache, and never held twice.
+
+Blocks run on all cores, with the same answer on any number of them, in single precision where that is as good. Factors
+of kernel matrices turn kernel values into features with the same inner products. Any scikit-learn transformer can be a
+feature map.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,6 +25,7 @@ from hingerank.kernels.threads import cut_shards, run_shards
 
 BLOCK_BYTES = 1 << 21
 SMALL_BYTES = 1 << 25
+SMALLEST = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-6}  # relative, by the precision of kernel values
 
 
 def storage_type(rows: int, columns: int, given: Any) -> type:
@@ -28,7 +34,7 @@ def storage_type(rows: int, columns: int, given: Any) -> type:
 
 
 def over_rows(rows: int, width: int, work: Callable[[int, int], Any], itemsize: int = 4) -> None:
-    """work(a, b) for ranges that cover the rows; a range times `width` numbers fits a cache."""
+    """work(a, b) for ranges that cover the rows; a range times ``width`` numbers fits a cache."""
     height = max(1, BLOCK_BYTES // (itemsize * max(1, width)))
 
     def shard(borders: tuple[int, int]) -> None:
@@ -52,19 +58,15 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-# Factors of kernel matrices: what turns kernel values into features with the same inner products.
-
-
-SMALLEST = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-6}  # relative, by the precision of kernel values
-
-
 def factorise(W: np.ndarray, smallest: float = 1e-12) -> tuple[np.ndarray, np.ndarray]:
     """(rows kept, T) with T Tᵀ = W[kept, kept]⁻¹: kernel values to the kept rows, times T, are features of W's space.
 
     A pivoted Cholesky factorisation W = L Lᵀ leaves out rows whose squared distance from the span of the kept ones is
-    below `smallest` times the largest diagonal entry, among them repeated rows, and T = L⁻ᵀ. It spans what the
+    below ``smallest`` times the largest diagonal entry, among them repeated rows, and T = L⁻ᵀ. It spans what the
     eigenvectors would, at a tenth of their cost.
 
+    Examples
+    --------
     >>> kept, T = factorise(np.array([[4.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 1.0]]))
     >>> kept.tolist(), T.tolist()
     ([0, 2], [[0.5, 0.0], [0.0, 1.0]])
@@ -79,7 +81,7 @@ def factorise(W: np.ndarray, smallest: float = 1e-12) -> tuple[np.ndarray, np.nd
 
 
 def leading_factor(W: np.ndarray, rank: int, smallest: float = 1e-12) -> np.ndarray:
-    """T = U Σ^{-½} of W's `rank` largest eigenvalues, without those below `smallest` times the largest."""
+    """T = U Σ^{-½} of W's ``rank`` largest eigenvalues, without those below ``smallest`` times the largest."""
     n = len(W)
     values, vectors = scipy.linalg.eigh(W, subset_by_index=[max(0, n - rank), n - 1])
     keep = values > max(smallest * values.max(initial=0.0), np.finfo(np.float64).tiny)
@@ -88,14 +90,11 @@ def leading_factor(W: np.ndarray, rank: int, smallest: float = 1e-12) -> np.ndar
     return np.ascontiguousarray((vectors[:, keep] / np.sqrt(values[keep]))[:, ::-1])
 
 
-# What feature maps share: rows are mapped in blocks, in single precision, and never held twice.
-
-
 class FeatureMap(TransformerMixin, BaseEstimator):
-    """φ(x) = mixing_ᵀ ψ(x), a scikit-learn transformer; mixing_ is a matrix, or None where φ = ψ.
+    """φ(x) = Mᵀ ψ(x), a scikit-learn transformer; M is the matrix ``mixing_``, or None where φ = ψ.
 
-    Scores <w, φ(x)> are <mixing_ w, ψ(x)>, so training and prediction need only ψ, which `write` computes; φ itself is
-    made by `transform` for others.
+    Scores <w, φ(x)> are <M w, ψ(x)>, so training and prediction need only ψ, which ``write`` computes; φ itself is
+    made by ``transform`` for others.
     """
 
     mixing_: np.ndarray | None = None
@@ -109,7 +108,7 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         self.kernel_.between(self.kernel_.left(X, dtype), self.right_[dtype], out)
 
     def stored_bytes(self, X: Any) -> int:
-        """What `rows(X)` takes."""
+        """What ``rows(X)`` takes."""
         dtype = storage_type(X.shape[0], self.width_, X.dtype)
         return X.shape[0] * self.width_ * np.dtype(dtype).itemsize
 
@@ -122,7 +121,7 @@ class FeatureMap(TransformerMixin, BaseEstimator):
     def scores(self, X: Any, weights: np.ndarray) -> np.ndarray:
         """<weights, ψ(x)> for every row, a block of ψ at a time, in X's precision and summed in double.
 
-        weights: a vector, or a matrix with a column for each of several rankers.
+        The weights may be a matrix with a column for each of several rankers.
         """
         weights = np.ascontiguousarray(weights, np.float64)
         out = np.empty((X.shape[0], *weights.shape[1:]))
@@ -168,12 +167,11 @@ def rows_like(X: Any, n_features: int | None = None) -> Any:
     return X.tocsr() if sp.issparse(X) else X
 
 
-# Any scikit-learn transformer as a feature map.
-
-
 class TransformerMap(FeatureMap):
     """φ(x) = transformer.transform(x), in float32, a block of rows at a time; sparse answers stay CSR.
 
+    Examples
+    --------
     >>> from sklearn.preprocessing import PolynomialFeatures
     >>> TransformerMap(PolynomialFeatures(2)).fit(np.ones((1, 1)) * 3).rows(np.ones((1, 1)) * 3).tolist()
     [[1.0, 3.0, 9.0]]

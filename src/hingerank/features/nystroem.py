@@ -1,4 +1,4 @@
-"""Which rows stand for all the others in Nyström's method."""
+"""Nyström's method: which rows stand for all the others, and features in the span of their kernel functions."""
 
 from typing import Any
 
@@ -15,13 +15,20 @@ SAMPLE_FOR_MEANS = 50  # rows per mean that k-means looks at
 
 
 def choose_landmarks(how: str, X: Any, count: int, kernel: Kernel, seed: int) -> Any:
-    """`count` landmarks (all rows where there are no more): rows drawn evenly, means, or rows that tell most.
-
-    "uniform": rows without replacement. "kmeans": centres of scikit-learn's MiniBatchKMeans, which are no training
-    rows. "leverage": rows without replacement, in proportion to their ridge leverage φᵀ(ΦᵀΦ + λI)⁻¹φ, estimated
-    from a pilot set of landmarks, with λ such that the leverages of these add up to half their number.
+    """Landmarks of the rows X: rows drawn evenly, means, or rows that tell most.
 
     Rows that are given several times count once, and the order of rows does not matter.
+
+    Parameters
+    ----------
+    how : "uniform", "kmeans" or "leverage"
+        "uniform": rows without replacement. "kmeans": centres of scikit-learn's MiniBatchKMeans, which are no training
+        rows. "leverage": rows without replacement, in proportion to their ridge leverage φᵀ(ΦᵀΦ + λI)⁻¹φ, estimated
+        from a pilot set of landmarks, with λ such that the leverages of these add up to half their number.
+    X : rows, dense or CSR
+    count : number of landmarks; all rows where there are no more
+    kernel : in whose feature space leverage is measured
+    seed : of what is drawn
     """
     if how not in ("uniform", "kmeans", "leverage"):
         raise ValueError(f"landmarks must be 'uniform', 'kmeans' or 'leverage', not {how!r}")
@@ -33,8 +40,8 @@ def choose_landmarks(how: str, X: Any, count: int, kernel: Kernel, seed: int) ->
     X = X[rows]
     if how == "kmeans":
         return _means(X, count, rng)
-    shares = _leverage(X, min(PILOT, count), kernel, rng)
-    return X[np.sort(rng.choice(len(rows), count, replace=False, p=shares))]
+    chances = _leverage(X, min(PILOT, count), kernel, rng)
+    return X[np.sort(rng.choice(len(rows), count, replace=False, p=chances))]
 
 
 def distinct_rows(X: Any) -> np.ndarray:
@@ -57,7 +64,7 @@ def _means(X: Any, count: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _leverage(X: Any, pilot: int, kernel: Kernel, rng: np.random.Generator) -> np.ndarray:
-    """Shares of the rows' estimated leverages."""
+    """The rows' estimated leverages, divided by their sum."""
     chosen = X[np.sort(rng.choice(X.shape[0], pilot, replace=False))]
     kept, mixing = factorise(kernel.matrix(chosen, chosen))
     chosen, total = chosen[kept], np.zeros((mixing.shape[1],) * 2)
@@ -79,7 +86,7 @@ def _leverage(X: Any, pilot: int, kernel: Kernel, rng: np.random.Generator) -> n
 
 
 def _ridge(values: np.ndarray, target: float) -> float:
-    """The λ at which sum of v / (v + λ) is `target`, by bisection."""
+    """The λ at which sum of v / (v + λ) is the target, by bisection."""
     low, high = LEAST_RIDGE, max(float(values.sum()), 1.0)
     for _ in range(60):
         middle = np.sqrt(low * high)
@@ -92,23 +99,25 @@ def dense_rows(X: Any) -> Any:
     return X.copy() if sp.issparse(X) else np.array(X)
 
 
-# Nyström's method: features in the span of a few landmarks' kernel functions.
-
-
 class NystroemMap(FeatureMap):
-    """φ(x) = Tᵀ (κ(x, l_1), ..., κ(x, l_m)) with T Tᵀ = κ(landmarks)⁻¹, so that <φ(x), φ(y)> ≈ κ(x, y).
+    """φ(x) = Tᵀ (κ(x, l₁), ..., κ(x, lₘ)) with T Tᵀ = κ(landmarks)⁻¹, so that <φ(x), φ(y)> ≈ κ(x, y).
 
-    Without `rank`, T comes from a pivoted Cholesky factorisation, which also leaves out landmarks that others already
-    span; with it, from the `rank` leading eigenvectors, as in Σ_k^{-½} U_kᵀ of the papers. Any such T gives the same
-    inner products (at full rank) and so the same ranker.
+    Without ``rank``, T comes from a pivoted Cholesky factorisation, which also leaves out landmarks that others already
+    span; with it, from the ``rank`` leading eigenvectors, as in the papers. Any such T gives the same inner products
+    (at full rank) and so the same ranker.
 
     Parameters
     ----------
-    n_components : number m of landmarks; all rows where there are no more.
-    kernel : "rbf", "polynomial", "laplacian", "chi2", "cosine", "linear" or a function of two arrays.
-    gamma : a number, "scale" (1 / (features · variance)), "median" or "auto". degree, coef0 : of "polynomial".
-    rank : most features, or None. landmarks : "uniform", "kmeans" or "leverage". random_state : a seed.
+    n_components : number m of landmarks; all rows where there are no more
+    kernel : "rbf", "polynomial", "laplacian", "chi2", "cosine", "linear" or a function of two arrays
+    gamma : a number, "scale" (1 / (features · variance)), "median" or "auto"
+    degree, coef0 : of "polynomial"
+    rank : most features, or None
+    landmarks : "uniform", "kmeans" or "leverage"
+    random_state : a seed
 
+    Examples
+    --------
     >>> X = np.random.default_rng(0).random((50, 3))
     >>> F = NystroemMap(n_components=50, gamma=1.0).fit(X).transform(X)
     >>> bool(np.abs(F @ F.T - make_kernel("rbf", 1.0).matrix(X, X)).max() < 1e-6)

@@ -25,24 +25,38 @@ def evaluate(
     preset: str | None = None,
     docid: Any = None,
 ) -> dict[str, Any]:
-    """Mean over queries q of m_q, or m_q itself; with weights  sum_q w_q m_q / sum_q w_q.
+    """Mean over queries q of ``m_q``, or ``m_q`` itself; with weights ``sum_q w_q m_q / sum_q w_q``.
 
-    y: a grade per row, higher is better; any real number (grades of 0 and below are not relevant). Or RankingData,
-        which has the queries and document ids with it.
-    scores: a finite number per row; higher comes first, equal scores keep row order unless the preset says otherwise.
-    qid: a query id per row, in any order and of any type; None makes one query of all rows.
-    measures: a name or several: ndcg@10, dcg@5, map, p@5, recall@10, mrr, err@10, mean_ndcg, pair_accuracy,
-        kendall_tau, each with ":preset" ("ndcg@10:letor4") or ":option=value" ("ndcg@10:ties=average") after it.
-    per_query: return arrays, queries in order of first appearance, instead of means. A value is nan where a measure is
+    Parameters
+    ----------
+    y : a grade per row, or RankingData
+        Higher is better; any real number (grades of 0 and below are not relevant). RankingData has the queries and
+        document ids with it.
+    scores : a finite number per row
+        Higher comes first; equal scores keep row order unless the preset says otherwise.
+    qid : a query id per row
+        In any order and of any type; None makes one query of all rows.
+    measures : a name, or several
+        ndcg@10, dcg@5, map, p@5, recall@10, mrr, err@10, mean_ndcg, pair_accuracy, kendall_tau, each with ":preset"
+        ("ndcg@10:letor4") or ":option=value" ("ndcg@10:ties=average") after it.
+    per_query : bool
+        Return arrays, queries in order of first appearance, instead of means. A value is nan where a measure is
         undefined (pair_accuracy without a pair; anything with ":empty=skip"); the mean leaves such queries out.
-    sample_weight: one weight per query (in order of first appearance), or one per row that is constant in a query.
-    group: rows per query in row order, instead of qid.
-    preset: for the measures that name none: default, letor3, letor4, mslr, trec, sklearn, lightgbm, xgboost, catboost
-        or ranklib.
-    docid: a document id per row; only `trec` uses it, to break ties as trec_eval does.
+    sample_weight : a weight per query, or per row
+        Per query in order of first appearance; weights of rows must be constant in a query.
+    group : rows per query in row order, instead of qid
+    preset : for the measures that name none
+        default, letor3, letor4, mslr, trec, sklearn, lightgbm, xgboost, catboost or ranklib.
+    docid : a document id per row
+        Only ``trec`` uses it, to break ties as trec_eval does.
 
-    The result has the names exactly as given.
+    Returns
+    -------
+    dict
+        From the names, exactly as given, to means or arrays.
 
+    Examples
+    --------
     >>> evaluate([0, 1, 2, 1], [0.1, 0.9, 0.4, 0.3], ["a", "a", "b", "b"], ["ndcg@10", "p@1"])
     {'ndcg@10': 1.0, 'p@1': 1.0}
     """
@@ -190,9 +204,6 @@ def _mean(values: np.ndarray, weight: np.ndarray | None) -> float:
     if not kept.any():
         return float("nan")
     return float(np.cumsum(values[kept] * weight[kept])[-1] / np.cumsum(weight[kept])[-1])
-
-
-# Compile every kernel behind the measures.
 
 
 def warm_metrics() -> None:

@@ -23,7 +23,7 @@ def discounts(name: str, depth: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def dcg(lists: RankedLists, measure: Measure) -> np.ndarray:
-    """DCG@k = sum over the first k places r of gain(grade at r) * discount(r)."""
+    """DCG@k = sum over the first k places r of ``gain(grade at r) · discount(r)``."""
     chosen, k = measure.conventions, lists.cut(measure.k)
     values = _dcg(lists, lists.gains(chosen.gain, chosen.ties), chosen, k)
     return fill_empty(values, _best(lists, chosen, k) <= 0.0, 0.0, chosen)
@@ -50,7 +50,7 @@ def mean_ndcg(lists: RankedLists, measure: Measure) -> np.ndarray:
 
 
 def err(lists: RankedLists, measure: Measure) -> np.ndarray:
-    """ERR@k = sum over the first k places r of 1/r * R_r * prod_{i<r} (1 - R_i),  R = (2^grade - 1) / 2^max_grade."""
+    """ERR@k = sum over the first k places r of ``1/r · R_r · prod_{i<r} (1 - R_i)``, R = (2^g - 1) / 2^max_grade."""
     chosen, k = measure.conventions, lists.cut(measure.k)
     top = max(float(lists.y.max()), 0.0) if chosen.max_grade is None else chosen.max_grade
     tied = chosen.ties == "average"
@@ -61,7 +61,7 @@ def err(lists: RankedLists, measure: Measure) -> np.ndarray:
 
 
 def fill_empty(values: np.ndarray, empty: np.ndarray, usual: float, chosen: Preset) -> np.ndarray:
-    """Queries without a relevant item get the option `empty`, or what is usual for the measure."""
+    """Queries without a relevant item get the option ``empty``, or what is usual for the measure."""
     values[empty] = usual if chosen.empty is None else chosen.empty
     return values
 

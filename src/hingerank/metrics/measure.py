@@ -1,9 +1,9 @@
-"""A measure is a small value parsed from a name such as "ndcg@10" or "map:lightgbm".
+"""A measure is a small value parsed from a name such as "ndcg@10" or "map:lightgbm"::
 
     name    = kind [ "@" cutoff ] { ":" setting }
     setting = preset | option "=" value
 
-Kinds live in the registry `MEASURES`; `register` adds one, and the same grammar then reads its names.
+Kinds live in the registry ``MEASURES``; ``register`` adds one, and the same grammar then reads its names.
 """
 
 import re
@@ -21,9 +21,16 @@ from hingerank.metrics.presets import OPTIONS, PRESET_ALIASES, PRESETS, Preset
 class MeasureKind:
     """One entry of the registry.
 
-    name: canonical name. formula: one line for the documentation. values(lists, measure): one value per query, from
-    RankedLists. aliases: other names; case, "-", "_" and spaces never matter. cutoff: "optional", "required" or
-    "none". options: the preset choices that matter to this kind. top: only the first k places of a ranking are read.
+    Parameters
+    ----------
+    name : canonical name
+    formula : one line for the documentation
+    values : function (RankedLists, Measure) -> one value per query
+    aliases : other names
+        Case, "-", "_" and spaces never matter.
+    cutoff : "optional", "required" or "none"
+    options : the preset choices that matter to this kind
+    top : whether only the first k places of a ranking are read
     """
 
     name: str
@@ -40,7 +47,7 @@ _KIND_OF: dict[str, str] = {}  # squeezed name or alias -> canonical name
 
 
 def register(kind: MeasureKind) -> MeasureKind:
-    """Add a kind of measure to `MEASURES`; its names must be new."""
+    """Add a kind of measure to ``MEASURES``; its names must be new."""
     names = (kind.name, *kind.aliases)
     for name in names:
         if _KIND_OF.get(_squeeze(name), kind.name) != kind.name:
@@ -54,6 +61,8 @@ def register(kind: MeasureKind) -> MeasureKind:
 class Measure:
     """What to compute: a kind, a cutoff, a preset and options over it.
 
+    Examples
+    --------
     >>> parse_measure("NDCG@10:letor4")
     Measure(kind='ndcg', k=10, preset='letor4', options=())
     >>> str(parse_measure("Precision@5: ties=average"))
@@ -71,7 +80,7 @@ class Measure:
         return replace(PRESETS[self.preset or "default"], **dict(self.options))
 
     def with_preset(self, preset: str | None) -> "Measure":
-        """The same measure under `preset`, unless its own name chose one."""
+        """The same measure under this preset, unless its own name chose one."""
         return self if self.preset or preset is None else replace(self, preset=preset_name(preset))
 
     def __str__(self) -> str:
@@ -84,6 +93,8 @@ class Measure:
 def parse_measure(name: "str | Measure") -> Measure:
     """The measure that a name means; a ValueError says what is wrong with it and suggests a close one.
 
+    Examples
+    --------
     >>> parse_measure("mean-NDCG").kind, parse_measure("ap@100").kind, parse_measure("rr").kind
     ('mean_ndcg', 'map', 'mrr')
     """

@@ -14,7 +14,7 @@ def pair_accuracy(lists: RankedLists, measure: Measure) -> np.ndarray:
 
 
 def kendall_tau(lists: RankedLists, measure: Measure) -> np.ndarray:
-    """tau-b = (right - wrong) / sqrt(pairs of different grade * pairs of different score); nan when one is 0."""
+    """tau-b = (right - wrong) / sqrt(pairs of different grade · pairs of different score); nan when one is 0."""
     right, wrong, level, different = _pairs(lists)
     return _ratio(right - wrong, np.sqrt(right + wrong + level) * np.sqrt(different), measure)
 

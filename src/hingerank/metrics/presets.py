@@ -1,6 +1,6 @@
 """Presets: what a measure's name leaves open, settled as one named tool settles it.
 
-The same ranking scores 0.131 to 0.728 NDCG@10 under ten tools. A `Preset` writes down every choice they differ in.
+The same ranking scores 0.131 to 0.728 NDCG@10 under ten tools. A ``Preset`` writes down every choice they differ in.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,20 +20,28 @@ def _above(x: float) -> float:
 class Preset:
     """Choices that tell the tools apart.
 
-    gain: "exponential" 2^g - 1, or "linear" g; grades below 0 gain 0.
-    discount: at place r, "log2" 1/log2(r+1), or "letor" 1, 1, then 1/log2(r).
-    ndcg_empty, map_empty, recall_empty: NDCG, AP and recall of a query without a relevant item.
-    empty: the same for every measure, over the three above; nan leaves such a query out of the mean. None: as above,
-        and 0 for the other measures.
-    short: NDCG@k of a query with fewer than k items: "truncate" to what there is, or "zero".
-    precision: P@k of such a query: divide by "k", by the "list" length, or "zero".
-    relevant: the least grade that is relevant, for P, recall, MAP and MRR.
-    map_divisor: AP@k divides by all "relevant" items, by "cutoff" min(relevant, k), or by "whole": k is ignored.
-    ties: "stable" keeps row order, "average" is the expected value when equal scores are shuffled, "worst" puts the
-        lowest grade first, "docid" compares scores in single precision and puts the larger docid first (row order
-        without docids).
-    grades: which grades a gain is defined for: "any", "nonnegative", or "label_gain" (whole, 0 to 30).
-    max_grade: the top of the scale in ERR; None takes the largest grade of the call.
+    Parameters
+    ----------
+    gain : "exponential" 2^g - 1, or "linear" g
+        Grades below 0 gain 0.
+    discount : at place r, "log2" 1/log2(r+1), or "letor" 1, 1, then 1/log2(r)
+    ndcg_empty, map_empty, recall_empty : NDCG, AP and recall of a query without a relevant item
+    empty : the same for every measure, over the three above
+        nan leaves such a query out of the mean. None: as above, and 0 for the other measures.
+    short : NDCG@k of a query with fewer than k items
+        "truncate" to what there is, or "zero".
+    precision : P@k of such a query
+        Divide by "k", by the "list" length, or "zero".
+    relevant : the least grade that is relevant, for P, recall, MAP and MRR
+    map_divisor : what AP@k divides by
+        All "relevant" items, "cutoff" min(relevant, k), or "whole": k is ignored.
+    ties : the order of equal scores
+        "stable" keeps row order, "average" is the expected value when they are shuffled, "worst" puts the lowest grade
+        first, "docid" compares scores in single precision and puts the larger docid first (row order without docids).
+    grades : which grades a gain is defined for
+        "any", "nonnegative", or "label_gain" (whole, 0 to 30).
+    max_grade : the top of the scale in ERR
+        None takes the largest grade of the call.
     """
 
     gain: str = "exponential"

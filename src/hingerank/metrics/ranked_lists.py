@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.kernels import measures as gains
-from hingerank.kernels import measures as ranked
+from hingerank.kernels import measures as kernels
 from hingerank.kernels.threads import cut_shards, run_shards
 
 ROWS_PER_SHARD = 16384
@@ -16,8 +15,12 @@ MOST_TOP = 64  # up to this depth the first places are picked out by insertion i
 class RankedLists:
     """Grades, scores and query blocks, and what measures share of them; everything is computed when first asked for.
 
-    y, scores: float64, in block order. offsets: block borders. by_docid: rows of every block by decreasing docid, or
-    None. depths: for each tie rule in use, how many places of a ranking are read (None: all).
+    Parameters
+    ----------
+    y, scores : float64, in block order
+    offsets : block borders
+    by_docid : rows of every block by decreasing docid, or None
+    depths : for each tie rule in use, how many places of a ranking are read (None: all)
     """
 
     def __init__(
@@ -40,11 +43,11 @@ class RankedLists:
         self._made: dict[Hashable, np.ndarray] = {}
 
     def run(self, kernel: Callable[..., None], *before: Any, after: tuple = ()) -> None:
-        """kernel(*before, offsets, first, last, *after) on every shard."""
+        """``kernel(*before, offsets, first, last, *after)`` on every shard."""
         run_shards(lambda shard: kernel(*before, self.offsets, *shard, *after), self._shards)
 
     def per_query(self, kernel: Callable[..., None], *before: Any, after: tuple = ()) -> np.ndarray:
-        """The array of one value per query that `kernel` fills as its last argument."""
+        """The array of one value per query that the kernel fills as its last argument."""
         out = np.zeros(len(self.sizes))
         self.run(kernel, *before, after=(*after, out))
         return out
@@ -75,7 +78,7 @@ class RankedLists:
 
         def make() -> np.ndarray:
             best = np.zeros(len(self.y))
-            self.run(ranked.sort_grades, self.y, after=(best,))
+            self.run(kernels.sort_grades, self.y, after=(best,))
             return self._gain(best, gain, self._deepest)
 
         return self._once(("ideal", gain), make)
@@ -87,14 +90,14 @@ class RankedLists:
         )
 
     def expected_relevant(self, threshold: float, ties: str) -> np.ndarray:
-        """`relevant`, averaged over equal scores when ties are averaged."""
+        """``relevant``, averaged over equal scores when ties are averaged."""
         if ties != "average":
             return self.relevant(threshold, ties)
         return self._once(("expected", threshold), lambda: self._averaged(self.relevant(threshold, ties)))
 
     def relevant_count(self, threshold: float) -> np.ndarray:
         """How many rows of each query have grade >= threshold."""
-        return self._once(("count", threshold), lambda: self.per_query(gains.count_from, self.y, threshold))
+        return self._once(("count", threshold), lambda: self.per_query(kernels.count_from, self.y, threshold))
 
     def _once(self, key: Hashable, make: Callable[[], np.ndarray]) -> np.ndarray:
         if key not in self._made:
@@ -103,13 +106,13 @@ class RankedLists:
 
     def _gain(self, grades: np.ndarray, gain: str, depth: int) -> np.ndarray:
         out = np.zeros(len(grades))
-        kernel = gains.exponential_gain if gain == "exponential" else gains.linear_gain
+        kernel = kernels.exponential_gain if gain == "exponential" else kernels.linear_gain
         self.run(kernel, grades, after=(depth, out))
         return out
 
     def _averaged(self, values: np.ndarray) -> np.ndarray:
         out = np.zeros(len(values))
-        self.run(ranked.average_ties, self.scores("average"), values, after=(out,))
+        self.run(kernels.average_ties, self.scores("average"), values, after=(out,))
         return out
 
     def _compared(self, ties: str) -> np.ndarray:
@@ -128,16 +131,16 @@ class RankedLists:
         def make() -> np.ndarray:
             order, depth = np.zeros(len(self.y), np.int64), self._depth_of(ties)
             if 4 * depth < self.longest and depth <= MOST_TOP:
-                self.run(ranked.order_tops, self._compared(ties), after=(depth, order))
+                self.run(kernels.order_tops, self._compared(ties), after=(depth, order))
             else:
-                self.run(ranked.order_blocks, self._compared(ties), after=(order,))
+                self.run(kernels.order_blocks, self._compared(ties), after=(order,))
             return order
 
         return self._once(("order", _rule(ties)), make)
 
     def _ranked(self, values: np.ndarray, ties: str) -> np.ndarray:
         out = np.zeros(len(values))
-        self.run(ranked.take_ranked, values, self._order(ties), after=(self._depth_of(ties), out))
+        self.run(kernels.take_ranked, values, self._order(ties), after=(self._depth_of(ties), out))
         return out
 
     def _depth_of(self, ties: str) -> int:

@@ -8,14 +8,19 @@ from hingerank.preferences.graded import PairList, check_weights
 
 
 class ExplicitPairs:
-    """P = {(winner_k, loser_k)}, pair k weighing weight_k. Costs O(pairs) time and memory, unlike grades.
+    """P = {(winner[k], loser[k])}, pair k weighing weight[k]. Costs O(pairs) time and memory, unlike grades.
 
     Parameters
     ----------
-    winners, losers : row numbers, 0 to n_items - 1. weight : one per pair, default 1.
-    query : the query or user each pair comes from, ids of any type; with pair_weight="query" the weights of each one's
-        pairs are divided by their sum, so that everyone counts the same.
+    winners, losers : row numbers, 0 to n_items - 1
+    n_items : number of rows
+    weight : one per pair, default 1
+    query : the query or user each pair comes from, ids of any type
+    pair_weight : "uniform" or "query"
+        "query" divides the weights of each query's pairs by their sum, so that all queries count the same.
 
+    Examples
+    --------
     >>> ExplicitPairs([0, 2], [1, 1], n_items=3).n_pairs
     2
     """

@@ -14,7 +14,7 @@ Number = TypeVar("Number", np.int64, np.float64)
 
 
 class PairList(NamedTuple):
-    """Explicit pairs: row `winner[k]` should be above row `loser[k]`, with `weight[k]`."""
+    """Explicit pairs: row ``winner[k]`` should be above row ``loser[k]``, with ``weight[k]``."""
 
     winner: Integers
     loser: Integers
@@ -22,19 +22,24 @@ class PairList(NamedTuple):
 
 
 class GradedPreferences:
-    """P = {(i, j): same query, y_i > y_j}, pair (i, j) weighing  q(query) · w_i w_j · u_i · M[y_i, y_j].
+    """P = {(i, j): same query, y[i] > y[j]}, pair (i, j) weighing ``q(query) · w[i] w[j] · u[i] · M[y[i], y[j]]``.
 
     Parameters
     ----------
-    y : grades, any real numbers, rows of a query contiguous.
-    offsets : Q+1 borders of the query blocks.
-    item_weight : w, one per row; 2 acts exactly as the row standing there twice, 0 as its absence.
-    winner_weight : u, one per row, counted only when the row is preferred (inverse propensity of a click).
-    query_weight : q, one per query.
-    grade_weight : M, a matrix over the distinct grades in ascending order (IR-SVM's cost of a pair of grades).
-    pair_weight : "uniform", or "query" to divide each query's weight by its number of pairs, sum of w_i w_j
-        (IR-SVM's normalisation).
+    y : grades, any real numbers, rows of a query contiguous
+    offsets : Q + 1 borders of the query blocks
+    item_weight : w, one per row
+        2 acts exactly as the row standing there twice, 0 as its absence.
+    winner_weight : u, one per row
+        Counted only when the row is preferred (inverse propensity of a click).
+    query_weight : q, one per query
+    grade_weight : M, a matrix over the distinct grades in ascending order
+        IR-SVM's cost of a pair of grades.
+    pair_weight : "uniform" or "query"
+        "query" divides each query's weight by its number of pairs, the sum of w[i] w[j] (IR-SVM's normalisation).
 
+    Examples
+    --------
     >>> p = GradedPreferences(np.array([2.0, 0.0, 1.0, 0.0]), np.array([0, 4]))
     >>> p.n_pairs
     5

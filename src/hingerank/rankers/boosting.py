@@ -1,4 +1,7 @@
-"""What the boosting rankers share: rounds, paths over their number, and the account of them."""
+"""Boosting: AdaRank, of features towards a measure, RankBoost, of thresholds towards fewer wrong pairs, and their base.
+
+AdaRank is Xu & Li's (2007), RankBoost that of Freund, Iyer, Schapire & Singer (2003).
+"""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -22,14 +25,17 @@ from hingerank.rankers.base import BaseRanker, LinearRanker, positive_count, tak
 from hingerank.solvers.run import Certificate
 
 SAME = 1e-10  # weak rankers that differ by less in quality are equally good
+NEARLY_PERFECT = 1e-12  # how near 1 a mean measure may come, so that alpha stays finite
+MOST_THRESHOLDS = 255  # so that a row's place among them is one byte
+SOLVED, PERFECT = 1e-12, 1.0 - 1e-12
 
 
 class BoostingRanker(BaseRanker):
-    """score(x) = sum over rounds t of alpha_t · h_t(x),  h_t a weak ranker chosen in round t.
+    """score(x) = sum over rounds t of ``alpha_t · h_t(x)``, where ``h_t`` is the weak ranker chosen in round t.
 
-    A ranker defines `_rounds`, which yields one trace entry for each round (feature, alpha, value and what else
-    describes h_t), and `_assemble`, which makes the model of some of them. A fit is no optimum but a number of rounds:
-    its certificate says how many were made and what the training rows then measured.
+    A ranker defines ``_rounds``, which yields one trace entry for each round (feature, alpha, value and what else
+    describes the weak ranker), and ``_assemble``, which makes the model of some of them. A fit is no optimum but a
+    number of rounds: its certificate says how many were made and what the training rows then measured.
     """
 
     _fitted: tuple[str, ...] = ("features_", "alphas_")
@@ -40,7 +46,7 @@ class BoostingRanker(BaseRanker):
         raise NotImplementedError
 
     def _measured(self) -> str:
-        """What the trace's `value` is."""
+        """What the trace's ``value`` is."""
         raise NotImplementedError
 
     def _assemble(self, entries: list[dict]) -> None:
@@ -93,38 +99,35 @@ def by_columns(X: Any) -> Any:
     return X.tocsc() if sparse.issparse(X) else X
 
 
-# AdaRank: boosting of single features towards a measure (Xu & Li 2007).
-
-
-NEARLY_PERFECT = 1e-12  # how near 1 a mean measure may come, so that alpha stays finite
-
-
 class AdaRank(BoostingRanker, LinearRanker):
-    """score(x) = sum over rounds t of  alpha_t · x[k_t].
+    """score(x) = sum over rounds t of ``alpha_t · x[k_t]``.
 
     Queries have weights P(q), equal at first. A round takes the feature k whose ranking has the best weighted measure
-    sum_q P(q) E(q, k), with  alpha = ½ log( sum_q P(q) (1 + E(q, k)) / sum_q P(q) (1 - E(q, k)) ),  and then lets
+    ``sum_q P(q) E(q, k)``, with ``alpha = ½ log( sum_q P(q) (1 + E(q, k)) / sum_q P(q) (1 - E(q, k)) )``, and then lets
     P(q) be proportional to exp(-E(q)), E(q) the measure of the ranking by the scores so far: hard queries count more.
+    Queries without two grades are left out: no ranking of theirs is better than another.
 
     Parameters
     ----------
-    n_rounds : rounds. Every number of them is a model: `fit_path` gives several from one run.
-    measure : "map" (AdaRank-MAP), "ndcg@10" (AdaRank-NDCG) or any other between 0 and 1. Rows of equal score count by
-        their mean over all orders, unless the name says otherwise (":ties=stable"): features have many equal values,
-        and the order of the file should not help.
-    monotone : pass over features that would not raise the training measure, and stop when none would. False: as in the
-        paper, where a feature that ranks best alone is often chosen for ever, because neither the weights of queries
-        nor the ranking change any more.
-    negated : let features also rank from their least value to the largest.
-    scale : feature scaling learnt in fit and carried in the model.
-
-    Queries without two grades are left out: no ranking of theirs is better than another.
+    n_rounds : rounds
+        Every number of them is a model: ``fit_path`` gives several from one run.
+    measure : "map" (AdaRank-MAP), "ndcg@10" (AdaRank-NDCG) or any other between 0 and 1
+        Rows of equal score count by their mean over all orders, unless the name says otherwise (":ties=stable"):
+        features have many equal values, and the order of the file should not help.
+    monotone : pass over features that would not raise the training measure, and stop when none would
+        False: as in the paper, where a feature that ranks best alone is often chosen for ever, because neither the
+        weights of queries nor the ranking change any more.
+    negated : let features also rank from their least value to the largest
+    scale : feature scaling learnt in fit and carried in the model
 
     Attributes
     ----------
-    coef_ : the weight of each feature. features_, alphas_ : of each round. certificate_, trace_ : rounds made and the
-    training measure after each of them.
+    coef_ : the weight of each feature
+    features_, alphas_ : the feature and the factor of each round
+    certificate_, trace_ : rounds made, and the training measure after each of them
 
+    Examples
+    --------
     >>> X, y = np.array([[0.0, 1.0], [1.0, 0.0], [0.2, 0.9], [0.9, 0.3]]), [0, 1, 0, 1]
     >>> AdaRank(n_rounds=1).fit(X, y, qid=["a", "a", "b", "b"]).features_.tolist()
     [0]
@@ -206,33 +209,30 @@ def repeat_rows(
     return X[rows], y[rows], np.concatenate(([0], np.cumsum(times)))[offsets]
 
 
-# RankBoost: boosting of thresholds on features (Freund, Iyer, Schapire & Singer 2003).
-
-
-MOST_THRESHOLDS = 255  # so that a row's place among them is one byte
-SOLVED, PERFECT = 1e-12, 1.0 - 1e-12
-
-
 class RankBoost(BoostingRanker):
-    """score(x) = sum over rounds t of  alpha_t · [x[k_t] > theta_t].
+    """score(x) = sum over rounds t of ``alpha_t · [x[k_t] > theta_t]``.
 
-    Each round takes the feature k and threshold theta with the largest |r|,  r = sum over pairs (i preferred to j) of
-    D(i, j) ([x_i[k] > theta] - [x_j[k] > theta]),  and  alpha = ½ log((1 + r) / (1 - r)).  D is proportional to
-    exp(-(s_i - s_j)) at the scores so far, so this descends the exponential loss of pairs coordinate by coordinate. No
-    pair is listed: r adds up the loss's gradient over rows.
+    Each round takes the feature k and threshold theta with the largest absolute value of r, the sum over pairs (i
+    preferred to j) of ``D(i, j) ([x_i[k] > theta] - [x_j[k] > theta])``, and ``alpha = ½ log((1 + r) / (1 - r))``. D is
+    proportional to ``exp(-(s_i - s_j))`` at the scores so far, so this descends the exponential loss of pairs
+    coordinate by coordinate. No pair is listed: r adds up the loss's gradient over rows.
 
     Parameters
     ----------
-    n_rounds : rounds. Every number of them is a model: `fit_path` gives several from one run.
-    n_thresholds : thresholds for each feature, at most 255: midway between its distinct values where these are few
-        enough, else between evenly spaced ones among them in their order.
-    scale : feature scaling learnt in fit and carried in the model.
+    n_rounds : rounds
+        Every number of them is a model: ``fit_path`` gives several from one run.
+    n_thresholds : thresholds for each feature, at most 255
+        Midway between its distinct values where these are few enough, else between evenly spaced ones among them in
+        their order.
+    scale : feature scaling learnt in fit and carried in the model
 
     Attributes
     ----------
-    features_, thresholds_, alphas_ : of each round. certificate_, trace_ : rounds made and the training rows' mean
-    exponential loss of a pair after each of them.
+    features_, thresholds_, alphas_ : the feature, the threshold and the factor of each round
+    certificate_, trace_ : rounds made, and the training rows' mean exponential loss of a pair after each of them
 
+    Examples
+    --------
     >>> X, y = np.array([[0.0, 1.0], [1.0, 0.0], [0.2, 0.9], [0.9, 0.3]]), [0, 1, 0, 1]
     >>> ranker = RankBoost(n_rounds=1).fit(X, y, qid=["a", "a", "b", "b"])
     >>> ranker.features_.tolist(), ranker.thresholds_.round(2).tolist()

@@ -1,4 +1,8 @@
-"""What the adapters to tree libraries share: grades, bags of queries, cut models, and model files without code."""
+"""LambdaMART by LightGBM and XGBoost, as rankers like the others, and what the two adapters share.
+
+Grades are any real numbers, queries may be drawn into bags, one training gives the models of every number of trees, and
+a model is kept as the library's own text, which is checked before it is read: a model file cannot run code.
+"""
 
 import json
 import re
@@ -14,19 +18,19 @@ from sklearn.base import clone
 from hingerank.data.blocks import QueryBlocks
 from hingerank.kernels.threads import thread_count
 from hingerank.metrics import evaluate
-from hingerank.rankers.base import BaseRanker, positive_count
+from hingerank.rankers.base import BaseRanker, positive_count, take_over
 from hingerank.solvers.run import Certificate
 
-SMALL = 1 << 18
+SMALL = 1 << 18  # numbers in X below which one thread is quicker than several
 LARGEST_GRADE = 30  # up to here the libraries' own gains 2^grade - 1 serve
 
 
 class TreeRanker(BaseRanker):
     """score(x) = mean over bags of  sum of trees(x).
 
-    An adapter defines `_train`, which gives a model as the library's own text, `_parse`, which reads one after checking
-    it, `_cut`, which keeps a model's first trees, and `_raw`, a model's scores. Rows come in any order of queries; the
-    library sees a query's rows together, in the order given.
+    An adapter defines ``_train``, which gives a model as the library's own text, ``_parse``, which reads one after
+    checking it, ``_cut``, which keeps a model's first trees, and ``_raw``, a model's scores. Rows come in any order of
+    queries; the library sees a query's rows together, in the order given.
     """
 
     _fitted = ("models_",)
@@ -52,8 +56,11 @@ class TreeRanker(BaseRanker):
     def fit(  # type: ignore[override]
         self, X: Any, y: Any = None, qid: Any = None, *, group: Any = None, eval_set: Any = None, eval_group: Any = None
     ) -> Any:
-        """Learn from graded rows, as every ranker here does (see BaseRanker.fit), but without weights of rows: the
-        libraries' do not count a row of weight 2 as two rows. eval_set is scored and never stops the training."""
+        """Learn from graded rows, as every ranker here does (see ``BaseRanker.fit``), but without weights of rows.
+
+        The libraries' weights do not count a row of weight 2 as two rows. ``eval_set`` is scored and never stops the
+        training.
+        """
         return super().fit(X, y, qid, group=group, eval_set=eval_set, eval_group=eval_group)
 
     def _fit(self, X, y, blocks, sample_weight):
@@ -66,12 +73,9 @@ class TreeRanker(BaseRanker):
         for seed, (rows, sizes) in enumerate(self._bags(blocks), self.random_state):
             bag, labels = (X, grades) if rows is None else (X[rows], grades[rows])
             texts.append(self._train(bag, labels, sizes, gains, seed))
-        training = (X, y, blocks.numbers, time.perf_counter() - began)
-        self._take(texts, self.n_estimators, *training)
-        if hasattr(self, "_path"):
-            whole = self._parsed
-            for ranker in self._path:
-                ranker._take([self._cut(m, ranker.n_estimators) for m in whole], ranker.n_estimators, *training)
+        seconds = time.perf_counter() - began
+        self._take(texts)
+        self._certify(evaluate(y, self._scores(X), blocks.numbers, "ndcg@10")["ndcg@10"], seconds)
 
     def _bags(self, blocks: QueryBlocks) -> Iterator[tuple[np.ndarray | None, np.ndarray]]:
         """The rows and query sizes of each bag: queries drawn with replacement, or all of them for a single bag."""
@@ -86,13 +90,13 @@ class TreeRanker(BaseRanker):
             rows = np.concatenate([np.arange(blocks.offsets[q], blocks.offsets[q + 1]) for q in drawn])
             yield rows, blocks.sizes[drawn]
 
-    def _take(self, texts: list[str], trees: int, X: Any, y: np.ndarray, query: np.ndarray, seconds: float) -> None:
-        self.n_features_in_ = X.shape[1]
+    def _take(self, texts: list[str]) -> None:
         self.models_ = [np.frombuffer(text.encode(), np.uint8).copy() for text in texts]
         self._parsed = [self._parse(text) for text in texts]
-        self.n_iter_, self.trace_ = int(trees), list[Any]()
-        value = evaluate(y, self._scores(X), query, "ndcg@10")["ndcg@10"]
-        self.certificate_ = Certificate("training ndcg@10", value, 0.0, "converged", self.n_iter_, seconds)
+
+    def _certify(self, ndcg: float, seconds: float) -> None:
+        self.n_iter_, self.trace_ = int(self.n_estimators), list[Any]()
+        self.certificate_ = Certificate("training ndcg@10", ndcg, 0.0, "converged", self.n_iter_, seconds)
 
     def fit_path(
         self, X: Any, y: Any = None, qid: Any = None, n_estimators: Iterable[int] = (), *, group: Any = None
@@ -101,13 +105,12 @@ class TreeRanker(BaseRanker):
         wanted = [positive_count("n_estimators", value) for value in n_estimators]
         if not wanted:
             raise ValueError("n_estimators is empty: give numbers of trees, such as [10, 30, 100]")
-        path = [clone(self).set_params(n_estimators=value) for value in wanted]
-        leader = clone(self).set_params(n_estimators=max(wanted))
-        leader._path = path
-        leader.fit(X, y, qid, group=group)
-        shared = {"scaler_", "fingerprint_", "validation_scores_", "feature_names_in_"} & set(leader.__dict__)
+        leader = clone(self).set_params(n_estimators=max(wanted)).fit(X, y, qid, group=group)
+        qid = qid if group is None else np.repeat(np.arange(len(group)), group)
+        path = [take_over(leader, clone(self).set_params(n_estimators=value)) for value in wanted]
         for ranker in path:
-            ranker.__dict__.update({name: leader.__dict__[name] for name in shared})
+            ranker._take([self._cut(model, ranker.n_estimators) for model in leader.boosters_])
+            ranker._certify(ranker.score(X, y, qid), leader.certificate_.seconds)
         return path
 
     @property
@@ -166,7 +169,7 @@ def graded_labels(y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
 def check_tree(left: np.ndarray, right: np.ndarray, feature: np.ndarray, n_features: int) -> None:
     """Refuse a tree that could lead outside of itself, in a circle, or to a feature that there is not.
 
-    left, right: of each inner node the number of a later inner node, or one below 0 for a leaf.
+    ``left`` and ``right`` hold for each inner node the number of a later inner node, or one below 0 for a leaf.
     """
     nodes = np.arange(len(left))
     if len(right) != len(left) or len(feature) != len(left):
@@ -178,28 +181,33 @@ def check_tree(left: np.ndarray, right: np.ndarray, feature: np.ndarray, n_featu
         raise ValueError(f"a tree splits by a feature that the {n_features} are not")
 
 
-# LightGBMRanker: LambdaMART by LightGBM.
-
-
 class LightGBMRanker(TreeRanker):
     """score(x) = mean over bags of  sum of trees(x),  trees grown by LightGBM on the gradients of LambdaRank.
 
     Parameters
     ----------
-    n_estimators, learning_rate, num_leaves, min_child_samples : as LightGBM names them, with its defaults.
-    objective : "lambdarank" (LambdaMART) or "rank_xendcg".
-    n_bags : 1, or more for bagged LambdaMART (BL-MART, Ganjisaffar, Caruana & Lopes 2011): the mean of models that each
-        learn from queries drawn with replacement. bag_share : queries in a bag, as a share of all.
-    random_state : the seed. scale : feature scaling learnt in fit and carried in the model.
-    params : other parameters of LightGBM's, by its names, such as {"lambdarank_truncation_level": 20}.
-
-    NaN is a missing value. Any real grades will do; a query may have up to 10,000 rows (LightGBM's limit).
+    n_estimators, learning_rate, num_leaves, min_child_samples : as LightGBM names them, with its defaults
+    objective : "lambdarank" (LambdaMART) or "rank_xendcg"
+    n_bags : number of models whose mean is taken
+        More than 1 is bagged LambdaMART (BL-MART, Ganjisaffar, Caruana & Lopes 2011): each model learns from queries
+        drawn with replacement.
+    bag_share : queries in a bag, as a fraction of all
+    random_state : the seed
+    scale : feature scaling learnt in fit and carried in the model
+    params : other parameters of LightGBM's, by its names
+        Such as ``{"lambdarank_truncation_level": 20}``.
 
     Attributes
     ----------
-    models_ : LightGBM's text of each bag's model, as bytes; `boosters_` gives them as LightGBM's own objects.
-    certificate_ : number of trees, and NDCG@10 of the training rows.
+    models_ : LightGBM's text of each bag's model, as bytes
+    certificate_ : number of trees, and NDCG@10 of the training rows
 
+    Notes
+    -----
+    NaN is a missing value. Any real grades will do; a query may have up to 10,000 rows (LightGBM's limit).
+
+    Examples
+    --------
     >>> X, y = np.arange(40.0).reshape(-1, 1), np.tile([0, 1], 20)
     >>> ranker = LightGBMRanker(n_estimators=5, min_child_samples=1).fit(X % 2, y, qid=np.repeat([1, 2], 20))
     >>> ranker.rank([[0.0], [1.0]]).tolist()
@@ -287,28 +295,32 @@ def _entries(lines: str) -> dict[str, str]:
     return {name: value for name, equals, value in pairs if equals}
 
 
-# XGBoostRanker: LambdaMART by XGBoost.
-
-
 class XGBoostRanker(TreeRanker):
     """score(x) = mean over bags of  sum of trees(x),  trees grown by XGBoost on the gradients of LambdaRank.
 
     Parameters
     ----------
-    n_estimators, learning_rate, max_depth : as XGBoost names them, with its defaults.
-    objective : "rank:ndcg" (LambdaMART), "rank:pairwise", or "rank:map" for grades 0 and 1.
-    n_bags : 1, or more for bagged LambdaMART: the mean of models that each learn from queries drawn with replacement.
-        bag_share : queries in a bag, as a share of all.
-    random_state : the seed. scale : feature scaling learnt in fit and carried in the model.
-    params : other parameters of XGBoost's, by its names, such as {"lambdarank_num_pair_per_sample": 8}.
-
-    NaN is a missing value. A zero is a zero, also where a sparse matrix does not store it: sparse rows are made dense.
+    n_estimators, learning_rate, max_depth : as XGBoost names them, with its defaults
+    objective : "rank:ndcg" (LambdaMART), "rank:pairwise", or "rank:map" for grades 0 and 1
+    n_bags : number of models whose mean is taken
+        With more than 1, each model learns from queries drawn with replacement.
+    bag_share : queries in a bag, as a fraction of all
+    random_state : the seed
+    scale : feature scaling learnt in fit and carried in the model
+    params : other parameters of XGBoost's, by its names
+        Such as ``{"lambdarank_num_pair_per_sample": 8}``.
 
     Attributes
     ----------
-    models_ : XGBoost's JSON text of each bag's model, as bytes; `boosters_` gives them as XGBoost's own objects.
-    certificate_ : number of trees, and NDCG@10 of the training rows.
+    models_ : XGBoost's JSON text of each bag's model, as bytes
+    certificate_ : number of trees, and NDCG@10 of the training rows
 
+    Notes
+    -----
+    NaN is a missing value. A zero is a zero, also where a sparse matrix does not store it: sparse rows are made dense.
+
+    Examples
+    --------
     >>> X, y = np.arange(40.0).reshape(-1, 1), np.tile([0, 1], 20)
     >>> ranker = XGBoostRanker(n_estimators=5).fit(X % 2, y, qid=np.repeat([1, 2], 20))
     >>> ranker.rank([[0.0], [1.0]]).tolist()
