@@ -2,7 +2,7 @@
 
     python benchmarks/walks.py [--frames]
 
-Walks: `RankSVM.fit`, `hingerank fit` and `hingerank compare`, each on generated data, up to the first value and gradient
+Walks: `RankSVM.fit`, `hingerank fit`, `hingerank compare`, each on generated data, up to the first value and gradient
 of the loss. Only frames of this package count, on one thread; --frames prints them.
 """
 
