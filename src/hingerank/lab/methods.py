@@ -68,7 +68,7 @@ class Method:
     def definition(self) -> dict[str, Any]:
         """What makes this method this method, for the run's header: a changed definition is another method."""
         source = type(self.ranker) if self._is_estimator else self.ranker
-        home = f"{getattr(source, '__module__', '')}:{getattr(source, '__qualname__', repr(source))}"
+        home = home_of(f"{getattr(source, '__module__', '')}:{getattr(source, '__qualname__', repr(source))}")
         start = {k: repr(v) for k, v in self.ranker.get_params().items()} if self._is_estimator else {}
         words = {"ranker": home, "start": start, "fixed": dict(self.fixed), "search": describe_search(self.search)}
         return plain(words)
@@ -82,6 +82,16 @@ class Method:
             rest = canonical({k: v for k, v in setting.items() if k != self.path})
             groups.setdefault(rest if self.path in setting else canonical(setting), []).append(setting)
         return list(groups.values())
+
+
+def home_of(text: str) -> str:
+    """ "module:name" of a ranker, this package's own without their module: it may move from version to version.
+
+    >>> home_of("hingerank.rankers.linear:RankSVM"), home_of("sklearn.linear_model:Ridge")
+    ('hingerank:RankSVM', 'sklearn.linear_model:Ridge')
+    """
+    package, _, _ = text.partition(".")
+    return f"{package}:{text.rpartition(':')[2]}" if package == "hingerank" else text
 
 
 def _parameters(call: Any) -> Mapping[str, Any]:

@@ -16,7 +16,7 @@ from hingerank.data.describe import pairs_per_query
 from hingerank.data.files import draft_of, plain
 from hingerank.data.ranking_data import RankingData
 from hingerank.lab.folds import PARTS, Fold, Rows, fingerprint
-from hingerank.lab.methods import Method
+from hingerank.lab.methods import Method, home_of
 
 
 @cache
@@ -219,7 +219,8 @@ def check_header(old: Record | None, new: Record, folder: Path, results: int = 0
         if old[name] != new[name]:
             raise ValueError(f"{folder} holds results for {words} ({name}): choose another folder, or delete that one")
     for name, definition in new["methods"].items():
-        if old["methods"].get(name, definition) != definition:
+        known = old["methods"].get(name, definition)
+        if {**known, "ranker": home_of(known["ranker"])} != definition:
             raise ValueError(
                 f"{folder} holds results of a method {name!r} that was defined or searched differently; "
                 "test data must be looked at once only: choose another name or another folder"
