@@ -258,7 +258,7 @@ def reproduce(
 def _run(table: Any, data: Path | None, output: Path, folds: str | None, workers: int | None, json: bool) -> None:
     from hingerank.lab.progress import LiveBoard
     from hingerank.lab.reproductions import Place, default_data, reproduce
-    from hingerank.lab.reproductions.engine import table_lines
+    from hingerank.lab.reproductions.outcome import table_lines
 
     numbers = None if folds is None else _numbers(folds)
     try:
@@ -302,7 +302,7 @@ def _list(json: bool) -> None:
 
 def _write_page(output: Path) -> None:
     from hingerank.lab.reproductions import TABLES, load_outcome
-    from hingerank.lab.reproductions.engine import write_page
+    from hingerank.lab.reproductions.outcome import write_page
 
     found = [outcome for table in TABLES.values() if (outcome := load_outcome(table, output)) is not None]
     if not found:
