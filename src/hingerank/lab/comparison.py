@@ -12,10 +12,10 @@ from typing import Any
 
 from hingerank.data.files import canonical
 from hingerank.kernels.threads import thread_count
-from hingerank.lab.examples import write_examples
 from hingerank.lab.folds import check_folds
 from hingerank.lab.leaderboard import Results
 from hingerank.lab.methods import Method
+from hingerank.lab.report.examples import write_examples
 from hingerank.lab.run_folder import Record, ResultsFile, check_header, make_header, read_header, write_header
 from hingerank.lab.search import Setting
 from hingerank.lab.tasks import Plan, Task
