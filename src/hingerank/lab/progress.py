@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.lab.comparison import Progress
+from hingerank.lab.comparison import Progress, Task
 from hingerank.lab.leaderboard import mean_value, number
-from hingerank.lab.tasks import Task
 
 
 def seconds_left(progress: Progress) -> float | None:
