@@ -1,4 +1,4 @@
-"""Experiments: `compare` and `report`; `reproduce`, tables of the papers run again; `analyse`, the inside of a model."""
+"""Experiments: `compare` and `report`; `reproduce`, a paper's tables run again; `analyse`, the inside of a model."""
 
 import inspect
 import shlex
@@ -12,7 +12,7 @@ from hingerank.cli.output import Json, Missing, Workers, console, note, print_js
 if TYPE_CHECKING:
     from hingerank.lab.leaderboard import Leaderboard
     from hingerank.lab.methods import Method
-    from hingerank.lab.reproductions import Outcome, PaperTable
+    from hingerank.lab.reproductions import Outcome
 
 IN_PAPERS = ("ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "map")  # measures in the leaderboard for LaTeX
 Baseline = Annotated[
@@ -242,7 +242,9 @@ def reproduce(
 
     Example: hingerank reproduce lai2013-table2
     """
-    from hingerank.lab.reproductions import TABLES, find_table
+    from hingerank.lab.progress import LiveBoard
+    from hingerank.lab.reproductions import TABLES, Place, default_data, find_table
+    from hingerank.lab.reproductions import reproduce as run_table
 
     if list_tables:
         _list(json)
@@ -251,29 +253,24 @@ def reproduce(
     elif not names:
         raise ValueError(f"name a table: {', '.join(TABLES)}")
     else:
-        chosen = [find_table(name) for name in names]  # before the first one runs
-        for table in chosen:
-            _run(table, data, output, folds, workers, json)
+        numbers = None if folds is None else _numbers(folds)
+        for table in [find_table(name) for name in names]:  # all of them before the first one runs
+            try:
+                with LiveBoard(console(stderr=True)) as board:
+                    place = Place(data or default_data(), output / "runs", numbers, board, workers)
+                    outcome = run_table(table, place)
+            except KeyboardInterrupt:
+                note("the same command goes on where this one stopped")
+                raise
+            if numbers is None:
+                note(f"wrote {outcome.save(output)}")
+            _show(outcome, json)
 
 
-def _run(
-    table: "PaperTable", data: Path | None, output: Path, folds: str | None, workers: int | None, json: bool
-) -> None:
-    from hingerank.lab.progress import LiveBoard
-    from hingerank.lab.reproductions import Place, default_data, reproduce
+def _show(outcome: "Outcome", json: bool) -> None:
     from hingerank.lab.reproductions.outcome import table_lines
 
-    numbers = None if folds is None else _numbers(folds)
-    try:
-        with LiveBoard(console(stderr=True)) as board:
-            place = Place(data or default_data(), output / "runs", numbers, board, workers)
-            outcome = reproduce(table, place)
-    except KeyboardInterrupt:
-        note("the same command goes on where this one stopped")
-        raise
-    if numbers is None:
-        saved = outcome.save(output)
-        note(f"wrote {saved}")
+    table = outcome.table
     if json:
         print_json({"name": table.name, "sections": [_as_dict(outcome, k) for k in range(len(table.sections))]})
         return

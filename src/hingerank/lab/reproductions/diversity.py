@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.data.letor import read
+import hingerank
 from hingerank.diversity.generate import make_diverse
 from hingerank.diversity.learning import PAMM, RLTR
 from hingerank.diversity.measures import evaluate_diversity, parse_diversity_measure
@@ -214,14 +214,12 @@ def _changed(ranker: Any) -> dict[str, Any]:
 
 def _listmle(parts: Parts, score: Scorer) -> tuple[float, np.ndarray]:
     """C and weights of ListMLE on the number of subtopics that a document serves, C chosen on validation queries."""
-    from hingerank import ListMLE
-
     train = parts["train"]
     X, qid = np.concatenate([q.X for q in train]), np.repeat(np.arange(len(train)), [q.n for q in train])
     y = np.concatenate([(q.judgments > 0).sum(axis=1) for q in train])
     found = []
     for C in (0.001, 0.01, 0.1, 1.0):
-        w = ListMLE(C=C).fit(X, y, qid).coef_
+        w = hingerank.ListMLE(C=C).fit(X, y, qid).coef_
         found.append((_mean(score(parts["validation"], _run_by(parts["validation"], w))[NDCG]), C, w))
     return max(found, key=lambda entry: entry[0])[1:]
 
@@ -322,7 +320,7 @@ def clueweb_folds(folder: Path, qrels: Qrels) -> list[DiverseData]:
     """Five folds of the 61 topics with the 42 Webis features of their judged documents."""
     folds = []
     for number in range(1, 6):
-        data = read(folder / f"Fold{number}.test.txt.xz")
+        data = hingerank.read(folder / f"Fold{number}.test.txt.xz")
         documents: dict[str, dict[str, np.ndarray]] = {}
         for topic, docid, x in zip(data.qid, np.asarray(data.docid), data.X):
             documents.setdefault(str(topic), {})[str(docid)] = x

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.data.letor import read_folds
+import hingerank
 from hingerank.data.ranking_data import RankingData
 from hingerank.lab.comparison import compare
 from hingerank.lab.interactions import Interactions, interactions
@@ -46,7 +46,7 @@ def measures_of(study: Study) -> list[str]:
 def results_of(study: Study, methods: Sequence[Method], place: Place) -> Results:
     """The results of these methods: read where they are known, computed where they are not."""
     numbers = place.folds if place.folds is not None else study.folds
-    folds = read_folds(place.find(study.data), numbers)
+    folds = hingerank.read_folds(place.find(study.data), numbers)
     partly = place.folds is not None and place.folds != study.folds
     name = study.run + "".join(f"-fold{k}" for k in numbers or []) * partly
     options: dict[str, Any] = {"folder": place.runs / name, "workers": place.workers, "progress": place.progress}
@@ -151,9 +151,7 @@ def _refit(
     study: Study, measures: list[str], method: Method, chosen: Sequence[dict[str, Any]], place: Place
 ) -> list[list[float]]:
     """One line for each start: the means over folds of the test measures."""
-    from hingerank.metrics import evaluate
-
-    folds = read_folds(place.find(study.data), place.folds if place.folds is not None else study.folds)
+    folds = hingerank.read_folds(place.find(study.data), place.folds if place.folds is not None else study.folds)
     lines = []
     for seed in range(STARTS):
         line = []
@@ -161,7 +159,7 @@ def _refit(
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 ranker = method.make(setting, seed).fit(fold.train)
-            found = evaluate(fold.test.y, ranker.predict(fold.test), fold.test.qid, measures)
+            found = hingerank.evaluate(fold.test.y, ranker.predict(fold.test), fold.test.qid, measures)
             line.append([found[measure] for measure in measures])
         lines.append(np.mean(line, axis=0).tolist())
     return lines
@@ -172,8 +170,6 @@ def _refit(
 
 def multiplier_ranks(section: Section, place: Place) -> dict[str, Ours]:
     """Ranks of the multipliers of single queries, under three rankers and after one epoch; rows: "query 49"."""
-    import hingerank
-
     train = _first_fold(section, place)
     queries = _optimal(train).queries
     found: dict[str, dict[int, int]] = {
@@ -205,18 +201,15 @@ def multiplier_histograms(section: Section, place: Place) -> dict[str, Ours]:
 
 
 def _first_fold(section: Section, place: Place) -> RankingData:
-    return read_folds(place.find(section.study.data), section.study.folds)[0].train
+    return hingerank.read_folds(place.find(section.study.data), section.study.folds)[0].train
 
 
 def _optimal(train: RankingData) -> Interactions:
-    import hingerank
-
     return interactions(hingerank.RankSVM(C=0.1, loss="hinge", solver="dual").fit(train))
 
 
 def _after_one_epoch(train: RankingData, C: float = 1.0) -> Interactions:
     """The interactions of multipliers after one epoch of dual coordinate descent from zero: far from optimal."""
-    import hingerank
     from hingerank.kernels.dual import dual_epoch, pair_norms
 
     ranker = hingerank.RankSVM(C=C, loss="hinge", solver="dual").fit(train)  # for its pairs

@@ -120,6 +120,7 @@ def load_outcome(table: PaperTable, folder: Path) -> Outcome | None:
 
 
 def compared(section: Section, ours: Mapping[str, Ours]) -> list[list[Figure]]:
+    """The figures of a section beside ours."""
     rows = []
     for name in dict.fromkeys([*section.figures, *ours]):
         given = section.figures.get(name) or [None] * len(section.columns)
@@ -136,17 +137,14 @@ def compared(section: Section, ours: Mapping[str, Ours]) -> list[list[Figure]]:
 
 
 def _short(ours: Ours) -> dict[str, Any]:
-    """As JSON, rounded, without what is not there."""
+    """As JSON, without what is not there; figures rounded, the settings that were chosen not."""
 
     def rounded(value: Any) -> Any:
-        if isinstance(value, float):
-            return round(value, KEPT)
-        return {k: rounded(v) for k, v in value.items()} if isinstance(value, Mapping) else value
+        if isinstance(value, Mapping):
+            return {k: rounded(v) for k, v in value.items()}
+        return round(value, KEPT) if isinstance(value, float) else value
 
-    words = {name: value for name, value in asdict(ours).items() if value}
-    if "chosen" in words:
-        words["chosen"] = [dict(setting) for setting in words["chosen"]]
-    return {"values": {}, **{k: v if k == "chosen" else rounded(v) for k, v in words.items()}}
+    return {"values": {}, **{name: rounded(value) for name, value in asdict(ours).items() if value}}
 
 
 # The page of reproductions, from saved outcomes, and the same tables for the terminal.
@@ -207,8 +205,7 @@ def _overview(outcomes: Iterable[Outcome]) -> str:
 
 
 def _markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    line = [" --- "] * len(header)
-    return [_line(header), "|" + "|".join(line) + "|", *(_line(row) for row in rows)]
+    return [_line(header), "|" + "|".join([" --- "] * len(header)) + "|", *map(_line, rows)]
 
 
 def _line(cells: Sequence[str]) -> str:
