@@ -90,8 +90,14 @@ class Interactions:
 
 
 def interactions(ranker: Any) -> Interactions:
-    """Interactions of a fitted dual: RankSVM(loss="hinge", solver="dual"), FactorizedRankSVM or RegularizedRankSVM.
+    """The multipliers of every query of a fitted dual.
 
+    Parameters
+    ----------
+    ranker : RankSVM(loss="hinge", solver="dual"), FactorizedRankSVM or RegularizedRankSVM
+
+    Examples
+    --------
     >>> from hingerank import RankSVM
     >>> ranker = RankSVM(C=0.1, loss="hinge", solver="dual").fit([[0.0], [1.0], [2.0]], [0, 1, 2])
     >>> [(q.size, q.n_pairs) for q in interactions(ranker).queries]

@@ -77,6 +77,14 @@ def randomisation(first: ArrayLike, second: ArrayLike, rounds: int = 10_000, see
 
     The statistic is mean(d).
 
+    Parameters
+    ----------
+    first, second : values of two rankers, one for each query
+    rounds : B
+    seed : of the flips
+
+    Examples
+    --------
     >>> randomisation([0.9] * 8, [0.1] * 8, rounds=999).p < 0.02
     True
     """
@@ -107,6 +115,12 @@ def p_values(
     """``[TESTS[test](first, second).p for first, second in pairs]``, NaN for a pair without queries.
 
     Many randomisation tests over as many queries share their random flips, and so take little longer than one.
+
+    Parameters
+    ----------
+    test : a name in `TESTS`
+    pairs : (first, second) for each test
+    rounds, seed : of the randomisation test
     """
     found = [float("nan")] * len(pairs)
     sizes: dict[int, list[int]] = {}
@@ -137,6 +151,15 @@ def bootstrap_interval(
 
     No values give (nan, nan); one value, or values that are all equal, give that value twice.
 
+    Parameters
+    ----------
+    values : one for each query
+    confidence : fraction of the intervals that hold the true mean
+    rounds : resamples
+    seed : of the draws
+
+    Examples
+    --------
     >>> low, high = bootstrap_interval([0.1, 0.2, 0.3, 0.4])
     >>> low < 0.25 < high
     True

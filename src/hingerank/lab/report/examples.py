@@ -29,10 +29,16 @@ def collect_examples(
     most_features: int = 12,
     most_bytes: int = 900_000,
 ) -> dict[str, Any]:
-    """Up to `queries` test queries, largest gap between any two methods first, cut to `most_bytes` of JSON.
+    """Test queries with their documents, largest gap between any two methods first.
 
-    Each comes with the documents that some method ranks among its first `top` and its first `top` relevant ones, with
-    the `most_features` heaviest features.
+    Parameters
+    ----------
+    results : with a folder, where the scores are
+    folds : those of the run
+    queries : at most so many
+    top : documents that some method ranks among its first `top`, and the first `top` relevant ones
+    most_features : values of the heaviest features
+    most_bytes : of JSON
     """
     chosen = _most_different(results, queries)
     features = _heaviest(results, folds, most_features)

@@ -38,7 +38,7 @@ def plot_basis(
 
     Returns
     -------
-    The Figure.
+    matplotlib.figure.Figure
     """
     if figure is None:
         from matplotlib.figure import Figure
@@ -100,7 +100,7 @@ def plot_path(
 
     Returns
     -------
-    The Figure.
+    matplotlib.figure.Figure
     """
     figure = _figure(6.4, 6.0) if figure is None else figure
     top, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
@@ -129,7 +129,19 @@ def plot_path(
 def plot_single_features(
     scores: Sequence[float], random: float, title: str = "", ylabel: str = "NDCG@10", file: Path | str | None = None
 ) -> Any:
-    """A dot for each feature: the measure of ranking by it alone; a line: the mean of random weights."""
+    """A dot for each feature: the measure of ranking by it alone; a line: the mean of random weights.
+
+    Parameters
+    ----------
+    scores : the measure of every feature
+    random : that of random weights
+    title, ylabel : of the picture
+    file : also write the picture there (.png, .svg or .pdf)
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
     figure = _figure(6.4, 3.2)
     axes = figure.subplots()
     numbers = np.arange(1, len(scores) + 1)

@@ -248,7 +248,15 @@ def _number(value: Any) -> bool:
 def write_report(
     run: Results | Path | str, path: Path | str | None = None, baseline: str | None = None, test: str = "randomisation"
 ) -> Path:
-    """Write the page of a run (results or a run folder) to `path`, by default report.html in the run folder."""
+    """Write the page of a run and answer its path.
+
+    Parameters
+    ----------
+    run : results, or a run folder
+    path : of the page; default report.html in the run folder
+    baseline : what the others are compared with; default the first method
+    test : "randomisation", "t" or "wilcoxon"
+    """
     results = run if isinstance(run, Results) else load_results(run)
     if path is None:
         if results.folder is None:

@@ -172,7 +172,7 @@ class Section:
     def compute(self, place: Place) -> Mapping[str, Ours]:
         """Ours by row; a row that the paper does not have is shown beside the others."""
         module, _, name = RUNNERS[self.runner].partition(":")
-        return getattr(import_module(f"hingerank.lab.reproductions.{module}"), name)(self, place)
+        return getattr(import_module(f"{__package__}.{module}"), name)(self, place)
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ class PaperTable:
 
 def read_tables(papers: Iterable[str]) -> dict[str, PaperTable]:
     """The tables of these papers, by name, from the files of `figures/`."""
-    folder = files("hingerank.lab.reproductions") / "figures"
+    folder = files(__package__) / "figures"
     return make_tables([tomllib.loads((folder / f"{paper}.toml").read_text("utf-8")) for paper in papers])
 
 
