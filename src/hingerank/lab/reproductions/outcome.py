@@ -153,7 +153,7 @@ INTRODUCTION = """\
 # Reproductions
 
 <!-- Written by `hingerank reproduce --write-docs` from the results saved in reproductions/. Change those, or the
-     descriptions in src/hingerank/evaluation/reproductions, not this page. -->
+     data in src/hingerank/lab/reproductions/figures, not this page. -->
 
 Tables of the papers whose methods are implemented here, run again. `hingerank reproduce NAME` runs one: it needs the
 data in `$HINGERANK_DATA` (or `--data`), keeps every fit as it comes, and goes on where it stopped when it is started
