@@ -178,8 +178,8 @@ def figure(console: Console, path: Path) -> None:
     from matplotlib.figure import Figure
 
     from hingerank.lab.reproductions import find_table, load_outcome
-    from hingerank.lab.reproductions.chen2017 import SIZES
 
+    sizes = (25, 50, 100, 200, 500, 1000, 2000)
     outcome = load_outcome(find_table("chen2017-fig2"), Path("docs/reproductions"))
     if outcome is None:
         raise SystemExit("there are no results to draw: run `hingerank reproduce chen2017-fig2` first")
@@ -188,12 +188,12 @@ def figure(console: Console, path: Path) -> None:
     for k, title in enumerate(outcome.table.sections[0].columns):
         axis = drawing.add_subplot(1, 4, k + 1)
         for name, label in (("RankNyström", "Nyström"), ("RankRandomFourier", "Fourier, orthogonal")):
-            rows = {m: ours.get(name if m == SIZES[-1] else f"{name}, m = {m}") for m in SIZES}
+            rows = {m: ours.get(name if m == sizes[-1] else f"{name}, m = {m}") for m in sizes}
             known = {m: row[title] for m, row in rows.items() if row}
             axis.plot(list(known), list(known.values()), marker="o", markersize=3, label=label)
         axis.axhline(ours["RankSVM-Primal"][title], color="black", linestyle=":", label="linear")
         axis.set(title=title, xlabel="m", xscale="log")
-        axis.set_xticks(SIZES, [str(m) for m in SIZES], rotation=45)
+        axis.set_xticks(sizes, [str(m) for m in sizes], rotation=45)
         axis.minorticks_off()
     drawing.axes[0].legend(frameon=False, fontsize=8)
     path.parent.mkdir(parents=True, exist_ok=True)

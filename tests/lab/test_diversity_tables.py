@@ -14,9 +14,11 @@ from hingerank.lab.reproductions.diversity import (
     METHODS,
     NDCG,
     fold_values,
+    indri_queries,
     leave_one_out,
     marks,
     score_candidates,
+    web_track_qrels,
 )
 
 DATA = Path(os.environ.get("HINGERANK_DATA", Path(__file__).parents[3] / "shared" / "data"))
@@ -72,8 +74,6 @@ def test_marks():
 
 @pytest.mark.skipif(not (DATA / "trec-web-diversity").is_dir(), reason=f"no TREC diversity data in {DATA}")
 def test_queries_of_the_web_tracks():
-    from hingerank.lab.reproductions.diversity_data import indri_queries, web_track_qrels
-
     folder = DATA / "trec-web-diversity"
     qrels = web_track_qrels(folder)
     guessed, true = (indri_queries(folder, qrels, aspects) for aspects in ("suggestions", "subtopics"))

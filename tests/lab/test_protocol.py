@@ -1,5 +1,6 @@
 """The protocol: settings chosen on validation only, test looked at once, everything recorded, the same however run."""
 
+import json
 import os
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from hingerank.lab.leaderboard import load_results
 from hingerank.lab.methods import Method
 from hingerank.lab.search import Integers, LogUniform, OptunaSearch, RandomSearch
 from hingerank.metrics import evaluate
+from hingerank.rankers.linear import RankSVM
 
 MEASURES = ["ndcg@10", "p@2", "map"]
 
@@ -222,6 +224,22 @@ def test_a_folder_keeps_to_one_experiment(data, rankers, make_toy_data, tmp_path
         run(folds, Method("grid", rankers.Column, {"column": [0, 1, 2]}))
     with pytest.raises(ValueError, match="looked at once only"):
         run(folds, Method("grid", rankers.Column, {"column": [0, 1]}, fixed={"sign": -1}))
+
+
+def test_a_run_goes_on_after_its_ranker_moved_to_another_module(data, tmp_path):
+    def run():
+        method = Method("svm", RankSVM, {"C": [0.1, 1.0]})
+        return compare([method], query_folds(data, 3), workers=1, measures=MEASURES, folder=tmp_path)
+
+    before = run()
+    header = json.loads((tmp_path / "run.json").read_text())
+    header["methods"]["svm"]["ranker"] = "hingerank.rankers.elsewhere:RankSVM"  # as version 0.1 wrote it
+    (tmp_path / "run.json").write_text(json.dumps(header))
+    assert run().records == before.records
+    header["methods"]["svm"]["ranker"] = "elsewhere:RankSVM"
+    (tmp_path / "run.json").write_text(json.dumps(header))
+    with pytest.raises(ValueError, match="looked at once only"):
+        run()
 
 
 def test_progress_counts_up_to_the_total(data, rankers):

@@ -12,7 +12,7 @@ from hingerank.data.files import DataError
 from hingerank.lab import compare
 from hingerank.lab.folds import PersonalRows, check_folds, rating_folds, rating_rows
 from hingerank.lab.methods import method_from_name
-from hingerank.lab.report.figures import basis
+from hingerank.lab.report.page import basis
 from hingerank.personal.rating_sets import open_ratings, read_items
 from hingerank.personal.ratings import ratings_from
 

@@ -2,16 +2,19 @@
 
 import json
 import os
+import tomllib
 from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.stats
 from sklearn.exceptions import ConvergenceWarning
 
 import hingerank as hr
 from hingerank.cli import main
 from hingerank.data.generate import make_letor
 from hingerank.lab.reproductions import (
+    PAPERS,
     TABLES,
     Ours,
     Outcome,
@@ -21,12 +24,16 @@ from hingerank.lab.reproductions import (
     load_outcome,
     reproduce,
 )
-from hingerank.lab.reproductions.engine import write_page
-from hingerank.lab.reproductions.letor import Comparison, Row, Study, nonzero_share
-from hingerank.lab.reproductions.starts import starts_section
+from hingerank.lab.reproductions.engine import RUNNERS, make_tables
+from hingerank.lab.reproductions.letor import measures_of, results_of
+from hingerank.lab.reproductions.outcome import write_page
+from hingerank.lab.statistics import randomisation
+from hingerank.metrics import parse_measure
 
 ROOT = Path(__file__).resolve().parents[2]
 SAVED = ROOT / "docs" / "reproductions"
+FIGURES = ROOT / "src" / "hingerank" / "lab" / "reproductions" / "figures"
+ALL_WORDS = [tomllib.loads(path.read_text("utf-8")) for path in FIGURES.glob("*.toml")]
 DATA = Path(os.environ.get("HINGERANK_DATA", ROOT.parent / "shared" / "data"))
 
 
@@ -41,21 +48,101 @@ def place(tmp_path):
     return Place(tmp_path / "data", tmp_path / "runs", workers=1)
 
 
-def small_study(**options):
-    return Study("small", "small", "ndcg@5", ["ndcg@5", "map"], **options)
+FILE = (
+    """
+paper = "Toy 2000, A Paper"
+
+[studies.small]
+data = "small"
+choose = "ndcg@5"
+columns = { "N@5" = "ndcg@5", MAP = "map", ratio = "nonzero fraction" }
+
+[methods]
+svm = { ranker = "rank-svm", search = { C = [0.01, 1.0] } }
+sparse = { ranker = "fenchel-rank", fixed = { radius = 0.1 } }
+hinge = { ranker = "rank-svm", fixed = { loss = "hinge" } }
+one = { ranker = "rank-svm", fixed = { C = 1.0 } }
+"ours alone" = { ranker = "rank-svm", fixed = { C = 1e-6 } }
+nothing = { ranker = "fenchel-rank", fixed = { radius = 1e-9, max_iter = 1 } }
+factors = { ranker = "factorized", search = { C = [0.01, 1.0] }, fixed = { rank = 2, max_iter = 3 } }
+
+[[tables]]
+name = "toy-table1"
+title = "Table 1"
+setup = """
+    + "'''\nAs\nit is.'''"
+)
 
 
-def small_table():
-    rows = [
-        Row("svm", [0.9, None], "RankSVM", {"C": [0.01, 1.0]}),
-        Row("sparse", [0.8, 0.7], "FenchelRank", {}, {"radius": 0.1}),
-        Row("not run", [0.5, 0.5]),
-        Row("ours alone", (), "RankSVM", {}, {"C": 1e-6}),
+def small_table(*sections):
+    """A table of a file with these sections; by default one that has every kind of row."""
+    usual = {"svm": [0.9, np.nan], "sparse": [0.8, 0.7], "not run": [0.5, 0.5], "ours alone": []}
+    words = tomllib.loads(FILE)
+    words["tables"][0]["sections"] = [
+        {"title": "A", "study": "small", **section}
+        for section in sections or [{"columns": ["N@5", "ratio"], "rows": usual}]
     ]
-    columns = {"N@5": "ndcg@5", "ratio": nonzero_share}
-    return PaperTable(
-        "toy-table1", "Toy 2000, A Paper", "Table 1", "As it is.", [small_study().section("A", columns, rows)]
-    )
+    return make_tables([words])["toy-table1"]
+
+
+def small_section(rows, **words):
+    return small_table({"columns": ["N@5"], "rows": rows, **words}).sections[0]
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_a_file_of_figures_has_nothing_that_is_not_used(paper):
+    """Keys that the engine does not know would be refused by it; here: names that no table asks for, odd figures."""
+    words = tomllib.loads((FIGURES / f"{paper}.toml").read_text("utf-8"))
+    assert set(words) <= {"paper", "methods", "studies", "tables"}
+    used = [section for other in ALL_WORDS for table in other["tables"] for section in table["sections"]]
+    asked = {section["study"] for section in used}
+    assert set(words.get("studies", {})) <= asked, "a study that no section runs"
+    for table in words["tables"]:
+        assert set(table) <= {"name", "title", "setup", "finding", "sections"} and table["name"].startswith(paper)
+    rows = {row for section in used for row in section.get("rows", {})}
+    rows |= {name for section in used for name in section.get("options", {}).values() if isinstance(name, str)}
+    methods = [words.get("methods", {}), *(study.get("methods", {}) for study in words.get("studies", {}).values())]
+    assert {name for known in methods for name in known} <= rows, "a method that no row is called after"
+
+
+def test_every_file_of_figures_is_a_paper():
+    assert sorted(path.stem for path in FIGURES.iterdir()) == sorted(PAPERS)
+
+
+def test_studies_take_measures_that_exist_and_sections_show_columns_that_they_have():
+    for section in (section for table in TABLES.values() for section in table.sections):
+        assert section.runner in RUNNERS
+        for measure in [*measures_of(section.study), *filter(None, [section.study.choose])]:
+            parse_measure(measure)
+        if section.runner in ("comparison", "p_values", "random_starts"):
+            assert set(section.columns) <= set(section.study.columns)
+        assert set(section.marks.values()) <= set(section.methods)
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"study": "unknown"}, KeyError),
+        ({"colour": "red"}, TypeError),
+        ({"rows": {"svm": ["0.9"]}}, TypeError),
+    ],
+)
+def test_a_file_that_is_not_of_the_form_is_refused(change, error):
+    with pytest.raises(error):
+        small_table({"columns": ["N@5"], **change})
+
+
+def test_files_say_a_grid_by_its_ends_and_may_break_lines_in_prose():
+    words = tomllib.loads(FILE)
+    words["methods"]["svm"]["search"] = {"C": {"powers_of_two": [-4, 4, 4]}}
+    words["studies"]["small"]["methods"] = {"sparse": {"ranker": "fenchel-rank", "fixed": {"radius": 5.0}}}
+    words["tables"][0]["sections"] = [
+        {"title": "A", "study": "small", "columns": ["N@5"], "rows": {"svm": [], "sparse": []}}
+    ]
+    table = make_tables([words])["toy-table1"]
+    svm, sparse = table.sections[0].methods.values()
+    assert svm.search == {"C": [0.0625, 1.0, 16.0]} and table.setup == "As it is."
+    assert sparse.fixed == {"radius": 5.0}, "a study's own method stands before the paper's"
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
@@ -66,7 +153,7 @@ def test_every_table_is_whole(table):
     assert len(set(titles)) == len(titles)
     for section in table.sections:
         assert section.columns
-        for row, figures in section.figures.items():
+        for row, figures in [*section.figures.items(), *section.after.items()]:
             assert len(figures) == len(section.columns), row
 
 
@@ -74,11 +161,11 @@ def test_every_ranker_of_a_table_can_be_made_and_means_the_same_in_all_tables_of
     known = {}
     for table in TABLES.values():
         for section in table.sections:
-            if isinstance(section.compute, Comparison):
-                for row in (row for row in section.compute.rows if row.ranker):
-                    method = row.method()
+            if section.runner == "comparison":
+                for row, recipe in section.methods.items():
+                    method = recipe.method(row)
                     method.make(method.search.settings()[0])
-                    key = section.compute.study.run, row.name
+                    key = section.study.run, row
                     assert known.setdefault(key, method.definition()) == method.definition(), key
     assert len(known) > 20
 
@@ -103,19 +190,16 @@ def test_a_table_is_run_compared_saved_and_read_back(place, tmp_path):
 
 
 def test_tables_of_one_study_share_its_results(place):
-    study = small_study()
-    first = study.section("A", {"N@5": "ndcg@5"}, [Row("svm", [1], "RankSVM", {"C": [0.01, 1.0]})]).compute(place)
+    first = small_section({"svm": [1]}).compute(place)
     lines = (place.runs / "small" / "results.jsonl").read_bytes().count(b"\n")
-    both = [Row("svm", [1], "RankSVM", {"C": [0.01, 1.0]}), Row("hinge", [1], "RankSVM", {}, {"loss": "hinge"})]
-    second = study.section("B", {"N@5": "ndcg@5"}, both).compute(place)
+    second = small_section({"svm": [1], "hinge": [1]}).compute(place)
     assert (place.runs / "small" / "results.jsonl").read_bytes().count(b"\n") == lines + 5
     assert second["svm"].values == first["svm"].values
 
 
 def test_some_folds_only_are_a_run_of_their_own(place):
-    rows = [Row("svm", [1], "RankSVM", {}, {"C": 1.0})]
     part = Place(place.data, place.runs, [2], workers=1)
-    ours = small_study().section("A", {"N@5": "ndcg@5"}, rows).compute(part)["svm"]
+    ours = small_section({"one": [1]}).compute(part)["one"]
     fold = hr.read_folds(place.data / "small", [2])[0]
     scores = hr.RankSVM(C=1.0).fit(fold.train).predict(fold.test)
     assert ours.values["N@5"] == pytest.approx(hr.evaluate(fold.test.y, scores, fold.test.qid, "ndcg@5")["ndcg@5"])
@@ -123,20 +207,46 @@ def test_some_folds_only_are_a_run_of_their_own(place):
 
 
 def test_marks_say_which_rows_are_beaten(place):
-    rows = [
-        Row("good", [1], "RankSVM", {}, {"C": 1.0}),
-        Row("nothing", [1], "FenchelRank", {}, {"radius": 1e-9, "max_iter": 1}),
-    ]
-    section = small_study().section("A", {"N@5": "ndcg@5"}, rows, {"*": "nothing"})
+    section = small_section({"one": [1], "nothing": [1]}, marks={"*": "nothing"})
     found = section.compute(place)
-    beaten = found["good"].values["N@5"] > found["nothing"].values["N@5"] + 0.1
-    assert (found["good"].marks == {"N@5": "*"}) == beaten
+    beaten = found["one"].values["N@5"] > found["nothing"].values["N@5"] + 0.1
+    assert (found["one"].marks == {"N@5": "*"}) == beaten
     assert found["nothing"].marks is None
     assert "* than nothing" in section.note
 
 
+def test_p_values_are_those_of_the_tests(place):
+    section = small_section({"t": [0.5]}, runner="p_values", options={"first": "one", "second": "nothing"})
+    found = section.compute(place)
+    results = results_of(section.study, [section.study.methods[row].method(row) for row in ("one", "nothing")], place)
+    first, second = (results.per_query(row, "ndcg@5") for row in ("one", "nothing"))
+    pair = [first[query] for query in second], list(second.values())
+    expected = scipy.stats.ttest_rel(*pair, alternative="greater").pvalue
+    assert found["t"].values["N@5"] == pytest.approx(expected, rel=1e-9)
+    assert found["randomisation, two-sided"].values["N@5"] == randomisation(*pair).p
+
+
+def test_two_parameters_give_a_figure_for_every_pair_of_values(place):
+    words = {"parameters": {"c": "C", "t": "tol"}, "measure": "map", "method": {"ranker": "rank-svm"}}
+    section = small_table(
+        {
+            "columns": ["t = 0.1", "t = 0.001"],
+            "rows": {"c = 1": [0.5, 0.5], "c = 0.01": [0.5, np.nan]},
+            "runner": "two_parameters",
+            "options": words,
+        }
+    ).sections[0]
+    found = section.compute(place)
+    folds = hr.read_folds(place.data / "small")
+    for row, C in (("c = 1", 1.0), ("c = 0.01", 0.01)):
+        for column, tol in (("t = 0.1", 0.1), ("t = 0.001", 0.001)):
+            scores = [(f.test, hr.RankSVM(C=C, tol=tol).fit(f.train).predict(f.test)) for f in folds]
+            means = [hr.evaluate(test.y, s, test.qid, "map")["map"] for test, s in scores]
+            assert found[row].values[column] == pytest.approx(np.mean(means))
+
+
 def outcome_of(values, columns=("a", "seconds"), figures=(0.5, 3.0), **options):
-    section = Section("S", columns, {"row": figures}, lambda place: {}, **options)
+    section = Section("S", columns, {"row": figures}, **options)
     table = PaperTable("t", "P 2000, Title", "Table 1", "Setup.", [section], "It matches.")
     return Outcome(table, [{"row": Ours(dict(zip(columns, values)), {"a": "*"})}], 1.0, {})
 
@@ -158,7 +268,7 @@ def test_the_page_shows_both_figures_the_difference_and_the_finding(tmp_path):
 
 
 def test_standard_deviations_and_marks_stand_where_the_paper_has_them(tmp_path):
-    section = Section("S", ["a"], {"x": [0.5], "y": [0.4]}, lambda place: {}, after={"x": ["† ± 0.010"]})
+    section = Section("S", ["a"], {"x": [0.5], "y": [0.4]}, after={"x": ["† ± 0.010"]})
     table = PaperTable("t", "P 2000, Title", "Table 1", "Setup.", [section])
     rows = {name: Ours({"a": 0.51}, {"a": "*"}, {"a": 0.0204}) for name in ("x", "y")}
     write_page(tmp_path / "page.md", [Outcome(table, [rows], 1.0, {})])
@@ -168,10 +278,10 @@ def test_standard_deviations_and_marks_stand_where_the_paper_has_them(tmp_path):
 
 
 def test_ten_starts_give_a_mean_and_a_spread_at_the_chosen_settings(place):
-    row = Row("factors", [1], "FactorizedRankSVM", {"C": [0.01, 1.0]}, {"rank": 2, "max_iter": 3})
-    section = starts_section("A", small_study(), {"N@5": "ndcg@5"}, row)
+    section = small_section({}, runner="random_starts", options={"method": "factors"})
     found = section.compute(place)["factors, ten starts"]
-    chosen = [record["setting"] for record in small_study().results([row.method()], place).tests("factors")]
+    method = section.study.methods["factors"].method("factors")
+    chosen = [record["setting"] for record in results_of(section.study, [method], place).tests("factors")]
     values = []
     for seed in range(10):
         means = []

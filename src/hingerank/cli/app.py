@@ -9,14 +9,12 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol, runtime_checkable
 
 import typer
 
 from hingerank import __version__
 from hingerank.cli import data_commands, diversity_commands, experiment_commands, model_commands, setup_commands
-from hingerank.cli import experiment_commands as analysis_commands
-from hingerank.cli import experiment_commands as reproduce_commands
 
 app = typer.Typer(
     name="hingerank",
@@ -37,13 +35,22 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "evaluate": model_commands.evaluate,
     "compare": experiment_commands.compare,
     "report": experiment_commands.report,
-    "reproduce": reproduce_commands.reproduce,
-    "analyse": analysis_commands.analyse,
+    "reproduce": experiment_commands.reproduce,
+    "analyse": experiment_commands.analyse,
     "warmup": setup_commands.warmup,
     "demo": setup_commands.demo,
 }
 for _name, _function in _COMMANDS.items():
     app.command(_name, short_help=(_function.__doc__ or "").partition("\n")[0])(_function)
+
+
+@runtime_checkable
+class CommandLineError(Protocol):
+    """A mistake in the command line itself, as click raises it (some versions of typer bring their own click along)."""
+
+    exit_code: int
+
+    def format_message(self) -> str: ...
 
 
 def _show_version(asked: bool) -> None:
@@ -88,11 +95,11 @@ def _report(error: Exception) -> int:
     if isinstance(error, BrokenPipeError):  # `hingerank rank … | head`: the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    if hasattr(error, "format_message"):  # a mistake in the command line itself
-        context = getattr(error, "ctx", None)
+    if isinstance(error, CommandLineError):
+        context = getattr(error, "ctx", None)  # only a mistake in the use of a command knows which
         command = context.command_path if context else "hingerank"
         _say(f"{error.format_message().rstrip('.')} (see {command} --help)")
-        return int(getattr(error, "exit_code", 2))
+        return error.exit_code
     if isinstance(error, typer.Abort):
         _say("interrupted")
         return 130

@@ -8,7 +8,6 @@ import typer
 from hingerank.cli.output import Missing, make_ranker, print_json, print_table, read_setting, working
 
 MEASURES = ("alpha-ndcg@20", "err-ia@20", "nrbp", "strec@20", "p-ia@20", "map-ia")
-
 OPTIONS = {"relations": "--features", "aspects": "--aspects, or --clusters with --features"}
 
 
@@ -59,7 +58,8 @@ def rerank(
         raise ValueError(
             f"{method} learns from judgments: make a model with --fit QRELS --save MODEL, then --model MODEL"
         )
-    width = len(ranker.coef_) if hasattr(ranker, "coef_") else None
+    weights = getattr(ranker, "coef_", None)  # of a model that learnt
+    width = None if weights is None else len(weights)
     rows = None if features is None else open_data(features, missing, width, index_base=about.get("index_base"))
     data = join_run(
         read_run(run, order),
@@ -73,7 +73,7 @@ def rerank(
     if qrels is not None:
         with working(f"fitting {method}"):
             ranker.fit(data)
-        saved = ranker.save(save, {"index_base": getattr(rows, "index_base", None)})
+        saved = ranker.save(save, {"index_base": None if rows is None else rows.index_base})
         print_table("fitted", ["", ""], [["method", method], ["topics", len(data)], ["saved", saved]])
     if output is not None:
         with working("reranking"):

@@ -1,13 +1,20 @@
-"""`compare` and `report`."""
+"""Experiments: `compare` and `report`; `reproduce`, a paper's tables run again; `analyse`, the inside of a model."""
 
+import inspect
 import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hingerank.cli.output import Json, Missing, console, note, print_json, print_table
+from hingerank.cli.output import Json, Missing, Workers, console, note, print_json, print_table
 
+if TYPE_CHECKING:
+    from hingerank.lab.leaderboard import Leaderboard
+    from hingerank.lab.methods import Method
+    from hingerank.lab.reproductions import Outcome
+
+IN_PAPERS = ("ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "map")  # measures in the leaderboard for LaTeX
 Baseline = Annotated[
     str | None, typer.Option(metavar="METHOD", help="What the others are compared with; default: the first method.")
 ]
@@ -38,7 +45,7 @@ def compare(
     baseline: Baseline = None,
     test: Test = "randomisation",
     seed: Annotated[int, typer.Option(min=0, help="Seed of folds, searches and rankers.")] = 0,
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes; default: one per core in long runs.")] = None,
+    workers: Workers = None,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Try what failed in an earlier run again.")
     ] = False,
@@ -61,10 +68,9 @@ def compare(
     from hingerank.lab.comparison import compare as run_comparison
     from hingerank.lab.leaderboard import leaderboard
     from hingerank.lab.progress import LiveBoard
-    from hingerank.lab.statistics import TESTS
 
     chosen = _methods(methods, settings or [], search, trials)
-    _check_choices(test, TESTS, baseline, [method.name for method in chosen])
+    _check_choices(test, baseline, [method.name for method in chosen])
     about = {"title": data.name, "data": str(data), "command": _command(locals())}
     turns = _rating_folds(data, items, folds, seed, hold_out)
     if turns is None:
@@ -121,7 +127,7 @@ def report(
     print(write_report(results, output, baseline, test))
 
 
-def _methods(names: str, settings: list[str], search: str, trials: int) -> list[Any]:
+def _methods(names: str, settings: list[str], search: str, trials: int) -> list["Method"]:
     from hingerank.lab.methods import method_from_name, parse_settings
 
     given = parse_settings(settings)
@@ -137,15 +143,17 @@ def _methods(names: str, settings: list[str], search: str, trials: int) -> list[
     return found
 
 
-def _check_choices(test: str, tests: Any, baseline: str | None, methods: list[str]) -> None:
+def _check_choices(test: str, baseline: str | None, methods: list[str]) -> None:
     """Find out before the run, not after it, that its leaderboard could not be made."""
-    if test not in tests:
-        raise ValueError(f"there is no test {test!r}; choose {', '.join(tests)}")
+    from hingerank.lab.statistics import TESTS
+
+    if test not in TESTS:
+        raise ValueError(f"there is no test {test!r}; choose {', '.join(TESTS)}")
     if baseline is not None and baseline not in methods:
         raise ValueError(f"the baseline {baseline!r} is not one of the methods {', '.join(methods)}")
 
 
-def _check_no_personal(methods: list[Any]) -> None:
+def _check_no_personal(methods: list["Method"]) -> None:
     from hingerank.lab.folds import PersonalRows
 
     for method in methods:
@@ -192,28 +200,21 @@ def _rating_folds(path: Path, items: Path | None, k: int | None, seed: int, held
 def _command(given: dict[str, Any]) -> str:
     """The command line that asks for the same again."""
     words = ["hingerank", "compare", str(given["data"])]
-    default = {"search": "grid", "trials": 20, "test": "randomisation", "seed": 0, "missing": "error"}
-    default |= dict.fromkeys(("methods", "measure", "folds", "baseline", "workers", "items")) | {"hold_out": "items"}
-    for name, usual in default.items():
-        if given[name] not in (None, usual):
+    for name, option in inspect.signature(compare).parameters.items():
+        chosen = given[name] != option.default or name in ("methods", "measure")  # these are the run's name, so to say
+        if chosen and name not in ("data", "output", "settings", "retry_failed", "json"):
             words += [f"--{name.replace('_', '-')}", str(given[name])]
     for text in given["settings"] or []:
         words += ["--set", text]
     return shlex.join([*words, "-o", str(given["output"])])
 
 
-def _write_tables(board: Any, folder: Path) -> None:
+def _write_tables(board: "Leaderboard", folder: Path) -> None:
     from hingerank.lab.run_folder import write_whole
 
     write_whole(folder / "leaderboard.csv", board.to_csv().encode())
-    shown = [name for name in board.lines[0].means if name == board.measure or name.split(":")[0] in _PAPER]
+    shown = [name for name in board.lines[0].means if name == board.measure or name.split(":")[0] in IN_PAPERS]
     write_whole(folder / "leaderboard.tex", board.to_latex(shown).encode())
-
-
-_PAPER = ("ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "map")
-
-
-# `reproduce`: tables of the papers, run again.
 
 
 def reproduce(
@@ -229,11 +230,11 @@ def reproduce(
     folds: Annotated[
         str | None, typer.Option(metavar="1,2,…", help="Run these folds only, for a quick look: nothing is saved.")
     ] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes; default: one per core in long runs.")] = None,
+    workers: Workers = None,
     write_docs: Annotated[
         bool, typer.Option("--write-docs", help="Write the page of all saved results, OUTPUT.md, and stop.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    json: Json = False,
 ) -> None:
     """Run a table of a paper again: the paper's figures, ours, and the difference.
 
@@ -241,7 +242,9 @@ def reproduce(
 
     Example: hingerank reproduce lai2013-table2
     """
-    from hingerank.lab.reproductions import TABLES, find_table
+    from hingerank.lab.progress import LiveBoard
+    from hingerank.lab.reproductions import TABLES, Place, default_data, find_table
+    from hingerank.lab.reproductions import reproduce as run_table
 
     if list_tables:
         _list(json)
@@ -250,27 +253,24 @@ def reproduce(
     elif not names:
         raise ValueError(f"name a table: {', '.join(TABLES)}")
     else:
-        chosen = [find_table(name) for name in names]  # before the first one runs
-        for table in chosen:
-            _run(table, data, output, folds, workers, json)
+        numbers = None if folds is None else _numbers(folds)
+        for table in [find_table(name) for name in names]:  # all of them before the first one runs
+            try:
+                with LiveBoard(console(stderr=True)) as board:
+                    place = Place(data or default_data(), output / "runs", numbers, board, workers)
+                    outcome = run_table(table, place)
+            except KeyboardInterrupt:
+                note("the same command goes on where this one stopped")
+                raise
+            if numbers is None:
+                note(f"wrote {outcome.save(output)}")
+            _show(outcome, json)
 
 
-def _run(table: Any, data: Path | None, output: Path, folds: str | None, workers: int | None, json: bool) -> None:
-    from hingerank.lab.progress import LiveBoard
-    from hingerank.lab.reproductions import Place, default_data, reproduce
-    from hingerank.lab.reproductions.engine import table_lines
+def _show(outcome: "Outcome", json: bool) -> None:
+    from hingerank.lab.reproductions.outcome import table_lines
 
-    numbers = None if folds is None else _numbers(folds)
-    try:
-        with LiveBoard(console(stderr=True)) as board:
-            place = Place(data or default_data(), output / "runs", numbers, board, workers)
-            outcome = reproduce(table, place)
-    except KeyboardInterrupt:
-        note("the same command goes on where this one stopped")
-        raise
-    if numbers is None:
-        saved = outcome.save(output)
-        note(f"wrote {saved}")
+    table = outcome.table
     if json:
         print_json({"name": table.name, "sections": [_as_dict(outcome, k) for k in range(len(table.sections))]})
         return
@@ -281,7 +281,7 @@ def _run(table: Any, data: Path | None, output: Path, folds: str | None, workers
     print(outcome.summary())
 
 
-def _as_dict(outcome: Any, place: int) -> dict[str, Any]:
+def _as_dict(outcome: "Outcome", place: int) -> dict[str, Any]:
     cells = [
         {"row": f.row, "column": f.column, "paper": f.paper, "ours": f.ours, "difference": f.difference}
         for row in outcome.figures(place)
@@ -302,7 +302,7 @@ def _list(json: bool) -> None:
 
 def _write_page(output: Path) -> None:
     from hingerank.lab.reproductions import TABLES, load_outcome
-    from hingerank.lab.reproductions.engine import write_page
+    from hingerank.lab.reproductions.outcome import write_page
 
     found = [outcome for table in TABLES.values() if (outcome := load_outcome(table, output)) is not None]
     if not found:
@@ -322,9 +322,6 @@ def _numbers(text: str) -> list[int]:
     return numbers
 
 
-# `analyse`: what a fitted model looks like inside.
-
-
 def analyse(
     what: Annotated[str, typer.Argument(metavar="WHAT", help="interactions: the ranks of a dual model's multipliers.")],
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that fit wrote.")],
@@ -332,9 +329,9 @@ def analyse(
         Path | None, typer.Option("--output", "-o", metavar="FIGURE", help="Also draw histograms: .svg, .png or .pdf.")
     ] = None,
     share: Annotated[
-        list[float] | None, typer.Option(min=0.0, max=1.0, help="Share of the energy to keep; may be repeated.")
+        list[float] | None, typer.Option(min=0.0, max=1.0, help="Fraction of the energy to keep; may be repeated.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    json: Json = False,
 ) -> None:
     """Look inside a model: how low the rank of each query's multipliers is.
 
@@ -347,18 +344,18 @@ def analyse(
 
     if what != "interactions":
         raise ValueError(f"there is no analysis {what!r}; the known one is: interactions")
-    shares = tuple(share or (0.9, 1.0))
+    fractions = tuple(share or (0.9, 1.0))
     found = interactions(load(model))
     if output is not None:
-        found.plot(output, shares)
+        found.plot(output, fractions)
     if json:
-        histograms = {f"{s:g}": found.histogram(s).tolist() for s in shares}
-        print_json({"queries": found.table(shares), "histograms": histograms})
+        histograms = {f"{s:g}": found.histogram(s).tolist() for s in fractions}
+        print_json({"queries": found.table(fractions), "histograms": histograms})
         return
-    columns = found.table(shares)
+    columns = found.table(fractions)
     print_table("Multipliers of every query", list(columns), list(zip(*columns.values())))
     names = ["", *(f"{10 * k}–{10 * k + 10} %" for k in range(10))]
-    rows = [[f"{s:.0%} of the energy", *found.histogram(s).tolist()] for s in shares]
-    print_table("Queries by the dimensions they need, as a share of their rows", names, rows)
+    rows = [[f"{s:.0%} of the energy", *found.histogram(s).tolist()] for s in fractions]
+    print_table("Queries by the dimensions they need, as a fraction of their rows", names, rows)
     if output is not None:
         note(f"wrote {output}")

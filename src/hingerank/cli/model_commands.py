@@ -91,10 +91,9 @@ def _report_fit(name: str, ranker: Any, saved: str, json: bool) -> None:
             "iterations": certificate.n_iter,
             "seconds": certificate.seconds,
         }
-    if hasattr(ranker, "selected_features_"):
-        found["features kept"] = len(ranker.selected_features_)
-    if getattr(ranker, "validation_scores_", None):
-        found["validation ndcg@10"] = ranker.validation_scores_[0]
+    kept, scores = getattr(ranker, "selected_features_", None), getattr(ranker, "validation_scores_", None)
+    found |= {} if kept is None else {"features kept": len(kept)}
+    found |= {"validation ndcg@10": scores[0]} if scores else {}
     if json:
         print_json(found)
     else:

@@ -1,15 +1,25 @@
-"""How commands speak: results on stdout as tables or JSON, progress on stderr for people only, files written whole."""
+"""How commands speak: results on stdout as tables or JSON, progress on stderr for people only, files written whole.
+
+With them, the arguments that several commands share, and the parameters of rankers as the command line gives them.
+"""
 
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import IO, Annotated, Any, SupportsFloat, SupportsIndex
 
 import typer
 
 from hingerank.data.files import draft_of, plain
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Data = Annotated[
+    Path, typer.Argument(metavar="DATA", help="LETOR/SVMlight text (plain or compressed), a binary folder or Parquet.")
+]
+Missing = Annotated[str, typer.Option(help="What NULL and missing values become: error, zero or nan.")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Processes; default: one per core in long runs.")]
 
 
 def print_json(value: Any, stream: IO[str] | None = None) -> None:
@@ -28,7 +38,8 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]
     from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD if any(columns) else None, show_header=any(columns), pad_edge=False)
-    numeric = [bool(rows) and all(_is_number(row[place]) for row in rows) for place in range(len(columns))]
+    kinds = (SupportsIndex, SupportsFloat)
+    numeric = [bool(rows) and all(isinstance(row[place], kinds) for row in rows) for place in range(len(columns))]
     for name, right in zip(columns, numeric, strict=True):
         table.add_column(Text(name), justify="right" if right else "left", overflow="fold")
     for row in rows:
@@ -46,16 +57,12 @@ def console(stderr: bool = False) -> Any:
     return Console(file=stream, width=None if stream.isatty() else 240, highlight=False)
 
 
-def _is_number(item: Any) -> bool:
-    return isinstance(item, int | float) or hasattr(item, "__index__") or hasattr(item, "__float__")
-
-
 def _cell(item: Any) -> str:
-    if isinstance(item, bool) or item is None or isinstance(item, str):
+    if item is None or isinstance(item, bool | str):
         return "-" if item is None else str(item)
-    if hasattr(item, "__index__"):
+    if isinstance(item, SupportsIndex):
         return f"{int(item):,}"
-    if hasattr(item, "__float__"):
+    if isinstance(item, SupportsFloat):
         return f"{float(item):.6g}" if abs(float(item)) < 1e-3 and float(item) else f"{float(item):.4f}"
     return str(item)
 
@@ -118,16 +125,6 @@ def writing(path: Path | None) -> Iterator[IO[str]]:
         raise ValueError(f"cannot write {path}: there is no folder {path.parent}")
     with draft_of(path) as draft, open(draft, "w", encoding="utf-8") as stream:
         yield stream
-
-
-# Arguments that several commands share, and parameters of rankers as the command line gives them.
-
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-Data = Annotated[
-    Path, typer.Argument(metavar="DATA", help="LETOR/SVMlight text (plain or compressed), a binary folder or Parquet.")
-]
-Missing = Annotated[str, typer.Option(help="What NULL and missing values become: error, zero or nan.")]
 
 
 def read_setting(text: str) -> tuple[str, Any]:

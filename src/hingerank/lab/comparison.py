@@ -1,35 +1,68 @@
 """Compare methods over folds: choose each method's setting on validation, measure it once on test.
 
 Every result goes to the results file the moment it is known. Running the same comparison again reads what is there and
-computes the rest, so a killed run continues where it stopped and ends with the same table."""
+computes the rest, so a killed run continues where it stopped and ends with the same table.
 
+The walk: `compare` asks every `_Study` (a method on a fold) for the tasks that come next and hands them to `Workers`;
+a `Task` fits a ranker and measures it on validation, or fits the chosen one and measures it on test. Test rows are
+touched in `Task._tested` only, and only after the setting was chosen.
+"""
+
+import inspect
+import time
+import warnings
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hingerank.data.files import canonical
+import numpy as np
+
+from hingerank.data.files import canonical, plain
+from hingerank.data.ranking_data import RankingData
 from hingerank.kernels.threads import thread_count
-from hingerank.lab.examples import write_examples
-from hingerank.lab.folds import check_folds
+from hingerank.lab.folds import Fold, check_folds
 from hingerank.lab.leaderboard import Results
 from hingerank.lab.methods import Method
-from hingerank.lab.run_folder import Record, ResultsFile, check_header, make_header, read_header, write_header
+from hingerank.lab.report.examples import write_examples
+from hingerank.lab.run_folder import (
+    Record,
+    ResultsFile,
+    check_header,
+    make_header,
+    plain_id,
+    read_header,
+    save_arrays,
+    versions,
+    write_header,
+)
 from hingerank.lab.search import Setting
-from hingerank.lab.tasks import Plan, Task
 from hingerank.lab.workers import Workers
+from hingerank.metrics import evaluate, parse_measure
+from hingerank.metrics.measure import MEASURES
+from hingerank.solvers.run import Certificate
+
+TRACE_POINTS = 200
 
 Key = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run stands. counts: for each method, results known and expected; running: tasks at work now."""
+    """Where a run stands.
+
+    Attributes
+    ----------
+    counts : for each method, results known and expected
+    running : tasks at work now
+    workers : how many there are
+    results : so far
+    """
 
     counts: dict[str, tuple[int, int]]
-    running: Sequence[Task]
+    running: Sequence["Task"]
     workers: int
     results: Results
 
@@ -57,19 +90,22 @@ def compare(
 ) -> Results:
     """For every method and fold: argmax over settings of measure(validation), then measures(test) of that one.
 
-    folds: `query_folds(data)`, `part_folds(parts)`, or triples (train, validation, test) such as `read_folds` gives.
-    measure: chooses the setting; measures: taken on test (default: `default_measures(measure)`).
-    folder: where results are kept and continued from; None keeps them in memory.
-    seed: steers random searches and goes to rankers that have a `random_state`.
-    workers: processes to use; 1 runs everything in this process; by default one per core, once a run proves long.
-    progress: called whenever something starts or ends. retry_failed: try failed settings of an earlier run again.
-    about: anything to keep with the run, such as the command that started it.
-
     A ranker that fails is recorded with its error and does not stop the others.
+
+    Parameters
+    ----------
+    methods : what to compare; names must differ
+    folds : ``query_folds(data)``, ``part_folds(parts)``, or triples (train, validation, test) as of ``read_folds``
+    measure : chooses the setting
+    measures : taken on test; default ``default_measures(measure)``
+    folder : where results are kept and continued from; None keeps them in memory
+    seed : steers random searches and goes to rankers that have a ``random_state``
+    workers : processes to use; 1 runs everything in this process; default one per core, once a run proves long
+    progress : called whenever something starts or ends
+    retry_failed : try failed settings of an earlier run again
+    about : anything to keep with the run, such as the command that started it
     """
     methods, folds = _check_methods(methods), check_folds(folds)
-    from hingerank.metrics import parse_measure
-
     names = list(dict.fromkeys([measure, *(default_measures(measure) if measures is None else measures)]))
     for name in names:
         parse_measure(name)  # an unknown one is a mistake to name now, not in every fit
@@ -87,14 +123,13 @@ def compare(
 
 
 def default_measures(measure: str) -> list[str]:
-    """What to take on test besides the choosing measure: NDCG and precision at 1 ... 10, MAP and mean NDCG, all under
-    the choosing measure's preset and those of its options that they have.
+    """What to take on test besides the choosing measure: NDCG and precision at 1 ... 10, MAP and mean NDCG.
+
+    All are under the choosing measure's preset and those of its options that they have.
 
     >>> default_measures("ndcg@10:letor4:gain=linear")[-2:]
     ['map:letor4', 'mean_ndcg:letor4:gain=linear']
     """
-    from hingerank.metrics.measure import MEASURES
-
     settings = [setting.strip() for setting in measure.split(":")[1:]]
 
     def tail(kind: str) -> str:
@@ -107,7 +142,7 @@ def default_measures(measure: str) -> list[str]:
 
 def _run(
     methods: Sequence[Method],
-    plan: Plan,
+    plan: "Plan",
     file: ResultsFile,
     header: Record,
     workers: int | None,
@@ -119,7 +154,7 @@ def _run(
     queue: deque[Task] = deque(task for study in studies for task in study.tasks())
     owner = {(study.method.name, study.fold): study for study in studies}
     count = min(workers or thread_count(), max(1, len(queue)))
-    with Workers(count, plan, patient=workers is None) as pool:
+    with Workers[Task](count, plan, patient=workers is None) as pool:
 
         def tell() -> None:
             if progress is not None:
@@ -143,12 +178,12 @@ def _run(
 class _Study:
     """One method on one fold: which tasks come next, given what is known."""
 
-    def __init__(self, method: Method, fold: int, plan: Plan, known: Mapping[Key, Record]) -> None:
+    def __init__(self, method: Method, fold: int, plan: "Plan", known: Mapping[Key, Record]) -> None:
         self.method, self.fold, self.plan, self.known = method, fold, plan, known
         self.single = method.search.size <= 1
         self.size = 1 if self.single else method.search.size + 1
         self.proposals = method.search.propose(plan.seed + zlib.crc32(method.name.encode()))
-        self.batch: list[Setting] | None = next(self.proposals)
+        self.batch: list[Setting] = next(self.proposals)
         self.issued = False
         self.tried: list[tuple[Setting, float | None]] = []
         self.hopeless = False  # every setting failed: there is nothing to test
@@ -158,19 +193,19 @@ class _Study:
     def done(self) -> int:
         validated = len(self.tried)
         if not self.single:
-            validated += sum(self._result("validation", setting) is not None for setting in self.batch or [])
+            validated += sum(self._result("validation", setting) is not None for setting in self.batch)
         tested = self.chosen is not None and self._result("test", self.chosen) is not None
         return validated + (tested or self.hopeless)
 
-    def tasks(self) -> list[Task]:
+    def tasks(self) -> list["Task"]:
         """Tasks to run now; empty while others are running, and at the end."""
         while self.chosen is None and not self.hopeless:
-            missing = {canonical(s): s for s in self.batch or [] if self._result("validation", s) is None}
+            missing = {canonical(s): s for s in self.batch if self._result("validation", s) is None}
             if missing:
                 if self.issued:
                     return []
                 self.issued = True
-                groups = self.method.batches(list({canonical(s): s for s in self.batch or []}.values()))
+                groups = self.method.batches(list({canonical(s): s for s in self.batch}.values()))
                 due = [group for group in groups if any(canonical(s) in missing for s in group)]
                 return [Task("validation", self.method, self.fold, group) for group in due]
             self._next_batch()
@@ -180,9 +215,9 @@ class _Study:
         return []
 
     def _next_batch(self) -> None:
-        values = [self._value(setting) for setting in self.batch or []]
-        self.tried.extend(zip(self.batch or [], values))
-        self.issued, self.batch = False, None
+        values = [self._value(setting) for setting in self.batch]
+        self.tried.extend(zip(self.batch, values))
+        self.issued, self.batch = False, []
         try:
             self.batch = self.proposals.send(values)
         except StopIteration:
@@ -213,3 +248,171 @@ def _check_methods(methods: Iterable[Method]) -> list[Method]:
     if not names or len(set(names)) < len(names):
         raise ValueError(f"give methods with different names, got {names}")
     return methods
+
+
+# What one worker does.
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What all tasks of a run share. measure chooses settings; measures are taken on test; folder: where scores go."""
+
+    folds: Sequence[Fold]
+    measure: str
+    measures: Sequence[str]
+    seed: int
+    folder: Path | None
+
+    _last: Any = None
+
+    def part(self, fold: int, name: str) -> RankingData:
+        """A part of a fold; those of the fold used last are kept."""
+        if self._last is None or self._last[0] != fold:
+            object.__setattr__(self, "_last", (fold, {}))
+        parts = self._last[1]
+        if name not in parts:
+            parts[name] = self.folds[fold].part(name)
+        return parts[name]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_last": None}
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A fitted ranker, or the error that stopped it; seconds it took; warnings it gave."""
+
+    setting: Setting
+    ranker: Any
+    seconds: float
+    error: str | None = None
+    warned: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """kind "validation" with settings to try, or "test" with the one chosen setting."""
+
+    kind: str
+    method: Method
+    fold: int
+    settings: list[Setting]
+
+    def run(self, plan: Plan) -> list[Record]:
+        """A record for each setting."""
+        records = []
+        for fit in fits(self.method, self.settings, plan.part(self.fold, "train"), plan.seed):
+            about: Record = {"seconds": fit.seconds, "error": fit.error, "warnings": list(fit.warned)}
+            about |= {"measure": plan.measure, "value": None} if self.kind == "validation" else {}
+            if fit.error is None:
+                try:
+                    scores, found = (self._validated if self.kind == "validation" else self._tested)(fit.ranker, plan)
+                    about |= found
+                except Exception as problem:
+                    about["error"] = _name(problem)
+                else:
+                    about |= self._kept(fit.ranker, scores, plan) if self.kind == "test" else {}
+            records.append(self._record(plan, fit.setting, **about))
+        return records
+
+    def _validated(self, ranker: Any, plan: Plan) -> tuple[np.ndarray, Record]:
+        """The mean of the choosing measure over the validation queries."""
+        data = plan.part(self.fold, "validation")
+        scores = _scores(ranker, data)
+        value = float(evaluate(data.y, scores, data.qid, [plan.measure], docid=data.docid)[plan.measure])
+        if not np.isfinite(value):
+            raise ValueError(f"{plan.measure} is {value} on the validation queries: it cannot choose a setting")
+        return scores, {"value": value}
+
+    def _tested(self, ranker: Any, plan: Plan) -> tuple[np.ndarray, Record]:
+        """The measures of every test query, NaN where one is not defined for it."""
+        data = plan.part(self.fold, "test")
+        start = time.perf_counter()
+        scores = _scores(ranker, data)
+        seconds = time.perf_counter() - start
+        found = evaluate(data.y, scores, data.qid, list(plan.measures), per_query=True, docid=data.docid)
+        values = {name: np.asarray(found[name], float).tolist() for name in plan.measures}
+        queries = [plain_id(query) for query in data.blocks.ids.tolist()]
+        return scores, {"predict_seconds": seconds, "values": values, "queries": queries}
+
+    def _kept(self, ranker: Any, scores: np.ndarray, plan: Plan) -> Record:
+        """What to keep of the ranker that was tested; scores and weights go to a file of the run's folder."""
+        certificate = getattr(ranker, "certificate_", None)
+        about = {
+            "certificate": plain(certificate.to_dict() if isinstance(certificate, Certificate) else certificate),
+            "trace": _thin(getattr(ranker, "trace_", None)),
+        }
+        if plan.folder is not None:
+            about["arrays"] = save_arrays(plan.folder, self.method.name, plan.folds[self.fold].name, scores, ranker)
+        return about
+
+    def failed(self, plan: Plan, message: str) -> list[Record]:
+        """The records of a task that ended without any."""
+        return [self._record(plan, setting, value=None, seconds=None, error=message) for setting in self.settings]
+
+    def _record(self, plan: Plan, setting: Setting, **rest: Any) -> Record:
+        return {
+            "kind": self.kind,
+            "method": self.method.name,
+            "fold": plan.folds[self.fold].name,
+            "setting": plain(setting),
+            "seed": plan.seed,
+            "versions": versions(),
+            **rest,
+        }
+
+
+def fits(method: Method, settings: list[Setting], train: RankingData, seed: int) -> Iterator[Fit]:
+    """Fit each setting; along a path in one go where the ranker can, else, or if that fails, one at a time."""
+    path = method.path
+    if len(settings) > 1 and path is not None:
+        start = time.perf_counter()
+        try:
+            with warnings.catch_warnings(record=True) as warned:
+                warnings.simplefilter("always")
+                values = [setting[path] for setting in settings]
+                rankers = list(method.make(settings[0], seed).fit_path(train.X, train.y, train.qid, values))
+            if len(rankers) != len(values):
+                raise ValueError(f"fit_path gave {len(rankers)} rankers for {len(values)} values of {path}")
+            seconds = (time.perf_counter() - start) / len(settings)
+            for setting, ranker in zip(settings, rankers):
+                yield Fit(setting, ranker, seconds, None, _texts(warned))
+            return
+        except Exception:  # find out below which of the settings it was
+            pass
+    for setting in settings:
+        start, ranker, error = time.perf_counter(), None, None
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            try:
+                ranker = method.make(setting, seed)
+                ranker.fit(train.X, train.y, qid=train.qid)
+            except Exception as problem:
+                error = _name(problem)
+        yield Fit(setting, ranker, time.perf_counter() - start, error, _texts(warned))
+
+
+def _scores(ranker: Any, data: RankingData) -> np.ndarray:
+    asks_qid = "qid" in inspect.signature(ranker.predict).parameters
+    scores = np.asarray(ranker.predict(data.X, qid=data.qid) if asks_qid else ranker.predict(data.X), float)
+    if scores.shape != (data.n_rows,):
+        raise ValueError(f"predict gave an array of shape {scores.shape} for {data.n_rows} rows")
+    if not np.isfinite(scores).all():
+        raise ValueError(f"predict gave {scores[~np.isfinite(scores)][0]} as a score")
+    return scores
+
+
+def _thin(trace: Any) -> list[Any]:
+    """At most TRACE_POINTS entries of a trace, the first and the last among them."""
+    if not isinstance(trace, (list, tuple)) or not trace:
+        return []
+    places = np.unique(np.linspace(0, len(trace) - 1, min(len(trace), TRACE_POINTS)).astype(int))
+    return [plain(trace[i]) for i in places]
+
+
+def _texts(warned: Sequence[warnings.WarningMessage]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(f"{w.category.__name__}: {w.message}" for w in warned))
+
+
+def _name(problem: BaseException) -> str:
+    return f"{type(problem).__name__}: {problem}"

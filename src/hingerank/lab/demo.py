@@ -29,7 +29,11 @@ class Demo:
 def run_demo(folder: Path, n_queries: int = 200, seed: int = 0, progress: Callable[[Any], None] | None = None) -> Demo:
     """Generate data, compare RankSVM under three losses over five folds (C chosen on validation), write a page.
 
-    Everything goes to `folder`: the results as they come, then report.html. An earlier demo there is replaced.
+    Parameters
+    ----------
+    folder : where everything goes: the results as they come, then report.html; an earlier demo there is replaced
+    n_queries, seed : of the generated data
+    progress : a callback for `compare`
     """
     import shutil
 

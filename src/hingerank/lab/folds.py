@@ -1,7 +1,13 @@
 """Folds: what a ranker may learn from, what chooses its setting, and what it is measured on.
 
-LETOR's rule, for k parts S_1 ... S_k: fold i trains on S_i ... S_{i+k-3}, validates on S_{i+k-2} and tests on
-S_{i+k-1}, indices wrapping around; with five parts, fold 1 is S1 S2 S3 | S4 | S5. Queries are never cut."""
+Parts rotate by LETOR's rule (`hingerank.data.ranking_data.rotate`); queries are never cut.
+
+Ratings go under the same protocol: every user is a query, and its rows are the items that the user rated, with their
+features. All parts of a fold share the users; what training has not seen is either items ("items": some items with all
+their ratings are held out, so methods must judge them by their features) or single ratings ("ratings": some of every
+user's). Rankers of rows take part as they are: they learn one function for all users. Personal rankers take part as
+`PersonalRows`.
+"""
 
 import hashlib
 import inspect
@@ -18,6 +24,7 @@ from hingerank.personal.item_features import Features
 from hingerank.personal.ratings import Ratings
 
 PARTS = ("train", "validation", "test")
+HELD_OUT = ("items", "ratings")
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +40,14 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """name, and the three parts, each RankingData or Rows of one. shared_queries: the parts are meant to share queries,
-    as those of ratings share users."""
+    """A name and three parts.
+
+    Attributes
+    ----------
+    name : what it is called in results
+    train, validation, test : RankingData, or `Rows` of one
+    shared_queries : the parts are meant to share queries, as those of ratings share users
+    """
 
     name: str
     train: RankingData | Rows
@@ -78,15 +91,15 @@ def _folds(data: RankingData, turns: Sequence[Sequence[np.ndarray]]) -> list[Fol
     return [Fold(f"fold {i}", train, check, test) for i, (train, check, test) in enumerate(parts, 1)]
 
 
-def check_folds(folds: Iterable[Any]) -> list[Fold]:
+def check_folds(folds: Iterable[Fold | Sequence[RankingData]]) -> list[Fold]:
     """The folds as a list, if each is usable: rows and queries in every part, none of them shared between parts."""
-    folds = [_named(fold, number) for number, fold in enumerate(folds, 1)]
-    if not folds:
+    named = [_named(fold, number) for number, fold in enumerate(folds, 1)]
+    if not named:
         raise ValueError("there are no folds: give at least one")
-    names = [fold.name for fold in folds]
+    names = [fold.name for fold in named]
     if len(set(names)) < len(names):
         raise ValueError(f"folds must have different names, got {names}")
-    for fold in folds:
+    for fold in named:
         seen: dict[Any, str] = {}
         for name in PARTS:
             ids = _queries(getattr(fold, name))
@@ -96,12 +109,15 @@ def check_folds(folds: Iterable[Any]) -> list[Fold]:
             if shared is not None and not fold.shared_queries:
                 raise DataError(f"{fold.name}: query {shared!r} is in both the {seen[shared]} and the {name} part")
             seen.update(dict.fromkeys(ids, name))
-    return folds
+    return named
 
 
-def _named(fold: Any, number: int) -> Fold:
+def _named(fold: Fold | Sequence[RankingData], number: int) -> Fold:
     """A triple (train, validation, test) without a name, such as `read_folds` gives, is called by its number."""
-    return fold if isinstance(fold, Fold) else Fold(f"fold {number}", *fold)
+    if isinstance(fold, Fold):
+        return fold
+    train, validation, test = fold
+    return Fold(f"fold {number}", train, validation, test)
 
 
 def _queries(part: RankingData | Rows) -> list[Any]:
@@ -139,17 +155,6 @@ def fingerprint(folds: Sequence[Fold]) -> str:
     return whole.hexdigest()
 
 
-# Ratings under the same protocol: every user is a query, and its rows are the items that the user rated.
-#
-# Rows have their item's features. All parts of a fold share the users; what training has not seen is either items
-# ("items": some items with all their ratings are held out, so methods must judge them by their features) or single
-# ratings ("ratings": a share of every user's). Rankers of rows take part as they are: they learn one function for all
-# users. Personal rankers take part as `PersonalRows`.
-
-
-HELD_OUT = ("items", "ratings")
-
-
 class PersonalRows:
     """A personal ranker that fits and scores rows with the user as qid; parameters go to the ranker."""
 
@@ -180,9 +185,19 @@ def rating_folds(
 ) -> list[Fold]:
     """k folds by LETOR's rule over parts of the items, or of every user's ratings; see the module.
 
-    features: what `genre_features`, `word_features` and the like make. Rows to validate or to test by users that have
-    no training row in the fold are left out: nothing can be known of them.
+    Rows to validate or to test by users that have no training row in the fold are left out: nothing can be known of
+    them.
 
+    Parameters
+    ----------
+    ratings : who rated what
+    features : of the items, as `genre_features`, `word_features` and the like make them
+    k : folds, at least 3
+    seed : of the parts
+    held_out : "items" or "ratings"
+
+    Examples
+    --------
     >>> from hingerank.personal.item_features import word_features
     >>> from hingerank.personal.ratings import ratings_from
     >>> made = ratings_from(list("aaabbb"), [0, 1, 2, 0, 1, 2], [5, 4, 1, 1, 4, 5], item_ids=[0, 1, 2])

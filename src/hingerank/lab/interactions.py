@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-WHOLE = 1 - 1e-12  # a share of the energy that counts as all of it
+WHOLE = 1 - 1e-12  # a fraction of the energy that counts as all of it
 
 
 @dataclass(frozen=True)
@@ -30,14 +30,14 @@ class QueryInteractions:
         return int((values > 1e-10 * values.max(initial=0.0)).sum()) if values.any() else 0
 
     def energy(self) -> np.ndarray:
-        """PE(1), PE(2), ...: the share of the energy in the k largest singular values."""
+        """PE(1), PE(2), ...: the fraction of the energy in the k largest singular values."""
         squares = np.cumsum(self.singular_values**2)
         return squares / squares[-1] if len(squares) and squares[-1] > 0 else np.empty(0)
 
-    def dimensions(self, share: float) -> int:
-        """The least k with PE(k) ≥ share; 0 where all multipliers are zero."""
+    def dimensions(self, fraction: float) -> int:
+        """The least k with PE(k) ≥ fraction; 0 where all multipliers are zero."""
         energy = self.energy()
-        return int(np.searchsorted(energy, min(share, WHOLE))) + 1 if len(energy) else 0
+        return int(np.searchsorted(energy, min(fraction, WHOLE))) + 1 if len(energy) else 0
 
 
 @dataclass(frozen=True)
@@ -46,43 +46,43 @@ class Interactions:
 
     queries: list[QueryInteractions]
 
-    def dim(self, share: float) -> np.ndarray:
-        """Dim_t: dimensions needed for `share` of the energy over the size of the matrix, one number per query."""
-        return np.array([q.dimensions(share) / q.size for q in self.queries])
+    def dim(self, fraction: float) -> np.ndarray:
+        """Dim_t: dimensions needed for `fraction` of the energy over the size of the matrix, one number per query."""
+        return np.array([q.dimensions(fraction) / q.size for q in self.queries])
 
-    def histogram(self, share: float) -> np.ndarray:
+    def histogram(self, fraction: float) -> np.ndarray:
         """Queries whose Dim_t lies in (0, 10 %], (10 %, 20 %], ..., (90 %, 100 %]."""
-        tenths = np.ceil(np.round(10 * self.dim(share), 9)).astype(int)
+        tenths = np.ceil(np.round(10 * self.dim(fraction), 9)).astype(int)
         return np.bincount(np.clip(tenths - 1, 0, 9), minlength=10)
 
-    def table(self, shares: tuple[float, ...] = (0.9, 1.0)) -> dict[str, list]:
-        """Columns: query, rows, pairs, rank, and the dimensions for each share of the energy. Fits any data frame."""
+    def table(self, fractions: tuple[float, ...] = (0.9, 1.0)) -> dict[str, list]:
+        """Columns: query, rows, pairs, rank, and the dimensions for each fraction of the energy."""
         columns: dict[str, list] = {
             "query": [q.query for q in self.queries],
             "rows": [q.size for q in self.queries],
             "pairs": [q.n_pairs for q in self.queries],
             "rank": [q.rank for q in self.queries],
         }
-        for share in shares:
-            columns[f"dimensions for {share:.0%}"] = [q.dimensions(share) for q in self.queries]
+        for fraction in fractions:
+            columns[f"dimensions for {fraction:.0%}"] = [q.dimensions(fraction) for q in self.queries]
         return columns
 
-    def frame(self, shares: tuple[float, ...] = (0.9, 1.0)) -> Any:
+    def frame(self, fractions: tuple[float, ...] = (0.9, 1.0)) -> Any:
         """`table` as a pandas data frame."""
         import pandas as pd
 
-        return pd.DataFrame(self.table(shares))
+        return pd.DataFrame(self.table(fractions))
 
-    def plot(self, path: str | Path, shares: tuple[float, ...] = (0.9, 1.0)) -> None:
+    def plot(self, path: str | Path, fractions: tuple[float, ...] = (0.9, 1.0)) -> None:
         """Write the histograms of Dim_t (Fig. 2 of the paper) as SVG, PNG or PDF, by the path's suffix."""
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(4.5 * len(shares), 3.2), layout="constrained")
+        figure = Figure(figsize=(4.5 * len(fractions), 3.2), layout="constrained")
         labels = [f"{10 * k}–{10 * k + 10}" for k in range(10)]
-        for k, share in enumerate(shares):
-            axis = figure.add_subplot(1, len(shares), k + 1)
-            axis.bar(labels, self.histogram(share), color="#3b6ea5")
-            axis.set_title(f"{share:.0%} of the energy", fontsize=10)
+        for k, fraction in enumerate(fractions):
+            axis = figure.add_subplot(1, len(fractions), k + 1)
+            axis.bar(labels, self.histogram(fraction), color="#3b6ea5")
+            axis.set_title(f"{fraction:.0%} of the energy", fontsize=10)
             axis.set_xlabel("dimensions needed, % of the matrix's size")
             axis.set_ylabel("queries")
             axis.tick_params(axis="x", rotation=60, labelsize=8)
@@ -90,8 +90,14 @@ class Interactions:
 
 
 def interactions(ranker: Any) -> Interactions:
-    """Interactions of a fitted dual: RankSVM(loss="hinge", solver="dual"), FactorizedRankSVM or RegularizedRankSVM.
+    """The multipliers of every query of a fitted dual.
 
+    Parameters
+    ----------
+    ranker : RankSVM(loss="hinge", solver="dual"), FactorizedRankSVM or RegularizedRankSVM
+
+    Examples
+    --------
     >>> from hingerank import RankSVM
     >>> ranker = RankSVM(C=0.1, loss="hinge", solver="dual").fit([[0.0], [1.0], [2.0]], [0, 1, 2])
     >>> [(q.size, q.n_pairs) for q in interactions(ranker).queries]

@@ -1,4 +1,8 @@
-"""Results of a comparison as values: one long table, and the few views of it that summaries need."""
+"""Results of a comparison as values, and the leaderboard of its methods.
+
+`Results` is one long table with the few views of it that summaries need. The leaderboard has the mean over folds of the
+test means, their spread over folds, and significance over pooled queries.
+"""
 
 import csv
 import io
@@ -15,6 +19,7 @@ from hingerank.data.files import canonical
 from hingerank.lab.run_folder import Record, read_header, read_results, write_whole
 from hingerank.lab.statistics import TESTS, bootstrap_interval, holm, p_values, win_tie_loss
 
+LEVEL = 0.05
 COLUMNS = ("method", "fold", "query", "measure", "value", "seconds", "setting", "versions", "seed")
 DAMAGE = (  # what numpy, zip and deflate answer to bytes that are not theirs
     OSError, ValueError, EOFError, KeyError, RuntimeError, SyntaxError, zipfile.BadZipFile, zlib.error,
@@ -23,11 +28,15 @@ DAMAGE = (  # what numpy, zip and deflate answer to bytes that are not theirs
 
 @dataclass(frozen=True)
 class Results:
-    """header: what was compared (run.json); records: what came out (results.jsonl); folder: where both are.
+    """What came out of a comparison.
 
-    Records are of two kinds: "validation" has a setting's `value`; "test" has the chosen setting's `values`, lists by
-    measure in the order of `queries` (None where a measure is not defined). Both have `seconds` (to fit) and `error`
-    (None where all went well).
+    Attributes
+    ----------
+    header : what was compared (run.json)
+    records : what came out (results.jsonl), of two kinds: "validation" has a setting's ``value``; "test" has the
+        chosen setting's ``values``, lists by measure in the order of ``queries`` (None where a measure is not defined);
+        both have ``seconds`` (to fit) and ``error`` (None where all went well)
+    folder : where both are
     """
 
     header: Record
@@ -147,22 +156,22 @@ def load_results(folder: Path | str) -> Results:
     return Results(header, read_results(path) if path.exists() else [], folder)
 
 
-# The leaderboard: mean over folds of the test means, spread over folds, significance over pooled queries.
-
-
-LEVEL = 0.05
-
-
 @dataclass(frozen=True)
 class Line:
     """One method on the leaderboard.
 
-    mean: over folds, of the test means of `measure`; spread: their standard deviation (n−1; 0 for one fold);
-    low, high: bootstrap interval of the mean over pooled queries; means: the mean over folds of every measure.
-    p: two-sided, against the baseline over the queries both have, Holm-corrected over the methods (NaN for the baseline
-    itself and where nothing can be compared); difference: mean over these queries; wins, ties, losses: of them.
-    seconds: median time of a fit (the first one in a process also loads kernels); folds: how many have a result;
-    failed: how many fits of any kind failed.
+    Attributes
+    ----------
+    mean, spread : over folds, of the test means of ``measure``, and their standard deviation (n−1; 0 for one fold)
+    low, high : bootstrap interval of the mean over pooled queries
+    means : the mean over folds of every measure
+    p : two-sided, against the baseline over the queries both have, Holm-corrected over the methods (NaN for the
+        baseline itself and where nothing can be compared)
+    difference : mean over these queries
+    wins, ties, losses : counts of these queries
+    seconds : median time of a fit (the first one in a process also loads kernels)
+    folds : how many have a result
+    failed : how many fits of any kind failed
     """
 
     method: str
@@ -227,11 +236,8 @@ class Leaderboard:
                 sign = {"▲": r"$^{\blacktriangle}$", "▼": r"$^{\blacktriangledown}$"}.get(line.mark, "")
                 cells.append(cell + (sign if name == self.measure else ""))
             rows.append(" & ".join(cells) + r" \\")
-        columns = "l" + "r" * len(measures)
-        head, *body = rows
-        return "\n".join(
-            [rf"\begin{{tabular}}{{{columns}}}", r"\hline", head, r"\hline", *body, r"\hline", r"\end{tabular}", ""]
-        )
+        begin = rf"\begin{{tabular}}{{l{'r' * len(measures)}}}"
+        return "\n".join([begin, r"\hline", rows[0], r"\hline", *rows[1:], r"\hline", r"\end{tabular}", ""])
 
     def to_rich(self) -> Any:
         """A table for the terminal."""
@@ -268,8 +274,13 @@ def leaderboard(
 ) -> Leaderboard:
     """Sort the methods of a run by the mean over folds of their test means of `measure`.
 
-    measure: default the one that chose the settings; baseline: default the first method of the run;
-    test: "randomisation", "t" or "wilcoxon"; rounds: random rounds of the randomisation test.
+    Parameters
+    ----------
+    results : what `compare` or `load_results` answered
+    measure : default the one that chose the settings
+    baseline : what the others are compared with; default the first method of the run
+    test : "randomisation", "t" or "wilcoxon"
+    rounds : random rounds of the randomisation test
     """
     measure = results.header["measure"] if measure is None else measure
     baseline = results.methods[0] if baseline is None else baseline

@@ -4,12 +4,13 @@ import inspect
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from hingerank.data.files import canonical, plain
 from hingerank.lab.folds import PersonalRows
 from hingerank.lab.search import (
     Choice,
+    Distribution,
     Grid,
     Integers,
     LogUniform,
@@ -17,89 +18,10 @@ from hingerank.lab.search import (
     RandomSearch,
     Search,
     Setting,
-    as_search,
     describe_search,
 )
 
-
-@dataclass(frozen=True)
-class Method:
-    """name; ranker: a class, a function of the setting's keywords, or an estimator to copy; search: lists of values by
-    parameter (a grid) or a search of `hingerank.lab.search`; fixed: parameters that are the same throughout.
-
-    A ranker with `fit_path(X, y, qid, values)` fits all values of one parameter in one go, from warm starts; that
-    parameter is `path`, by default the class's own `path_parameter`, else C.
-
-    >>> from sklearn.linear_model import Ridge
-    >>> Method("ridge", Ridge, {"alpha": [0.1, 1.0]}, fixed={"tol": 1e-6}).make({"alpha": 0.1})
-    Ridge(alpha=0.1, tol=1e-06)
-    """
-
-    name: str
-    ranker: Any
-    search: Any = field(default_factory=dict)
-    fixed: Mapping[str, Any] = field(default_factory=dict)
-    path: str | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "search", as_search(self.search))
-        if self.path is None:
-            usual = "C" if hasattr(self.ranker, "fit_path") else None
-            object.__setattr__(self, "path", getattr(self.ranker, "path_parameter", usual))
-
-    def make(self, setting: Setting, seed: int | None = None) -> Any:
-        """A fresh ranker with this setting; `seed` goes to a parameter random_state that nothing else sets."""
-        parameters = {**self.fixed, **setting}
-        if self._is_estimator:
-            from sklearn.base import clone
-
-            ranker = clone(self.ranker)
-            if seed is not None and "random_state" not in parameters and _unset_state(ranker):
-                parameters["random_state"] = seed
-            return ranker.set_params(**parameters)
-        if seed is not None and "random_state" not in parameters and "random_state" in _parameters(self.ranker):
-            parameters["random_state"] = seed
-        return self.ranker(**parameters)
-
-    @property
-    def _is_estimator(self) -> bool:
-        return not inspect.isclass(self.ranker) and hasattr(self.ranker, "set_params")
-
-    def definition(self) -> dict[str, Any]:
-        """What makes this method this method, for the run's header: a changed definition is another method."""
-        source = type(self.ranker) if self._is_estimator else self.ranker
-        home = f"{getattr(source, '__module__', '')}:{getattr(source, '__qualname__', repr(source))}"
-        start = {k: repr(v) for k, v in self.ranker.get_params().items()} if self._is_estimator else {}
-        words = {"ranker": home, "start": start, "fixed": dict(self.fixed), "search": describe_search(self.search)}
-        return plain(words)
-
-    def batches(self, settings: list[Setting]) -> list[list[Setting]]:
-        """Settings to fit together: those that differ in the path parameter only; otherwise one at a time."""
-        if self.path is None:
-            return [[setting] for setting in settings]
-        groups: dict[str, list[Setting]] = {}
-        for setting in settings:
-            rest = canonical({k: v for k, v in setting.items() if k != self.path})
-            groups.setdefault(rest if self.path in setting else canonical(setting), []).append(setting)
-        return list(groups.values())
-
-
-def _parameters(call: Any) -> Mapping[str, Any]:
-    try:
-        return inspect.signature(call).parameters
-    except (TypeError, ValueError):
-        return {}
-
-
-def _unset_state(estimator: Any) -> bool:
-    parameters = estimator.get_params(deep=False)
-    return "random_state" in parameters and parameters["random_state"] is None
-
-
-# Methods by the names of the command line, with the settings that are tried unless others are asked for.
-
-
-# parameter -> values to try, for every ranker that has it
+# parameter -> values that are tried unless others are asked for, for every ranker that has it
 VALUES: dict[str, list[Any]] = {
     "C": [1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0],
     "radius": [1.0, 3.0, 10.0, 30.0, 100.0],
@@ -127,15 +49,124 @@ SPECIAL: dict[str, dict[str, list[Any]]] = {
 }
 
 
+@runtime_checkable
+class Estimator(Protocol):
+    """What scikit-learn copies and sets."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]: ...
+
+    def set_params(self, **params: Any) -> Any: ...
+
+
+@runtime_checkable
+class PathRanker(Protocol):
+    """A ranker that fits all values of one parameter in one go, from warm starts."""
+
+    def fit_path(self, X: Any, y: Any, qid: Any, values: Any) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Method:
+    """A ranker with the settings to try.
+
+    Parameters
+    ----------
+    name : what it is called in results
+    ranker : a class, a function of the setting's keywords, or an estimator to copy
+    search : lists of values by parameter (a grid), or a search of ``hingerank.lab.search``
+    fixed : parameters that are the same throughout
+    path : the parameter whose values a ranker with ``fit_path(X, y, qid, values)`` fits in one go; default the
+        ranker's own ``path_parameter``, else C
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge
+    >>> Method("ridge", Ridge, {"alpha": [0.1, 1.0]}, fixed={"tol": 1e-6}).make({"alpha": 0.1})
+    Ridge(alpha=0.1, tol=1e-06)
+    """
+
+    name: str
+    ranker: Any
+    search: Any = field(default_factory=dict)
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    path: str | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.search, Mapping):
+            object.__setattr__(self, "search", Grid(self.search))
+        if self.path is None:
+            usual = "C" if isinstance(self.ranker, PathRanker) else None  # a class has the attribute as well
+            object.__setattr__(self, "path", getattr(self.ranker, "path_parameter", usual))
+
+    def make(self, setting: Setting, seed: int | None = None) -> Any:
+        """A fresh ranker with this setting; `seed` goes to a parameter random_state that nothing else sets."""
+        parameters = {**self.fixed, **setting}
+        if self._is_estimator:
+            from sklearn.base import clone
+
+            ranker = clone(self.ranker)
+            known = {name for name, value in ranker.get_params(deep=False).items() if value is None}
+        else:
+            known = set(_parameters(self.ranker))
+        if seed is not None and "random_state" in known - set(parameters):
+            parameters["random_state"] = seed
+        return ranker.set_params(**parameters) if self._is_estimator else self.ranker(**parameters)
+
+    @property
+    def _is_estimator(self) -> bool:
+        return not inspect.isclass(self.ranker) and isinstance(self.ranker, Estimator)
+
+    def definition(self) -> dict[str, Any]:
+        """What makes this method this method, for the run's header: a changed definition is another method."""
+        source = type(self.ranker) if self._is_estimator else self.ranker
+        home = home_of(f"{getattr(source, '__module__', '')}:{getattr(source, '__qualname__', repr(source))}")
+        start = {k: repr(v) for k, v in self.ranker.get_params().items()} if self._is_estimator else {}
+        words = {"ranker": home, "start": start, "fixed": dict(self.fixed), "search": describe_search(self.search)}
+        return plain(words)
+
+    def batches(self, settings: list[Setting]) -> list[list[Setting]]:
+        """Settings to fit together: those that differ in the path parameter only; otherwise one at a time."""
+        if self.path is None:
+            return [[setting] for setting in settings]
+        groups: dict[str, list[Setting]] = {}
+        for setting in settings:
+            rest = canonical({k: v for k, v in setting.items() if k != self.path})
+            groups.setdefault(rest if self.path in setting else canonical(setting), []).append(setting)
+        return list(groups.values())
+
+
+def home_of(text: str) -> str:
+    """ "module:name" of a ranker, this package's own without their module: it may move from version to version.
+
+    >>> home_of("hingerank.rankers.linear:RankSVM"), home_of("sklearn.linear_model:Ridge")
+    ('hingerank:RankSVM', 'sklearn.linear_model:Ridge')
+    """
+    package, _, _ = text.partition(".")
+    return f"{package}:{text.rpartition(':')[2]}" if package == "hingerank" else text
+
+
+def _parameters(call: Any) -> Mapping[str, Any]:
+    try:
+        return inspect.signature(call).parameters
+    except (TypeError, ValueError):
+        return {}
+
+
 def method_from_name(
     text: str, given: Mapping[str, Sequence[Any]] | None = None, search: str = "grid", trials: int = 20
 ) -> Method:
-    """ "rank-svm" (or what `registered_name` takes for it), or "own=rank-svm" to call it otherwise.
+    """A method by the name of its ranker on the command line.
 
-    given: parameter -> values, one to fix it, several to try instead of the usual ones.
-    search: "grid" tries all combinations; "random" and "optuna" try `trials` settings, numbers from the range of their
-    values (drawn evenly in the logarithm where all are positive) and words from among them.
+    Parameters
+    ----------
+    text : "rank-svm" (or what `registered_name` takes for it), or "own=rank-svm" to call it otherwise
+    given : parameter -> values, one to fix it, several to try instead of the usual ones
+    search : "grid" tries all combinations; "random" and "optuna" try `trials` settings, numbers from the range of their
+        values (drawn evenly in the logarithm where all are positive) and words from among them
+    trials : settings that "random" and "optuna" try
 
+    Examples
+    --------
     >>> method = method_from_name("hinge=rank-svm", {"loss": ["hinge"], "C": [0.1, 1.0]})
     >>> method.name, dict(method.fixed), method.search.settings()
     ('hinge', {'loss': 'hinge'}, [{'C': 0.1}, {'C': 1.0}])
@@ -173,7 +204,7 @@ def make_search(space: Mapping[str, Sequence[Any]], kind: str, trials: int) -> S
     return kinds[kind]({name: _range(values) for name, values in space.items()}, trials)
 
 
-def _range(values: Sequence[Any]) -> Any:
+def _range(values: Sequence[Any]) -> Distribution:
     if all(isinstance(v, int) and not isinstance(v, bool) for v in values):
         return Integers(min(values), max(values))
     if all(isinstance(v, (int, float)) and not isinstance(v, bool) and v > 0 for v in values) and len(set(values)) > 1:
@@ -182,7 +213,7 @@ def _range(values: Sequence[Any]) -> Any:
 
 
 def parse_settings(texts: Iterable[str]) -> dict[str, dict[str, list[Any]]]:
-    """["hinge.C=0.1,1", "loss=hinge"] as {method: {parameter: values}}; "" stands for every method.
+    """``["hinge.C=0.1,1", "loss=hinge"]`` as ``{method: {parameter: values}}``; "" stands for every method.
 
     Values are read by `read_value`; a value may be a list.
 
@@ -226,7 +257,7 @@ def read_value(text: str) -> Any:
     return text
 
 
-def not_from_rows(name: str, ranker: Any) -> str:
+def not_from_rows(name: str, ranker: type) -> str:
     """Why graded rows are not enough for a ranker, and the command that takes what it needs."""
     from hingerank.personal.rankers import PersonalRanker
 

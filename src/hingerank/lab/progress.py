@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.lab.comparison import Progress
+from hingerank.lab.comparison import Progress, Task
 from hingerank.lab.leaderboard import mean_value, number
-from hingerank.lab.tasks import Task
 
 
 def seconds_left(progress: Progress) -> float | None:
@@ -51,13 +50,10 @@ def describe_settings(settings: list[dict[str, Any]]) -> str:
     """Each parameter once, with the values it takes; long lists by their ends."""
     words = []
     for name in settings[0]:
-        values = list(dict.fromkeys(describe_value(setting[name]) for setting in settings))
+        given = (setting[name] for setting in settings)
+        values = list(dict.fromkeys(f"{value:.4g}" if isinstance(value, float) else str(value) for value in given))
         words.append(f"{name} = " + (", ".join(values) if len(values) < 4 else f"{values[0]} … {values[-1]}"))
     return "; ".join(words)
-
-
-def describe_value(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 class LiveBoard:
@@ -125,16 +121,10 @@ class LiveBoard:
         bar = Table.grid(padding=(0, 1))
         said = f"{progress.done} of {progress.total} results, {describe_time(seconds_left(progress))} left"
         bar.add_row(ProgressBar(total=max(1, progress.total), completed=progress.done, width=30), Text(said))
-        now = time.monotonic()
-        running = [
-            Text(
-                f"  {describe_task(task, progress.results.folds)} ({now - since:.0f} s)",
-                style="dim",
-                overflow="ellipsis",
-            )
-            for task, since in self._since.values()
-        ]
-        return Group(live_table(progress), Text(""), bar, *running)
+        now, folds = time.monotonic(), progress.results.folds
+        running = [f"  {describe_task(t, folds)} ({now - since:.0f} s)" for t, since in self._since.values()]
+        lines = [Text(line, style="dim", overflow="ellipsis") for line in running]
+        return Group(live_table(progress), Text(""), bar, *lines)
 
 
 def live_table(progress: Progress) -> Any:

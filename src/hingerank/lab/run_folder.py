@@ -1,8 +1,18 @@
-"""Which software computed a result."""
+"""The folder of a run: what it holds results of (run.json), the results (results.jsonl) and their arrays.
 
+Results survive a kill at any byte. Their file holds one JSON line for each, ``{"check": "<crc32>", "record": {...}}``,
+the checksum being that of the record's own bytes. Lines are only ever added, each batch by one write followed by fsync,
+and only by the one process that holds the file's lock. A process killed while writing leaves at most an unfinished last
+line; the next one to open the file cuts it off, and the result is computed again.
+
+Only the same data, folds, measures and seed continue a run.
+"""
+
+import io
 import json
 import os
 import platform
+import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -15,40 +25,21 @@ import numpy as np
 from hingerank.data.describe import pairs_per_query
 from hingerank.data.files import draft_of, plain
 from hingerank.data.ranking_data import RankingData
+from hingerank.kernels.threads import thread_count
 from hingerank.lab.folds import PARTS, Fold, Rows, fingerprint
-from hingerank.lab.methods import Method
+from hingerank.lab.methods import Method, home_of
 
-
-@cache
-def versions() -> dict[str, str]:
-    """Versions of Python, this package and the libraries that results can depend on."""
-    import hingerank
-
-    found = {"python": platform.python_version(), "hingerank": hingerank.__version__}
-    for name in ("numpy", "scipy", "numba", "scikit-learn", "lightgbm", "xgboost"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
-def machine() -> dict[str, str | int]:
-    """What computed: operating system, processor architecture and number of cores."""
-    from hingerank.kernels.threads import thread_count
-
-    return {"system": platform.system(), "machine": platform.machine(), "cores": thread_count()}
-
-
-# Results on disk that survive a kill at any byte.
-#
-# A results file holds one JSON line per result, ``{"check": "<crc32>", "record": {...}}``, the checksum being that of
-# the record's own bytes. Lines are only ever added, each batch by one write followed by fsync, and only by the one
-# process that holds the file's lock. A process killed while writing leaves at most an unfinished last line; the next
-# one to open the file cuts it off, and the result is computed again.
-
-
+FORMAT = 1
+FIXED = {  # the seed first, because it also cuts the folds
+    "seed": "another seed",
+    "measure": "another measure for choosing settings",
+    "measures": "other test measures",
+    "data": "other data or folds",
+}
 Record = dict[str, Any]
+
+
+# Results.
 
 
 class ResultsFile:
@@ -83,7 +74,8 @@ class ResultsFile:
         """Add records; when this returns they are on the disk."""
         clean = [plain(record) for record in records]
         if self._file is not None:
-            data = memoryview(b"".join(_line(record) for record in clean))
+            lines = (json.dumps(record, separators=(",", ":"), allow_nan=False).encode() for record in clean)
+            data = memoryview(b"".join(map(_framed, lines)))
             while data:
                 data = data[self._file.write(data) :]
             os.fsync(self._file.fileno())
@@ -112,11 +104,6 @@ def write_whole(path: Path, content: bytes) -> None:
     with draft_of(path) as draft:
         draft.write_bytes(content)
     _sync_folder(path.parent)
-
-
-def _line(record: Record) -> bytes:
-    body = json.dumps(record, separators=(",", ":"), allow_nan=False).encode()
-    return _framed(body)
 
 
 def _framed(body: bytes) -> bytes:
@@ -166,16 +153,33 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-# run.json: what a run folder holds results of. Only the same data, folds, measures and seed continue a run.
+def save_arrays(folder: Path, method: str, fold: str, scores: np.ndarray, ranker: Any) -> str:
+    """Keep the test scores, and any weights or basis, beside the results; answers the file's name in the folder."""
+    arrays = {"scores": scores}
+    weights, basis = getattr(ranker, "coef_", None), getattr(ranker, "basis_", None)
+    if isinstance(weights, np.ndarray) and weights.ndim == 1:
+        arrays["weights"] = weights
+    if isinstance(basis, np.ndarray) and basis.ndim == 2:
+        arrays["basis"] = (basis * np.where(ranker.user_weights_.mean(axis=0) < 0, -1, 1)).astype(np.float32)
+    name = f"arrays/{_file_name(method)}.{_file_name(fold)}.npz"
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
+    write_whole(folder / name, buffer.getvalue())
+    return name
 
 
-FORMAT = 1
-FIXED = {  # the seed first, because it also cuts the folds
-    "seed": "another seed",
-    "measure": "another measure for choosing settings",
-    "measures": "other test measures",
-    "data": "other data or folds",
-}
+def _file_name(text: str) -> str:
+    """A safe file name that differs whenever the text does."""
+    safe = re.sub(r"[^A-Za-z0-9-]+", "-", text)[:60]
+    return safe if safe == text else f"{safe}-{zlib.crc32(text.encode()):08x}"
+
+
+def plain_id(query: Any) -> int | str:
+    """A query's id as results hold it."""
+    return query if isinstance(query, (int, str)) else str(query)
+
+
+# run.json.
 
 
 def make_header(
@@ -219,7 +223,8 @@ def check_header(old: Record | None, new: Record, folder: Path, results: int = 0
         if old[name] != new[name]:
             raise ValueError(f"{folder} holds results for {words} ({name}): choose another folder, or delete that one")
     for name, definition in new["methods"].items():
-        if old["methods"].get(name, definition) != definition:
+        known = old["methods"].get(name, definition)
+        if {**known, "ranker": home_of(known["ranker"])} != definition:
             raise ValueError(
                 f"{folder} holds results of a method {name!r} that was defined or searched differently; "
                 "test data must be looked at once only: choose another name or another folder"
@@ -282,3 +287,25 @@ def _data_sets(folds: Sequence[Fold]) -> list[RankingData]:
 
 def _rows(part: RankingData | Rows) -> int:
     return len(part.index) if isinstance(part, Rows) else part.n_rows
+
+
+# Which software and machine computed a result.
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Versions of Python, this package and the libraries that results can depend on."""
+    import hingerank
+
+    found = {"python": platform.python_version(), "hingerank": hingerank.__version__}
+    for name in ("numpy", "scipy", "numba", "scikit-learn", "lightgbm", "xgboost"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def machine() -> dict[str, str | int]:
+    """What computed: operating system, processor architecture and number of cores."""
+    return {"system": platform.system(), "machine": platform.machine(), "cores": thread_count()}

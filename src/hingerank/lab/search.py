@@ -7,18 +7,29 @@ A search proposes batches of settings and is told their validation values, throu
     batch = proposals.send(values)           # their values, None where the ranker failed; StopIteration when done
 
 The same seed and values give the same settings, which is why a killed run can simply be run again: what is already in
-the results file is not computed a second time.
+the results file is not computed a second time. For that reason settings are not scikit-learn's `ParameterGrid` and
+`ParameterSampler`: these sort the parameters (the first of equally good settings is chosen, so order counts), and
+sampling there depends on the library's version and draws lists without replacement.
 """
 
 import itertools
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 Setting = dict[str, Any]
 Proposals = Generator[list[Setting], list[float | None], None]
+
+
+@runtime_checkable
+class Distribution(Protocol):
+    """Values of one parameter: `draw` takes one from a generator, `suggest` has an Optuna trial choose."""
+
+    def draw(self, rng: np.random.Generator) -> Any: ...
+
+    def suggest(self, trial: Any, name: str) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -117,20 +128,22 @@ class Grid:
 
 @dataclass(frozen=True)
 class _Trials:
-    space: Mapping[str, Any]
+    space: Mapping[str, Distribution | Sequence[Any]]
     trials: int
 
     @property
     def size(self) -> int:
         return self.trials
 
+    def _distributions(self) -> dict[str, Distribution]:
+        return {n: kind if isinstance(kind, Distribution) else Choice(tuple(kind)) for n, kind in self.space.items()}
+
 
 class RandomSearch(_Trials):
     """`trials` independent draws from a space of Uniform, LogUniform, Integers, Choice or lists of values."""
 
     def propose(self, seed: int) -> Proposals:
-        rng = np.random.default_rng(seed)
-        space = _distributions(self.space)
+        rng, space = np.random.default_rng(seed), self._distributions()
         yield [{name: kind.draw(rng) for name, kind in space.items()} for _ in range(self.trials)]
 
 
@@ -142,13 +155,12 @@ class OptunaSearch(_Trials):
             import optuna
         except ImportError as error:
             raise ValueError("OptunaSearch needs Optuna: install it with `pip install optuna`") from error
-        sampler = optuna.samplers.TPESampler(seed=seed)
-        storage = optuna.storages.InMemoryStorage()
+        sampler, storage = optuna.samplers.TPESampler(seed=seed), optuna.storages.InMemoryStorage()
         before = optuna.logging.get_verbosity()
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         study = optuna.create_study(storage=storage, sampler=sampler, direction="maximize")
         optuna.logging.set_verbosity(before)
-        space = _distributions(self.space)
+        space = self._distributions()
         for _ in range(self.trials):
             trial = study.ask()
             value = (yield [{name: kind.suggest(trial, name) for name, kind in space.items()}])[0]
@@ -156,11 +168,6 @@ class OptunaSearch(_Trials):
                 study.tell(trial, state=optuna.trial.TrialState.FAIL)
             else:
                 study.tell(trial, value)
-
-
-def as_search(search: Any) -> Search:
-    """A search as given, or the grid that a mapping of lists means."""
-    return Grid(search) if isinstance(search, Mapping) else search
 
 
 def describe_search(search: Search) -> dict[str, Any]:
@@ -172,8 +179,4 @@ def describe_search(search: Search) -> dict[str, Any]:
 
 
 def _words(values: Any) -> Any:
-    return repr(values) if isinstance(values, (Uniform, LogUniform, Integers, Choice)) else list(values)
-
-
-def _distributions(space: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: kind if hasattr(kind, "draw") else Choice(tuple(kind)) for name, kind in space.items()}
+    return repr(values) if isinstance(values, Distribution) else list(values)

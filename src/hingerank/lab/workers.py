@@ -1,7 +1,7 @@
 """Run tasks on the machine's cores: in this process, or in others that share the data through a mapped file.
 
 Processes rather than threads, because the time a fit takes is one of the results and rankers written in Python would
-slow each other down. Each worker gets its share of the cores for the threads of its kernels, so that workers times
+slow each other down. Each worker gets its part of the cores for the threads of its kernels, so that workers times
 threads never exceeds the cores. A worker that dies takes nothing with it: the tasks that were running are tried again
 one by one, and the one that kills its worker is recorded as failed.
 """
@@ -11,23 +11,41 @@ import shutil
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 from hingerank.kernels.threads import thread_count
 from hingerank.lab.run_folder import Record
-from hingerank.lab.tasks import Plan, Task
 
-Finished = tuple[Task, list[Record]]
-
-
-PATIENCE = 10.0
+PATIENCE = 10.0  # seconds of work that are worth starting processes for
 WORK = ".work"
+THREADS = "HINGERANK_NUM_THREADS"
+OTHERS = ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "NUMBA_NUM", "BLIS_NUM", "VECLIB_MAXIMUM")  # …_THREADS of libraries
 
 
-class Workers:
+class Plan(Protocol):
+    """What all tasks share; folder: where the run is kept, None for nowhere."""
+
+    @property
+    def folder(self) -> Path | None: ...
+
+
+class Task(Protocol):
+    """Work that can be sent to another process: `run` gives its records, `failed` those of one whose worker died."""
+
+    def run(self, plan: Any) -> list[Record]: ...
+
+    def failed(self, plan: Any, message: str) -> list[Record]: ...
+
+
+SomeTask = TypeVar("SomeTask", bound=Task)
+
+
+class Workers(Generic[SomeTask]):
     """`count` workers for a plan's tasks: submit while there is `room`, then wait for what is finished.
 
     With one worker, tasks run in this process. So do, with `patient`, the first ones: processes take seconds to start,
@@ -36,12 +54,12 @@ class Workers:
 
     def __init__(self, count: int, plan: Plan, patient: bool = False) -> None:
         self.count, self.plan = count, plan
-        self.running: dict[Any, Task] = {}
+        self.running: dict[Any, SomeTask] = {}
         self._threads = str(max(1, thread_count() // count))
         self._here = count == 1 or patient
         self._started, self._done_here = time.monotonic(), 0
         self._executor: Any = None
-        self._folder: str | None = None
+        self._folder: Path | None = None
         if plan.folder is not None:
             shutil.rmtree(plan.folder / WORK, ignore_errors=True)
 
@@ -52,21 +70,22 @@ class Workers:
             self._here = ahead < PATIENCE
         return (1 if self._here else self.count) - len(self.running)
 
-    def submit(self, task: Task) -> None:
+    def submit(self, task: SomeTask) -> None:
         future = Future() if self._here else self._pool(self.count).submit(_work, self._plan_file(), task)
         self.running[future] = task
 
-    def wait(self) -> list[Finished]:
+    def wait(self) -> list[tuple[SomeTask, list[Record]]]:
         """Wait for at least one task, and give all that are finished."""
+        finished: list[tuple[SomeTask, list[Record]]] = []
         if self._here:
-            task = self.running[next(iter(self.running))]
-            finished = [(task, self._run_here(task))]
-            self.running.clear()
+            task = self.running.pop(next(iter(self.running)))
+            with _limited(self._threads):
+                finished.append((task, task.run(self.plan)))
             self._done_here += 1
             return finished
         from concurrent.futures.process import BrokenProcessPool
 
-        finished, dead = [], []
+        dead = []
         done, _ = wait(self.running, return_when=FIRST_COMPLETED)
         for future in done:
             task = self.running.pop(future)
@@ -75,26 +94,15 @@ class Workers:
             except BrokenProcessPool:
                 dead.append(task)
             except Exception:  # a ranker, or its result, that cannot be sent to another process
-                finished.append((task, self._run_here(task)))
+                with _limited(self._threads):
+                    finished.append((task, task.run(self.plan)))
         if dead:
             dead.extend(self.running.values())
             self.running.clear()
             finished.extend(self._one_by_one(dead))
         return finished
 
-    def _run_here(self, task: Task) -> list[Record]:
-        """Run a task in this process with a worker's share of the cores, so that times can be compared."""
-        before = os.environ.get("HINGERANK_NUM_THREADS")
-        os.environ["HINGERANK_NUM_THREADS"] = self._threads
-        try:
-            return task.run(self.plan)
-        finally:
-            if before is None:
-                del os.environ["HINGERANK_NUM_THREADS"]
-            else:
-                os.environ["HINGERANK_NUM_THREADS"] = before
-
-    def _one_by_one(self, tasks: list[Task]) -> list[Finished]:
+    def _one_by_one(self, tasks: list[SomeTask]) -> list[tuple[SomeTask, list[Record]]]:
         finished = []
         self._stop()
         for task in tasks:
@@ -111,10 +119,7 @@ class Workers:
         if self._executor is None:
             from joblib.externals.loky import ProcessPoolExecutor
 
-            names = ("HINGERANK", "OMP", "OPENBLAS", "MKL", "NUMBA", "BLIS", "VECLIB_MAXIMUM")
-            limits = {
-                f"{name}_NUM_THREADS" if "MAXIMUM" not in name else f"{name}_THREADS": self._threads for name in names
-            }
+            limits = dict.fromkeys([THREADS, *(f"{name}_THREADS" for name in OTHERS)], self._threads)
             self._executor = ProcessPoolExecutor(count, env=limits, initializer=_watch_parent, initargs=(os.getpid(),))
         return self._executor
 
@@ -127,29 +132,40 @@ class Workers:
             import joblib
 
             if self.plan.folder is None:
-                self._folder = tempfile.mkdtemp(prefix="hingerank-")
+                self._folder = Path(tempfile.mkdtemp(prefix="hingerank-"))
             else:
-                self._folder = str(self.plan.folder / WORK)
-                os.makedirs(self._folder, exist_ok=True)
-            joblib.dump(self.plan, Path(self._folder) / "plan")
-        return str(Path(self._folder) / "plan")
+                self._folder = self.plan.folder / WORK
+                self._folder.mkdir(parents=True, exist_ok=True)
+            joblib.dump(self.plan, self._folder / "plan")
+        return str(self._folder / "plan")
 
     def _stop(self) -> None:
         if self._executor is not None:
             self._executor.shutdown(wait=True, kill_workers=True)
             self._executor = None
 
-    def close(self) -> None:
+    def __enter__(self) -> "Workers[SomeTask]":
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._stop()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
-    def __enter__(self) -> "Workers":
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+@contextmanager
+def _limited(threads: str) -> Iterator[None]:
+    """A worker's part of the cores for what runs in this process, so that times can be compared."""
+    before = os.environ.get(THREADS)
+    os.environ[THREADS] = threads
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[THREADS]
+        else:
+            os.environ[THREADS] = before
 
 
 def _work(plan_file: str, task: Task) -> list[Record]:
@@ -157,7 +173,7 @@ def _work(plan_file: str, task: Task) -> list[Record]:
 
 
 @lru_cache(maxsize=1)
-def _plan(path: str) -> Plan:
+def _plan(path: str) -> Any:
     import joblib
 
     # "c": writable pages of our own. Read-only arrays are another type to numba and would have every kernel recompiled.

@@ -33,11 +33,11 @@ def test_words_are_sized_by_weight(ranker, tmp_path):
 
 
 def test_words_stay_inside_their_panel(ranker):
-    from hingerank.lab.report.figures import _renderer, plot_basis
+    from hingerank.lab.report.figures import plot_basis
 
     figure = plot_basis(ranker, [f"a rather long name {j}" for j in range(30)], functions=(0,), top=30)
     for axes in figure.axes:
         box = axes.get_window_extent()
         for text in axes.texts:
-            extent = text.get_window_extent(_renderer(axes))
+            extent = text.get_window_extent()
             assert extent.y0 >= box.y0 - 1 and extent.x1 <= box.x1 + 1

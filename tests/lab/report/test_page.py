@@ -9,7 +9,7 @@ import pytest
 
 from hingerank.data.ranking_data import RankingData
 from hingerank.lab import Method, compare, leaderboard, query_folds
-from hingerank.lab.examples import write_examples
+from hingerank.lab.report.examples import write_examples
 from hingerank.lab.report.page import fitting_page, make_payload, render_page, script_json, write_report
 
 HOSTILE = "</script><img src=x onerror=window.hacked=1>"

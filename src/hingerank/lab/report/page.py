@@ -1,4 +1,7 @@
-"""Everything the page shows, as one JSON value worked out from the results of a run."""
+"""One HTML page of a run: everything inside the file, nothing from the network, no text from the data taken as code.
+
+`make_payload` works out all that the page shows as one JSON value, `render_page` puts it beside the scripts.
+"""
 
 import base64
 import datetime
@@ -13,13 +16,15 @@ from typing import Any
 import numpy as np
 
 from hingerank.data.files import canonical, plain
-from hingerank.lab.examples import read_examples
 from hingerank.lab.leaderboard import Leaderboard, Results, leaderboard, load_results, mean_value, shared_values
-from hingerank.lab.report.figures import basis, search_curves, traces, weights
+from hingerank.lab.report.examples import read_examples
 from hingerank.lab.run_folder import write_whole
 from hingerank.lab.statistics import differences, holm, p_values
 
-MOST_QUERIES = 3000
+MOST_QUERIES, MOST_POINTS = 3000, 80
+MOST_WEIGHTS, MOST_FUNCTIONS, MOST_WORDS = 60, 12, 15
+MOST_BYTES = 2_000_000
+SCRIPTS = ("chart.js", "tables.js", "queries.js", "page.js")
 
 
 def make_payload(results: Results, baseline: str | None = None, test: str = "randomisation") -> dict[str, Any]:
@@ -137,17 +142,121 @@ def _warnings(results: Results) -> list[dict[str, Any]]:
     return sorted(counted.values(), key=canonical)
 
 
-# One HTML page of a run: everything inside the file, nothing from the network, no text from the data taken as code.
+def search_curves(results: Results, method: str) -> dict[str, Any]:
+    """{parameter: curve} for every parameter with several values: at each value and in each fold, the best validation
+    value over the other parameters; `numeric` tells whether the values can be drawn on an axis."""
+    records = results.validations(method)
+    curves = {}
+    for name in dict.fromkeys(key for record in records for key in record["setting"]):
+        best: dict[str, dict[str, float]] = {}
+        seen: dict[str, Any] = {}
+        for record in records:
+            if name in record["setting"] and record["value"] is not None:
+                value = record["setting"][name]
+                at = best.setdefault(canonical(value), {})
+                seen[canonical(value)] = value
+                at[record["fold"]] = max(record["value"], at.get(record["fold"], -np.inf))
+        if len(seen) < 2:
+            continue
+        numeric = all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in seen.values())
+        order = sorted(seen, key=lambda k: seen[k]) if numeric else list(seen)
+        chosen = [record["setting"].get(name) for record in results.tests(method)]
+        curves[name] = {
+            "numeric": numeric,
+            "values": [seen[key] for key in order],
+            "folds": {fold: [best[key].get(fold) for key in order] for fold in results.folds},
+            "chosen": {fold["fold"]: value for fold, value in zip(results.tests(method), chosen)},
+        }
+    return curves
 
 
-MOST_BYTES = 2_000_000
-SCRIPTS = ("chart.js", "tables.js", "queries.js", "page.js")
+def traces(results: Results, method: str) -> list[dict[str, Any]]:
+    """The numeric columns of each fold's trace; the horizontal axis is "iteration" where the solver does not say."""
+    found = []
+    for record in results.tests(method):
+        entries = [entry for entry in record.get("trace") or [] if isinstance(entry, dict)]
+        if len(entries) < 2:
+            continue
+        names = [k for k in entries[0] if all(_number(entry.get(k)) for entry in entries)]
+        places = np.unique(np.linspace(0, len(entries) - 1, min(len(entries), MOST_POINTS)).astype(int)).tolist()
+        columns = {name: [float(f"{entries[i][name]:.5g}") for i in places] for name in names}
+        if columns:
+            columns.setdefault("iteration", [i + 1 for i in places])
+            found.append({"fold": record["fold"], "columns": columns})
+    return found
+
+
+def weights(results: Results, method: str) -> dict[str, Any] | None:
+    """The features a linear ranker uses: mean and spread of their weights over folds, and in how many folds they are
+    not zero; heaviest first, at most MOST_WEIGHTS. None for other rankers."""
+    rows = [w for fold in results.folds if (w := results.arrays(method, fold).get("weights")) is not None]
+    if not rows or len({len(row) for row in rows}) > 1:
+        return None
+    table = np.array(rows, float)
+    names = _feature_names(results, table.shape[1])
+    order = np.argsort(-np.abs(table).mean(axis=0), kind="stable")[:MOST_WEIGHTS]
+    order = order[np.abs(table[:, order]).max(axis=0) > 0]
+    spread = table.std(axis=0, ddof=1) if len(table) > 1 else np.zeros(table.shape[1])
+    return {
+        "total": table.shape[1],
+        "used": [int(np.count_nonzero(row)) for row in table],
+        "features": [
+            {
+                "name": names[j],
+                "mean": float(f"{table[:, j].mean():.5g}"),
+                "spread": float(f"{spread[j]:.5g}"),
+                "folds": int(np.count_nonzero(table[:, j])),
+            }
+            for j in order.tolist()
+        ],
+    }
+
+
+def basis(results: Results, method: str) -> dict[str, Any] | None:
+    """The basic ranking functions of a personal ranker in the first fold that has them (those of different folds do not
+    correspond): the heaviest features of each, liked and disliked; at most MOST_FUNCTIONS. None for other rankers."""
+    for fold in results.folds:
+        columns = results.arrays(method, fold).get("basis")
+        if columns is not None:
+            names = _feature_names(results, len(columns))
+            functions = []
+            for column in columns.T[:MOST_FUNCTIONS]:
+                order = np.argsort(-column, kind="stable")
+                ends = {"likes": order[:MOST_WORDS], "dislikes": order[::-1][:MOST_WORDS]}
+                functions.append({side: _words(column, rows, names) for side, rows in ends.items()})
+            return {"fold": fold, "total": columns.shape[1], "functions": functions}
+    return None
+
+
+def _words(column: np.ndarray, rows: np.ndarray, names: list[str]) -> list[list[Any]]:
+    """[name, weight] of those rows whose sign is that of the first one."""
+    return [[names[j], float(f"{column[j]:.4g}")] for j in rows.tolist() if column[j] * column[rows[0]] > 0]
+
+
+def _feature_names(results: Results, count: int) -> list[str]:
+    given = [str(name) for name in results.header["summary"]["feature_names"] or []]
+    return given + [f"f{j + 1}" for j in range(len(given), count)]
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and bool(np.isfinite(value))
+
+
+# The page as text.
 
 
 def write_report(
     run: Results | Path | str, path: Path | str | None = None, baseline: str | None = None, test: str = "randomisation"
 ) -> Path:
-    """Write the page of a run (results or a run folder) to `path`, by default report.html in the run folder."""
+    """Write the page of a run and answer its path.
+
+    Parameters
+    ----------
+    run : results, or a run folder
+    path : of the page; default report.html in the run folder
+    baseline : what the others are compared with; default the first method
+    test : "randomisation", "t" or "wilcoxon"
+    """
     results = run if isinstance(run, Results) else load_results(run)
     if path is None:
         if results.folder is None:

@@ -1,22 +1,10 @@
-"""Tables of the papers, run again: `TABLES` by name, one module per paper.
+"""Tables of the papers, run again: `TABLES` by name, from the files of `figures/`. `hingerank reproduce` runs them."""
 
-A module holds the paper's figures, what is run for each row, and what was found. `hingerank reproduce` runs them.
-"""
+from hingerank.lab.reproductions.engine import Ours, PaperTable, Place, Section, default_data, read_tables
+from hingerank.lab.reproductions.outcome import Outcome, load_outcome, reproduce
 
-from hingerank.lab.reproductions import chen2017, cheng2018, lai2013, xu2015, xu2019
-from hingerank.lab.reproductions.engine import (
-    Ours,
-    Outcome,
-    PaperTable,
-    Place,
-    Section,
-    default_data,
-    load_outcome,
-    reproduce,
-)
-
-MODULES = (xu2019, chen2017, lai2013, cheng2018, xu2015)
-TABLES: dict[str, PaperTable] = {table.name: table for module in MODULES for table in module.TABLES}
+PAPERS = ("xu2019", "chen2017", "lai2013", "cheng2018", "xu2015")  # files of figures/, in the order of the page
+TABLES: dict[str, PaperTable] = read_tables(PAPERS)
 
 __all__ = [
     "TABLES",

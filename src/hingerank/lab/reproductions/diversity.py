@@ -1,26 +1,46 @@
-"""Diversifying rerankers compared as in the R-LTR and PAMM papers: methods, folds, choices on validation, marks.
+"""Diversifying rerankers compared as in the R-LTR and PAMM papers, on TREC's Web Tracks and on generated queries.
 
 Every method's settings are chosen on the validation fold alone, by the measure it is named after (α-NDCG@20 if it names
 none). MMR, xQuAD and PM-2 rerank what ListMLE learned, and the structural SVMs choose among its best 20 or 50.
+
+Runners answer {row: Ours}; columns are a measure's title, alone, with ", all" or with the year of a track.
 """
 
+import csv
+import lzma
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import hingerank
+from hingerank.diversity.generate import make_diverse
 from hingerank.diversity.learning import PAMM, RLTR
-from hingerank.diversity.measures import parse_diversity_measure
+from hingerank.diversity.measures import evaluate_diversity, parse_diversity_measure
 from hingerank.diversity.queries import DiverseData, DiverseQuery
-from hingerank.diversity.relations import unit_scores
+from hingerank.diversity.relations import (
+    Relations,
+    aspects_from_clusters,
+    aspects_from_scores,
+    aspects_from_subtopics,
+    category_relation,
+    cosine_relation,
+    euclidean_relation,
+    unit_scores,
+)
 from hingerank.diversity.selection import MMR, PM2, XQuAD
 from hingerank.diversity.structural import StructSVMDiv, SVMDiv
+from hingerank.diversity.trec import Qrels, Run, read_diversity_qrels, read_run
+from hingerank.lab.reproductions.engine import Ours, Place, Section, kept
 from hingerank.lab.statistics import holm, p_values
-from hingerank.rankers.linear import ListMLE
 
 ERR, NDCG = "err-ia@20", "alpha-ndcg@20"
-SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
+MEASURES = {"ERR-IA@20": ERR, "α-NDCG@20": NDCG}
+YEARS = (2009, 2010, 2011, 2012)
+LAMBDAS = (0.1, 0.3, 0.5, 0.7, 0.9)
 METHODS = (
     "One feature",
     "ListMLE",
@@ -37,6 +57,103 @@ METHODS = (
 Values = dict[str, dict[str, float]]  # measure -> query -> value
 Scorer = Callable[[DiverseData, Any], Values]  # of a run over queries
 Parts = Mapping[str, DiverseData]  # train, validation, test
+Found = Mapping[str, Mapping[str, Any]]  # row -> {"values": Values, "chosen": settings}
+
+
+# The sections of the table.
+
+
+def query_likelihood(section: Section, place: Place) -> dict[str, Ours]:
+    """Indri's runs as they are."""
+    folder = place.find(section.study.data)
+    values = evaluate_diversity(web_track_qrels(folder), indri_runs(folder), MEASURES.values(), per_query=True)
+    return _rows({"QL": {"values": values}}, section)
+
+
+def judged_documents(section: Section, place: Place) -> dict[str, Ours]:
+    """Every method over five folds of topics. Options features: a data set; rates: PAMM's learning rates to try."""
+    qrels = web_track_qrels(place.find(section.study.data))
+    folds = cache(lambda: clueweb_folds(place.find(section.options["features"]), qrels))
+
+    def compute(name: str) -> dict[str, Any]:
+        return fold_values(name, folds(), partial(_score, qrels), section.options["rates"])
+
+    found = {name: kept(place, section.study.run, f"judged {name}", partial(compute, name)) for name in METHODS}
+    return _rows(found, section)
+
+
+def reranked_runs(section: Section, place: Place) -> dict[str, Ours]:
+    """QL and the classics; λ of a topic is chosen on the other topics. Option aspects: as in `indri_queries`."""
+    folder = place.find(section.study.data)
+    qrels = web_track_qrels(folder)
+    score = partial(_score, qrels)
+    queries = indri_queries(folder, qrels, section.options["aspects"])
+    as_they_are = {query.qid: list(query.docids) for query in queries}
+    found: dict[str, Mapping[str, Any]] = {"QL": {"values": score(DiverseData(queries), as_they_are)}}
+    for name, ranker in (("MMR", MMR), ("xQuAD", XQuAD), ("PM-2", PM2)):
+        if name != "MMR" or queries[0].relations is not None:
+            found[name] = leave_one_out(queries, score, [ranker(lam / 10) for lam in range(1, 10)])
+    return _rows(found, section)
+
+
+def generated_queries(section: Section, place: Place) -> dict[str, Ours]:
+    """Every method over five folds of generated queries.
+
+    Options name: of the results; queries: in a set; seeds: of the sets; data: options of `make_diverse`; rates: as for
+    `judged_documents`.
+    """
+    options = section.options
+    data = cache(partial(make_diverse, options["queries"], **options["data"]))
+
+    def compute(name: str, seed: int) -> dict[str, Any]:
+        queries = data(seed=seed)
+        return fold_values(name, [queries[k::5] for k in range(5)], score_candidates, options["rates"])
+
+    def part(name: str, seed: int) -> dict[str, Any]:
+        return kept(place, section.study.run, f"{options['name']} {seed} {name}", partial(compute, name, seed))
+
+    parts = {seed: {name: part(name, seed) for name in METHODS} for seed in options["seeds"]}
+    return _rows({name: _pooled({seed: found[name] for seed, found in parts.items()}) for name in METHODS}, section)
+
+
+def _score(qrels: Qrels, queries: DiverseData, run: Any) -> Values:
+    return evaluate_diversity(qrels, run, MEASURES.values(), per_query=True)
+
+
+def _pooled(parts: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+    """Results over several sets of queries, whose numbers repeat, as one."""
+    values: Values = {}
+    for seed, part in parts.items():
+        for measure, by_query in part["values"].items():
+            values.setdefault(measure, {}).update({f"{seed}-{query}": value for query, value in by_query.items()})
+    return {"values": values, "chosen": [setting for part in parts.values() for setting in part["chosen"]]}
+
+
+def _rows(found: Found, section: Section) -> dict[str, Ours]:
+    """Means over topics, with marks in the columns of all topics. Option against: the rows these compare with."""
+    whole = [title for title in section.columns if not title[-4:].isdecimal()]
+    compared = {
+        title: (MEASURES[title.partition(",")[0]], row) for title, row in zip(whole, section.options.get("against", ()))
+    }
+    signs = marks({row: cell["values"] for row, cell in found.items()}, compared)
+    return {
+        row: Ours(
+            {title: _mean_of(cell["values"], title) for title in section.columns},
+            signs[row] if compared else None,
+            chosen=cell.get("chosen", ()),
+        )
+        for row, cell in found.items()
+    }
+
+
+def _mean_of(values: Values, title: str) -> float:
+    """The mean of a column; the Web Tracks number their topics on: 1 to 50 in 2009, 51 to 100 in 2010, ..."""
+    name, _, year = title.partition(", ")
+    topics = values[MEASURES[name]].items()
+    return _mean({t: v for t, v in topics if not year.isdecimal() or 2009 + (int(t) - 1) // 50 == int(year)})
+
+
+# One method: folds that rotate, and choices on validation.
 
 
 def fold_values(name: str, folds: Sequence[DiverseData], score: Scorer, rates: Sequence[float]) -> dict[str, Any]:
@@ -78,9 +195,9 @@ def _tested(name: str, parts: Parts, score: Scorer, rates: Sequence[float]) -> t
 def _settings(name: str, measure: str, rates: Sequence[float]) -> list[Any]:
     """Rankers to choose from; measure: the one that the method is named after."""
     if name == "MMR":
-        return [MMR(lam, relation) for lam, relation in product(SHARES, (None, 0, 1, 2))]
+        return [MMR(lam, relation) for lam, relation in product(LAMBDAS, (None, 0, 1, 2))]
     if name in ("xQuAD", "PM-2"):
-        return [(XQuAD if name == "xQuAD" else PM2)(lam) for lam in SHARES]
+        return [(XQuAD if name == "xQuAD" else PM2)(lam) for lam in LAMBDAS]
     if name == "R-LTR":
         return [RLTR(*how, tol=1e-3) for how in product((0.1, 1.0, 10.0), ("mean", "all"), (3, 5, 10))]
     if name.startswith("PAMM"):
@@ -102,7 +219,7 @@ def _listmle(parts: Parts, score: Scorer) -> tuple[float, np.ndarray]:
     y = np.concatenate([(q.judgments > 0).sum(axis=1) for q in train])
     found = []
     for C in (0.001, 0.01, 0.1, 1.0):
-        w = ListMLE(C=C).fit(X, y, qid).coef_
+        w = hingerank.ListMLE(C=C).fit(X, y, qid).coef_
         found.append((_mean(score(parts["validation"], _run_by(parts["validation"], w))[NDCG]), C, w))
     return max(found, key=lambda entry: entry[0])[1:]
 
@@ -176,3 +293,111 @@ def marks(values: Mapping[str, Values], columns: Mapping[str, tuple[str, str]]) 
 
 def _mean(values: Mapping[str, float]) -> float:
     return float(np.mean(list(values.values())))
+
+
+# Queries of TREC's Web Tracks: judged ClueWeb09 documents with features, and Indri's runs.
+
+
+def web_track_qrels(folder: Path) -> Qrels:
+    """Subtopic judgments of all four years: topics are numbered on."""
+    return {
+        topic: judged
+        for year in YEARS
+        for topic, judged in read_diversity_qrels(folder / f"qrels.diversity.{year}.xz").items()
+    }
+
+
+def indri_runs(folder: Path) -> Run:
+    """The query likelihood runs of all four years."""
+    return {
+        topic: ranked
+        for year in YEARS
+        for topic, ranked in read_run(folder / f"indri_baseline_run.{year}.txt.xz").items()
+    }
+
+
+def clueweb_folds(folder: Path, qrels: Qrels) -> list[DiverseData]:
+    """Five folds of the 61 topics with the 42 Webis features of their judged documents."""
+    folds = []
+    for number in range(1, 6):
+        data = hingerank.read(folder / f"Fold{number}.test.txt.xz")
+        documents: dict[str, dict[str, np.ndarray]] = {}
+        for topic, docid, x in zip(data.qid, np.asarray(data.docid), data.X):
+            documents.setdefault(str(topic), {})[str(docid)] = x
+        folds.append(
+            DiverseData(
+                [
+                    _clueweb_query(topic, list(rows), np.array([*rows.values()]), qrels[topic])
+                    for topic, rows in documents.items()
+                ]
+            )
+        )
+    return folds
+
+
+def _clueweb_query(topic: str, docids: list[str], X: np.ndarray, judged: Any) -> DiverseQuery:
+    """There is no text and there are no URLs: what can be known of two documents comes from features and ids.
+
+    Relations: cosine distance of all features, Euclidean distances of the features of each of four fields and of the
+    six of the web graph, and whether two documents lie in the same part of the crawl (ids number pages in crawl order,
+    so neighbours are often of one site). Aspects: eight clusters of the feature vectors. "Words" for SVM-DIV: which
+    quarter of its range each feature is in.
+    """
+    fields = [euclidean_relation(X[:, 6 + field :: 4], f"field{field + 1}") for field in range(4)]
+    crawl = category_relation(["/".join(docid.split("-")[1:3]) for docid in docids], "crawl")
+    parts = [cosine_relation(X, "features"), crawl, euclidean_relation(X[:, :6], "web"), *fields]
+    quarters = np.minimum((4 * X).astype(int), 3) + 4 * np.arange(X.shape[1])
+    words = np.zeros((len(X), 4 * X.shape[1]))
+    np.put_along_axis(words, quarters, 1.0, axis=1)
+    return DiverseQuery(
+        X,
+        relations=Relations(parts).materialize(),
+        judgments=judged.select(docids),
+        aspects=aspects_from_clusters(X),
+        words=words,
+        docids=docids,
+        qid=topic,
+    )
+
+
+def indri_queries(folder: Path, qrels: Qrels, aspects: str) -> list[DiverseQuery]:
+    """The first 100 documents of Indri's runs with aspects.
+
+    "suggestions": BM25 scores of query suggestions, for the topics whose suggestions all have scores in the data;
+    their cosine distance is the relation. "subtopics": the true subtopics, what a perfect guess would give.
+    """
+    scores = _suggestion_scores(folder) if aspects == "suggestions" else {}
+    queries = []
+    for topic, ranked in indri_runs(folder).items():
+        if topic not in qrels or (aspects == "suggestions" and topic not in scores):
+            continue
+        docids = ranked.docids[:100]
+        known: dict[str, Any] = {"relevance": unit_scores(ranked.scores[:100]), "docids": docids, "qid": topic}
+        if aspects == "suggestions":
+            V = _vectors(scores[topic], docids)
+            known |= {"relations": Relations(cosine_relation(V, "suggestions")), "aspects": aspects_from_scores(V)}
+        else:
+            known["aspects"] = aspects_from_subtopics(qrels[topic].select(docids))
+        queries.append(DiverseQuery(np.zeros((len(docids), 0)), **known))
+    return queries
+
+
+def _vectors(scores: list[dict[str, float]], docids: list[str]) -> np.ndarray:
+    return np.array([[by_document.get(docid, 0.0) for by_document in scores] for docid in docids])
+
+
+def _suggestion_scores(folder: Path) -> dict[str, list[dict[str, float]]]:
+    """topic -> for each suggestion {document: BM25 of the whole text}, where all suggestions of a topic have scores."""
+    from xml.etree import ElementTree
+
+    table: dict[str, dict[str, float]] = {}
+    with lzma.open(folder / "dssa_rel_feat.csv.xz", "rt") as file:
+        for row in csv.DictReader(file):
+            table.setdefault(row["query"], {})[row["doc"]] = float(row["text-bm25"])
+    found = {}
+    with lzma.open(folder / "dssa_query_suggestion.xml.xz") as file:
+        for topic in ElementTree.parse(file).iter("topic"):
+            names = [part.findtext("suggestion", "") for part in topic.iter("subtopic1")]
+            if names and all(name in table for name in names):
+                found[topic.get("number", "")] = [table[name] for name in names]
+    return found

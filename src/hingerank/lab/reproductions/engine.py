@@ -1,24 +1,78 @@
-"""A table of a paper: its figures, and how to compute ours."""
+"""Tables of papers as data: how a file of `figures/` is read, and how a table of it is run.
+
+A file is TOML, one for each paper (`nan`: a figure that the paper does not give; line breaks in prose do not count):
+
+    paper = "Author et al. 2000, Title (Journal)"
+
+    [methods]                                # row -> ranker by its registered name, values to try, fixed parameters
+    RSVM = { ranker = "rank-svm", search = { C = { powers_of_two = [-4, 4, 2] } }, fixed = { loss = "hinge" } }
+
+    [studies.author2000-set]                 # methods compared on a data set; the name is that of the run's folder
+    data = "MQ2008"                          # below the folder of real sets
+    choose = "map:letor4"                    # the measure that chooses on validation
+    columns = { MAP = "map:letor4" }         # title -> measure taken on test, or a name in `letor.COMPUTED`
+    folds = [1]                              # default: all
+    methods = {}                             # instead of the paper's, for this study
+
+    [[tables]]
+    name = "author2000-table1"               # as on the command line
+    title = "Table 1: what it shows"
+    setup = "How ours is made, and how that differs from the paper's way."
+    finding = "What matches and what does not, written when the results were in."
+    [[tables.sections]]                      # fields as in `Section`
+    title = "MQ2008"
+    study = "author2000-set"                 # of this file or of another one
+    columns = ["MAP"]
+    rows = { RSVM = [0.47], Other = [0.46] } # the paper's figures; [] for a method of ours beside them
+
+Rows with a method are run by the section's runner, the others are shown as printed. Tables that share a study share its
+results.
+"""
 
 import json
+import math
 import os
 import re
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from hingerank.data.files import DataError
-from hingerank.lab.run_folder import plain, versions, write_whole
+from hingerank.data.files import DataError, plain
+from hingerank.lab.comparison import Progress
+from hingerank.lab.methods import Method
+from hingerank.lab.run_folder import write_whole
+
+# runner of a section -> "module:function" here; a function of (section, place) that answers {row: Ours}
+RUNNERS = {
+    "comparison": "letor:comparison",
+    "p_values": "letor:p_values",
+    "random_starts": "letor:random_starts",
+    "two_parameters": "letor:two_parameters",
+    "multiplier_ranks": "letor:multiplier_ranks",
+    "multiplier_histograms": "letor:multiplier_histograms",
+    "personal": "personal:personal",
+    "query_likelihood": "diversity:query_likelihood",
+    "judged_documents": "diversity:judged_documents",
+    "reranked_runs": "diversity:reranked_runs",
+    "generated_queries": "diversity:generated_queries",
+}
 
 
 @dataclass(frozen=True)
 class Ours:
     """What we found for one row of a table.
 
-    values: by column. marks: signs of significance by column. spread: the standard deviation over folds, where there
-    are several. chosen: what validation chose in each fold. seconds: median time of a fit.
+    Attributes
+    ----------
+    values : by column
+    marks : signs of significance by column
+    spread : standard deviation over folds by column, where there are several
+    chosen : what validation chose in each fold
+    seconds : median time of a fit
     """
 
     values: Mapping[str, float]
@@ -32,14 +86,19 @@ class Ours:
 class Place:
     """Where data are and results go, and how much of it to run.
 
-    data: the folder of real sets. runs: the folder where runs are kept and continued. folds: the numbers of the folds
-    to run, None for all of the table's. progress: a callback for `compare`. workers: processes.
+    Attributes
+    ----------
+    data : folder of real sets
+    runs : folder where runs are kept and continued
+    folds : numbers of the folds to run; None for all of the table's
+    progress : a callback for `compare`
+    workers : processes
     """
 
     data: Path
     runs: Path
     folds: Sequence[int] | None = None
-    progress: Callable[[Any], None] | None = None
+    progress: Callable[[Progress], None] | None = None
     workers: int | None = None
 
     def find(self, name: str) -> Path:
@@ -54,28 +113,71 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Section:
-    """Part of a table that one data set fills: figures of the paper by row, one for each column (None: not given).
+class Recipe:
+    """How a row is made: a ranker by its registered name, values to try by parameter, parameters that are fixed."""
 
-    compute answers {row: Ours}; a row there that the paper does not have is shown beside the others. close: a
-    difference up to this counts as the same figure. digits: to show. note: what the marks mean. after: what the paper
-    prints after the figures of a row, such as marks and standard deviations; such a row shows ours too.
+    ranker: str
+    search: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+
+    def method(self, name: str) -> Method:
+        """The method of that name for `compare`."""
+        from hingerank.registry import ranker_class
+
+        return Method(name, ranker_class(self.ranker), dict(self.search), dict(self.fixed))
+
+
+@dataclass(frozen=True)
+class Study:
+    """Methods compared on one data set; see the module. methods: the paper's with those of the study."""
+
+    run: str
+    data: str
+    choose: str = ""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    folds: Sequence[int] | None = None
+    methods: Mapping[str, Recipe] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Section:
+    """Part of a table that one data set fills.
+
+    Attributes
+    ----------
+    figures : the paper's by row, one for each column (None: not given)
+    methods : the rows that are run
+    runner, options : what computes ours, by its name in RUNNERS, and what it is told
+    marks : sign -> row; methods that are significantly better than that row get the sign
+    close : a difference up to this counts as the same figure
+    digits : to show
+    note : what the marks mean
+    after : what the paper prints after the figures of a row, such as marks and standard deviations; such a row shows
+        ours too
     """
 
     title: str
     columns: Sequence[str]
     figures: Mapping[str, Sequence[float | None]]
-    compute: Callable[[Place], Mapping[str, Ours]]
+    study: Study = Study("", "")
+    methods: Mapping[str, Recipe] = field(default_factory=dict)
+    runner: str = "comparison"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    marks: Mapping[str, str] = field(default_factory=dict)
     close: float = 0.01
     digits: int = 4
     note: str = ""
     after: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
+    def compute(self, place: Place) -> Mapping[str, Ours]:
+        """Ours by row; a row that the paper does not have is shown beside the others."""
+        module, _, name = RUNNERS[self.runner].partition(":")
+        return getattr(import_module(f"{__package__}.{module}"), name)(self, place)
+
 
 @dataclass(frozen=True)
 class PaperTable:
-    """name: as on the command line. paper, title: what it is a table of. setup: how ours is made and how that differs
-    from the paper's way. finding: what matches and what does not, written when the results were in."""
+    """A table of a paper; fields as in its file."""
 
     name: str
     paper: str
@@ -90,15 +192,73 @@ class PaperTable:
         return self.paper.partition(",")[0]
 
 
-TIME = "seconds"  # a column of this name is shown but not compared: machines differ
+def read_tables(papers: Iterable[str]) -> dict[str, PaperTable]:
+    """The tables of these papers, by name, from the files of `figures/`."""
+    folder = files(__package__) / "figures"
+    return make_tables([tomllib.loads((folder / f"{paper}.toml").read_text("utf-8")) for paper in papers])
+
+
+def make_tables(papers: Sequence[Mapping[str, Any]]) -> dict[str, PaperTable]:
+    """The tables of parsed files, by name."""
+    studies: dict[str, Study] = {}
+    for words in papers:  # before any table: one may use the study of another paper
+        for run, study in words.get("studies", {}).items():
+            methods = _recipes(words.get("methods", {}) | study.get("methods", {}))
+            studies[run] = Study(run, **study | {"methods": methods})
+    return {
+        table["name"]: PaperTable(
+            table["name"],
+            words["paper"],
+            _prose(table["title"]),
+            _prose(table["setup"]),
+            [_section(section, studies, _recipes(words.get("methods", {}))) for section in table["sections"]],
+            _prose(table.get("finding", "")),
+        )
+        for words in papers
+        for table in words["tables"]
+    }
+
+
+def _section(words: Mapping[str, Any], studies: Mapping[str, Study], methods: Mapping[str, Recipe]) -> Section:
+    rows, rest = words.get("rows", {}), {key: value for key, value in words.items() if key not in ("rows", "study")}
+    study = studies[words["study"]]
+    known = {**methods, **study.methods}
+    if better := ", ".join(f"{sign} than {row}" for sign, row in words.get("marks", {}).items()):
+        rest["note"] = f"Significantly better (paired t over queries, 5 %, Holm): {better}."
+    return Section(
+        **rest,
+        figures={row: [None if math.isnan(f) else f for f in figures] for row, figures in rows.items() if figures},
+        study=study,
+        methods={row: known[row] for row in rows if row in known},
+    )
+
+
+def _recipes(words: Mapping[str, Mapping[str, Any]]) -> dict[str, Recipe]:
+    return {row: make_recipe(**recipe) for row, recipe in words.items()}
+
+
+def make_recipe(ranker: str, search: Mapping[str, Any] | None = None, fixed: Mapping[str, Any] | None = None) -> Recipe:
+    """A recipe as a file has it: `{ powers_of_two = [first, last, step] }` stands for the values 2^first, …, 2^last.
+
+    >>> make_recipe("rank-svm", {"C": {"powers_of_two": [-2, 2, 2]}}).search
+    {'C': [0.25, 1.0, 4.0]}
+    """
+    values = {}
+    for name, given in (search or {}).items():
+        if isinstance(given, Mapping):
+            first, last, step = given["powers_of_two"]
+            given = [2.0**k for k in range(first, last + 1, step)]
+        values[name] = given
+    return Recipe(ranker, values, dict(fixed or {}))
+
+
+def _prose(text: str) -> str:
+    return " ".join(text.split())
 
 
 def default_data() -> Path:
     """$HINGERANK_DATA, else ../shared/data."""
     return Path(os.environ.get("HINGERANK_DATA", "../shared/data"))
-
-
-# Small results on disk, for tables that are not comparisons over LETOR folds: one JSON file for each.
 
 
 def kept(place: Place, run: str, name: str, compute: Callable[[], Any]) -> Any:
@@ -107,223 +267,3 @@ def kept(place: Place, run: str, name: str, compute: Callable[[], Any]) -> Any:
     if not path.exists():
         write_whole(path, json.dumps(plain(compute())).encode())
     return json.loads(path.read_text("utf-8"))
-
-
-# What came out of running a paper's table again: kept as small JSON, compared figure by figure.
-
-
-KEPT = 6  # decimals in the saved file
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One figure: where it stands, the paper's and ours, None where there is none, our marks of significance, what the
-    paper prints after its figure, and our standard deviation where the paper gives one."""
-
-    row: str
-    column: str
-    paper: float | None
-    ours: float | None
-    marks: str = ""
-    after: str = ""
-    spread: float | None = None
-
-    @property
-    def difference(self) -> float | None:
-        """Ours minus the paper's."""
-        if self.paper is None or self.ours is None or self.column == TIME:
-            return None
-        return self.ours - self.paper
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """sections: {row: Ours} for each section of the table; seconds: of the run that ended it; versions: used."""
-
-    table: PaperTable
-    sections: Sequence[Mapping[str, Ours]]
-    seconds: float
-    versions: Mapping[str, str]
-
-    def figures(self, place: int) -> list[list[Figure]]:
-        """The figures of a section, row by row: the paper's rows, then those only we have."""
-        return compared(self.table.sections[place], self.sections[place])
-
-    def note(self, place: int) -> str:
-        """What the marks in a section mean, and that there are none if so."""
-        text = self.table.sections[place].note
-        marked = any(figure.marks for row in self.figures(place) for figure in row)
-        return text if marked or not text else f"{text} No method is."
-
-    def differences(self) -> Iterator[tuple[Section, Figure]]:
-        """Every figure that both have."""
-        for place, section in enumerate(self.table.sections):
-            for row in self.figures(place):
-                for figure in row:
-                    if figure.difference is not None:
-                        yield section, figure
-
-    def agreement(self) -> str:
-        """How many figures agree: "26 of 30 figures within 0.01"."""
-        found = list(self.differences())
-        if not found:
-            return "none to compare"
-        close = sum(abs(figure.difference or 0) <= section.close * (1 + 1e-9) for section, figure in found)
-        least = max((section.close for section in self.table.sections), default=0.0)
-        return f"{close} of {len(found)} figures " + (f"within {least:g}" if least else "equal")
-
-    def summary(self) -> str:
-        """How many figures agree, by how much ours are larger on average, and where the largest difference is."""
-        found = list(self.differences())
-        if not found:
-            return "No figure to compare."
-        mean = sum(figure.difference or 0 for _, figure in found) / len(found)
-        section, far = max(found, key=lambda pair: abs(pair[1].difference or 0))
-        place = ", ".join([section.title] * (len(self.table.sections) > 1) + [far.row, far.column])
-        return (
-            f"{self.agreement()}; ours minus the paper's: {mean:+.{section.digits}f} on average, at most "
-            f"{far.difference:+.{section.digits}f} ({place})."
-        )
-
-    def save(self, folder: Path) -> Path:
-        """Write NAME.json into the folder."""
-        path = folder / f"{self.table.name}.json"
-        sections = [
-            {"title": section.title, "rows": {row: _short(ours) for row, ours in rows.items()}}
-            for section, rows in zip(self.table.sections, self.sections)
-        ]
-        words = {"name": self.table.name, "seconds": round(self.seconds, 1), "versions": dict(self.versions)}
-        text = json.dumps(plain({**words, "sections": sections}), indent=1, ensure_ascii=False)
-        write_whole(path, (text + "\n").encode())
-        return path
-
-
-def reproduce(table: PaperTable, place: Place) -> Outcome:
-    """Run every section of a table."""
-    start = time.perf_counter()
-    sections = [section.compute(place) for section in table.sections]
-    return Outcome(table, sections, time.perf_counter() - start, versions())
-
-
-def load_outcome(table: PaperTable, folder: Path) -> Outcome | None:
-    """What `save` wrote for this table, or None."""
-    path = folder / f"{table.name}.json"
-    if not path.exists():
-        return None
-    words = json.loads(path.read_text("utf-8"))
-    found = {section["title"]: section["rows"] for section in words["sections"]}
-    sections = [{row: Ours(**ours) for row, ours in found.get(section.title, {}).items()} for section in table.sections]
-    return Outcome(table, sections, words["seconds"], words["versions"])
-
-
-def compared(section: Section, ours: Mapping[str, Ours]) -> list[list[Figure]]:
-    rows = []
-    for name in dict.fromkeys([*section.figures, *ours]):
-        given = section.figures.get(name) or [None] * len(section.columns)
-        own = ours.get(name, Ours({}))
-        marks, after = own.marks or {}, section.after.get(name, [""] * len(section.columns))
-        spread = own.spread or {} if name in section.after else {}
-        rows.append(
-            [
-                Figure(name, c, paper, own.values.get(c), marks.get(c, ""), printed, spread.get(c))
-                for c, paper, printed in zip(section.columns, given, after, strict=True)
-            ]
-        )
-    return rows
-
-
-def _short(ours: Ours) -> dict[str, Any]:
-    """As JSON, rounded, without what is not there."""
-
-    def rounded(value: Any) -> Any:
-        if isinstance(value, float):
-            return round(value, KEPT)
-        return {k: rounded(v) for k, v in value.items()} if isinstance(value, Mapping) else value
-
-    words = {name: value for name, value in asdict(ours).items() if value}
-    if "chosen" in words:
-        words["chosen"] = [dict(setting) for setting in words["chosen"]]
-    return {"values": {}, **{k: v if k == "chosen" else rounded(v) for k, v in words.items()}}
-
-
-# The page of reproductions, from saved outcomes, and the same tables for the terminal.
-
-
-INTRODUCTION = """\
-# Reproductions
-
-<!-- Written by `hingerank reproduce --write-docs` from the results saved in reproductions/. Change those, or the
-     descriptions in src/hingerank/evaluation/reproductions, not this page. -->
-
-Tables of the papers whose methods are implemented here, run again. `hingerank reproduce NAME` runs one: it needs the
-data in `$HINGERANK_DATA` (or `--data`), keeps every fit as it comes, and goes on where it stopped when it is started
-again. `hingerank reproduce --list` says what there is. Settings are chosen on validation queries; test queries are
-measured once.
-
-Each row has the paper's figures and, below them, ours with the difference in brackets. A dash means that a figure is
-not given, or not computed. What a figure means is fixed by a preset of the measures: see [Measures](measures.md).
-"""
-
-
-def write_page(path: Path, outcomes: Sequence[Outcome]) -> None:
-    """One Markdown page with all outcomes."""
-    from hingerank.lab.run_folder import write_whole
-
-    parts = [INTRODUCTION, _overview(outcomes), *(_chapter(outcome) for outcome in outcomes)]
-    write_whole(path, ("\n".join(parts).rstrip() + "\n").encode())
-
-
-def table_lines(outcome: Outcome, place: int) -> tuple[list[str], list[list[str]]]:
-    """Header and cells of a section: for each row a line with the paper's figures and one with ours."""
-    section = outcome.table.sections[place]
-    lines = []
-    for row in outcome.figures(place):
-        if any(figure.paper is not None for figure in row):
-            lines.append([row[0].row, "paper", *(_number(f.paper, section.digits, f.column) + f.after for f in row)])
-        if any(figure.ours is not None for figure in row):
-            lines.append([row[0].row, "ours", *(_own(f, section.digits) for f in row)])
-    return ["", "", *section.columns], lines
-
-
-def _chapter(outcome: Outcome) -> str:
-    table = outcome.table
-    lines = [f"## {table.name}", "", f"{table.paper}. {table.title}.", "", table.setup, ""]
-    for place, section in enumerate(table.sections):
-        header, rows = table_lines(outcome, place)
-        if not rows:  # a section newer than the saved results
-            continue
-        lines += [f"**{section.title}**", "", *_markdown(header, rows), ""]
-        if outcome.note(place):
-            lines += [outcome.note(place), ""]
-    lines += [outcome.summary(), ""]
-    if table.finding:
-        lines += [table.finding, ""]
-    return "\n".join(lines)
-
-
-def _overview(outcomes: Iterable[Outcome]) -> str:
-    rows = [[f"[{o.table.name}](#{o.table.name})", o.table.cited, o.table.title, o.agreement()] for o in outcomes]
-    return "\n".join([*_markdown(["name", "paper", "table", "agreement"], rows), ""])
-
-
-def _markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    line = [" --- "] * len(header)
-    return [_line(header), "|" + "|".join(line) + "|", *(_line(row) for row in rows)]
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|").replace("*", "\\*") for cell in cells) + " |"
-
-
-def _number(value: float | None, digits: int, column: str = "") -> str:
-    if value is None:
-        return "–"
-    if column == TIME:
-        digits = 1 if value >= 10 else 2
-    return f"{value:.{digits}f}"
-
-
-def _own(figure: Figure, digits: int) -> str:
-    text = _number(figure.ours, digits, figure.column) + figure.marks
-    text += "" if figure.spread is None else f" ± {figure.spread:.{digits - 1}f}"
-    return text if figure.difference is None else f"{text} ({figure.difference:+.{digits}f})"

@@ -1,114 +1,76 @@
-"""Tables over LETOR folds: every row a method, its setting chosen on validation, each column a measure on test."""
+"""Runs over LETOR folds: every row a method, its setting chosen on validation, each column a measure on test.
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+Each runner takes a section and a place and answers {row: Ours}.
+"""
+
+import json
+import warnings
+import zlib
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from hingerank.lab.reproductions.engine import Ours, Place, Section
+import hingerank
+from hingerank.data.ranking_data import RankingData
+from hingerank.lab.comparison import compare
+from hingerank.lab.interactions import Interactions, interactions
+from hingerank.lab.leaderboard import Results, leaderboard
+from hingerank.lab.methods import Method
+from hingerank.lab.reproductions.engine import Ours, Place, Section, Study, kept, make_recipe
+from hingerank.lab.statistics import paired_t, randomisation
 
-OHSUMED, MQ2008, MQ2007 = "OHSUMED/QueryLevelNorm", "MQ2008", "MQ2007-partial"
-Figures = Sequence[float | None]
-Column = str | Callable[[Any, str], float]
-
-
-def powers_of_two(first: int, last: int, step: int = 1) -> list[float]:
-    """
-    >>> powers_of_two(-2, 2, 2)
-    [0.25, 1.0, 4.0]
-    """
-    return [2.0**k for k in range(first, last + 1, step)]
+STARTS = 10
 
 
-@dataclass(frozen=True)
-class Row:
-    """One method of a table: its name there, the paper's figures, and the ranker by its public name with the values to
-    try and the parameters that are fixed. No ranker: the paper's figures only. No figures: a method of ours beside.
-    after: what the paper prints after each figure."""
-
-    name: str
-    figures: Figures = ()
-    ranker: str | None = None
-    search: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    fixed: Mapping[str, Any] = field(default_factory=dict)
-    after: Sequence[str] = ()
-
-    def method(self) -> Any:
-        import hingerank
-        from hingerank.lab.methods import Method
-
-        return Method(self.name, getattr(hingerank, self.ranker or ""), dict(self.search), dict(self.fixed))
+def nonzero_fraction(results: Results, method: str) -> float:
+    """Nonzero weights over weights, averaged over folds: the sparsity ratio of Lai et al."""
+    weights = [results.arrays(method, record["fold"]).get("weights") for record in results.tests(method)]
+    return float(np.mean([np.count_nonzero(w) / len(w) for w in weights if w is not None]))
 
 
-@dataclass(frozen=True)
-class Study:
-    """Methods compared on one data set. Tables that share a study share its results: run names its folder.
-
-    choose: the measure that chooses on validation. measures: those taken on test, all that any of its tables shows.
-    """
-
-    run: str
-    data: str
-    choose: str
-    measures: Sequence[str]
-    folds: Sequence[int] | None = None
-
-    def results(self, methods: Sequence[Any], place: Place) -> Any:
-        """The results of these methods: read where they are known, computed where they are not."""
-        from hingerank.data.letor import read_folds
-        from hingerank.lab.comparison import compare
-
-        numbers = place.folds if place.folds is not None else self.folds
-        folds = read_folds(place.find(self.data), numbers)
-        partly = place.folds is not None and place.folds != self.folds
-        name = self.run + "".join(f"-fold{k}" for k in numbers or []) * partly
-        options: dict[str, Any] = {"folder": place.runs / name, "workers": place.workers, "progress": place.progress}
-        return compare(methods, folds, self.choose, self.measures, **options)
-
-    def section(
-        self, title: str, columns: Mapping[str, Column], rows: Sequence[Row], marks: Mapping[str, str] | None = None
-    ) -> Section:
-        """A section whose columns are measures, or functions of (results, method).
-
-        marks: sign -> row; methods that are significantly better than that row get the sign.
-        """
-
-        figures = {row.name: row.figures for row in rows if row.figures}
-        comparison = Comparison(self, columns, rows, marks or {})
-        after = {row.name: row.after for row in rows if row.after}
-        return Section(title, list(columns), figures, comparison, note=comparison.note, after=after)
+def fit_seconds(results: Results, method: str) -> float:
+    """Median seconds of the fit whose ranker was tested."""
+    return float(np.median([record["seconds"] for record in results.tests(method)]))
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """The computation of a section: rows, columns and marks over a study."""
-
-    study: Study
-    columns: Mapping[str, Column]
-    rows: Sequence[Row]
-    marks: Mapping[str, str]
-
-    def __call__(self, place: Place) -> dict[str, Ours]:
-        methods = [row.method() for row in self.rows if row.ranker]
-        results = self.study.results(methods, place)
-        signs = _signs(results, self.columns, self.marks)
-        return {m.name: _ours(results, m.name, self.columns, signs.get(m.name)) for m in methods}
-
-    @property
-    def note(self) -> str:
-        better = ", ".join(f"{sign} than {row}" for sign, row in self.marks.items())
-        return f"Significantly better (paired t over queries, 5 %, Holm): {better}." if better else ""
+COMPUTED = {"nonzero fraction": nonzero_fraction, "fit seconds": fit_seconds}  # columns that are not measures
 
 
-def _signs(results: Any, columns: Mapping[str, Column], marks: Mapping[str, str]) -> dict[str, dict[str, str]]:
+def measures_of(study: Study) -> list[str]:
+    """The measures that a study takes on test: all that any of its tables shows."""
+    return [column for column in study.columns.values() if column not in COMPUTED]
+
+
+def results_of(study: Study, methods: Sequence[Method], place: Place) -> Results:
+    """The results of these methods: read where they are known, computed where they are not."""
+    numbers = place.folds if place.folds is not None else study.folds
+    folds = hingerank.read_folds(place.find(study.data), numbers)
+    partly = place.folds is not None and place.folds != study.folds
+    name = study.run + "".join(f"-fold{k}" for k in numbers or []) * partly
+    options: dict[str, Any] = {"folder": place.runs / name, "workers": place.workers, "progress": place.progress}
+    return compare(methods, folds, study.choose, measures_of(study), **options)
+
+
+def comparison(section: Section, place: Place) -> dict[str, Ours]:
+    """The rows of a section over the folds of its study."""
+    results = results_of(section.study, [recipe.method(row) for row, recipe in section.methods.items()], place)
+    columns = _columns(section)
+    signs = _signs(results, columns, section.marks)
+    return {row: _ours(results, row, columns, signs.get(row)) for row in section.methods}
+
+
+def _columns(section: Section) -> dict[str, str]:
+    return {title: section.study.columns[title] for title in section.columns}
+
+
+def _signs(results: Results, columns: Mapping[str, str], marks: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """method -> column -> the signs of the rows it beats."""
-    from hingerank.lab.leaderboard import leaderboard
-
     signs: dict[str, dict[str, str]] = {}
     for sign, row in marks.items():
         for title, measure in columns.items():
-            if isinstance(measure, str) and results.tests(row):
+            if measure not in COMPUTED and results.tests(row):
                 for line in leaderboard(results, measure, baseline=row, test="t").lines:
                     if line.mark == "▲":
                         own = signs.setdefault(line.method, {})
@@ -116,31 +78,144 @@ def _signs(results: Any, columns: Mapping[str, Column], marks: Mapping[str, str]
     return signs
 
 
-def _ours(results: Any, method: str, columns: Mapping[str, Column], marks: Mapping[str, str] | None) -> Ours:
+def _ours(results: Results, method: str, columns: Mapping[str, str], marks: Mapping[str, str] | None) -> Ours:
     tests = results.tests(method)
     if not tests:
         return Ours({})
     values: dict[str, float] = {}
     spread: dict[str, float] = {}
-    for name, column in columns.items():
-        if callable(column):
-            values[name] = column(results, method)
+    for title, column in columns.items():
+        if column in COMPUTED:
+            values[title] = COMPUTED[column](results, method)
             continue
         per_fold = results.fold_means(method, column)
-        values[name] = float(per_fold.mean())
+        values[title] = float(per_fold.mean())
         if len(per_fold) > 1:
-            spread[name] = float(per_fold.std(ddof=1))
+            spread[title] = float(per_fold.std(ddof=1))
     chosen = [record["setting"] for record in tests]
-    seconds = float(np.median([record["seconds"] for record in tests]))
-    return Ours(values, marks, spread or None, chosen if any(chosen) else (), seconds)
+    return Ours(values, marks, spread or None, chosen if any(chosen) else (), fit_seconds(results, method))
 
 
-def nonzero_share(results: Any, method: str) -> float:
-    """Nonzero weights over weights, averaged over folds: the sparsity ratio of Lai et al."""
-    weights = [results.arrays(method, record["fold"]).get("weights") for record in results.tests(method)]
-    return float(np.mean([np.count_nonzero(w) / len(w) for w in weights if w is not None]))
+def p_values(section: Section, place: Place) -> dict[str, Ours]:
+    """Options first and second: rows compared over all test queries; a row for each test."""
+    study, rows = section.study, [section.options["first"], section.options["second"]]
+    results = results_of(study, [study.methods[row].method(row) for row in rows], place)
+    t, flips = {}, {}
+    for title, measure in _columns(section).items():
+        first, second = (results.per_query(row, measure) for row in rows)
+        pair = [first[query] for query in second], list(second.values())
+        test = paired_t(*pair)
+        t[title] = test.p / 2 if test.statistic > 0 else 1 - test.p / 2
+        flips[title] = randomisation(*pair).p
+    return {"t": Ours(t), "randomisation, two-sided": Ours(flips)}
 
 
-def fit_seconds(results: Any, method: str) -> float:
-    """Median seconds of the fit whose ranker was tested."""
-    return float(np.median([record["seconds"] for record in results.tests(method)]))
+def two_parameters(section: Section, place: Place) -> dict[str, Ours]:
+    """A method at every value of two parameters: rows and columns are called "sign = value".
+
+    Options method: as in a file; parameters: sign -> parameter; measure: shown.
+    """
+    names, recipe = section.options["parameters"], make_recipe(**section.options["method"])
+
+    def method(*labels: str) -> Method:
+        pairs = (label.split(" = ") for label in labels)
+        fixed = {**recipe.fixed, **{names[sign]: float(value) for sign, value in pairs}}
+        return make_recipe(recipe.ranker, recipe.search, fixed).method(", ".join(labels))
+
+    table = {row: {column: method(row, column) for column in section.columns} for row in section.figures}
+    results = results_of(section.study, [m for by_column in table.values() for m in by_column.values()], place)
+    measure = section.options["measure"]
+    return {
+        row: Ours({title: float(results.fold_means(m.name, measure).mean()) for title, m in by_column.items()})
+        for row, by_column in table.items()
+    }
+
+
+def random_starts(section: Section, place: Place) -> dict[str, Ours]:
+    """How far a method that begins at random depends on its start.
+
+    The row of option method, fitted again from ten starts in every fold with the setting that validation chose: mean
+    and standard deviation over starts of the means over folds.
+    """
+    row, study, columns = section.options["method"], section.study, _columns(section)
+    name, method = f"{row}, ten starts", study.methods[row].method(row)
+    chosen = {record["fold"]: record["setting"] for record in results_of(study, [method], place).tests(row)}
+    mark = zlib.crc32(json.dumps(chosen, sort_keys=True).encode())
+    refit = partial(_refit, study, list(columns.values()), method, list(chosen.values()), place)
+    values = kept(place, study.run, f"{name} {mark:08x}", refit)
+    mean, spread = np.mean(values, axis=0).tolist(), np.std(values, axis=0, ddof=1).tolist()
+    return {name: Ours(dict(zip(columns, mean)), spread=dict(zip(columns, spread)))}
+
+
+def _refit(
+    study: Study, measures: list[str], method: Method, chosen: Sequence[dict[str, Any]], place: Place
+) -> list[list[float]]:
+    """One line for each start: the means over folds of the test measures."""
+    folds = hingerank.read_folds(place.find(study.data), place.folds if place.folds is not None else study.folds)
+    lines = []
+    for seed in range(STARTS):
+        line = []
+        for fold, setting in zip(folds, chosen, strict=True):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                ranker = method.make(setting, seed).fit(fold.train)
+            found = hingerank.evaluate(fold.test.y, ranker.predict(fold.test), fold.test.qid, measures)
+            line.append([found[measure] for measure in measures])
+        lines.append(np.mean(line, axis=0).tolist())
+    return lines
+
+
+# Section 4 of Xu et al. (2019): the ranks of the multipliers of the Ranking SVM on the first fold of OHSUMED.
+
+
+def multiplier_ranks(section: Section, place: Place) -> dict[str, Ours]:
+    """Ranks of the multipliers of single queries, under three rankers and after one epoch; rows: "query 49"."""
+    train = _first_fold(section, place)
+    queries = _optimal(train).queries
+    found: dict[str, dict[int, int]] = {
+        "rows": {q.query: q.size for q in queries},
+        "pairs": {q.query: q.n_pairs for q in queries},
+        "RSVM": {q.query: q.rank for q in queries},
+        "RSVM, one epoch": {q.query: q.rank for q in _after_one_epoch(train).queries},
+    }
+    for title, ranker in (
+        ("Fac-RSVM", hingerank.FactorizedRankSVM(rank=5, C=0.1, max_iter=3000)),
+        ("Reg-RSVM", hingerank.RegularizedRankSVM(C=0.1, gamma=1.0, lam=1.0)),
+    ):
+        ranker.fit(train)
+        found[title] = dict(zip(ranker.queries_.tolist(), ranker.ranks_.tolist()))
+    number = {row: int(row.removeprefix("query ")) for row in section.figures}
+    return {row: Ours({name: float(found[name][q]) for name in section.columns}) for row, q in number.items()}
+
+
+def multiplier_histograms(section: Section, place: Place) -> dict[str, Ours]:
+    """Queries by the tenths of their dimensions that hold 90 % and all of the energy, at the optimum and before."""
+    train = _first_fold(section, place)
+    optimal, early = _optimal(train), _after_one_epoch(train)
+    rows = {"90% of the energy": (optimal, 0.9), "100% of the energy": (optimal, 1.0),
+            "90%, after one epoch": (early, 0.9), "100%, after one epoch": (early, 1.0)}  # fmt: skip
+    return {
+        name: Ours(dict(zip(section.columns, map(float, found.histogram(energy)))))
+        for name, (found, energy) in rows.items()
+    }
+
+
+def _first_fold(section: Section, place: Place) -> RankingData:
+    return hingerank.read_folds(place.find(section.study.data), section.study.folds)[0].train
+
+
+def _optimal(train: RankingData) -> Interactions:
+    return interactions(hingerank.RankSVM(C=0.1, loss="hinge", solver="dual").fit(train))
+
+
+def _after_one_epoch(train: RankingData, C: float = 1.0) -> Interactions:
+    """The interactions of multipliers after one epoch of dual coordinate descent from zero: far from optimal."""
+    from hingerank.kernels.dual import dual_epoch, pair_norms
+
+    ranker = hingerank.RankSVM(C=C, loss="hinge", solver="dual").fit(train)  # for its pairs
+    rows, (winner, loser) = (train.X,), np.ascontiguousarray(ranker.pairs_.T)
+    a, w = np.zeros(len(winner)), np.zeros(train.X.shape[1])
+    order = np.random.default_rng(0).permutation(len(a))
+    dual_epoch(rows, winner, loser, np.full(len(a), C), pair_norms(rows, winner, loser), 1.0, order, a, w)
+    ranker.multipliers_ = a
+    return interactions(ranker)

@@ -5,7 +5,7 @@ import pytest
 
 from hingerank.data.ranking_data import RankingData
 from hingerank.lab import Method, compare, load_results, query_folds
-from hingerank.lab.examples import collect_examples, read_examples, write_examples
+from hingerank.lab.report.examples import collect_examples, read_examples, write_examples
 
 
 @pytest.fixture

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from hingerank.data.files import plain
 from hingerank.data.ranking_data import RankingData
 from hingerank.lab.folds import Fold
 from hingerank.lab.leaderboard import Results
-from hingerank.lab.run_folder import write_whole
+from hingerank.lab.run_folder import plain_id, write_whole
 
 FILE = "examples.json"
 
@@ -28,10 +29,16 @@ def collect_examples(
     most_features: int = 12,
     most_bytes: int = 900_000,
 ) -> dict[str, Any]:
-    """Up to `queries` test queries, largest gap between any two methods first, cut to `most_bytes` of JSON.
+    """Test queries with their documents, largest gap between any two methods first.
 
-    Each comes with the documents that some method ranks among its first `top` and its first `top` relevant ones, with
-    the `most_features` heaviest features.
+    Parameters
+    ----------
+    results : with a folder, where the scores are
+    folds : those of the run
+    queries : at most so many
+    top : documents that some method ranks among its first `top`, and the first `top` relevant ones
+    most_features : values of the heaviest features
+    most_bytes : of JSON
     """
     chosen = _most_different(results, queries)
     features = _heaviest(results, folds, most_features)
@@ -44,7 +51,7 @@ def collect_examples(
         if fold.name in found:
             test = fold.part("test")
             scores = {m: a["scores"] for m in results.methods if "scores" in (a := results.arrays(m, fold.name))}
-            number = {_plain_id(q): i for i, q in enumerate(test.blocks.ids.tolist())}
+            number = {plain_id(q): i for i, q in enumerate(test.blocks.ids.tolist())}
             for place, head in found[fold.name]:
                 rows = _rows(test, number[head["query"]])
                 described[place] = {**head, **_describe(test, rows, scores, features, top)}
@@ -92,7 +99,7 @@ def _heaviest(results: Results, folds: Sequence[Fold], count: int) -> list[int]:
     linear rankers, by standard deviation."""
     X = folds[0].part("train").X
     mean = np.asarray(X.mean(axis=0)).ravel()
-    square = np.asarray((X.multiply(X) if hasattr(X, "multiply") else np.square(X)).mean(axis=0)).ravel()
+    square = np.asarray((X.multiply(X) if sp.issparse(X) else np.square(X)).mean(axis=0)).ravel()
     spread = np.sqrt(np.maximum(square - mean**2, 0))
     total = np.zeros(len(spread))
     for method in results.methods:
@@ -126,7 +133,7 @@ def _describe(
         kept[order[:top]] = True
     shown = np.flatnonzero(kept)
     X = data.X[rows[shown]][:, features]
-    values = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
+    values = X.toarray() if sp.issparse(X) else np.asarray(X)
     return {
         "rows": len(rows),
         "docs": [str(rows[i]) if data.docid is None else str(data.docid[rows[i]]) for i in shown],
@@ -139,7 +146,3 @@ def _describe(
 
 def _short(value: float) -> float:
     return float(f"{value:.4g}")
-
-
-def _plain_id(query: Any) -> Any:
-    return query if isinstance(query, (int, str)) else str(query)

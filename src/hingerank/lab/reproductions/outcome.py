@@ -1,0 +1,226 @@
+"""What came out of running a paper's table again: saved as small JSON, compared figure by figure, shown as a page."""
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from hingerank.data.files import plain
+from hingerank.lab.reproductions.engine import Ours, PaperTable, Place, Section
+from hingerank.lab.run_folder import versions, write_whole
+
+TIME = "seconds"  # a column of this name is shown but not compared: machines differ
+KEPT = 6  # decimals in the saved file
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure: where it stands, the paper's and ours, None where there is none.
+
+    marks: ours of significance. after: what the paper prints after its figure. spread: our standard deviation where the
+    paper gives one.
+    """
+
+    row: str
+    column: str
+    paper: float | None
+    ours: float | None
+    marks: str = ""
+    after: str = ""
+    spread: float | None = None
+
+    @property
+    def difference(self) -> float | None:
+        """Ours minus the paper's."""
+        if self.paper is None or self.ours is None or self.column == TIME:
+            return None
+        return self.ours - self.paper
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """sections: {row: Ours} for each section of the table; seconds: of the run that ended it; versions: used."""
+
+    table: PaperTable
+    sections: Sequence[Mapping[str, Ours]]
+    seconds: float
+    versions: Mapping[str, str]
+
+    def figures(self, place: int) -> list[list[Figure]]:
+        """The figures of a section, row by row: the paper's rows, then those only we have."""
+        return compared(self.table.sections[place], self.sections[place])
+
+    def note(self, place: int) -> str:
+        """What the marks in a section mean, and that there are none if so."""
+        text = self.table.sections[place].note
+        marked = any(figure.marks for row in self.figures(place) for figure in row)
+        return text if marked or not text else f"{text} No method is."
+
+    def differences(self) -> Iterator[tuple[Section, Figure]]:
+        """Every figure that both have."""
+        for place, section in enumerate(self.table.sections):
+            for row in self.figures(place):
+                for figure in row:
+                    if figure.difference is not None:
+                        yield section, figure
+
+    def agreement(self) -> str:
+        """How many figures agree: "26 of 30 figures within 0.01"."""
+        found = list(self.differences())
+        if not found:
+            return "none to compare"
+        close = sum(abs(figure.difference or 0) <= section.close * (1 + 1e-9) for section, figure in found)
+        least = max((section.close for section in self.table.sections), default=0.0)
+        return f"{close} of {len(found)} figures " + (f"within {least:g}" if least else "equal")
+
+    def summary(self) -> str:
+        """How many figures agree, by how much ours are larger on average, and where the largest difference is."""
+        found = list(self.differences())
+        if not found:
+            return "No figure to compare."
+        mean = sum(figure.difference or 0 for _, figure in found) / len(found)
+        section, far = max(found, key=lambda pair: abs(pair[1].difference or 0))
+        place = ", ".join([section.title] * (len(self.table.sections) > 1) + [far.row, far.column])
+        return (
+            f"{self.agreement()}; ours minus the paper's: {mean:+.{section.digits}f} on average, at most "
+            f"{far.difference:+.{section.digits}f} ({place})."
+        )
+
+    def save(self, folder: Path) -> Path:
+        """Write NAME.json into the folder."""
+        path = folder / f"{self.table.name}.json"
+        sections = [
+            {"title": section.title, "rows": {row: _short(ours) for row, ours in rows.items()}}
+            for section, rows in zip(self.table.sections, self.sections)
+        ]
+        words = {"name": self.table.name, "seconds": round(self.seconds, 1), "versions": dict(self.versions)}
+        text = json.dumps(plain({**words, "sections": sections}), indent=1, ensure_ascii=False)
+        write_whole(path, (text + "\n").encode())
+        return path
+
+
+def reproduce(table: PaperTable, place: Place) -> Outcome:
+    """Run every section of a table."""
+    start = time.perf_counter()
+    sections = [section.compute(place) for section in table.sections]
+    return Outcome(table, sections, time.perf_counter() - start, versions())
+
+
+def load_outcome(table: PaperTable, folder: Path) -> Outcome | None:
+    """What `save` wrote for this table, or None."""
+    path = folder / f"{table.name}.json"
+    if not path.exists():
+        return None
+    words = json.loads(path.read_text("utf-8"))
+    found = {section["title"]: section["rows"] for section in words["sections"]}
+    sections = [{row: Ours(**ours) for row, ours in found.get(section.title, {}).items()} for section in table.sections]
+    return Outcome(table, sections, words["seconds"], words["versions"])
+
+
+def compared(section: Section, ours: Mapping[str, Ours]) -> list[list[Figure]]:
+    """The figures of a section beside ours."""
+    rows = []
+    for name in dict.fromkeys([*section.figures, *ours]):
+        given = section.figures.get(name) or [None] * len(section.columns)
+        own = ours.get(name, Ours({}))
+        marks, after = own.marks or {}, section.after.get(name, [""] * len(section.columns))
+        spread = own.spread or {} if name in section.after else {}
+        rows.append(
+            [
+                Figure(name, c, paper, own.values.get(c), marks.get(c, ""), printed, spread.get(c))
+                for c, paper, printed in zip(section.columns, given, after, strict=True)
+            ]
+        )
+    return rows
+
+
+def _short(ours: Ours) -> dict[str, Any]:
+    """As JSON, without what is not there; figures rounded, the settings that were chosen not."""
+
+    def rounded(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {k: rounded(v) for k, v in value.items()}
+        return round(value, KEPT) if isinstance(value, float) else value
+
+    return {"values": {}, **{name: rounded(value) for name, value in asdict(ours).items() if value}}
+
+
+# The page of reproductions, from saved outcomes, and the same tables for the terminal.
+
+INTRODUCTION = """\
+# Reproductions
+
+<!-- Written by `hingerank reproduce --write-docs` from the results saved in reproductions/. Change those, or the
+     data in src/hingerank/lab/reproductions/figures, not this page. -->
+
+Tables of the papers whose methods are implemented here, run again. `hingerank reproduce NAME` runs one: it needs the
+data in `$HINGERANK_DATA` (or `--data`), keeps every fit as it comes, and goes on where it stopped when it is started
+again. `hingerank reproduce --list` says what there is. Settings are chosen on validation queries; test queries are
+measured once.
+
+Each row has the paper's figures and, below them, ours with the difference in brackets. A dash means that a figure is
+not given, or not computed. What a figure means is fixed by a preset of the measures: see [Measures](measures.md).
+"""
+
+
+def write_page(path: Path, outcomes: Sequence[Outcome]) -> None:
+    """One Markdown page with all outcomes."""
+    parts = [INTRODUCTION, _overview(outcomes), *(_chapter(outcome) for outcome in outcomes)]
+    write_whole(path, ("\n".join(parts).rstrip() + "\n").encode())
+
+
+def table_lines(outcome: Outcome, place: int) -> tuple[list[str], list[list[str]]]:
+    """Header and cells of a section: for each row a line with the paper's figures and one with ours."""
+    section = outcome.table.sections[place]
+    lines = []
+    for row in outcome.figures(place):
+        if any(figure.paper is not None for figure in row):
+            lines.append([row[0].row, "paper", *(_number(f.paper, section.digits, f.column) + f.after for f in row)])
+        if any(figure.ours is not None for figure in row):
+            lines.append([row[0].row, "ours", *(_own(f, section.digits) for f in row)])
+    return ["", "", *section.columns], lines
+
+
+def _chapter(outcome: Outcome) -> str:
+    table = outcome.table
+    lines = [f"## {table.name}", "", f"{table.paper}. {table.title}.", "", table.setup, ""]
+    for place, section in enumerate(table.sections):
+        header, rows = table_lines(outcome, place)
+        if not rows:  # a section newer than the saved results
+            continue
+        lines += [f"**{section.title}**", "", *_markdown(header, rows), ""]
+        if outcome.note(place):
+            lines += [outcome.note(place), ""]
+    lines += [outcome.summary(), ""]
+    if table.finding:
+        lines += [table.finding, ""]
+    return "\n".join(lines)
+
+
+def _overview(outcomes: Iterable[Outcome]) -> str:
+    rows = [[f"[{o.table.name}](#{o.table.name})", o.table.cited, o.table.title, o.agreement()] for o in outcomes]
+    return "\n".join([*_markdown(["name", "paper", "table", "agreement"], rows), ""])
+
+
+def _markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    return [_line(header), "|" + "|".join([" --- "] * len(header)) + "|", *map(_line, rows)]
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("*", "\\*") for cell in cells) + " |"
+
+
+def _number(value: float | None, digits: int, column: str = "") -> str:
+    if value is None:
+        return "–"
+    if column == TIME:
+        digits = 1 if value >= 10 else 2
+    return f"{value:.{digits}f}"
+
+
+def _own(figure: Figure, digits: int) -> str:
+    text = _number(figure.ours, digits, figure.column) + figure.marks
+    text += "" if figure.spread is None else f" ± {figure.spread:.{digits - 1}f}"
+    return text if figure.difference is None else f"{text} ({figure.difference:+.{digits}f})"

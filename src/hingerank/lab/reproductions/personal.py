@@ -1,0 +1,132 @@
+"""Personal rankers as in Cheng et al. (2018): one C for each row, chosen by the accuracy of validation pairs."""
+
+import lzma
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hingerank.lab.reproductions.engine import Ours, Place, Recipe, Section, kept
+from hingerank.lab.reproductions.outcome import TIME
+from hingerank.lab.search import Grid, Setting
+
+# item features, {"train", "validation", "test": triples}, whether the triples are comparisons (else they are ratings)
+Parts = tuple[Any, Mapping[str, tuple[Any, Any, Any]], bool]
+
+
+def personal(section: Section, place: Place) -> dict[str, Ours]:
+    """Seconds per epoch and pairs in the right order, for every row the setting that is best on validation."""
+    return {row: _row(row, recipe, section, place) for row, recipe in section.methods.items()}
+
+
+def _row(row: str, recipe: Recipe, section: Section, place: Place) -> Ours:
+    settings, tried = Grid(recipe.search).settings(), []
+    for setting in settings:
+        name = "-".join([row, *(f"{parameter}={value:g}" for parameter, value in setting.items())])
+        tried.append(kept(place, section.study.run, name, partial(_fit, recipe, setting, section.study.data, place)))
+    best = max(range(len(tried)), key=lambda k: tried[k]["validation"])
+    values = {TIME: tried[best][TIME], "train accuracy": tried[best]["train"], "test accuracy": tried[best]["test"]}
+    return Ours(values, chosen=[settings[best]], seconds=tried[best]["fit seconds"])
+
+
+def _fit(recipe: Recipe, setting: Setting, data: str, place: Place) -> dict[str, float]:
+    """Accuracies and times of one fit. The test accuracy is looked at only for the setting that validation chose."""
+    from hingerank.registry import ranker_class
+
+    features, parts, compared = SETS[data](place)
+    ranker = ranker_class(recipe.ranker)(**setting, **recipe.fixed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the certificate says the same
+        (ranker.fit_pairs if compared else ranker.fit)(features, *parts["train"])
+    accuracy = pairs_right if compared else ratings_right
+    found = {part: accuracy(ranker, features, parts, part) for part in parts}
+    seconds = ranker.certificate_.seconds
+    return found | {TIME: seconds / max(1, ranker.n_iter_), "fit seconds": seconds}
+
+
+def pairs_right(ranker: Any, features: Any, parts: Mapping[str, Any], part: str) -> float:
+    """Fraction of comparisons whose winner has the higher score."""
+    users, winners, losers = parts[part]
+    return float((ranker.predict(users, features[winners]) > ranker.predict(users, features[losers])).mean())
+
+
+def ratings_right(ranker: Any, features: Any, parts: Mapping[str, Any], part: str) -> float:
+    """Fraction of a user's pairs in the right order: training pairs, or pairs with at least one rating of `part`.
+
+    These are all pairs of the training ratings and this part's, less those of the training ratings alone.
+    """
+    from hingerank.metrics import evaluate
+    from hingerank.preferences import GradedPreferences
+
+    def counts(names: Sequence[str]) -> tuple[float, float]:
+        """Pairs of different ratings in the right order (equal scores count one half), and all of them."""
+        users, items, ratings = (np.concatenate([parts[name][k] for name in names]) for k in range(3))
+        order = np.argsort(users, kind="stable")
+        users, items, ratings = users[order], items[order], ratings[order]
+        offsets = np.flatnonzero(np.r_[True, users[1:] != users[:-1], True])
+        pairs = GradedPreferences(ratings, offsets).pairs_per_query.astype(float)
+        scores, sizes = ranker.predict(users, features[items]), np.diff(offsets)
+        right = evaluate(ratings, scores, measures="pair_accuracy", group=sizes, per_query=True)["pair_accuracy"]
+        return float(np.nansum(right * pairs)), float(pairs.sum())
+
+    right, total = counts(["train"])
+    if part == "train":
+        return right / total
+    both_right, both = counts(["train", part])
+    return (both_right - right) / (both - total)
+
+
+def synthetic(place: Place) -> Parts:
+    """800 comparisons a user to train, 100 to validate, 200 to test."""
+    from hingerank.personal.generate import make_personal
+
+    data = make_personal(1000, 10_000, 64, 20, per_user=1100, seed=0)
+    train, rest = data.split(300 / 1100, seed=0)
+    validation, test = rest.split(2 / 3, seed=0)
+    parts = {"train": train, "validation": validation, "test": test}
+    return data.item_features, {name: (p.users, p.winners, p.losers) for name, p in parts.items()}, True
+
+
+@cache
+def yahoo(folder: Path) -> Parts:
+    """The split that comes with the data; a tenth of every user's training ratings validates."""
+    from scipy.io import loadmat
+
+    from hingerank.personal.ratings import Ratings, read_ratings, split_by_user
+
+    with lzma.open(folder / "title.mat.xz") as file:
+        features = loadmat(BytesIO(file.read()))["b"].tocsr().astype(np.float64)
+    found = {}
+    for part in ("train", "test"):
+        table = read_ratings(folder / f"after{part}.txt.xz")
+        rows = table.item_ids[table.items].astype(np.int64) - 1  # movies are counted from 1
+        found[part] = Ratings(table.users, rows, table.ratings, np.arange(features.shape[0]))
+    train, validation = split_by_user(found["train"], 0.1, seed=0)
+    test = found["test"].take(np.isin(found["test"].users, train.users))
+    return features, {"train": train.triples, "validation": validation.triples, "test": test.triples}, False
+
+
+@cache
+def movielens(folder: Path) -> Parts:
+    """Of every user's films a fifth tests and a tenth of the rest validates; the features are genres."""
+    from hingerank.personal.item_features import genre_features
+    from hingerank.personal.rating_sets import read_movielens
+    from hingerank.personal.ratings import split_by_user
+
+    ratings = read_movielens(folder)
+    features, _ = genre_features(ratings.genres or [])
+    rest, test = split_by_user(ratings, 0.2, seed=0)
+    train, validation = split_by_user(rest, 0.1, seed=0)
+    return features, {"train": train.triples, "validation": validation.triples, "test": test.triples}, False
+
+
+# data of a study -> how they are read and split
+SETS: dict[str, Callable[[Place], Parts]] = {
+    "synthetic": synthetic,
+    "yahoo-movies": lambda place: yahoo(place.find("yahoo-movies")),
+    "ml-1m": lambda place: movielens(place.find("ml-1m")),
+}
