@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import numpy as np
 from scipy import sparse
 
+from hingerank.data.blocks import number_values
 from hingerank.data.files import DataError
 
 
@@ -205,7 +206,7 @@ def mixture_relation(mixtures: np.ndarray, name: str = "mixture") -> Relation:
 def url_relation(urls: Sequence[str], name: str = "url") -> Relation:
     """0 if one URL is a prefix of the other on the same host, ½ on the same host, 1 otherwise."""
     split = [_host_and_path(url) for url in urls]
-    hosts = _codes([host for host, _ in split])
+    hosts = number_values([host for host, _ in split])
     paths = [path for _, path in split]
 
     def row(i: int) -> np.ndarray:
@@ -232,7 +233,7 @@ def category_relation(categories: Sequence[str], name: str = "category", separat
     prefixes = np.full((len(paths), max([1, *depth])), -1, np.int64)
     for level in range(prefixes.shape[1]):
         deep = [i for i, path in enumerate(paths) if len(path) > level]
-        prefixes[deep, level] = _codes([tuple(paths[i][: level + 1]) for i in deep])
+        prefixes[deep, level] = number_values([tuple(paths[i][: level + 1]) for i in deep])
 
     def row(i: int) -> np.ndarray:
         shared = ((prefixes == prefixes[i]) & (prefixes[i] >= 0)).sum(axis=1)
@@ -241,11 +242,6 @@ def category_relation(categories: Sequence[str], name: str = "category", separat
         return distances
 
     return Relation(name, len(paths), row)
-
-
-def _codes(values: Sequence[Any]) -> np.ndarray:
-    numbers: dict[Any, int] = {}
-    return np.fromiter((numbers.setdefault(value, len(numbers)) for value in values), np.int64, len(values))
 
 
 # Aspects of a query, P(d | a) for every candidate: from known subtopics, scores of query suggestions, or clusters.

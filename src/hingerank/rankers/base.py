@@ -1,6 +1,5 @@
 """Checks what users pass to a ranker and brings it to one form: block order, plain dtypes, sorted CSR."""
 
-import hashlib
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -12,12 +11,20 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import assert_all_finite, check_array, column_or_1d, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from hingerank.data.blocks import QueryBlocks, blocks_from_group, blocks_from_qid
+from hingerank.data import blocks as checks
+from hingerank.data.blocks import (
+    QueryBlocks,
+    blocks_from_group,
+    blocks_from_qid,
+    fingerprint,
+    fingerprint_rows,  # noqa: F401  for the rankers
+    kept_rows,
+    plain_csr,
+)
+from hingerank.data.blocks import whole as positive_count  # noqa: F401
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.solvers.run import Certificate, Solution
-
-_SAMPLED_ROWS = 256
 
 
 def unpack(X: Any, y: Any = None, qid: Any = None, group: Any = None) -> tuple[Any, Any, Any]:
@@ -48,7 +55,7 @@ def check_features(ranker: Any, X: Any, *, reset: bool) -> Any:
         _check_names(ranker, np.asarray([str(name) for name in X.feature_names], object), checked.shape[1], reset)
     else:
         checked = validate_data(ranker, X.X if isinstance(X, RankingData) else X, reset=reset, **options)
-    return _plain_csr(checked) if sparse.issparse(checked) else checked
+    return plain_csr(checked) if sparse.issparse(checked) else checked
 
 
 def _check_names(ranker: Any, names: np.ndarray, n_features: int, reset: bool) -> None:
@@ -84,33 +91,13 @@ def _listed(names: set[str]) -> str:
     return ", ".join(ordered[:10]) + (f" and {len(ordered) - 10} more" if len(ordered) > 10 else "")
 
 
-def _plain_csr(X: Any) -> sparse.csr_matrix:
-    """CSR with sorted indices, no duplicates, int32 indices where they fit; the user's own matrix is not changed."""
-    matrix = sparse.csr_matrix(X)  # shares the arrays
-    matrix.check_format(full_check=True)  # kernels do not check bounds again
-    if not matrix.has_canonical_format:
-        matrix = matrix.copy()
-        matrix.sum_duplicates()
-    if matrix.indices.dtype == np.int32 or max(matrix.nnz, *matrix.shape) > np.iinfo(np.int32).max:
-        return matrix
-    parts = (matrix.data, matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32))
-    return sparse.csr_matrix(parts, shape=matrix.shape)
-
-
 def check_grades(ranker: Any, y: Any, n_rows: int) -> np.ndarray:
-    """y as one finite float64 per row."""
+    """y as one finite float64 per row; scikit-learn's words for what is wrong, where it has some."""
     if y is None:
         raise ValueError(f"{type(ranker).__name__} requires y to be passed, but the target y is None")
     grades = column_or_1d(y, warn=True)
-    if grades.dtype.kind not in "biuf":
-        try:
-            grades = grades.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"grades must be numbers, got y of dtype {grades.dtype} ({error})") from None
-    if len(grades) != n_rows:
-        raise ValueError(f"y has {len(grades)} grades but X has {n_rows} rows: inconsistent numbers of samples")
     assert_all_finite(grades, input_name="y", estimator_name=type(ranker).__name__)
-    return grades.astype(np.float64, copy=False)
+    return checks.check_grades(grades, n_rows)
 
 
 def check_weight(sample_weight: Any, n_rows: int) -> np.ndarray | None:
@@ -134,27 +121,9 @@ def make_blocks(qid: Any, group: Any, n_rows: int) -> QueryBlocks:
     return blocks_from_qid(qid, n_rows) if group is None else blocks_from_group(group, n_rows)
 
 
-def kept_rows(blocks: QueryBlocks, weight: np.ndarray | None) -> tuple[np.ndarray | None, QueryBlocks]:
-    """Rows to take so that they lie in block order and none weighs zero (None: all as they are), and their blocks."""
-    if weight is None or weight.all():
-        return blocks.order, QueryBlocks(blocks.ids, blocks.offsets, None)
-    order = np.arange(blocks.n_rows) if blocks.order is None else blocks.order
-    keep = weight[order] > 0
-    offsets = np.concatenate(([0], np.cumsum(keep)))[blocks.offsets]
-    filled = np.diff(offsets) > 0
-    return order[keep], QueryBlocks(blocks.ids[filled], np.append(offsets[:-1][filled], offsets[-1]), None)
-
-
 def gather_rows(values: Any, rows: np.ndarray | None) -> Any:
     """`values[rows]`, or `values` itself when all rows stay as they are."""
     return values if rows is None else values[rows]
-
-
-def positive_count(name: str, value: Any) -> int:
-    """`value` as a whole number above 0, or a ValueError that names it."""
-    if isinstance(value, bool) or int(value) != value or value < 1:
-        raise ValueError(f"{name} must be a positive whole number, not {value!r}")
-    return int(value)
 
 
 def names_of_features(ranker: Any, count: int, given: Sequence[str] | None = None) -> Sequence[str]:
@@ -163,30 +132,6 @@ def names_of_features(ranker: Any, count: int, given: Sequence[str] | None = Non
     if len(names) != count:
         raise ValueError(f"{len(names)} names were given for {count} features")
     return names
-
-
-def fingerprint(X: Any, y: np.ndarray, blocks: QueryBlocks) -> dict[str, Any]:
-    """What a model was trained on: sizes, and a hash of evenly spaced rows (cheap, so not proof against forgery)."""
-    rows = _evenly_spaced(X.shape[0])
-    query = np.searchsorted(blocks.offsets, rows, side="right") - 1
-    ids = "\n".join(str(i) for i in blocks.ids[query].tolist()).encode("utf-8", "surrogatepass")
-    return fingerprint_rows(X, y[rows].tobytes(), ids) | {"queries": len(blocks)}
-
-
-def fingerprint_rows(X: Any, *more: bytes) -> dict[str, Any]:
-    """The part of a fingerprint that is about features alone, and any other bytes to go into its hash."""
-    sample = sparse.csr_matrix(X[_evenly_spaced(X.shape[0])])
-    sample.eliminate_zeros()  # so that the same numbers, dense or sparse, have the same hash
-    digest = hashlib.sha256()
-    for part in (sample.indptr, sample.indices, sample.data):
-        digest.update(np.ascontiguousarray(part, np.float64).tobytes())
-    for item in more:
-        digest.update(item)
-    return {"rows": X.shape[0], "features": X.shape[1], "sha256_of_sample": digest.hexdigest()}
-
-
-def _evenly_spaced(n_rows: int) -> np.ndarray:
-    return np.unique(np.linspace(0, n_rows - 1, min(n_rows, _SAMPLED_ROWS)).astype(np.int64))
 
 
 # What every ranker inherits: scikit-learn's conventions around one hook, `_fit`, and the model file.

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
+from hingerank.data.memory import memory_budget
 from hingerank.features.fourier import FourierMap
 from hingerank.features.kernels import choose_gamma, make_kernel
 from hingerank.features.maps import FeatureMap
@@ -17,7 +18,6 @@ from hingerank.problem import RankObjective
 from hingerank.problem.gram import GivenGram, Gram
 from hingerank.problem.kernel_space import KernelObjective
 from hingerank.problem.mapped import mapped_design
-from hingerank.problem.memory import memory_budget
 from hingerank.problem.torch_design import TorchDesign, TorchGram, check_device
 from hingerank.rankers.base import BaseRanker, check_features, unpack
 from hingerank.rankers.linear import PairwiseRanker

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.data.memory import memory_budget
 from hingerank.features.maps import as_feature_map
 from hingerank.losses import LIST_LOSSES, make_loss
 from hingerank.losses.lists import WithRegression
@@ -13,7 +14,6 @@ from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
 from hingerank.problem import RankObjective, RowsDesign
 from hingerank.problem.least_squares import LeastSquaresObjective
 from hingerank.problem.mapped import mapped_design
-from hingerank.problem.memory import memory_budget
 from hingerank.rankers.base import (
     LinearRanker,
     PathRanker,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.data.letor import read
+from hingerank.data.read_write import read
 from hingerank.diversity.queries import DiverseData, DiverseQuery
 from hingerank.diversity.relations import (
     Relations,

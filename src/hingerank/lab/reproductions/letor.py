@@ -56,7 +56,7 @@ class Study:
 
     def results(self, methods: Sequence[Any], place: Place) -> Any:
         """The results of these methods: read where they are known, computed where they are not."""
-        from hingerank.data.letor import read_folds
+        from hingerank.data.read_write import read_folds
         from hingerank.lab.comparison import compare
 
         numbers = place.folds if place.folds is not None else self.folds
