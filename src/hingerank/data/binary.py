@@ -31,21 +31,12 @@ from hingerank.data.ranking_data import RankingData
 VERSION = 1
 _NPY_BYTES = 128  # of the header of an array
 
-# array -> its dimensions and the types it may have
-_ALLOWED = {
-    "X": (2, ("<f4", "<f8")),
-    "X_data": (1, ("<f4", "<f8")),
-    "X_indices": (1, ("<i4",)),
-    "X_indptr": (1, ("<i8",)),
-    "y": (1, ("<f8",)),
-    "qid": (1, "biufSMm"),
-    "docid": (1, "biufSMm"),
-    "qid_codes": (1, ("<i8",)),
-    "qid_ends": (1, ("<i8",)),
-    "qid_text": (1, ("|u1",)),
-    "docid_ends": (1, ("<i8",)),
-    "docid_text": (1, ("|u1",)),
-}
+_FLOATS, _WHOLE, _BYTES, _IDS = ("<f4", "<f8"), ("<i8",), ("|u1",), "biufSMm"
+_ALLOWED = {  # array -> the types that it may have, or the kinds of types
+    "X": _FLOATS, "X_data": _FLOATS, "X_indices": ("<i4",), "X_indptr": _WHOLE, "y": ("<f8",),
+    "qid": _IDS, "qid_codes": _WHOLE, "qid_ends": _WHOLE, "qid_text": _BYTES,
+    "docid": _IDS, "docid_ends": _WHOLE, "docid_text": _BYTES,
+}  # fmt: skip
 
 
 def save_binary(data: RankingData | Iterable[RankingData], folder: PathLike, *, overwrite: bool = False) -> Path:
@@ -266,8 +257,7 @@ def _read_header(folder: Path) -> dict[str, Any]:
 
 
 def _check_entry(name: str, entry: dict[str, Any]) -> None:
-    dimensions, types = _ALLOWED.get(name, (0, ()))
-    dtype = entry["dtype"]
+    dtype, types, dimensions = entry["dtype"], _ALLOWED.get(name, ()), 2 if name == "X" else 1
     if dtype not in types and not (isinstance(types, str) and np.dtype(dtype).kind in types):
         raise DataError(f"the header names an array {name!r} of type {dtype!r}, which has no place in this format")
     if len(entry["shape"]) != dimensions:

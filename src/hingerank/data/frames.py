@@ -19,13 +19,7 @@ Names = str | Sequence[str] | None
 
 
 def columns_from_frame(
-    frame: Any,
-    label: str = "label",
-    qid: str | None = "qid",
-    docid: str | None = None,
-    features: Names = None,
-    missing: str = "error",
-    dtype: Any = None,
+    frame: Any, label: str, qid: str | None, docid: str | None, features: Names, missing: str, dtype: Any
 ) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray | None, tuple[str, ...] | None]:
     """(X, y, qid, docid, feature names) of a table; the parameters are those of `RankingData.from_frame`."""
     try:
@@ -71,26 +65,15 @@ def frame_from_columns(
     return _native(columns | {name: by_column[:, j] for j, name in enumerate(names)}, backend)
 
 
-def columns_to_read(label: str, qid: str | None, docid: str | None, features: Names) -> list[str] | None:
-    """The columns that are certain to be all that is needed; None where that depends on the table."""
-    if features is None or docid is None:
-        return None
-    return [name for name in (label, qid, docid) if name] + _as_list(features)
-
-
 def _check_column(table: Any, name: str) -> None:
     if name not in table.columns:
         some = ", ".join(map(repr, table.columns[:12])) + (", ..." if len(table.columns) > 12 else "")
         raise DataError(f"there is no column {name!r}; the table has {some}", option="columns")
 
 
-def _as_list(names: str | Sequence[str]) -> list[str]:
-    return [names] if isinstance(names, str) else list(names)
-
-
 def _feature_columns(table: Any, features: Names, taken: set[str | None]) -> list[str]:
     if features is not None:
-        names = _as_list(features)
+        names = [features] if isinstance(features, str) else list(features)
         for name in names:
             _check_column(table, name)
     elif LISTS in table.columns and not table[LISTS].dtype.is_numeric():

@@ -97,23 +97,19 @@ def write(data: RankingData, path: PathLike, **options: Any) -> None:
         write_text(data, path, **options)
 
 
-def read_table_file(
-    path: PathLike,
-    label: str = "label",
-    qid: str | None = "qid",
-    docid: str | None = None,
-    features: str | Sequence[str] | None = None,
-    *,
-    missing: str = "error",
-    dtype: Any = None,
-) -> RankingData:
-    """A Parquet, Feather or CSV file by its column names; the parameters are those of `RankingData.from_frame`."""
-    from hingerank.data.frames import DOCID_NAMES, columns_to_read, read_table
+def read_table_file(path: PathLike, **options: Any) -> RankingData:
+    """A Parquet, Feather or CSV file by its column names; the options are those of `RankingData.from_frame`."""
+    from hingerank.data.frames import DOCID_NAMES, read_table
 
-    ids = [name for name in (qid, docid, *DOCID_NAMES) if name]
-    table = read_table(path, columns_to_read(label, qid, docid, features), ids)
+    label, qid = options.get("label", "label"), options.get("qid", "qid")
+    docid, features = options.get("docid"), options.get("features")
+    needed = None
+    if docid is not None and features is not None:  # else that depends on what the table has
+        listed = [features] if isinstance(features, str) else features
+        needed = [name for name in (label, qid, docid, *listed) if name]
+    table = read_table(path, needed, [name for name in (qid, docid, *DOCID_NAMES) if name])
     try:
-        return RankingData.from_frame(table, label, qid, docid, features, missing=missing, dtype=dtype)
+        return RankingData.from_frame(table, **options)
     except DataError as error:
         raise error.at(path) from None
     except UnicodeDecodeError as error:
