@@ -206,7 +206,7 @@ def mixture_relation(mixtures: np.ndarray, name: str = "mixture") -> Relation:
 def url_relation(urls: Sequence[str], name: str = "url") -> Relation:
     """0 if one URL is a prefix of the other on the same host, ½ on the same host, 1 otherwise."""
     split = [_host_and_path(url) for url in urls]
-    hosts = number_values([host for host, _ in split])
+    hosts = _codes([host for host, _ in split])
     paths = [path for _, path in split]
 
     def row(i: int) -> np.ndarray:
@@ -233,7 +233,7 @@ def category_relation(categories: Sequence[str], name: str = "category", separat
     prefixes = np.full((len(paths), max([1, *depth])), -1, np.int64)
     for level in range(prefixes.shape[1]):
         deep = [i for i, path in enumerate(paths) if len(path) > level]
-        prefixes[deep, level] = number_values([tuple(paths[i][: level + 1]) for i in deep])
+        prefixes[deep, level] = _codes([tuple(paths[i][: level + 1]) for i in deep])
 
     def row(i: int) -> np.ndarray:
         shared = ((prefixes == prefixes[i]) & (prefixes[i] >= 0)).sum(axis=1)
@@ -242,6 +242,10 @@ def category_relation(categories: Sequence[str], name: str = "category", separat
         return distances
 
     return Relation(name, len(paths), row)
+
+
+def _codes(values: Sequence[Any]) -> np.ndarray:
+    return number_values(values)
 
 
 # Aspects of a query, P(d | a) for every candidate: from known subtopics, scores of query suggestions, or clusters.
