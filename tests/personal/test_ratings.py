@@ -79,6 +79,12 @@ class TestFiles:
         path.write_text("1,2\n")
         with pytest.raises(DataError, match="line 1 has 2 columns, expected at least 3"):
             read_ratings(path)
+        path.write_text('ann,x,5\nbob,"y,4\ncy,"z",3\n')  # a quote left open
+        with pytest.raises(DataError, match=r"r.csv, line 3: "):
+            read_ratings(path)
+        path.write_text("ann,x,5\n,,\n")
+        with pytest.raises(DataError, match="the rating at row 1 is ''"):
+            read_ratings(path)
         path.write_text("")
         with pytest.raises(DataError, match="first line is empty"):
             read_ratings(path)

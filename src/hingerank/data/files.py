@@ -384,10 +384,10 @@ def split_lines(path: PathLike, text: str, delimiter: str = " ") -> Iterator[tup
             if line.strip():
                 yield number, line.rstrip("\n").split(None if delimiter == " " else delimiter)
         return
-    reader = csv.reader(lines, delimiter=delimiter)
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)  # strict: a quote left open swallows no lines
     try:
         for fields in reader:
-            if any(map(str.strip, fields)):
+            if len(fields) > 1 or "".join(fields).strip():
                 yield reader.line_num, fields
     except csv.Error as error:
         raise DataError(f"{os.fspath(path)}, line {reader.line_num}: {error}") from None

@@ -36,7 +36,7 @@ def read_columns(path: Path, columns: Sequence[str | int], delimiter: str | None
         raise DataError(f"{path}: the first line is empty, expected {len(columns)} columns")
     if delimiter is None:
         delimiter = next((d for d in DELIMITERS if d in first), " ")
-    head = [field.strip().strip('"') for field in next(split_lines(path, first, delimiter))[1]]
+    head = [field.strip().strip('"') for field in next(split_lines(path, first, delimiter), (1, [""]))[1]]
     places, skip = _places(path, columns, head)
     if delimiter == "::":
         text, delimiter = text.replace("::", "\t"), "\t"
