@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.console import Console
 
 import hingerank as hr
-from hingerank.data.letor import read_folds
+from hingerank.data.read_write import read_folds
 from hingerank.lab.comparison import compare
 from hingerank.lab.methods import Method
 from hingerank.lab.reproductions.engine import default_data

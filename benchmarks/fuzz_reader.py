@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hingerank.data import letor_lines as line_windows
+from hingerank.data import letor_table
 from hingerank.data.files import DataError
 from hingerank.data.letor import read_text
 
@@ -231,7 +231,7 @@ def check(raw: bytes, path: str, chance: random.Random) -> bool:
 def tiny_windows(chance: random.Random) -> None:
     """Windows and chunks of a few bytes, or the usual ones now and then."""
     first, window, chunk = chance.choice(((1 << 17, 1 << 19, 1 << 18), (16, 32, 8), (40, 100, 20), (64, 300, 30)))
-    line_windows.FIRST_WINDOW, line_windows.SMALLEST_WINDOW, line_windows.SMALLEST_CHUNK = first, window, chunk
+    letor_table.FIRST_WINDOW, letor_table.SMALLEST_WINDOW, letor_table.SMALLEST_CHUNK = first, window, chunk
 
 
 def check_packed(raw: bytes, path: str, chance: random.Random) -> None:
@@ -255,7 +255,7 @@ def check_packed(raw: bytes, path: str, chance: random.Random) -> None:
 def fuzz(files: int, seed: int, report=None) -> dict[str, int]:
     """Check so many files; returns how many were accepted and refused."""
     chance = random.Random(seed)
-    kept = (line_windows.FIRST_WINDOW, line_windows.SMALLEST_WINDOW, line_windows.SMALLEST_CHUNK)
+    kept = (letor_table.FIRST_WINDOW, letor_table.SMALLEST_WINDOW, letor_table.SMALLEST_CHUNK)
     counts = {"accepted": 0, "refused": 0}
     try:
         with tempfile.TemporaryDirectory() as folder:
@@ -276,7 +276,7 @@ def fuzz(files: int, seed: int, report=None) -> dict[str, int]:
                 if report and number % 5000 == 4999:
                     report(number + 1, counts)
     finally:
-        line_windows.FIRST_WINDOW, line_windows.SMALLEST_WINDOW, line_windows.SMALLEST_CHUNK = kept
+        letor_table.FIRST_WINDOW, letor_table.SMALLEST_WINDOW, letor_table.SMALLEST_CHUNK = kept
     return counts
 
 

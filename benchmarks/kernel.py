@@ -48,7 +48,7 @@ SETTINGS = {  # the paper's C and gamma
 def load(name: str, share: float, folder: Path):
     """(train, validation, test) of fold 1, float32."""
     from hingerank.data.generate import make_like
-    from hingerank.data.letor import read_folds
+    from hingerank.data.read_write import read_folds
     from hingerank.lab.folds import query_folds
 
     if name == "generated":

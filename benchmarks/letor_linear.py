@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hingerank import RankSVM
-from hingerank.data.letor import read_folds
+from hingerank.data.read_write import read_folds
 from hingerank.lab.comparison import compare
 from hingerank.lab.leaderboard import Results, leaderboard
 from hingerank.lab.methods import Method

@@ -20,7 +20,7 @@ from rich.table import Table
 from sklearn.exceptions import ConvergenceWarning
 
 import hingerank as hr
-from hingerank.data.letor import read_folds
+from hingerank.data.read_write import read_folds
 from hingerank.lab.report.figures import plot_path, plot_single_features
 from hingerank.lab.reproductions.engine import default_data
 from hingerank.lab.statistics import paired_t, randomisation

@@ -54,7 +54,7 @@ KNOWN_PROBING = [
     "hingerank.problem.least_squares: __new__",
     "hingerank.problem.mapped: __new__",
     "hingerank.problem.mapped: hasattr",
-    "hingerank.problem.memory: hasattr",
+    "hingerank.data.memory: hasattr",
     "hingerank.problem.objective: __new__",
     "hingerank.problem.objective: hasattr",
     "hingerank.problem.score_objective: __new__",

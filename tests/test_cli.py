@@ -135,7 +135,7 @@ def test_a_message_of_several_lines_becomes_one(call, monkeypatch):
     def read(*_, **__):
         raise ValueError("first\n  second")
 
-    monkeypatch.setattr("hingerank.data.letor.read", read)
+    monkeypatch.setattr("hingerank.data.read_write.read", read)
     assert call("info", "data.txt") == (1, "", "hingerank: first second\n")
 
 
@@ -156,9 +156,15 @@ def test_info_as_a_list_and_as_json(call):
 
 
 @pytest.mark.parametrize(
-    "name", ["copy.txt", "copy.txt.gz", "copy.svm.xz", "copy/", "copy", "copy.parquet", "copy.csv"]
+    "name",
+    [
+        *("copy.txt", "copy.txt.gz", "copy.svm.xz", "copy.LETOR.BZ2", "copy.gz", "copy/", "copy", "copy.parquet"),
+        *("copy.csv", "copy.csv.gz", "copy.csv.xz", "copy.csv.zst", "copy.tsv.bz2", "copy.feather", "copy.arrow"),
+    ],
 )
 def test_convert_there_and_back_keeps_every_row(call, name):
+    if name.endswith(".zst"):
+        pytest.importorskip("zstandard")
     status, out, err = call("convert", "data.txt", name)
     assert (status, err) == (0, "") and "5 rows, 2 queries, 3 features" in out
     assert call("convert", name, "back.txt")[0] == 0

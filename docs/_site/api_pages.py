@@ -70,7 +70,8 @@ def _entry(name: str) -> str:
 
 def _members(thing: type) -> list[str]:
     """Documented methods and properties that the class does not share with every ranker."""
-    from hingerank.rankers.base import BaseRanker, LinearRanker, SavedModel
+    from hingerank.export.model_file import SavedModel
+    from hingerank.rankers.base import BaseRanker, LinearRanker
 
     shared = {*BaseRanker.__mro__, *LinearRanker.__mro__, *SavedModel.__mro__}
     found = {}

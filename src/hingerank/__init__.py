@@ -63,11 +63,11 @@ _HOME = {
     "make_letor": "hingerank.data.generate",
     "make_like": "hingerank.data.generate",
     "make_personal": "hingerank.personal.generate",
-    "read": "hingerank.data.letor",
-    "read_folds": "hingerank.data.letor",
+    "read": "hingerank.data.read_write",
+    "read_folds": "hingerank.data.read_write",
     "read_pieces": "hingerank.data.letor",
     "read_scores": "hingerank.data.letor",
-    "write": "hingerank.data.letor_writer",
+    "write": "hingerank.data.read_write",
 }
 
 __all__ = ["__version__", *sorted(_HOME)]

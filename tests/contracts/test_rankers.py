@@ -18,8 +18,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.scaling import QueryMinMaxScaler
-from hingerank.export.model_file import load
-from hingerank.rankers.base import BaseRanker, SavedModel
+from hingerank.export.model_file import SavedModel, load
+from hingerank.rankers.base import BaseRanker
 from hingerank.registry import RANKERS, ranker_class, ranker_name
 
 # settings that keep slow rankers quick here, by registered name

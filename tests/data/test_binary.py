@@ -3,6 +3,7 @@
 import json
 import os
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -37,6 +38,26 @@ def some_data(seed=0, n=40, d=5, sparse=False, dtype=np.float32, qid="int", doci
         None if docid is None else IDS[docid](rng, n),
         [f"ü {j}" for j in range(d)] if names else None,
     )
+
+
+SAVED = Path(__file__).parent / "saved"  # written by version 0.1
+
+
+@pytest.mark.parametrize("name", ["dense-0.1", "csr-0.1"])
+def test_folders_of_version_0_1_are_read_and_written_the_same(tmp_path, name):
+    X, y = np.array([[0.5, 0, -1], [0, 2, 0], [0, 0, 0], [1e-3, 0, 7]]), np.array([2.0, 0, 1, 0])
+    if name == "dense-0.1":
+        expected = RankingData(X.astype(np.float32), y, np.array([7, 7, 3, 3]), None, tuple("abc"))
+    else:
+        docid = np.array(["d1", "", "d 3", "日本"], object)
+        expected = RankingData(sp.csr_matrix(X), y, np.array(["q1", "q1", "é", "é"]), docid)
+    assert load_binary(SAVED / name, verify=True) == expected
+    folder = save_binary(expected, tmp_path / "data")
+    assert sorted(os.listdir(folder)) == sorted(os.listdir(SAVED / name))
+    for path in folder.glob("*.npy"):
+        assert path.read_bytes() == (SAVED / name / path.name).read_bytes()
+    headers = [json.loads((place / "header.json").read_text()) for place in (folder, SAVED / name)]
+    assert headers[0] == headers[1]
 
 
 @settings(max_examples=60, deadline=None)

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hingerank.data.blocks import blocks_from_group, blocks_from_qid
+from hingerank.data.blocks import blocks_from_group, blocks_from_qid, number_ids, number_values
+from hingerank.data.checks import positive, whole
 from hingerank.data.files import DataError
 
 NAMES = ["WT04-132", "q1", "", "Ünïcode", "1", "a much longer id than the others"]
@@ -108,3 +109,39 @@ def test_group_counts():
 def test_bad_groups(group, words):
     with pytest.raises(DataError, match=words):
         blocks_from_group(group, 5)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(sorted(KINDS)), st.lists(st.integers(0, 5), min_size=1, max_size=60))
+def test_numbers_of_any_ids_by_first_appearance(kind, codes):
+    ids = KINDS[kind](np.array(codes))
+    distinct, numbers = number_ids(ids, len(codes), "ids")
+    expected = by_dictionary(ids)
+    assert distinct.tolist() == list(expected) and numbers.dtype == np.int32
+    assert [np.flatnonzero(numbers == k).tolist() for k in range(len(distinct))] == list(expected.values())
+
+
+def test_no_ids_to_number():
+    with pytest.raises(DataError, match="users is empty"):
+        number_ids([], 0, "users")
+
+
+def test_numbers_of_values_go_on():
+    known = {}
+    assert number_values(["b", (1, 2), "b"], known).tolist() == [0, 1, 0]
+    assert number_values([(1, 2), "c"], known).tolist() == [1, 2] and list(known) == ["b", (1, 2), "c"]
+
+
+@pytest.mark.parametrize("value", [0, -1, np.nan, np.inf, "1", None, True, [1]])
+def test_numbers_that_are_not_positive(value):
+    with pytest.raises(ValueError, match="C must be a positive finite number, not"):
+        positive("C", value)
+    with pytest.raises(ValueError, match="rank must be a positive whole number, not"):
+        whole("rank", value)
+
+
+def test_positive_and_whole_numbers():
+    assert positive("C", np.float32(0.5)) == 0.5 and isinstance(positive("C", 2), float)
+    assert whole("rank", 3.0) == 3 and isinstance(whole("rank", np.int8(3)), int) and whole("rank", 0, least=0) == 0
+    with pytest.raises(ValueError, match=r"rank must be a whole number of at least 2, not 1\.5"):
+        whole("rank", 1.5, least=2)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hingerank.data.blocks import blocks_from_qid
-from hingerank.data.describe import describe, pairs_per_query
+from hingerank.data.describe import pairs_per_query
 from hingerank.data.generate import make_letor
 from hingerank.data.ranking_data import RankingData
 
@@ -48,7 +48,7 @@ def test_everything_by_hand(form):
 def test_sparse_and_dense_agree():
     data = make_letor(30, (1, 60), 20, constant=3, sparse_density=0.05, seed=3)
     dense = RankingData(data.X.toarray(), data.y, data.qid, feature_names=[f"n{j}" for j in range(20)])
-    a, b = describe(data), describe(dense)
+    a, b = data.describe(), dense.describe()
     assert [f"n{int(name[1:]) - 1}" for name in a.constant_columns] == b.constant_columns
     assert (a.pairs, a.density, a.grades) == (b.pairs, b.density, b.grades)
     assert b.memory == dense.X.nbytes + dense.y.nbytes + dense.qid.nbytes
@@ -58,7 +58,7 @@ def test_many_rows_are_looked_at_in_pieces():
     X = np.zeros((40_000, 3))
     X[39_999, 1] = np.nan
     X[20_000, 2] = 1
-    found = describe(RankingData.from_arrays(X, np.zeros(40_000), missing="nan"))
+    found = RankingData.from_arrays(X, np.zeros(40_000), missing="nan").describe()
     assert found.constant_columns == ["f1", "f2"] and found.queries_without_pairs == 1
 
 
@@ -66,6 +66,6 @@ def test_table():
     from rich.console import Console
 
     out = io.StringIO()
-    Console(file=out, width=200).print(describe(make_letor(30, 20, 5)).table())
+    Console(file=out, width=200).print(make_letor(30, 20, 5).describe().table())
     text = out.getvalue()
     assert "30" in text and "600" in text and "constant columns" in text and "dense float32" in text

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hingerank.data import fetching, public_sets
+from hingerank.data import fetching
 from hingerank.data.fetching import FetchError, cache_folder, download, fetch
 
 QUICK = {"attempts": 3, "wait": 0.0, "timeout": 5.0}
@@ -86,7 +86,7 @@ def toy(server, monkeypatch):
     """Registers a set "toy" at the local server, with its checksum."""
 
     def register(**changes):
-        entry = public_sets.PublicSet(
+        entry = fetching.PublicSet(
             name="toy",
             title="a toy",
             licence="none",
@@ -96,7 +96,7 @@ def toy(server, monkeypatch):
             checksum="sha256:" + hashlib.sha256(server.body).hexdigest(),
             size=len(server.body),
         )
-        monkeypatch.setitem(public_sets.PUBLIC_SETS, "toy", dataclasses.replace(entry, **changes))
+        monkeypatch.setitem(fetching.PUBLIC_SETS, "toy", dataclasses.replace(entry, **changes))
 
     register()
     return register
@@ -343,12 +343,12 @@ def test_cache_folder_follows_the_environment(monkeypatch, tmp_path):
 
 
 def test_the_registry_is_well_formed():
-    for name, entry in public_sets.PUBLIC_SETS.items():
+    for name, entry in fetching.PUBLIC_SETS.items():
         assert name == entry.name and entry.licence and entry.page.startswith("http")
         assert entry.url is None or entry.url.startswith("https://")
         fetching._check_form(entry.checksum)
     wanted = {"ohsumed", "mq2007", "mq2008", "mslr-web10k", "mslr-web30k", "yahoo-ltr", "istella", "ml-100k", "ml-1m"}
-    assert wanted <= set(public_sets.PUBLIC_SETS)
+    assert wanted <= set(fetching.PUBLIC_SETS)
 
 
 def test_a_failed_unpacking_leaves_no_set(server, toy, tmp_path):

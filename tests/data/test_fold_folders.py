@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 import hingerank as hr
-from hingerank.data.letor import read_folds
+from hingerank.data.read_write import read_folds
 
 
 def line(k: int) -> str:

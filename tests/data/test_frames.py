@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 from hingerank.data.files import DataError
-from hingerank.data.frames import from_frame, read_frame_file, to_frame, write_frame_file
 from hingerank.data.ranking_data import RankingData
+from hingerank.data.read_write import read_table_file, write_table_file
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -44,15 +44,15 @@ def test_round_trip(backend, dtype, text, documents):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_round_trip_of_a_list_column(backend, dtype):
     data = some_data(2, dtype, names=None)
-    assert from_frame(to_frame(data, backend, "list")) == data
+    assert RankingData.from_frame(data.to_frame(backend, "list")) == data
 
 
 @pytest.mark.parametrize("layout", ["wide", "list"])
 @pytest.mark.parametrize("name", ["a.parquet", "a.pq", "a.feather", "a.arrow"])
 def test_parquet(tmp_path, layout, name):
     data = some_data(3, names=None if layout == "list" else ("a", "b", "c"))
-    write_frame_file(data, tmp_path / name, layout)
-    assert read_frame_file(tmp_path / name) == data
+    write_table_file(data, tmp_path / name, layout)
+    assert read_table_file(tmp_path / name) == data
     assert [p.name for p in tmp_path.iterdir()] == [name], "no temporary file stays"
 
 
@@ -60,13 +60,13 @@ def test_parquet(tmp_path, layout, name):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_csv(tmp_path, name, dtype):
     data = some_data(4, dtype)
-    write_frame_file(data, tmp_path / name)
-    assert read_frame_file(tmp_path / name, dtype=dtype) == data
+    write_table_file(data, tmp_path / name)
+    assert read_table_file(tmp_path / name, dtype=dtype) == data
 
 
 def test_csv_by_hand(tmp_path):
     (tmp_path / "x.csv").write_text("query,rel,bm25,clicks,url\n7,1,0.5,3,a\n7,0,,2,b\n8,2,0.1,1,c\n")
-    data = read_frame_file(
+    data = read_table_file(
         tmp_path / "x.csv", label="rel", qid="query", docid="url", features=["clicks", "bm25"], missing="nan"
     )
     np.testing.assert_array_equal(data.X, [[3, 0.5], [2, np.nan], [1, 0.1]])
@@ -79,23 +79,23 @@ def test_csv_by_hand(tmp_path):
 def test_text_types_of_numpy(backend, kind):
     data = some_data(6)
     other = RankingData(data.X, data.y, data.qid.astype(kind), data.docid.astype(kind), data.feature_names)
-    assert from_frame(other.to_frame(backend)) == data
+    assert RankingData.from_frame(other.to_frame(backend)) == data
     assert other == data
 
 
 def test_csr_is_written_with_its_zeros():
     data = some_data(5)
     sparse = RankingData(sp.csr_matrix(data.X), data.y, data.qid, data.docid, data.feature_names)
-    assert from_frame(sparse.to_frame()) == data
+    assert RankingData.from_frame(sparse.to_frame()) == data
 
 
 def test_type_of_the_features():
     frame = {"qid": [1, 1], "label": [0, 1]}
     small = pd.DataFrame(frame | {"a": np.array([1, 2], np.float32), "b": np.array([1, 2], np.int8)})
-    assert from_frame(small).X.dtype == np.float32
-    assert from_frame(small.assign(c=[1, 2])).X.dtype == np.float64
-    assert from_frame(small.assign(c=[1, 2]), dtype=np.float32).X.dtype == np.float32
-    flags = from_frame(small.assign(c=[True, False]))
+    assert RankingData.from_frame(small).X.dtype == np.float32
+    assert RankingData.from_frame(small.assign(c=[1, 2])).X.dtype == np.float64
+    assert RankingData.from_frame(small.assign(c=[1, 2]), dtype=np.float32).X.dtype == np.float32
+    flags = RankingData.from_frame(small.assign(c=[True, False]))
     assert flags.X[:, 2].tolist() == [1, 0]
 
 
@@ -112,9 +112,9 @@ def test_type_of_the_features():
 )
 def test_null_is_missing(frame):
     with pytest.raises(DataError, match=r"NaN .* at row 1, column 0"):
-        from_frame(frame, qid=None)
-    assert from_frame(frame, qid=None, missing="zero").X.tolist() == [[1], [0]]
-    assert np.isnan(from_frame(frame, qid=None, missing="nan").X[1, 0])
+        RankingData.from_frame(frame, qid=None)
+    assert RankingData.from_frame(frame, qid=None, missing="zero").X.tolist() == [[1], [0]]
+    assert np.isnan(RankingData.from_frame(frame, qid=None, missing="nan").X[1, 0])
 
 
 def test_pyterrier_frame():
@@ -127,13 +127,13 @@ def test_pyterrier_frame():
             "features": [np.ones(3), np.zeros(3)],
         }
     )
-    data = from_frame(frame)
+    data = RankingData.from_frame(frame)
     assert data.X.shape == (2, 3) and data.docid.tolist() == ["d1", "d2"] and data.feature_names is None
 
 
 def test_chunked_pyarrow_lists():
     table = pa.concat_tables([some_data(i, names=None).to_frame("pyarrow", "list") for i in range(3)])
-    data = from_frame(table.slice(10, 60))
+    data = RankingData.from_frame(table.slice(10, 60))
     expected = np.concatenate([some_data(i).X for i in range(3)])[10:70]
     np.testing.assert_array_equal(data.X, expected)
 
@@ -159,17 +159,17 @@ GOOD = {"qid": [1, 1], "label": [0, 1], "a": [0.5, 0.25]}
 )
 def test_tables_that_do_not_fit(make, columns, arguments, words):
     with pytest.raises(DataError) as error:
-        from_frame(make(columns), **arguments)
+        RankingData.from_frame(make(columns), **arguments)
     assert words in str(error.value)
 
 
 def test_no_table():
     with pytest.raises(DataError, match="collect a lazy one first"):
-        from_frame(pl.DataFrame(GOOD).lazy())
+        RankingData.from_frame(pl.DataFrame(GOOD).lazy())
     with pytest.raises(DataError, match="expected a pandas, polars or pyarrow table"):
-        from_frame([[1, 2]])
+        RankingData.from_frame([[1, 2]])
     with pytest.raises(DataError, match="no rows"):
-        from_frame(pd.DataFrame(GOOD).iloc[:0])
+        RankingData.from_frame(pd.DataFrame(GOOD).iloc[:0])
     with pytest.raises(DataError, match="backend is 'spark'"):
         some_data().to_frame("spark")
     with pytest.raises(DataError, match="layout is 'tall'"):
@@ -180,27 +180,27 @@ def test_no_table():
 
 def test_files_that_do_not_fit(tmp_path):
     with pytest.raises(DataError, match="there is no such file"):
-        read_frame_file(tmp_path / "none.parquet")
+        read_table_file(tmp_path / "none.parquet")
     with pytest.raises(DataError, match=r"does not say what kind of table it is; expected .parquet"):
-        read_frame_file(tmp_path / "data.xlsx")
+        read_table_file(tmp_path / "data.xlsx")
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 this is none")
     with pytest.raises(DataError, match=r"bad.parquet: cannot be read as parquet"):
-        read_frame_file(tmp_path / "bad.parquet")
+        read_table_file(tmp_path / "bad.parquet")
     (tmp_path / "bad.csv").write_text("a,b\n1,2,3\n")
     with pytest.raises(DataError, match=r"bad.csv: cannot be read as csv"):
-        read_frame_file(tmp_path / "bad.csv")
-    write_frame_file(some_data(), tmp_path / "good.parquet")
+        read_table_file(tmp_path / "bad.csv")
+    write_table_file(some_data(), tmp_path / "good.parquet")
     with pytest.raises(DataError, match=r"good.parquet: there is no column 'grade'"):
-        read_frame_file(tmp_path / "good.parquet", label="grade")
+        read_table_file(tmp_path / "good.parquet", label="grade")
     with pytest.raises(DataError, match="cannot hold a column of lists"):
-        write_frame_file(some_data(), tmp_path / "a.csv", "list")
+        write_table_file(some_data(), tmp_path / "a.csv", "list")
 
 
 def test_a_table_whose_names_are_no_text_is_named(tmp_path):
     path = tmp_path / "latin.csv"
     path.write_bytes(b"label,qid,\xe9t\xe9\n1,1,2\n")
     with pytest.raises(DataError, match=r"latin.csv: .*'utf-8' codec"):
-        read_frame_file(path)
+        read_table_file(path)
 
 
 @pytest.mark.parametrize(
@@ -222,13 +222,13 @@ def test_ids_of_a_csv_file_stay_what_they_are(tmp_path, ids, expected, name):
     with open_file(tmp_path / name, "wt") as file:
         for fields in (("label", "qid", "docid", "x"), ("1", ids[0], ids[0], "2"), ("0", ids[1], ids[1], "3")):
             file.write(comma.join(fields) + "\n")
-    data = read_frame_file(tmp_path / name)
+    data = read_table_file(tmp_path / name)
     assert data.qid.tolist() == expected and data.docid.tolist() == expected
 
 
 def test_an_id_that_pandas_calls_na_is_missing():
     frame = pd.DataFrame({"qid": pd.Series(["a", pd.NA], dtype="string"), "label": [1, 0], "x": [0.5, 0.1]})
     with pytest.raises(DataError, match=r"'qid' is missing .* at row 1"):
-        from_frame(frame)
+        RankingData.from_frame(frame)
     with pytest.raises(DataError, match=r"qid is missing .* at row 1"):
         RankingData.from_arrays([[1.0], [2.0]], [0, 1], frame["qid"])

@@ -95,7 +95,7 @@ def test_sparse_density_and_values():
 def test_public_shapes(name):
     data, shape = make_like(name), LIKE[name]
     assert (data.n_queries, data.n_rows, data.n_features) == (shape.queries, shape.rows, shape.features)
-    np.testing.assert_allclose(np.bincount(data.y.astype(int)) / len(data), shape.shares, atol=1e-4)
+    np.testing.assert_allclose(np.bincount(data.y.astype(int)) / len(data), shape.fractions, atol=1e-4)
     sizes = data.blocks.sizes
     assert shape.sizes[0] <= sizes.min() and sizes.max() <= shape.sizes[1]
 
@@ -123,7 +123,7 @@ def test_ragged_sizes_add_up(queries, rows, least, most, spread):
         ({"rows_per_query": (5, 3)}, "least"),
         ({"rows_per_query": [3, 4]}, "rows_per_query"),
         ({"n_grades": 0}, "n_grades is 0"),
-        ({"skew": [0.5, 0.5]}, "3 positive shares"),
+        ({"skew": [0.5, 0.5]}, "3 positive fractions"),
         ({"signal": "cubic"}, "'linear' or 'nonlinear'"),
         ({"useless": 46}, "46 useless"),
         ({"sparse_density": 0.0}, "sparse_density is 0.0"),

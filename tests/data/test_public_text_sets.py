@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import hingerank as hr
-from hingerank.data.letor import read_folds
+from hingerank.data.read_write import read_folds
 
 DATA = Path(os.environ.get("HINGERANK_DATA", Path(__file__).parents[3] / "shared" / "data"))
 

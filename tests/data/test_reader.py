@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 import hingerank as hr
-from hingerank.data import letor_lines as line_windows
+from hingerank.data import letor_table
 from hingerank.data.letor import read_text
 
 
@@ -92,8 +92,8 @@ def test_query_ids_of_any_form(rows):
 
 
 def test_text_query_id_late_in_the_file(rows, monkeypatch):
-    monkeypatch.setattr(line_windows, "FIRST_WINDOW", 64)
-    monkeypatch.setattr(line_windows, "SMALLEST_WINDOW", 128)
+    monkeypatch.setattr(letor_table, "FIRST_WINDOW", 64)
+    monkeypatch.setattr(letor_table, "SMALLEST_WINDOW", 128)
     data = hr.read(rows("".join(f"0 qid:{i // 3} 1:{i}\n" for i in range(100)) + "1 qid:last 1:5\n"))
     assert data.qid.tolist() == [str(i // 3) for i in range(100)] + ["last"]
 
@@ -112,8 +112,8 @@ def test_index_base(rows):
 
 
 def test_index_zero_late_in_the_file(rows, monkeypatch):
-    monkeypatch.setattr(line_windows, "FIRST_WINDOW", 32)
-    monkeypatch.setattr(line_windows, "SMALLEST_WINDOW", 64)
+    monkeypatch.setattr(letor_table, "FIRST_WINDOW", 32)
+    monkeypatch.setattr(letor_table, "SMALLEST_WINDOW", 64)
     data = hr.read(rows("0 qid:1 1:2 2:3\n" * 50 + "0 qid:1 0:9\n"))
     assert data.X.shape == (51, 3) and data.X[0].tolist() == [0, 2, 3] and data.X[-1].tolist() == [9, 0, 0]
 
@@ -159,8 +159,8 @@ def test_dense_or_sparse_by_density(rows):
 
 def test_density_is_that_of_the_whole_file(rows, monkeypatch):
     """Whatever the first lines look like."""
-    monkeypatch.setattr(line_windows, "FIRST_WINDOW", 200)
-    monkeypatch.setattr(line_windows, "SMALLEST_WINDOW", 400)
+    monkeypatch.setattr(letor_table, "FIRST_WINDOW", 200)
+    monkeypatch.setattr(letor_table, "SMALLEST_WINDOW", 400)
     full = [f"0 qid:1 {' '.join(f'{j}:{j}' for j in range(1, 21))}" for _ in range(60)]
     thin = [f"0 qid:1 {i % 20 + 1}:1" for i in range(60)]
     wide = [f"0 qid:1 {i}:1" for i in range(100, 900, 7)]
@@ -176,8 +176,8 @@ def test_density_is_that_of_the_whole_file(rows, monkeypatch):
 
 
 def test_columns_that_appear_late(rows, monkeypatch):
-    monkeypatch.setattr(line_windows, "FIRST_WINDOW", 50)
-    monkeypatch.setattr(line_windows, "SMALLEST_WINDOW", 100)
+    monkeypatch.setattr(letor_table, "FIRST_WINDOW", 50)
+    monkeypatch.setattr(letor_table, "SMALLEST_WINDOW", 100)
     lines = [f"0 qid:1 {' '.join(f'{j}:{i}.{j}' for j in range(1, 2 + i // 4))}" for i in range(80)]
     for dtype in ("float64", "float32"):
         X = hr.read(rows("\n".join(lines)), dtype=dtype).X
@@ -288,9 +288,9 @@ def test_same_answer_for_any_number_of_threads_and_any_windows(rows, monkeypatch
         ("4", 50, 20_000, 333),
     ):
         monkeypatch.setenv("HINGERANK_NUM_THREADS", threads)
-        monkeypatch.setattr(line_windows, "FIRST_WINDOW", first)
-        monkeypatch.setattr(line_windows, "SMALLEST_WINDOW", window)
-        monkeypatch.setattr(line_windows, "SMALLEST_CHUNK", chunk)
+        monkeypatch.setattr(letor_table, "FIRST_WINDOW", first)
+        monkeypatch.setattr(letor_table, "SMALLEST_WINDOW", window)
+        monkeypatch.setattr(letor_table, "SMALLEST_CHUNK", chunk)
         for sparse in (False, True):
             data = hr.read(path, sparse=sparse)
             X = data.X.toarray() if sparse else data.X
@@ -312,8 +312,8 @@ def test_pipe(rows, tmp_path):
 
 
 def test_progress(rows, monkeypatch):
-    monkeypatch.setattr(line_windows, "FIRST_WINDOW", 100)
-    monkeypatch.setattr(line_windows, "SMALLEST_WINDOW", 200)
+    monkeypatch.setattr(letor_table, "FIRST_WINDOW", 100)
+    monkeypatch.setattr(letor_table, "SMALLEST_WINDOW", 200)
     shares = []
     read_text(rows("1 qid:1 1:5\n" * 100), progress=shares.append)
     assert len(shares) > 3 and shares == sorted(shares) and shares[-1] == 1

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import hingerank as hr
-from hingerank.data import letor_lines as line_windows
+from hingerank.data import letor_table
 
 GOOD = "1 qid:1 1:0.5 2:1\n"
 
@@ -58,7 +58,7 @@ LINES = {
 @pytest.mark.parametrize("case", LINES)
 def test_located(rows, monkeypatch, case, sparse):
     line, column, found, expected = LINES[case]
-    monkeypatch.setattr(line_windows, "_check_start", lambda *_: None)  # which would see the zero byte first
+    monkeypatch.setattr(letor_table, "_check_start", lambda *_: None)  # which would see the zero byte first
     path = rows(GOOD + "\n" + line + "\n" + GOOD)
     with pytest.raises(hr.DataError) as caught:
         hr.read(path, sparse=sparse)
@@ -72,7 +72,7 @@ def test_located(rows, monkeypatch, case, sparse):
 @pytest.mark.parametrize("threads", ["1", "4"])
 def test_the_first_error_of_many_lines(rows, monkeypatch, threads):
     monkeypatch.setenv("HINGERANK_NUM_THREADS", threads)
-    monkeypatch.setattr(line_windows, "SMALLEST_CHUNK", 1000)
+    monkeypatch.setattr(letor_table, "SMALLEST_CHUNK", 1000)
     lines = [GOOD] * 60_000
     for bad, first in ((50_001, 50_001), (59_000, 50_001), (40_001, 40_001)):
         lines[bad - 1] = "1 qid:1 1:x\n"

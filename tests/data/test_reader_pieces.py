@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 import hingerank as hr
-from hingerank.data import letor_lines as line_windows
+from hingerank.data import letor_table
 from hingerank.data.binary import load_binary, save_binary
 from hingerank.data.letor import read_pieces
 
@@ -29,8 +29,8 @@ TEXTS = {
 
 @pytest.fixture(autouse=True)
 def small_windows(monkeypatch):
-    monkeypatch.setattr(line_windows, "FIRST_WINDOW", 150)
-    monkeypatch.setattr(line_windows, "SMALLEST_WINDOW", 400)
+    monkeypatch.setattr(letor_table, "FIRST_WINDOW", 150)
+    monkeypatch.setattr(letor_table, "SMALLEST_WINDOW", 400)
 
 
 @pytest.mark.parametrize("kind", TEXTS)

@@ -6,7 +6,7 @@ from importlib import import_module
 import pytest
 
 
-@pytest.mark.parametrize("name", ["letor", "letor_writer", "letor_lines"])
+@pytest.mark.parametrize("name", ["blocks", "files", "letor", "letor_writer", "ranking_data", "read_write"])
 def test_examples(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     failed, attempted = doctest.testmod(import_module(f"hingerank.data.{name}"))

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 import hingerank as hr
-from hingerank.data.letor_writer import write
+from hingerank.data.letor_writer import write_text
 from hingerank.data.ranking_data import RankingData
 
 
@@ -46,17 +46,17 @@ def test_values_and_labels(tmp_path, kind, dtype):
         X = np.resize(values, (len(values) // 4, 4)).astype(dtype)
     X[~np.isfinite(X)] = 1
     y = np.ascontiguousarray(np.resize(values, len(X)))
-    write(data_of(X, y), tmp_path / "x.txt")
+    write_text(data_of(X, y), tmp_path / "x.txt")
     back = hr.read(tmp_path / "x.txt", dtype=dtype, sparse=False)
     assert back.X.tobytes() == X.tobytes() and back.y.tobytes() == y.tobytes()
 
 
 def test_numbers_are_written_short(tmp_path):
     X = np.array([[0.1, 3, 0.25, 1e-7, 1e300, -0.0, 1 / 3, 123456.789]])
-    write(data_of(X, np.array([2.0])), tmp_path / "x.txt")
+    write_text(data_of(X, np.array([2.0])), tmp_path / "x.txt")
     expected = "2 qid:0 1:0.1 2:3 3:0.25 4:0.0000001 5:1e300 6:-0 7:0.3333333333333333 8:123456.789\n"
     assert (tmp_path / "x.txt").read_text() == expected
-    write(data_of(X[:, [0, 6]].astype(np.float32)), tmp_path / "x.txt")
+    write_text(data_of(X[:, [0, 6]].astype(np.float32)), tmp_path / "x.txt")
     assert (tmp_path / "x.txt").read_text() == "0 qid:0 1:0.1 2:0.33333334\n"
 
 
@@ -66,24 +66,24 @@ def test_sparse(tmp_path, base, dtype):
     X = sp.random(50, 297, 0.02, format="csr", dtype=dtype, random_state=np.random.default_rng(0))
     X = sp.csr_matrix((X.data, X.indices, X.indptr), shape=(50, 300))  # the last columns are empty
     X.sort_indices()
-    write(data_of(X), tmp_path / "x.txt", index_base=base)
+    write_text(data_of(X), tmp_path / "x.txt", index_base=base)
     back = hr.read(tmp_path / "x.txt", dtype=dtype)
     assert sp.issparse(back.X) and back.X.shape == X.shape and (back.X != X).nnz == 0
     assert back.X.nnz - X.nnz in (1, 2)  # the explicit zeros that keep the shape
-    write(back, tmp_path / "y.txt", index_base=base)
+    write_text(back, tmp_path / "y.txt", index_base=base)
     assert (tmp_path / "y.txt").read_bytes() == (tmp_path / "x.txt").read_bytes()
 
 
 def test_sparse_with_repeated_and_unsorted_columns(tmp_path):
     X = sp.csr_matrix((np.array([1.0, 2, 4, 3]), np.array([2, 0, 2, 1]), np.array([0, 3, 4])), shape=(2, 3))
-    write(data_of(X), tmp_path / "x.txt")
+    write_text(data_of(X), tmp_path / "x.txt")
     assert hr.read(tmp_path / "x.txt").X.tolist() == [[2, 0, 5], [0, 3, 0]]
     assert X.data.tolist() == [1, 2, 4, 3]  # the caller's matrix is left alone
 
 
 def test_missing_values(tmp_path):
     X = np.array([[np.nan, 1], [2, np.nan]])
-    write(data_of(X), tmp_path / "x.txt")
+    write_text(data_of(X), tmp_path / "x.txt")
     assert np.array_equal(hr.read(tmp_path / "x.txt", missing="nan").X, X, equal_nan=True)
 
 
@@ -100,7 +100,7 @@ def test_missing_values(tmp_path):
     ids=["int", "str", "mixed", "float", "object", "bool"],
 )
 def test_query_ids(tmp_path, qid):
-    write(data_of(np.eye(3), qid=qid), tmp_path / "x.txt")
+    write_text(data_of(np.eye(3), qid=qid), tmp_path / "x.txt")
     back = hr.read(tmp_path / "x.txt")
     wanted = [int(q) if isinstance(q, float) else q for q in np.asarray(qid).tolist()]
     assert back.qid.tolist() == [str(q) if isinstance(q, bool) else q for q in wanted]
@@ -123,30 +123,30 @@ DOCIDS = [
 @pytest.mark.parametrize("dtype", ["U", "object", "T"])
 def test_document_ids(tmp_path, dtype):
     docid = np.array(DOCIDS, np.dtypes.StringDType() if dtype == "T" else {"U": str, "object": object}[dtype])
-    write(data_of(np.ones((len(DOCIDS), 1)), docid=docid), tmp_path / "x.txt")
+    write_text(data_of(np.ones((len(DOCIDS), 1)), docid=docid), tmp_path / "x.txt")
     assert hr.read(tmp_path / "x.txt").docid.tolist() == DOCIDS
 
 
 @pytest.mark.parametrize("docid", ["a\nb", " a", "a\t", "docid=a inc = 1", "a\0b"])
 def test_document_ids_that_cannot_be_written(tmp_path, docid):
     with pytest.raises(hr.DataError, match="cannot be written"):
-        write(data_of(np.ones((2, 1)), docid=np.array(["x", docid])), tmp_path / "x.txt")
+        write_text(data_of(np.ones((2, 1)), docid=np.array(["x", docid])), tmp_path / "x.txt")
     assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize("qid", ["a b", "", "a#b", "a\nb"])
 def test_query_ids_that_cannot_be_written(tmp_path, qid):
     with pytest.raises(hr.DataError, match=r"query id .* cannot be written"):
-        write(data_of(np.ones((2, 1)), qid=["x", qid]), tmp_path / "x.txt")
+        write_text(data_of(np.ones((2, 1)), qid=["x", qid]), tmp_path / "x.txt")
 
 
 @pytest.mark.parametrize("bad", [np.inf, np.nan])
 def test_values_that_cannot_be_written(tmp_path, bad):
     with pytest.raises(hr.DataError, match=r"y is .* at row 1"):
-        write(data_of(np.ones((2, 1)), np.array([0, bad])), tmp_path / "x.txt")
+        write_text(data_of(np.ones((2, 1)), np.array([0, bad])), tmp_path / "x.txt")
     if np.isinf(bad):
         with pytest.raises(hr.DataError, match="infinite"):
-            write(data_of(np.array([[bad], [1]])), tmp_path / "x.txt")
+            write_text(data_of(np.array([[bad], [1]])), tmp_path / "x.txt")
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".xz", ".bz2", ".zst"])
@@ -155,10 +155,10 @@ def test_compressed_by_suffix(tmp_path, suffix):
         pytest.importorskip("zstandard")
     data = data_of(np.random.default_rng(0).random((5000, 7)), docid=np.char.add("d", np.arange(5000).astype(str)))
     path = tmp_path / ("x.txt" + suffix)
-    write(data, path)
+    write_text(data, path)
     assert hr.read(path) == data
     first = path.read_bytes()
-    write(data, path)
+    write_text(data, path)
     assert path.read_bytes() == first  # no time stamps
 
 
@@ -167,7 +167,7 @@ def test_an_interrupted_write_leaves_the_old_file(tmp_path, monkeypatch):
     path.write_text("old")
     monkeypatch.setattr("hingerank.data.letor_writer.run_shards", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
-        write(data_of(np.ones((2, 1))), path)
+        write_text(data_of(np.ones((2, 1))), path)
     assert path.read_text() == "old" and os.listdir(tmp_path) == ["x.txt"]
 
 
@@ -175,6 +175,6 @@ def test_real_bits_of_float32_pass_through_double(tmp_path):
     """Shortest float32 decimals are read as doubles first; none may be rounded twice into a neighbour."""
     bits = np.random.default_rng(9).integers(0, 0x7F7FFFFF, 100_000, np.uint32)
     X = bits.view(np.float32).reshape(-1, 10)
-    write(data_of(X), tmp_path / "x.txt")
+    write_text(data_of(X), tmp_path / "x.txt")
     assert hr.read(tmp_path / "x.txt", dtype="float32").X.tobytes() == X.tobytes()
     assert struct.calcsize("f") == X.itemsize

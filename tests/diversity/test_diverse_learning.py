@@ -335,12 +335,12 @@ def test_classics_need_no_fit(data):
 
 def test_parameters_out_of_range(data):
     for model, problem in [
-        (RLTR(C=0), "C is 0, expected a number above 0"),
-        (RLTR(top=-1), "top is -1"),
-        (PAMM(learning_rate=float("nan")), "learning_rate is nan"),
-        (PAMM(epochs=0), "epochs is 0"),
-        (SVMDiv(C=-1.0), "C is -1.0"),
-        (make("struct-svm-div", candidates=0), "candidates is 0"),
+        (RLTR(C=0), "C must be a positive finite number, not 0"),
+        (RLTR(top=-1), "top must be a positive finite number, not -1"),
+        (PAMM(learning_rate=float("nan")), "learning_rate must be a positive finite number, not nan"),
+        (PAMM(epochs=0), "epochs must be a positive finite number, not 0"),
+        (SVMDiv(C=-1.0), "C must be a positive finite number, not -1.0"),
+        (make("struct-svm-div", candidates=0), "candidates must be a positive finite number, not 0"),
         (make("struct-svm-div", measure="ndcg@10"), "no diversity measure 'ndcg'"),
     ]:
         with pytest.raises(ValueError, match=problem):

@@ -170,7 +170,7 @@ def test_rerank_says_what_is_wrong():
         MMR().rerank(bare.with_parts(relevance=query.relevance))
     with pytest.raises(ValueError, match="no aspects, which PM2 needs"):
         PM2().rerank(bare)
-    with pytest.raises(ValueError, match="top is 0"):
+    with pytest.raises(ValueError, match="top must be a positive whole number, not 0"):
         MMR().rerank(query, top=0)
     with pytest.raises(ValueError, match="expected a DiverseQuery, got list"):
         MMR().rerank([query])

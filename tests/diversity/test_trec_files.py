@@ -71,6 +71,19 @@ def test_damaged_files_are_named(tmp_path):
     assert list(read_run(path)) == ["1"]
 
 
+@pytest.mark.parametrize("ending", ["", ".gz", ".xz", ".bz2", ".zst", ".GZ"])
+def test_a_run_is_compressed_as_its_name_says(tmp_path, ending):
+    """A run called .zst was plain text, which nothing reads back by its name."""
+    if ending == ".zst":
+        pytest.importorskip("zstandard")
+    path = tmp_path / f"run.txt{ending}"
+    write_run(path, {"1": ["b", "a"]})
+    assert read_run(path)["1"].docids == ["b", "a"]
+    start = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ", ".bz2": b"BZh", ".zst": b"\x28\xb5\x2f\xfd"}
+    assert path.read_bytes().startswith(start.get(ending.lower(), b"1 Q0 b"))
+    assert os.listdir(tmp_path) == [path.name]
+
+
 def test_strictly_falling_scores_are_kept_exactly(tmp_path):
     path = tmp_path / "run.txt"
     write_run(path, [("1", "a", 1 / 3), ("1", "b", 1e-300)])

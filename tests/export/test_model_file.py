@@ -13,8 +13,8 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from hingerank.export import model_file
-from hingerank.export.model_file import ModelFileError, load, read_header
-from hingerank.rankers.base import LinearRanker, SavedModel
+from hingerank.export.model_file import ModelFileError, SavedModel, load, read_header
+from hingerank.rankers.base import LinearRanker
 from hingerank.registry import RANKERS
 from hingerank.solvers.run import Certificate
 

@@ -79,6 +79,12 @@ class TestFiles:
         path.write_text("1,2\n")
         with pytest.raises(DataError, match="line 1 has 2 columns, expected at least 3"):
             read_ratings(path)
+        path.write_text('ann,x,5\nbob,"y,4\ncy,"z",3\n')  # a quote left open
+        with pytest.raises(DataError, match=r"r.csv, line 3: "):
+            read_ratings(path)
+        path.write_text("ann,x,5\n,,\n")
+        with pytest.raises(DataError, match="the rating at row 1 is ''"):
+            read_ratings(path)
         path.write_text("")
         with pytest.raises(DataError, match="first line is empty"):
             read_ratings(path)
@@ -166,6 +172,13 @@ class TestMovieLens:
         made = read_movielens(tmp_path)
         assert made.titles[0] == "Heat, The (1995)" and made.genres == [("Action",), ()]
         assert made.ratings.tolist() == [4.5] and words_of_title(made.titles[0]) == "The Heat"
+
+    def test_unusual_characters_end_no_line(self, tmp_path):
+        """U+0085 and U+2028 count as line ends for str.splitlines only."""
+        (tmp_path / "movies.dat").write_bytes("3::Heat\x85 (1995)::Action\n5::\u2028X::Drama\n".encode())
+        (tmp_path / "ratings.dat").write_bytes(b"1::5::4::978300760\r\n2::3::1::978300761\r\n")
+        made = read_movielens(tmp_path)
+        assert made.titles.tolist() == ["Heat\x85 (1995)", "\u2028X"] and made.ratings.tolist() == [4.0, 1.0]
 
     def test_missing(self, tmp_path):
         with pytest.raises(DataError, match="no MovieLens files here"):

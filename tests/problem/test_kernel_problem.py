@@ -10,7 +10,7 @@ from hingerank.features.kernels import KERNELS, make_kernel
 from hingerank.features.nystroem import NystroemMap
 from hingerank.losses import LOSSES
 from hingerank.preferences import ExplicitPairs, GradedPreferences
-from hingerank.problem import Problem, RowsDesign, gram, mapped, memory
+from hingerank.problem import Problem, RowsDesign, gram, mapped
 from hingerank.problem.gram import GivenGram, Gram
 from hingerank.problem.kernel_space import Expansion, KernelProblem
 from hingerank.problem.mapped import mapped_design
@@ -188,19 +188,6 @@ def test_streams_never_hold_the_mapped_rows(data):
     objective.at(np.ones(64))
     assert sum(sizes) <= X.shape[0] * 64  # one mapping serves value and gradient
     assert max(sizes) <= 64 * (2 * 10 + int(np.diff(offsets).max()))
-
-
-def test_budgets(monkeypatch, tmp_path):
-    assert memory.memory_budget(2.5) == 2_500_000_000 and memory.memory_budget(0) == 0
-    assert memory.memory_budget(np.inf) == memory.memory_budget(1e300) >= 10**15
-    with pytest.raises(ValueError, match="memory_gb"):
-        memory.memory_budget(-1)
-    limit = tmp_path / "memory.max"
-    limit.write_text("1000000\n")
-    monkeypatch.setattr(memory, "LIMIT_FILES", (str(limit), str(tmp_path / "none")))
-    assert memory.memory_budget(None) == 500_000
-    limit.write_text("max\n")
-    assert memory.memory_budget(None) > 500_000
 
 
 def test_storage_is_double_only_where_it_is_given_and_small():

@@ -169,9 +169,9 @@ def test_bad_inputs_say_what_is_wrong():
     X, y, qid = problem()
     for arguments, message in [
         ({"y": None}, "requires y to be passed"),
-        ({"y": y[:-1]}, "119 grades but X has 120 rows"),
+        ({"y": y[:-1]}, r"y has shape \(119,\), expected one grade for each of the 120 rows"),
         ({"y": np.where(y > 3, np.nan, y)}, "Input y contains NaN"),
-        ({"y": ["a"] * len(y)}, "grades must be numbers"),
+        ({"y": ["a"] * len(y)}, "y must hold numbers"),
         ({"y": y + 1j}, "Complex data not supported"),
         ({"qid": qid[:-1]}, "one id for each of the 120 rows"),
         ({"group": [60, 50]}, "group counts add up to 110 rows"),

@@ -14,11 +14,10 @@ def info(file: Data, missing: Missing = "error", json: Json = False) -> None:
     Example: hingerank info train.txt.gz
     """
     from hingerank.cli.files import open_data
-    from hingerank.data.describe import describe
 
     data = open_data(file, missing=missing)
     with working("counting"):
-        found = describe(data)
+        found = data.describe()
     if json:
         print_json({"file": file, **found.to_dict()})
     else:
@@ -36,26 +35,33 @@ def convert(
     """Convert data between text, compressed text, tables and the binary folder.
 
     OUT ending in / (or without an ending) is a binary folder, which later commands open without reading it whole;
-    .txt, .svm, .letor or .dat is text, with .gz, .xz, .bz2 or .zst after it compressed; .parquet and .csv are tables.
+    .txt, .svm, .letor or .dat is text; .parquet, .feather, .csv and .tsv are tables. Text, .csv and .tsv are compressed
+    by .gz, .xz, .bz2 or .zst after that.
 
     Example: hingerank convert train.txt train.bin/
     """
-    from hingerank.cli.files import choose_writer, in_command_words, is_text, open_data, writes_folder
-    from hingerank.data.binary import load_binary
+    from hingerank.cli.files import in_command_words, open_data
+    from hingerank.data.binary import load_binary, save_binary
+    from hingerank.data.files import kind_to_read, kind_to_write
     from hingerank.data.letor import read_pieces
+    from hingerank.data.read_write import write
 
-    place = Path(target)
-    write = choose_writer(target, force)
+    place, kind = Path(target), kind_to_write(target)
+    if place.exists() and not force:
+        raise ValueError(f"{target} exists: pass --force to replace it, or name another place")
+    if not place.absolute().parent.is_dir():
+        raise ValueError(f"cannot write {target}: there is no folder {place.parent}")
     if place.exists() and source.exists() and place.samefile(source):
         raise ValueError(f"{target} is the data itself: name another file or folder")
-    if writes_folder(target) and is_text(source):  # piece by piece: the text may be larger than memory
+    if kind == "binary" and source.is_file() and kind_to_read(source) == "text":
         with in_command_words(), progress(f"converting {source.name}", share=True) as advance:
-            write(read_pieces(source, missing=missing, dtype=dtype, progress=advance), place)
+            pieces = read_pieces(source, missing=missing, dtype=dtype, progress=advance)
+            save_binary(pieces, place, overwrite=force)  # piece by piece: the text may be larger than memory
         data = load_binary(place)
     else:
         data = open_data(source, missing=missing, dtype=dtype)
         with working(f"writing {target}"):
-            write(data, place)
+            write(data, target)
     if json:
         print_json({"written": place, "rows": data.n_rows, "queries": data.n_queries, "features": data.n_features})
     else:
@@ -81,8 +87,8 @@ def fetch(
 
     Example: hingerank fetch ml-100k
     """
+    from hingerank.data.fetching import PUBLIC_SETS
     from hingerank.data.fetching import fetch as fetch_set
-    from hingerank.data.public_sets import PUBLIC_SETS
 
     if list_sets:
         _list_sets(json)
@@ -100,7 +106,7 @@ def fetch(
 
 
 def _list_sets(json: bool) -> None:
-    from hingerank.data.public_sets import PUBLIC_SETS
+    from hingerank.data.fetching import PUBLIC_SETS
 
     if json:
         print_json([vars(entry) for entry in PUBLIC_SETS.values()])

@@ -164,22 +164,18 @@ def _check_no_personal(methods: list["Method"]) -> None:
 def _folds(path: Path, k: int | None, seed: int, missing: str) -> list[Any]:
     """The folds of a folder that has some (as many as asked for), else k folds over the queries."""
     from hingerank.cli.files import open_data
-    from hingerank.data.files import DataError
-    from hingerank.data.letor import read_folds
+    from hingerank.data.files import DataError, has_folds
+    from hingerank.data.read_write import read_folds
     from hingerank.lab.folds import query_folds
 
-    if path.is_dir():
-        try:
-            folds: list[Any] = read_folds(path, missing=missing)
-            if k in (None, len(folds)):
-                return folds
-        except DataError as error:
-            if "no folds here" not in str(error):
-                raise
+    if path.is_dir() and has_folds(path):
+        folds: list[Any] = read_folds(path, missing=missing)
+        if k in (None, len(folds)):
+            return folds
     try:
         data = open_data(path, missing=missing)
     except DataError as error:
-        if "there is no column" in str(error):
+        if error.option == "columns":
             raise DataError(f"{error}; of ratings, name the items with --items") from error
         raise
     return query_folds(data, 5 if k is None else k, seed)

@@ -14,10 +14,9 @@ Anything that reads .npy reads these files; nothing is pickled.
 
 import json
 import os
-import secrets
-import shutil
 import zlib
 from collections.abc import Iterable
+from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,93 +24,126 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from hingerank.data.files import DataError
+from hingerank.data.blocks import number_values
+from hingerank.data.files import BINARY_FORMAT, BINARY_HEADER, DataError, PathLike, draft_of, is_binary
 from hingerank.data.ranking_data import RankingData
 
-# One array in a plain .npy file: written piece by piece, opened as a memory map that is checked first.
+VERSION = 1
+_NPY_BYTES = 128  # of the header of an array
+
+_FLOATS, _WHOLE, _BYTES, _IDS = ("<f4", "<f8"), ("<i8",), ("|u1",), "biufSMm"
+_ALLOWED = {  # array -> the types that it may have, or the kinds of types
+    "X": _FLOATS, "X_data": _FLOATS, "X_indices": ("<i4",), "X_indptr": _WHOLE, "y": ("<f8",),
+    "qid": _IDS, "qid_codes": _WHOLE, "qid_ends": _WHOLE, "qid_text": _BYTES,
+    "docid": _IDS, "docid_ends": _WHOLE, "docid_text": _BYTES,
+}  # fmt: skip
 
 
-_HEADER_BYTES = 128
+def save_binary(data: RankingData | Iterable[RankingData], folder: PathLike, *, overwrite: bool = False) -> Path:
+    """Write data to a folder that appears whole or not at all, and return its path.
+
+    Parameters
+    ----------
+    data : RankingData or iterable of RankingData
+        Parts are written one after the other, for data larger than memory.
+    folder : path
+    overwrite : bool
+        Replace a folder that `save_binary` wrote before; any other folder with content is never touched.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from hingerank.data.generate import make_letor
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     path = save_binary(make_letor(20), f"{place}/data")
+    ...     load_binary(path).n_queries
+    20
+    """
+    target = Path(folder)
+    if target.exists() and not target.is_dir():
+        raise DataError(f"{target}: a file is in the way; the binary form is a folder")
+    if target.is_dir() and any(target.iterdir()):
+        if not is_binary(target):
+            raise DataError(f"{target}: the folder holds something else; choose another name")
+        if not overwrite:
+            raise DataError(f"{target}: the folder holds data already; pass overwrite=True to replace them")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with draft_of(target) as draft:
+        draft.mkdir()
+        with _Writer(draft) as writer:
+            for part in [data] if isinstance(data, RankingData) else data:
+                writer.add(part)
+            header = {"format": BINARY_FORMAT, "version": VERSION, **writer.finish()}
+        header["checksum"] = _checksum(header)
+        (draft / BINARY_HEADER).write_text(json.dumps(header, indent=1) + "\n")
+    return target
 
 
-class ArrayFile:
-    """Append pieces with the same columns and type; `finish` fills in the shape and says what to remember of it."""
+def load_binary(folder: PathLike, *, verify: bool = False) -> RankingData:
+    """Open what `save_binary` wrote: arrays are mapped, not read, except text ids. verify=True reads all checksums."""
+    folder = Path(folder)
+    header = _read_header(folder)
+    try:
+        for name, entry in header["arrays"].items():
+            _check_entry(name, entry)
+        arrays = {name: _open_array(folder / f"{name}.npy", entry, verify) for name, entry in header["arrays"].items()}
+        return _assemble(header, arrays)
+    except DataError as error:
+        raise error.at(folder) from None
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise DataError(f"{folder}: the header and the arrays do not fit together ({error!r})") from None
+
+
+def _checksum(header: dict[str, Any]) -> int:
+    rest = {key: value for key, value in header.items() if key != "checksum"}
+    return zlib.crc32(json.dumps(rest, sort_keys=True).encode())
+
+
+# Writing.
+
+
+class _ArrayFile:
+    """Append pieces with the same columns and type; `finish` fills in the shape and says what to remember of it.
+
+    Not `open_memmap`, since the number of rows is known only at the end.
+    """
 
     def __init__(self, path: Path, dtype: Any, columns: tuple[int, ...] = ()) -> None:
         self.dtype = np.dtype(dtype).newbyteorder("<")
         self.columns = columns
         self.rows = 0
         self.crc = 0
-        self._file = open(path, "wb")  # noqa: SIM115  closed by `close`
-        self._file.write(bytes(_HEADER_BYTES))
+        self.file = open(path, "wb")  # noqa: SIM115  closed by the writer
+        self.file.write(bytes(_NPY_BYTES))
 
     def append(self, piece: Any) -> None:
         piece = np.ascontiguousarray(piece, self.dtype)
         content = piece.reshape(-1).view(np.uint8)
-        self._file.write(content.data)
+        self.file.write(content.data)
         self.crc = zlib.crc32(content.data, self.crc)
         self.rows += len(piece)
 
     def finish(self) -> dict[str, Any]:
         shape = (self.rows, *self.columns)
-        self._file.seek(0)
-        self._file.write(_npy_header(self.dtype, shape))
-        self.close()
+        self.file.seek(0)
+        self.file.write(_npy_header(self.dtype, shape))
         return {"dtype": self.dtype.str, "shape": list(shape), "crc32": self.crc}
-
-    def close(self) -> None:
-        self._file.close()
 
 
 def _npy_header(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
-    """Version 1.0 of NumPy's format, padded to a fixed length so that the shape can be filled in last."""
+    """Version 1.0 of NumPy's format, of one length for all shapes; compared byte by byte when the array is opened."""
     text = repr({"descr": dtype.str, "fortran_order": False, "shape": shape}).encode()
-    length = _HEADER_BYTES - 10
+    length = _NPY_BYTES - 10
     return b"\x93NUMPY\x01\x00" + length.to_bytes(2, "little") + text.ljust(length - 1) + b"\n"
 
 
-def open_array(path: Path, entry: dict[str, Any], verify: bool) -> np.ndarray:
-    """The array, mapped and not read; its type, shape and size must be those of `entry`.
-
-    The map is private (writes stay in memory and never reach the file), because compiled kernels take it for an
-    ordinary array; where the system refuses a private map of this size, the map is read-only.
-    """
-    dtype, shape = np.dtype(entry["dtype"]), tuple(entry["shape"])
-    size = _HEADER_BYTES + dtype.itemsize * int(np.prod(shape, dtype=object))
-    if dtype.hasobject:
-        raise DataError(f"{path}: an array of {dtype} is not allowed")
-    if not path.is_file():
-        raise DataError(f"{path}: the file is missing")
-    if os.path.getsize(path) != size:
-        raise DataError(f"{path}: the file has {os.path.getsize(path)} bytes, expected {size}; it was cut or changed")
-    with open(path, "rb") as file:
-        if file.read(_HEADER_BYTES) != _npy_header(dtype, shape):
-            raise DataError(f"{path}: the array is not the {dtype} of shape {shape} that the header names")
-    array = _map(path, dtype, shape)
-    if verify and zlib.crc32(array.reshape(-1).view(np.uint8).data) != entry["crc32"]:
-        raise DataError(f"{path}: the checksum differs; the file was changed or damaged")
-    return array
-
-
-def _map(path: Path, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-    if 0 in shape:
-        return np.empty(shape, dtype)
-    try:
-        mapped = np.load(path, mmap_mode="c", allow_pickle=False)
-    except OSError:
-        mapped = np.load(path, mmap_mode="r", allow_pickle=False)
-    return np.asarray(mapped)  # a plain array over the map: the same compiled kernels serve it
-
-
-# Appends parts of a data set to the arrays of the binary form.
-
-
-class BinaryWriter:
-    """Writes X, y, qid and docid of each part; later parts must agree with the first one in form and types."""
+class _Writer(ExitStack):
+    """Appends X, y, qid and docid of parts to files; later parts must agree with the first one in form and types."""
 
     def __init__(self, folder: Path) -> None:
+        super().__init__()
         self.folder = folder
-        self.files: dict[str, ArrayFile] = {}
+        self.files: dict[str, _ArrayFile] = {}
         self.facts: dict[str, Any] = {}  # what the first part said
         self.n_features = 0
         self.codes: dict[str, int] = {}  # distinct text query ids
@@ -122,7 +154,11 @@ class BinaryWriter:
         self._agree("feature_names", None if part.feature_names is None else list(part.feature_names))
         self.n_features = max(self.n_features, part.n_features) if csr else part.n_features
         if csr:
-            self._add_csr(part.X)
+            before = self._rows("X_data")
+            self._append("X_data", part.X.data)
+            self._append("X_indices", part.X.indices.astype(np.int32, copy=False))
+            new = slice(1 if "X_indptr" in self.files else 0, None)
+            self._append("X_indptr", part.X.indptr[new].astype(np.int64) + before)
         else:
             self._append("X", part.X)
         self._append("y", part.y.astype(np.float64, copy=False))
@@ -131,34 +167,30 @@ class BinaryWriter:
         if part.docid is not None:
             self._add_ids("docid", part.docid)
 
-    def __enter__(self) -> "BinaryWriter":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for file in self.files.values():
-            file.close()
-
     def finish(self) -> dict[str, Any]:
         """Complete every file and give the header's entries."""
         if not self.files:
             raise DataError("there is nothing to save: no part came")
         if self.facts["type of qid"] == "text":
             self._append_text("qid", list(self.codes))
-        arrays = {name: file.finish() for name, file in self.files.items()}
         return {
             "layout": self.facts["layout"],
             "features": self.n_features,
             "feature_names": self.facts["feature_names"],
-            "arrays": arrays,
+            "arrays": {name: file.finish() for name, file in self.files.items()},
         }
 
     def _agree(self, what: str, value: Any) -> None:
         if self.facts.setdefault(what, value) != value:
             raise DataError(f"parts differ in {what}: {self.facts[what]!r} came first, then {value!r}")
 
+    def _rows(self, name: str) -> int:
+        return self.files[name].rows if name in self.files else 0
+
     def _append(self, name: str, piece: np.ndarray) -> None:
         if name not in self.files:
-            self.files[name] = ArrayFile(self.folder / f"{name}.npy", piece.dtype, piece.shape[1:])
+            self.files[name] = _ArrayFile(self.folder / f"{name}.npy", piece.dtype, piece.shape[1:])
+            self.enter_context(self.files[name].file)
         file = self.files[name]
         if piece.dtype != file.dtype or piece.shape[1:] != file.columns:
             raise DataError(
@@ -167,14 +199,6 @@ class BinaryWriter:
             )
         file.append(piece)
 
-    def _add_csr(self, X: Any) -> None:
-        if "X_indptr" not in self.files:
-            self._append("X_indptr", np.zeros(1, np.int64))
-        before = self.files["X_data"].rows if "X_data" in self.files else 0
-        self._append("X_data", X.data)
-        self._append("X_indices", X.indices.astype(np.int32, copy=False))
-        self._append("X_indptr", X.indptr[1:].astype(np.int64) + before)
-
     def _add_ids(self, name: str, ids: np.ndarray) -> None:
         ids = _plain_ids(ids, name)
         text = ids.dtype.kind in "UO"
@@ -182,15 +206,14 @@ class BinaryWriter:
         if not text:
             self._append(name, ids)
         elif name == "qid":
-            codes = (self.codes.setdefault(i, len(self.codes)) for i in ids.tolist())
-            self._append("qid_codes", np.fromiter(codes, np.int64, len(ids)))
+            self._append("qid_codes", number_values(ids.tolist(), self.codes).astype(np.int64))
         else:
             self._append_text(name, ids.tolist())
 
     def _append_text(self, name: str, texts: list[str]) -> None:
         encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
-        before = self.files[f"{name}_text"].rows if f"{name}_text" in self.files else 0
-        self._append(f"{name}_ends", np.cumsum([len(e) for e in encoded], dtype=np.int64) + before)
+        ends = np.cumsum([len(e) for e in encoded], dtype=np.int64) + self._rows(f"{name}_text")
+        self._append(f"{name}_ends", ends)
         self._append(f"{name}_text", np.frombuffer(b"".join(encoded), np.uint8))
 
 
@@ -208,114 +231,21 @@ def _plain_ids(ids: np.ndarray, name: str) -> np.ndarray:
     raise DataError(f"{name} mixes {', '.join(kinds)}: make all ids text, or all numbers, to save them")
 
 
-def text_from_bytes(text: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """The inverse of writing text: piece i is text[ends[i−1]:ends[i]]; objects, so that one long id costs little."""
-    borders = np.concatenate(([0], ends))
-    if (np.diff(borders) < 0).any() or borders[-1] != len(text):
-        raise DataError("the borders of the text ids are damaged")
-    whole, edges = text.tobytes(), borders.tolist()
-    texts = np.empty(len(ends), object)
-    texts[:] = [whole[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(edges)]
-    return texts
-
-
-FORMAT, VERSION, HEADER = "hingerank-data", 1, "header.json"
-
-# array -> its dimensions and the types it may have
-_ALLOWED = {
-    "X": (2, ("<f4", "<f8")),
-    "X_data": (1, ("<f4", "<f8")),
-    "X_indices": (1, ("<i4",)),
-    "X_indptr": (1, ("<i8",)),
-    "y": (1, ("<f8",)),
-    "qid": (1, "biufSMm"),
-    "docid": (1, "biufSMm"),
-    "qid_codes": (1, ("<i8",)),
-    "qid_ends": (1, ("<i8",)),
-    "qid_text": (1, ("|u1",)),
-    "docid_ends": (1, ("<i8",)),
-    "docid_text": (1, ("|u1",)),
-}
-
-
-def save_binary(data: RankingData | Iterable[RankingData], folder: Any, *, overwrite: bool = False) -> Path:
-    """Write data to a folder that appears whole or not at all, and return its path.
-
-    data: RankingData, or an iterable of parts that are written one after the other (for data larger than memory).
-    overwrite: replace a folder that `save_binary` wrote before; any other folder with content is never touched.
-
-    Example
-    -------
-    >>> import tempfile
-    >>> from hingerank.data.generate import make_letor
-    >>> with tempfile.TemporaryDirectory() as place:
-    ...     path = save_binary(make_letor(20), f"{place}/data")
-    ...     load_binary(path).n_queries
-    20
-    """
-    target = Path(folder)
-    _check_target(target, overwrite)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = _neighbour(target)
-    temporary.mkdir()
-    try:
-        _write(temporary, [data] if isinstance(data, RankingData) else data)
-        _move(temporary, target)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
-    return target
-
-
-def load_binary(folder: Any, *, verify: bool = False) -> RankingData:
-    """Open what `save_binary` wrote: arrays are mapped, not read, except text ids. verify=True reads all checksums."""
-    folder = Path(folder)
-    header = _read_header(folder)
-    try:
-        for name, entry in header["arrays"].items():
-            _check_entry(name, entry)
-        arrays = {name: open_array(folder / f"{name}.npy", entry, verify) for name, entry in header["arrays"].items()}
-        return _assemble(header, arrays)
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        if isinstance(error, DataError):
-            message = str(error)
-        else:
-            message = f"the header and the arrays do not fit together ({error!r})"
-        raise DataError(message if str(folder) in message else f"{folder}: {message}") from None
-
-
-def is_binary(folder: Any) -> bool:
-    """Does this folder hold the binary form (of any version)?"""
-    try:
-        return json.loads((Path(folder) / HEADER).read_bytes())["format"] == FORMAT
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
-
-
-def _write(folder: Path, parts: Iterable[RankingData]) -> None:
-    with BinaryWriter(folder) as writer:
-        for part in parts:
-            writer.add(part)
-        header = {"format": FORMAT, "version": VERSION, **writer.finish()}
-    header["checksum"] = _checksum(header)
-    (folder / HEADER).write_text(json.dumps(header, indent=1) + "\n")
-
-
-def _checksum(header: dict[str, Any]) -> int:
-    rest = {key: value for key, value in header.items() if key != "checksum"}
-    return zlib.crc32(json.dumps(rest, sort_keys=True).encode())
+# Opening.
 
 
 def _read_header(folder: Path) -> dict[str, Any]:
-    path = folder / HEADER
+    path = folder / BINARY_HEADER
     if not folder.is_dir() or not path.is_file():
-        raise DataError(f"{folder}: no binary data here (a folder with a {HEADER}); `hingerank convert` makes it")
+        raise DataError(
+            f"{folder}: no binary data here (a folder with a {BINARY_HEADER}); `hingerank convert` makes it"
+        )
     try:
         header = json.loads(path.read_bytes())
     except ValueError as error:
         raise DataError(f"{path}: no readable JSON: {error}") from None
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise DataError(f"{path}: not a header of {FORMAT}")
+    if not isinstance(header, dict) or header.get("format") != BINARY_FORMAT:
+        raise DataError(f"{path}: not a header of {BINARY_FORMAT}")
     if header.get("version") != VERSION:
         raise DataError(
             f"{path}: version {header.get('version')!r} of the format, but this program reads version {VERSION}; "
@@ -327,22 +257,53 @@ def _read_header(folder: Path) -> dict[str, Any]:
 
 
 def _check_entry(name: str, entry: dict[str, Any]) -> None:
-    dimensions, types = _ALLOWED.get(name, (0, ()))
-    dtype = entry["dtype"]
+    dtype, types, dimensions = entry["dtype"], _ALLOWED.get(name, ()), 2 if name == "X" else 1
     if dtype not in types and not (isinstance(types, str) and np.dtype(dtype).kind in types):
         raise DataError(f"the header names an array {name!r} of type {dtype!r}, which has no place in this format")
     if len(entry["shape"]) != dimensions:
         raise DataError(f"the array {name!r} has shape {entry['shape']}, expected {dimensions} dimensions")
 
 
+def _open_array(path: Path, entry: dict[str, Any], verify: bool) -> np.ndarray:
+    """The array, mapped and not read; its type, shape and size must be those of `entry`.
+
+    The map is private (writes stay in memory and never reach the file), because compiled kernels take it for an
+    ordinary array; where the system refuses a private map of this size, the map is read-only.
+    """
+    dtype, shape = np.dtype(entry["dtype"]), tuple(entry["shape"])
+    size = _NPY_BYTES + dtype.itemsize * int(np.prod(shape, dtype=object))
+    if not path.is_file():
+        raise DataError(f"{path.name}: the file is missing")
+    if os.path.getsize(path) != size:
+        raise DataError(
+            f"{path.name}: the file has {os.path.getsize(path)} bytes, expected {size}; it was cut or changed"
+        )
+    with open(path, "rb") as file:
+        if file.read(_NPY_BYTES) != _npy_header(dtype, shape):
+            raise DataError(f"{path.name}: the array is not the {dtype} of shape {shape} that the header names")
+    if 0 in shape:
+        return np.empty(shape, dtype)
+    try:
+        mapped = np.lib.format.open_memmap(path, mode="c")
+    except OSError:
+        mapped = np.lib.format.open_memmap(path, mode="r")
+    array = np.asarray(mapped)  # a plain array over the map: the same compiled kernels serve it
+    if verify and zlib.crc32(array.reshape(-1).view(np.uint8).data) != entry["crc32"]:
+        raise DataError(f"{path.name}: the checksum differs; the file was changed or damaged")
+    return array
+
+
 def _assemble(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> RankingData:
     d, y = header["features"], arrays["y"]
     X = arrays["X"] if header["layout"] == "dense" else _csr(arrays, d)
-    qid = arrays["qid"] if "qid" in arrays else _text_qid(arrays)
-    docid = arrays.get("docid")
+    qid, docid, names = arrays.get("qid"), arrays.get("docid"), header["feature_names"]
+    if qid is None:
+        ids, codes = _texts(arrays["qid_text"], arrays["qid_ends"]), arrays["qid_codes"]
+        if len(codes) and not 0 <= codes.min() <= codes.max() < len(ids):
+            raise DataError("the codes of the query ids are damaged")
+        qid = ids[codes]
     if "docid_text" in arrays:
-        docid = text_from_bytes(arrays["docid_text"], arrays["docid_ends"])
-    names = header["feature_names"]
+        docid = _texts(arrays["docid_text"], arrays["docid_ends"])
     lengths = [X.shape[0], len(y), len(qid)] + ([] if docid is None else [len(docid)])
     if len(set(lengths)) > 1 or X.shape[1] != d or (names is not None and len(names) != d):
         raise DataError(f"the arrays do not fit together: X has shape {X.shape}, y, qid and docid {lengths[1:]} rows")
@@ -359,40 +320,12 @@ def _csr(arrays: dict[str, np.ndarray], n_features: int) -> sp.csr_matrix:
     return sp.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, n_features))
 
 
-def _text_qid(arrays: dict[str, np.ndarray]) -> np.ndarray:
-    ids = text_from_bytes(arrays["qid_text"], arrays["qid_ends"])
-    codes = arrays["qid_codes"]
-    if len(codes) and not 0 <= codes.min() <= codes.max() < len(ids):
-        raise DataError("the codes of the query ids are damaged")
-    return ids[codes]
-
-
-def _check_target(target: Path, overwrite: bool) -> None:
-    if not target.exists() or (target.is_dir() and not any(target.iterdir())):
-        return
-    if not target.is_dir():
-        raise DataError(f"{target}: a file is in the way; the binary form is a folder")
-    if not is_binary(target):
-        raise DataError(f"{target}: the folder holds something else; choose another name")
-    if not overwrite:
-        raise DataError(f"{target}: the folder holds data already; pass overwrite=True to replace them")
-
-
-def _move(temporary: Path, target: Path) -> None:
-    """Rename into place; data that were there go aside first and come back if the renaming fails."""
-    if not target.exists() or not any(target.iterdir()):
-        os.replace(temporary, target)
-        return
-    aside = _neighbour(target)
-    os.replace(target, aside)
-    try:
-        os.replace(temporary, target)
-    except BaseException:
-        os.replace(aside, target)
-        raise
-    shutil.rmtree(aside, ignore_errors=True)
-
-
-def _neighbour(target: Path) -> Path:
-    """A name beside the target that nobody uses."""
-    return target.parent / f".{target.name}.{secrets.token_hex(6)}"
+def _texts(text: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Piece i is text[ends[i−1]:ends[i]]; objects, so that one long id costs little."""
+    borders = np.concatenate(([0], ends))
+    if (np.diff(borders) < 0).any() or borders[-1] != len(text):
+        raise DataError("the borders of the text ids are damaged")
+    content, edges = text.tobytes(), borders.tolist()
+    texts = np.empty(len(ends), object)
+    texts[:] = [content[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(edges)]
+    return texts

@@ -1,10 +1,12 @@
-"""Query blocks: the one place that turns query ids or group counts into contiguous blocks of rows.
+"""Query blocks, the numbering of ids, and checks: what users bring -> what the library keeps, or an error that helps.
 
-Users give ids in any order and of any type. Everything inside works on blocks: query q owns positions
+Users give query ids in any order and of any type. Everything inside works on blocks: query q owns positions
 ``offsets[q]:offsets[q+1]`` of the *block order*, queries in order of first appearance, rows of a query in
-their original order. When the rows already lie so, ``order`` is None and nothing is copied."""
+their original order. When the rows already lie so, ``order`` is None and nothing is copied.
+"""
 
-from collections.abc import Iterable, Sequence
+import hashlib
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,13 +64,78 @@ def blocks_from_qid(qid: Any, n_rows: int) -> QueryBlocks:
     edges = np.append(starts, n_rows).astype(np.int64)
     if ids.dtype.kind in "iuf" and (heads[1:] > heads[:-1]).all():  # sorted: the common case, and the cheapest
         return QueryBlocks(heads, edges, None)
-    codes, first = _number(heads)
+    codes, first = number(heads)
     if len(first) == len(heads):  # every query's rows lie together already
         return QueryBlocks(heads, edges, None)
     lengths = np.diff(edges)
     counts = np.bincount(codes, weights=lengths, minlength=len(first)).astype(np.int64)
     offsets = np.concatenate(([0], np.cumsum(counts)))
     return QueryBlocks(heads[first], offsets, order_by_code(np.repeat(codes, lengths), offsets))
+
+
+def blocks_from_group(group: Any, n_rows: int) -> QueryBlocks:
+    """Blocks from counts of rows per query, in row order (LightGBM's and XGBoost's `group`)."""
+    counts = np.asarray(group)
+    numbers = counts.ndim == 1 and counts.dtype.kind in "iuf" and np.isfinite(counts).all()
+    if not numbers or (counts != np.floor(counts)).any() or (counts < 0).any():
+        raise DataError("group must be a list of non-negative whole numbers: the rows of each query, in row order")
+    counts = counts[counts > 0].astype(np.int64)
+    if counts.sum() != n_rows:
+        raise DataError(f"group counts add up to {counts.sum()} rows but there are {n_rows}; to pass ids use qid=")
+    return QueryBlocks(np.arange(len(counts)), np.concatenate(([0], np.cumsum(counts))).astype(np.int64), None)
+
+
+def kept_rows(blocks: QueryBlocks, weight: np.ndarray | None) -> tuple[np.ndarray | None, QueryBlocks]:
+    """Rows to take so that they lie in block order and none weighs zero (None: all as they are), and their blocks."""
+    if weight is None or weight.all():
+        return blocks.order, QueryBlocks(blocks.ids, blocks.offsets, None)
+    order = np.arange(blocks.n_rows) if blocks.order is None else blocks.order
+    keep = weight[order] > 0
+    offsets = np.concatenate(([0], np.cumsum(keep)))[blocks.offsets]
+    filled = np.diff(offsets) > 0
+    return order[keep], QueryBlocks(blocks.ids[filled], np.append(offsets[:-1][filled], offsets[-1]), None)
+
+
+# Ids and their numbers.
+
+
+def number_ids(ids: Any, n_rows: int, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct ids of at least one row in order of first appearance, and each row's number among them (int32)."""
+    array = check_ids(ids, n_rows, name)
+    if len(array) == 0:
+        raise DataError(f"{name} is empty: there is nothing to learn from")
+    codes, first = number(array)
+    return array[first], codes
+
+
+def number(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers 0, 1, ... of checked ids by first appearance (int32), and where each one appears first.
+
+    >>> [part.tolist() for part in number(np.array(["b", "a", "b", "c"]))]
+    [[0, 1, 0, 2], [0, 1, 3]]
+    """
+    if ids.dtype.kind == "b":
+        ids = ids.astype(np.int8)
+    if ids.dtype.kind in "iu" and len(ids):
+        low, high = int(ids.min()), int(ids.max())
+        if high - low < 4 * len(ids) + 1024 and high <= np.iinfo(np.int64).max:
+            plain = ids if ids.dtype in (np.int32, np.int64) and ids.dtype.isnative else ids.astype(np.int64)
+            return number_by_appearance(plain, low, np.full(high - low + 1, -1, np.int32))
+    if ids.dtype.kind in "iufMm":
+        _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
+        appearance = np.argsort(first)
+        rank = np.empty(len(first), np.int32)
+        rank[appearance] = np.arange(len(first), dtype=np.int32)
+        return rank[inverse.ravel()], first[appearance]
+    codes = number_values(ids.tolist())
+    seen = np.maximum.accumulate(codes) if len(codes) else codes
+    return codes, np.flatnonzero(np.diff(seen, prepend=-1))
+
+
+def number_values(values: Sequence[Hashable], numbers: dict[Any, int] | None = None) -> np.ndarray:
+    """Numbers of any values by first appearance (int32), going on from those in `numbers`, which grows."""
+    known: dict[Any, int] = {} if numbers is None else numbers
+    return np.fromiter((known.setdefault(value, len(known)) for value in values), np.int32, len(values))
 
 
 def check_ids(ids: Any, n_rows: int, name: str) -> np.ndarray:
@@ -120,47 +187,21 @@ def _hashes(value: Any) -> bool:
     return True
 
 
-def _number(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Codes 0, 1, ... in order of first appearance, and where each code appears first."""
-    if ids.dtype.kind in "iu" and len(ids):
-        low, high = int(ids.min()), int(ids.max())
-        if high - low < 4 * len(ids) and high <= np.iinfo(np.int64).max:
-            return number_by_appearance(ids.astype(np.int64), low, np.full(high - low + 1, -1, np.int64))
-    if ids.dtype.kind in "biufMm":
-        _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
-        appearance = np.argsort(first)
-        rank = np.empty(len(first), np.int64)
-        rank[appearance] = np.arange(len(first))
-        return rank[inverse.ravel()], first[appearance]
-    numbers: dict[Any, int] = {}
-    codes = np.fromiter((numbers.setdefault(i, len(numbers)) for i in ids.tolist()), np.int64, len(ids))
-    seen = np.maximum.accumulate(codes) if len(codes) else codes
-    return codes, np.flatnonzero(np.diff(seen, prepend=-1))
-
-
-def blocks_from_group(group: Any, n_rows: int) -> QueryBlocks:
-    """Blocks from counts of rows per query, in row order (LightGBM's and XGBoost's `group`)."""
-    counts = np.asarray(group)
-    numbers = counts.ndim == 1 and counts.dtype.kind in "iuf" and np.isfinite(counts).all()
-    if not numbers or (counts != np.floor(counts)).any() or (counts < 0).any():
-        raise DataError("group must be a list of non-negative whole numbers: the rows of each query, in row order")
-    counts = counts[counts > 0].astype(np.int64)
-    if counts.sum() != n_rows:
-        raise DataError(f"group counts add up to {counts.sum()} rows but there are {n_rows}; to pass ids use qid=")
-    return QueryBlocks(np.arange(len(counts)), np.concatenate(([0], np.cumsum(counts))).astype(np.int64), None)
-
-
-# Arrays as users bring them -> arrays as the library keeps them, or a DataError that says what to do.
-
+# Arrays.
 
 MISSING = ("error", "zero", "nan")
 
 
 def check_matrix(X: Any, missing: str = "error") -> Any:
-    """X as C-ordered float32/float64 (any other number type becomes float64) or as CSR without duplicates, sorted.
+    """X as C-ordered float32/float64 (any other number type becomes float64) or as CSR; see `plain_csr`.
 
-    missing: what NaN means. "error" refuses it, "zero" replaces it by 0, "nan" keeps it. Infinities are refused.
-    Nothing is copied that already has this form, and nothing the user gave is changed.
+    Infinities are refused. Nothing is copied that already has this form, and nothing the user gave is changed.
+
+    Parameters
+    ----------
+    X : array, list of rows, or SciPy matrix
+    missing : {"error", "zero", "nan"}
+        What NaN means: "error" refuses it, "zero" replaces it by 0, "nan" keeps it.
     """
     if missing not in MISSING:
         raise DataError(f"missing is {missing!r}, expected one of {', '.join(map(repr, MISSING))}")
@@ -170,11 +211,28 @@ def check_matrix(X: Any, missing: str = "error") -> Any:
         return matrix
     _refuse(matrix, np.isinf(values), "infinite")
     if missing == "error":
-        _refuse(matrix, np.isnan(values), "NaN (missing='zero' or 'nan' would accept it)")
+        remedy = 'or missing="zero" or missing="nan"'
+        _refuse(matrix, np.isnan(values), "NaN (a missing value)", remedy, option="missing")
     if missing == "zero":
         matrix = matrix.copy()
         np.nan_to_num(matrix.data if sp.issparse(matrix) else matrix, copy=False)
     return matrix
+
+
+def plain_csr(X: Any) -> sp.csr_matrix:
+    """CSR with sorted indices, no duplicates, int32 indices where they fit; the user's own matrix is not changed."""
+    matrix = sp.csr_matrix(X)  # shares the arrays of anything that is CSR already
+    try:
+        matrix.check_format(full_check=True)  # kernels do not check bounds again
+    except ValueError as error:
+        raise DataError(f"X is no valid sparse matrix: {error}") from None
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    if matrix.indices.dtype == np.int32 or max(matrix.nnz, *matrix.shape) > np.iinfo(np.int32).max:
+        return matrix
+    parts = (matrix.data, matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32))
+    return sp.csr_matrix(parts, shape=matrix.shape)
 
 
 def _dense(X: Any) -> np.ndarray:
@@ -187,26 +245,19 @@ def _dense(X: Any) -> np.ndarray:
     if array.ndim != 2:
         hint = "; a single feature is X[:, None]" if array.ndim == 1 else ""
         raise DataError(f"X has shape {array.shape}, expected two dimensions: rows × features{hint}")
-    return np.ascontiguousarray(array, _float_type(array.dtype, "X"))
+    return np.ascontiguousarray(array, _float_type(array.dtype))
 
 
 def _csr(X: Any) -> sp.csr_matrix:
     if X.ndim != 2:
         raise DataError(f"X has shape {X.shape}, expected two dimensions: rows × features")
-    matrix = sp.csr_matrix(X)  # shares the arrays of anything that is CSR already
-    try:
-        matrix.check_format(full_check=True)  # kernels do not check bounds again
-    except ValueError as error:
-        raise DataError(f"X is no valid sparse matrix: {error}") from None
-    if not matrix.has_canonical_format:
-        matrix = matrix.copy()
-        matrix.sum_duplicates()
-    return matrix.astype(_float_type(matrix.dtype, "X"), copy=False)
+    matrix = plain_csr(X)
+    return matrix.astype(_float_type(matrix.dtype), copy=False)
 
 
-def _float_type(dtype: np.dtype, name: str) -> np.dtype:
+def _float_type(dtype: np.dtype) -> np.dtype:
     if dtype.kind not in "biuf":
-        raise DataError(f"{name} has type {dtype}, expected real numbers")
+        raise DataError(f"X has type {dtype}, expected real numbers")
     small = dtype.kind == "f" and dtype.itemsize <= 4
     return np.dtype(np.float32 if small else np.float64)
 
@@ -217,7 +268,7 @@ def _all_finite(values: np.ndarray) -> bool:
         return bool(np.isfinite(values.sum())) or bool(np.isfinite(values).all())
 
 
-def _refuse(matrix: Any, bad: np.ndarray, what: str) -> None:
+def _refuse(matrix: Any, bad: np.ndarray, what: str, remedy: str = "", option: str | None = None) -> None:
     if not bad.any():
         return
     if sp.issparse(matrix):
@@ -226,7 +277,8 @@ def _refuse(matrix: Any, bad: np.ndarray, what: str) -> None:
         column = int(matrix.indices[place])
     else:
         row, column = (int(i) for i in np.unravel_index(np.argmax(bad), bad.shape))
-    raise DataError(f"X is {what} at row {row}, column {column} ({int(bad.sum())} such values)")
+    count = f"({int(bad.sum())} such values)"
+    raise DataError(f"X is {what} at row {row}, column {column} {count}; expected finite numbers", remedy, option)
 
 
 def check_grades(y: Any, n_rows: int) -> np.ndarray:
@@ -263,31 +315,44 @@ def check_names(names: Sequence[str] | Iterable[str] | None, n_features: int) ->
     return names
 
 
-# Numbers for ids of any type, four bytes each.
+# Fingerprints: of a whole data set, to tell runs apart; of a sample, cheap enough to go with every model.
+
+_SAMPLED_ROWS = 256
 
 
-def number_ids(ids: Any, n_rows: int, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct ids in order of first appearance, and each row's number among them."""
-    array = check_ids(ids, n_rows, name)
-    if len(array) == 0:
-        raise DataError(f"{name} is empty: there is nothing to learn from")
-    if array.dtype.kind == "b":
-        array = array.astype(np.int8)
-    if array.dtype.kind in "iu":
-        array = array.astype(array.dtype.newbyteorder("="), copy=False)
-        low, high = int(array.min()), int(array.max())
-        if high - low < 4 * len(array) + 1024 and high <= np.iinfo(np.int64).max:
-            codes, first = number_by_appearance(array, low, np.full(high - low + 1, -1, np.int32))
-            return array[first], codes
-    if array.dtype.kind == "O":
-        numbers: dict[Any, int] = {}
-        listed = (numbers.setdefault(i, len(numbers)) for i in array.tolist())
-        codes = np.fromiter(listed, np.int32, len(array))
-        distinct = np.empty(len(numbers), object)
-        distinct[:] = list(numbers)
-        return distinct, codes
-    _, first, inverse = np.unique(array, return_index=True, return_inverse=True)
-    appearance = np.argsort(first)
-    rank = np.empty(len(first), np.int32)
-    rank[appearance] = np.arange(len(first), dtype=np.int32)
-    return array[first[appearance]], rank[inverse.ravel()]
+def fingerprint_whole(X: Any, y: np.ndarray, qid: np.ndarray) -> bytes:
+    """A hash of all rows: it changes when any feature, grade or query id does."""
+    digest = hashlib.blake2b(digest_size=16)
+    arrays = [X.data, X.indices, X.indptr] if sp.issparse(X) else [X]
+    if qid.dtype.kind in "iuf":
+        arrays.append(qid)
+    else:
+        digest.update("\n".join(map(str, qid.tolist())).encode())
+    for array in [*arrays, y]:
+        digest.update(f"{array.dtype}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.digest()
+
+
+def fingerprint(X: Any, y: np.ndarray, blocks: QueryBlocks) -> dict[str, Any]:
+    """What a model was trained on: sizes, and a hash of evenly spaced rows (cheap, so not proof against forgery)."""
+    rows = _evenly_spaced(X.shape[0])
+    query = np.searchsorted(blocks.offsets, rows, side="right") - 1
+    ids = "\n".join(map(str, blocks.ids[query].tolist())).encode("utf-8", "surrogatepass")
+    return fingerprint_rows(X, y[rows].tobytes(), ids) | {"queries": len(blocks)}
+
+
+def fingerprint_rows(X: Any, *more: bytes) -> dict[str, Any]:
+    """The part of a fingerprint that is about features alone, and any other bytes to go into its hash."""
+    sample = sp.csr_matrix(X[_evenly_spaced(X.shape[0])])
+    sample.eliminate_zeros()  # so that the same numbers, dense or sparse, have the same hash
+    digest = hashlib.sha256()
+    for part in (sample.indptr, sample.indices, sample.data):
+        digest.update(np.ascontiguousarray(part, np.float64).tobytes())
+    for item in more:
+        digest.update(item)
+    return {"rows": X.shape[0], "features": X.shape[1], "sha256_of_sample": digest.hexdigest()}
+
+
+def _evenly_spaced(n_rows: int) -> np.ndarray:
+    return np.unique(np.linspace(0, n_rows - 1, min(n_rows, _SAMPLED_ROWS)).astype(np.int64))

@@ -1,5 +1,6 @@
 """What is in a data set, in numbers: as a value, as JSON, as a table."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
@@ -8,7 +9,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.data.blocks import QueryBlocks
-from hingerank.data.ranking_data import RankingData
 from hingerank.kernels.threads import run_shards
 
 ROWS_AT_A_TIME = 16384
@@ -18,8 +18,8 @@ ROWS_AT_A_TIME = 16384
 class Description:
     """Exact counts; `grades` maps a grade to its rows, `constant_columns` are names, `memory` is in bytes.
 
-    `density` is the share of values that are not 0. `duplicate_docids` counts rows whose document came before in the
-    same query; None without document ids.
+    `density` is the fraction of values that are not 0. `duplicate_docids` counts rows whose document came before in
+    the same query; None without document ids.
     """
 
     queries: int
@@ -72,34 +72,28 @@ class Description:
         return lines
 
 
-def describe(data: RankingData) -> Description:
-    """Count everything worth knowing before a fit; pairs are counted from the grades, never listed.
-
-    Example
-    -------
-    >>> from hingerank.data.generate import make_like
-    >>> description = describe(make_like("MQ2008"))
-    >>> description.queries, description.rows, len(description.constant_columns)
-    (784, 15211, 5)
-    """
-    grades, counts = np.unique(data.y, return_counts=True)
-    pairs = pairs_per_query(data.y, data.blocks)
-    sizes = data.blocks.sizes
-    constant, nonzero, missing = _columns(data.X)
+def describe(
+    X: Any, y: np.ndarray, qid: np.ndarray, docid: np.ndarray | None, names: Sequence[str], blocks: QueryBlocks
+) -> Description:
+    """Count everything worth knowing before a fit; pairs are counted from the grades, never listed."""
+    grades, counts = np.unique(y, return_counts=True)
+    pairs, sizes = pairs_per_query(y, blocks), blocks.sizes
+    constant, nonzero, missing = _columns(X)
+    arrays = [X.data, X.indices, X.indptr] if sp.issparse(X) else [X]
     return Description(
-        queries=data.n_queries,
-        rows=data.n_rows,
-        features=data.n_features,
+        queries=len(blocks),
+        rows=X.shape[0],
+        features=X.shape[1],
         grades=dict(zip(grades.tolist(), counts.tolist())),
         pairs=sum(pairs.tolist()),
         queries_without_pairs=int((pairs == 0).sum()),
         rows_per_query={"min": int(sizes.min()), "median": float(np.median(sizes)), "max": int(sizes.max())},
-        constant_columns=[data.names[j] for j in np.flatnonzero(constant)],
+        constant_columns=[names[j] for j in np.flatnonzero(constant).tolist()],
         missing_values=missing,
-        density=nonzero / max(1, data.n_rows * data.n_features),
-        layout=f"{'CSR' if sp.issparse(data.X) else 'dense'} {data.X.dtype}",
-        memory=_bytes(data),
-        duplicate_docids=None if data.docid is None else _duplicates(data.docid, data.blocks),
+        density=nonzero / max(1, X.shape[0] * X.shape[1]),
+        layout=f"{'CSR' if sp.issparse(X) else 'dense'} {X.dtype}",
+        memory=sum(array.nbytes for array in (*arrays, y, qid, docid) if array is not None),
+        duplicate_docids=None if docid is None else _duplicates(docid, blocks),
     )
 
 
@@ -132,12 +126,6 @@ def _columns(X: Any) -> tuple[np.ndarray, int, int]:
     seen = run_shards(look, range(0, len(X), ROWS_AT_A_TIME))
     low, high = np.fmin.reduce([s[0] for s in seen]), np.fmax.reduce([s[1] for s in seen])
     return ~(high > low), sum(s[2] for s in seen), missing
-
-
-def _bytes(data: RankingData) -> int:
-    X = data.X
-    features = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes if sp.issparse(X) else X.nbytes
-    return features + sum(a.nbytes for a in (data.y, data.qid, data.docid) if a is not None)
 
 
 def _duplicates(docid: np.ndarray, blocks: QueryBlocks) -> int:

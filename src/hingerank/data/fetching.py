@@ -1,10 +1,18 @@
-"""Download one file over HTTP so that a dropped connection costs only what was lost."""
+"""Public ranking sets: what is known of each, and `fetch`, which downloads or copies, verifies and unpacks it once.
+
+A checksum in public_sets.json is one that the publisher or several independent projects document for the same file.
+Where none is known the first copy is trusted, its checksum is recorded in the cache and later copies must match it.
+
+Downloads go on where a dropped connection left them, and archives that nobody has vetted are unpacked with limits on
+names, links, numbers and sizes: no library at hand does both.
+"""
 
 import hashlib
 import http.client
 import json
 import logging
 import os
+import re
 import shutil
 import stat
 import sys
@@ -16,20 +24,234 @@ import urllib.request
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from email.message import Message
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from hingerank.data.files import DataError, draft_of
-from hingerank.data.public_sets import PUBLIC_SETS, PublicSet
+from hingerank.data.files import DataError, PathLike, draft_of, write_whole
 
 Progress = Callable[[int, int | None], None]  # bytes so far, bytes in all (None when the server does not say)
 
 _BLOCK = 1 << 18
 _TRY_AGAIN = (408, 425, 429)  # and every 5xx
+_WEB = ("http://", "https://")
+_MOST_FILES = 100_000
+_DOWNLOADS = ".downloads"
+_HASHES = {"sha256": 64, "sha1": 40, "md5": 32}  # algorithm -> hexadecimal digits
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class PublicSet:
+    """One public set. `url` is None where a person has to accept a licence on `page` and save `file` themselves."""
+
+    name: str
+    title: str
+    licence: str
+    page: str
+    file: str
+    url: str | None = None
+    checksum: str | None = None  # "sha256:<hex>"
+    size: int | None = None  # bytes of `file`
+
+
+def _known_sets() -> dict[str, PublicSet]:
+    known = json.loads(Path(__file__).with_name("public_sets.json").read_text("utf-8"))
+    entries = (entry | {"licence": known["licences"][entry["licence"]]} for entry in known["sets"])
+    return {entry["name"]: PublicSet(**entry) for entry in entries}
+
+
+PUBLIC_SETS = _known_sets()
 
 
 class FetchError(DataError):
     """A public set that could not be fetched; the message says why and what to do."""
+
+
+def cache_folder() -> Path:
+    """Where fetched sets live: $HINGERANK_CACHE, else `hingerank` in the user's cache folder."""
+    asked = os.environ.get("HINGERANK_CACHE")
+    if asked:
+        return Path(asked).expanduser()
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "hingerank"
+
+
+def fetch(
+    name: str,
+    cache: PathLike | None = None,
+    *,
+    source: PathLike | None = None,
+    checksum: str | None = None,
+    progress: Progress | None = None,
+    **transfer: Any,
+) -> Path:
+    """The folder that holds the public set `name`, fetched on the first call and found in the cache afterwards.
+
+    The checksum is verified before anything is unpacked. Where none is known the first copy is trusted, its SHA-256 is
+    recorded in the cache as `name`.json, and a later copy that differs is refused.
+
+    Parameters
+    ----------
+    name : str
+        A key of ``hingerank.data.fetching.PUBLIC_SETS``, for example "ml-100k".
+    cache : path, optional
+        Folder to keep sets in; default `cache_folder()`.
+    source : path or address, optional
+        Take this copy instead of the registered address: an archive, an unpacked folder, or an http(s) address (any
+        mirror will do where the checksum is known). Needed for sets whose licence has to be accepted by hand.
+    checksum : str, optional
+        "sha256:<hex>" to insist on instead of the registered one.
+    progress : callable, optional
+        Called with (bytes so far, bytes in all or None) while downloading.
+    **transfer
+        attempts, wait, timeout of :func:`hingerank.data.fetching.download`.
+
+    Examples
+    --------
+    >>> folder = fetch("ml-100k")  # doctest: +SKIP
+    """
+    if name not in PUBLIC_SETS:
+        raise FetchError(f"unknown set {name!r}: expected one of {', '.join(PUBLIC_SETS)}")
+    entry = PUBLIC_SETS[name]
+    folder = Path(cache) if cache is not None else cache_folder()
+    home = folder / name
+    if home.is_dir() and source is None:
+        return home
+    _check_form(checksum)
+    origin = source if source is not None else entry.url
+    if origin is None:
+        raise FetchError(manual_steps(entry))
+    folder.mkdir(parents=True, exist_ok=True)
+    with (
+        _locked(folder / f".{name}.lock"),
+        tempfile.TemporaryDirectory(prefix=f".{name}.", dir=folder, ignore_cleanup_errors=True) as place,
+    ):
+        work = Path(place)
+        if home.is_dir() and source is None:  # another process fetched it while this one waited
+            return home
+        local = Path(origin)
+        if not str(origin).lower().startswith(_WEB) and local.is_dir():
+            _copy_folder(local, work)
+            record: dict[str, Any] = {"folder": str(local)}
+        else:
+            archive, record = _archive(entry, str(origin), folder, checksum, progress, transfer)
+            unpack(archive, work)
+            if archive.parent == folder / _DOWNLOADS:
+                archive.unlink()  # a downloaded archive has served its purpose; a given one stays the user's
+        _put_in_place(work, home, lift="folder" not in record)
+        record = {"name": name, **record, "licence": entry.licence, "fetched": time.strftime("%Y-%m-%d")}
+        write_whole(folder / f"{name}.json", json.dumps(record, indent=1).encode() + b"\n")
+    return home
+
+
+def manual_steps(entry: PublicSet) -> str:
+    """What a person has to do for a set that no program may download."""
+    stem, _, ending = entry.file.partition(".")
+    unpacking, copy = ("", entry.file) if ending != "rar" else (f"unpack it (unrar x {entry.file}), ", stem)
+    return (
+        f"{entry.name} has to be downloaded by hand: accept the licence on {entry.page} , save {entry.file}, "
+        f"{unpacking}then run: hingerank fetch {entry.name} --from {copy}"
+    )
+
+
+def _archive(
+    entry: PublicSet, origin: str, folder: Path, checksum: str | None, progress: Progress | None, transfer: dict
+) -> tuple[Path, dict[str, Any]]:
+    """The verified archive and what to record about it."""
+    expected = checksum or entry.checksum or _recorded(folder, entry.name)
+    if not origin.lower().startswith(_WEB):
+        archive = Path(origin)
+        if not archive.is_file():
+            raise FetchError(f"no file or folder {origin}: expected {entry.file} from {entry.page}")
+        found = _verify(archive, expected, origin)
+        return archive, {"file": archive.name, "checksum": found}
+    archive = folder / _DOWNLOADS / entry.file
+    archive.parent.mkdir(exist_ok=True)
+    part = archive.with_name(archive.name + ".part")
+    size = entry.size if checksum is None else None
+    while True:
+        resumed = download(origin, part, size, progress, **transfer)
+        try:
+            found = _verify(part, expected, origin)
+            break
+        except FetchError:
+            part.unlink()
+            if not resumed:
+                raise
+            _log.info("the resumed download of %s is damaged; starting over", entry.name)
+    part.replace(archive)
+    _notes_path(part).unlink(missing_ok=True)
+    return archive, {"url": origin, "checksum": found}
+
+
+def _check_form(checksum: str | None) -> None:
+    if checksum is None:
+        return
+    algorithm, _, digits = checksum.partition(":")
+    if _HASHES.get(algorithm) != len(digits) or not set(digits.lower()) <= set("0123456789abcdef"):
+        raise FetchError(f"checksum {checksum!r} is not of the form sha256:<64 hexadecimal digits>")
+
+
+def _verify(path: Path, expected: str | None, origin: str) -> str:
+    """The file's SHA-256 as "sha256:…", after comparing it with `expected` (of any algorithm) if there is one."""
+    algorithm, _, digits = (expected or "sha256:").partition(":")
+    found = {}
+    for name in {"sha256", algorithm}:
+        with open(path, "rb") as file:
+            found[name] = hashlib.file_digest(file, name).hexdigest()
+    if digits and found[algorithm] != digits.lower():
+        raise FetchError(
+            f"{origin} is damaged or another file: its {algorithm} is {found[algorithm]}, expected {digits}; "
+            "fetch it again, or pass --checksum if you trust this copy"
+        )
+    return f"sha256:{found['sha256']}"
+
+
+def _recorded(folder: Path, name: str) -> str | None:
+    """The checksum recorded when a set without a published one was first fetched."""
+    try:
+        return json.loads((folder / f"{name}.json").read_text("utf-8")).get("checksum")
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def _copy_folder(source: Path, work: Path) -> None:
+    link = next((path for path in source.rglob("*") if path.is_symlink()), None)
+    if link is not None:
+        raise FetchError(f"{link} is a link: copy the file itself into the folder first")
+    shutil.copytree(source, work, copy_function=shutil.copyfile, dirs_exist_ok=True)
+
+
+def _put_in_place(work: Path, home: Path, lift: bool) -> None:
+    """Rename the filled folder to `home`; lift: a single folder inside it (ml-100k/ml-100k) becomes `home` itself."""
+    inside = [path for path in work.iterdir() if path.name != "__MACOSX"]
+    if not inside:
+        raise FetchError(f"the copy of {home.name} holds no files")
+    work.chmod(0o755)
+    ready = inside[0] if lift and len(inside) == 1 and inside[0].is_dir() else work
+    with draft_of(home) as draft:
+        ready.rename(draft)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """One process at a time per set, where the system has file locks."""
+    with open(path, "a") as file:
+        with suppress(ImportError, OSError):
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+# Downloading.
 
 
 class _Dropped(Exception):
@@ -52,7 +274,7 @@ def download(
     A server that ignores Range, or whose file has changed since (If-Range), makes it start over. `size`, if known, must
     be the length that the server announces. The caller checks the checksum and renames the file.
     """
-    if not url.lower().startswith(("http://", "https://")):
+    if not url.lower().startswith(_WEB):
         raise FetchError(f"cannot download {url!r}: expected an address that starts with http:// or https://")
     resumed = _saved_bytes(url, part) > 0
     failures = 0
@@ -66,7 +288,8 @@ def download(
                 raise FetchError(f"{url} answered {error.code} {error.reason}") from None
             reason = f"{error.code} {error.reason}"
         except (_Dropped, OSError, http.client.HTTPException) as error:
-            reason = _reason(error)
+            inner = getattr(error, "reason", None) or error
+            reason = str(inner) or type(inner).__name__
         failures = 1 if _saved_bytes(url, part) > before else failures + 1
         if failures >= attempts:
             saved = _saved_bytes(url, part)
@@ -84,20 +307,19 @@ def _transfer(url: str, part: Path, size: int | None, progress: Progress | None,
     if have:
         headers["Range"] = f"bytes={have}-"
         validator = _notes(part).get("validator")
-        if validator:
-            headers["If-Range"] = validator
+        headers |= {"If-Range": validator} if validator else {}
     try:
         response = _opener().open(urllib.request.Request(url, headers=headers), timeout=timeout)
     except urllib.error.HTTPError as error:
         if error.code == 416 and have:
             error.close()
-            if _range_total(error.headers.get("Content-Range")) == have:
+            if _range(error.headers)[1] == have:
                 return  # every byte is here already
             part.unlink()
             raise _Dropped("the part saved earlier is longer than the file") from None
         raise
     with response:
-        if response.status != 206 or _range_start(response.headers.get("Content-Range")) != have:
+        if response.status != 206 or _range(response.headers)[0] != have:
             if response.status == 206:  # not the range that was asked for
                 part.unlink(missing_ok=True)
                 raise _Dropped("the server sent another range than the one asked for")
@@ -107,7 +329,10 @@ def _transfer(url: str, part: Path, size: int | None, progress: Progress | None,
         if size is not None and total is not None and total != size:
             raise FetchError(f"{url} is {total:,} bytes long, expected {size:,}: the file there is another one")
         if have == 0:
-            _write_notes(part, {"url": url, "validator": _validator(response.headers)})
+            part.unlink(missing_ok=True)  # bytes of an older file must not follow new notes
+            etag = response.headers.get("ETag") or "W/"
+            validator = response.headers.get("Last-Modified") if etag.startswith("W/") else etag
+            write_whole(_notes_path(part), json.dumps({"url": url, "validator": validator}).encode())
         done = _copy(response, part, have, total if total is not None else size, progress, total)
     if total is not None and done < total:
         raise _Dropped(f"the connection closed after {done:,} of {total:,} bytes")
@@ -135,16 +360,9 @@ def _copy(source, part: Path, have: int, limit: int | None, progress: Progress |
 def _opener() -> urllib.request.OpenerDirector:
     """An opener for http and https alone: a redirect cannot reach file: or ftp: addresses."""
     opener = urllib.request.OpenerDirector()
-    for handler in (
-        urllib.request.ProxyHandler,
-        urllib.request.HTTPHandler,
-        urllib.request.HTTPSHandler,
-        urllib.request.HTTPRedirectHandler,
-        urllib.request.HTTPDefaultErrorHandler,
-        urllib.request.HTTPErrorProcessor,
-        urllib.request.UnknownHandler,
-    ):
-        opener.add_handler(handler())
+    for kind in ("Proxy", "HTTP", "HTTPS", "HTTPRedirect", "HTTPDefaultError", "Unknown"):
+        opener.add_handler(getattr(urllib.request, f"{kind}Handler")())
+    opener.add_handler(urllib.request.HTTPErrorProcessor())
     return opener
 
 
@@ -160,42 +378,19 @@ def _notes(part: Path) -> dict:
     return notes if isinstance(notes, dict) else {}
 
 
-def _write_notes(part: Path, notes: dict) -> None:
-    part.unlink(missing_ok=True)  # notes and bytes belong together: bytes of an older file must not follow new notes
-    with draft_of(_notes_path(part)) as draft:
-        draft.write_text(json.dumps(notes), "utf-8")
-
-
 def _saved_bytes(url: str, part: Path) -> int:
     """Bytes of `url` that an earlier attempt left in `part`; 0 if they are of another address."""
     return part.stat().st_size if _notes(part).get("url") == url and part.is_file() else 0
 
 
-def _validator(headers) -> str | None:
-    etag = headers.get("ETag")
-    return etag if etag and not etag.startswith("W/") else headers.get("Last-Modified")
+def _range(headers: Message) -> tuple[int | None, int | None]:
+    """(first byte, length of the whole file) by Content-Range, None where it does not say."""
+    match = re.fullmatch(r"(?:bytes )?(?:(\d+)-\d*|\*)/(\d+|\*)", headers.get("Content-Range") or "")
+    first, total = match.groups() if match else (None, None)
+    return (int(first) if first else None), (int(total) if total and total != "*" else None)
 
 
-def _range_start(text: str | None) -> int | None:
-    first = (text or "").removeprefix("bytes ").partition("-")[0]
-    return int(first) if first.isdigit() else None
-
-
-def _range_total(text: str | None) -> int | None:
-    total = (text or "").rpartition("/")[2]
-    return int(total) if total.isdigit() else None
-
-
-def _reason(error: BaseException) -> str:
-    inner = getattr(error, "reason", None) or error
-    return str(inner) or type(inner).__name__
-
-
-# Unpack a zip or tar file that nobody has vetted: nothing outside the folder, no links, no bombs.
-
-
-_MOST_FILES = 100_000
-_UNPACK_BLOCK = 1 << 20
+# Unpacking.
 
 
 def unpack(archive: Path, folder: Path, limit: int | None = None) -> None:
@@ -206,10 +401,8 @@ def unpack(archive: Path, folder: Path, limit: int | None = None) -> None:
     several times what ranking text compresses by).
     """
     room = limit if limit is not None else 50 * archive.stat().st_size + (64 << 20)
-    count = 0
     with _members(archive) as members:
-        for name, stream in members:
-            count += 1
+        for count, (name, stream) in enumerate(members, start=1):
             if count > _MOST_FILES:
                 raise FetchError(f"{archive.name} holds more than {_MOST_FILES:,} members: refused")
             target = folder / _safe_path(name, archive)
@@ -224,12 +417,10 @@ def _write(stream: IO[bytes], target: Path, room: int, name: str, archive: Path)
     """Copy one member to a new file; the room left after it."""
     try:
         with stream, open(target, "xb") as file:
-            while block := stream.read(_UNPACK_BLOCK):
+            while block := stream.read(_BLOCK):
                 room -= len(block)
                 if room < 0:
-                    raise FetchError(
-                        f"{archive.name} unpacks to far more than it should (stopped in {name!r}): refused"
-                    )
+                    raise FetchError(f"{archive.name} unpacks to far more than it should (in {name!r}): refused")
                 file.write(block)
     except FileExistsError:
         raise FetchError(f"{archive.name} holds {name!r} twice: refused") from None
@@ -239,8 +430,7 @@ def _write(stream: IO[bytes], target: Path, room: int, name: str, archive: Path)
 def _safe_path(name: str, archive: Path) -> PurePosixPath:
     """`name` as a relative path that stays inside the folder, or a FetchError."""
     path = PurePosixPath(name)
-    bad = "\\" in name or ":" in name or "\0" in name or path.is_absolute() or ".." in path.parts or not name.strip()
-    if bad:
+    if set(name) & set("\\:\0") or path.is_absolute() or ".." in path.parts or not name.strip():
         raise FetchError(f"{archive.name} holds a member named {name!r}, which could leave the folder: refused")
     return path
 
@@ -283,220 +473,7 @@ def _tar_members(opened: tarfile.TarFile, archive: Path) -> Iterator[tuple[str, 
     for member in opened:
         if member.isdir():
             yield member.name, None
-        elif not member.isreg():
+        elif not member.isreg() or (stream := opened.extractfile(member)) is None:
             raise FetchError(f"{archive.name} holds {member.name!r}, which is a link or a device: refused")
         else:
-            stream = opened.extractfile(member)
-            if stream is None:
-                raise FetchError(f"{archive.name} holds {member.name!r}, which has no contents")
             yield member.name, stream
-
-
-# Fetch public ranking sets into a cache: download or take a given copy, verify, unpack, rename into place.
-
-
-_log = logging.getLogger(__name__)
-_DOWNLOADS = ".downloads"
-_HASHES = {"sha256": 64, "sha1": 40, "md5": 32}  # algorithm -> hexadecimal digits
-
-
-def cache_folder() -> Path:
-    """Where fetched sets live: $HINGERANK_CACHE, else `hingerank` in the user's cache folder."""
-    asked = os.environ.get("HINGERANK_CACHE")
-    if asked:
-        return Path(asked).expanduser()
-    if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "hingerank"
-
-
-def fetch(
-    name: str,
-    cache: str | os.PathLike | None = None,
-    *,
-    source: str | os.PathLike | None = None,
-    checksum: str | None = None,
-    progress: Progress | None = None,
-    **transfer: Any,
-) -> Path:
-    """The folder that holds the public set `name`, fetched on the first call and found in the cache afterwards.
-
-    Parameters
-    ----------
-    name : a key of `hingerank.data.public_sets.PUBLIC_SETS`, for example "ml-100k".
-    cache : folder to keep sets in; default `cache_folder()`.
-    source : take this copy instead of the registered address: an archive, an unpacked folder, or an http(s) address
-        (any mirror will do where the checksum is known). Needed for sets whose licence has to be accepted by hand.
-    checksum : "sha256:<hex>" to insist on instead of the registered one.
-    progress : called with (bytes so far, bytes in all or None) while downloading.
-    transfer : attempts, wait, timeout of `hingerank.data.fetching.download`.
-
-    The checksum is verified before anything is unpacked. Where none is known the first copy is trusted, its SHA-256 is
-    recorded in the cache as `name`.json, and a later copy that differs is refused.
-
-    >>> from hingerank.data.fetching import fetch
-    >>> folder = fetch("ml-100k")  # doctest: +SKIP
-    """
-    entry = _find(name)
-    folder = Path(cache) if cache is not None else cache_folder()
-    home = folder / name
-    if home.is_dir() and source is None:
-        return home
-    _check_form(checksum)
-    origin = source if source is not None else entry.url
-    if origin is None:
-        raise FetchError(manual_steps(entry))
-    folder.mkdir(parents=True, exist_ok=True)
-    with _locked(folder / f".{name}.lock"), _workplace(folder, name) as work:
-        if home.is_dir() and source is None:  # another process fetched it while this one waited
-            return home
-        local = Path(origin)
-        if not str(origin).lower().startswith(("http://", "https://")) and local.is_dir():
-            _copy_folder(local, work)
-            record: dict[str, Any] = {"folder": str(local)}
-        else:
-            archive, record = _archive(entry, str(origin), folder, checksum, progress, transfer)
-            unpack(archive, work)
-            if archive.parent == folder / _DOWNLOADS:
-                archive.unlink()  # a downloaded archive has served its purpose; a given one stays the user's
-        _put_in_place(work, home, lift="folder" not in record)
-        _write_json(folder / f"{name}.json", {"name": name, **record, "licence": entry.licence})
-    return home
-
-
-def manual_steps(entry: PublicSet) -> str:
-    """What a person has to do for a set that no program may download."""
-    stem, _, ending = entry.file.partition(".")
-    unpacking, copy = ("", entry.file) if ending != "rar" else (f"unpack it (unrar x {entry.file}), ", stem)
-    return (
-        f"{entry.name} has to be downloaded by hand: accept the licence on {entry.page} , save {entry.file}, "
-        f"{unpacking}then run: hingerank fetch {entry.name} --from {copy}"
-    )
-
-
-def _find(name: str) -> PublicSet:
-    if name not in PUBLIC_SETS:
-        raise FetchError(f"unknown set {name!r}: expected one of {', '.join(PUBLIC_SETS)}")
-    return PUBLIC_SETS[name]
-
-
-def _archive(
-    entry: PublicSet, origin: str, folder: Path, checksum: str | None, progress: Progress | None, transfer: dict
-) -> tuple[Path, dict[str, Any]]:
-    """The verified archive and what to record about it."""
-    expected = checksum or entry.checksum or _recorded(folder, entry.name)
-    if not origin.lower().startswith(("http://", "https://")):
-        archive = Path(origin)
-        if not archive.is_file():
-            raise FetchError(f"no file or folder {origin}: expected {entry.file} from {entry.page}")
-        found = _verify(archive, expected, origin)
-        return archive, {"file": archive.name, "checksum": found}
-    archive = folder / _DOWNLOADS / entry.file
-    archive.parent.mkdir(exist_ok=True)
-    part = archive.with_name(archive.name + ".part")
-    size = entry.size if checksum is None else None
-    resumed = download(origin, part, size, progress, **transfer)
-    try:
-        found = _verify(part, expected, origin)
-    except FetchError:
-        part.unlink()
-        if not resumed:
-            raise
-        _log.info("the resumed download of %s is damaged; starting over", entry.name)
-        download(origin, part, size, progress, **transfer)
-        found = _verify(part, expected, origin, remove=True)
-    part.replace(archive)
-    part.with_name(part.name + ".json").unlink(missing_ok=True)
-    return archive, {"url": origin, "checksum": found}
-
-
-def _check_form(checksum: str | None) -> None:
-    if checksum is None:
-        return
-    algorithm, _, digits = checksum.partition(":")
-    if _HASHES.get(algorithm) != len(digits) or not set(digits.lower()) <= set("0123456789abcdef"):
-        raise FetchError(f"checksum {checksum!r} is not of the form sha256:<64 hexadecimal digits>")
-
-
-def _verify(path: Path, expected: str | None, origin: str, remove: bool = False) -> str:
-    """The file's SHA-256 as "sha256:…", after comparing it with `expected` (of any algorithm) if there is one."""
-    found = _digest(path, "sha256")
-    if expected is None:
-        return f"sha256:{found}"
-    algorithm, _, digits = expected.partition(":")
-    actual = found if algorithm == "sha256" else _digest(path, algorithm)
-    if actual != digits.lower():
-        if remove:
-            path.unlink()
-        raise FetchError(
-            f"{origin} is damaged or another file: its {algorithm} is {actual}, expected {digits}; "
-            "fetch it again, or pass --checksum if you trust this copy"
-        )
-    return f"sha256:{found}"
-
-
-def _digest(path: Path, algorithm: str) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, algorithm).hexdigest()
-
-
-def _recorded(folder: Path, name: str) -> str | None:
-    """The checksum recorded when a set without a published one was first fetched."""
-    try:
-        return json.loads((folder / f"{name}.json").read_text("utf-8")).get("checksum")
-    except (OSError, ValueError, AttributeError):
-        return None
-
-
-def _copy_folder(source: Path, work: Path) -> None:
-    for path in sorted(source.rglob("*")):
-        target = work / path.relative_to(source)
-        if path.is_symlink():
-            raise FetchError(f"{path} is a link: copy the file itself into the folder first")
-        if path.is_dir():
-            target.mkdir(parents=True, exist_ok=True)
-        elif path.is_file():
-            shutil.copyfile(path, target)
-
-
-def _put_in_place(work: Path, home: Path, lift: bool) -> None:
-    """Rename the filled folder to `home`; lift: a single folder inside it (ml-100k/ml-100k) becomes `home` itself."""
-    inside = [path for path in work.iterdir() if path.name != "__MACOSX"]
-    if not inside:
-        raise FetchError(f"the copy of {home.name} holds no files")
-    ready = inside[0] if lift and len(inside) == 1 and inside[0].is_dir() else work
-    if home.exists():
-        home.rename(work.with_name(work.name + ".old"))
-    ready.rename(home)
-
-
-def _write_json(path: Path, content: dict) -> None:
-    with draft_of(path) as draft:
-        draft.write_text(json.dumps({**content, "fetched": time.strftime("%Y-%m-%d")}, indent=1) + "\n", "utf-8")
-
-
-@contextmanager
-def _workplace(folder: Path, name: str) -> Iterator[Path]:
-    """An empty folder beside the final one, removed at the end whatever happens."""
-    work = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=folder))
-    work.chmod(0o755)
-    try:
-        yield work
-    finally:
-        for leftover in (work, work.with_name(work.name + ".old")):
-            shutil.rmtree(leftover, ignore_errors=True)
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """One process at a time per set, where the system has file locks."""
-    with open(path, "a") as file:
-        with suppress(ImportError, OSError):
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield

@@ -1,6 +1,8 @@
-"""Data frames (pandas, polars, pyarrow) and their files (Parquet, CSV, Feather) by column names."""
+"""Data frames (pandas, polars, pyarrow) by column names, and tables in files (Parquet, Feather, CSV) by pyarrow."""
 
-from collections.abc import Sequence
+import lzma
+from collections.abc import Collection, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -9,39 +11,17 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.data.blocks import check_grades, check_ids, check_matrix
-from hingerank.data.files import DataError, need, read_table, table_kind, write_table
-from hingerank.data.ranking_data import RankingData
+from hingerank.data.files import COMPRESSIONS, TABLES, DataError, PathLike, draft_of, endings
 
 DOCID_NAMES = ("docid", "docno")
 LISTS = "features"  # the name of a column that holds all features of a row
+Names = str | Sequence[str] | None
 
 
-def from_frame(
-    frame: Any,
-    label: str = "label",
-    qid: str | None = "qid",
-    docid: str | None = None,
-    features: str | Sequence[str] | None = None,
-    *,
-    missing: str = "error",
-    dtype: Any = None,
-) -> RankingData:
-    """Columns of a pandas, polars or pyarrow table as RankingData; rows keep their order.
-
-    label, qid, docid: names of columns. qid=None makes one query of all rows; docid=None takes a column called "docid"
-        or "docno" if there is one.
-    features: names of numeric columns, or of one column that holds a list of numbers per row; None takes a list column
-        called "features" if there is one, else all columns that are not label, qid or docid.
-    missing: "error" refuses null and NaN in features, "zero" replaces them, "nan" keeps them.
-    dtype: float32 or float64; None keeps float32 where every feature column fits it.
-
-    Example
-    -------
-    >>> import pandas as pd
-    >>> table = pd.DataFrame({"qid": ["a", "a", "b"], "label": [1, 0, 2], "bm25": [0.5, 0.1, 0.3]})
-    >>> from_frame(table).feature_names
-    ('bm25',)
-    """
+def columns_from_frame(
+    frame: Any, label: str, qid: str | None, docid: str | None, features: Names, missing: str, dtype: Any
+) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray | None, tuple[str, ...] | None]:
+    """(X, y, qid, docid, feature names) of a table; the parameters are those of `RankingData.from_frame`."""
     try:
         table = nw.from_native(frame, eager_only=True)
     except TypeError as error:
@@ -52,10 +32,9 @@ def from_frame(
     for name in (label, qid, docid):
         if name is not None:
             _check_column(table, name)
-    wanted = _feature_columns(table, features, {label, qid, docid})
-    X, names = _matrix(table, wanted, dtype)
+    X, names = _matrix(table, _feature_columns(table, features, {label, qid, docid}), dtype)
     n_rows = len(table)
-    return RankingData(
+    return (
         check_matrix(X, missing),
         check_grades(table[label].to_numpy(), n_rows),
         np.zeros(n_rows, np.int64) if qid is None else check_ids(table[qid].to_numpy(), n_rows, f"column {qid!r}"),
@@ -64,72 +43,37 @@ def from_frame(
     )
 
 
-def to_frame(data: RankingData, backend: str = "pandas", layout: str = "wide") -> Any:
-    """The columns qid, docid (if any), label, and the features: "wide" one column each, "list" in one column.
-
-    backend: "pandas", "polars" or "pyarrow". CSR features are written out with their zeros.
-    """
+def frame_from_columns(
+    X: Any, y: np.ndarray, qid: np.ndarray, docid: np.ndarray | None, names: Sequence[str], backend: str, layout: str
+) -> Any:
+    """A table of `backend`; see `RankingData.to_frame`."""
     if backend not in ("pandas", "polars", "pyarrow"):
         raise DataError(f"backend is {backend!r}, expected 'pandas', 'polars' or 'pyarrow'")
-    columns: dict[str, Any] = {"qid": _plain_text(data.qid)}
-    if data.docid is not None:
-        columns["docid"] = _plain_text(data.docid)
-    columns["label"] = data.y
-    X = data.X.toarray() if sp.issparse(data.X) else data.X
+    columns: dict[str, Any] = {"qid": _plain_text(qid)}
+    if docid is not None:
+        columns["docid"] = _plain_text(docid)
+    columns["label"] = y
+    X = X.toarray() if sp.issparse(X) else X
     if layout == "list":
         return _with_lists(columns, X, backend)
     if layout != "wide":
         raise DataError(f"layout is {layout!r}, expected 'wide' or 'list'")
-    taken = set(columns) & set(data.names)
+    taken = set(columns) & set(names)
     if taken:
         raise DataError(f"a feature is called {taken.pop()!r}, as the column of ids or labels is; rename it")
     by_column = np.asfortranarray(X)
-    columns |= {name: by_column[:, j] for j, name in enumerate(data.names)}
-    return _native(columns, backend)
-
-
-def read_frame_file(
-    path: Any,
-    label: str = "label",
-    qid: str | None = "qid",
-    docid: str | None = None,
-    features: str | Sequence[str] | None = None,
-    *,
-    missing: str = "error",
-    dtype: Any = None,
-) -> RankingData:
-    """A Parquet, CSV or Feather file by its column names; the arguments are those of :func:`from_frame`."""
-    columns = None
-    if features is not None and docid is not None:  # no others are needed
-        columns = [name for name in (label, qid, docid) if name] + _as_list(features)
-    table = read_table(Path(path), columns, [name for name in (qid, docid, *DOCID_NAMES) if name])
-    try:
-        return from_frame(table, label, qid, docid, features, missing=missing, dtype=dtype)
-    except (DataError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: {error}") from None
-
-
-def write_frame_file(data: RankingData, path: Any, layout: str = "wide") -> None:
-    """Write Parquet, CSV or Feather (by the name's ending), to a temporary name first; CSV has the wide layout only."""
-    kind = table_kind(Path(path))
-    if kind in ("csv", "tsv") and layout != "wide":
-        raise DataError(f"{path}: a {kind} file cannot hold a column of lists; use layout='wide' or Parquet")
-    write_table(to_frame(data, "pyarrow", layout), Path(path))
+    return _native(columns | {name: by_column[:, j] for j, name in enumerate(names)}, backend)
 
 
 def _check_column(table: Any, name: str) -> None:
     if name not in table.columns:
         some = ", ".join(map(repr, table.columns[:12])) + (", ..." if len(table.columns) > 12 else "")
-        raise DataError(f"there is no column {name!r}; the table has {some}")
+        raise DataError(f"there is no column {name!r}; the table has {some}", option="columns")
 
 
-def _as_list(names: str | Sequence[str]) -> list[str]:
-    return [names] if isinstance(names, str) else list(names)
-
-
-def _feature_columns(table: Any, features: str | Sequence[str] | None, taken: set[str | None]) -> list[str]:
+def _feature_columns(table: Any, features: Names, taken: set[str | None]) -> list[str]:
     if features is not None:
-        names = _as_list(features)
+        names = [features] if isinstance(features, str) else list(features)
         for name in names:
             _check_column(table, name)
     elif LISTS in table.columns and not table[LISTS].dtype.is_numeric():
@@ -171,10 +115,8 @@ def _matrix_of_lists(column: Any, name: str) -> np.ndarray:
     if hasattr(native, "combine_chunks"):  # pyarrow: the numbers of all rows already lie in one buffer
         flat = native.combine_chunks()
         flat = flat.combine_chunks() if hasattr(flat, "combine_chunks") else flat
-        if native.null_count == 0:
-            lengths = np.asarray(flat.value_lengths())
-            if len(set(lengths.tolist())) == 1:
-                return flat.flatten().to_numpy(zero_copy_only=False).reshape(len(column), -1)
+        if native.null_count == 0 and len(np.unique(flat.value_lengths())) == 1:
+            return flat.flatten().to_numpy(zero_copy_only=False).reshape(len(column), -1)
     rows = column.to_numpy()
     if rows.ndim == 2:
         return rows
@@ -202,11 +144,125 @@ def _with_lists(columns: dict[str, Any], X: np.ndarray, backend: str) -> Any:
         return _native(columns | {LISTS: list(X)}, backend)
     if backend == "polars":
         return _native(columns | {LISTS: X}, backend)
-    pa = need("pyarrow", "to_frame(backend='pyarrow')")
+    pa = _need("pyarrow", "to_frame(backend='pyarrow')")
     lists = pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(X).ravel()), X.shape[1])
     return _native(columns, backend).append_column(LISTS, lists)
 
 
 def _native(columns: dict[str, Any], backend: str) -> Any:
-    module = need(backend, f"to_frame(backend={backend!r})")
+    module = _need(backend, f"to_frame(backend={backend!r})")
     return module.table(columns) if backend == "pyarrow" else module.DataFrame(columns)
+
+
+def _need(library: str, purpose: str) -> Any:
+    """The imported library, or a DataError that says how to install it."""
+    try:
+        return import_module(library)
+    except ImportError:
+        raise DataError(f"{purpose} needs {library}: pip install 'hingerank[frames]'") from None
+
+
+# Tables in files. The name says which kind.
+
+
+def table_kind(path: PathLike) -> str:
+    """ "parquet", "feather", "csv" or "tsv"."""
+    holds, packed = endings(path)
+    kind = TABLES.get(holds)
+    if kind is None or (packed and kind not in ("csv", "tsv")):
+        raise DataError(
+            f"{path}: the name does not say what kind of table it is; expected {', '.join(TABLES)}, the last two "
+            f"perhaps with {', '.join(COMPRESSIONS)}"
+        )
+    return kind
+
+
+def read_table(path: PathLike, columns: list[str] | None = None, ids: Collection[str] = ()) -> Any:
+    """A pyarrow table.
+
+    Parameters
+    ----------
+    path : path
+        Parquet, Feather, or CSV, plain or compressed.
+    columns : list of str, optional
+        All that is needed; of a Parquet file only these are read, if all of them are there.
+    ids : collection of str
+        Columns of ids, which a CSV file may write with digits and yet not as numbers: 007 is not 7.
+    """
+    path, kind = Path(path), table_kind(path)
+    pa = _need("pyarrow", f"reading {path.name}")
+    if not path.is_file():
+        raise DataError(f"{path}: there is no such file")
+    try:
+        if kind == "parquet":
+            from pyarrow import parquet
+
+            known = set(parquet.read_schema(path).names)
+            return parquet.read_table(path, columns=columns if known >= set(columns or ()) else None)
+        if kind == "feather":
+            from pyarrow import feather
+
+            return feather.read_table(path)
+        return _with_ids(_read_csv(path, kind), path, kind, ids)
+    except (pa.ArrowException, OSError, EOFError, ValueError, KeyError, lzma.LZMAError) as error:
+        raise DataError(f"{path}: cannot be read as {kind}: {error}") from None
+
+
+def write_table(table: Any, path: PathLike) -> None:
+    """Write a pyarrow table, the whole file or none of it."""
+    kind = table_kind(path)
+    with draft_of(path) as draft:
+        if kind == "parquet":
+            from pyarrow import parquet
+
+            parquet.write_table(table, draft)
+        elif kind == "feather":
+            from pyarrow import feather
+
+            feather.write_feather(table, str(draft))
+        else:
+            from pyarrow import csv
+
+            with _csv_stream(draft, "wb") as stream:
+                csv.write_csv(table, stream, csv.WriteOptions(delimiter="\t" if kind == "tsv" else ","))
+
+
+def _csv_stream(path: Path, mode: str) -> Any:
+    """A file that is packed as its name says."""
+    import pyarrow as pa
+
+    packed = endings(path)[1]
+    if packed == ".xz":  # the one that pyarrow lacks
+        return lzma.open(path, mode)
+    codec = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}.get(packed)
+    return (pa.input_stream if mode == "rb" else pa.output_stream)(str(path), compression=codec)
+
+
+def _read_csv(path: Path, kind: str, texts: list[str] | None = None) -> Any:
+    """The table, or some of its columns as text."""
+    from pyarrow import csv
+
+    options: dict[str, Any] = {"parse_options": csv.ParseOptions(delimiter="\t" if kind == "tsv" else ",")}
+    if texts is not None:
+        types = dict.fromkeys(texts, "string")
+        options["convert_options"] = csv.ConvertOptions(column_types=types, include_columns=texts)
+    with _csv_stream(path, "rb") as stream:
+        return csv.read_csv(stream, **options)
+
+
+def _with_ids(table: Any, path: Path, kind: str, ids: Collection[str]) -> Any:
+    """The table with those columns of ids as text that are not the numbers which pyarrow takes them for."""
+    import pyarrow.compute as pc
+    import pyarrow.types as kinds
+
+    numeric = [n for n in dict.fromkeys(ids) if n in table.column_names and table.column_names.count(n) == 1]
+    numeric = [n for n in numeric if kinds.is_integer(table[n].type) or kinds.is_floating(table[n].type)]
+    written = _read_csv(path, kind, numeric) if numeric else table
+    for name in numeric:
+        numbers, texts = table[name], pc.utf8_trim_whitespace(written[name])
+        odd = pc.any(pc.match_substring_regex(texts, r"^[+-]?(0[0-9]|[0-9]{16})")).as_py()  # a number may drop digits
+        same = pc.count_distinct(numbers).as_py() == pc.count_distinct(texts).as_py()
+        as_written = not odd or pc.all(pc.equal(pc.cast(numbers, "string"), texts)).as_py()
+        if numbers.null_count == 0 and not (same and as_written):
+            table = table.set_column(table.column_names.index(name), name, texts)
+    return table

@@ -1,4 +1,8 @@
-"""Generated data with known truth, seeded: the same arguments give the same data on any number of threads."""
+"""LETOR-like data with a known truth, and in the shape of public sets.
+
+Queries are ragged, grades skewed, features in [0, 1], some columns useless. All is seeded: the same arguments give the
+same data on any number of threads.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,9 +15,6 @@ from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.kernels.generate import csr_utility, dense_utility, letor_rows
 from hingerank.kernels.threads import cut_shards, run_shards
-
-# LETOR-like data with a known truth: ragged queries, skewed grades, features in [0, 1], useless columns.
-
 
 FACTORS = 4  # hidden factors that make columns correlated, as the many BM25 and TF-IDF variants of LETOR are
 BLOCK = 2048  # rows generated at a time, small enough to stay in cache
@@ -76,26 +77,37 @@ def make_letor(
 ) -> GeneratedData:
     """Grade = number of thresholds at or below  utility(x) + query_effect·e_q + noise·e_i,  e standard normal.
 
-    The thresholds are set so that the grades have the wanted shares. The answer depends on the arguments alone, not
-    on the number of threads.
+    The thresholds are set so that each grade has the wanted fraction of the rows.
 
     Parameters
     ----------
-    rows_per_query: one size for all queries, a range (least, most) to draw from, or one size per query.
-    skew: shares of the grades fall as exp(−skew·grade); or give the shares themselves, lowest grade first.
-    signal: "linear", or "nonlinear" (half of the utility's variance comes from products of two columns).
-    noise, query_effect: standard deviations beside a utility of standard deviation 1. A query effect makes some
-        queries full of relevant rows and others empty of them, as in real data.
-    useless: columns that are independent noise with weight 0. constant: columns that are 0 everywhere.
-    sparse_density: make X CSR with this share of entries present (uniform in (0, 1]); None makes X dense.
+    n_queries, n_features, n_grades : int
+    rows_per_query : int, (int, int) or array
+        One size for all queries, a range (least, most) to draw from, or one size per query.
+    skew : float or sequence of float
+        The fractions of the grades fall as exp(−skew·grade); or the fractions themselves, lowest grade first.
+    signal : {"linear", "nonlinear"}
+        "nonlinear": half of the utility's variance comes from products of two columns.
+    noise, query_effect : float
+        Standard deviations beside a utility of standard deviation 1. A query effect makes some queries full of relevant
+        rows and others empty of them, as in real data.
+    useless : int
+        Columns that are independent noise with weight 0.
+    constant : int
+        Columns that are 0 everywhere.
+    sparse_density : float, optional
+        Make X CSR with this fraction of entries present (uniform in (0, 1]); None makes X dense.
+    dtype : float32 or float64
+        Of X.
+    seed : int
 
-    Example
-    -------
+    Examples
+    --------
     >>> data = make_letor(50, (5, 40), n_features=10, n_grades=5, useless=3, seed=1)
     >>> data.n_queries, data.n_features, len(data.truth.columns)
     (50, 10, 7)
     """
-    shares = grade_shares(n_grades, skew)
+    fractions = grade_fractions(n_grades, skew)
     plan, queries, rows = np.random.SeedSequence(seed).spawn(3)
     rng = np.random.default_rng(plan)
     sizes = _query_sizes(n_queries, rows_per_query, rng)
@@ -111,7 +123,7 @@ def make_letor(
     scale = float(utility.std()) or 1.0
     noisy = utility / scale + noise * eps
     noisy += np.repeat(query_effect * np.random.default_rng(queries).standard_normal(n_queries), sizes)
-    cuts = np.minimum((np.cumsum(shares)[:-1] * len(noisy)).round().astype(np.int64), len(noisy) - 1)
+    cuts = np.minimum((np.cumsum(fractions)[:-1] * len(noisy)).round().astype(np.int64), len(noisy) - 1)
     thresholds = np.partition(noisy, cuts)[cuts]
     y = np.searchsorted(thresholds, noisy, side="right").astype(np.float64)
     truth = Truth(
@@ -140,7 +152,7 @@ class _Columns:
         if signal not in ("linear", "nonlinear"):
             raise DataError(f"signal is {signal!r}, expected 'linear' or 'nonlinear'")
         if density is not None and not 0 < density <= 1:
-            raise DataError(f"sparse_density is {density}, expected a share in (0, 1]")
+            raise DataError(f"sparse_density is {density}, expected a fraction in (0, 1]")
         shuffled = rng.permutation(d)
         good, zero = shuffled[:informative], shuffled[d - constant :]
         B = np.zeros((FACTORS, d))
@@ -234,13 +246,14 @@ def _query_sizes(n_queries: int, rows: Any, rng: np.random.Generator) -> np.ndar
     return sizes.astype(np.int64)
 
 
-def grade_shares(n_grades: int, skew: Any) -> np.ndarray:
+def grade_fractions(n_grades: int, skew: Any) -> np.ndarray:
+    """The fraction of rows with each grade, from lowest to highest; see `make_letor`."""
     if n_grades < 1:
         raise DataError(f"n_grades is {n_grades}, expected at least 1")
-    shares = np.exp(-float(skew) * np.arange(n_grades)) if np.ndim(skew) == 0 else np.asarray(skew, float)
-    if shares.shape != (n_grades,) or not (shares > 0).all():
-        raise DataError(f"skew must be a number, or {n_grades} positive shares, one for each grade; got {skew!r}")
-    return shares / shares.sum()
+    fractions = np.exp(-float(skew) * np.arange(n_grades)) if np.ndim(skew) == 0 else np.asarray(skew, float)
+    if fractions.shape != (n_grades,) or not (fractions > 0).all():
+        raise DataError(f"skew must be a number, or {n_grades} positive fractions, one for each grade; got {skew!r}")
+    return fractions / fractions.sum()
 
 
 # Generated data in the shape of public sets, and the four sizes that the benchmarks use.
@@ -248,12 +261,12 @@ def grade_shares(n_grades: int, skew: Any) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Shape:
-    """Queries, rows, features and grade shares as published; the query effect is set to meet the number of pairs."""
+    """Queries, rows, features and grade fractions as published; the query effect is set to meet the number of pairs."""
 
     queries: int
     rows: int
     features: int
-    shares: tuple[float, ...]
+    fractions: tuple[float, ...]
     sizes: tuple[int, int]  # fewest and most rows of a query
     spread: float  # standard deviation of the logarithm of a query's rows
     query_effect: float
@@ -281,13 +294,22 @@ BENCHMARK = {
 
 
 def make_like(name: str, seed: int = 0, scale: float = 1.0, **options: Any) -> GeneratedData:
-    """Generated data with the queries, rows, features, grade shares and about the pairs of a public set.
+    """Generated data with the queries, rows, features, fractions of grades and about the pairs of a public set.
 
-    The values are generated: only the shape is the public set's. `scale` multiplies the number of queries; `options`
-    go to :func:`make_letor` (`signal`, `noise`, `dtype`, ...).
+    The values are generated: only the shape is the public set's.
 
-    Example
-    -------
+    Parameters
+    ----------
+    name : str
+        "OHSUMED", "MQ2007", "MQ2008", "HP2004", "MSLR-WEB10K" or "MSLR-WEB30K".
+    seed : int
+    scale : float
+        Multiplies the number of queries.
+    **options
+        Of `make_letor`: `signal`, `noise`, `dtype`, ...
+
+    Examples
+    --------
     >>> data = make_like("MQ2008")
     >>> data.n_queries, data.n_rows, data.n_features
     (784, 15211, 46)
@@ -298,12 +320,19 @@ def make_like(name: str, seed: int = 0, scale: float = 1.0, **options: Any) -> G
 
 
 def make_benchmark(size: str, seed: int = 0, **options: Any) -> GeneratedData:
-    """The data of the project's benchmarks: "S", "L", "XL" (MSLR-WEB10K's shape) or "XXL" (MSLR-WEB30K's).
+    """The data of the project's benchmarks.
 
-    S is 700 queries × 100 rows × 46 features in 3 grades; L is 6,000 × 120 × 136 in 5 grades.
+    Parameters
+    ----------
+    size : {"S", "L", "XL", "XXL"}
+        S is 700 queries × 100 rows × 46 features in 3 grades; L is 6,000 × 120 × 136 in 5 grades; XL and XXL have the
+        shapes of MSLR-WEB10K and MSLR-WEB30K.
+    seed : int
+    **options
+        Of `make_letor`.
 
-    Example
-    -------
+    Examples
+    --------
     >>> make_benchmark("S").X.shape
     (70000, 46)
     """
@@ -317,15 +346,10 @@ def _make(shape: Shape, seed: int, scale: float, options: dict[str, Any]) -> Gen
         raise DataError(f"scale is {scale}, expected a positive number")
     queries = max(1, round(shape.queries * scale))
     rows = round(shape.rows * queries / shape.queries)
-    settings: dict[str, Any] = {
-        "skew": shape.shares,
-        "query_effect": shape.query_effect,
-        "useless": shape.useless,
-        "constant": shape.constant,
-        "seed": seed,
-    }
+    settings = {name: getattr(shape, name) for name in ("query_effect", "useless", "constant")}
+    settings |= {"skew": shape.fractions, "seed": seed, **options}
     sizes = ragged_sizes(queries, rows, *shape.sizes, shape.spread, seed)
-    return make_letor(queries, sizes, shape.features, len(shape.shares), **(settings | options))
+    return make_letor(queries, sizes, shape.features, len(shape.fractions), **settings)
 
 
 def ragged_sizes(queries: int, rows: int, least: int, most: int, spread: float, seed: int) -> np.ndarray:

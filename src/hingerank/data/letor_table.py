@@ -1,19 +1,201 @@
-"""Arrays that grow by rows in place, for input whose size is only known at its end."""
+"""LETOR/SVMlight text -> arrays: windows of whole lines are parsed straight into the arrays that are returned.
+
+The next window is read while the last one is parsed. What the parser has to know beforehand (dense or sparse, indices
+from 0 or 1, query ids as numbers or text) is a plan made from the first lines; a line that proves the plan wrong raises
+`Replan`, and the caller starts again with a better one. Each part of a plan changes at most twice.
+"""
 
 import math
-import os
-from collections.abc import Sequence
+import re
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from hingerank.data.files import DataError, TextSource
-from hingerank.data.letor_lines import Window, find_counts, located, no_utf8, read_counts, token_at, wrong_text
-from hingerank.data.ranking_data import RankingData
+from hingerank.data.memory import machine_memory
 from hingerank.kernels import text as parse
-from hingerank.kernels.text import QID_PRESENT, bad_characters, spell, spread_rows, whole_numbers
-from hingerank.kernels.threads import run_shards
+from hingerank.kernels.threads import run_shards, thread_count
+
+FIRST_WINDOW, SMALLEST_WINDOW, LARGEST_WINDOW = 1 << 17, 1 << 19, 1 << 25
+SMALLEST_CHUNK, LARGEST_CHUNK = 1 << 18, 1 << 20
+LONGEST_LINE = 1 << 30
+SPARE = 16  # bytes after the last newline, so that a kernel may look a few bytes ahead
+
+DENSE_FRACTION = 0.25  # dense if at least this fraction of the values is written out
+SMALL_TABLE = 1024  # ... or the whole table has no more cells than this
+NEWLINE, COLON = 10, 58
+MISSING = {"error": parse.MISSING_IS_ERROR, "zero": parse.MISSING_IS_ZERO, "nan": parse.MISSING_IS_NAN}
+
+
+@dataclass
+class Window:
+    """Whole lines of one file: buffer[:length], the last byte a newline; valid until the next window is asked for.
+
+    `fraction` of the whole input ends here. `lines_before` in the same file is for whoever counts lines to fill in.
+    """
+
+    source: int
+    path: str
+    buffer: bytearray
+    length: int
+    fraction: float
+    lines_before: int = 0
+
+    def chunks(self) -> list[tuple[int, int]]:
+        """Line borders that cut the window into pieces for the threads."""
+        size = min(max(self.length // 16, SMALLEST_CHUNK), LARGEST_CHUNK)
+        borders = [0]
+        while borders[-1] < self.length:
+            borders.append(self.buffer.find(b"\n", min(borders[-1] + size, self.length - 1)) + 1)
+        return list(pairwise(borders))
+
+    def line_start(self, place: int) -> int:
+        return self.buffer.rfind(b"\n", 0, place) + 1
+
+    def token_at(self, place: int) -> str:
+        """The text from `place` to the next blank, shortened."""
+        line = bytes(self.buffer[place : place + 200]).split(b"\n")[0].rstrip(b"\r")
+        words = line.split(None, 1)
+        word = words[0] if words and not line[:1].isspace() else line[:1]
+        text = word.decode("utf-8", "replace")
+        return text if len(text) <= 40 else text[:37] + "..."
+
+    def error(self, place: int, expected: str, remedy: str = "", option: str | None = None) -> DataError:
+        """A DataError that names file, line and column of `place`, what is there and what was expected."""
+        start, found = self.line_start(place), self.token_at(place)
+        line = self.lines_before + self.buffer.count(b"\n", 0, place) + 1
+        column = len(self.buffer[start:place].decode("utf-8", "replace")) + 1
+        where, what = f"{self.path}, line {line}, column {column}", repr(found) if found else "the line end"
+        return DataError(f"{where}: found {what}, expected {expected}", remedy, option)
+
+
+def windows(sources: Sequence[TextSource]) -> Iterator[Window]:
+    """The windows of all `sources` in order; with more than one thread, one window ahead."""
+    items = _windows(sources)
+    if thread_count() == 1:
+        yield from items
+        return
+    with ThreadPoolExecutor(1, thread_name_prefix="hingerank-read") as reader:
+        coming = reader.submit(next, items, None)
+        try:
+            while (item := coming.result()) is not None:
+                coming = reader.submit(next, items, None)
+                yield item
+        finally:
+            reader.submit(items.close)  # runs after the read under way
+
+
+def _windows(sources: Sequence[TextSource]) -> Generator[Window, None, None]:
+    total = max(1, sum(source.size for source in sources))
+    size = min(max(total // 32, SMALLEST_WINDOW), LARGEST_WINDOW)
+    want, before = FIRST_WINDOW, 0
+    buffers = [bytearray(), bytearray()]
+    for number, source in enumerate(sources):
+        rest = memoryview(b"")
+        with source.open() as stream:
+            started = ended = False
+            while not ended:
+                buffer, length, wanted = buffers[0], len(rest), len(rest) + want
+                if len(buffer) < wanted + SPARE:
+                    buffer = buffers[0] = bytearray(wanted + SPARE)
+                buffer[:length] = rest
+                with memoryview(buffer) as view:
+                    got = stream.fill(view[length:wanted])
+                ended = got < wanted - length
+                if not started:
+                    _check_start(buffer, got, source.path)
+                    started = True
+                length += got
+                end = buffer.rfind(b"\n", 0, length) + 1
+                if ended and end < length:  # the last line has no newline
+                    buffer[length] = NEWLINE
+                    end = length = length + 1
+                rest = memoryview(buffer)[end:length]
+                if len(rest) > LONGEST_LINE:
+                    raise DataError(f"{source.path}: a line of more than {LONGEST_LINE} bytes, expected text lines")
+                if end == 0:
+                    want = max(want, len(rest))  # a line longer than the window
+                    continue
+                buffers.reverse()
+                yield Window(number, source.path, buffer, end, min(1.0, (before + stream.position()) / total))
+                want = size
+        before += source.size
+
+
+def _check_start(buffer: bytearray, length: int, path: str) -> None:
+    """Refuse a binary file at once; blank out a byte order mark."""
+    place = buffer.find(b"\0", 0, min(length, 4096))
+    if place >= 0:
+        raise DataError(f"{path}: a binary file (byte {place} is zero); expected lines 'label qid:id index:value …'")
+    if buffer.startswith(b"\xef\xbb\xbf"):
+        buffer[:3] = b"   "
+
+
+# What is wrong with a line.
+
+_EXPECTED: dict[int, tuple[str, ...]] = {  # what was expected, and perhaps a remedy and the option that it is about
+    int(parse.BAD_LABEL): ("a number as the label at the start of the line",),
+    int(parse.BAD_QID): ("a query id without blanks or control characters after 'qid:'",),
+    int(parse.NO_QID): ("'qid:' after the label, as on the first line",),
+    int(parse.UNEXPECTED_QID): ("no 'qid:', as on the first line (give every line a query id, or none)",),
+    int(parse.BAD_ENTRY): ("index:value",),
+    int(parse.BAD_VALUE): ("a number after ':'",),
+    int(parse.MISSING_VALUE): ("a number after ':'", 'or missing="zero" or missing="nan"', "missing"),
+    int(parse.REPEATED_INDEX): ("each feature index once per line",),
+    int(parse.FOUND_INDEX_ZERO): ("feature indices from 1 on", "since index_base=1 was given", "index_base"),
+    int(parse.NUL_BYTE): ("text (this looks like a binary file)",),
+}
+
+
+def wrong_text(window: Window, status: int, place: int, limit: int, limit_name: str) -> DataError:
+    """The error for a parse that stopped with `status` at `place`; `limit` is the number of features allowed."""
+    found = window.token_at(place)
+    expected = _EXPECTED.get(status, ("",))
+    if status == parse.LARGE_INDEX:
+        expected = (f"at most {limit} features ({limit_name}={limit}); pass a larger {limit_name} if that is right",)
+    elif status == parse.BAD_ENTRY and found.startswith("-") and found[1:2].isdigit():
+        expected = ("no negative feature index",)
+    elif status == parse.BAD_ENTRY and found.startswith("qid:"):
+        expected = ("'qid:' only once, right after the label",)
+    elif status == parse.BAD_VALUE and found.lower().lstrip("+-") in ("inf", "infinity", "nan"):
+        expected = ("a finite number",)
+    elif status == parse.REPEATED_INDEX:
+        place = _second_index(window, place)
+    return window.error(place, *expected)
+
+
+def _second_index(window: Window, place: int) -> int:
+    """The place of the first repeated index on the line of `place`."""
+    start, seen = window.line_start(place), set()
+    line = bytes(window.buffer[start : window.buffer.find(b"\n", start)]).split(b"#")[0]
+    for match in re.finditer(rb"(?<!\S)(\d+):", line):
+        index = match[1].lstrip(b"0")
+        if index in seen:
+            return start + match.start()
+        seen.add(index)
+    return place
+
+
+def _no_utf8(window: Window, row: int) -> DataError:
+    """The error for data row number `row` of the window, which has bytes that are no UTF-8."""
+    place = -1
+    while row >= 0:
+        start, place = place + 1, window.buffer.index(b"\n", place + 1)
+        line = bytes(window.buffer[start:place])
+        row -= bool(line.strip(b" \t\r")) and not line.lstrip(b" \t").startswith(b"#")
+    try:
+        line.decode()
+    except UnicodeDecodeError as error:
+        start += error.start
+    return window.error(start, "UTF-8 in query ids and comments (convert the file, or pass docids=False to skip them)")
+
+
+# Gathering rows.
 
 
 class GrowingArray:
@@ -26,13 +208,9 @@ class GrowingArray:
         self.array = np.empty(0, dtype)
         self.width = width
 
-    @property
-    def room(self) -> int:
-        return len(self.array) // self.width if self.width else np.iinfo(np.int64).max
-
     def reserve(self, rows: int, expected: int) -> None:
         """Make room for `rows`, and for `expected` rows if it has to grow at all."""
-        if rows <= self.room:
+        if rows * self.width <= len(self.array):
             return
         size = max(rows, expected) * self.width
         if len(self.array) == 0:
@@ -42,10 +220,9 @@ class GrowingArray:
 
     def close_gaps(self, starts: list[int], counts: list[int]) -> None:
         """Move the runs of counts[i] rows at starts[i] down so that they follow each other."""
-        at = starts[0]
+        at, w = starts[0], self.width
         for start, count in zip(starts, counts):
-            if at != start and count and self.width:
-                w = self.width
+            if at != start and count and w:
                 self.array[at * w : (at + count) * w] = self.array[start * w : (start + count) * w]
             at += count
 
@@ -57,26 +234,13 @@ class GrowingArray:
             return
         self.array.resize(2 * rows * width, refcheck=False)
         if old:
-            spread_rows(self.array, rows, old, width)
+            parse.spread_rows(self.array, rows, old, width)
 
     def finish(self, *shape: int) -> np.ndarray:
         """The array cut to exactly `shape`; the last call."""
         array, self.array = self.array, np.empty(0, self.array.dtype)
         array.resize(shape, refcheck=False)
         return array
-
-
-# The rows of LETOR/SVMlight text gathered into arrays, window after window.
-#
-# The parser writes straight into the arrays that are returned. What it has to know beforehand (dense or sparse, indices
-# from 0 or 1, query ids as numbers or text) is a plan made from the first lines; a line that proves the plan wrong
-# raises `Replan`, and the caller starts again with a better one. Each part of a plan changes at most twice.
-
-
-DENSE_SHARE = 0.25  # dense if at least this share of the values is written out
-SMALL_TABLE = 1024  # ... or the whole table has no more cells than this
-NEWLINE, COLON = 10, 58
-MISSING = {"error": parse.MISSING_IS_ERROR, "zero": parse.MISSING_IS_ZERO, "nan": parse.MISSING_IS_NAN}
 
 
 @dataclass(frozen=True)
@@ -122,13 +286,8 @@ class Replan(Exception):
         self.plan = plan
 
 
-def first_plan(options: Options) -> Plan:
-    dense = (options.n_features or 0) <= 1 << 16 if options.sparse is None else not options.sparse
-    return Plan(dense=dense, base=1 if options.index_base is None else options.index_base)
-
-
 def dense_enough(entries: int, rows: int, width: int) -> bool:
-    return rows * width <= SMALL_TABLE or entries >= DENSE_SHARE * rows * width
+    return rows * width <= SMALL_TABLE or entries >= DENSE_FRACTION * rows * width
 
 
 @dataclass
@@ -160,6 +319,8 @@ class TextTable:
         self.sizes, self.columns = GrowingArray(np.int64), GrowingArray(np.int32)
         self.values = GrowingArray(options.dtype, (options.n_features or 0) if plan.dense else 1)
         self._asked = np.empty((0, 3), np.int64)
+        n = options.n_features
+        self.limit = (options.max_features, "max_features") if n is None else (n, "n_features")
 
     def successor(self) -> "TextTable":
         """An empty table for the rows that follow."""
@@ -168,9 +329,9 @@ class TextTable:
         return table
 
     @property
-    def limit(self) -> tuple[int, str]:
-        n = self.options.n_features
-        return (self.options.max_features, "max_features") if n is None else (n, "n_features")
+    def texts(self) -> tuple[np.ndarray, np.ndarray]:
+        """(bytes of all query ids and comments kept, lengths of each row's two)."""
+        return self.letters.array[: self.n_letters], self.spans.array[: 2 * self.rows].reshape(-1, 2)
 
     @property
     def keeps_comments(self) -> bool:
@@ -186,12 +347,20 @@ class TextTable:
             largest = max(int(chunk.state[parse.LARGEST]) for chunk in chunks)
             if not self.plan.dense or largest < self.values.width:
                 break
-            self._widen(largest + 1, chunks, window.share)
+            self._widen(largest + 1, chunks, window.fraction)
         for chunk, numbers in zip(chunks, answers):
-            self._store_answers(chunk.asked[: chunk.state[parse.ASKED], 0], numbers)
+            slots = chunk.asked[: chunk.state[parse.ASKED], 0]
+            self.y.array[-1 - slots[slots < 0]] = numbers[slots < 0]
+            self.values.array[slots[slots >= 0]] = numbers[slots >= 0]
         self._close_gaps(chunks)
-        self._check_characters(window, chunks)
-        self._advance(window, chunks)
+        self.qid_style = int(chunks[-1].state[parse.QID_STYLE])
+        rows, letters = (sum(chunk.count(slot) for chunk in chunks) for slot in (parse.ROW, parse.LETTER))
+        self._check_characters(window, rows, letters)
+        self.rows += rows
+        self.n_letters += letters
+        self.entries += sum(chunk.count(parse.ENTRIES) for chunk in chunks)
+        self.largest = max(self.largest, largest)
+        self.source_rows[window.source] = self.source_rows.get(window.source, 0) + rows
 
     def _parse(self, window: Window) -> list[Chunk]:
         """Make room for the rows of each chunk and parse them."""
@@ -203,8 +372,7 @@ class TextTable:
             colons = run_shards(lambda b: np.count_nonzero(text[b[0] : b[1]] == COLON), borders)
         self._reserve(sum(lines), sum(colons), window)
         self.source_lines[window.source] = window.lines_before + sum(lines)
-        chunks = []
-        row, entry = self.rows, self.entries
+        chunks, row, entry = [], self.rows, self.entries
         for (first, last), n_lines, n_colons in zip(borders, lines, colons):
             start = np.zeros(parse.STATE_SIZE, np.int64)
             start[parse.ROW], start[parse.ENTRY], start[parse.LARGEST] = row, entry, -1
@@ -227,8 +395,8 @@ class TextTable:
         parse.parse_rows(text, chunk.first, chunk.last, plan, *by_row, *rest)
 
     def _reserve(self, rows: int, entries: int, window: Window) -> None:
-        """Room for so many more; the share of the input read so far tells what to expect in all."""
-        growth = 1.03 / max(window.share, 1e-6) if self.whole else 1.0
+        """Room for so many more; the fraction of the input read so far tells what to expect in all."""
+        growth = 1.03 / max(window.fraction, 1e-6) if self.whole else 1.0
         rows, entries = self.rows + rows, self.entries + entries
         for array in (self.y, self.qid, self.spans):
             array.reserve(rows, int(rows * growth))
@@ -245,17 +413,15 @@ class TextTable:
         if len(self._asked) < window.length // 4 + 1:  # no token left to Python is shorter than '1e23 '
             self._asked = np.empty((window.length // 4 + 1, 3), np.int64)
 
-    def _check(self, window: Window, chunk: Chunk) -> list[float]:
+    def _check(self, window: Window, chunk: Chunk) -> np.ndarray:
         """Raise for what is wrong in a chunk, the first thing first; returns the numbers left to Python."""
         numbers = []
         for slot, start, end in chunk.asked[: chunk.state[parse.ASKED]].tolist():
             number = float(window.buffer[start:end])
             narrow = slot >= 0 and self.options.dtype == np.float32
             if abs(number) >= (parse.FLOAT32_OVERFLOW if narrow else math.inf):
-                expected = (
-                    'a number that fits float32 (or pass dtype="float64")' if narrow else "a number that fits float64"
-                )
-                raise located(window, start, token_at(window, start), expected)
+                fits = 'float32 (or pass dtype="float64")' if narrow else "float64"
+                raise window.error(start, f"a number that fits {fits}")
             numbers.append(number)
         status, place = int(chunk.state[parse.STATUS]), int(chunk.state[parse.PLACE])
         if status == parse.FOUND_TEXT_QID:
@@ -264,30 +430,22 @@ class TextTable:
             raise Replan(replace(self.plan, base=0))
         if status != parse.FINE:
             raise wrong_text(window, status, place, *self.limit)
-        return numbers
+        return np.array(numbers)
 
-    def _widen(self, width: int, chunks: list[Chunk], share: float) -> None:
+    def _widen(self, width: int, chunks: list[Chunk], fraction: float) -> None:
         """Make room for columns up to `width` in the dense rows, unless they have become too empty for that."""
         rows = self.rows + sum(chunk.count(parse.ROW) for chunk in chunks)
         entries = self.entries + sum(chunk.count(parse.ENTRIES) for chunk in chunks)
         if self.options.sparse is None and not self.plan.settled and not dense_enough(entries, rows, width):
             raise Replan(replace(self.plan, dense=False))
-        self._check_memory(int(rows / max(share, 1e-6)), width)
+        self._check_memory(int(rows / max(fraction, 1e-6)), width)
         self.values.widen(self.rows, width)
 
     def _check_memory(self, rows: int, width: int) -> None:
-        wanted, there = rows * width * self.options.dtype.itemsize, _memory()
-        if wanted > there:
-            raise DataError(
-                f"{rows} rows of {width} features take {wanted / 2**30:.1f} GiB as a dense array, but the machine has "
-                f"{there / 2**30:.1f} GiB: pass sparse=True"
-            )
-
-    def _store_answers(self, slots: np.ndarray, numbers: list[float]) -> None:
-        if numbers:
-            answers, labels = np.array(numbers), slots < 0
-            self.y.array[-1 - slots[labels]] = answers[labels]
-            self.values.array[slots[~labels]] = answers[~labels]
+        wanted, there = rows * width * self.options.dtype.itemsize, machine_memory()
+        if there is not None and wanted > there:
+            sizes = f"take {wanted / 2**30:.1f} GiB as a dense array, but there are {there / 2**30:.1f} GiB of memory"
+            raise DataError(f"{rows} rows of {width} features {sizes}: pass sparse=True")
 
     def _close_gaps(self, chunks: list[Chunk]) -> None:
         """Blank lines, comments and colons outside entries made the chunks reserve more than they used."""
@@ -297,24 +455,14 @@ class TextTable:
             for array in arrays:
                 array.close_gaps([int(chunk.start[slot]) for chunk in chunks], [chunk.count(slot) for chunk in chunks])
 
-    def _check_characters(self, window: Window, chunks: list[Chunk]) -> None:
-        rows, count = (sum(chunk.count(slot) for chunk in chunks) for slot in (parse.ROW, parse.LETTER))
-        new = self.letters.array[self.n_letters : self.n_letters + count]
-        if count and new.max() >= 128:
+    def _check_characters(self, window: Window, rows: int, letters: int) -> None:
+        new = self.letters.array[self.n_letters : self.n_letters + letters]
+        if letters and new.max() >= 128:
             spans = self.spans.array.reshape(-1, 2)[self.rows : self.rows + rows]
-            comments_matter = self.options.docids or chunks[-1].state[parse.QID_STYLE] != parse.QID_PRESENT
-            bad = int(bad_characters(new, spans, comments_matter))
+            comments_matter = self.options.docids or self.qid_style != parse.QID_PRESENT
+            bad = int(parse.bad_characters(new, spans, comments_matter))
             if bad >= 0:
-                raise no_utf8(window, bad)
-
-    def _advance(self, window: Window, chunks: list[Chunk]) -> None:
-        rows = sum(chunk.count(parse.ROW) for chunk in chunks)
-        self.rows += rows
-        self.entries += sum(chunk.count(parse.ENTRIES) for chunk in chunks)
-        self.n_letters += sum(chunk.count(parse.LETTER) for chunk in chunks)
-        self.largest = max(self.largest, *(int(chunk.state[parse.LARGEST]) for chunk in chunks))
-        self.qid_style = int(chunks[-1].state[parse.QID_STYLE])
-        self.source_rows[window.source] = self.source_rows.get(window.source, 0) + rows
+                raise _no_utf8(window, bad)
 
     def features(self) -> Any:
         """X, once all windows are in; may raise `Replan`."""
@@ -325,130 +473,7 @@ class TextTable:
                 raise Replan(replace(self.plan, dense=dense, settled=True))
         if self.plan.dense:
             return self.values.finish(self.rows, width)
-        from scipy.sparse import csr_matrix
-
         offsets = np.zeros(self.rows + 1, np.int32 if self.entries < 2**31 else np.int64)
         np.cumsum(self.sizes.array[: self.rows], out=offsets[1:])
         parts = (self.values.finish(self.entries), self.columns.finish(self.entries), offsets)
-        return csr_matrix(parts, shape=(self.rows, width), copy=False)
-
-
-def _memory() -> int:
-    """Bytes of memory in the machine."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):  # not on this platform
-        return 1 << 62
-
-
-# Query and document ids of text rows: where they come from, and as arrays.
-
-
-class Comments:
-    """What the comments of all rows have in common, gathered table by table."""
-
-    def __init__(self) -> None:
-        self.rows, self.runs, self.first_empty = 0, 0, -1
-        self.any, self.whole = False, True
-        self._last: int | None = None
-
-    def add(self, table: TextTable) -> None:
-        letters, spans = _texts(table)
-        if len(spans) == 0:
-            return
-        empty = spans[:, 1] == 0
-        if self.first_empty < 0 and empty.any():
-            self.first_empty = self.rows + int(np.argmax(empty))
-        self.any = self.any or not empty.all()
-        if self.whole and table.qid_style != QID_PRESENT:
-            numbers = np.empty(len(spans), np.int64)
-            self.whole = bool(whole_numbers(letters, spans, numbers))
-            self.runs += np.count_nonzero(numbers[1:] != numbers[:-1]) + (self._last != numbers[0])
-            self._last = int(numbers[-1])
-        self.rows += len(spans)
-
-    @property
-    def look_like_query_ids(self) -> bool:
-        """Whole numbers that mostly repeat from line to line, as Yandex writes query ids."""
-        return self.whole and self.rows > 1 and 2 * self.runs <= self.rows
-
-
-@dataclass(frozen=True)
-class IdRule:
-    """qid_from: "line", "comment", "counts" (then `counted` has the query of every row) or "nothing"; docids: any."""
-
-    qid_from: str
-    docids: bool
-    counted: np.ndarray | None = None
-
-
-def choose_rule(
-    options: Options, comments: Comments, qid_style: int, sources: Sequence[TextSource], rows: Sequence[int], query: Any
-) -> IdRule:
-    """Query ids from the lines if they have any, else from counts files, else from comments."""
-    path, docids = sources[0].path, options.docids and comments.any
-    if qid_style == QID_PRESENT:
-        for asked, name in ((query is not None, "query="), (options.qid_in_comment, "qid_in_comment=True")):
-            if asked:
-                raise DataError(f"{path}: the lines have 'qid:', so {name} cannot be used as well")
-        return IdRule("line", docids)
-    counted = _qid_from_counts(sources, rows, query)
-    if counted is not None:
-        return IdRule("counts", docids, counted)
-    if options.qid_in_comment and comments.first_empty >= 0:
-        raise DataError(f"{path}: qid_in_comment=True, but data row {comments.first_empty + 1} has no comment")
-    if options.qid_in_comment or (options.qid_in_comment is None and comments.look_like_query_ids):
-        return IdRule("comment" if comments.whole else "comment text", False)
-    return IdRule("nothing", docids)
-
-
-def assemble(table: TextTable, X: Any, rule: IdRule, first_row: int = 0) -> RankingData:
-    """The rows of a finished table; they are rows `first_row` on of the whole."""
-    letters, spans = _texts(table)
-    if rule.qid_from == "line" and table.plan.qid_is_text:
-        qid = _strings(letters, spans, 0)
-    elif rule.qid_from == "comment text":
-        qid = _strings(letters, spans, 1)
-    elif rule.qid_from == "comment":
-        qid = np.empty(table.rows, np.int64)
-        whole_numbers(letters, spans, qid)
-    elif rule.counted is not None:
-        qid = rule.counted[first_row : first_row + table.rows]
-    else:
-        qid = table.qid.finish(table.rows)
-    docid = _strings(letters, spans, 1) if rule.docids else None
-    return RankingData(X, table.y.finish(table.rows), qid, docid, index_base=table.plan.base)
-
-
-def _qid_from_counts(sources: Sequence[TextSource], rows: Sequence[int], query: Any) -> np.ndarray | None:
-    """Query numbers 0, 1, … from counts files, one for each source; None if there are none."""
-    if query is not None:
-        files = [os.fspath(query)] if isinstance(query, str | os.PathLike) else [os.fspath(each) for each in query]
-        if len(files) != len(sources):
-            raise DataError(f"query= names {len(files)} counts files for {len(sources)} data files")
-    else:
-        files = [name for source in sources if (name := find_counts(source.path))]
-        if len(files) < len(sources):
-            return None
-    counts = [read_counts(name) for name in files]
-    for name, count, source, n_rows in zip(files, counts, sources, rows):
-        if count.sum() != n_rows:
-            raise DataError(f"{name}: the counts add up to {count.sum()} rows, but {source.path} has {n_rows}")
-    together = np.concatenate(counts)
-    return np.repeat(np.arange(len(together)), together)
-
-
-def _texts(table: TextTable) -> tuple[np.ndarray, np.ndarray]:
-    return table.letters.array[: table.n_letters], table.spans.array[: 2 * table.rows].reshape(-1, 2)
-
-
-def _strings(letters: np.ndarray, spans: np.ndarray, which: int) -> np.ndarray:
-    """The ids in `letters` as a numpy array of str: fixed width, unless a few very long ones would waste memory."""
-    longest = max(1, int(spans[:, which].max()))
-    if len(spans) * longest <= 4 * len(letters) + 16 * len(spans) + 4096:
-        points = np.zeros((len(spans), longest), np.uint32)
-        spell(letters, spans, which, points)
-        return points.view(f"U{longest}")[:, 0]
-    ends = np.cumsum(spans.ravel(), dtype=np.int64).reshape(-1, 2)[:, which].tolist()
-    whole, lengths = letters.tobytes(), spans[:, which].tolist()
-    return np.array([whole[e - n : e].decode() for e, n in zip(ends, lengths)], np.dtypes.StringDType())
+        return sp.csr_matrix(parts, shape=(self.rows, width), copy=False)

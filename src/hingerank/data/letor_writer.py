@@ -1,13 +1,15 @@
 """Writing ranking data as LETOR/SVMlight text that `read` turns into the same bits again."""
 
-import os
 import re
 from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
-from hingerank.data.files import DataError, replace_file
+from hingerank.data.files import DataError, PathLike, replace_file
 from hingerank.data.ranking_data import RankingData
 from hingerank.kernels.decimals import LONGEST_NUMBER, format_rows
 from hingerank.kernels.threads import run_shards, thread_count
@@ -18,15 +20,25 @@ _LIKE_LETOR = re.compile(r"[^ \t]+[ \t]+inc[ \t]*=")  # the reader drops what fo
 _ASSIGNED = re.compile(r"docid[ \t]*=")
 
 
-def write(data: RankingData, path: str | os.PathLike, *, index_base: int = 1) -> None:
-    """Write lines ``label qid:id index:value … #docid = X``; `read(path)` gives the same values bit for bit.
+def write_text(data: RankingData, path: PathLike, *, index_base: int = 1) -> None:
+    """Write lines ``label qid:id index:value … #docid = X``; `read_text(path)` gives the same values bit for bit.
 
     Dense rows are written in full, CSR rows as stored, NaN as NULL (read it with missing="nan"). float32 values come
-    back with dtype="float32", and an all-zero last column of CSR survives as one explicit 0. The suffix .gz, .xz, .bz2
-    or .zst compresses. The file appears under its name only when complete.
+    back with dtype="float32", and an all-zero last column of CSR survives as one explicit 0. The file appears under its
+    name only when complete.
 
+    Parameters
+    ----------
+    data : RankingData
+    path : path
+        The ending .gz, .xz, .bz2 or .zst compresses.
+    index_base : {0, 1}
+        The index of the first feature.
+
+    Examples
+    --------
     >>> data = RankingData.from_arrays([[0.1, -2.5e-7], [3, 0]], y=[1, 0], qid=["a", "a"])
-    >>> write(data, "small.txt")
+    >>> write_text(data, "small.txt")
     >>> print(open("small.txt").read(), end="")
     1 qid:a 1:0.1 2:-0.00000025
     0 qid:a 1:3 2:0
@@ -162,8 +174,6 @@ def _finite(array: np.ndarray, name: str) -> np.ndarray:
 
 def _canonical(X: Any, base: int) -> Any:
     """CSR without repeated columns, in which the last column (and column 0, if counting from 0) is stored somewhere."""
-    from scipy.sparse import csr_matrix
-
     X = X.tocsr()
     if not X.has_canonical_format:
         X = X.copy()
@@ -174,16 +184,13 @@ def _canonical(X: Any, base: int) -> Any:
         entries = X.tocoo()
         rows = np.concatenate((entries.row, np.zeros(len(lacking), entries.row.dtype)))
         columns = np.concatenate((entries.col, lacking.astype(entries.col.dtype)))
-        X = csr_matrix((np.concatenate((entries.data, np.zeros(len(lacking), X.dtype))), (rows, columns)), X.shape)
+        X = sp.csr_matrix((np.concatenate((entries.data, np.zeros(len(lacking), X.dtype))), (rows, columns)), X.shape)
     return X
 
 
 def warm_writer() -> None:
-    """Compile every kernel that `write` uses."""
-    from pathlib import Path
-    from tempfile import TemporaryDirectory
-
+    """Compile every kernel that `write_text` uses."""
     with TemporaryDirectory() as folder:
         for dtype in ("float64", "float32"):
             X = np.array([[0.1, 1 / 3], [1e-30, 2]], dtype)
-            write(RankingData(X, np.zeros(2), np.zeros(2, np.int64)), Path(folder) / "rows.txt")
+            write_text(RankingData(X, np.zeros(2), np.zeros(2, np.int64)), Path(folder) / "rows.txt")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,6 +18,11 @@ from hingerank.data.blocks import (
     check_names,
 )
 from hingerank.data.files import DataError
+
+if TYPE_CHECKING:
+    from hingerank.data.describe import Description
+
+Part = TypeVar("Part")
 
 
 class Fold(NamedTuple):
@@ -35,8 +40,8 @@ class RankingData:
     Rows are in file order; `blocks` groups them by query without touching them. The constructor trusts its arguments:
     use `from_arrays` or `from_frame` for data that nobody has checked.
 
-    Example
-    -------
+    Examples
+    --------
     >>> data = RankingData.from_arrays([[0.1, 2], [0.3, 1], [0.2, 5]], y=[0, 2, 1], qid=["a", "b", "a"])
     >>> data
     RankingData(2 queries, 3 rows, 2 features, float64)
@@ -65,10 +70,22 @@ class RankingData:
     ) -> "RankingData":
         """Check arrays and keep them, uncopied where their form allows.
 
-        X: array, list of rows, or SciPy matrix in any format (kept as CSR). float32 stays, other types become float64.
-        y: one grade per row. qid: one query id per row, in any order and of any type; None makes one query of all.
-        group: rows per query in row order, instead of qid. docid: one id per row.
-        missing: "error" refuses NaN in X, "zero" replaces it, "nan" keeps it.
+        Parameters
+        ----------
+        X : array, list of rows, or SciPy matrix
+            Matrices of any format are kept as CSR. float32 stays, other types become float64.
+        y : array
+            One grade per row.
+        qid : array, optional
+            One query id per row, in any order and of any type; None makes one query of all rows.
+        group : array, optional
+            Rows per query in row order, instead of `qid`.
+        docid : array, optional
+            One document id per row.
+        feature_names : sequence of str, optional
+            One name per column.
+        missing : {"error", "zero", "nan"}
+            "error" refuses NaN in X, "zero" replaces it, "nan" keeps it.
         """
         if qid is not None and group is not None:
             raise DataError("give qid or group, not both: group counts the rows of each query in row order")
@@ -96,22 +113,62 @@ class RankingData:
         missing: str = "error",
         dtype: Any = None,
     ) -> "RankingData":
-        """Columns of a pandas, polars or pyarrow table; see :func:`hingerank.data.frames.from_frame`."""
-        from hingerank.data.frames import from_frame
+        """Columns of a pandas, polars or pyarrow table; rows keep their order.
 
-        return from_frame(frame, label, qid, docid, features, missing=missing, dtype=dtype)
+        Parameters
+        ----------
+        frame : table of pandas, polars or pyarrow
+        label : str
+            The column of grades.
+        qid : str, optional
+            The column of query ids; None makes one query of all rows.
+        docid : str, optional
+            The column of document ids; None takes one called "docid" or "docno" if there is one.
+        features : str or sequence of str, optional
+            Numeric columns, or one column that holds a list of numbers per row; None takes a list column called
+            "features" if there is one, else all columns that are not label, qid or docid.
+        missing : {"error", "zero", "nan"}
+            "error" refuses null and NaN in features, "zero" replaces them, "nan" keeps them.
+        dtype : float32 or float64, optional
+            None keeps float32 where every feature column fits it.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> table = pd.DataFrame({"qid": ["a", "a", "b"], "label": [1, 0, 2], "bm25": [0.5, 0.1, 0.3]})
+        >>> RankingData.from_frame(table).feature_names
+        ('bm25',)
+        """
+        from hingerank.data.frames import columns_from_frame
+
+        return cls(*columns_from_frame(frame, label, qid, docid, features, missing, dtype))
 
     def to_frame(self, backend: str = "pandas", layout: str = "wide") -> Any:
-        """A pandas, polars or pyarrow table; see :func:`hingerank.data.frames.to_frame`."""
-        from hingerank.data.frames import to_frame
+        """A table with the columns qid, docid (if any), label, and the features; CSR is written out with its zeros.
 
-        return to_frame(self, backend, layout)
+        Parameters
+        ----------
+        backend : {"pandas", "polars", "pyarrow"}
+        layout : {"wide", "list"}
+            One column for each feature, or all features of a row in one column.
+        """
+        from hingerank.data.frames import frame_from_columns
 
-    def describe(self) -> Any:
-        """Queries, rows, grades, pairs and more in numbers; see :func:`hingerank.data.describe.describe`."""
+        return frame_from_columns(self.X, self.y, self.qid, self.docid, self.names, backend, layout)
+
+    def describe(self) -> "Description":
+        """Count everything worth knowing before a fit; pairs are counted from the grades, never listed.
+
+        Examples
+        --------
+        >>> from hingerank.data.generate import make_like
+        >>> description = make_like("MQ2008").describe()
+        >>> description.queries, description.rows, len(description.constant_columns)
+        (784, 15211, 5)
+        """
         from hingerank.data.describe import describe
 
-        return describe(self)
+        return describe(self.X, self.y, self.qid, self.docid, self.names, self.blocks)
 
     @cached_property
     def blocks(self) -> QueryBlocks:
@@ -182,7 +239,7 @@ class RankingData:
         return self._take_queries(self._query_numbers(queries))
 
     def split(self, test_size: float = 0.2, seed: int = 0) -> tuple["RankingData", "RankingData"]:
-        """(train, test): a share `test_size` of the queries, chosen at random, goes to test; queries are never cut."""
+        """(train, test): a random fraction `test_size` of the queries goes to test; queries are never cut."""
         count = round(test_size * self.n_queries)
         if not (0 < test_size < 1 and 0 < count < self.n_queries):
             raise DataError(f"test_size {test_size} of {self.n_queries} queries leaves one side without a query")
@@ -206,10 +263,35 @@ class RankingData:
 
     @staticmethod
     def concatenate(parts: Sequence["RankingData"], *, join_queries: bool = False) -> "RankingData":
-        """All rows, one part after the other; see :func:`hingerank.data.ranking_data.concatenate`."""
-        from hingerank.data.ranking_data import concatenate
+        """All rows, one part after the other; dense and CSR parts together make CSR.
 
-        return concatenate(parts, join_queries=join_queries)
+        Parts must agree in features, in feature names where they have them, and in having document ids or not.
+
+        Parameters
+        ----------
+        parts : sequence of RankingData
+        join_queries : bool
+            A query id in two parts is refused, since ids often start anew in every file; True says that the same id
+            means the same query.
+
+        Examples
+        --------
+        >>> from hingerank.data.generate import make_letor
+        >>> train, test = make_letor(10, 5).split(0.3)
+        >>> RankingData.concatenate([train, test]).n_queries
+        10
+        """
+        parts = list(parts)
+        if not parts:
+            raise DataError("there is nothing to concatenate: the list is empty")
+        _check_agreement(parts)
+        if not join_queries:
+            _check_queries(parts)
+        docid = None if parts[0].docid is None else _join([part.docid for part in parts], "docid")
+        names = next((part.feature_names for part in parts if part.feature_names is not None), None)
+        y = np.concatenate([part.y for part in parts])
+        qid = _join([part.qid for part in parts], "qid")
+        return RankingData(_stack([part.X for part in parts]), y, qid, docid, names)
 
     def _query_numbers(self, ids: Any) -> list[int]:
         known = {value: q for q, value in enumerate(self.blocks.ids.tolist())}
@@ -232,10 +314,19 @@ class RankingData:
         return np.flatnonzero(self.blocks.scatter(np.repeat(kept, self.blocks.sizes)))
 
 
+def turns(parts: Sequence[Part]) -> list[tuple[list[Part], Part, Part]]:
+    """(parts to train on, to validate on, to test on) for each fold of LETOR's rule.
+
+    >>> turns(["S1", "S2", "S3", "S4", "S5"])[1]
+    (['S2', 'S3', 'S4'], 'S5', 'S1')
+    """
+    turned = ([*parts[i:], *parts[:i]] for i in range(len(parts)))
+    return [(train, validation, test) for *train, validation, test in turned]
+
+
 def rotate(parts: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
     """[rows to train on, to validate on, to test on] for each fold of LETOR's rule over parts, given by their rows."""
-    turns = [[*parts[i:], *parts[:i]] for i in range(len(parts))]
-    return [[np.sort(np.concatenate(train)), validation, test] for *train, validation, test in turns]
+    return [[np.sort(np.concatenate(train)), validation, test] for train, validation, test in turns(parts)]
 
 
 def _tuple(names: Sequence[str] | None) -> tuple[str, ...] | None:
@@ -253,36 +344,6 @@ def _same_matrix(A: Any, B: Any) -> bool:
         return np.array_equal(A, B, equal_nan=True)
     same_places = np.array_equal(A.indptr, B.indptr) and np.array_equal(A.indices, B.indices)
     return same_places and np.array_equal(A.data, B.data, equal_nan=True)
-
-
-# Put data sets one after the other.
-
-
-def concatenate(parts: Sequence[RankingData], *, join_queries: bool = False) -> RankingData:
-    """All rows, one part after the other; dense and CSR parts together make CSR.
-
-    A query id in two parts is refused, since ids often start anew in every file; `join_queries=True` says that the
-    same id means the same query. Parts must agree in features, in feature names where
-    they have them, and in having document ids or not.
-
-    Example
-    -------
-    >>> from hingerank.data.generate import make_letor
-    >>> train, test = make_letor(10, 5).split(0.3)
-    >>> concatenate([train, test]).n_queries
-    10
-    """
-    parts = list(parts)
-    if not parts:
-        raise DataError("there is nothing to concatenate: the list is empty")
-    _check_agreement(parts)
-    if not join_queries:
-        _check_queries(parts)
-    docid = None if parts[0].docid is None else _join([part.docid for part in parts], "docid")
-    names = next((part.feature_names for part in parts if part.feature_names is not None), None)
-    y = np.concatenate([part.y for part in parts])
-    qid = _join([part.qid for part in parts], "qid")
-    return RankingData(_stack([part.X for part in parts]), y, qid, docid, names)
 
 
 def _check_agreement(parts: list[RankingData]) -> None:

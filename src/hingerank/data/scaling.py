@@ -65,8 +65,8 @@ class QueryMinMaxScaler(Scaler):
     In CSR an absent entry is the number 0 and counts as such. It stays absent as long as no value of the column is
     negative in that query; otherwise it would have to become a positive number, and a DataError asks for a dense X.
 
-    Example
-    -------
+    Examples
+    --------
     >>> QueryMinMaxScaler().fit_transform([[1.0, 5], [3, 5], [7, 5]], qid=["a", "a", "b"])
     array([[0., 0.],
            [1., 0.],
@@ -163,8 +163,8 @@ SCALERS: dict[str, type[Scaler]] = {
 def make_scaler(name: str | None) -> Scaler:
     """A new scaler by name: "none", "query-minmax", "query-standard", "minmax", "standard" or "maxabs".
 
-    Example
-    -------
+    Examples
+    --------
     >>> make_scaler("maxabs").fit([[2.0], [-4.0]]).transform([[1.0]])
     array([[0.25]])
     """

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import numpy as np
 from scipy import sparse
 
+from hingerank.data.blocks import number_values
 from hingerank.data.files import DataError
 
 
@@ -258,8 +259,7 @@ def category_relation(categories: Sequence[str], name: str = "category", separat
 
 
 def _codes(values: Sequence[Any]) -> np.ndarray:
-    numbers: dict[Any, int] = {}
-    return np.fromiter((numbers.setdefault(value, len(numbers)) for value in values), np.int64, len(values))
+    return number_values(values)
 
 
 def unit_scores(scores: Any, how: str = "minmax") -> np.ndarray:

@@ -7,13 +7,14 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from hingerank.data.checks import positive, whole
 from hingerank.data.files import DataError
 from hingerank.diversity.kernels import LEAST, MEAN, MOST, best_linear, next_pick, pm2_order, xquad_order
 from hingerank.diversity.measures import parse_diversity_measure
 from hingerank.diversity.queries import DiverseQuery, check_queries
 from hingerank.diversity.relations import Relations
 from hingerank.diversity.trec import RankedList, Run
-from hingerank.rankers.base import SavedModel
+from hingerank.export.model_file import SavedModel
 
 AGGREGATES = {"min": (LEAST,), "mean": (MEAN,), "max": (MOST,), "all": (LEAST, MEAN, MOST), "none": ()}
 
@@ -42,8 +43,7 @@ class DiverseRanker(SavedModel, BaseEstimator):
             How many to choose (all, if there are fewer).
         """
         check_is_fitted(self)
-        if top < 1:
-            raise ValueError(f"top is {top}, expected at least 1")
+        top = whole("top", top)
         if not isinstance(query, DiverseQuery):
             raise DataError(f"expected a DiverseQuery, got {type(query).__name__}")
         query.need(*self._needs, to=type(self).__name__)
@@ -107,9 +107,8 @@ class DiverseRanker(SavedModel, BaseEstimator):
     def _check_positive(self, *names: str) -> None:
         """A ValueError unless these parameters are numbers above 0; None is allowed where it is the default."""
         for name in names:
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ValueError(f"{name} is {value}, expected a number above 0")
+            if getattr(self, name) is not None:
+                positive(name, getattr(self, name))
 
     def __sklearn_is_fitted__(self) -> bool:
         return all(hasattr(self, name) for name in self._fitted)

@@ -1,26 +1,20 @@
 """TREC's files for search-result diversification: topics, subtopic judgments, and runs in and out.
 
-Ids of topics, subtopics and documents are strings, as they stand in the files. Files may be compressed (.gz, .bz2,
-.xz). Every error names the file and the line.
+Ids of topics, subtopics and documents are strings, as they stand in the files. Files may be compressed (.gz, .xz, .bz2,
+.zst). Every error names the file and the line.
 """
 
-import bz2
-import gzip
-import lzma
 import os
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from errno import ENOENT
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 
-from hingerank.data.files import DataError, draft_of
-
-_OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+from hingerank.data.files import DataError, replace_file, split_lines, whole_text
 
 
 @dataclass(frozen=True)
@@ -94,11 +88,10 @@ def read_topics(path: Any) -> list[Topic]:
     """
     from xml.etree import ElementTree
 
-    with _open(path) as file:
-        try:
-            root = ElementTree.parse(file).getroot()
-        except ElementTree.ParseError as error:
-            raise DataError(f"{path} is not a TREC topic file: {error}") from None
+    try:
+        root = ElementTree.fromstring(whole_text(path, by_name=True))
+    except ElementTree.ParseError as error:
+        raise DataError(f"{path} is not a TREC topic file: {error}") from None
     topics = [_topic(entry, path) for entry in root.iter("topic")]
     if not topics:
         raise DataError(f"{path} has no <topic> elements: expected TREC Web Track topics")
@@ -261,11 +254,10 @@ def write_run(path: Any, run: Any, tag: str = "hingerank") -> None:
     target = Path(path)
     if not target.parent.is_dir():
         raise FileNotFoundError(ENOENT, "there is no such folder", str(target.parent))
-    opener = _OPENERS.get(target.suffix, open)
-    with draft_of(target) as draft, opener(draft, "wt", encoding="utf-8") as file:
+    with replace_file(target) as file:
         for topic, ranked in as_run(run).items():
             for rank, (docid, score) in enumerate(zip(ranked.docids, distinct_scores(ranked.scores)), start=1):
-                file.write(f"{topic} Q0 {docid} {rank} {float(score)!r} {tag}\n")
+                file.write(f"{topic} Q0 {docid} {rank} {float(score)!r} {tag}\n".encode())
 
 
 def distinct_scores(scores: Any) -> np.ndarray:
@@ -282,36 +274,13 @@ def distinct_scores(scores: Any) -> np.ndarray:
     return np.arange(len(scores), 0, -1, dtype=np.float64)
 
 
-def _open(path: Any) -> TextIO:
-    opener = _OPENERS.get(Path(path).suffix, open)
-    return opener(path, "rt", encoding="utf-8-sig")  # with or without a byte order mark
-
-
 def read_fields(path: Any, count: int, expected: str) -> Iterator[tuple[int, list[str]]]:
     """Line number and fields of every line that is not blank."""
     empty = True
-    with _open(path) as file:
-        for line, text in enumerate(_lines(file, path), start=1):
-            fields = text.split()
-            if not fields:
-                continue
-            if len(fields) != count:
-                raise DataError(f"{path}, line {line}: {len(fields)} fields, expected {count}: {expected}")
-            empty = False
-            yield line, fields
+    for line, fields in split_lines(path, whole_text(path, by_name=True)):
+        if len(fields) != count:
+            raise DataError(f"{path}, line {line}: {len(fields)} fields, expected {count}: {expected}")
+        empty = False
+        yield line, fields
     if empty:
         raise DataError(f"{path} is empty: expected lines `{expected}`")
-
-
-def _lines(file: TextIO, path: Any) -> Iterator[str]:
-    """The lines of a file; one that is damaged or no text is an error that names it."""
-    try:
-        yield from file
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 text: {error}") from None
-    except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
-        raise DataError(f"{path} is damaged or not what its name says: {error}") from None
-    except OSError as error:
-        if error.errno is not None:
-            raise
-        raise DataError(f"{path} is damaged or not what its name says: {error}") from None  # bzip2's kind

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.data.blocks import blocks_from_qid, number_ids
+from hingerank.data.blocks import blocks_from_qid, fingerprint_whole, number_ids
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData, rotate
 from hingerank.personal.item_features import Features
@@ -132,16 +132,7 @@ def fingerprint(folds: Sequence[Fold]) -> str:
 
     def digest(data: RankingData) -> bytes:
         if id(data) not in sums:
-            arrays = [data.X] if isinstance(data.X, np.ndarray) else [data.X.data, data.X.indices, data.X.indptr]
-            whole = hashlib.blake2b(digest_size=16)
-            if data.qid.dtype.kind in "iuf":
-                arrays.append(data.qid)
-            else:
-                whole.update("\n".join(map(str, data.qid.tolist())).encode())
-            for array in [*arrays, data.y]:
-                whole.update(f"{array.dtype}{array.shape}".encode())
-                whole.update(np.ascontiguousarray(array).data)
-            sums[id(data)] = whole.digest()
+            sums[id(data)] = fingerprint_whole(data.X, data.y, data.qid)
         return sums[id(data)]
 
     whole = hashlib.blake2b(digest_size=16)

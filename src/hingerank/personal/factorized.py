@@ -19,7 +19,7 @@ from hingerank.personal.preferences import UserPreferences, from_comparisons, fr
 from hingerank.personal.problem import FactorObjective, ItemFeatures, Matrix, count_right
 from hingerank.personal.rankers import PersonalRanker, Watched, accuracies, check_positive
 from hingerank.personal.users import UserIndex, ids_like
-from hingerank.rankers.base import check_features, names_of_features
+from hingerank.rankers.inputs import check_features, names_of_features
 from hingerank.rankers.rank_parameter import RankParameter
 from hingerank.solvers.run import Solution
 

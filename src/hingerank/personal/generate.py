@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.data.files import DataError
-from hingerank.data.generate import bernoulli_places, grade_shares
+from hingerank.data.generate import bernoulli_places, grade_fractions
 from hingerank.personal.ratings import check_test_size
 
 AT_A_TIME = 1 << 20
@@ -137,7 +137,7 @@ def make_personal(
         return PersonalData(features, users, winners=winners, losers=losers, truth=truth)
     items = np.concatenate([choices.choice(n_items, count, replace=False) for count in counts])
     scores = _noisy(truth.item_scores(users, items, features), noise, errors)
-    shares = grade_shares(n_grades, skew)
+    shares = grade_fractions(n_grades, skew)
     ratings = 1.0 + np.searchsorted(np.quantile(scores, np.cumsum(shares)[:-1]), scores, side="right")
     return PersonalData(features, users, items=items, ratings=ratings, truth=truth)
 

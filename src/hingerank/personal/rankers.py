@@ -12,11 +12,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from hingerank.data.files import DataError
+from hingerank.export.model_file import SavedModel
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.personal.passes import rows_right, top_rows
 from hingerank.personal.preferences import REPEATED, UserPreferences, check_items, from_comparisons, from_ratings
 from hingerank.personal.users import UserIndex, ids_from_plain, plain_ids
-from hingerank.rankers.base import SavedModel, check_features, warn_not_converged
+from hingerank.rankers.base import warn_not_converged
+from hingerank.rankers.inputs import check_features
 from hingerank.solvers.run import Solution
 
 SCORES_AT_ONCE = 1 << 22

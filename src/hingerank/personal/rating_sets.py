@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.data.files import DataError, read_table
+from hingerank.data.files import COMPRESSIONS, DataError
+from hingerank.data.frames import read_table
 from hingerank.personal.item_features import Features, genre_features, join_features, word_features
 from hingerank.personal.ratings import Ratings, ratings_from, read_ratings
 from hingerank.personal.ratings_files import read_columns, read_rows
 
-PACKED = ("", ".xz", ".gz", ".bz2", ".zst")
 NO_GENRES = "(no genres listed)"
 
 
@@ -82,7 +82,7 @@ def _genres(text: str) -> tuple[str, ...]:
 
 
 def _find(folder: Path, name: str) -> Path | None:
-    return next((path for packed in PACKED if (path := folder / (name + packed)).is_file()), None)
+    return next((path for packed in ("", *COMPRESSIONS) if (path := folder / (name + packed)).is_file()), None)
 
 
 def words_of_title(title: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hingerank.data.blocks import check_ids, number_ids
-from hingerank.data.files import DataError
+from hingerank.data.files import TABLES, DataError, endings
 from hingerank.personal.layout import group
 from hingerank.personal.ratings_files import is_number, read_columns
 
@@ -164,9 +164,9 @@ def columns_of(source: Any, columns: Sequence[Column], delimiter: str | None = N
     """Columns of a frame or file by name or number."""
     if isinstance(source, str | Path):
         path = Path(source)
-        if path.suffix.lower() not in (".parquet", ".pq", ".feather", ".arrow"):
+        if TABLES.get(endings(path)[0]) not in ("parquet", "feather"):
             return read_columns(path, columns, delimiter)
-        from hingerank.data.files import read_table
+        from hingerank.data.frames import read_table
 
         source = read_table(path, [c for c in columns if isinstance(c, str)] or None)
     import narwhals as nw

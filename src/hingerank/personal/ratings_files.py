@@ -1,6 +1,5 @@
 """Text files with a few columns: delimiters found by looking, numbers read fast, errors with their line."""
 
-import csv
 import io
 import re
 from collections.abc import Sequence
@@ -9,46 +8,35 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.data.files import DataError, TextSource
+from hingerank.data.files import DataError, split_lines, whole_text
 
 MOST_EXACT = 2.0**53  # float64 cannot tell whole numbers from here on apart
 _WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]*")
 DELIMITERS = ("::", "\t", ",", ";", "|", " ")
 
 
-def whole_text(path: Path) -> str:
-    """The text of a file, unpacked if it is compressed; UTF-8, or latin-1 where it is not."""
+def text_of(path: Path) -> str:
+    """The text of a file; UTF-8, or latin-1 where it is not."""
     try:
-        with TextSource(path).open() as stream:
-            parts, view = [], memoryview(bytearray(1 << 22))
-            while got := stream.fill(view):
-                parts.append(bytes(view[:got]))
+        return whole_text(path, ("utf-8-sig", "latin-1"))
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such file") from None
-    content = b"".join(parts)
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return content.decode("latin-1")
 
 
 def read_rows(path: Path, delimiter: str) -> list[list[str]]:
     """All lines of a file as lists of fields; quotes hold a delimiter only where it is a comma or semicolon."""
-    lines = whole_text(path).splitlines()
-    if delimiter in (",", ";"):
-        return [row for row in csv.reader(lines, delimiter=delimiter) if row]
-    return [line.split(delimiter) for line in lines if line]
+    return [fields for _, fields in split_lines(path, text_of(path), delimiter)]
 
 
 def read_columns(path: Path, columns: Sequence[str | int], delimiter: str | None = None) -> list[np.ndarray]:
     """Columns by number, or by name where the first line has names; a name without such a line means its place."""
-    text = whole_text(path)
+    text = text_of(path)
     first = text[: text.find("\n") if "\n" in text else len(text)].rstrip("\r")
     if not first.strip():
         raise DataError(f"{path}: the first line is empty, expected {len(columns)} columns")
     if delimiter is None:
         delimiter = next((d for d in DELIMITERS if d in first), " ")
-    head = [field.strip().strip('"') for field in _split(first, delimiter)]
+    head = [field.strip().strip('"') for field in next(split_lines(path, first, delimiter), (1, [""]))[1]]
     places, skip = _places(path, columns, head)
     if delimiter == "::":
         text, delimiter = text.replace("::", "\t"), "\t"
@@ -64,12 +52,6 @@ def read_columns(path: Path, columns: Sequence[str | int], delimiter: str | None
     if (np.abs(table) >= MOST_EXACT).any():
         return _mixed_columns(path, text, delimiter, places, skip)
     return [_whole(column) for column in table.T]
-
-
-def _split(line: str, delimiter: str) -> list[str]:
-    if delimiter == " ":
-        return line.split()
-    return next(csv.reader([line], delimiter=delimiter)) if delimiter in (",", ";") else line.split(delimiter)
 
 
 def _places(path: Path, columns: Sequence[str | int], head: list[str]) -> tuple[list[int], int]:
@@ -102,11 +84,11 @@ def _mixed_columns(path: Path, text: str, delimiter: str, places: list[int], ski
     """Columns with text in them: each one as whole numbers, numbers or text, whichever fits all of it."""
     kept: list[list[str]] = [[] for _ in places]
     most = max(places)
-    for number, line in enumerate(text.splitlines()[skip:], start=skip + 1):
-        if not line.strip():
+    for number, fields in split_lines(path, text, delimiter):
+        if number <= skip:
             continue
-        fields = _split(line, delimiter)
         if len(fields) <= most:
+            line = delimiter.join(fields)
             raise DataError(
                 f"{path}, line {number}: {len(fields)} columns, expected at least {most + 1}: {line[:80]!r}"
             )

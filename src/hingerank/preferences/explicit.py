@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hingerank.arrays import Integers
+from hingerank.data.blocks import check_ids, number
 from hingerank.preferences.graded import PairList, check_weights
 
 
@@ -44,9 +45,7 @@ class ExplicitPairs:
         self.weight = np.ones(len(self.winners)) if given is None else given
         self.n_items = n_items
         if pair_weight == "query":
-            numbers = np.unique(np.zeros(self.n_pairs) if query is None else query, return_inverse=True)[1]
-            if len(numbers) != self.n_pairs:
-                raise ValueError(f"query has {len(numbers)} ids for {self.n_pairs} pairs: give one for each pair")
+            numbers = number(np.zeros(self.n_pairs) if query is None else check_ids(query, self.n_pairs, "query"))[0]
             totals = np.bincount(numbers, self.weight)[numbers]
             self.weight = self.weight / np.where(totals > 0, totals, 1.0)
         elif pair_weight != "uniform":

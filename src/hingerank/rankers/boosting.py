@@ -14,6 +14,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from hingerank.data.blocks import QueryBlocks
+from hingerank.data.checks import whole
 from hingerank.kernels.boosting import add_potentials, count_below
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.losses import Exponential
@@ -21,7 +22,7 @@ from hingerank.metrics import evaluate
 from hingerank.metrics.measure import MEASURES, Measure, parse_measure
 from hingerank.preferences import GradedPreferences
 from hingerank.problem.problem import add_up
-from hingerank.rankers.base import BaseRanker, LinearRanker, positive_count, take_over
+from hingerank.rankers.base import BaseRanker, LinearRanker, take_over
 from hingerank.solvers.run import Certificate
 
 SAME = 1e-10  # weak rankers that differ by less in quality are equally good
@@ -56,7 +57,7 @@ class BoostingRanker(BaseRanker):
     def _fit(self, X, y, blocks, sample_weight):
         began = time.perf_counter()
         entries: list[dict] = []
-        for entry in islice(self._rounds(X, y, blocks, sample_weight), positive_count("n_rounds", self.n_rounds)):
+        for entry in islice(self._rounds(X, y, blocks, sample_weight), whole("n_rounds", self.n_rounds)):
             entries.append({"iteration": len(entries) + 1, "seconds": time.perf_counter() - began, **entry})
         self._take(entries)
 
@@ -65,7 +66,7 @@ class BoostingRanker(BaseRanker):
         group: Any = None,
     ) -> list[Any]:  # fmt: skip
         """One fitted ranker for every number of rounds, in the order given, all from one run of boosting."""
-        wanted = [positive_count("n_rounds", value) for value in n_rounds]
+        wanted = [whole("n_rounds", value) for value in n_rounds]
         if not wanted:
             raise ValueError("n_rounds is empty: give numbers of rounds, such as [10, 30, 100]")
         leader = clone(self).set_params(n_rounds=max(wanted)).fit(X, y, qid, sample_weight, group=group)

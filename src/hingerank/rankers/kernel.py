@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
+from hingerank.data.memory import memory_budget
 from hingerank.features.fourier import FourierMap
 from hingerank.features.kernels import choose_gamma, make_kernel
 from hingerank.features.maps import FeatureMap
@@ -19,9 +20,9 @@ from hingerank.problem import Problem
 from hingerank.problem.gram import GivenGram, Gram
 from hingerank.problem.kernel_space import KernelProblem
 from hingerank.problem.mapped import mapped_design
-from hingerank.problem.memory import memory_budget
 from hingerank.problem.torch_design import TorchDesign, TorchGram, check_device
-from hingerank.rankers.base import BaseRanker, check_features, unpack
+from hingerank.rankers.base import BaseRanker
+from hingerank.rankers.inputs import check_features, unpack
 from hingerank.rankers.linear import PairwiseRanker
 from hingerank.rankers.rank_parameter import RankParameter
 from hingerank.solvers.kernel import kernel_dual, kernel_newton, kernel_smoothing

@@ -5,20 +5,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hingerank.data.blocks import fingerprint_rows
 from hingerank.data.checks import positive
+from hingerank.data.memory import memory_budget
 from hingerank.features.maps import as_feature_map
 from hingerank.losses import LIST_LOSSES, Loss, make_loss
 from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
 from hingerank.problem import Problem, RowsDesign
 from hingerank.problem.mapped import mapped_design
-from hingerank.problem.memory import memory_budget
-from hingerank.rankers.base import (
-    LinearRanker,
-    ProblemRanker,
-    check_features,
-    fingerprint_rows,
-    warn_not_converged,
-)
+from hingerank.rankers.base import LinearRanker, ProblemRanker, warn_not_converged
+from hingerank.rankers.inputs import check_features
 from hingerank.rankers.multipliers import HasMultipliers
 from hingerank.solvers.cutting_plane import cutting_planes
 from hingerank.solvers.dual import dual_coordinate_descent

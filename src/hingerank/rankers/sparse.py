@@ -18,7 +18,8 @@ from hingerank.losses.lists import NdcgSwaps
 from hingerank.metrics import evaluate
 from hingerank.problem import Problem, RowsDesign
 from hingerank.problem.sparse import SparseProblem
-from hingerank.rankers.base import LinearRanker, ProblemRanker, unpack, warn_not_converged
+from hingerank.rankers.base import LinearRanker, ProblemRanker, warn_not_converged
+from hingerank.rankers.inputs import unpack
 from hingerank.solvers.frank_wolfe import VARIANTS, frank_wolfe
 from hingerank.solvers.newton import newton
 from hingerank.solvers.proximal_newton import proximal_newton

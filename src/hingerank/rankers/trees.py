@@ -16,9 +16,10 @@ from scipy import sparse
 from sklearn.base import clone
 
 from hingerank.data.blocks import QueryBlocks
+from hingerank.data.checks import whole
 from hingerank.kernels.threads import thread_count
 from hingerank.metrics import evaluate
-from hingerank.rankers.base import BaseRanker, positive_count, take_over
+from hingerank.rankers.base import BaseRanker, take_over
 from hingerank.solvers.run import Certificate
 
 SMALL = 1 << 18  # numbers in X below which one thread is quicker than several
@@ -66,7 +67,7 @@ class TreeRanker(BaseRanker):
     def _fit(self, X, y, blocks, sample_weight):
         began = time.perf_counter()
         for name in ("n_estimators", "n_bags"):
-            positive_count(name, getattr(self, name))
+            whole(name, getattr(self, name))
         self.library()
         grades, gains = graded_labels(y)
         texts = []
@@ -102,7 +103,7 @@ class TreeRanker(BaseRanker):
         self, X: Any, y: Any = None, qid: Any = None, n_estimators: Iterable[int] = (), *, group: Any = None
     ) -> list[Any]:
         """One fitted ranker for every number of trees, in the order given, all from one training."""
-        wanted = [positive_count("n_estimators", value) for value in n_estimators]
+        wanted = [whole("n_estimators", value) for value in n_estimators]
         if not wanted:
             raise ValueError("n_estimators is empty: give numbers of trees, such as [10, 30, 100]")
         leader = clone(self).set_params(n_estimators=max(wanted)).fit(X, y, qid, group=group)

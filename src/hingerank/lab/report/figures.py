@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from hingerank.data.files import draft_of
-from hingerank.rankers.base import names_of_features
+from hingerank.rankers.inputs import names_of_features
 from hingerank.rankers.sparse import choose_on_validation
 
 SMALLEST, LARGEST = 6.5, 21.0  # points

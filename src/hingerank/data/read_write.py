@@ -1,0 +1,225 @@
+"""Reading and writing ranking data in any form, by its path: text, tables, binary folders, folders of folds."""
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hingerank.data.binary import load_binary, save_binary
+from hingerank.data.files import (
+    ROLES,
+    DataError,
+    PathLike,
+    fold_files,
+    fold_parts,
+    fold_roles,
+    has_folds,
+    kind_to_read,
+    kind_to_write,
+)
+from hingerank.data.letor import read_parts, read_text
+from hingerank.data.letor_writer import write_text
+from hingerank.data.ranking_data import Fold, RankingData, turns
+
+
+def read(path: PathLike | Sequence[PathLike], **options: Any) -> RankingData:
+    """Read ranking data: a file, several files of text one after the other, or a folder.
+
+    Parameters
+    ----------
+    path : path or sequence of paths
+        Text files hold one row per line, ``label [qid:id] index:value … [# comment]`` (LETOR, SVMlight), plain or
+        compressed (.gz, .xz, .bz2, .zst). Files that end in .csv, .tsv, .parquet or .feather are tables with named
+        columns. A folder made by `write` or ``hingerank convert`` is memory-mapped. A folder with S1…S5 or Fold1…Fold5
+        gives all its rows, each once; `read_folds` gives its folds.
+    **options
+        Of text, those of :func:`hingerank.data.letor.read_text`; of a table, those of `RankingData.from_frame`; of a
+        binary folder ``verify=True``, which compares all checksums.
+
+    Returns
+    -------
+    RankingData
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> _ = Path("two.txt").write_text("2 qid:7 1:0.5 3:1 # a\\n0 qid:7 2:0.25 # b\\n")
+    >>> data = read("two.txt")
+    >>> data.X.tolist(), data.y.tolist(), data.qid.tolist(), data.docid.tolist()
+    ([[0.5, 0.0, 1.0], [0.0, 0.25, 0.0]], [2.0, 0.0], [7, 7], ['a', 'b'])
+    """
+    if not isinstance(path, str | os.PathLike):
+        return read_text(path, **options)
+    kind = kind_to_read(path)
+    if kind == "text":
+        return read_text(path, **options)
+    if kind == "table":
+        return read_table_file(path, **options)
+    if kind == "binary":
+        return load_binary(path, **options)
+    if kind == "folds":
+        return read_text(fold_files(path), **options)
+    raise DataError(
+        f"{os.fspath(path)}: a folder with neither binary data (made by hingerank convert) nor S1…S5, Fold1…Fold5 or "
+        "train, vali and test files; name a file in it"
+    )
+
+
+def write(data: RankingData, path: PathLike, **options: Any) -> None:
+    """Write ranking data in the form that the path asks for, whole or not at all; `read(path)` gives it back.
+
+    Parameters
+    ----------
+    data : RankingData
+    path : path
+        With a slash at the end, without an ending, or if it is a folder: the binary form, which replaces an older one
+        but never a folder of anything else. Ending in .parquet, .feather, .csv or .tsv: a table. Ending in .txt, .svm,
+        .letor or .dat: text. Text, .csv and .tsv are compressed by .gz, .xz, .bz2 or .zst after that.
+    **options
+        Of text ``index_base=0`` counts features from 0; of a table ``layout="list"`` puts all features of a row into
+        one column; of a binary folder ``overwrite=False`` refuses to replace one.
+
+    Examples
+    --------
+    >>> data = RankingData.from_arrays([[0.1, -2.5e-7], [3, 0]], y=[1, 0], qid=["a", "a"])
+    >>> write(data, "folder/")
+    >>> read("folder") == data
+    True
+    """
+    kind = kind_to_write(path)
+    if kind == "binary":
+        save_binary(data, path, **({"overwrite": True} | options))
+    elif kind == "table":
+        write_table_file(data, path, **options)
+    else:
+        write_text(data, path, **options)
+
+
+def read_table_file(path: PathLike, **options: Any) -> RankingData:
+    """A Parquet, Feather or CSV file by its column names; the options are those of `RankingData.from_frame`."""
+    from hingerank.data.frames import DOCID_NAMES, read_table
+
+    label, qid = options.get("label", "label"), options.get("qid", "qid")
+    docid, features = options.get("docid"), options.get("features")
+    needed = None
+    if docid is not None and features is not None:  # else that depends on what the table has
+        listed = [features] if isinstance(features, str) else features
+        needed = [name for name in (label, qid, docid, *listed) if name]
+    table = read_table(path, needed, [name for name in (qid, docid, *DOCID_NAMES) if name])
+    try:
+        return RankingData.from_frame(table, **options)
+    except DataError as error:
+        raise error.at(path) from None
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: {error}") from None
+
+
+def write_table_file(data: RankingData, path: PathLike, layout: str = "wide") -> None:
+    """Write Parquet, Feather or CSV, by the name's ending; CSV has the wide layout only."""
+    from hingerank.data.frames import table_kind, write_table
+
+    kind = table_kind(path)
+    if kind in ("csv", "tsv") and layout != "wide":
+        raise DataError(f"{path}: a {kind} file cannot hold a column of lists; use layout='wide' or Parquet")
+    write_table(data.to_frame("pyarrow", layout), path)
+
+
+# Folders of cross-validation folds: LETOR's S1…S5 and Fold1…Fold5/{train,vali,test}.
+
+
+def read_folds(folder: PathLike, folds: Iterable[int] | None = None, **options: Any) -> list[Fold]:
+    """Fold(train, validation, test) for each fold in a folder.
+
+    All parts are read as one, so they agree in features, and a fold's X shares their memory where its rows lie
+    together.
+
+    Parameters
+    ----------
+    folder : path
+        It holds parts S1…S5 (or any number of at least three), or Fold1…Fold5 with train, vali and test files, or the
+        test files of the folds alone, which are the parts; where train and vali files are the same parts again, as in
+        LETOR's own sets, each part is read once. Of five parts, fold k trains on S_k, S_{k+1}, S_{k+2}, validates on
+        S_{k+3} and tests on S_{k+4}; S_6 is S_1.
+    folds : iterable of int, optional
+        The folds wanted, counted from 1; None for all.
+    **options
+        Those of :func:`hingerank.data.letor.read_text`.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> Path("five").mkdir()
+    >>> for k in range(1, 6):
+    ...     _ = Path(f"five/S{k}.txt").write_text(f"1 qid:{k} 1:0.5\\n0 qid:{k} 1:0.25\\n")
+    >>> [(f.train.blocks.ids.tolist(), f.validation.blocks.ids.tolist(), f.test.blocks.ids.tolist())
+    ...  for f in read_folds("five", folds=[1, 4])]
+    [([1, 2, 3], [4], [5]), ([4, 5, 1], [2], [3])]
+    """
+    folder = Path(folder)
+    parts, roles = fold_parts(folder), fold_roles(folder)
+    if not parts and 0 not in roles and all("test" in files for files in roles.values()):
+        tests = {k - 1 or len(roles): files["test"] for k, files in roles.items()}  # fold 1 of n tests on part n
+        parts = tests if _are_turns(roles, tests) else {}
+    numbers = sorted(parts or roles)
+    if not has_folds(folder):
+        raise DataError(f"{folder}: no folds here, expected files S1…S5 or Fold1…Fold5 with train, vali and test")
+    wanted = numbers if folds is None else list(folds)
+    unknown = [k for k in wanted if k not in numbers]
+    if unknown:
+        raise DataError(f"{folder}: there is no fold {unknown[0]}, only {', '.join(map(str, numbers))}")
+    if not parts:
+        return [_read_fold(folder, roles[k], k, options) for k in wanted]
+    if len(parts) < 3 or not _numbered(parts):
+        found = ", ".join(parts[k].name for k in numbers)
+        raise DataError(f"{folder}: the parts are {found}; expected at least three, numbered from 1 without a gap")
+    data, rows = _read_rows([parts[k] for k in numbers], options)
+    turned = turns(rows)
+    chosen = [turned[k - 1] for k in wanted]
+    return [Fold(data.take(np.concatenate(train)), data.take(check), data.take(test)) for train, check, test in chosen]
+
+
+def _read_fold(folder: Path, files: dict[str, Path], k: int, options: dict[str, Any]) -> Fold:
+    lacking = [role for role in ROLES if role not in files]
+    if lacking:
+        raise DataError(f"{folder}: fold {k} has no {lacking[0]} file")
+    data, rows = _read_rows([files[role] for role in ROLES], options)
+    return Fold(*map(data.take, rows))
+
+
+def _read_rows(paths: list[Path], options: dict[str, Any]) -> tuple[RankingData, list[np.ndarray]]:
+    """Files read as one, and the rows of each."""
+    data, sizes = read_parts(paths, **options)
+    return data, np.split(np.arange(data.n_rows), np.cumsum(sizes)[:-1])
+
+
+def _numbered(parts: dict[int, Path]) -> bool:
+    return sorted(parts) == list(range(1, len(parts) + 1))
+
+
+def _are_turns(roles: dict[int, dict[str, Path]], parts: dict[int, Path]) -> bool:
+    """Whether the folds' other files, byte by byte, are these parts by LETOR's rule, so that reading each part once is
+    enough; also if there are no other files."""
+    if all(set(files) == {"test"} for files in roles.values()):
+        return True
+    if len(parts) < 3 or not _numbered(parts) or any(set(files) != set(ROLES) for files in roles.values()):
+        return False
+    turned = turns([parts[k] for k in sorted(parts)])
+    return all(
+        _same_bytes(roles[k]["train"], train) and _same_bytes(roles[k]["validation"], [check])
+        for k, (train, check, _) in enumerate(turned, start=1)
+    )
+
+
+def _same_bytes(whole: Path, pieces: list[Path]) -> bool:
+    """Whether the pieces one after the other are the whole file."""
+    if whole.stat().st_size != sum(piece.stat().st_size for piece in pieces):
+        return False
+    with open(whole, "rb") as file:
+        for piece in pieces:
+            with open(piece, "rb") as part:
+                while block := part.read(1 << 20):
+                    if file.read(len(block)) != block:
+                        return False
+    return True

@@ -1,0 +1,122 @@
+"""Checks what users pass to a ranker and brings it to one form: block order, plain dtypes, sorted CSR."""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import assert_all_finite, check_array, column_or_1d, get_tags
+from sklearn.utils.validation import validate_data
+
+from hingerank.data import blocks as checks
+from hingerank.data.blocks import QueryBlocks, blocks_from_group, blocks_from_qid, plain_csr
+from hingerank.data.files import DataError
+from hingerank.data.ranking_data import RankingData
+
+
+def unpack(X: Any, y: Any = None, qid: Any = None, group: Any = None) -> tuple[Any, Any, Any]:
+    """X, y, qid, where RankingData brings its own y and qid."""
+    if group is not None and (qid is not None or isinstance(X, RankingData)):
+        raise ValueError("give the queries once: either qid (an id per row) or group (rows per query), not both")
+    if not isinstance(X, RankingData):
+        return X, y, qid
+    if (y is not None and y is not X.y) or (qid is not None and qid is not X.qid):
+        raise ValueError("RankingData already holds y and qid; pass them separately only with a plain X")
+    return X, X.y, X.qid
+
+
+def check_features(ranker: Any, X: Any, *, reset: bool) -> Any:
+    """X as C-ordered float32/float64 or sorted CSR; its columns are recorded (reset) or compared with those of fit.
+
+    The ranker's scikit-learn tags say whether sparse matrices and NaN are welcome.
+    """
+    welcome = get_tags(ranker).input_tags
+    options: dict[str, Any] = {
+        "accept_sparse": "csr" if welcome.sparse else False,
+        "dtype": [np.float64, np.float32],
+        "order": "C",
+        "ensure_all_finite": "allow-nan" if welcome.allow_nan else True,
+    }
+    if isinstance(X, RankingData) and X.feature_names is not None:
+        checked = check_array(X.X, estimator=ranker, input_name="X", **options)
+        _check_names(ranker, np.asarray([str(name) for name in X.feature_names], object), checked.shape[1], reset)
+    else:
+        checked = validate_data(ranker, X.X if isinstance(X, RankingData) else X, reset=reset, **options)
+    return plain_csr(checked) if sparse.issparse(checked) else checked
+
+
+def _check_names(ranker: Any, names: np.ndarray, n_features: int, reset: bool) -> None:
+    """Record or compare the feature names of RankingData, as scikit-learn does for data frames."""
+    if len(names) != n_features:
+        raise DataError(f"there are {len(names)} feature names for {n_features} features")
+    if reset:
+        ranker.n_features_in_, ranker.feature_names_in_ = n_features, names
+        return
+    known = getattr(ranker, "feature_names_in_", None)
+    if known is None:
+        if n_features != ranker.n_features_in_:
+            raise ValueError(f"X has {n_features} features, but the ranker was fitted with {ranker.n_features_in_}")
+        warnings.warn("X has feature names, but the ranker was fitted without feature names", stacklevel=4)
+        return
+    missing, extra = set(known) - set(names), set(names) - set(known)
+    if missing or extra:
+        raise ValueError(
+            "the features differ from those seen in fit"
+            + (f"; missing: {_listed(missing)}" if missing else "")
+            + (f"; not seen in fit: {_listed(extra)}" if extra else "")
+        )
+    if len(names) != len(known) or (names != known).any():
+        first = int(np.flatnonzero(names != known)[0])
+        raise ValueError(
+            "the features are those seen in fit but in another order: put the columns in the order of "
+            f"feature_names_in_ (column {first} is {names[first]!r} where {known[first]!r} was expected)"
+        )
+
+
+def _listed(names: set[str]) -> str:
+    ordered = sorted(names)
+    return ", ".join(ordered[:10]) + (f" and {len(ordered) - 10} more" if len(ordered) > 10 else "")
+
+
+def check_grades(ranker: Any, y: Any, n_rows: int) -> np.ndarray:
+    """y as one finite float64 per row; scikit-learn's words for what is wrong, where it has some."""
+    if y is None:
+        raise ValueError(f"{type(ranker).__name__} requires y to be passed, but the target y is None")
+    grades = column_or_1d(y, warn=True)
+    assert_all_finite(grades, input_name="y", estimator_name=type(ranker).__name__)
+    return checks.check_grades(grades, n_rows)
+
+
+def check_weight(sample_weight: Any, n_rows: int) -> np.ndarray | None:
+    """sample_weight as one finite non-negative float64 per row, or None."""
+    if sample_weight is None:
+        return None
+    weight = np.asarray(sample_weight, np.float64)
+    if weight.ndim == 0:
+        weight = np.full(n_rows, float(weight))
+    if weight.shape != (n_rows,):
+        raise ValueError(f"sample_weight has shape {weight.shape}, expected ({n_rows},): one weight per row")
+    if not np.isfinite(weight).all() or (weight < 0).any():
+        raise ValueError("sample_weight must be finite and not negative")
+    if n_rows and not weight.any():
+        raise ValueError("all sample_weight are zero: no row is left to learn from or to score")
+    return weight
+
+
+def make_blocks(qid: Any, group: Any, n_rows: int) -> QueryBlocks:
+    """Blocks from ids or from counts."""
+    return blocks_from_qid(qid, n_rows) if group is None else blocks_from_group(group, n_rows)
+
+
+def gather_rows(values: Any, rows: np.ndarray | None) -> Any:
+    """`values[rows]`, or `values` itself when all rows stay as they are."""
+    return values if rows is None else values[rows]
+
+
+def names_of_features(ranker: Any, count: int, given: Sequence[str] | None = None) -> Sequence[str]:
+    """The `count` names given, else those seen in fit, else "f1", "f2", ... as LETOR files count."""
+    names = getattr(ranker, "feature_names_in_", [f"f{j + 1}" for j in range(count)]) if given is None else given
+    if len(names) != count:
+        raise ValueError(f"{len(names)} names were given for {count} features")
+    return names
