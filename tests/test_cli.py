@@ -1,5 +1,6 @@
 """The command line as a user meets it: results, one-line errors, exit statuses, JSON, pipes, interruption."""
 
+import errno
 import json
 import os
 import signal
@@ -332,15 +333,28 @@ def test_a_closed_pipe_is_no_error(tmp_path):
     assert process.wait() == 1
 
 
+def open_when_read(pipe, seconds=60.0):
+    """The writing end of a named pipe, once another process has opened the pipe for reading."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError as error:
+            if error.errno != errno.ENXIO or time.monotonic() > deadline:
+                raise
+        time.sleep(0.01)
+
+
 def test_an_interruption_is_one_line(tmp_path):
     if not hasattr(os, "mkfifo"):
         pytest.skip("needs named pipes")
     pipe = tmp_path / "data.txt"
     os.mkfifo(pipe)  # reading it waits for ever
     process = in_a_process(["info", pipe])
-    time.sleep(2.0)
+    writer = open_when_read(pipe)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
+    os.close(writer)
     assert process.returncode == 130 and out == ""
     assert err == "hingerank: interrupted\n"
 
