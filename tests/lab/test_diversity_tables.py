@@ -9,10 +9,12 @@ import pytest
 from hingerank.diversity.generate import make_diverse
 from hingerank.diversity.queries import DiverseQuery
 from hingerank.diversity.selection import XQuAD
+from hingerank.lab.reproductions import Place, Section, diversity
 from hingerank.lab.reproductions.diversity import (
     ERR,
     METHODS,
     NDCG,
+    _rows,
     fold_values,
     indri_queries,
     leave_one_out,
@@ -20,6 +22,7 @@ from hingerank.lab.reproductions.diversity import (
     score_candidates,
     web_track_qrels,
 )
+from hingerank.lab.reproductions.engine import Study
 
 DATA = Path(os.environ.get("HINGERANK_DATA", Path(__file__).parents[3] / "shared" / "data"))
 
@@ -70,6 +73,30 @@ def test_marks():
     values = {row: {"m": dict(enumerate(column))} for row, column in table.items()}
     found = marks(values, {"M": ("m", "ref")})
     assert found == {"ref": {}, "worse": {"M": "▼"}, "same": {}, "better": {"M": "▲"}}
+
+
+def test_columns_are_means_over_the_topics_of_a_year_or_of_all():
+    values = {measure: {"1": 0.1, "50": 0.3, "51": 0.8} for measure in (ERR, NDCG)}
+    section = Section("S", ["ERR-IA@20, 2009", "α-NDCG@20, 2010", "ERR-IA@20, all", "α-NDCG@20"], {})
+    found = _rows({"QL": {"values": values, "chosen": [{"lam": 0.5}]}}, section)["QL"]
+    assert found.values == pytest.approx(dict(zip(section.columns, [0.2, 0.8, 0.4, 0.4])))
+    assert found.marks is None and found.chosen == [{"lam": 0.5}]
+
+
+def test_generated_queries_of_several_seeds_are_one_row_and_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(diversity, "METHODS", ("One feature", "ListMLE"))
+    options = {"name": "toy", "queries": 10, "seeds": [0, 1], "rates": [0.1], "against": ["ListMLE", "ListMLE"]}
+    options["data"] = {"candidates": 12, "subtopics": [2, 4]}
+    section = Section("S", ["ERR-IA@20", "α-NDCG@20"], {}, Study("toy", ""), options=options)
+    place = Place(tmp_path, tmp_path)
+    first = diversity.generated_queries(section, place)
+    assert len(list((tmp_path / "toy").iterdir())) == 4 and len(first["ListMLE"].chosen) == 10
+    data = make_diverse(10, seed=0, **options["data"]), make_diverse(10, seed=1, **options["data"])
+    alone = [fold_values("ListMLE", [d[k::5] for k in range(5)], score_candidates, ()) for d in data]
+    means = [value for found in alone for value in found["values"][ERR].values()]
+    assert first["ListMLE"].values["ERR-IA@20"] == pytest.approx(np.mean(means))
+    monkeypatch.setattr(diversity, "fold_values", None)  # what is kept is not computed again
+    assert diversity.generated_queries(section, place) == first
 
 
 @pytest.mark.skipif(not (DATA / "trec-web-diversity").is_dir(), reason=f"no TREC diversity data in {DATA}")

@@ -1,0 +1,83 @@
+"""Tables of personal rankers: accuracies are those of pairs counted one by one, the setting is validation's choice."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from hingerank.lab.reproductions import Place, personal
+from hingerank.lab.reproductions.engine import make_tables
+from hingerank.personal.generate import make_personal
+
+WORDS = {
+    "paper": "Toy 2000, A Paper",
+    "studies": {"toy": {"data": "toy"}},
+    "methods": {
+        "low rank": {"ranker": "personal-rank-svm", "search": {"C": [1e-6, 1.0]}, "fixed": {"rank": 2}},
+        "joint": {"ranker": "joint", "search": {"C": [0.1]}},
+    },
+    "tables": [
+        {
+            "name": "toy-table",
+            "title": "Table",
+            "setup": "As it is.",
+            "sections": [
+                {
+                    "title": "Toy",
+                    "study": "toy",
+                    "runner": "personal",
+                    "columns": ["seconds", "train accuracy", "test accuracy"],
+                    "rows": {"low rank": [1.0, 0.9, 0.8], "not run": [1.0, 0.5, 0.5], "joint": []},
+                }
+            ],
+        }
+    ],
+}
+
+
+def toy(place):
+    data = make_personal(30, 200, 8, 2, per_user=40, seed=0)
+    train, rest = data.split(0.5, seed=0)
+    validation, test = rest.split(0.5, seed=0)
+    parts = {"train": train, "validation": validation, "test": test}
+    return data.item_features, {name: (p.users, p.winners, p.losers) for name, p in parts.items()}, True
+
+
+def test_rows_are_run_with_the_setting_that_validation_chooses(tmp_path, monkeypatch):
+    monkeypatch.setitem(personal.SETS, "toy", toy)
+    section = make_tables([WORDS])["toy-table"].sections[0]
+    place = Place(tmp_path, tmp_path)
+    found = section.compute(place)
+    assert list(found) == ["low rank", "joint"] and found["low rank"].chosen == [{"C": 1.0}]
+    assert 0.6 < found["low rank"].values["test accuracy"] <= 1
+    names = {"joint-C=0.1.json", "low-rank-C=1.json", "low-rank-C=1e-06.json"}
+    assert {path.name for path in (tmp_path / "toy").iterdir()} == names
+    monkeypatch.setitem(personal.SETS, "toy", None)  # what is kept is not computed again
+    assert section.compute(place) == found
+
+
+def test_ratings_in_the_right_order_are_counted_pair_by_pair():
+    rng = np.random.default_rng(0)
+    features = rng.standard_normal((20, 3))
+
+    class Ranker:
+        def predict(self, users, X):
+            return X @ np.array([1.0, 0.0, 0.0]) * (1 + users)
+
+    def triples(n):
+        return np.sort(rng.integers(0, 4, n)), rng.integers(0, 20, n), rng.integers(1, 6, n).astype(float)
+
+    parts = {"train": triples(40), "test": triples(15)}
+
+    def brute(names, old):
+        rows = [(name, *row) for name in names for row in zip(*parts[name])]
+        right = total = 0.0
+        for (a, u, i, r), (b, v, j, q) in combinations(rows, 2):
+            if u == v and r != q and (old or "test" in (a, b)):
+                total += 1
+                gap = (features[i, 0] - features[j, 0]) * (r - q)
+                right += 0.5 if gap == 0 else gap > 0
+        return right / total
+
+    assert personal.ratings_right(Ranker(), features, parts, "train") == pytest.approx(brute(["train"], True))
+    assert personal.ratings_right(Ranker(), features, parts, "test") == pytest.approx(brute(["train", "test"], False))
