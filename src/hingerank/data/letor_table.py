@@ -28,6 +28,7 @@ SPARE = 16  # bytes after the last newline, so that a kernel may look a few byte
 
 DENSE_FRACTION = 0.25  # dense if at least this fraction of the values is written out
 SMALL_TABLE = 1024  # ... or the whole table has no more cells than this
+SMALL_MEMORY = 1 << 28  # bytes that are there for certain
 NEWLINE, COLON = 10, 58
 MISSING = {"error": parse.MISSING_IS_ERROR, "zero": parse.MISSING_IS_ZERO, "nan": parse.MISSING_IS_NAN}
 
@@ -319,8 +320,7 @@ class TextTable:
         self.sizes, self.columns = GrowingArray(np.int64), GrowingArray(np.int32)
         self.values = GrowingArray(options.dtype, (options.n_features or 0) if plan.dense else 1)
         self._asked = np.empty((0, 3), np.int64)
-        n = options.n_features
-        self.limit = (options.max_features, "max_features") if n is None else (n, "n_features")
+        self.limit = (options.n_features or options.max_features, f"{'n' if options.n_features else 'max'}_features")
 
     def successor(self) -> "TextTable":
         """An empty table for the rows that follow."""
@@ -442,7 +442,8 @@ class TextTable:
         self.values.widen(self.rows, width)
 
     def _check_memory(self, rows: int, width: int) -> None:
-        wanted, there = rows * width * self.options.dtype.itemsize, machine_memory()
+        wanted = rows * width * self.options.dtype.itemsize
+        there = machine_memory() if wanted > SMALL_MEMORY else None  # to ask costs as much as to parse some rows
         if there is not None and wanted > there:
             sizes = f"take {wanted / 2**30:.1f} GiB as a dense array, but there are {there / 2**30:.1f} GiB of memory"
             raise DataError(f"{rows} rows of {width} features {sizes}: pass sparse=True")
