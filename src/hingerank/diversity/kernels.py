@@ -35,7 +35,8 @@ def fold_relations(H, row, count, kinds):
 @njit(cache=True, nogil=True)
 def linear_scores(s, H, w, taken, f):
     """f_i = s_i + Σ_c w_c·H_ci, −∞ for taken items; O(n·p)."""
-    f[:] = s
+    for i in range(len(s)):
+        f[i] = s[i]
     for c in range(len(w)):
         for i in range(len(s)):
             f[i] += w[c] * H[c, i]
@@ -45,14 +46,20 @@ def linear_scores(s, H, w, taken, f):
 
 
 @njit(cache=True, nogil=True)
-def best_linear(s, H, w, taken, f):
-    """The open item with the largest s_i + H_i·w, the first of equals; f is workspace. O(n·p)."""
-    linear_scores(s, H, w, taken, f)
+def best_open(f, taken):
+    """The item with the largest f among those not taken, the first of equals. O(n)."""
     best = -1
-    for i in range(len(s)):
+    for i in range(len(f)):
         if not taken[i] and (best < 0 or f[i] > f[best]):
             best = i
     return best
+
+
+@njit(cache=True, nogil=True)
+def best_linear(s, H, w, taken, f):
+    """The open item with the largest s_i + H_i·w, the first of equals; f is workspace. O(n·p)."""
+    linear_scores(s, H, w, taken, f)
+    return best_open(f, taken)
 
 
 @njit(cache=True, nogil=True)
@@ -124,15 +131,12 @@ def violating_order(X, s, w, tensor, kinds, discounts, J, weights, weight, psi):
     psi[:] = 0.0
     for t in range(length):
         linear_scores(s, H, w, taken, f)
-        best, most = -1, -np.inf
         for i in range(n):
-            if not taken[i]:
-                gain[i] = 0.0
-                for j in range(m):
-                    gain[i] += J[i, j] * weights[t, counts[j], j]
-                augmented = discounts[t] * f[i] - weight * gain[i]
-                if best < 0 or augmented > most:
-                    best, most = i, augmented
+            gain[i] = 0.0
+            for j in range(m):
+                gain[i] += J[i, j] * weights[t, counts[j], j]
+            f[i] = discounts[t] * f[i] - weight * gain[i]
+        best = best_open(f, taken)
         order[t] = best
         taken[best] = True
         value += gain[best]
@@ -197,19 +201,16 @@ def ideal_prefix(J, keep, depth):
 def xquad_order(relevance, A, weights, lam, top):
     """Greedy argmax (1−λ)·rel_i + λ Σ_a P(a)·A_ia·Π_{chosen}(1 − A_ja), the first of equals; O(top·n·a)."""
     n, aspects = A.shape
-    need = weights.copy()
+    need, f = weights.copy(), np.empty(n)
     taken = np.zeros(n, np.bool_)
     order = np.empty(min(top, n), np.int64)
     for t in range(len(order)):
-        best, most = -1, -np.inf
         for i in range(n):
-            if not taken[i]:
-                novelty = 0.0
-                for a in range(aspects):
-                    novelty += need[a] * A[i, a]
-                f = (1 - lam) * relevance[i] + lam * novelty
-                if best < 0 or f > most:
-                    best, most = i, f
+            novelty = 0.0
+            for a in range(aspects):
+                novelty += need[a] * A[i, a]
+            f[i] = (1 - lam) * relevance[i] + lam * novelty
+        best = best_open(f, taken)
         order[t] = best
         taken[best] = True
         for a in range(aspects):
@@ -260,7 +261,7 @@ def coverage_order(s, value, indptr, indices, elements, of, J, need, top, covere
     Marks `covered`.
     """
     n, m = J.shape
-    gain = s.copy()
+    gain, f = s.copy(), np.empty(n)
     for i in range(n):
         for k in range(indptr[i], indptr[i + 1]):
             gain[i] += value[indices[k]]
@@ -268,14 +269,11 @@ def coverage_order(s, value, indptr, indices, elements, of, J, need, top, covere
     taken = np.zeros(n, np.bool_)
     order = np.empty(min(top, n), np.int64)
     for t in range(len(order)):
-        best, most = -1, -np.inf
         for i in range(n):
-            if not taken[i]:
-                f = gain[i]
-                for j in range(m):
-                    f -= J[i, j] * missing[j]
-                if best < 0 or f > most:
-                    best, most = i, f
+            f[i] = gain[i]
+            for j in range(m):
+                f[i] -= J[i, j] * missing[j]
+        best = best_open(f, taken)
         order[t] = best
         taken[best] = True
         for j in range(m):

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -48,7 +48,7 @@ class LinearDiverseRanker(DiverseRanker):
         kinds = aggregate_kinds(self.aggregate)
         return self._to_learn_from(queries, *(("relations",) if len(kinds) else ())), kinds
 
-    def _take(self, solution: Solution, n_features: int) -> Any:
+    def _take(self, solution: Solution, n_features: int) -> Self:
         """Keep what was learned; returns the reranker."""
         self.coef_, self.relation_coef_ = solution.w[:n_features], solution.w[n_features:]
         self.certificate_, self.trace_ = solution.certificate, solution.trace
@@ -122,17 +122,15 @@ class RLTR(LinearDiverseRanker):
         Greatest length of the ideal rankings.
     orders : int, default 5
         Rankings per query, equal documents of the ideal in random order; their mean counts.
-    tol, max_iter :
+    tol, max_iter : float, int
         Of the solver: relative norm of the gradient to reach, iterations at most.
     random_state : int, default 0
         Seed of the random order.
 
     Attributes
     ----------
-    coef_, relation_coef_ :
-        ω_r and ω_d.
-    certificate_, trace_ :
-        As in RankSVM.
+    coef_, relation_coef_ : ω_r and ω_d
+    certificate_, trace_ : as in RankSVM
 
     Examples
     --------
@@ -155,7 +153,7 @@ class RLTR(LinearDiverseRanker):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def fit(self, queries: Iterable[DiverseQuery], y: Any = None) -> "RLTR":
+    def fit(self, queries: Iterable[DiverseQuery], y: Any = None) -> Self:
         """Learn from queries with judgments."""
         self._check_positive("C", "top", "orders", "tol", "max_iter")
         kept, kinds = self._training_queries(queries)
@@ -223,8 +221,7 @@ class PAMM(LinearDiverseRanker):
     ----------
     measure : str
         E, such as "alpha-ndcg@20", "err-ia@20", "nrbp".
-    aggregate : str
-        As in RLTR.
+    aggregate : as in RLTR
     margin : float, default 3
         How much log-likelihood one unit of the measure asks for.
     learning_rate : float, default 0.3
@@ -242,8 +239,7 @@ class PAMM(LinearDiverseRanker):
 
     Attributes
     ----------
-    coef_, relation_coef_, certificate_, trace_ :
-        As in RLTR.
+    coef_, relation_coef_, certificate_, trace_ : as in RLTR
 
     Examples
     --------
@@ -269,7 +265,7 @@ class PAMM(LinearDiverseRanker):
         self.average = average
         self.random_state = random_state
 
-    def fit(self, queries: Iterable[DiverseQuery], y: Any = None) -> "PAMM":
+    def fit(self, queries: Iterable[DiverseQuery], y: Any = None) -> Self:
         """Learn from queries with judgments."""
         self._check_positive("learning_rate", "epochs", "positives", "negatives", "top")
         kept, kinds = self._training_queries(queries)

@@ -70,28 +70,29 @@ class DiverseQuery:
     qid: str = ""
 
     def __post_init__(self) -> None:
-        put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
-        put("qid", str(self.qid))
-        put("X", self._numbers("X", self.X, 2))
+        self._put("qid", str(self.qid))
+        self._put("X", self._numbers("X", self.X, 2))
+        for name, dimensions in (("judgments", 2), ("relevance", 1), ("aspects", 2)):
+            if getattr(self, name) is not None:
+                self._put(name, self._numbers(name, getattr(self, name), dimensions))
         if self.relations is not None:
-            given = self.relations
-            put("relations", given if isinstance(given, Relations) else Relations(given))
+            self._put(
+                "relations", self.relations if isinstance(self.relations, Relations) else Relations(self.relations)
+            )
             self._check_rows("relations", self.relations.n)
-        if self.judgments is not None:
-            put("judgments", self._numbers("judgments", self.judgments, 2))
-        if self.relevance is not None:
-            put("relevance", self._numbers("relevance", self.relevance, 1))
         if self.aspects is not None:
-            put("aspects", self._probabilities("aspects", self._numbers("aspects", self.aspects, 2)))
-            put("aspect_weights", self._checked_weights())
+            self._put("aspect_weights", self._checked_weights())
         elif self.aspect_weights is not None:
             raise DataError(f"{self._place}: aspect_weights were given without aspects")
         if self.words is not None:
-            put("words", sparse.csr_matrix(self.words))
+            self._put("words", sparse.csr_matrix(self.words))
             self._check_rows("words", self.words.shape[0])
             if not (self.words.data >= 0).all():  # also false for NaN
                 raise DataError(f"{self._place}: words must be counts, 0 or more, found {self.words.data.min()}")
-        put("docids", self._checked_docids())
+        self._put("docids", self._checked_docids())
+
+    def _put(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
 
     @property
     def n(self) -> int:
@@ -125,13 +126,11 @@ class DiverseQuery:
         if rows != self.n:
             raise DataError(f"{self._place}: {name} is for {rows} candidates but X has {self.n}")
 
-    def _probabilities(self, name: str, array: np.ndarray) -> np.ndarray:
-        if (array < 0).any() or (array > 1).any():
-            raise DataError(f"{self._place}: {name} must be probabilities in [0, 1], found {array.min()}…{array.max()}")
-        return array
-
     def _checked_weights(self) -> np.ndarray:
-        count = self.aspects.shape[1]
+        A = self.aspects
+        if (A < 0).any() or (A > 1).any():
+            raise DataError(f"{self._place}: aspects must be probabilities in [0, 1], found {A.min()}…{A.max()}")
+        count = A.shape[1]
         if self.aspect_weights is None:
             return np.full(count, 1.0 / max(1, count))
         weights = np.asarray(self.aspect_weights, np.float64)
@@ -162,17 +161,9 @@ class DiverseQuery:
     def subset(self, candidates: Any) -> "DiverseQuery":
         """The query with some of its candidates only, in the order given."""
         rows = np.asarray(candidates, np.int64)
-        take = lambda value: None if value is None else value[rows]  # noqa: E731
-        return replace(
-            self,
-            X=self.X[rows],
-            relations=None if self.relations is None else self.relations.subset(rows),
-            judgments=take(self.judgments),
-            relevance=take(self.relevance),
-            aspects=take(self.aspects),
-            words=take(self.words),
-            docids=self.docids[rows],
-        )
+        names = ("X", "judgments", "relevance", "aspects", "words", "docids")
+        parts = {name: getattr(self, name)[rows] for name in names if getattr(self, name) is not None}
+        return replace(self, relations=None if self.relations is None else self.relations.subset(rows), **parts)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
 """Rerankers that pick one document after the other: what all share, and MMR, xQuAD and PM-2, which learn nothing."""
 
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -28,7 +28,7 @@ class DiverseRanker(SavedModel, BaseEstimator):
     _needs: tuple[str, ...] = ()
     candidates: int | None = None  # so many take part, the most relevant ones; the others follow in that order
 
-    def fit(self, queries: Iterable[DiverseQuery], y: Any = None) -> Any:
+    def fit(self, queries: Iterable[DiverseQuery], y: Any = None) -> Self:
         """Nothing to learn here: checks the queries and returns the reranker; learned methods override this."""
         self._checked(queries)
         return self

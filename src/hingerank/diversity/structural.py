@@ -10,7 +10,7 @@ selections that greedy search reached."""
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -103,15 +103,13 @@ class SVMDiv(DiverseRanker):
         Borders of the bands: fractions of the candidates that have a word at the level.
     top : int, default 20
         Size of the sets to learn from.
-    tol, max_iter :
+    tol, max_iter : float, int
         Of the cutting-plane solver: relative gap to reach, planes at most.
 
     Attributes
     ----------
-    coef_, word_coef_ :
-        Weights of the mean features and of the words covered, by level and band.
-    certificate_, trace_ :
-        As in RankSVM.
+    coef_, word_coef_ : weights of the mean features, and of the words covered by level and band
+    certificate_, trace_ : as in RankSVM
 
     Examples
     --------
@@ -139,7 +137,7 @@ class SVMDiv(DiverseRanker):
         self.tol = tol
         self.max_iter = max_iter
 
-    def fit(self, queries: Iterable[DiverseQuery], y: Any = None) -> "SVMDiv":
+    def fit(self, queries: Iterable[DiverseQuery], y: Any = None) -> Self:
         """Learn from queries with judgments."""
         self._check_positive("C", "candidates", "top", "tol", "max_iter")
         kept = self._to_learn_from(queries)
@@ -237,17 +235,15 @@ class StructSVMDiv(LinearDiverseRanker):
         The maximum looks at the best of all wrong rankings, so among hundreds of candidates some wrong ones always
         score as well as the right ones and w = 0 is optimal. Therefore only so many, the best by ``relevance``, take
         part, in training and in reranking; at w = 0 they keep that order. None lets all take part, in the order given.
-    aggregate, orders, random_state :
-        As in RLTR.
+    aggregate, orders, random_state : as in RLTR
     top : int, optional
         Length of the rankings, default the measure's cutoff or 20.
-    tol, max_iter :
+    tol, max_iter : float, int
         Of the cutting-plane solver: relative gap to reach, planes at most.
 
     Attributes
     ----------
-    coef_, relation_coef_, certificate_, trace_ :
-        As in RLTR.
+    coef_, relation_coef_, certificate_, trace_ : as in RLTR
 
     Examples
     --------
@@ -271,7 +267,7 @@ class StructSVMDiv(LinearDiverseRanker):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def fit(self, queries: Iterable[DiverseQuery], y: Any = None) -> "StructSVMDiv":
+    def fit(self, queries: Iterable[DiverseQuery], y: Any = None) -> Self:
         """Learn from queries with judgments."""
         self._check_positive("C", "candidates", "top", "orders", "tol", "max_iter")
         kept, kinds = self._training_queries(queries)

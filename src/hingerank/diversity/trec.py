@@ -82,6 +82,8 @@ Qrels = dict[str, TopicJudgments]
 def read_topics(path: Any) -> list[Topic]:
     """Topics of the TREC Web Track (XML).
 
+    Examples
+    --------
     >>> topics = read_topics("topics.2009.xml")  # doctest: +SKIP
     >>> topics[0].query, len(topics[0].subtopics)  # doctest: +SKIP
     ('obama family tree', 3)
@@ -132,6 +134,8 @@ def _qrels_lines(path: Any) -> Iterator[tuple[str, str, str, int]]:
 def group_qrels(rows: Iterable[tuple[Any, Any, Any, int]], source: str = "qrels") -> Qrels:
     """Judgments by topic from (topic, subtopic, document, judgment) tuples.
 
+    Examples
+    --------
     >>> qrels = group_qrels([("7", "1", "a", 1), ("7", "2", "a", 0), ("7", "2", "b", 2)])
     >>> qrels["7"].docids, qrels["7"].subtopics, qrels["7"].judgments.tolist()
     (['a', 'b'], ['1', '2'], [[1, 0], [0, 2]])
@@ -163,11 +167,14 @@ def _natural(name: str) -> tuple[bool, int, str]:
 def read_run(path: Any, order: str = "score") -> Run:
     """Lines `topic Q0 document rank score tag`: the ranked documents of every topic.
 
-    order: "score" sorts by falling score and breaks ties by rising document id, as pyndeval and ir_measures do;
-        "trec" breaks them by falling document id, as trec_eval and `ndeval -traditional` do;
-        "rank" sorts by the rank column and ignores the scores, as ndeval does when not told otherwise.
-
     A document twice in one topic is an error; so is a rank twice when sorting by rank.
+
+    Parameters
+    ----------
+    path : of a run
+    order : "score" sorts by falling score and breaks ties by rising document id, as pyndeval and ir_measures do;
+        "trec" breaks them by falling document id, as trec_eval and ``ndeval -traditional`` do; "rank" sorts by the rank
+        column and ignores the scores, as ndeval does when not told otherwise
     """
     if order not in ("score", "trec", "rank"):
         raise ValueError(f"order is {order!r}, expected 'score', 'trec' or 'rank'")
@@ -208,6 +215,8 @@ def as_run(run: Any) -> Run:
 
     Equal scores are ordered by rising document id, as in `read_run`.
 
+    Examples
+    --------
     >>> as_run({"7": ["b", "a"]})["7"].docids, as_run([("7", "a", 1.0), ("7", "b", 2.0)])["7"].docids
     (['b', 'a'], ['b', 'a'])
     """
@@ -263,6 +272,8 @@ def write_run(path: Any, run: Any, tag: str = "hingerank") -> None:
 def distinct_scores(scores: Any) -> np.ndarray:
     """The scores of a ranking, or n, n−1, ..., 1 where they do not fall strictly as trec_eval reads them: in float32.
 
+    Examples
+    --------
     >>> distinct_scores([0.5, 0.25]).tolist(), distinct_scores([1 + 1e-9, 1.0]).tolist()
     ([0.5, 0.25], [2.0, 1.0])
     """

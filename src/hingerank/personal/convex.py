@@ -57,15 +57,12 @@ class JointRanker(ConvexPersonalRanker):
 
     Parameters
     ----------
-    C, tol, pair_weight, max_seconds, callback :
-        as in PersonalRankSVM
-    max_iter :
-        limit in Newton steps
+    C, tol, pair_weight, max_seconds, callback : as in PersonalRankSVM
+    max_iter : limit in Newton steps
 
     Attributes
     ----------
-    coef_ :
-        w, a weight per feature
+    coef_ : w, a weight per feature
 
     Examples
     --------
@@ -95,16 +92,13 @@ class SeparateRanker(ConvexPersonalRanker):
 
     Parameters
     ----------
-    C, tol, pair_weight, max_seconds, callback :
-        as in PersonalRankSVM
-    max_iter :
-        limit in Newton steps
+    C, tol, pair_weight, max_seconds, callback : as in PersonalRankSVM
+    max_iter : limit in Newton steps
 
     Attributes
     ----------
-    user_weights_ :
-        w_u by rows, users x features: dense for dense features; for CSR features CSR, with the features that a user's
-        items have
+    user_weights_ : w_u by rows, users x features
+        Dense for dense features; for CSR features CSR, with the features that a user's items have.
 
     Examples
     --------
@@ -139,19 +133,14 @@ class MeanVarianceRanker(SeparateRanker):
 
     Parameters
     ----------
-    C, tol, pair_weight, max_seconds, callback :
-        as in PersonalRankSVM
-    sharing :
-        towards 0 the users are separate, towards infinity the mean is free of cost
-    max_iter :
-        limit in Newton steps
+    C, tol, pair_weight, max_seconds, callback : as in PersonalRankSVM
+    sharing : towards 0 the users are separate, towards infinity the mean is free of cost
+    max_iter : limit in Newton steps
 
     Attributes
     ----------
-    coef_ :
-        w, a weight per feature
-    user_weights_ :
-        v_u by rows, as in SeparateRanker
+    coef_ : w, a weight per feature
+    user_weights_ : v_u by rows, as in SeparateRanker
 
     Examples
     --------

@@ -5,7 +5,7 @@ New users are folded in from a few ratings with the basis fixed: a k-dimensional
 
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -63,22 +63,14 @@ class PersonalRankSVM(PersonalRanker):
 
     Attributes
     ----------
-    basis_ :
-        U (features x rank), strongest column first.
-    user_weights_ :
-        V (users x rank).
-    users_ :
-        Ids, one per row of V.
-    has_pairs_ :
-        Which users had a pair to learn from.
-    coef_ :
-        w, where ``shared``.
-    trace_ :
-        For each epoch value, gradient, train_accuracy, validation_accuracy (with ``eval_set``) and seconds.
-    notes_ :
-        Counts of what was found in the data (repeated ratings, contradictions, users without a pair, ...).
-    certificate_, n_iter_, n_pairs_, objective_ :
-        As in RankSVM.
+    basis_ : U (features x rank), strongest column first
+    user_weights_ : V (users x rank)
+    users_ : ids, one per row of V
+    has_pairs_ : which users had a pair to learn from
+    coef_ : w, where ``shared``
+    trace_ : for each epoch value, gradient, train_accuracy, validation_accuracy (with ``eval_set``) and seconds
+    notes_ : counts of what was found in the data (repeated ratings, contradictions, users without a pair, ...)
+    certificate_, n_iter_, n_pairs_, objective_ : as in RankSVM
 
     Examples
     --------
@@ -192,13 +184,10 @@ class PersonalRankSVM(PersonalRanker):
 
         Parameters
         ----------
-        user : id
-        features : array, CSR matrix or data frame
-            A row for each item that the user rated or compared.
-        ratings : list of numbers, optional
-            One for each row of features.
-        winners, losers : lists of int, optional
-            Instead of ratings: comparisons, as row numbers of features.
+        user : an id
+        features : a row for each item that the user rated or compared
+        ratings : one for each row of features
+        winners, losers : instead of ratings comparisons, as row numbers of features
         """
         self._add([user], *self._about_one(features, ratings, winners, losers), replace=False)
         return self.user_weights_[-1].copy()
@@ -206,17 +195,14 @@ class PersonalRankSVM(PersonalRanker):
     def add_users(
         self, users: Any, item_features: Any, items: Any = None, ratings: Any = None, *, winners: Any = None,
         losers: Any = None, replace: bool = False,
-    ) -> Any:  # fmt: skip
+    ) -> Self:  # fmt: skip
         """Learn many users at once, as ``add_user`` learns one.
 
         Parameters
         ----------
-        users, item_features, items, ratings :
-            As in ``fit``.
-        winners, losers : lists of int, optional
-            Instead of items and ratings: comparisons, as in ``fit_pairs``.
-        replace : bool, default False
-            Users known already get new weights from these data alone; otherwise they are an error.
+        users, item_features, items, ratings : as in ``fit``
+        winners, losers : instead of items and ratings comparisons, as in ``fit_pairs``
+        replace : users known already get new weights from these data alone; otherwise they are an error
         """
         check_is_fitted(self)
         X = check_features(self, item_features, reset=False)
@@ -266,7 +252,7 @@ class PersonalRankSVM(PersonalRanker):
         )
         return V[:, : len(prior)]
 
-    def _add(self, users: Any, X: Matrix, preferences: UserPreferences, replace: bool) -> Any:
+    def _add(self, users: Any, X: Matrix, preferences: UserPreferences, replace: bool) -> Self:
         index = self._users()
         numbers = index.numbers(users)
         if not replace and numbers.max() >= 0:
@@ -308,10 +294,8 @@ class PersonalRankSVM(PersonalRanker):
 
         Parameters
         ----------
-        feature_names : list of str, optional
-            Default those seen in ``fit``, else f1, f2, ...
-        top : int, default 25
-            Features of each sign.
+        feature_names : default those seen in ``fit``, else f1, f2, ...
+        top : features of each sign
         """
         check_is_fitted(self)
         names = names_of_features(self, len(self.basis_), feature_names)
@@ -345,8 +329,8 @@ class InductiveMatrixCompletion(PersonalRankSVM):
 
     Parameters
     ----------
-    rank, C, tol, cold_users, max_iter, max_seconds, n_jobs, random_state, callback :
-        As in PersonalRankSVM, whose attributes and methods it has as well.
+    rank, C, tol, cold_users, max_iter, max_seconds, n_jobs, random_state, callback : as in PersonalRankSVM
+        Attributes and methods are those of PersonalRankSVM as well.
 
     Examples
     --------

@@ -1,7 +1,8 @@
 """Passes over the users of a factorised model s_uj = <p_j, v_u>: the users' own Newton steps, and the basis' products.
 
 P (items x k) holds the items' coordinates U^T x_j, V (users x k) the users'. Each function handles users first:last and
-is serial; callers shard. A user's rows are gathered once and all of the user's Newton iterations run in cache.
+is serial; callers shard. A user's rows are gathered once and all of the user's Newton iterations run in cache. Arrays
+are copied by loops: numba takes seconds to compile the assignment of one to a slice of another.
 """
 
 import numpy as np
@@ -129,7 +130,8 @@ def users_step(P, V, first, last, start, item, known, C, centre, fraction, most,
         lo, hi = start[u], start[u + 1]
         n = hi - lo
         for p in range(n):
-            block[p] = P[item[lo + p]]
+            for c in range(k):
+                block[p, c] = P[item[lo + p], c]
         user_start(known, n, space)
         value, norm = user_newton(block, lo, n, known, u, C, V[u], centre, fraction, most, s, z, vectors, space)
         loss += value
@@ -138,7 +140,8 @@ def users_step(P, V, first, last, start, item, known, C, centre, fraction, most,
             user_diagonal(known, u, lo, n, h, space)
             add_weight(item[lo:hi], h, V[u], weight, spread)
         user_settle(known, lo, n, item[lo:hi], s, z, space)
-        scores[lo:hi] = s[:n]
+        for p in range(n):
+            scores[lo + p] = s[p]
         if len(G) > 0:
             add_outer(item[lo:hi], z, V[u], G)
     return loss, after
@@ -159,7 +162,8 @@ def basis_loss(P, V, first, last, start, item, known, sizes, scores, G):
         user_start(known, n, space)
         loss += user_loss(known, u, lo, n, s, z, space)
         user_settle(known, lo, n, item[lo:hi], s, z, space)
-        scores[lo:hi] = s[:n]
+        for p in range(n):
+            scores[lo + p] = s[p]
         if len(G) > 0:
             add_outer(item[lo:hi], z, V[u], G)
     return loss

@@ -22,6 +22,7 @@ from hingerank.personal.layout import (
     widest_group,
 )
 from hingerank.personal.losses import Known, UserGrades, UserPairs, UserTargets
+from hingerank.personal.ratings import check_ratings
 
 MOST_ROWS = np.iinfo(np.int32).max
 REPEATED = "repeated ratings, of which the last was kept"
@@ -200,23 +201,6 @@ def check_items(items: Any, n_items: int, name: str) -> np.ndarray:
             f"{name}[{place}] is {rows[place]}, but there are features for {n_items} items (0 to {n_items - 1})"
         )
     return rows.astype(np.int32, copy=False)
-
-
-def check_ratings(ratings: Any, n_rows: int) -> np.ndarray:
-    """Finite numbers, one per row, in their own precision."""
-    values = np.asarray(ratings)
-    if values.dtype.kind not in "biu" and values.dtype not in (np.dtype("f4"), np.dtype("f8")):
-        try:
-            values = values.astype(np.float64)
-        except (TypeError, ValueError):
-            raise DataError(f"ratings must be numbers, got {values.dtype}") from None
-    values = values.astype(values.dtype.newbyteorder("="), copy=False)
-    if values.shape != (n_rows,):
-        raise DataError(f"ratings has shape {values.shape}, expected one rating for each of the {n_rows} rows")
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        row = int(np.flatnonzero(~np.isfinite(values))[0])
-        raise DataError(f"ratings[{row}] is {values[row]}: leave out rows without a rating")
-    return values
 
 
 def _pair_weights(weight: Any, n_pairs: int) -> np.ndarray:

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -53,21 +53,18 @@ class PersonalRanker(SavedModel, BaseEstimator):
     pair_weight: str = "uniform"
     _index: UserIndex | None = None
 
-    def fit(self, item_features: Any, users: Any, items: Any, ratings: Any, *, eval_set: Any = None) -> Any:
+    def fit(self, item_features: Any, users: Any, items: Any, ratings: Any, *, eval_set: Any = None) -> Self:
         """Learn from ratings: a user prefers an item to every item that the user rated lower.
 
         Parameters
         ----------
-        item_features : array, CSR matrix or data frame
-            A row per item.
-        users : list of ids of any type
-            Who gave each rating.
-        items : list of int
-            The rated items, as row numbers of item_features.
-        ratings : list of finite numbers
-        eval_set : (users, items, ratings), optional
-            Ratings to watch: ``trace_`` then has the fraction of pairs ordered right among those with at least one of
-            these ratings, the other possibly from the training ratings (the paper's test accuracy).
+        item_features : array, CSR matrix or data frame with a row per item
+        users : who gave each rating, ids of any type
+        items : the rated items, as row numbers of item_features
+        ratings : finite numbers
+        eval_set : (users, items, ratings) to watch
+            ``trace_`` then has the fraction of pairs ordered right among those with at least one of these ratings, the
+            other possibly from the training ratings (the paper's test accuracy).
         """
         X = check_features(self, item_features, reset=True)
         preferences = self._from_ratings(users, items, ratings, X.shape[0])
@@ -82,21 +79,16 @@ class PersonalRanker(SavedModel, BaseEstimator):
 
     def fit_pairs(
         self, item_features: Any, users: Any, winners: Any, losers: Any, weight: Any = None, *, eval_set: Any = None
-    ) -> Any:
+    ) -> Self:
         """Learn from comparisons: user users[e] prefers item winners[e] to item losers[e].
 
         Parameters
         ----------
-        item_features : array, CSR matrix or data frame
-            A row per item.
-        users : list of ids of any type
-            Who made each comparison.
-        winners, losers : lists of int
-            Row numbers of item_features.
-        weight : list of numbers, optional
-            How much each comparison counts.
-        eval_set : (users, winners, losers), optional
-            Comparisons to watch in ``trace_``.
+        item_features : array, CSR matrix or data frame with a row per item
+        users : who made each comparison, ids of any type
+        winners, losers : row numbers of item_features
+        weight : how much each comparison counts, default 1
+        eval_set : (users, winners, losers) to watch in ``trace_``
         """
         X = check_features(self, item_features, reset=True)
         preferences = self._from_comparisons(users, winners, losers, X.shape[0], weight)
@@ -112,7 +104,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
     def _from_comparisons(self, users: Any, winners: Any, losers: Any, n_items: int, weight: Any) -> UserPreferences:
         return from_comparisons(users, winners, losers, n_items, weight, self.pair_weight)
 
-    def _fit(self, X: Any, preferences: UserPreferences, watched: Watched | None) -> Any:
+    def _fit(self, X: Any, preferences: UserPreferences, watched: Watched | None) -> Self:
         self.users_, self.n_pairs_, self._index = preferences.users, preferences.n_pairs, None
         cold, bare = int((preferences.pairs == 0).sum()), _rows_without_features(X)
         self.notes_ = preferences.notes | {"users without a pair": cold, "items whose features are all 0": bare}
@@ -155,10 +147,8 @@ class PersonalRanker(SavedModel, BaseEstimator):
 
         Parameters
         ----------
-        users : list of ids
-            One id alone stands for all rows.
-        features : array, CSR matrix or data frame
-            Features of items, which need not have been seen in fit.
+        users : ids; one alone stands for all rows
+        features : of items, which need not have been seen in ``fit``
         """
         check_is_fitted(self)
         X = check_features(self, features, reset=False)
@@ -169,11 +159,9 @@ class PersonalRanker(SavedModel, BaseEstimator):
 
         Parameters
         ----------
-        user : id
-        candidates : array, CSR matrix or data frame
-            Features of the items to put in order.
-        top : int, optional
-            Only so many.
+        user : an id
+        candidates : features of the items to put in order
+        top : only so many, default all
         """
         return self._order(user, candidates, top)
 
@@ -190,13 +178,10 @@ class PersonalRanker(SavedModel, BaseEstimator):
 
         Parameters
         ----------
-        users : list of ids
-        candidates : array, CSR matrix or data frame
-            Features of the items to choose from.
-        top : int, default 10
-            Candidates for each user; where too few are left the row is -1.
-        exclude : (users, rows), optional
-            What not to offer, such as what each user has rated already.
+        users : ids
+        candidates : features of the items to choose from
+        top : candidates for each user; where too few are left the row is -1
+        exclude : (users, rows) not to be offered, such as what each user has rated already
         """
         check_is_fitted(self)
         X, top = check_features(self, candidates, reset=False), check_top(top)
@@ -224,11 +209,10 @@ class PersonalRanker(SavedModel, BaseEstimator):
 
         Parameters
         ----------
-        item_features, users, items, ratings :
-            As in ``fit``.
-        against : (users, items, ratings), optional
-            Usually those of training: then pairs of one of these with one of the others count too, as in the paper (its
-            test accuracy: test-test and test-train pairs).
+        item_features, users, items, ratings : as in ``fit``
+        against : (users, items, ratings), usually those of training
+            Pairs of one of these with one of the others count too, as in the paper (its test accuracy: test-test and
+            test-train pairs).
         """
         check_is_fitted(self)
         X = check_features(self, item_features, reset=False)

@@ -1,4 +1,7 @@
-"""MovieLens as GroupLens publishes it: 100k (u.data), 1M and 10M (.dat), 20M, 25M and latest (.csv)."""
+"""Ratings together with features of their items: a MovieLens folder, or a file of ratings and a table of items.
+
+MovieLens is read as GroupLens publishes it: 100k (u.data), 1M and 10M (.dat), 20M, 25M and latest (.csv).
+"""
 
 import re
 from collections.abc import Iterable
@@ -20,8 +23,12 @@ NO_GENRES = "(no genres listed)"
 def read_movielens(folder: Any, part: str | None = None) -> Ratings:
     """The ratings, titles and genres of a MovieLens folder of any edition; its files may be compressed.
 
-    part: of the 100k edition a file with some of the ratings, such as "u1.base" or "ua.test". Films without a rating
-    stay, so that items have the same numbers in every part.
+    Films without a rating stay, so that items have the same numbers in every part.
+
+    Parameters
+    ----------
+    folder : of the edition
+    part : of the 100k edition a file with some of the ratings, such as "u1.base" or "ua.test"
     """
     folder = Path(folder)
     found = _files(folder, part)
@@ -94,10 +101,6 @@ def words_of_title(title: str) -> str:
 def plain_titles(titles: Iterable[str]) -> list[str]:
     """`words_of_title` of each."""
     return [words_of_title(title) for title in titles]
-
-
-# Ratings together with features of their items, as a command line names them: a MovieLens folder, or a file of ratings
-# and a table of items.
 
 
 def open_ratings(path: Path, items: Path | None = None) -> tuple[Ratings, Features] | None:

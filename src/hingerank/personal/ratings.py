@@ -100,7 +100,7 @@ def ratings_from(users: Any, items: Any, ratings: Any, item_ids: Any = None) -> 
     >>> made.items.tolist()
     [2, 0]
     """
-    values = _ratings(ratings)
+    values = check_ratings(ratings, len(ratings)).astype(np.float64)
     users, items = check_ids(users, len(values), "users"), check_ids(items, len(values), "items")
     ids, numbers = number_items([items], ["items"], item_ids)
     return Ratings(users, numbers[0], values, ids)
@@ -211,15 +211,21 @@ def _mixed(values: np.ndarray) -> bool:
     return len({type(value) for value in values.tolist()}) > 1
 
 
-def _ratings(ratings: Any) -> np.ndarray:
+def check_ratings(ratings: Any, n_rows: int) -> np.ndarray:
+    """Finite numbers, one per row, in their own precision."""
     values = np.asarray(ratings)
-    try:
-        values = values.astype(np.float64)
-    except (TypeError, ValueError):
-        bad = next((row, v) for row, v in enumerate(values.tolist()) if not is_number(v))
-        raise DataError(f"the rating at row {bad[0]} is {bad[1]!r}, expected a number") from None
-    if values.ndim != 1 or not np.isfinite(values).all():
-        raise DataError("ratings must be one finite number for each row: leave out rows without a rating")
+    if values.dtype.kind not in "biu" and values.dtype not in (np.dtype("f4"), np.dtype("f8")):
+        try:
+            values = values.astype(np.float64)
+        except (TypeError, ValueError):
+            row, value = next((row, v) for row, v in enumerate(values.tolist()) if not is_number(v))
+            raise DataError(f"ratings must be numbers, but the rating at row {row} is {value!r}") from None
+    values = values.astype(values.dtype.newbyteorder("="), copy=False)
+    if values.shape != (n_rows,):
+        raise DataError(f"ratings has shape {values.shape}, expected one rating for each of the {n_rows} rows")
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        row = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise DataError(f"ratings[{row}] is {values[row]}, not a finite number: leave out rows without a rating")
     return values
 
 
