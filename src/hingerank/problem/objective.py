@@ -158,7 +158,7 @@ class FusedPass:
         shards = cut_shards(self.offsets, ROWS_PER_SHARD, min(4, self.most_shards))
         return add_up(
             run_shards(
-                lambda ab: hessian_pass(self.rows, len(w), *ab, self.tree, self.state, self.terms),
+                lambda ab: hessian_pass(self.rows, len(w), *ab, 1, self.tree, self.state, self.terms),
                 shards,
             )
         )
