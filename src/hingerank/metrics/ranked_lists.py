@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from hingerank.kernels import measures as gains
-from hingerank.kernels import measures as ranked
+from hingerank.kernels import order as ranked
 from hingerank.kernels.threads import cut_shards, run_shards
 
 ROWS_PER_SHARD = 16384
