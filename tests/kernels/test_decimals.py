@@ -7,12 +7,18 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from numba import njit
 
 from hingerank.kernels.decimals import ASK_PYTHON, NO_NUMBER, NUMBER, read_number
 
 
+@njit
+def read(text, p):
+    return read_number(text, p)
+
+
 def parse(token: str):
-    return read_number(np.frombuffer(bytearray(token.encode() + b"\n"), np.uint8), 0)
+    return read(np.frombuffer(bytearray(token.encode() + b"\n"), np.uint8), 0)
 
 
 def bits(x: float) -> bytes:

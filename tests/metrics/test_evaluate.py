@@ -172,7 +172,7 @@ def test_what_is_defined_is_not_refused():
 
 def test_warming_compiles_every_kernel():
     from hingerank.kernels import measures as gains
-    from hingerank.kernels import measures as ranked
+    from hingerank.kernels import order as ranked
 
     warm_metrics()
     kernels = [f for module in (gains, ranked) for f in vars(module).values() if hasattr(f, "py_func")]

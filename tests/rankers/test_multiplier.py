@@ -73,7 +73,7 @@ def test_gradient_of_the_objective_by_differences(n_grades):
 
     S, U, D, E = np.empty((4, V.shape[1], len(borders) - 1))
     u = (X @ brute_force(X, V, pairs)[0])[row]
-    total, steepness = factor_lines(V[row].T.copy(), 0, u, borders, 1.0, S, U, D, E)
+    total, steepness = factor_lines(V[row].T.copy(), 0, u, borders, len(borders) - 1, 1.0, S, U, D, E)
     grade = np.repeat(np.arange(len(borders) - 1), np.diff(borders))
     expected, sums = np.empty_like(V), np.empty_like(V)
     for place in np.ndindex(*V.shape):

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.data.files import DataError
-from hingerank.kernels.measures import number_by_appearance, order_by_code
+from hingerank.kernels.order import number_by_appearance, order_by_code
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
-from hingerank.kernels.generate import csr_utility, dense_utility, letor_rows
+from hingerank.kernels.generate import letor_rows, utilities
 from hingerank.kernels.threads import cut_shards, run_shards
 
 FACTORS = 4  # hidden factors that make columns correlated, as the many BM25 and TF-IDF variants of LETOR are
@@ -46,9 +46,9 @@ class Truth:
         how = (self.weights, self.pairs, self.pair_weights, self.centre, u)
         if sp.issparse(X):
             X = X.tocsr()
-            csr_utility(X.data, X.indices, X.indptr, *how)
+            utilities((X.data, X.indices, X.indptr), *how)
         else:
-            dense_utility(np.ascontiguousarray(X, X.dtype if X.dtype.kind == "f" else float), *how)
+            utilities((np.ascontiguousarray(X, X.dtype if X.dtype.kind == "f" else float),), *how)
         return u
 
 
@@ -191,7 +191,7 @@ def _dense_rows(n: int, columns: _Columns, dtype: np.dtype, jobs: list) -> tuple
             block = X[a : min(a + BLOCK, last)]
             rng.standard_normal(out=block, dtype=dtype)
             letor_rows(block, rng.standard_normal((len(block), FACTORS), dtype=dtype), *how)
-            dense_utility(block, *what, utility[a : a + len(block)])
+            utilities((block,), *what, utility[a : a + len(block)])
 
     run_shards(fill, jobs)
     return X, utility, eps
@@ -211,7 +211,7 @@ def _csr_rows(n: int, columns: _Columns, dtype: np.dtype, jobs: list, density: f
         indptr = np.searchsorted(places, np.arange(last - first + 1) * len(live))
         indices = live[places % len(live)].astype(np.int32)
         utility = np.empty(last - first)
-        csr_utility(values, indices, indptr, *what, utility)
+        utilities((values, indices, indptr), *what, utility)
         return values, indices, np.diff(indptr), utility, eps
 
     values, indices, counts, utility, eps = (np.concatenate(part) for part in zip(*run_shards(fill, jobs)))

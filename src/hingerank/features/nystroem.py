@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from hingerank.features.kernels import Kernel, choose_gamma, make_kernel
 from hingerank.features.maps import SMALLEST, FeatureMap, factorise, leading_factor, rows_like, storage_type
-from hingerank.kernels.rows import csr_keys, dense_keys
+from hingerank.kernels.rows import row_keys
 
 PILOT = 200  # landmarks from which leverage is estimated
 LEAST_RIDGE = 1e-6
@@ -47,10 +47,7 @@ def choose_landmarks(how: str, X: Any, count: int, kernel: Kernel, seed: int) ->
 def distinct_rows(X: Any) -> np.ndarray:
     """One row number for every distinct row, in an order that depends on the rows' values alone."""
     keys = np.empty(X.shape[0], np.uint64)
-    if sp.issparse(X):
-        csr_keys(X.data, X.indices, X.indptr, keys)
-    else:
-        dense_keys(X, keys)
+    row_keys((X.data, X.indices, X.indptr) if sp.issparse(X) else (X,), keys)
     return np.unique(keys, return_index=True)[1]
 
 

@@ -1,9 +1,9 @@
 """Threshold weak rankers: rows held as small numbers of bins, potentials added up bin by bin."""
 
-from numba import njit
+from hingerank.kernels.compiled import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_potentials(codes, potential, first, last, sums):
     """sums[k, codes[r, k]] += potential[r] for rows first:last and all features k. O(rows · features)."""
     for r in range(first, last):
@@ -13,7 +13,7 @@ def add_potentials(codes, potential, first, last, sums):
                 sums[k, codes[r, k]] += p
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_below(values, thresholds, k, codes):
     """codes[r, k] = how many of the ascending thresholds lie below values[r]. O(rows · log thresholds)."""
     for r in range(len(values)):

@@ -7,7 +7,8 @@ then the caller is told to ask Python. Every reader below relies on a newline af
 import math
 
 import numpy as np
-from numba import njit
+
+from hingerank.kernels.compiled import inner, kernel
 
 SMALLEST_POWER, LARGEST_POWER = -330, 308  # no other 10^k times a 64-bit m > 0 is a normal double
 
@@ -39,7 +40,7 @@ _LOW_HALF, _ALL, _TOP = np.uint64(2**32 - 1), np.uint64(2**64 - 1), np.uint64(2*
 _EXACT = np.uint64(2**53)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def high_product(a, b):
     """floor(a·b / 2^64) of two unsigned 64-bit numbers."""
     a1, a0, b1, b0 = a >> _32, a & _LOW_HALF, b >> _32, b & _LOW_HALF
@@ -48,7 +49,7 @@ def high_product(a, b):
     return a1 * b1 + (middle >> _32) + (other >> _32)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def scale_by_ten(m, k):
     """(certain, m·10^k correctly rounded) for an unsigned 64-bit m > 0.
 
@@ -79,7 +80,7 @@ def scale_by_ten(m, k):
     return True, np.float64(kept) * TWOS[exponent + 1074]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def decimal_value(m, k, cut):
     """(certain, value) of m·10^k, or of a number from m to m+1 times 10^k if digits were cut off."""
     if m == _0:
@@ -93,7 +94,7 @@ def decimal_value(m, k, cut):
     return certain, value
 
 
-@njit(cache=True, nogil=True)
+@inner
 def read_number(text, p):
     """(NUMBER | NO_NUMBER | ASK_PYTHON, end, value) of ``[+-]digits[.digits][e[+-]digits]`` at text[p]."""
     negative = text[p] == 45
@@ -144,13 +145,13 @@ LONGEST_NUMBER = 32  # bytes of room that any number needs, with sign, point and
 _u1, _u2, _u10, _u11, _u48 = (np.uint64(n) for n in (1, 2, 10, 11, 48))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def same(a, b, narrow):
     """Whether a and b are one number, as float32 if `narrow`."""
     return np.float32(a) == np.float32(b) if narrow else a == b
 
 
-@njit(cache=True, nogil=True)
+@inner
 def put_bytes(letters, out, at):
     """Copy `letters` up to its first zero byte; returns the next place."""
     for letter in letters:
@@ -161,7 +162,7 @@ def put_bytes(letters, out, at):
     return at
 
 
-@njit(cache=True, nogil=True)
+@inner
 def put_whole(n, decimals, out, at):
     """n / 10^decimals in digits, at least one of them before the point; returns the next place."""
     length, rest = 1, n // _u10
@@ -181,7 +182,7 @@ def put_whole(n, decimals, out, at):
     return end
 
 
-@njit(cache=True, nogil=True)
+@inner
 def put_scientific(a, narrow, out, at):
     """a > 0 with up to 17 digits; returns the next place, or -1 if that is not certain to read back."""
     fraction, exponent = math.frexp(a)
@@ -202,7 +203,7 @@ def put_scientific(a, narrow, out, at):
     return -1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def put_shifted(m, k, out, at):
     """m · 10^k as a plain decimal if it has a few decimals, else as d.ddde±x."""
     while m % _u10 == 0:
@@ -226,7 +227,7 @@ def put_shifted(m, k, out, at):
     return put_whole(np.uint64(abs(k)), 0, out, at)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def put_number(a, narrow, out, at):
     """The plain decimal with fewest digits (up to 15) that reads back as a, else scientific; -1: ask Python."""
     if math.isnan(a):
@@ -247,7 +248,7 @@ def put_number(a, narrow, out, at):
     return put_scientific(a, narrow, out, at)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def format_rows(first, end, y, values, columns, offsets, width, base, narrow, qids, docids, out):
     """Write the lines of rows first:end; returns (bytes written, the row at which a number had to be left to Python).
 

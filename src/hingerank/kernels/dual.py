@@ -1,38 +1,19 @@
 """Dual coordinate descent for the pairwise hinge: one multiplier per pair, the weight vector kept up to date."""
 
 import numpy as np
-from numba import njit
-from numba.extending import overload
 
-from hingerank.kernels.rows import SUMS_MAY_REORDER
+from hingerank.kernels.compiled import SUMS_MAY_REORDER, chosen, kernel
 
 
+@chosen(fastmath=SUMS_MAY_REORDER)
 def pair_score(rows, i, j, w):
     """<w, row i - row j>."""
-    raise NotImplementedError("compiled code only")
 
-
-def pair_step(rows, i, j, step, w):
-    """w += step * (row i - row j)."""
-    raise NotImplementedError("compiled code only")
-
-
-def pair_norm(rows, i, j):
-    """‖row i - row j‖²."""
-    raise NotImplementedError("compiled code only")
-
-
-@overload(pair_score, jit_options={"fastmath": SUMS_MAY_REORDER})
-def _pair_score(rows, i, j, w):
-    if len(rows) == 1:
-
-        def dense(rows, i, j, w):
-            X, total = rows[0], 0.0
-            for c in range(X.shape[1]):
-                total += (np.float64(X[i, c]) - X[j, c]) * w[c]
-            return total
-
-        return dense
+    def dense(rows, i, j, w):
+        X, total = rows[0], 0.0
+        for c in range(X.shape[1]):
+            total += (np.float64(X[i, c]) - X[j, c]) * w[c]
+        return total
 
     def sparse(rows, i, j, w):
         values, columns, starts = rows
@@ -43,19 +24,17 @@ def _pair_score(rows, i, j, w):
             total -= values[k] * w[columns[k]]
         return total
 
-    return sparse
+    return dense if len(rows) == 1 else sparse
 
 
-@overload(pair_step, jit_options={"fastmath": SUMS_MAY_REORDER})
-def _pair_step(rows, i, j, step, w):
-    if len(rows) == 1:
+@chosen(fastmath=SUMS_MAY_REORDER)
+def pair_step(rows, i, j, step, w):
+    """w += step * (row i - row j)."""
 
-        def dense(rows, i, j, step, w):
-            X = rows[0]
-            for c in range(X.shape[1]):
-                w[c] += step * (np.float64(X[i, c]) - X[j, c])
-
-        return dense
+    def dense(rows, i, j, step, w):
+        X = rows[0]
+        for c in range(X.shape[1]):
+            w[c] += step * (np.float64(X[i, c]) - X[j, c])
 
     def sparse(rows, i, j, step, w):
         values, columns, starts = rows
@@ -64,21 +43,19 @@ def _pair_step(rows, i, j, step, w):
         for k in range(starts[j], starts[j + 1]):
             w[columns[k]] -= step * values[k]
 
-    return sparse
+    return dense if len(rows) == 1 else sparse
 
 
-@overload(pair_norm, jit_options={"fastmath": SUMS_MAY_REORDER})
-def _pair_norm(rows, i, j):
-    if len(rows) == 1:
+@chosen(fastmath=SUMS_MAY_REORDER)
+def pair_norm(rows, i, j):
+    """‖row i - row j‖²."""
 
-        def dense(rows, i, j):
-            X, total = rows[0], 0.0
-            for c in range(X.shape[1]):
-                gap = np.float64(X[i, c]) - X[j, c]
-                total += gap * gap
-            return total
-
-        return dense
+    def dense(rows, i, j):
+        X, total = rows[0], 0.0
+        for c in range(X.shape[1]):
+            gap = np.float64(X[i, c]) - X[j, c]
+            total += gap * gap
+        return total
 
     def sparse(rows, i, j):  # indices are sorted: walk both rows together
         values, columns, starts = rows
@@ -97,10 +74,10 @@ def _pair_norm(rows, i, j):
             total += gap * gap
         return total
 
-    return sparse
+    return dense if len(rows) == 1 else sparse
 
 
-@njit(cache=True, nogil=True)
+@kernel(allocates=True)
 def pair_norms(rows, winner, loser):
     """‖x_i - x_j‖² for every pair."""
     out = np.empty(len(winner))
@@ -109,7 +86,7 @@ def pair_norms(rows, winner, loser):
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel(allocates=True)
 def combine_pairs(rows, winner, loser, a, n_features):
     """sum a_k (x_i - x_j)."""
     w = np.zeros(n_features)
@@ -119,7 +96,7 @@ def combine_pairs(rows, winner, loser, a, n_features):
     return w
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def dual_epoch(rows, winner, loser, limit, norm, margin, order, a, w):
     """One exact update of every multiplier in the given order, 0 <= a <= limit. O(pairs * d)."""
     for k in order:

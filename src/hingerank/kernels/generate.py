@@ -1,10 +1,14 @@
-"""Kernels of the generated data: turn blocks of random numbers into feature rows and their true utilities."""
+"""Kernels of the generated data: turn blocks of random numbers into feature rows and their true utilities.
+
+Sums run in an order that is written down here, so that a seed makes the same data on every machine.
+"""
 
 import numpy as np
-from numba import njit
+
+from hingerank.kernels.compiled import chosen, kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def letor_rows(X, z, B, own, centre, spread):
     """X[i,j] <- clip(centre_j + spread_j·(own_j·X[i,j] + Σ_r z[i,r]·B[r,j]), 0, 1) in place; O(rows·d·factors)."""
     n, d = X.shape
@@ -18,12 +22,13 @@ def letor_rows(X, z, B, own, centre, spread):
             X[i, j] = min(max(centre[j] + spread[j] * X[i, j], X.dtype.type(0)), X.dtype.type(1))
 
 
-@njit(cache=True, nogil=True)
-def dense_utility(X, w, pairs, pair_weights, centre, u):
-    """u_i = Σ_j w_j·x_ij + Σ_r c_r·(x_ia − m_a)(x_ib − m_b), (a,b) = pairs[r]; O(rows·d)."""
-    n, d = X.shape
-    whole = d - d % 4
-    for i in range(n):
+@chosen
+def weighted_sum(rows, i, w):
+    """Σ_j w_j·x_ij."""
+
+    def dense(rows, i, w):
+        X, d = rows[0], len(w)
+        whole = d - d % 4
         s0 = s1 = s2 = s3 = 0.0
         for j in range(0, whole, 4):  # four sums, so that one addition need not wait for the last
             s0 += w[j] * X[i, j]
@@ -32,26 +37,41 @@ def dense_utility(X, w, pairs, pair_weights, centre, u):
             s3 += w[j + 3] * X[i, j + 3]
         for j in range(whole, d):
             s0 += w[j] * X[i, j]
-        total = (s0 + s1) + (s2 + s3)
-        for r in range(len(pair_weights)):
-            a, b = pairs[r, 0], pairs[r, 1]
-            total += pair_weights[r] * (X[i, a] - centre[a]) * (X[i, b] - centre[b])
-        u[i] = total
+        return (s0 + s1) + (s2 + s3)
 
-
-@njit(cache=True, nogil=True)
-def csr_utility(data, indices, indptr, w, pairs, pair_weights, centre, u):
-    """The same for CSR rows with absent entries 0; O(nonzeros + rows·products)."""
-    d = len(w)
-    row = np.zeros(d)
-    for i in range(len(indptr) - 1):
+    def sparse(rows, i, w):
+        values, columns, starts = rows
         total = 0.0
-        for k in range(indptr[i], indptr[i + 1]):
-            total += w[indices[k]] * data[k]
-            row[indices[k]] = data[k]
+        for k in range(starts[i], starts[i + 1]):
+            total += w[columns[k]] * values[k]
+        return total
+
+    return dense if len(rows) == 1 else sparse
+
+
+@chosen
+def entry(rows, i, j):
+    """x_ij."""
+
+    def dense(rows, i, j):
+        return rows[0][i, j]
+
+    def sparse(rows, i, j):
+        values, columns, starts = rows
+        for k in range(starts[i], starts[i + 1]):
+            if columns[k] == j:
+                return np.float64(values[k])
+        return 0.0
+
+    return dense if len(rows) == 1 else sparse
+
+
+@kernel
+def utilities(rows, w, pairs, pair_weights, centre, u):
+    """u_i = Σ_j w_j·x_ij + Σ_r c_r·(x_ia − m_a)(x_ib − m_b), (a,b) = pairs[r]; O(entries), CSR products times more."""
+    for i in range(len(u)):
+        total = weighted_sum(rows, i, w)
         for r in range(len(pair_weights)):
             a, b = pairs[r, 0], pairs[r, 1]
-            total += pair_weights[r] * (row[a] - centre[a]) * (row[b] - centre[b])
+            total += pair_weights[r] * (entry(rows, i, a) - centre[a]) * (entry(rows, i, b) - centre[b])
         u[i] = total
-        for k in range(indptr[i], indptr[i + 1]):
-            row[indices[k]] = 0.0

@@ -3,165 +3,223 @@
 Both alternate two kinds of moves: cheap ones that find out which coordinates are zero (coordinate descent under the
 norm; moving weight between two corners of the ball), and a conjugate-gradient solve among the others with their signs
 held, which finishes what correlated columns would make very slow. Throughout, q is the model's gradient at v, and the
-Hessian H has a positive diagonal."""
+Hessian H has a positive diagonal.
+"""
 
 import numpy as np
-from numba import njit
+
+from hingerank.kernels.compiled import SUMS_MAY_REORDER, inner, kernel, with_room
 
 FACES = 5  # Newton steps on shrinking faces before coordinates may change again
 NORM, INSIDE, BORDER = 0, 1, 2  # what holds on the current face: the penalty; a ball with room; a ball without
 
 
-@njit(cache=True, nogil=True)
+@with_room
 def minimise_under_norm(H, q, v, tol, rounds):
     """v <- argmin of <q, x - v> + ½ (x - v)^T H (x - v) + ‖x‖₁ up to a subgradient of tol. O(k²) a round and more."""
-    for _ in range(rounds):
-        excess = 0.0
-        for _ in range(3):
-            excess = norm_sweep(H, q, v)
-            if excess <= tol:
-                return
-        for _ in range(FACES):
-            if not newton_on_face(H, q, v, NORM, np.inf, 0.1 * tol):
-                break
+    _minimise_under_norm(H, q, v, tol, rounds, *_room(len(v)))
 
 
-@njit(cache=True, nogil=True)
-def norm_sweep(H, q, v):
-    """Minimise over each coordinate in turn; returns the largest step times its bend. O(k) a changed coordinate."""
-    excess = 0.0
-    for j in range(len(v)):
-        if v[j] == 0.0 and abs(q[j]) <= 1.0:
-            continue
-        aim = v[j] - q[j] / H[j, j]
-        new = np.sign(aim) * max(abs(aim) - 1.0 / H[j, j], 0.0)
-        step = new - v[j]
-        if step != 0.0:
-            excess = max(excess, abs(step) * H[j, j])
-            v[j] = new
-            q += step * H[j]
-    return excess
-
-
-@njit(cache=True, nogil=True)
+@with_room
 def minimise_in_ball(H, q, v, radius, tol, rounds):
     """v <- argmin of <q, x - v> + ½ (x - v)^T H (x - v) over ‖x‖₁ ≤ radius, until no move of weight between two
     corners gains more than tol a unit. O(k²) a round and more."""
+    _minimise_in_ball(H, q, v, radius, tol, rounds, *_room(len(v)))
+
+
+def _room(k):
+    """What `newton_on_face` needs."""
+    return np.empty((9, k)), np.empty((k, k)), np.empty(k, np.int64)
+
+
+@kernel
+def _minimise_under_norm(H, q, v, tol, rounds, vectors, A, S):
+    for _ in range(rounds):
+        for _ in range(3):
+            if norm_sweep(H, q, v) <= tol:
+                return
+        for _ in range(FACES):
+            if not newton_on_face(H, q, v, NORM, np.inf, 0.1 * tol, vectors, A, S):
+                break
+
+
+@kernel
+def _minimise_in_ball(H, q, v, radius, tol, rounds, vectors, A, S):
     for _ in range(rounds):
         for _ in range(2 * len(v)):
             if ball_move(H, q, v, radius) <= tol:
                 return
         for _ in range(FACES):
-            full = np.abs(v).sum() >= radius * (1.0 - 1e-12)
-            if not newton_on_face(H, q, v, BORDER if full else INSIDE, radius, 0.1 * tol):
+            full = size(v) >= radius * (1.0 - 1e-12)
+            if not newton_on_face(H, q, v, BORDER if full else INSIDE, radius, 0.1 * tol, vectors, A, S):
                 break
 
 
-@njit(cache=True, nogil=True)
+@inner
+def sign_of(x):
+    """-1, 0 or 1."""
+    return 1.0 if x > 0.0 else (-1.0 if x < 0.0 else 0.0)
+
+
+@inner
+def size(v):
+    """‖v‖₁."""
+    total = 0.0
+    for j in range(len(v)):
+        total += abs(v[j])
+    return total
+
+
+@inner
+def add_multiple(to, factor, x):
+    """to += factor x."""
+    for j in range(len(to)):
+        to[j] += factor * x[j]
+
+
+@inner(fastmath=SUMS_MAY_REORDER)
+def product(x, y, m):
+    """<x, y> of the first m entries."""
+    total = 0.0
+    for a in range(m):
+        total += x[a] * y[a]
+    return total
+
+
+@inner
+def norm_sweep(H, q, v):
+    """Minimise over each coordinate in turn; returns the largest step times its curvature. O(k) a changed one."""
+    excess = 0.0
+    for j in range(len(v)):
+        if v[j] == 0.0 and abs(q[j]) <= 1.0:
+            continue
+        aim = v[j] - q[j] / H[j, j]
+        new = sign_of(aim) * max(abs(aim) - 1.0 / H[j, j], 0.0)
+        step = new - v[j]
+        if step != 0.0:
+            excess = max(excess, abs(step) * H[j, j])
+            v[j] = new
+            add_multiple(q, step, H[j])
+    return excess
+
+
+@inner
 def ball_move(H, q, v, radius):
     """Move weight from the worst corner in use (or the slack, the corner 0) to the one that gains most; returns by how
     much the gradient there differed at most. O(k)."""
-    k, slack = len(v), radius - np.abs(v).sum()
+    slack = radius - size(v)
     away, height = -1, 0.0 if slack > 1e-12 * radius else -np.inf
-    for j in range(k):
-        if v[j] != 0.0 and q[j] * np.sign(v[j]) > height:
-            away, height = j, q[j] * np.sign(v[j])
-    out = np.sign(v[away]) if away >= 0 else 0.0
+    for j in range(len(v)):
+        if v[j] != 0.0 and q[j] * sign_of(v[j]) > height:
+            away, height = j, q[j] * sign_of(v[j])
+    out = sign_of(v[away]) if away >= 0 else 0.0
     room = abs(v[away]) if away >= 0 else slack
-    toward, gain, bend, worst = -1, 0.0, 1.0, 0.0
-    for j in range(k):
+    toward, gain, curvature, worst = -1, 0.0, 1.0, 0.0
+    for j in range(len(v)):
         difference = height + abs(q[j])
         worst = max(worst, difference)
         here = H[j, j]
         if away >= 0:
-            here += H[away, away] + 2.0 * np.sign(q[j]) * out * H[j, away]
+            here += H[away, away] + 2.0 * sign_of(q[j]) * out * H[j, away]
         here = max(here, 1e-15 * H[j, j])  # rounding can make it less than nothing
         if difference > 0.0 and difference * difference / here > gain:
-            toward, gain, bend = j, difference * difference / here, here
+            toward, gain, curvature = j, difference * difference / here, here
     if toward < 0:
         return 0.0
-    sign = -np.sign(q[toward])
-    step = min((height + abs(q[toward])) / bend, room)
-    q += step * sign * H[toward]
+    sign = -sign_of(q[toward])
+    step = min((height + abs(q[toward])) / curvature, room)
+    add_multiple(q, step * sign, H[toward])
     if away >= 0:
-        q -= step * out * H[away]
+        add_multiple(q, -step * out, H[away])
         v[away] = v[away] - step * out if step < room else 0.0
     v[toward] += step * sign
     return worst
 
 
-@njit(cache=True, nogil=True)
-def newton_on_face(H, q, v, face, radius, tol):
+@inner
+def newton_on_face(H, q, v, face, radius, tol, vectors, A, S):
     """Go to the minimiser over the coordinates not zero, their signs (and on a BORDER their sum) held; one that
     reaches 0 on the way stays there. True when some did, or the ball's border was met. O(m²) a product, m not zero."""
-    S = np.flatnonzero(v)
-    sign, r, ease = np.sign(v[S]), -q[S], 1.0 / np.diag(H)[S]
-    if face == NORM:
-        r -= sign
-    border = sign.copy() if face == BORDER else np.zeros(len(S))
-    d = conjugate_gradients(H[S][:, S], r, border, ease, tol)
+    sign, border, ease, d, change, m = vectors[0], vectors[1], vectors[2], vectors[3], vectors[4], 0
+    for j in range(len(v)):
+        if v[j] != 0.0:
+            S[m] = j
+            m += 1
+    for a in range(m):
+        sign[a], ease[a] = sign_of(v[S[a]]), 1.0 / H[S[a], S[a]]
+        border[a] = sign[a] if face == BORDER else 0.0
+        vectors[5, a] = -q[S[a]] - (sign[a] if face == NORM else 0.0)
+        for b in range(m):
+            A[a, b] = H[S[a], S[b]]
+    conjugate_gradients(A, m, vectors, border, ease, tol, d)
     stopped = False
-    for _ in range(len(S) + 1):
-        slope, bend, change = 0.0, 0.0, np.zeros(len(v))
-        for a in range(len(S)):
+    for _ in range(m + 1):
+        slope, curvature = 0.0, 0.0
+        change[:] = 0.0
+        for a in range(m):
             slope += d[a] * (q[S[a]] + (sign[a] if face == NORM else 0.0))
             if d[a] != 0.0:
-                change += d[a] * H[S[a]]
-        for a in range(len(S)):
-            bend += d[a] * change[S[a]]
-        if slope >= 0.0 or bend <= 0.0:
+                add_multiple(change, d[a], H[S[a]])
+        for a in range(m):
+            curvature += d[a] * change[S[a]]
+        if slope >= 0.0 or curvature <= 0.0:
             break
-        t, hit = -slope / bend, -1
-        for a in range(len(S)):
+        t, hit = -slope / curvature, -1
+        for a in range(m):
             if d[a] * sign[a] < 0.0 and -v[S[a]] / d[a] <= t:
                 t, hit = -v[S[a]] / d[a], a
-        room, out = radius - np.abs(v).sum(), sign @ d
+        room, out = radius - size(v), product(sign, d, m)
         full = face == INSIDE and out > 0.0 and room / out < t
         if full:
             t, hit = room / out, -1
-        q += t * change
-        for a in range(len(S)):
+        add_multiple(q, t, change)
+        for a in range(m):
             v[S[a]] += t * d[a]
         if hit < 0:
             return stopped or full
         v[S[hit]], d[hit], sign[hit], border[hit], stopped = 0.0, 0.0, 0.0, 0.0, True
-        level(d, border, ease)
+        level(d, border, ease, m)
     return stopped
 
 
-@njit(cache=True, nogil=True)
-def level(d, border, ease):
+@inner
+def level(d, border, ease, m):
     """Make <border, d> = 0 by the cheapest change, where a coordinate's change costs its square over its ease."""
-    weight = 0.0
-    for a in range(len(d)):
+    weight, off = 0.0, 0.0
+    for a in range(m):
         weight += border[a] * border[a] * ease[a]
+        off += border[a] * d[a]
     if weight > 0.0:
-        d -= ((border @ d) / weight) * border * ease
+        for a in range(m):
+            d[a] -= off / weight * border[a] * ease[a]
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def conjugate_gradients(A, r, border, ease, tol):
-    """d with A d ≈ r inside <border, d> = 0, preconditioned by `ease` = 1 / diagonal. r is used up. O(m²) a product."""
-    m = len(r)
-    d, product, z = np.zeros(m), np.empty(m), ease * r
-    level(z, border, ease)
-    p, rz = z.copy(), r @ z
-    for _ in range(m + 5):
-        if np.abs(z / ease).max() <= tol or rz <= 0.0:
+@inner(fastmath=SUMS_MAY_REORDER)
+def conjugate_gradients(A, m, vectors, border, ease, tol, d):
+    """d with A d ≈ r = vectors[5] inside <border, d> = 0, preconditioned by `ease` = 1 / diagonal. r is used up. O(m²)
+    a product."""
+    r, z, p, image = vectors[5], vectors[6], vectors[7], vectors[8]
+    for a in range(m):
+        d[a], z[a] = 0.0, ease[a] * r[a]
+    level(z, border, ease, m)
+    rz = product(r, z, m)
+    before = rz
+    for step in range(m + 5):
+        largest = 0.0
+        for a in range(m):
+            largest = max(largest, abs(z[a] / ease[a]))
+            p[a] = z[a] + (rz / before) * p[a] if step > 0 else z[a]
+        if largest <= tol or rz <= 0.0:
             break
         for a in range(m):
-            total = 0.0
-            for b in range(m):
-                total += A[a, b] * p[b]
-            product[a] = total
-        bend = p @ product
-        if bend <= 1e-14 * rz:  # flat as far as rounding can tell: going on would follow noise
+            image[a] = product(A[a], p, m)
+        curvature = product(p, image, m)
+        if curvature <= 1e-14 * rz:  # flat as far as rounding can tell: going on would follow noise
             break
-        d += (rz / bend) * p
-        r -= (rz / bend) * product
-        z = ease * r
-        level(z, border, ease)
-        before, rz = rz, r @ z
-        p = z + (rz / before) * p
-    level(d, border, ease)  # rounding must not leave the border
-    return d
+        for a in range(m):
+            d[a] += (rz / curvature) * p[a]
+            r[a] -= (rz / curvature) * image[a]
+            z[a] = ease[a] * r[a]
+        level(z, border, ease, m)
+        before, rz = rz, product(r, z, m)
+    level(d, border, ease, m)  # rounding must not leave the border

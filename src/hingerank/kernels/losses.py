@@ -1,31 +1,33 @@
-"""Losses that visit pairs, lists and swaps of graded rows."""
+"""Losses over queries first:last that are no sums of hinges, with their gradients and curvature, in score space.
+
+Smooth pair losses over the grade tree: logistic and fidelity (every pair visited, none stored), squared and exponential
+(a node's pairs factor into sums). Losses of whole lists: top-one cross entropy and the Plackett-Luce likelihood with
+grades as ordered groups. Pair losses weighted by the change of NDCG that a swap makes.
+"""
 
 import numpy as np
-from numba import njit
 
-from hingerank.kernels.measures import order_blocks
-
-# Smooth pair losses over the grade tree: logistic and fidelity (every pair visited, none stored), squared and
-# exponential (a node's pairs factor into sums).
-
+from hingerank.kernels.compiled import inner, kernel, with_room
+from hingerank.kernels.order import order_blocks
+from hingerank.kernels.sweeps import leaf_borders
 
 LOGISTIC, FIDELITY = 0, 1
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inner
 def smooth_terms(kind, t):
     """(l, -l', l'') at t of log(1 + exp(-t)) or of 1 - sqrt(sigma), sigma = 1 / (1 + exp(-t))."""
     e = np.exp(-abs(t))
-    share = 1.0 / (1.0 + e)
-    miss = share if t < 0.0 else e * share  # 1 - sigma
+    larger = 1.0 / (1.0 + e)
+    miss = larger if t < 0.0 else e * larger  # 1 - sigma
     if kind == LOGISTIC:
-        return np.log1p(e) + max(-t, 0.0), miss, e * share * share
-    hit = 1.0 - miss if t > 0.0 else e * share
+        return np.log1p(e) + max(-t, 0.0), miss, e * larger * larger
+    hit = 1.0 - miss if t > 0.0 else e * larger
     root = np.sqrt(hit)
     return miss / (1.0 + root), 0.5 * root * miss, 0.25 * root * miss * (3.0 * hit - 1.0)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def smooth_pass(kind, s, first, last, tree, z, diagonal):
     """Sum of l(s_i - s_j) over pairs; z = gradient, diagonal = of the Hessian. O(n_q^2) time."""
     value = 0.0
@@ -40,18 +42,18 @@ def smooth_pass(kind, s, first, last, tree, z, diagonal):
                 for pj in range(tree.node[k, 0], tree.node[k, 1]):
                     j = lo + tree.perm[pj]
                     weight = tree.scale[k] * tree.winner[pi] * tree.loser[pj]
-                    cost, force, bend = smooth_terms(kind, s[i] - s[j])
+                    cost, force, second = smooth_terms(kind, s[i] - s[j])
                     value += weight * cost
                     slope += weight * force
-                    curve += weight * bend
+                    curve += weight * second
                     z[j] += weight * force
-                    diagonal[j] += weight * bend
+                    diagonal[j] += weight * second
                 z[i] -= slope
                 diagonal[i] += curve
     return value
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def smooth_curvature_pass(kind, s, v, first, last, tree, z):
     """z = (Hessian of the sum of l(s_i - s_j) at s) v. O(n_q^2) time."""
     for q in range(first, last):
@@ -63,16 +65,16 @@ def smooth_curvature_pass(kind, s, v, first, last, tree, z):
                 total = 0.0
                 for pj in range(tree.node[k, 0], tree.node[k, 1]):
                     j = lo + tree.perm[pj]
-                    bend = smooth_terms(kind, s[i] - s[j])[2]
-                    force = tree.scale[k] * tree.winner[pi] * tree.loser[pj] * bend * (v[i] - v[j])
+                    weight = tree.scale[k] * tree.winner[pi] * tree.loser[pj]
+                    force = weight * smooth_terms(kind, s[i] - s[j])[2] * (v[i] - v[j])
                     total += force
                     z[j] -= force
                 z[i] += total
 
 
-@njit(cache=True, nogil=True)
-def squared_pass(margin, s, v, first, last, tree, z, diagonal, pull):
-    """Sum of (margin - s_i + s_j)^2 over pairs; z = gradient; diagonal of the Hessian; pull = Hessian v. O(n log G).
+@kernel
+def squared_pass(margin, s, v, first, last, tree, z, diagonal, product):
+    """Sum of (margin - s_i + s_j)^2 over pairs; z = gradient; diagonal of the Hessian; product = Hessian v. O(n log G).
 
     With c the losers' mean, margin - s_i + s_j = (margin - s_i + c) + (s_j - c): a node's squares factor into moments
     whose mixed term vanishes, so that nothing cancels.
@@ -82,7 +84,7 @@ def squared_pass(margin, s, v, first, last, tree, z, diagonal, pull):
         lo = tree.offsets[q]
         z[lo : tree.offsets[q + 1]] = 0.0
         diagonal[lo : tree.offsets[q + 1]] = 0.0
-        pull[lo : tree.offsets[q + 1]] = 0.0
+        product[lo : tree.offsets[q + 1]] = 0.0
         for k in range(tree.node_start[q], tree.node_start[q + 1]):
             l0, l1, w0, w1 = tree.node[k, 0], tree.node[k, 1], tree.node[k, 2], tree.node[k, 3]
             low, c, low_v = 0.0, 0.0, 0.0
@@ -104,7 +106,7 @@ def squared_pass(margin, s, v, first, last, tree, z, diagonal, pull):
                 high_v += weight * v[r]
                 z[r] -= 2.0 * weight * gap * low
                 diagonal[r] += 2.0 * weight * low
-                pull[r] += 2.0 * weight * (low * v[r] - low_v)
+                product[r] += 2.0 * weight * (low * v[r] - low_v)
             spread = 0.0
             for p in range(l0, l1):
                 r = lo + tree.perm[p]
@@ -112,14 +114,14 @@ def squared_pass(margin, s, v, first, last, tree, z, diagonal, pull):
                 spread += weight * gap * gap
                 z[r] += 2.0 * weight * (high_1 + high * gap)
                 diagonal[r] += 2.0 * weight * high
-                pull[r] += 2.0 * weight * (high * v[r] - high_v)
+                product[r] += 2.0 * weight * (high * v[r] - high_v)
             value += high_2 * low + high * spread
     return value
 
 
-@njit(cache=True, nogil=True)
-def exponential_pass(s, v, first, last, tree, z, diagonal, pull):
-    """Sum of exp(-(s_i - s_j)) over pairs; z = gradient; diagonal of the Hessian; pull = Hessian v. O(n log G).
+@kernel
+def exponential_pass(s, v, first, last, tree, z, diagonal, product):
+    """Sum of exp(-(s_i - s_j)) over pairs; z = gradient; diagonal of the Hessian; product = Hessian v. O(n log G).
 
     exp(s_j - s_i) = exp(c - s_i) exp(s_j - c): a node's pairs factor into two sums. c is the losers' best score.
     """
@@ -128,7 +130,7 @@ def exponential_pass(s, v, first, last, tree, z, diagonal, pull):
         lo = tree.offsets[q]
         z[lo : tree.offsets[q + 1]] = 0.0
         diagonal[lo : tree.offsets[q + 1]] = 0.0
-        pull[lo : tree.offsets[q + 1]] = 0.0
+        product[lo : tree.offsets[q + 1]] = 0.0
         for k in range(tree.node_start[q], tree.node_start[q + 1]):
             l0, l1, w0, w1 = tree.node[k, 0], tree.node[k, 1], tree.node[k, 2], tree.node[k, 3]
             c = -np.inf
@@ -147,21 +149,21 @@ def exponential_pass(s, v, first, last, tree, z, diagonal, pull):
                 high_v += e * v[r]
                 z[r] -= e * low
                 diagonal[r] += e * low
-                pull[r] += e * (low * v[r] - low_v)
+                product[r] += e * (low * v[r] - low_v)
             for p in range(l0, l1):
                 r = lo + tree.perm[p]
                 e = tree.loser[p] * np.exp(s[r] - c)
                 z[r] += e * high
                 diagonal[r] += e * high
-                pull[r] += e * (high * v[r] - high_v)
+                product[r] += e * (high * v[r] - high_v)
             value += high * low
     return value
 
 
-# Losses of whole lists: top-one cross entropy and the Plackett-Luce likelihood with grades as ordered groups.
+# Losses of whole lists
 
 
-@njit(cache=True, nogil=True)
+@inner
 def softmax(s, m, lo, hi, p):
     """p_i = m_i exp(s_i) / Z on rows lo:hi; answers log Z. O(n)."""
     top = -np.inf
@@ -177,7 +179,7 @@ def softmax(s, m, lo, hi, p):
     return top + np.log(total) if total > 0.0 else 0.0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def listnet_pass(s, y, m, c, offsets, first, last, z, p):
     """Sum over queries of c (log Z - sum_i P_y(i) s_i); z = gradient, p = P_s. O(n)."""
     value = 0.0
@@ -191,7 +193,7 @@ def listnet_pass(s, y, m, c, offsets, first, last, z, p):
     return value
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def listnet_curvature_pass(p, v, c, offsets, first, last, z):
     """z = c (diag p - p p^T) v. O(n)."""
     for q in range(first, last):
@@ -203,30 +205,14 @@ def listnet_curvature_pass(p, v, c, offsets, first, last, z):
             z[r] = c[q] * p[r] * (v[r] - mean)
 
 
-@njit(cache=True, nogil=True)
-def run_room(tree, first, last):
-    """Room for two numbers for each grade run of the longest of these queries."""
-    most = 0
-    for q in range(first, last):
-        most = max(most, tree.leaf_start[q + 1] - tree.leaf_start[q])
-    return np.empty((2, most))
-
-
-@njit(cache=True, nogil=True)
-def run_borders(tree, q, k):
-    """First position and the one after the last of grade run k of query q."""
-    at = tree.leaf_start[q] + k
-    return tree.leaf[at], tree.leaf[at + 1] if at + 1 < tree.leaf_start[q + 1] else tree.offsets[q + 1]
-
-
-@njit(cache=True, nogil=True)
+@inner
 def lower_sums(s, v, m, q, tree, log_sum, mean):
     """log_sum[k] = log E_k, E_k the sum of m_j exp(s_j) over the grade runs below run k; mean[k] = of v there. O(n)."""
     lo, runs = tree.offsets[q], tree.leaf_start[q + 1] - tree.leaf_start[q]
     if runs > 0:
         log_sum[0], mean[0] = -np.inf, 0.0
     for k in range(runs - 1):
-        begin, end = run_borders(tree, q, k)
+        begin, end = leaf_borders(tree, q, tree.leaf_start[q] + k)
         top = log_sum[k]
         for at in range(begin, end):
             r = lo + tree.perm[at]
@@ -247,14 +233,14 @@ def lower_sums(s, v, m, q, tree, log_sum, mean):
     return runs
 
 
-@njit(cache=True, nogil=True)
+@inner
 def miss(u):
     """exp(u) / (1 + exp(u))."""
     e = np.exp(-abs(u))
     return 1.0 / (1.0 + e) if u > 0.0 else e / (1.0 + e)
 
 
-@njit(cache=True, nogil=True)
+@kernel(allocates=True)
 def listmle_pass(s, m, c, first, last, tree, z, diagonal):
     """Sum of m_i log(1 + E / exp(s_i)), E that of the lower grades; z = gradient; diagonal of the Hessian. O(n).
 
@@ -262,22 +248,22 @@ def listmle_pass(s, m, c, first, last, tree, z, diagonal):
     the pushes from above in units of the E at hand, so every factor is at most 1 and nothing overflows.
     """
     value = 0.0
-    log_sum, mean = run_room(tree, first, last)
+    log_sum, mean = np.empty(tree.widest), np.empty(tree.widest)  # as many runs of grades at most
     for q in range(first, last):
         lo, runs = tree.offsets[q], lower_sums(s, s, m, q, tree, log_sum, mean)
         force, square = 0.0, 0.0
         for k in range(runs - 1, -1, -1):
-            push, bend = 0.0, 0.0
-            begin, end = run_borders(tree, q, k)
+            push, curve = 0.0, 0.0
+            begin, end = leaf_borders(tree, q, tree.leaf_start[q] + k)
             for at in range(begin, end):
                 r = lo + tree.perm[at]
                 z[r], diagonal[r] = 0.0, 0.0
                 if m[r] == 0.0:
                     continue
                 if k < runs - 1:
-                    share = m[r] * np.exp(s[r] - log_sum[k + 1])
-                    z[r] = c[q] * share * force
-                    diagonal[r] = c[q] * share * (force + share * square)
+                    fraction = m[r] * np.exp(s[r] - log_sum[k + 1])
+                    z[r] = c[q] * fraction * force
+                    diagonal[r] = c[q] * fraction * (force + fraction * square)
                 if k > 0:
                     u = log_sum[k] - s[r]
                     lost = miss(u)
@@ -285,52 +271,57 @@ def listmle_pass(s, m, c, first, last, tree, z, diagonal):
                     z[r] -= c[q] * m[r] * lost
                     diagonal[r] += c[q] * m[r] * lost * (1.0 - lost)
                     push += m[r] * lost
-                    bend += m[r] * lost * (1.0 - lost)
+                    curve += m[r] * lost * (1.0 - lost)
             shrink = np.exp(log_sum[k] - log_sum[k + 1]) if k < runs - 1 and log_sum[k] > -np.inf else 0.0
-            force, square = push + shrink * force, bend - push + shrink * shrink * square
+            force, square = push + shrink * force, curve - push + shrink * shrink * square
     return value
 
 
-@njit(cache=True, nogil=True)
+@kernel(allocates=True)
 def listmle_curvature_pass(s, v, m, c, first, last, tree, z):
     """z = (Hessian of the loss of `listmle_pass` at s) v. O(n)."""
-    log_sum, mean = run_room(tree, first, last)
+    log_sum, mean = np.empty(tree.widest), np.empty(tree.widest)  # as many runs of grades at most
     for q in range(first, last):
         lo, runs = tree.offsets[q], lower_sums(s, v, m, q, tree, log_sum, mean)
-        force, pull = 0.0, 0.0
+        force, moved = 0.0, 0.0
         for k in range(runs - 1, -1, -1):
             push, drag = 0.0, 0.0
-            begin, end = run_borders(tree, q, k)
+            begin, end = leaf_borders(tree, q, tree.leaf_start[q] + k)
             for at in range(begin, end):
                 r = lo + tree.perm[at]
                 z[r] = 0.0
                 if m[r] == 0.0:
                     continue
                 if k < runs - 1:
-                    z[r] = c[q] * m[r] * np.exp(s[r] - log_sum[k + 1]) * (force * v[r] + pull)
+                    z[r] = c[q] * m[r] * np.exp(s[r] - log_sum[k + 1]) * (force * v[r] + moved)
                 if k > 0:
                     lost = miss(log_sum[k] - s[r])
-                    bend = m[r] * lost * (1.0 - lost) * (mean[k] - v[r])
-                    z[r] -= c[q] * bend
+                    change = m[r] * lost * (1.0 - lost) * (mean[k] - v[r])
+                    z[r] -= c[q] * change
                     push += m[r] * lost
-                    drag += bend
+                    drag += change
             shrink = np.exp(log_sum[k] - log_sum[k + 1]) if k < runs - 1 and log_sum[k] > -np.inf else 0.0
-            force, pull = push + shrink * force, drag - push * mean[k] + shrink * pull
+            force, moved = push + shrink * force, drag - push * mean[k] + shrink * moved
 
 
-# Discounts of a ranking in which rows may weigh more than one place, and pair losses weighted by NDCG changes.
+# Pair losses weighted by the change of NDCG, in a ranking in which rows may weigh more than one place.
 #
 # A row of weight m fills m places and has their mean discount; rows of equal score share the mean discount of the
 # places they fill together. So weight 2 is the row given twice, and nothing depends on the order of rows.
 
 
-@njit(cache=True, nogil=True)
+@with_room
 def average_discounts(s, weight, offsets, first, last, filled, order, out):
     """out = each row's mean discount when queries are ranked by s, order = that ranking. O(n log n).
 
     filled[k] = sum of the first k discounts.
     """
     order_blocks(s, offsets, first, last, order)
+    _average_discounts(s, weight, offsets, first, last, filled, order, out)
+
+
+@kernel
+def _average_discounts(s, weight, offsets, first, last, filled, order, out):
     for q in range(first, last):
         a, end, place = offsets[q], offsets[q + 1], 0.0
         while a < end:
@@ -345,14 +336,14 @@ def average_discounts(s, weight, offsets, first, last, filled, order, out):
             a = b
 
 
-@njit(cache=True, nogil=True)
+@inner
 def discount_sum(filled, place):
     """Sum of the discounts of the first `place` places, linear in between and beyond the table."""
     k = min(int(place), len(filled) - 2)
     return filled[k] + (place - k) * (filled[k + 1] - filled[k])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def swap_pass(s, gain, discount, first, last, tree, z):
     """Sum over pairs of W psi(s_i - s_j), W = (gain_i - gain_j) |discount_i - discount_j|, psi the modified Huber loss;
     z = its gradient for fixed W. O(n_q^2) time."""
@@ -383,7 +374,7 @@ def swap_pass(s, gain, discount, first, last, tree, z):
     return value
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def swap_curvature_pass(v, gain, discount, first, last, tree, z):
     """z = (Hessian of the sum of W (1 - t)^2 over all pairs) v: a bound on that of `swap_pass`. O(n_q^2) time."""
     for q in range(first, last):

@@ -1,58 +1,26 @@
-"""Rows of features, dense or CSR: the one seam between the two."""
+"""Rows of features, dense or CSR: the one seam between the two, and products with them.
+
+A block of rows is a tuple: ``(X,)`` for a dense C-ordered matrix, ``(values, columns, starts)`` for CSR. Sums run in
+float64 whatever the storage: the passes are bound by memory, so float32 rows cost half of float64 ones, and the
+certificates stay exact.
+"""
 
 import numpy as np
-from numba import njit
-from numba.extending import overload
 
-# Inner products of long vectors, always summed the same way: a BLAS may split them over threads.
+from hingerank.kernels.compiled import SUMS_MAY_REORDER, chosen, inner, kernel
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def dot(a, b):
-    """sum of a_i b_i in float64. O(n)."""
-    total = 0.0
-    for i in range(len(a)):
-        total += a[i] * b[i]
-    return total
-
-
-# The one seam between dense and sparse rows, for compiled code.
-#
-# A block of rows is a tuple: ``(X,)`` for a dense C-ordered matrix, ``(values, columns, starts)`` for CSR. Sums run in
-# float64 whatever the storage: the passes are bound by memory, so float32 rows cost half of float64 ones, and the
-# certificates stay exact.
-
-
-SUMS_MAY_REORDER = {
-    "reassoc",
-    "contract",
-    "nsz",
-}  # lets a dot product use vector registers; NaN and inf keep their meaning
-
-
+@chosen(fastmath=SUMS_MAY_REORDER)
 def block_scores(rows, lo, hi, w, out):
     """out[r - lo] = <row r, w> for r in lo:hi."""
-    raise NotImplementedError("compiled code only")
 
-
-def block_back(rows, lo, hi, z, g):
-    """g += sum over r in lo:hi of z[r - lo] * row r."""
-    raise NotImplementedError("compiled code only")
-
-
-@overload(block_scores, jit_options={"fastmath": SUMS_MAY_REORDER})
-def _block_scores(rows, lo, hi, w, out):
-    if len(rows) == 1:
-
-        def dense(rows, lo, hi, w, out):
-            X = rows[0]
-            for r in range(lo, hi):
-                total = 0.0
-                for c in range(X.shape[1]):
-                    total += X[r, c] * w[c]
-                out[r - lo] = total
-
-        return dense
+    def dense(rows, lo, hi, w, out):
+        X = rows[0]
+        for r in range(lo, hi):
+            total = 0.0
+            for c in range(X.shape[1]):
+                total += X[r, c] * w[c]
+            out[r - lo] = total
 
     def sparse(rows, lo, hi, w, out):
         values, columns, starts = rows
@@ -62,22 +30,20 @@ def _block_scores(rows, lo, hi, w, out):
                 total += values[k] * w[columns[k]]
             out[r - lo] = total
 
-    return sparse
+    return dense if len(rows) == 1 else sparse
 
 
-@overload(block_back, jit_options={"fastmath": SUMS_MAY_REORDER})
-def _block_back(rows, lo, hi, z, g):
-    if len(rows) == 1:
+@chosen(fastmath=SUMS_MAY_REORDER)
+def block_back(rows, lo, hi, z, g):
+    """g += sum over r in lo:hi of z[r - lo] * row r."""
 
-        def dense(rows, lo, hi, z, g):
-            X = rows[0]
-            for r in range(lo, hi):
-                zr = z[r - lo]
-                if zr != 0.0:
-                    for c in range(X.shape[1]):
-                        g[c] += zr * X[r, c]
-
-        return dense
+    def dense(rows, lo, hi, z, g):
+        X = rows[0]
+        for r in range(lo, hi):
+            zr = z[r - lo]
+            if zr != 0.0:
+                for c in range(X.shape[1]):
+                    g[c] += zr * X[r, c]
 
     def sparse(rows, lo, hi, z, g):
         values, columns, starts = rows
@@ -87,56 +53,38 @@ def _block_back(rows, lo, hi, z, g):
                 for k in range(starts[r], starts[r + 1]):
                     g[columns[k]] += zr * values[k]
 
-    return sparse
+    return dense if len(rows) == 1 else sparse
 
 
-def block_columns(rows, lo, hi, perm, out):
-    """out[c, p] = column c of row lo + perm[p]: a block of rows, transposed and in another order."""
-    raise NotImplementedError("compiled code only")
+@chosen
+def block_columns(rows, lo, perm, c0, c1, out):
+    """out[p] = columns c0:c1 of row lo + perm[p]."""
 
+    def dense(rows, lo, perm, c0, c1, out):
+        X = rows[0]
+        for p in range(len(perm)):
+            r = lo + perm[p]
+            for c in range(c0, c1):
+                out[p, c - c0] = X[r, c]
 
-@overload(block_columns)
-def _block_columns(rows, lo, hi, perm, out):
-    if len(rows) == 1:
-
-        def dense(rows, lo, hi, perm, out):
-            X = rows[0]
-            for p in range(hi - lo):
-                for c in range(X.shape[1]):
-                    out[c, p] = X[lo + perm[p], c]
-
-        return dense
-
-    def sparse(rows, lo, hi, perm, out):
+    def sparse(rows, lo, perm, c0, c1, out):
         values, columns, starts = rows
-        out[:, : hi - lo] = 0.0
-        for p in range(hi - lo):
+        for p in range(len(perm)):
+            out[p, : c1 - c0] = 0.0
             for k in range(starts[lo + perm[p]], starts[lo + perm[p] + 1]):
-                out[columns[k], p] = values[k]
+                if c0 <= columns[k] < c1:
+                    out[p, columns[k] - c0] = values[k]
 
-    return sparse
-
-
-@njit(cache=True, nogil=True, fastmath=SUMS_MAY_REORDER)
-def add_products(X, Z, n, H):
-    """H += X Zᵀ over the first n columns, where the product is symmetric."""
-    for c in range(len(X)):
-        for e in range(c + 1):
-            total = 0.0
-            for p in range(n):
-                total += X[c, p] * Z[e, p]
-            H[c, e] += total
-            if e < c:
-                H[e, c] += total
+    return dense if len(rows) == 1 else sparse
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def scores_range(rows, lo, hi, w, out):
     """out[lo:hi] = the scores of rows lo:hi."""
     block_scores(rows, lo, hi, w, out[lo:hi])
 
 
-@njit(cache=True, nogil=True)
+@kernel(allocates=True)
 def back_range(rows, lo, hi, z, n_features):
     """The sum of z[r] * row r over lo:hi."""
     g = np.zeros(n_features)
@@ -144,17 +92,26 @@ def back_range(rows, lo, hi, z, n_features):
     return g
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def group_sums(rows, group, m, first, last, sums):
     """sums[group of row r] += m_r · row r for r in first:last. One pass over these rows."""
     for r in range(first, last):
         block_back(rows, r, r + 1, m[r : r + 1], sums[group[r]])
 
 
+@kernel(fastmath=SUMS_MAY_REORDER)
+def dot(a, b):
+    """sum of a_i b_i in float64, always summed the same way: a BLAS may split it over threads. O(n)."""
+    total = 0.0
+    for i in range(len(a)):
+        total += a[i] * b[i]
+    return total
+
+
 # A number for each row that depends on its values alone: not on its place, its storage or its precision.
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _mix(x):
     """Steele, Lea & Flood's finaliser of splitmix64: every bit of x moves about half of the bits."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -162,34 +119,85 @@ def _mix(x):
     return x ^ (x >> np.uint64(31))
 
 
-@njit(cache=True, nogil=True)
-def _entry(column, bits):
+@inner
+def _entry_key(column, value):
+    if value == 0.0:
+        return np.uint64(0)
+    bits = np.float64(value).view(np.uint64)
     return _mix(bits ^ _mix(np.uint64(column) + np.uint64(0x9E3779B97F4A7C15)))
 
 
-@njit(cache=True, nogil=True)
-def dense_keys(X, keys):
-    """keys[r] = a hash of row r; zeros do not count. O(size of X)."""
-    value = np.empty(1)
-    bits = value.view(np.uint64)
-    for r in range(X.shape[0]):
+@chosen
+def _row_key(rows, r):
+    def dense(rows, r):
         key = np.uint64(0)
-        for c in range(X.shape[1]):
-            if X[r, c] != 0.0:
-                value[0] = X[r, c]
-                key += _entry(c, bits[0])
-        keys[r] = key
+        for c in range(rows[0].shape[1]):
+            key += _entry_key(c, rows[0][r, c])
+        return key
 
-
-@njit(cache=True, nogil=True)
-def csr_keys(values, columns, starts, keys):
-    """keys[r] = a hash of row r, the same as that of the dense row. O(entries)."""
-    value = np.empty(1)
-    bits = value.view(np.uint64)
-    for r in range(len(keys)):
+    def sparse(rows, r):
+        values, columns, starts = rows
         key = np.uint64(0)
         for k in range(starts[r], starts[r + 1]):
-            if values[k] != 0.0:
-                value[0] = values[k]
-                key += _entry(columns[k], bits[0])
-        keys[r] = key
+            key += _entry_key(columns[k], values[k])
+        return key
+
+    return dense if len(rows) == 1 else sparse
+
+
+@kernel
+def row_keys(rows, keys):
+    """keys[r] = a hash of row r, the same for a dense and for a sparse row; zeros do not count. O(entries)."""
+    for r in range(len(keys)):
+        keys[r] = _row_key(rows, r)
+
+
+# Products with a symmetric matrix of which only blocks on and right of the diagonal are kept.
+
+COLUMNS = 1024  # of a chunk: its part of x and y stays in the fastest cache
+
+
+@kernel(fastmath=SUMS_MAY_REORDER)
+def triangle_product(block, first, start, mirror, x, y):
+    """y += K x for K's rows first: and columns start: held in `block`; columns from `mirror` on count as rows too.
+
+    That is, y[c] gains K[c, r] x[r] for c ≥ mirror. Each entry is read once for both uses. O(size of the block).
+    """
+    height, width = block.shape
+    own = mirror - start
+    c0 = 0
+    while c0 < width:
+        c1 = min(c0 + COLUMNS, width)
+        if c0 < own:
+            c1 = min(c1, own)
+        xs, ys = x[start + c0 : start + c1], y[start + c0 : start + c1]
+        r = 0
+        while r < height:
+            if c0 < own or r + 4 > height:
+                total = 0.0
+                row = block[r, c0:c1]
+                for c in range(c1 - c0):
+                    total += row[c] * xs[c]
+                y[first + r] += total
+                if c0 >= own:
+                    xr = x[first + r]
+                    for c in range(c1 - c0):
+                        ys[c] += row[c] * xr
+                r += 1
+            else:
+                r0, r1, r2, r3 = block[r, c0:c1], block[r + 1, c0:c1], block[r + 2, c0:c1], block[r + 3, c0:c1]
+                x0, x1, x2, x3 = x[first + r], x[first + r + 1], x[first + r + 2], x[first + r + 3]
+                t0 = t1 = t2 = t3 = 0.0
+                for c in range(c1 - c0):
+                    k0, k1, k2, k3 = np.float64(r0[c]), np.float64(r1[c]), np.float64(r2[c]), np.float64(r3[c])
+                    t0 += k0 * xs[c]
+                    t1 += k1 * xs[c]
+                    t2 += k2 * xs[c]
+                    t3 += k3 * xs[c]
+                    ys[c] += k0 * x0 + k1 * x1 + k2 * x2 + k3 * x3
+                y[first + r] += t0
+                y[first + r + 1] += t1
+                y[first + r + 2] += t2
+                y[first + r + 3] += t3
+                r += 4
+        c0 = c1

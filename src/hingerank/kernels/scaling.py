@@ -1,21 +1,22 @@
 """Feature scaling of blocks first:last, block q being rows[offsets[q]:offsets[q+1]]; NaN is passed over and kept."""
 
 import numpy as np
-from numba import njit
+
+from hingerank.kernels.compiled import inner, kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel(allocates=True)
 def minmax_dense(X, rows, offsets, first, last, out):
     """out[i,j] = (x − lo)/(hi − lo) over the block of row i, 0 where hi = lo; O(rows·d), two passes in cache."""
     d = X.shape[1]
-    lo, zero, width = np.empty(d), np.zeros(d), np.empty(d)
+    lo, zero, width, factor = np.empty(d), np.zeros(d), np.empty(d), np.empty(d)
     for q in range(first, last):
         block = rows[offsets[q] : offsets[q + 1]]
         _range_dense(X, block, lo, width)
-        _apply_dense(X, block, lo, zero, width, out)
+        _apply_dense(X, block, lo, zero, width, factor, out)
 
 
-@njit(cache=True, nogil=True)
+@kernel(allocates=True)
 def standard_dense(X, rows, offsets, first, last, out):
     """out[i,j] = (x − mean)/sd over the block of row i, 0 where sd = 0; O(rows·d), four passes in cache."""
     d = X.shape[1]
@@ -39,10 +40,10 @@ def standard_dense(X, rows, offsets, first, last, out):
                 width[j] += v * v if v == v else 0.0
         for j in range(d):
             width[j] = np.sqrt(width[j] / max(count[j], 1.0))
-        _apply_dense(X, block, lo, mean, width, out)
+        _apply_dense(X, block, lo, mean, width, count, out)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def columns_dense(X, first, last, centre, width, out):
     """out[i,j] = (x − centre_j)/width_j for rows first:last; O(rows·d)."""
     for i in range(first, last):
@@ -50,7 +51,7 @@ def columns_dense(X, first, last, centre, width, out):
             out[i, j] = (X[i, j] - centre[j]) / width[j]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _range_dense(X, block, lo, width):
     d = X.shape[1]
     lo[:] = np.inf
@@ -66,10 +67,9 @@ def _range_dense(X, block, lo, width):
         lo[j] = lo[j] if some else 0.0
 
 
-@njit(cache=True, nogil=True)
-def _apply_dense(X, block, lo, mean, width, out):
-    d = X.shape[1]
-    factor = np.empty(d)  # 0 keeps constant columns at 0 without a branch
+@inner
+def _apply_dense(X, block, lo, mean, width, factor, out):
+    d = X.shape[1]  # the factor 0 keeps constant columns at 0 without a branch
     for j in range(d):
         factor[j] = 0.0 if width[j] == 0.0 else 1.0
         width[j] = 1.0 if width[j] == 0.0 else width[j]
@@ -78,7 +78,7 @@ def _apply_dense(X, block, lo, mean, width, out):
             out[i, j] = factor[j] * (((X[i, j] - lo[j]) - mean[j]) / width[j])
 
 
-@njit(cache=True, nogil=True)
+@kernel(allocates=True)
 def minmax_csr(data, indices, indptr, n_features, rows, offsets, first, last, out):
     """The same over CSR, an absent entry being 0; −1, or the first block where an absent entry would not stay 0."""
     lo, hi = np.empty(n_features), np.empty(n_features)
@@ -109,7 +109,7 @@ def minmax_csr(data, indices, indptr, n_features, rows, offsets, first, last, ou
     return -1
 
 
-@njit(cache=True, nogil=True)
+@kernel(allocates=True)
 def standard_csr(data, indices, indptr, n_features, rows, offsets, first, last, out):
     """out = x/sd over CSR, sd counting absent entries as 0, and 0 where sd = 0; nothing is centred; O(entries)."""
     shift, mean, square = np.empty(n_features), np.empty(n_features), np.empty(n_features)
@@ -149,7 +149,7 @@ def standard_csr(data, indices, indptr, n_features, rows, offsets, first, last, 
     return -1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _forget(indices, indptr, block, count):
     for i in block:
         for k in range(indptr[i], indptr[i + 1]):

@@ -3,40 +3,40 @@
 Every function that looks ahead relies on a newline after the last byte."""
 
 import numpy as np
-from numba import njit
 
+from hingerank.kernels.compiled import inner, kernel
 from hingerank.kernels.decimals import ASK_PYTHON, NO_NUMBER, NUMBER, TENS, read_number
 
 SPACE, TAB, NEWLINE, RETURN, HASH, COLON, POINT, MINUS, EQUALS = 32, 9, 10, 13, 35, 58, 46, 45, 61
 DOCID, INC = np.frombuffer(b"docid", np.uint8), np.frombuffer(b"inc", np.uint8)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def blank(c):
     return c in (SPACE, TAB)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def digit_at(text, p):
     """text[p] as a digit, none if not from 0 to 9. An unsigned place spares numba a test for negative ones."""
     return np.int64(text[np.uintp(p)]) - 48
 
 
-@njit(cache=True, nogil=True)
+@inner
 def skip_blanks(text, p):
     while blank(text[np.uintp(p)]):
         p += 1
     return p
 
 
-@njit(cache=True, nogil=True)
+@inner
 def ends_token(text, p):
     """Whether a token may end before text[p]: a blank, a comment or the line end."""
     c = text[np.uintp(p)]
     return c in (SPACE, NEWLINE, TAB, HASH) or (c == RETURN and text[p + 1] == NEWLINE)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def whole_number(text, p, end):
     """(whether text[p:end] is a whole number of at most 18 digits just as ``str`` writes it, the number)."""
     negative = end > p and text[p] == MINUS
@@ -53,7 +53,7 @@ def whole_number(text, p, end):
     return True, (-n if negative else n)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def missing_mark(text, p):
     """The length of ``NULL``, ``NaN`` or ``NA`` (in any case) at text[p], else 0."""
     length = 0
@@ -65,7 +65,7 @@ def missing_mark(text, p):
     return length if length > 0 and ends_token(text, p + length) else 0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def after_assignment(text, p, end, word):
     """The place after ``word = `` at text[p], else -1."""
     if end - p < len(word):
@@ -77,7 +77,7 @@ def after_assignment(text, p, end, word):
     return skip_blanks(text, p + 1) if p < end and text[p] == EQUALS else -1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def find_docid(text, p, end):
     """The bounds of the document id in the comment text[p:end], which a newline follows.
 
@@ -96,7 +96,7 @@ def find_docid(text, p, end):
     return first, (last if after_assignment(text, skip_blanks(text, last), end, INC) >= 0 else end)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def sift_down(columns, values, first, root, end, with_values):
     """Move the entry at heap place `root` down the heap of `end` entries that starts at `first`."""
     while 2 * root + 1 < end:
@@ -112,7 +112,7 @@ def sift_down(columns, values, first, root, end, with_values):
         root = child
 
 
-@njit(cache=True, nogil=True)
+@inner
 def sort_entries(columns, values, first, count, with_values):
     """Heapsort `count` entries from `first` on by column, O(count log count); whether no column comes twice."""
     for step in range(count // 2 - 1, -count, -1):
@@ -128,7 +128,7 @@ def sort_entries(columns, values, first, count, with_values):
     return True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def read_character(letters, p, end):
     """(code point, next place) of the UTF-8 character at letters[p], which ends before `end`; code -1 if it is none."""
     lead = np.int64(letters[p])
@@ -149,7 +149,7 @@ def read_character(letters, p, end):
     return code, p + length
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def bad_characters(letters, spans, with_docids):
     """The first row whose query id (or document id, if they matter) is no UTF-8; else -1."""
     at = 0
@@ -163,7 +163,7 @@ def bad_characters(letters, spans, with_docids):
     return -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def spell(letters, spans, which, out):
     """out[row] = code points of the query ids (which=0) or document ids (which=1); `out` comes filled with 0."""
     at = 0
@@ -179,7 +179,7 @@ def spell(letters, spans, which, out):
             at += spans[row, 1]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def whole_numbers(letters, spans, out):
     """Document ids as whole numbers into `out`; whether all of them are."""
     at = 0
@@ -216,7 +216,7 @@ QID_UNKNOWN, QID_ABSENT, QID_PRESENT = 0, 1, 2
 FLOAT32_OVERFLOW = 2.0**128 - 2.0**103  # the smallest double that rounds to an infinite float32
 
 
-@njit(cache=True, nogil=True)
+@inner
 def stop(state, status, place):
     """Leave `status` and its place in the state."""
     state[STATUS] = status
@@ -224,7 +224,7 @@ def stop(state, status, place):
     return -1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def find_column(columns, first, end, column):
     """The place of `column` in the ascending columns[first:end]."""
     while first < end:
@@ -236,7 +236,7 @@ def find_column(columns, first, end, column):
     return first
 
 
-@njit(cache=True, nogil=True)
+@inner
 def read_label(text, p, y, asked, state):
     """The label at text[p] into y[row]."""
     code, end, value = read_number(text, p)
@@ -248,7 +248,7 @@ def read_label(text, p, y, asked, state):
     return end
 
 
-@njit(cache=True, nogil=True)
+@inner
 def ask(asked, state, slot, first, end):
     """Leave the token text[first:end] to Python's float."""
     i = state[ASKED]
@@ -256,7 +256,7 @@ def ask(asked, state, slot, first, end):
     state[ASKED] = i + 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def copy_letters(text, first, end, letters, state):
     """Append text[first:end] to `letters`; returns its length."""
     at = state[LETTER]
@@ -266,7 +266,7 @@ def copy_letters(text, first, end, letters, state):
     return end - first
 
 
-@njit(cache=True, nogil=True)
+@inner
 def read_qid(text, p, plan, qid, spans, letters, state):
     """The query id at text[p], if this file has them, into qid[row] or as text into `letters`."""
     found = text[p] == 113 and text[p + 1] == 105 and text[p + 2] == 100 and text[p + 3] == COLON
@@ -293,7 +293,7 @@ def read_qid(text, p, plan, qid, spans, letters, state):
     return end
 
 
-@njit(cache=True, nogil=True)
+@inner
 def read_value(text, p, missing, narrow):
     """(NUMBER | NO_NUMBER | ASK_PYTHON, end, value) of the feature value at text[p]; short decimals at full speed.
 
@@ -335,7 +335,7 @@ def read_value(text, p, missing, narrow):
     return code, p, value
 
 
-@njit(cache=True, nogil=True)
+@inner
 def read_entries(text, p, plan, sizes, values, columns, asked, state):
     """The ``index:value`` entries from text[p] on.
 
@@ -412,7 +412,7 @@ def read_entries(text, p, plan, sizes, values, columns, asked, state):
     return p
 
 
-@njit(cache=True, nogil=True)
+@inner
 def find_line_end(text, p, state):
     """The place of the next newline, unless a zero byte comes before it."""
     c = text[np.uintp(p)]
@@ -424,7 +424,7 @@ def find_line_end(text, p, state):
     return p
 
 
-@njit(cache=True, nogil=True)
+@inner
 def read_comment(text, p, plan, spans, letters, state):
     """The rest of the line: its document id into `letters` if asked for; returns the place of the newline."""
     row = state[ROW]
@@ -436,7 +436,7 @@ def read_comment(text, p, plan, spans, letters, state):
     return end
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def parse_rows(text, start, end, plan, y, qid, sizes, spans, values, columns, letters, asked, state):
     """Parse the lines in text[start:end] into the rows from state[ROW] on: O(bytes).
 
@@ -466,7 +466,7 @@ def parse_rows(text, start, end, plan, y, qid, sizes, spans, values, columns, le
         p += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def spread_rows(flat, rows, old, new):
     """Make rows of `old` values into rows of `new` > `old` values in place, the new ones 0: O(rows · new)."""
     for row in range(rows - 1, -1, -1):

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from hingerank.kernels import measures as kernels
+from hingerank.kernels import order as orders
 from hingerank.kernels.threads import cut_shards, run_shards
 
 ROWS_PER_SHARD = 16384
@@ -78,7 +79,7 @@ class RankedLists:
 
         def make() -> np.ndarray:
             best = np.zeros(len(self.y))
-            self.run(kernels.sort_grades, self.y, after=(best,))
+            self.run(orders.sort_grades, self.y, after=(best,))
             return self._gain(best, gain, self._deepest)
 
         return self._once(("ideal", gain), make)
@@ -112,7 +113,7 @@ class RankedLists:
 
     def _averaged(self, values: np.ndarray) -> np.ndarray:
         out = np.zeros(len(values))
-        self.run(kernels.average_ties, self.scores("average"), values, after=(out,))
+        self.run(orders.average_ties, self.scores("average"), values, after=(out,))
         return out
 
     def _compared(self, ties: str) -> np.ndarray:
@@ -131,16 +132,16 @@ class RankedLists:
         def make() -> np.ndarray:
             order, depth = np.zeros(len(self.y), np.int64), self._depth_of(ties)
             if 4 * depth < self.longest and depth <= MOST_TOP:
-                self.run(kernels.order_tops, self._compared(ties), after=(depth, order))
+                self.run(orders.order_tops, self._compared(ties), after=(depth, order))
             else:
-                self.run(kernels.order_blocks, self._compared(ties), after=(order,))
+                self.run(orders.order_blocks, self._compared(ties), after=(order,))
             return order
 
         return self._once(("order", _rule(ties)), make)
 
     def _ranked(self, values: np.ndarray, ties: str) -> np.ndarray:
         out = np.zeros(len(values))
-        self.run(kernels.take_ranked, values, self._order(ties), after=(self._depth_of(ties), out))
+        self.run(orders.take_ranked, values, self._order(ties), after=(self._depth_of(ties), out))
         return out
 
     def _depth_of(self, ties: str) -> int:

@@ -159,6 +159,7 @@ class GradedPreferences:
         winners = loser if winner is None else loser * winner[row]
         tree = GradeTree(
             offsets, perm, leaf_start, leaf, node_start, node, slot, scale, winners, loser, not by_pairs,
+            int(np.diff(offsets).max(initial=0)),
         )  # fmt: skip
         if query is not None or pair_weight == "query":
             self.tree = tree._replace(scale=np.ones(len(node)), winner=loser)

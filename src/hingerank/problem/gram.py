@@ -8,8 +8,8 @@ import numpy as np
 
 from hingerank.features.kernels import Kernel
 from hingerank.features.maps import serial_blas, storage_type
+from hingerank.kernels.rows import triangle_product
 from hingerank.kernels.threads import cut_shards, run_shards
-from hingerank.kernels.triangle import triangle_product
 from hingerank.problem.design import RowsDesign
 from hingerank.problem.problem import add_up
 

@@ -16,8 +16,8 @@ from hingerank.kernels.multipliers import (
     factor_chain,
     factor_epoch,
     factor_weights,
-    multiplier_bend,
     multiplier_coefficients,
+    multiplier_curvature,
     multiplier_gap,
     multiplier_response,
     prefix_lengths,
@@ -227,7 +227,7 @@ class Response(Objective):
                 self.latest = w
             s, out = p.design.scores(v), np.empty(p.preferences.n_items)
             run_shards(
-                lambda ab: multiplier_bend(s, self.a, p.start, *ab, p.tree, self.softness, p.C, out), p.shards
+                lambda ab: multiplier_curvature(s, self.a, p.start, *ab, p.tree, self.softness, p.C, out), p.shards
             )  # fmt: skip
             return np.asarray(v + p.design.back(out))
 

@@ -255,7 +255,7 @@ class FusedPass(Pass):
         self._return_to(w)
         rows, tree, state, terms = self.rows, self.tree, self.state, self.terms
         shards = cut_shards(self.offsets, ROWS_PER_SHARD, min(4, self.most_shards))
-        return add_up(run_shards(lambda ab: hessian_pass(rows, len(w), *ab, tree, state, terms), shards))
+        return add_up(run_shards(lambda ab: hessian_pass(rows, len(w), *ab, 1, tree, state, terms), shards))
 
     def _return_to(self, w: np.ndarray) -> None:
         if self.latest is not w:

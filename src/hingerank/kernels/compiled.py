@@ -1,0 +1,167 @@
+"""How kernels are compiled, and kept on disk for the next process.
+
+Decorators:
+
+``kernel``  what Python calls. It lets go of the GIL and its machine code is kept on disk.
+``inner``   a helper of kernels. It becomes a part of each kernel that calls it and is never kept by itself; called
+            from Python it runs as plain Python.
+``chosen``  an `inner` whose body is chosen by the types of its arguments: the seam between dense and sparse rows.
+
+and ``with_room`` for a plain function that makes the arrays a kernel needs, and calls it.
+
+What compiling costs was measured, and shapes the code: an assignment of one slice to another, or `numpy.sort`, costs
+as much as a hundred lines of loops; a function that Python can call costs a wrapper that takes its arguments apart; a
+whole number written as a literal argument of a `kernel` makes a second version of it; counting references to arrays
+costs a fifth. So, unless they say ``allocates=True``, kernels make no arrays, which numba checks, and do not count
+references. They must then neither return an array nor call what makes one.
+
+numba keeps machine code in two files a function (``.nbi``, ``.nbc``), renewed when the function's own file changes.
+Here it is renewed when any file changes that the function's helpers come from, and a file that cannot be read, fails
+its checksum or belongs to other arguments (two processes may number a new file alike) is dropped and made again.
+"""
+
+import contextlib
+import functools
+import hashlib
+import logging
+import os
+import pickle
+import sys
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+from numba import njit
+from numba.core import caching, serialize, sigutils
+from numba.extending import overload, register_jitable
+
+SUMS_MAY_REORDER = {"reassoc", "contract", "nsz"}  # lets sums use vector registers; NaN and inf keep their meaning
+
+
+def kernel(function: Any = None, /, *, allocates: bool = False, fastmath: Any = False) -> Any:
+    """Compile a function for Python to call, and keep the result on disk."""
+    if function is None:
+        return functools.partial(kernel, allocates=allocates, fastmath=fastmath)
+    compiled = njit(nogil=True, no_cfunc_wrapper=True, _nrt=allocates, fastmath=fastmath)(function)
+    try:
+        compiled._cache = KernelCache(function)
+    except RuntimeError:  # numba found no folder that it may write to: compile in every process
+        logging.getLogger(__name__).debug("no cache for %s", function.__qualname__)
+    return compiled
+
+
+def with_room(function: Any) -> Any:
+    """Mark a function that makes arrays for a kernel and calls it: typed, like kernels, as taking anything."""
+    return function
+
+
+def inner(function: Any = None, /, *, allocates: bool = False, fastmath: Any = False) -> Any:
+    """Make a function a part of the kernels that call it."""
+    if function is None:
+        return functools.partial(inner, allocates=allocates, fastmath=fastmath)
+    return register_jitable(no_cfunc_wrapper=True, _nrt=allocates, fastmath=fastmath)(function)
+
+
+def chosen(choose: Any = None, /, *, fastmath: Any = False) -> Any:
+    """Make a helper of kernels from a function that takes the arguments' types and returns the body for them."""
+    if choose is None:
+        return functools.partial(chosen, fastmath=fastmath)
+
+    @functools.wraps(choose)
+    def compiled_only(*arguments):
+        raise NotImplementedError("compiled code only")
+
+    overload(compiled_only, jit_options={"no_cfunc_wrapper": True, "_nrt": False, "fastmath": fastmath})(choose)
+    return compiled_only
+
+
+@functools.cache
+def source_stamp(name: str) -> str:
+    """A digest of a module's file and of those of this package's modules whose functions it uses."""
+    module, package = sys.modules[name], __name__.partition(".")[0]
+    used = {getattr(value, "__module__", None) or "" for value in vars(module).values()}
+    digest = hashlib.sha256(module.__spec__.loader.get_data(module.__file__))  # type: ignore[union-attr]
+    for other in sorted(used - {name}):
+        if other.startswith(package + "."):
+            digest.update(source_stamp(other).encode())
+    return digest.hexdigest()
+
+
+class _Stamped:
+    """A numba cache locator whose stamp covers all files that a kernel is made of."""
+
+    @classmethod
+    def from_function(cls, py_func: Callable, py_file: str) -> Any:
+        found: Any = super().from_function(py_func, py_file)  # type: ignore[misc]
+        if found is not None:
+            found.stamp = source_stamp(py_func.__module__)
+        return found
+
+    def get_source_stamp(self) -> str:
+        return self.stamp  # type: ignore[attr-defined]
+
+    def ensure_cache_path(self) -> None:
+        path = self.get_cache_path()  # type: ignore[attr-defined]
+        if path not in _writable or not os.path.isdir(path):
+            super().ensure_cache_path()  # type: ignore[misc]
+            _writable.add(path)
+
+
+_writable: set[str] = set()
+
+
+class _Checked(caching.CompileResultCacheImpl):
+    """Compiled code with a checksum: code that is damaged, but can be unpickled, would crash the process."""
+
+    _locator_classes = [  # noqa: RUF012
+        type(locator.__name__, (_Stamped, locator), {}) for locator in caching.CompileResultCacheImpl._locator_classes
+    ]
+
+    def reduce(self, data: Any) -> tuple[int, bytes]:
+        code = serialize.dumps(super().reduce(data))
+        return zlib.crc32(code), code
+
+    def rebuild(self, target_context: Any, reduced_data: Any) -> Any:
+        checksum, code = reduced_data
+        if zlib.crc32(code) != checksum:
+            raise ValueError("the checksum does not match")
+        return super().rebuild(target_context, pickle.loads(code))
+
+
+class KernelCache(caching.FunctionCache):
+    """numba's cache of one function's compiled versions, which survives damaged files."""
+
+    _impl_class = _Checked
+    _told = False
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            found = super().load_overload(sig, target_context)
+            if found is not None and tuple(found.signature.args) != tuple(sigutils.normalize_signature(sig)[0]):
+                raise ValueError("the code is for other arguments")
+            return found
+        except Exception as error:  # a damaged pickle can raise anything
+            self._start_again(error)
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        except OSError as error:
+            self._tell(f"compiled kernels could not be kept in {self.cache_path} ({error})")
+        except Exception as error:
+            self._start_again(error)
+            super().save_overload(sig, data)
+
+    def _start_again(self, error: Exception) -> None:
+        what = type(error).__name__
+        self._tell(f"a file of compiled kernels in {self.cache_path} is damaged ({what}): compiling again")
+        with contextlib.suppress(OSError):
+            self.flush()
+
+    @staticmethod
+    def _tell(line: str) -> None:
+        """Say it on the log, once in a process: damage rarely comes alone."""
+        if not KernelCache._told:
+            KernelCache._told = True
+            logging.getLogger(__name__).warning("hingerank: %s", line)
