@@ -21,7 +21,7 @@ _HOME = {
     "search_kernel": "hingerank.rankers.kernel",
     "FactorizedRankSVM": "hingerank.rankers.multipliers",
     "RegularizedRankSVM": "hingerank.rankers.multipliers",
-    "FeatureSelectionRanker": "hingerank.rankers.sparse",
+    "FeatureSelectionRanker": "hingerank.rankers.feature_selection",
     "FenchelRank": "hingerank.rankers.sparse",
     "RSRank": "hingerank.rankers.sparse",
     "SparseRankSVM": "hingerank.rankers.sparse",

@@ -17,7 +17,7 @@ RANKERS: dict[str, str] = {
     "sparse-rank-svm": "hingerank.rankers.sparse:SparseRankSVM",
     "tg-rank": "hingerank.rankers.sparse:TGRank",
     "rs-rank": "hingerank.rankers.sparse:RSRank",
-    "feature-selection": "hingerank.rankers.sparse:FeatureSelectionRanker",
+    "feature-selection": "hingerank.rankers.feature_selection:FeatureSelectionRanker",
     "ranknet": "hingerank.rankers.linear:RankNet",
     "listnet": "hingerank.rankers.linear:ListNet",
     "listmle": "hingerank.rankers.linear:ListMLE",

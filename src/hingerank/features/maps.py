@@ -8,7 +8,7 @@ feature map.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import scipy.linalg
@@ -167,6 +167,15 @@ def rows_like(X: Any, n_features: int | None = None) -> Any:
     return X.tocsr() if sp.issparse(X) else X
 
 
+@runtime_checkable
+class Transformer(Protocol):
+    """Anything that fits and transforms rows as scikit-learn's transformers do."""
+
+    def fit(self, X: Any, y: Any = None) -> Any: ...
+
+    def transform(self, X: Any) -> Any: ...
+
+
 class TransformerMap(FeatureMap):
     """φ(x) = transformer.transform(x), in float32, a block of rows at a time; sparse answers stay CSR.
 
@@ -182,7 +191,7 @@ class TransformerMap(FeatureMap):
 
     def fit(self, X: Any, y: Any = None, sample_weight: np.ndarray | None = None) -> "TransformerMap":
         """Fit a copy of the transformer on the rows; its answer for the first one shows its form."""
-        if not (hasattr(self.transformer, "fit") and hasattr(self.transformer, "transform")):
+        if not isinstance(self.transformer, Transformer):
             raise ValueError(f"features must be a transformer with fit and transform, not {self.transformer!r}")
         self.transformer_ = clone(self.transformer).fit(X)
         first = self.transformer_.transform(X[:1])

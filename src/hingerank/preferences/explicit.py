@@ -45,7 +45,10 @@ class ExplicitPairs:
         self.weight = np.ones(len(self.winners)) if given is None else given
         self.n_items = n_items
         if pair_weight == "query":
-            numbers = number(np.zeros(self.n_pairs) if query is None else check_ids(query, self.n_pairs, "query"))[0]
+            ids = np.zeros(self.n_pairs) if query is None else np.asarray(query)
+            if ids.shape != (self.n_pairs,):
+                raise ValueError(f"query has {len(ids)} ids for {self.n_pairs} pairs: give one for each pair")
+            numbers = number(check_ids(ids, self.n_pairs, "query"))[0]
             totals = np.bincount(numbers, self.weight)[numbers]
             self.weight = self.weight / np.where(totals > 0, totals, 1.0)
         elif pair_weight != "uniform":

@@ -13,7 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from hingerank.data.checks import positive
-from hingerank.kernels.sweeps import fused_curvature_pass, fused_loss_pass, hessian_pass
+from hingerank.kernels.hessian import hessian_pass
+from hingerank.kernels.sweeps import fused_curvature_pass, fused_loss_pass
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.losses import Loss, WindowLoss
 from hingerank.preferences import GradedPreferences, Preferences

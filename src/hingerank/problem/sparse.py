@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from hingerank.data.checks import positive
-from hingerank.kernels.sweeps import curvature_pass, hessian_pass, score_pass
+from hingerank.kernels.hessian import hessian_pass
+from hingerank.kernels.sweeps import curvature_pass, score_pass
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.losses import WindowLoss
 from hingerank.preferences import GradedPreferences
