@@ -26,7 +26,7 @@ import sklearn
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-import hingerank
+from hingerank import __version__
 from hingerank.data.files import draft_of
 from hingerank.data.scaling import Scaler, scaler_from_state
 from hingerank.registry import ranker_class, ranker_name
@@ -248,7 +248,7 @@ def save(ranker: Any, path: Any, metadata: Mapping[str, Any] | None = None) -> s
         **encode_ranker(ranker, arrays),
         "metadata": dict(metadata or {}),
         "versions": {
-            "hingerank": hingerank.__version__,
+            "hingerank": __version__,
             "numpy": np.__version__,
             "scikit-learn": sklearn.__version__,
             "python": platform.python_version(),
@@ -302,7 +302,7 @@ def _read(source: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         raise ModelFileError(f"{source} is not a hingerank model file, or its beginning is damaged: {error}") from error
     if not known or version != VERSION or isinstance(version, bool):
         raise ModelFileError(
-            f"{source} has format {header['format']!r} version {version!r}; this hingerank ({hingerank.__version__}) "
+            f"{source} has format {header['format']!r} version {version!r}; this hingerank ({__version__}) "
             f"reads {FORMAT!r} version {VERSION}"
         )
     try:
