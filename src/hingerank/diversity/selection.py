@@ -112,7 +112,7 @@ class DiverseRanker(SavedModel, BaseEstimator):
                 raise ValueError(f"{name} is {value}, expected a number above 0")
 
     def __sklearn_is_fitted__(self) -> bool:
-        return all(hasattr(self, name) for name in self._fitted)
+        return vars(self).keys() >= set(self._fitted)
 
 
 class DistanceRows(Protocol):
