@@ -32,14 +32,13 @@ def make_diverse(
     """Each query has subtopics of unequal popularity and some themes that nobody asked for; documents mix their words.
 
     A document is about one or two themes, popular ones more often, and relevant to its subtopics if it is good. So a
-    ranking by relevance alone repeats the popular subtopics. What a reranker sees are clues only:
+    ranking by relevance alone repeats the popular subtopics. What a reranker sees are clues only.
 
-    - ``X``: features in [0, 1], the first (also ``relevance``) like a retrieval score; half tell, under noise, whether
-      a document is good, half tell nothing.
-    - ``relations``: "tfidf" and "topics" (from the words), "url" (half of the hosts keep to a theme), "category" (right
-      for two documents in three), and "links" and "anchors", which are noise.
-    - ``aspects``: from guessed suggestions: only some subtopics are guessed, themes that nobody asked for come in too,
-      and P(d | a) is read off the words and the retrieval score.
+    ``X`` has features in [0, 1], the first (also ``relevance``) like a retrieval score; half tell, under noise, whether
+    a document is good, half tell nothing. ``relations`` are "tfidf" and "topics" (from the words), "url" (half of the
+    hosts keep to a theme), "category" (right for two documents in three), and "links" and "anchors", which are noise.
+    ``aspects`` come from guessed suggestions: only some subtopics are guessed, themes that nobody asked for come in
+    too, and P(d | a) is read off the words and the retrieval score.
 
     Parameters
     ----------

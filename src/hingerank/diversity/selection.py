@@ -111,7 +111,7 @@ class DiverseRanker(SavedModel, BaseEstimator):
                 positive(name, getattr(self, name))
 
     def __sklearn_is_fitted__(self) -> bool:
-        return all(hasattr(self, name) for name in self._fitted)
+        return vars(self).keys() >= set(self._fitted)
 
 
 class DistanceRows(Protocol):

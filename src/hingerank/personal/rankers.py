@@ -271,7 +271,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
             raise ValueError("users_ must be a list of user ids")
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "users_") and hasattr(self, "certificate_")
+        return vars(self).keys() >= {"users_", "certificate_"}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
