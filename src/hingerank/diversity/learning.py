@@ -1,6 +1,5 @@
 """Rerankers learned from rankings: R-LTR and PAMM."""
 
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +13,7 @@ from hingerank.diversity.queries import DiverseQuery
 from hingerank.diversity.selection import DiverseRanker, aggregate_kinds, select
 from hingerank.kernels.threads import run_shards
 from hingerank.rankers.base import warn_not_converged
+from hingerank.solvers.lbfgs import lbfgs
 from hingerank.solvers.run import Certificate, Run, Solution
 
 SHARD = 8  # queries evaluated together by one thread
@@ -168,32 +168,15 @@ class RLTR(LinearDiverseRanker):
 
 
 def fit_likelihood(data: list[OrderedQuery], kinds: np.ndarray, C: float, tol: float, max_iter: int) -> Solution:
-    """Minimise ½‖w‖² − C Σ_q mean log-likelihood of q's rankings, until ‖g(w)‖ ≤ tol·‖g(0)‖."""
-    from scipy.optimize import minimize
-    from threadpoolctl import threadpool_limits
-
-    began, trace = time.perf_counter(), []
-    dimension = data[0].dimension(kinds)
+    """Minimise ½‖w‖² - C Σ_q mean log-likelihood of q's rankings, until ‖g(w)‖ ≤ tol·‖g(0)‖."""
     shards = [data[first : first + SHARD] for first in range(0, len(data), SHARD)]
 
-    def value_and_gradient(w: np.ndarray) -> tuple[float, np.ndarray]:
+    def at(w: np.ndarray) -> tuple[float, np.ndarray]:
         parts = run_shards(lambda shard: _mean_likelihood(shard, w, kinds), shards)
         value = 0.5 * float(w @ w) - C * sum(value for value, _ in parts)
-        gradient = w - C * np.sum([gradient for _, gradient in parts], axis=0)
-        norm = float(np.linalg.norm(gradient))
-        trace.append({"value": value, "gradient": norm, "seconds": time.perf_counter() - began})
-        return value, gradient
+        return value, w - C * np.sum([gradient for _, gradient in parts], axis=0)
 
-    start = np.zeros(dimension)
-    scale = float(np.linalg.norm(value_and_gradient(start)[1])) or 1.0
-    options = {"maxiter": max_iter, "maxfun": 4 * max_iter, "ftol": 0.0, "gtol": tol * scale / np.sqrt(dimension)}
-    with threadpool_limits(1, "blas"):  # its matrices are tiny: BLAS threads would only wait for each other
-        found = minimize(value_and_gradient, start, jac=True, method="L-BFGS-B", options=options)
-    relative = float(np.linalg.norm(found.jac)) / scale
-    status = "converged" if relative <= tol else "max_iter" if found.nit >= max_iter else "stalled"
-    seconds = time.perf_counter() - began
-    certificate = Certificate("relative gradient norm", relative, float(tol), status, int(found.nit), seconds)
-    return Solution(found.x, float(found.fun), certificate, trace)
+    return lbfgs(at, np.zeros(data[0].dimension(kinds)), tol=tol, max_iter=max_iter)
 
 
 def _mean_likelihood(queries: list[OrderedQuery], w: np.ndarray, kinds: np.ndarray) -> tuple[float, np.ndarray]:

@@ -27,8 +27,6 @@ from hingerank.kernels.rows import block_back, block_scores
 
 FEW_GRADES = 32  # up to here distinct grades are collected by insertion and rows placed by counting
 RUN = 12  # rows sorted by insertion before merging
-LANES = 16  # inner loops of the Hessian run over multiples of so many columns, which vector registers like
-BLOCK = 1 << 20  # numbers in the block of one query's columns; wider ones are handled some columns at a time
 
 
 class GradeTree(NamedTuple):
