@@ -8,7 +8,6 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "_site"))
 
 import api_pages  # noqa: E402
-import docstrings  # noqa: E402
 import mathml  # noqa: E402
 
 import hingerank  # noqa: E402
@@ -18,7 +17,7 @@ author = "The hingerank developers"
 copyright = "the hingerank developers, BSD-3-Clause"
 version = release = hingerank.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_gallery.gen_gallery"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_gallery.gen_gallery"]
 exclude_patterns = [
     "_build",
     "_site",
@@ -33,7 +32,12 @@ suppress_warnings = ["config.cache"]  # the gallery's settings hold a function
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
+napoleon_google_docstring = False
+napoleon_use_param = False  # what follows "name :" is a meaning more often than a type, and no reference
+napoleon_use_rtype = False
+napoleon_custom_sections = [("Attributes", "params_style")]
 toc_object_entries_show_parents = "hide"
+default_role = "code"  # what stands in backticks
 html_math_renderer = "mathml"
 
 html_theme = "pydata_sphinx_theme"
@@ -73,6 +77,5 @@ api_pages.write(HERE / "api")
 
 
 def setup(app):
-    docstrings.setup(app)
     mathml.setup(app)
     return {"parallel_read_safe": True}
