@@ -9,7 +9,7 @@ import numpy as np
 
 from hingerank.kernels.compiled import SUMS_MAY_REORDER, inner, kernel, with_room
 from hingerank.kernels.rows import block_back, block_scores
-from hingerank.kernels.sweeps import leaf_borders
+from hingerank.kernels.sweeps import GradeTree, leaf_borders
 
 
 def _room(tree, K):
@@ -247,19 +247,19 @@ def _factor_chain(t, tree, V, G, floats, by_grade, borders):
 # Row r belongs to the position top + r; the positions it is preferred to are a prefix, as grades ascend with position.
 
 
-def query_borders(tree, q):
+def query_borders(tree: GradeTree, q: int) -> np.ndarray:
     """Grade borders of query q within its block: first positions, then its length."""
     lo, leaves = tree.offsets[q], tree.leaf[tree.leaf_start[q] : tree.leaf_start[q + 1]]
     return np.append(leaves, tree.offsets[q + 1]) - lo
 
 
-def block_shape(tree, q):
+def block_shape(tree: GradeTree, q: int) -> tuple[int, int, int]:
     """(first winner's position within the query, winners, losers) of the query's matrix of multipliers."""
     borders = query_borders(tree, q)
     return (borders[1], borders[-1] - borders[1], borders[-2]) if len(borders) > 2 else (0, 0, 0)
 
 
-def prefix_lengths(tree, q):
+def prefix_lengths(tree: GradeTree, q: int) -> np.ndarray:
     """The number of losers of each of the query's winners."""
     borders = query_borders(tree, q)
     return np.repeat(borders[1:-1], np.diff(borders[1:])) if len(borders) > 2 else np.empty(0, np.int64)
