@@ -358,10 +358,10 @@ def _curvature_pass(v, first, last, tree, state, terms, floats, z):
 
 
 @with_room
-def fused_loss_pass(rows, w, first, last, stride, tree, state, terms):
-    """(moments, gradient in w) of every stride-th query at w, reading each row once."""
+def fused_loss_pass(rows, w, stride, tree, state, terms, shard):
+    """(moments, gradient in w) of every stride-th query of the shard at w, reading each row once."""
     moments, g = np.zeros((len(terms), 3)), np.zeros(len(w))
-    _fused_loss_pass(rows, w, first, last, stride, tree, state, terms, moments, *_room(tree), g)
+    _fused_loss_pass(rows, w, *shard, stride, tree, state, terms, moments, *_room(tree), g)
     return moments, g
 
 
@@ -377,10 +377,10 @@ def _fused_loss_pass(rows, w, first, last, stride, tree, state, terms, moments, 
 
 
 @with_room
-def fused_curvature_pass(rows, v, first, last, stride, tree, state, terms):
-    """(Hessian in w of the loss of every stride-th query) v, reading each row once."""
+def fused_curvature_pass(rows, v, stride, tree, state, terms, shard):
+    """(Hessian in w of the loss of every stride-th query of the shard) v, reading each row once."""
     g = np.zeros(len(v))
-    _fused_curvature_pass(rows, v, first, last, stride, tree, state, terms, _room(tree)[0], g)
+    _fused_curvature_pass(rows, v, *shard, stride, tree, state, terms, _room(tree)[0], g)
     return g
 
 

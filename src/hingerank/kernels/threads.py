@@ -33,7 +33,7 @@ def run_shards(function: Callable[..., Any], shards: Sequence[Any], threads: int
     threads = thread_count() if threads is None else threads
     inside = threading.current_thread().name.startswith(NAME)  # a shard that shards again waits for nobody
     if threads == 1 or len(shards) <= 1 or inside:
-        return [function(shard) for shard in shards]
+        return list(map(function, shards))
     return list(_executor(threads).map(function, shards))
 
 

@@ -7,6 +7,7 @@ which a `Design` offers: in one reading of its rows where it can (`FusedPass`), 
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -239,15 +240,13 @@ class FusedPass(Pass):
 
     def at(self, w: np.ndarray) -> LossPoint:
         rows, stride, tree, state, terms = self.rows, self.stride, self.tree, self.state, self.terms
-        parts = run_shards(lambda ab: fused_loss_pass(rows, w, *ab, stride, tree, state, terms), self.shards)
+        parts = run_shards(partial(fused_loss_pass, rows, w, stride, tree, state, terms), self.shards)
         self.latest = w
         moments = add_up([moments for moments, _ in parts])
 
         def curvature(v: np.ndarray) -> np.ndarray:
             self._return_to(w)
-            return add_up(
-                run_shards(lambda ab: fused_curvature_pass(rows, v, *ab, stride, tree, state, terms), self.shards)
-            )
+            return add_up(run_shards(partial(fused_curvature_pass, rows, v, stride, tree, state, terms), self.shards))
 
         return LossPoint(self.loss.value(moments), add_up([g for _, g in parts]), curvature, moments)
 
