@@ -16,9 +16,9 @@ scores' order has hardly changed, whatever the number of pairs: see kernels/pers
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numba.extending import overload
 
+from hingerank.kernels.compiled import PART_OF_A_KERNEL, inner, kernel
 from hingerank.kernels.sweeps import sort_run
 
 
@@ -64,7 +64,7 @@ class UserSpace(NamedTuple):
     gap: np.ndarray  # (pairs) of explicit comparisons: weight where active
 
 
-@njit(cache=True, nogil=True)
+@inner(allocates=True)
 def user_space(sizes):
     """Scratch for users of at most sizes = (rows, grades, comparisons)."""
     n, grades, pairs = sizes
@@ -104,7 +104,7 @@ def _kind(known):
     return known.instance_class
 
 
-@overload(user_start)
+@overload(user_start, jit_options=PART_OF_A_KERNEL)
 def _user_start(known, n, space):
     if _kind(known) is UserGrades:
 
@@ -120,7 +120,7 @@ def _user_start(known, n, space):
     return nothing
 
 
-@overload(user_loss)
+@overload(user_loss, jit_options=PART_OF_A_KERNEL)
 def _user_loss(known, u, lo, n, s, z, space):
     if _kind(known) is UserGrades:
         return lambda known, u, lo, n, s, z, space: grades_loss(known, u, lo, n, s, z, space)
@@ -138,7 +138,7 @@ def _user_loss(known, u, lo, n, s, z, space):
     return targets
 
 
-@overload(user_bend)
+@overload(user_bend, jit_options=PART_OF_A_KERNEL)
 def _user_bend(known, u, lo, n, t, out, space):
     if _kind(known) is UserGrades:
         return lambda known, u, lo, n, t, out, space: grades_bend(known, u, lo, n, t, out, space)
@@ -152,7 +152,7 @@ def _user_bend(known, u, lo, n, t, out, space):
     return targets
 
 
-@overload(user_degree)
+@overload(user_degree, jit_options=PART_OF_A_KERNEL)
 def _user_degree(known, u, lo, n, out, space):
     if _kind(known) is UserGrades:
 
@@ -178,7 +178,7 @@ def _user_degree(known, u, lo, n, out, space):
     return targets
 
 
-@overload(user_settle)
+@overload(user_settle, jit_options=PART_OF_A_KERNEL)
 def _user_settle(known, lo, n, item, s, z, space):
     if _kind(known) is UserGrades:
 
@@ -199,7 +199,7 @@ def _user_settle(known, lo, n, item, s, z, space):
     return nothing
 
 
-@overload(user_right)
+@overload(user_right, jit_options=PART_OF_A_KERNEL)
 def _user_right(known, u, lo, n, s, space):
     if _kind(known) is UserGrades:
         return lambda known, u, lo, n, s, space: grades_right(known, u, lo, n, s, space)
@@ -220,7 +220,7 @@ def _user_right(known, u, lo, n, s, space):
 FEW = 32  # grades up to which a sum over lower or higher grades is simply added up, above it a Fenwick tree helps
 
 
-@njit(cache=True, nogil=True)
+@inner
 def put(sums, grade, grades, x):
     """Add x to what is known of a grade."""
     if grades <= FEW:
@@ -232,7 +232,7 @@ def put(sums, grade, grades, x):
             g += g & -g
 
 
-@njit(cache=True, nogil=True)
+@inner
 def lower(sums, grade, grades):
     """The sum over grades below `grade`. O(grades) if few, else O(log grades)."""
     total = 0.0
@@ -247,7 +247,7 @@ def lower(sums, grade, grades):
     return total
 
 
-@njit(cache=True, nogil=True)
+@inner
 def higher(sums, grade, grades):
     """The sum over grades above `grade`."""
     if grades <= FEW:
@@ -258,7 +258,7 @@ def higher(sums, grade, grades):
     return lower(sums, grades, grades) - lower(sums, grade + 1, grades)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def sort_rows(known, lo, n, s, space):
     """Bring order, key and grade to ascending scores, from the last order. O(n log n), O(n) if it still holds."""
     order, key, grade = space.order, space.key, space.grade
@@ -269,7 +269,7 @@ def sort_rows(known, lo, n, s, space):
         grade[p] = known.grade[lo + order[p]]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def grades_loss(known, u, lo, n, s, z, space):
     """Squared hinge over all pairs of different grades, by one sweep up the sorted scores.
 
@@ -316,7 +316,7 @@ def grades_loss(known, u, lo, n, s, z, space):
     return scale * (gaps + inner)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def grades_bend(known, u, lo, n, t, out, space):
     """(Hessian at the last user_loss) t: degree t less the sum of t over active partners. O(n)."""
     G, scale = known.grades[u], 2.0 * known.scale[u]
@@ -341,7 +341,7 @@ def grades_bend(known, u, lo, n, t, out, space):
         out[order[p]] = scale * (space.degree[p] * sorted_t[p] - partners)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def grades_right(known, u, lo, n, s, space):
     """Pairs of different grades in the right order, equal scores counting one half. O(n log n)."""
     G = known.grades[u]
@@ -364,7 +364,7 @@ def grades_right(known, u, lo, n, s, space):
     return right
 
 
-@njit(cache=True, nogil=True)
+@inner
 def pairs_loss(known, u, n, s, z, space):
     """Squared hinge (or squared error) over a user's comparisons. O(n + pairs)."""
     z[:n] = 0.0
@@ -383,7 +383,7 @@ def pairs_loss(known, u, n, s, z, space):
     return value
 
 
-@njit(cache=True, nogil=True)
+@inner
 def pairs_bend(known, u, n, t, out, space):
     """(Hessian at the last user_loss) t. O(n + pairs)."""
     out[:n] = 0.0
@@ -398,7 +398,7 @@ def pairs_bend(known, u, n, t, out, space):
 # The best few of many scores, by rows.
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def top_rows(S, first, last, rows, values):
     """rows[b], values[b] = the columns of the best scores of S[b], best first, equal scores in column order.
 
