@@ -347,9 +347,3 @@ def test_parameters_out_of_range(data):
     ]:
         with pytest.raises(ValueError, match=problem):
             model.fit(data)
-
-
-def test_warming_up_touches_every_reranker():
-    from hingerank.diversity.warm import warm_diverse
-
-    warm_diverse()
