@@ -7,7 +7,7 @@ import pytest
 import scipy.optimize
 import scipy.sparse as sp
 
-from hingerank.kernels import sweeps
+from hingerank.kernels import hessian
 from hingerank.kernels.l1 import minimise_in_ball, minimise_under_norm
 from hingerank.losses import modified_huber, squared_hinge
 from hingerank.preferences import GradedPreferences
@@ -68,11 +68,11 @@ def test_hessian_in_pieces_and_from_a_sample(monkeypatch):
     sampled = objective.hessian(objective.columns(np.arange(37)), stride=4)
     np.testing.assert_allclose(sampled, part.hessian(part.columns(np.arange(37))), rtol=1e-12)
     assert np.abs(sampled - whole).max() < 0.5 * np.abs(whole).max()
-    monkeypatch.setattr(sweeps, "BLOCK", 20)  # sixteen columns at a time
+    monkeypatch.setattr(hessian, "BLOCK", 20)  # sixteen columns at a time
     tree, state, terms = objective.preferences.tree, objective._state, objective.loss.terms
     csr = sp.csr_matrix(X)
     for rows in ((X,), (csr.data, csr.indices, csr.indptr)):
-        pieces = objective.factor * sweeps.hessian_pass(rows, 37, 0, 40, 1, tree, state, terms)
+        pieces = objective.factor * hessian.hessian_pass(rows, 37, 0, 40, 1, tree, state, terms)
         np.testing.assert_allclose(pieces, whole, rtol=1e-10, atol=1e-12)
 
 

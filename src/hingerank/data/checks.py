@@ -1,5 +1,6 @@
 """Checks of single numbers that users pass."""
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,7 @@ def positive(name: str, value: Any, least: float | None = None) -> float:
     >>> positive("C", 2)
     2.0
     """
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = np.nan
+    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else np.nan
     if not np.isfinite(number) or (number <= 0 if least is None else number < least):
         kind = "positive number" if least is None else f"number of at least {least:g}"
         raise ValueError(f"{name} must be a {kind}, not {value!r}")
@@ -23,10 +21,8 @@ def positive(name: str, value: Any, least: float | None = None) -> float:
 
 def whole(name: str, value: Any, least: int = 1) -> int:
     """`value` as a whole number of at least `least`; a ValueError names it."""
-    try:
-        number = -1 if isinstance(value, bool) or int(value) != value else int(value)
-    except (TypeError, ValueError, OverflowError):
-        number = -1
+    real = float(value) if isinstance(value, Real) and not isinstance(value, bool) else np.nan
+    number = int(value) if np.isfinite(real) and real % 1 == 0 else least - 1
     if number < least:
         kind = "positive whole number" if least == 1 else f"whole number of at least {least}"
         raise ValueError(f"{name} must be a {kind}, not {value!r}")

@@ -97,6 +97,14 @@ def read_pieces(
 
     The text is read twice: first to learn what all pieces must agree in (features, types of ids, dense or sparse). A
     query may go on in the next piece. ``save_binary(read_pieces(path), folder)`` makes a folder to be memory-mapped.
+
+    Parameters
+    ----------
+    path : a file, or files to be read as one
+    piece_bytes : text in a piece, about
+    query : a file of query ids or counts, as in ``read``
+    progress : called with the fraction read
+    options : those of ``read_text``
     """
     sources = [TextSource(each) for each in _listed(path)]
     asked = Options(**options)

@@ -40,6 +40,15 @@ class RankingData:
     Rows are in file order; `blocks` groups them by query without touching them. The constructor trusts its arguments:
     use `from_arrays` or `from_frame` for data that nobody has checked.
 
+    Parameters
+    ----------
+    X : feature rows, dense C-ordered float32/float64 or CSR
+    y : a grade per row
+    qid : a query id per row
+    docid : a document id per row, or None
+    feature_names : one per column, or None
+    index_base : of data read from text: the number it gives the first feature, 0 or 1
+
     Examples
     --------
     >>> data = RankingData.from_arrays([[0.1, 2], [0.3, 1], [0.2, 5]], y=[0, 2, 1], qid=["a", "b", "a"])

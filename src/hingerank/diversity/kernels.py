@@ -6,12 +6,13 @@ Items lie along the last axis, so that the inner loops run over neighbours in me
 """
 
 import numpy as np
-from numba import njit
+
+from hingerank.kernels.compiled import inner, kernel
 
 LEAST, MEAN, MOST = 0, 1, 2  # how distances to the chosen items are aggregated
 
 
-@njit(cache=True, nogil=True)
+@inner
 def fold_relations(H, row, count, kinds):
     """Fold the distances `row` (r, n) of a new pick into H (kinds·r, n); `count` items were chosen before. O(n·r)."""
     r, n = row.shape
@@ -32,7 +33,7 @@ def fold_relations(H, row, count, kinds):
                     h[i] = max(h[i], x[i])
 
 
-@njit(cache=True, nogil=True)
+@inner
 def linear_scores(s, H, w, taken, f):
     """f_i = s_i + Σ_c w_c·H_ci, −∞ for taken items; O(n·p)."""
     for i in range(len(s)):
@@ -45,7 +46,7 @@ def linear_scores(s, H, w, taken, f):
             f[i] = -np.inf
 
 
-@njit(cache=True, nogil=True)
+@inner
 def best_open(f, taken):
     """The item with the largest f among those not taken, the first of equals. O(n)."""
     best = -1
@@ -55,21 +56,21 @@ def best_open(f, taken):
     return best
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def best_linear(s, H, w, taken, f):
     """The open item with the largest s_i + H_i·w, the first of equals; f is workspace. O(n·p)."""
     linear_scores(s, H, w, taken, f)
     return best_open(f, taken)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def next_pick(s, H, w, taken, f, row, count, kinds):
     """Fold in the `row` of the pick number `count`, then the best open item."""
     fold_relations(H, row, count - 1, kinds)
     return best_linear(s, H, w, taken, f)
 
 
-@njit(cache=True, nogil=True)
+@inner(allocates=True)
 def order_likelihood(s, w, rows, slots, order, kinds, g_s, g_w):
     """log P(order) = Σ_t f_t(y_t) − log Σ_{open i} e^{f_t(i)},  f_t(i) = s_i + H_i(t)·w  (Plackett–Luce, prefix only).
 
@@ -106,14 +107,14 @@ def order_likelihood(s, w, rows, slots, order, kinds, g_s, g_w):
     return value
 
 
-@njit(cache=True, nogil=True)
+@kernel(allocates=True)
 def orders_likelihood(s, w, rows, slot, orders, kinds, values, g_s, g_w):
     """`order_likelihood` of each row of `orders`, rankings of one length; its gradients are added to its rows of g."""
     for k in range(len(orders)):
         values[k] = order_likelihood(s, w, rows, slot[orders[k]], orders[k], kinds, g_s[k], g_w[k])
 
 
-@njit(cache=True, nogil=True)
+@kernel(allocates=True)
 def violating_order(X, s, w, tensor, kinds, discounts, J, weights, weight, psi):
     """The greedy ranking for discount_t·(s_i + H_i·w) − weight·gain_t(i), and the sum of its gains.
 
@@ -151,7 +152,7 @@ def violating_order(X, s, w, tensor, kinds, discounts, J, weights, weight, psi):
     return order, value
 
 
-@njit(cache=True, nogil=True)
+@kernel(allocates=True)
 def order_features(X, order, tensor, kinds, discounts, psi):
     """psi = Σ_t discount_t · (x_{y_t}, H_{y_t}(t)): the joint features of a given ranking; O(length·n·p)."""
     n, d = X.shape
@@ -167,7 +168,7 @@ def order_features(X, order, tensor, kinds, discounts, psi):
             fold_relations(H, tensor[order[t]], t, kinds)
 
 
-@njit(cache=True, nogil=True)
+@kernel(allocates=True)
 def ideal_prefix(J, keep, depth):
     """Greedy argmax Σ_j J_ij·keep^c_j, c_j picks before that are relevant to j, the first of equals, at most `depth`.
 
@@ -197,7 +198,7 @@ def ideal_prefix(J, keep, depth):
     return order
 
 
-@njit(cache=True, nogil=True)
+@kernel(allocates=True)
 def xquad_order(relevance, A, weights, lam, top):
     """Greedy argmax (1−λ)·rel_i + λ Σ_a P(a)·A_ia·Π_{chosen}(1 − A_ja), the first of equals; O(top·n·a)."""
     n, aspects = A.shape
@@ -218,7 +219,7 @@ def xquad_order(relevance, A, weights, lam, top):
     return order
 
 
-@njit(cache=True, nogil=True)
+@kernel(allocates=True)
 def pm2_order(relevance, A, weights, lam, top):
     """Greedy argmax λ·q_b·A_ib + (1−λ) Σ_{a≠b} q_a·A_ia with q_a = w_a/(2s_a+1), b = argmax q; O(top·n·a).
 
@@ -252,7 +253,7 @@ def pm2_order(relevance, A, weights, lam, top):
     return order
 
 
-@njit(cache=True, nogil=True)
+@kernel(allocates=True)
 def coverage_order(s, value, indptr, indices, elements, of, J, need, top, covered):
     """Greedy argmax s_i + Σ value of elements of i not covered yet − Σ_j J_ij·need_j over subtopics not covered yet.
 

@@ -36,6 +36,7 @@ from numba.core import caching, serialize, sigutils
 from numba.extending import overload, register_jitable
 
 SUMS_MAY_REORDER = {"reassoc", "contract", "nsz"}  # lets sums use vector registers; NaN and inf keep their meaning
+PART_OF_A_KERNEL = {"no_cfunc_wrapper": True, "_nrt": False, "fastmath": False}  # how helpers are compiled
 
 
 def kernel(function: Any = None, /, *, allocates: bool = False, fastmath: Any = False) -> Any:
@@ -59,7 +60,7 @@ def inner(function: Any = None, /, *, allocates: bool = False, fastmath: Any = F
     """Make a function a part of the kernels that call it."""
     if function is None:
         return functools.partial(inner, allocates=allocates, fastmath=fastmath)
-    return register_jitable(no_cfunc_wrapper=True, _nrt=allocates, fastmath=fastmath)(function)
+    return register_jitable(**PART_OF_A_KERNEL | {"_nrt": allocates, "fastmath": fastmath})(function)
 
 
 def chosen(choose: Any = None, /, *, fastmath: Any = False) -> Any:
@@ -71,7 +72,7 @@ def chosen(choose: Any = None, /, *, fastmath: Any = False) -> Any:
     def compiled_only(*arguments):
         raise NotImplementedError("compiled code only")
 
-    overload(compiled_only, jit_options={"no_cfunc_wrapper": True, "_nrt": False, "fastmath": fastmath})(choose)
+    overload(compiled_only, jit_options=PART_OF_A_KERNEL | {"fastmath": fastmath})(choose)
     return compiled_only
 
 

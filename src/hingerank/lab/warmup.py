@@ -1,7 +1,7 @@
 """Compile every kernel once, so that later processes load them from numba's cache on disk.
 
-`STEPS` lists what the rooms offer for it; the registered rankers are added by fitting each of them to a few rows, dense
-in both precisions and sparse.
+`STEPS` lists what the rooms offer for it; the registered rankers are added by fitting each of them to a few rows (or
+ratings, or documents), dense in both precisions and sparse.
 """
 
 import time
@@ -12,11 +12,15 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+
+KINDS = ("float32", "float64", "sparse")
+
 # label -> "module:function", a function without arguments that calls each of the room's kernels on tiny arrays
 STEPS = {
     "reader": "hingerank.data.letor:warm_reader",
     "writer": "hingerank.data.letor_writer:warm_writer",
-    "generated data": "hingerank.lab.warmup:_warm_generate",
+    "generated and scaled data": "hingerank.lab.warmup:_warm_data",
     "measures": "hingerank.metrics:warm_metrics",
 }
 
@@ -59,36 +63,73 @@ def _rooms() -> Iterator[tuple[str, Callable[[], object]]]:
 def _rankers() -> Iterator[tuple[str, Callable[[], object]]]:
     from hingerank.registry import RANKERS
 
-    for name in RANKERS:
-        for kind in ("float32", "float64", "sparse"):
-            yield f"{name}, {kind}", partial(_fit_tiny, name, kind)
+    for name, place in RANKERS.items():
+        wing = place.split(".")[1]
+        if wing == "diversity":
+            yield name, partial(_fit_diverse, name)
+        else:
+            for kind in KINDS:
+                yield f"{name}, {kind}", partial(_fit_personal if wing == "personal" else _fit_graded, name, kind)
 
 
-def _fit_tiny(name: str, kind: str) -> None:
-    """Fit the ranker to a few rows; one that learns from other data than graded rows is warmed by a step of its own,
-    and one whose optional library is not installed has nothing to compile."""
-    from hingerank.rankers.base import BaseRanker
+def _fit_graded(name: str, kind: str) -> None:
+    """Fit the ranker to a few rows; one whose optional library is not installed has nothing to compile."""
     from hingerank.registry import ranker_class
 
     try:
-        ranker = ranker_class(name)
-        if not issubclass(ranker, BaseRanker):
-            return
-        data = _tiny(kind)
-        for parameters in _variants(ranker):
+        ranker, data = ranker_class(name), _tiny(kind)
+        for parameters in _variants(name, ranker, len(np.unique(data.y))):
             ranker(**parameters).fit(data.X, data.y, data.qid).rank(data.X, data.qid)
     except ImportError as error:
         if (error.name or "hingerank").startswith("hingerank"):
             raise
 
 
-def _variants(ranker: Any) -> list[dict[str, str]]:
-    """The settings that use different kernels: every loss with every solver of it, where a ranker takes both."""
-    if not {"loss", "solver"} <= set(ranker._get_param_names()):
-        return [{}]
-    from hingerank.rankers.linear import SOLVERS
+def _fit_personal(name: str, kind: str) -> None:
+    """Fit the ranker to a few ratings and to a few comparisons of items with features of this kind."""
+    from hingerank.personal.factorized import PersonalRankSVM
+    from hingerank.registry import ranker_class
 
-    return [{"loss": loss, "solver": solver} for solver in ranker._solvers for loss in SOLVERS[solver].losses]
+    X = _tiny(kind).X[:10]
+    users, items = np.repeat(np.arange(4), 5), np.tile(np.arange(10), 2)
+    for ratings in (items % 3 + users % 2, (items % 3).astype(np.float64), (items % 3).astype(np.float32)):
+        ranker = ranker_class(name)().fit(X, users, items, ratings)
+        ranker.score(X, users, items, ratings)
+        ranker.top_k(users[:6], X, 2)
+    ranker.fit_pairs(X, users, items, 9 - items)
+    if isinstance(ranker, PersonalRankSVM):
+        ranker.add_users([8, 8], X, [0, 1], [1.0, 2.0])
+
+
+def _fit_diverse(name: str) -> None:
+    """Fit the ranker to a query, order its documents and measure the order."""
+    from hingerank.diversity.queries import DiverseQuery
+    from hingerank.registry import ranker_class
+
+    rng = np.random.default_rng(0)
+    query = DiverseQuery(
+        rng.random((6, 2)),
+        relations=rng.random((6, 6, 2)),
+        judgments=np.eye(6)[:, :3],
+        relevance=rng.random(6),
+        aspects=rng.random((6, 3)),
+        words=rng.integers(0, 3, (6, 8)),
+    )
+    ranker_class(name)().fit([query]).score([query])
+
+
+def _variants(name: str, ranker: Any, grades: int) -> list[dict[str, Any]]:
+    """The settings that use different kernels: every loss with every solver of it, where a ranker takes both."""
+    special: dict[str, dict[str, Any]] = {
+        "rank-svm": {"grade_weight": np.ones((grades, grades))},
+        "factorized": {"form": "primal"},
+    }
+    found = [{}, special[name]] if name in special else [{}]
+    if {"loss", "solver"} <= set(ranker._get_param_names()):
+        from hingerank.rankers.linear import SOLVERS
+
+        found += [{"loss": loss, "solver": solver} for solver in ranker._solvers for loss in SOLVERS[solver].losses]
+    return found
 
 
 def _tiny(kind: str) -> Any:
@@ -100,10 +141,18 @@ def _tiny(kind: str) -> Any:
     return make_letor(**shape, dtype=kind)
 
 
-def _warm_generate() -> None:
-    for kind in ("float32", "float64", "sparse"):
+def _warm_data() -> None:
+    """The kernels of generated data, of scalers and of queries whose rows do not stand together."""
+    from hingerank.data.blocks import blocks_from_qid
+    from hingerank.data.scaling import SCALERS, make_scaler
+
+    blocks_from_qid(np.array([0, 1, 0]), 3)
+    for kind in KINDS:
         data = _tiny(kind)
         data.truth.utility(data.X)
+        for name in SCALERS:
+            if name != "minmax" or kind != "sparse":
+                make_scaler(name).fit(data.X, data.qid).transform(data.X, data.qid)
 
 
 def _call(place: str) -> None:

@@ -1,12 +1,12 @@
 """Bring ratings or comparisons, given in any order, to rows by user (`UserPreferences`). All O(n), sorting aside."""
 
 import numpy as np
-from numba import njit
 
+from hingerank.kernels.compiled import inner, kernel
 from hingerank.kernels.sweeps import sort_run
 
 
-@njit(cache=True, nogil=True)
+@kernel(allocates=True)
 def group(codes, count):
     """(start, order): the rows of code c are order[start[c]:start[c+1]], in their own order."""
     start = np.zeros(count + 1, np.int64)
@@ -22,7 +22,7 @@ def group(codes, count):
     return start, order
 
 
-@njit(cache=True, nogil=True)
+@inner
 def widest_group(start):
     """Rows of the largest group."""
     n = 0
@@ -31,7 +31,7 @@ def widest_group(start):
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel(allocates=True)
 def drop_repeats(start, order, items, n_items, kept):
     """Keep the last of a user's rows about the same item: kept[u] = rows left, moved to the front; rows dropped."""
     seen, dropped = np.full(n_items, -1, np.int32), 0
@@ -52,7 +52,7 @@ def drop_repeats(start, order, items, n_items, kept):
     return dropped
 
 
-@njit(cache=True, nogil=True)
+@kernel(allocates=True)
 def count_grades(begin, order, kept, ratings, count, pairs):
     """Sort each user's rows by rating; count[u] = different ratings, pairs[u] = pairs of different ratings."""
     n = widest_group(begin)
@@ -72,7 +72,7 @@ def count_grades(begin, order, kept, ratings, count, pairs):
         pairs[u] = total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def lay_out_ratings(begin, order, kept, items, ratings, start, item, grade):
     """item[r] and grade[r] (0, 1, ... within the user) of rows that `count_grades` sorted."""
     for u in range(len(begin) - 1):
@@ -84,7 +84,7 @@ def lay_out_ratings(begin, order, kept, items, ratings, start, item, grade):
             grade[start[u] + r] = g
 
 
-@njit(cache=True, nogil=True)
+@kernel(allocates=True)
 def number_compared(begin, order, winners, losers, n_items, start, winner, loser):
     """Number each user's compared items 0, 1, ...: fills start and the pairs' rows within their user."""
     seen, number = np.full(n_items, -1, np.int32), np.empty(n_items, np.int32)
@@ -104,7 +104,7 @@ def number_compared(begin, order, winners, losers, n_items, start, winner, loser
         start[u + 1] = start[u] + count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fill_compared(begin, order, winners, losers, start, winner, loser, item):
     """item[r] of every row that number_compared counted."""
     for u in range(len(begin) - 1):
@@ -113,7 +113,7 @@ def fill_compared(begin, order, winners, losers, start, winner, loser, item):
             item[start[u] + loser[e]] = losers[order[e]]
 
 
-@njit(cache=True, nogil=True)
+@kernel(allocates=True)
 def count_contradictions(begin, winner, loser):
     """Comparisons that the same user also made the other way round."""
     total = 0

@@ -9,9 +9,9 @@ order has hardly changed, whatever the number of pairs: see `grades_loss`.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numba.extending import overload
 
+from hingerank.kernels.compiled import PART_OF_A_KERNEL, inner
 from hingerank.kernels.sweeps import sort_run
 
 FEW = 32  # grades up to which a sum over lower or higher grades is simply added up, above it a Fenwick tree helps
@@ -62,7 +62,7 @@ class UserSpace(NamedTuple):
     gap: np.ndarray  # (pairs) of explicit comparisons: weight where active
 
 
-@njit(cache=True, nogil=True)
+@inner(allocates=True)
 def user_space(sizes):
     """Scratch for users of at most sizes = (rows, grades, comparisons)."""
     n, grades, pairs = sizes
@@ -107,7 +107,7 @@ def user_right(known, u, lo, n, s, space):
 # Ratings: all pairs of differently graded rows, without listing them. `put`, `lower` and `higher` keep sums by grade.
 
 
-@njit(cache=True, nogil=True)
+@inner
 def put(sums, grade, grades, x):
     """Add x to what is known of a grade."""
     if grades <= FEW:
@@ -119,7 +119,7 @@ def put(sums, grade, grades, x):
             g += g & -g
 
 
-@njit(cache=True, nogil=True)
+@inner
 def lower(sums, grade, grades):
     """The sum over grades below `grade`. O(grades) if few, else O(log grades)."""
     total = 0.0
@@ -134,7 +134,7 @@ def lower(sums, grade, grades):
     return total
 
 
-@njit(cache=True, nogil=True)
+@inner
 def higher(sums, grade, grades):
     """The sum over grades above `grade`."""
     if grades <= FEW:
@@ -145,7 +145,7 @@ def higher(sums, grade, grades):
     return lower(sums, grades, grades) - lower(sums, grade + 1, grades)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def sort_rows(known, lo, n, s, space):
     """Bring order, key and grade to ascending scores, from the last order. O(n log n), O(n) if it still holds."""
     order, key, grade = space.order, space.key, space.grade
@@ -348,33 +348,33 @@ def no_settle(known, lo, n, item, s, z, space):
     pass
 
 
-@overload(user_start)
+@overload(user_start, jit_options=PART_OF_A_KERNEL)
 def _user_start(known, n, space):
     return grades_start if known.instance_class is UserGrades else no_start
 
 
-@overload(user_loss)
+@overload(user_loss, jit_options=PART_OF_A_KERNEL)
 def _user_loss(known, u, lo, n, s, z, space):
     return {UserGrades: grades_loss, UserPairs: pairs_loss, UserTargets: targets_loss}[known.instance_class]
 
 
-@overload(user_curvature)
+@overload(user_curvature, jit_options=PART_OF_A_KERNEL)
 def _user_curvature(known, u, lo, n, t, out, space):
     kinds = {UserGrades: grades_curvature, UserPairs: pairs_curvature, UserTargets: targets_curvature}
     return kinds[known.instance_class]
 
 
-@overload(user_diagonal)
+@overload(user_diagonal, jit_options=PART_OF_A_KERNEL)
 def _user_diagonal(known, u, lo, n, out, space):
     kinds = {UserGrades: grades_diagonal, UserPairs: pairs_diagonal, UserTargets: targets_diagonal}
     return kinds[known.instance_class]
 
 
-@overload(user_settle)
+@overload(user_settle, jit_options=PART_OF_A_KERNEL)
 def _user_settle(known, lo, n, item, s, z, space):
     return grades_settle if known.instance_class is UserGrades else no_settle
 
 
-@overload(user_right)
+@overload(user_right, jit_options=PART_OF_A_KERNEL)
 def _user_right(known, u, lo, n, s, space):
     return grades_right if known.instance_class is UserGrades else pairs_right

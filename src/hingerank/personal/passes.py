@@ -6,9 +6,9 @@ are copied by loops: numba takes seconds to compile the assignment of one to a s
 """
 
 import numpy as np
-from numba import njit
 
-from hingerank.kernels.rows import SUMS_MAY_REORDER, block_back, block_scores
+from hingerank.kernels.compiled import SUMS_MAY_REORDER, inner, kernel
+from hingerank.kernels.rows import block_back, block_scores
 from hingerank.personal.losses import (
     user_curvature,
     user_diagonal,
@@ -24,7 +24,7 @@ ARMIJO = 1e-4
 HALVINGS = 25
 
 
-@njit(cache=True, nogil=True)
+@inner
 def user_newton(block, lo, n, known, u, C, v, centre, fraction, most, s, z, vectors, space):
     """Newton from v on  ½‖v - centre‖² + C loss_u(block v): (loss, ‖g‖) there. Coordinates beyond those of the centre
     stay as they are and cost nothing.
@@ -58,7 +58,7 @@ def user_newton(block, lo, n, known, u, C, v, centre, fraction, most, s, z, vect
     return loss, norm
 
 
-@njit(cache=True, nogil=True)
+@inner
 def user_equations(block, lo, n, known, u, C, g, free, step, moved, vectors, space):
     """Conjugate gradients for  H step = -g, first `free` coordinates, until ENOUGH of g is left; moved = block step."""
     k = len(g)
@@ -94,7 +94,7 @@ def user_equations(block, lo, n, known, u, C, g, free, step, moved, vectors, spa
             d[c] = r[c] + (rr / before) * d[c]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def user_search(lo, n, known, u, C, v, centre, g, step, moved, loss, s, z, space):
     """(length, loss) of a step along which the objective falls, 0 if there is none; s and z are then those there."""
     vs = ss = slope = 0.0
@@ -116,7 +116,7 @@ def user_search(lo, n, known, u, C, v, centre, g, step, moved, loss, s, z, space
     return 0.0, user_loss(known, u, lo, n, s, z, space)
 
 
-@njit(cache=True, nogil=True)
+@kernel(allocates=True)
 def users_step(P, V, first, last, start, item, known, C, centre, fraction, most, sizes, scores, G, weight, spread):
     """Improve v_u for users first:last: (loss, sum of ‖g_u‖²) there.
 
@@ -147,7 +147,7 @@ def users_step(P, V, first, last, start, item, known, C, centre, fraction, most,
     return loss, after
 
 
-@njit(cache=True, nogil=True)
+@kernel(allocates=True)
 def basis_loss(P, V, first, last, start, item, known, sizes, scores, G):
     """The loss of users first:last at s = <p_item, v_u>, kept in `scores`; O(rows (k + log n)).
 
@@ -158,7 +158,7 @@ def basis_loss(P, V, first, last, start, item, known, sizes, scores, G):
     for u in range(first, last):
         lo, hi = start[u], start[u + 1]
         n = hi - lo
-        inner(item[lo:hi], P, V[u], s)
+        item_scores(item[lo:hi], P, V[u], s)
         user_start(known, n, space)
         loss += user_loss(known, u, lo, n, s, z, space)
         user_settle(known, lo, n, item[lo:hi], s, z, space)
@@ -169,8 +169,8 @@ def basis_loss(P, V, first, last, start, item, known, sizes, scores, G):
     return loss
 
 
-@njit(cache=True, nogil=True)
-def basis_bend(Q, V, first, last, start, item, known, sizes, scores, G):
+@kernel(allocates=True)
+def basis_curvature(Q, V, first, last, start, item, known, sizes, scores, G):
     """Adds y_r v_u to G[item], y = (Hessian at `scores`) <q_item, v_u>. O(rows (k + log G))."""
     t, z, space = np.empty(sizes[0]), np.empty(sizes[0]), user_space(sizes)
     for u in range(first, last):
@@ -178,25 +178,25 @@ def basis_bend(Q, V, first, last, start, item, known, sizes, scores, G):
         n = hi - lo
         user_start(known, n, space)
         user_loss(known, u, lo, n, scores[lo:hi], z, space)
-        inner(item[lo:hi], Q, V[u], t)
+        item_scores(item[lo:hi], Q, V[u], t)
         user_curvature(known, u, lo, n, t, z, space)
         add_outer(item[lo:hi], z, V[u], G)
 
 
-@njit(cache=True, nogil=True)
+@kernel(allocates=True)
 def users_right(P, V, first, last, start, item, known, sizes):
     """Pairs of users first:last that s = <p_item, v_u> puts in the right order. O(rows (k + log n))."""
     s, space = np.empty(sizes[0]), user_space(sizes)
     right = 0.0
     for u in range(first, last):
         lo, hi = start[u], start[u + 1]
-        inner(item[lo:hi], P, V[u], s)
+        item_scores(item[lo:hi], P, V[u], s)
         user_start(known, hi - lo, space)
         right += user_right(known, u, lo, hi - lo, s, space)
     return right
 
 
-@njit(cache=True, nogil=True)
+@kernel(allocates=True)
 def rows_right(scores, first, last, start, known, sizes):
     """Pairs of users first:last that the rows' scores put in the right order. O(rows log n)."""
     space, right = user_space(sizes), 0.0
@@ -207,8 +207,8 @@ def rows_right(scores, first, last, start, known, sizes):
     return right
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS_MAY_REORDER)
-def inner(item, P, v, out):
+@inner(fastmath=SUMS_MAY_REORDER)
+def item_scores(item, P, v, out):
     """out[r] = <P[item[r]], v>."""
     for r in range(len(item)):
         j, total = item[r], 0.0
@@ -217,7 +217,7 @@ def inner(item, P, v, out):
         out[r] = total
 
 
-@njit(cache=True, nogil=True)
+@inner
 def add_outer(item, z, v, G):
     """G[item[r]] += z[r] v."""
     for r in range(len(item)):
@@ -227,7 +227,7 @@ def add_outer(item, z, v, G):
                 G[j, c] += zr * v[c]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def add_weight(item, h, v, weight, spread):
     """weight[item[r]] += h[r], spread += sum(h) v²."""
     total = 0.0
@@ -238,14 +238,14 @@ def add_weight(item, h, v, weight, spread):
         spread[c] += total * v[c] * v[c]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def own_scores(X, W, first, last, start, item, out):
     """out[r] = <X[item[r]], W[u]> for the rows of users first:last."""
     for u in range(first, last):
-        inner(item[start[u] : start[u + 1]], X, W[u], out[start[u] : start[u + 1]])
+        item_scores(item[start[u] : start[u + 1]], X, W[u], out[start[u] : start[u + 1]])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def own_back(X, z, first, last, start, item, W):
     """W[u] = sum over the user's rows of z[r] X[item[r]]."""
     for u in range(first, last):
@@ -256,7 +256,7 @@ def own_back(X, z, first, last, start, item, W):
                     W[u, c] += z[r] * X[item[r], c]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def top_rows(S, first, last, rows, values):
     """rows[b], values[b] = the columns of the best scores of S[b], best first, equal scores in column order.
 

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.personal.losses import UserGrades, UserPairs
-from hingerank.personal.passes import basis_bend, basis_loss, own_back, own_scores, users_right, users_step
+from hingerank.personal.passes import basis_curvature, basis_loss, own_back, own_scores, users_right, users_step
 from hingerank.personal.preferences import UserPreferences
 from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
 from hingerank.problem.design import RowsDesign
@@ -133,7 +133,9 @@ class FactorObjective:
 
         def product(D: np.ndarray) -> np.ndarray:
             Q = self.features.times(D.reshape(-1, self.rank))
-            _, G = self._sums(lambda a, b, G: basis_bend(Q, V, a, b, p.start, p.item, p.known, p.sizes, self.scores, G))
+            _, G = self._sums(
+                lambda a, b, G: basis_curvature(Q, V, a, b, p.start, p.item, p.known, p.sizes, self.scores, G)
+            )
             return D + self.C * self.features.back(G).ravel()
 
         return product

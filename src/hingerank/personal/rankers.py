@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -11,6 +10,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from hingerank.data.checks import positive, whole
 from hingerank.data.files import DataError
 from hingerank.export.model_file import SavedModel
 from hingerank.kernels.threads import cut_shards, run_shards
@@ -167,7 +167,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
 
     def _order(self, user: Any, candidates: Any, top: int | None = None) -> np.ndarray:
         order = np.argsort(-self.predict(user, candidates), kind="stable")
-        return order if top is None else order[: check_top(top)]
+        return order if top is None else order[: whole("top", top)]
 
     def top_k(
         self, users: Any, candidates: Any, top: int = 10, *, exclude: tuple[Any, Any] | None = None
@@ -184,7 +184,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
         exclude : (users, rows) not to be offered, such as what each user has rated already
         """
         check_is_fitted(self)
-        X, top = check_features(self, candidates, reset=False), check_top(top)
+        X, top = check_features(self, candidates, reset=False), whole("top", top)
         numbers = self._users().known(users)
         place, shared = self._place(X), self._shared(X)
         hidden = self._hidden(exclude, X.shape[0])
@@ -324,17 +324,9 @@ def all_products(A: Any, B: Any) -> np.ndarray:
     return product.toarray() if sp.issparse(product) else np.ascontiguousarray(product)
 
 
-def check_top(top: Any) -> int:
-    if isinstance(top, bool) or not isinstance(top, Integral) or top < 1:
-        raise ValueError(f"top must be a positive whole number, got {top!r}")
-    return int(top)
-
-
 def check_positive(ranker: Any, *names: str) -> None:
     for name in names:
-        value = getattr(ranker, name)
-        if not (isinstance(value, Real) and 0 < float(value) < np.inf):
-            raise ValueError(f"{name} must be a positive finite number, not {value!r}")
+        positive(name, getattr(ranker, name))
 
 
 def _rows_without_features(X: Any) -> int:
