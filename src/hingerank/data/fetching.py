@@ -111,7 +111,7 @@ def fetch(
     progress : callable, optional
         Called with (bytes so far, bytes in all or None) while downloading.
     **transfer
-        attempts, wait, timeout of :func:`hingerank.data.fetching.download`.
+        attempts, wait, timeout of ``hingerank.data.fetching.download``.
 
     Examples
     --------

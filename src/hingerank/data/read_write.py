@@ -35,7 +35,7 @@ def read(path: PathLike | Sequence[PathLike], **options: Any) -> RankingData:
         columns. A folder made by `write` or ``hingerank convert`` is memory-mapped. A folder with S1…S5 or Fold1…Fold5
         gives all its rows, each once; `read_folds` gives its folds.
     **options
-        Of text, those of :func:`hingerank.data.letor.read_text`; of a table, those of `RankingData.from_frame`; of a
+        Of text, those of ``hingerank.data.letor.read_text``; of a table, those of `RankingData.from_frame`; of a
         binary folder ``verify=True``, which compares all checksums.
 
     Returns
@@ -145,7 +145,7 @@ def read_folds(folder: PathLike, folds: Iterable[int] | None = None, **options: 
     folds : iterable of int, optional
         The folds wanted, counted from 1; None for all.
     **options
-        Those of :func:`hingerank.data.letor.read_text`.
+        Those of ``hingerank.data.letor.read_text``.
 
     Examples
     --------

@@ -45,7 +45,7 @@ class SparseRanker(ProblemRanker, LinearRanker):
 
     @property
     def sparsity_(self) -> float:
-        """The sparsity ratio: weights that are not 0 / all weights."""
+        """Weights that are not 0 over all weights, the sparsity ratio."""
         return len(self.selected_features_) / len(self.coef_)
 
     def _limits(self) -> dict[str, Any]:
