@@ -92,7 +92,7 @@ def test_a_damaged_file_is_dropped_and_made_again(walk, tmp_path, caplog, suffix
 
 
 def test_code_for_other_arguments_is_not_used(walk, tmp_path, caplog):
-    """As after two processes that each add a version at the same time and number its file alike."""
+    """As where processes without locks on files add versions at the same time, and number them alike."""
     first = walk()
     first(1.0, 3), first(1, 3)
     one, other = kept(tmp_path, "nbc")
@@ -137,6 +137,26 @@ def test_processes_side_by_side_get_over_damage_with_one_line_each(tmp_path):
         out, err = process.communicate()
         assert out == "12\n" and len(err.splitlines()) <= 1
     assert start().communicate() == ("12\n", "")
+
+
+BOTH = """
+import numpy as np, sys
+from hingerank.kernels.rows import dot
+kind = np.dtype(sys.argv[1])
+print(dot(np.ones(3, kind), np.ones(3)))
+"""
+
+
+def test_versions_that_processes_add_at_the_same_time_are_all_kept(tmp_path):
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    kinds = ["f8", "f4", "i8", "i4"]
+
+    def start(kind):
+        return subprocess.Popen([sys.executable, "-c", BOTH, kind], env=environment, stdout=subprocess.PIPE)
+
+    for process in [start(kind) for kind in kinds]:
+        assert process.communicate()[0] == b"3.0\n"
+    assert len(kept(tmp_path, "nbc")) == len(kinds)
 
 
 def test_helpers_are_chosen_by_type_and_run_in_python_too():

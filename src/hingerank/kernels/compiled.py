@@ -17,7 +17,7 @@ references. They must then neither return an array nor call what makes one.
 
 numba keeps machine code in two files a function (``.nbi``, ``.nbc``), renewed when the function's own file changes.
 Here it is renewed when any file changes that the function's helpers come from, and a file that cannot be read, fails
-its checksum or belongs to other arguments (two processes may number a new file alike) is dropped and made again.
+its checksum or belongs to other arguments is dropped and made again. Processes change the files one at a time.
 """
 
 import contextlib
@@ -28,12 +28,17 @@ import os
 import pickle
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from numba import njit
 from numba.core import caching, serialize, sigutils
 from numba.extending import overload, register_jitable
+
+try:
+    import fcntl
+except ImportError:  # no such locks on Windows
+    fcntl = None  # type: ignore[assignment]
 
 SUMS_MAY_REORDER = {"reassoc", "contract", "nsz"}  # lets sums use vector registers; NaN and inf keep their meaning
 PART_OF_A_KERNEL = {"no_cfunc_wrapper": True, "_nrt": False, "fastmath": False}  # how helpers are compiled
@@ -129,6 +134,16 @@ class _Checked(caching.CompileResultCacheImpl):
         return super().rebuild(target_context, pickle.loads(code))
 
 
+@contextlib.contextmanager
+def _alone(folder: str) -> Iterator[None]:
+    """Let one process at a time change a folder, where the system has locks on files: none then undoes another's."""
+    with contextlib.ExitStack() as stack:
+        if fcntl is not None:
+            with contextlib.suppress(OSError):  # as on a network drive without them
+                fcntl.flock(stack.enter_context(open(os.path.join(folder, "lock"), "w")), fcntl.LOCK_EX)
+        yield
+
+
 class KernelCache(caching.FunctionCache):
     """numba's cache of one function's compiled versions, which survives damaged files."""
 
@@ -147,7 +162,8 @@ class KernelCache(caching.FunctionCache):
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:
-            super().save_overload(sig, data)
+            with _alone(self.cache_path):
+                super().save_overload(sig, data)
         except OSError as error:
             self._tell(f"compiled kernels could not be kept in {self.cache_path} ({error})")
         except Exception as error:
