@@ -121,3 +121,36 @@ class SparseProblem:
 
         shards = cut_shards(self.preferences.offsets, stride * max(ROWS_PER_SHARD, 4 * width))
         return scale * add_up(run_shards(part, shards))
+
+
+class SingleColumns:
+    """Single columns of the design. Those of a sparse matrix are taken out some at a time and kept."""
+
+    TOGETHER = 16
+
+    def __init__(self, design: RowsDesign):
+        self.design, self.dense = design, len(design.rows) == 1
+        self.kept: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+
+    def scores(self, w: np.ndarray) -> np.ndarray:
+        """X w through the columns in use."""
+        used = np.flatnonzero(w)
+        if len(used) == 0:
+            return np.zeros(self.design.shape[0])
+        return self.design.columns(used).scores(w[used])
+
+    def add(self, out: np.ndarray, j: int, factor: float, g: np.ndarray) -> None:
+        """out += factor · column j; g says which other columns are likely to be wanted next."""
+        if self.dense:
+            out += factor * self.design.rows[0][:, j]
+            return
+        if j not in self.kept:
+            steepest = np.argpartition(-np.abs(g), min(self.TOGETHER, len(g) - 1))[: self.TOGETHER]
+            wanted = np.array(sorted({j} | {int(c) for c in steepest} - set(self.kept)))
+            part = self.design.columns(wanted)
+            by_column = part.matrix.tocsc()
+            for place, column in enumerate(wanted.tolist()):
+                one = slice(by_column.indptr[place], by_column.indptr[place + 1])
+                self.kept[column] = by_column.indices[one], by_column.data[one]
+        rows, values = self.kept[j]
+        out[rows] += factor * values

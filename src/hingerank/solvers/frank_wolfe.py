@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hingerank.kernels.rows import dot
-from hingerank.problem.sparse import ScorePoint, SparseProblem
+from hingerank.problem.sparse import ScorePoint, SingleColumns, SparseProblem
 from hingerank.solvers.line_search import line_search
 from hingerank.solvers.run import Callback, Run, Solution
 from hingerank.structures import L1Ball
@@ -51,7 +51,7 @@ def frank_wolfe(
     if not isinstance(ball, L1Ball):
         raise ValueError("Frank-Wolfe moves between the corners of a ball: the structure must be an L1Ball")
     w = np.zeros(problem.dimension) if w is None else np.array(w, np.float64)
-    columns = _Columns(problem)
+    columns = SingleColumns(problem.design)
     bound = problem.separate().at(np.zeros(problem.n_rows)).curvature if step == "closed-form" else None
     point = problem.at(columns.scores(w))
     for iteration in count():
@@ -97,7 +97,7 @@ def _worst_corner(ball: L1Ball, g: np.ndarray, w: np.ndarray) -> tuple[int, floa
     return k, float(np.sign(w[k]) * ball.radius), float(abs(w[k]) / ball.radius)
 
 
-def _direction(move: Move, s: np.ndarray, columns: "_Columns", g: np.ndarray) -> np.ndarray:
+def _direction(move: Move, s: np.ndarray, columns: SingleColumns, g: np.ndarray) -> np.ndarray:
     """The change of the scores for mu = 1."""
     direction = move.keep * s
     if move.j >= 0:
@@ -130,36 +130,3 @@ def _apply(move: Move, mu: float, w: np.ndarray) -> np.ndarray:
     if move.k >= 0:
         w[move.k] = w[move.k] - mu * move.loss if mu < move.limit else w[move.k] if move.k == move.j else 0.0
     return w
-
-
-class _Columns:
-    """Single columns of the design. Those of a sparse matrix are taken out some at a time and kept."""
-
-    TOGETHER = 16
-
-    def __init__(self, problem: SparseProblem):
-        self.problem, self.dense = problem, len(problem.design.rows) == 1
-        self.kept: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-
-    def scores(self, w: np.ndarray) -> np.ndarray:
-        """X w through the columns in use."""
-        used = np.flatnonzero(w)
-        if len(used) == 0:
-            return np.zeros(self.problem.n_rows)
-        return self.problem.columns(used).scores(w[used])
-
-    def add(self, out: np.ndarray, j: int, factor: float, g: np.ndarray) -> None:
-        """out += factor · column j; g says which other columns are likely to be wanted next."""
-        if self.dense:
-            out += factor * self.problem.design.rows[0][:, j]
-            return
-        if j not in self.kept:
-            steepest = np.argpartition(-np.abs(g), min(self.TOGETHER, len(g) - 1))[: self.TOGETHER]
-            wanted = np.array(sorted({j} | {int(c) for c in steepest} - set(self.kept)))
-            part = self.problem.columns(wanted)
-            by_column = part.matrix.tocsc()
-            for place, column in enumerate(wanted.tolist()):
-                one = slice(by_column.indptr[place], by_column.indptr[place + 1])
-                self.kept[column] = by_column.indices[one], by_column.data[one]
-        rows, values = self.kept[j]
-        out[rows] += factor * values
