@@ -385,7 +385,7 @@ def test_warmup_runs_every_step_and_reports_failures(call, monkeypatch):
     steps = json.loads(out)
     assert (status, err) == (0, "")
     assert [step for step in steps if step["problem"]] == []
-    assert {"reader", "writer", "measures", "rank-svm, sparse"} <= {step["label"] for step in steps}
+    assert {"reader", "writer", "measures", "rank-svm, sparse float32"} <= {step["label"] for step in steps}
     monkeypatch.setattr(warmup, "STEPS", {"broken": "hingerank.nowhere:warm"})
     monkeypatch.setattr("hingerank.registry.RANKERS", {})
     status, out, _ = call("warmup")

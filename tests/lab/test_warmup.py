@@ -10,7 +10,7 @@ import json, pkgutil, importlib
 from numba.core.dispatcher import Dispatcher
 import hingerank
 from hingerank.lab.warmup import warm
-problems = [f"{step.label}: {step.problem}" for step in warm() if step.problem]
+problems = [f"{step.label}: {step.problem}" for step in warm(apart=False) if step.problem]
 kernels = set()
 for found in pkgutil.walk_packages(hingerank.__path__, "hingerank."):
     if found.name.endswith(("__main__", "torch_design")):
@@ -56,7 +56,8 @@ def use():
     n_queries, rows, width = 25, 41, 7
     qid, y = np.repeat(np.arange(n_queries), rows), rng.integers(0, 4, n_queries * rows)
     dense = rng.random((len(y), width)) * (rng.random((len(y), width)) < 0.6)
-    kinds = {"float64": dense, "float32": dense.astype(np.float32), "sparse": sp.csr_matrix(dense)}
+    kinds = {"float64": dense, "float32": dense.astype(np.float32)}
+    kinds |= {f"sparse {kind}": sp.csr_matrix(X) for kind, X in kinds.items()}
     items, users = rng.integers(0, 50, 600), rng.integers(0, 12, 600)
     for name, place in RANKERS.items():
         if name in ("lightgbm", "xgboost"):
@@ -91,7 +92,7 @@ def use():
     doing = "scalers"
     for name in SCALERS:
         for kind, X in kinds.items():
-            if (name, kind) != ("minmax", "sparse"):
+            if name != "minmax" or not sp.issparse(X):
                 make_scaler(name).fit(X, qid=qid).transform(X, qid)
     doing = "text"
     with tempfile.TemporaryDirectory() as folder:

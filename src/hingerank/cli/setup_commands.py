@@ -12,21 +12,24 @@ from hingerank.cli.output import Json, console, note, print_json, print_table, p
 def warmup(json: Json = False) -> None:
     """Compile every kernel once, so that later runs start at once.
 
-    The compiled code is kept on disk by numba (set NUMBA_CACHE_DIR to choose where); after an upgrade of hingerank or
-    numba, run it again.
+    The compiled code is kept on disk (set NUMBA_CACHE_DIR to choose where) and made again when hingerank or numba
+    change.
 
     Example: hingerank warmup
     """
+    import time
+
     from hingerank.lab.warmup import warm
 
+    started = time.perf_counter()
     with progress("compiling") as advance:
         steps = warm(advance)
+    seconds = time.perf_counter() - started
     failed = [step for step in steps if step.problem]
     if json:
         print_json([vars(step) for step in steps])
     else:
-        total = sum(step.seconds for step in steps)
-        print(f"{len(steps) - len(failed)} of {len(steps)} steps compiled or loaded in {total:.1f} s")
+        print(f"{len(steps) - len(failed)} of {len(steps)} steps compiled or loaded in {seconds:.1f} s")
         if failed:
             print_table("not compiled", ["step", "problem"], [[step.label, step.problem] for step in failed])
     if failed:

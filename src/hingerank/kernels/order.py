@@ -156,27 +156,27 @@ def sort_down(x, a, n, spare):
 @with_room
 def sort_grades(y, offsets, first, last, out):
     """out[block] = the grades of the block from best to worst. O(n) for small whole grades, else O(n log n)."""
-    spare = np.empty(longest_block(offsets, first, last))
-    _sort_grades(y, offsets, first, last, np.zeros(LEVELS, np.int64), spare, out)
+    if not _count_grades(y, offsets, first, last, np.zeros(LEVELS, np.int64), out):
+        rows, order = slice(offsets[first], offsets[last]), np.empty(len(y), np.int64)
+        order_blocks(y, offsets, first, last, order)
+        out[rows] = y[order[rows]]
 
 
 @kernel
-def _sort_grades(y, offsets, first, last, count, spare, out):
+def _count_grades(y, offsets, first, last, count, out):
+    """`sort_grades` by counting; False if a grade is no whole number from 0 to LEVELS - 1."""
     for q in range(first, last):
-        a, b = offsets[q], offsets[q + 1]
-        whole = True
-        for i in range(a, b):
-            out[i] = y[i]
-            whole &= y[i] >= 0.0 and y[i] < LEVELS and y[i] == np.floor(y[i])
-        if not whole:
-            sort_down(out, a, b - a, spare)
-            continue
-        for i in range(a, b):
-            count[int(y[i])] += 1
-        for g in range(LEVELS - 1, -1, -1):
-            out[a : a + count[g]] = g
-            a += count[g]
-            count[g] = 0
+        a = offsets[q]
+        for i in range(a, offsets[q + 1]):
+            level = int(min(max(y[i], 0.0), LEVELS - 1.0))
+            if level != y[i]:
+                return False
+            count[level] += 1
+        for level in range(LEVELS - 1, -1, -1):
+            out[a : a + count[level]] = level
+            a += count[level]
+            count[level] = 0
+    return True
 
 
 @kernel

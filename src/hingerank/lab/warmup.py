@@ -4,17 +4,24 @@
 ratings, or documents), dense in both precisions and sparse.
 """
 
+import gc
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from itertools import chain
+from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
 
-KINDS = ("float32", "float64", "sparse")
+from hingerank.kernels.threads import thread_count
+
+KINDS = ("float32", "float64", "sparse float32", "sparse float64")
 
 # label -> "module:function", a function without arguments that calls each of the room's kernels on tiny arrays
 STEPS = {
@@ -34,25 +41,49 @@ class Step:
     problem: str | None = None
 
 
-def warm(progress: Callable[[int, int | None], None] | None = None) -> list[Step]:
-    """Run every step; `progress` is called with (steps done, steps in all). Optional libraries may be absent."""
-    steps = [*_rooms(), *_rankers()]
-    done = []
-    for number, (label, action) in enumerate(steps):
+def warm(progress: Callable[[int, int | None], None] | None = None, apart: bool | None = None) -> list[Step]:
+    """Run every step; `progress` is called with (steps done, steps in all). Optional libraries may be absent.
+
+    apart: in two processes side by side, which share hardly any kernel (default: where there are two cores).
+    """
+    lanes = [list(_graded()), [*_rooms(), *_personal_and_diverse()]]
+    count = sum(map(len, lanes))
+
+    def tell(done: int) -> None:
         if progress:
-            progress(number, len(steps))
-        started = time.perf_counter()
-        problem = None
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # a few rows are no place to converge
-                action()
-        except Exception as error:
-            problem = f"{type(error).__name__}: {error}"
-        done.append(Step(label, time.perf_counter() - started, problem))
-    if progress:
-        progress(len(steps), len(steps))
-    return done
+            progress(done, count)
+
+    if not (thread_count() > 1 if apart is None else apart):
+        found = []
+        for step in chain(*lanes):
+            found.append(_run(*step))
+            tell(len(found))
+        return found
+    with ExitStack() as stack:
+        futures = []
+        for lane in lanes:
+            pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_spare_the_collector)
+            stack.enter_context(pool)
+            futures += [pool.submit(_run, *step) for step in lane]
+        for done, _ in enumerate(as_completed(futures), 1):
+            tell(done)
+    return [future.result() for future in futures]
+
+
+def _spare_the_collector() -> None:
+    """Look for garbage rarely: a compiler makes little, among very many objects."""
+    gc.set_threshold(200_000, 20, 100)
+
+
+def _run(label: str, action: Callable[[], object]) -> Step:
+    started, problem = time.perf_counter(), None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a few rows are no place to converge
+            action()
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}"
+    return Step(label, time.perf_counter() - started, problem)
 
 
 def _rooms() -> Iterator[tuple[str, Callable[[], object]]]:
@@ -60,16 +91,25 @@ def _rooms() -> Iterator[tuple[str, Callable[[], object]]]:
         yield label, partial(_call, place)
 
 
-def _rankers() -> Iterator[tuple[str, Callable[[], object]]]:
+def _graded() -> Iterator[tuple[str, Callable[[], object]]]:
+    for name in _wing("rankers"):
+        for kind in KINDS:
+            yield f"{name}, {kind}", partial(_fit_graded, name, kind)
+
+
+def _personal_and_diverse() -> Iterator[tuple[str, Callable[[], object]]]:
+    for name in _wing("personal"):
+        for kind in KINDS:
+            yield f"{name}, {kind}", partial(_fit_personal, name, kind)
+    for name in _wing("diversity"):
+        yield name, partial(_fit_diverse, name)
+
+
+def _wing(wing: str) -> list[str]:
+    """The names of the rankers that live in this package of hingerank."""
     from hingerank.registry import RANKERS
 
-    for name, place in RANKERS.items():
-        wing = place.split(".")[1]
-        if wing == "diversity":
-            yield name, partial(_fit_diverse, name)
-        else:
-            for kind in KINDS:
-                yield f"{name}, {kind}", partial(_fit_personal if wing == "personal" else _fit_graded, name, kind)
+    return [name for name, place in RANKERS.items() if place.split(".")[1] == wing]
 
 
 def _fit_graded(name: str, kind: str) -> None:
@@ -135,10 +175,9 @@ def _variants(name: str, ranker: Any, grades: int) -> list[dict[str, Any]]:
 def _tiny(kind: str) -> Any:
     from hingerank.data.generate import make_letor
 
+    density = 0.5 if kind.startswith("sparse") else None
     shape: dict[str, Any] = {"n_queries": 4, "rows_per_query": (6, 12), "n_features": 5, "seed": 1}
-    if kind == "sparse":
-        return make_letor(**shape, sparse_density=0.5)
-    return make_letor(**shape, dtype=kind)
+    return make_letor(**shape, sparse_density=density, dtype=kind.split()[-1])
 
 
 def _warm_data() -> None:
@@ -151,7 +190,7 @@ def _warm_data() -> None:
         data = _tiny(kind)
         data.truth.utility(data.X)
         for name in SCALERS:
-            if name != "minmax" or kind != "sparse":
+            if name != "minmax" or not kind.startswith("sparse"):
                 make_scaler(name).fit(data.X, data.qid).transform(data.X, data.qid)
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from hingerank.kernels.compiled import inner, kernel
+from hingerank.kernels.order import sort_down
 from hingerank.kernels.sweeps import sort_run
 
 
@@ -119,11 +120,11 @@ def count_contradictions(begin, winner, loser):
     total = 0
     for u in range(len(begin) - 1):
         lo, n = begin[u], begin[u + 1] - begin[u]
-        key = np.empty(n, np.int64)
+        key, spare = np.empty(n, np.int64), np.empty(n, np.int64)
         for e in range(n):
             i, j = np.int64(winner[lo + e]), np.int64(loser[lo + e])
             key[e] = (min(i, j) << 33) + (max(i, j) << 1) + (i > j)
-        key.sort()
+        sort_down(key, 0, n, spare)
         a = 0
         while a < n:
             b, up = a, 0
