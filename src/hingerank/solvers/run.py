@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+GAP, STATIONARY = "relative duality gap", "stationarity"  # what certificates are about
 Entry = dict[str, Any]  # of a trace: the figures of one iteration
 Callback = Callable[[Entry], Any] | None  # called with each entry; a true answer stops
 
@@ -63,6 +64,11 @@ class Solution:
 
 
 # What every solver's loop does besides its mathematics: keep a clock and a trace, and know when to stop.
+
+
+def relative(gap: float, value: float) -> float:
+    """gap / value, or infinity where rounding hides both."""
+    return gap / abs(value) if value != 0 else (0.0 if gap == 0 else np.inf)
 
 
 class Run:

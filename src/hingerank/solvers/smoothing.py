@@ -77,13 +77,16 @@ class _Watched(Objective):
     """A rounded hinge, every evaluation shown to the gap."""
 
     def __init__(self, rounded: RoundedHinge, gap: _Gap):
-        self.rounded, self.gap, self.dimension = rounded, gap, rounded.dimension
+        self.rounded, self.watch, self.dimension = rounded, gap, rounded.dimension
         self.parts: Sequence[Objective] = rounded.samples()
 
     def at(self, w: Any) -> Point:
         point = self.rounded.at(w)
-        self.gap.see(point.w, self.rounded.bounds(point))
+        self.watch.see(point.w, self.rounded.bounds(point))
         return point
+
+    def diagonal(self, point: Point) -> Any:
+        return self.rounded.diagonal(point)
 
     @property
     def recycled(self) -> int:
