@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from hingerank.kernels.hessian import scatter_pass
 from hingerank.kernels.rows import back_range, scores_range
-from hingerank.kernels.scatter import scatter_pass
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.losses import Loss, WindowLoss
 from hingerank.preferences import GradedPreferences, Preferences

@@ -253,9 +253,9 @@ class PlainPass(Pass):
         return hessian_by_columns(self, w)
 
     def diagonal(self, w: np.ndarray) -> np.ndarray | None:
-        preferences, here = self.preferences, self.loss.at(self.design.scores(w), self.preferences)
-        graded = isinstance(preferences, GradedPreferences)
-        return self.design.scatter(here.diagonal, preferences.offsets if graded else np.array([0, preferences.n_items]))
+        p, here = self.preferences, self.loss.at(self.design.scores(w), self.preferences)
+        offsets = p.offsets if isinstance(p, GradedPreferences) else np.array([0, p.n_items])
+        return self.design.scatter(here.diagonal, offsets)
 
     def every(self, stride: int) -> Pass:
         raise ValueError("samples of queries are taken where rows are swept query by query only")
