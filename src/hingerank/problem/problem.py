@@ -186,7 +186,7 @@ class Problem(Objective):
         )
 
     def diagonal(self, point: Point) -> np.ndarray | None:
-        loss = self._pass.diagonal(point.w)
+        loss = self._pass.diagonal(point.w) if self.convex else None
         return None if loss is None else self.structure.add_diagonal(self.C * loss)
 
     def samples(self) -> "list[Problem]":
