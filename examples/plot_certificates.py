@@ -41,17 +41,17 @@ for axis, (name, ranker) in zip(axes, fits.items()):
     axis.plot(steps, [max(value, 1e-9) for value in above], linestyle="--", label="true distance")
     axis.axhline(1e-4, color="black", linewidth=0.6, linestyle=":")
     axis.set(title=name, xlabel="iteration", yscale="log", ylim=(1e-8, 3))
-axes[0].set_ylabel("share of the objective")
+axes[0].set_ylabel("fraction of the objective")
 axes[0].legend()
 
 # %%
-# Smooth losses need no gap. Newton's method solves each of its steps only as well as pays, and gains about a digit a
-# step.
+# Smooth losses have their gap for nothing: half of the squared gradient. Newton's method solves each of its steps only
+# as well as pays, and gains about a digit a step.
 
 figure, axis = plt.subplots(figsize=(6, 3), layout="constrained")
 for loss in ("squared_hinge", "logistic", "modified_huber"):
     ranker = hr.RankSVM(C=0.01, loss=loss, tol=1e-8).fit(data)
-    axis.plot([entry["gradient"] for entry in ranker.trace_], marker=".", label=loss.replace("_", " "))
-axis.set(xlabel="iteration", ylabel="relative gradient norm", yscale="log")
+    axis.plot([entry["gap"] for entry in ranker.trace_], marker=".", label=loss.replace("_", " "))
+axis.set(xlabel="iteration", ylabel="relative duality gap", yscale="log")
 axis.legend()
 plt.show()

@@ -36,18 +36,17 @@ def value(w, D, C, loss):
 def test_every_solver_reaches_the_optimum_of_its_loss(solver, loss, C):
     X, y, qid = problem()
     D = differences(X, y, qid)
-    tol = 1e-7 if loss != "hinge" else 1e-6
+    tol = 1e-12 if loss != "hinge" else 1e-6
     ranker = RankSVM(C=C, loss=loss, solver=solver, tol=tol, max_iter=20000).fit(X, y, qid=qid)
     assert ranker.certificate_.converged and ranker.n_pairs_ == len(D)
     np.testing.assert_allclose(ranker.objective_, value(ranker.coef_, D, C, loss), rtol=1e-9)
     if loss == "hinge":  # the certificate is a lower bound: nothing found elsewhere may be below it
         reference = RankSVM(C=C, loss=loss, solver="smoothing", tol=1e-8, max_iter=5000).fit(X, y, qid=qid).objective_
         assert reference * (1 - 2e-8) <= ranker.objective_
-        if solver == "dual":  # certifies its multipliers, not the kinked primal value at their combination
+        assert ranker.objective_ <= reference * (1 + 1.1 * tol)
+        if solver == "dual":  # its multipliers are as good
             bound = ranker.multipliers_.sum() - 0.5 * ranker.coef_ @ ranker.coef_
             assert reference * (1 - 1.1 * tol) <= bound <= reference * (1 + 1e-8)
-        else:
-            assert ranker.objective_ <= reference * (1 + 1.1 * tol)
     else:
         start = np.zeros(X.shape[1])
         best = scipy.optimize.minimize(
@@ -112,9 +111,9 @@ def test_samples_stand_in_for_large_data_only_on_the_way():
     for part in parts:
         near = part.at(np.ones(4))
         np.testing.assert_allclose(near.gradient, whole.gradient, atol=0.1 * np.abs(whole.gradient).max())
-    fast = RankSVM(C=1e-4, tol=1e-8).fit(X, y, qid=qid)
+    fast = RankSVM(C=1e-4, tol=1e-13).fit(X, y, qid=qid)
     listed = objective.preferences
-    plain = RankSVM(C=1e-4, tol=1e-8, init=np.full(4, 1e-3)).fit_preferences(X.astype(float), listed)
+    plain = RankSVM(C=1e-4, tol=1e-13, init=np.full(4, 1e-3)).fit_preferences(X.astype(float), listed)
     np.testing.assert_allclose(fast.coef_, plain.coef_, rtol=1e-5)
 
 

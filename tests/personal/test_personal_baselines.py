@@ -65,13 +65,13 @@ def test_sharing_runs_from_separate_to_joint(data):
 @pytest.mark.parametrize("cls", CONVEX)
 def test_sparse_and_comparisons_agree_with_dense_ratings(cls, data):
     X, users, items, y = data
-    dense = cls(C=0.3, tol=1e-7).fit(*data)
+    dense = cls(C=0.3, tol=1e-11).fit(*data)
     rows = sp.csr_matrix(X)
     wanted = dense.predict(users, X[items])
-    np.testing.assert_allclose(cls(C=0.3, tol=1e-7).fit(rows, *data[1:]).predict(users, X[items]), wanted, atol=1e-4)
+    np.testing.assert_allclose(cls(C=0.3, tol=1e-11).fit(rows, *data[1:]).predict(users, X[items]), wanted, atol=1e-4)
     a, b = np.meshgrid(np.arange(len(users)), np.arange(len(users)), indexing="ij")
     pair = (users[a] == users[b]) & (y[a] > y[b])
-    paired = cls(C=0.3, tol=1e-7).fit_pairs(X, users[a[pair]], items[a[pair]], items[b[pair]])
+    paired = cls(C=0.3, tol=1e-11).fit_pairs(X, users[a[pair]], items[a[pair]], items[b[pair]])
     np.testing.assert_allclose(paired.predict(users, X[items]), wanted, atol=1e-4)
     assert paired.n_pairs_ == dense.n_pairs_ == pair.sum()
 

@@ -67,7 +67,7 @@ def test_nothing_better_is_found_elsewhere(cls, data):
 def test_frank_ends_at_a_stationary_point_also_from_where_it_is_not_convex(data):
     X, y, qid = data
     far = np.array([-9.0, 9.0, 0.0, 5.0, 0.0, -5.0])
-    ranker = hr.FRank(C=20.0, tol=1e-6, init=far).fit(X, y, qid)
+    ranker = hr.FRank(C=20.0, tol=1e-9, init=far).fit(X, y, qid)
     assert ranker.certificate_.converged
     rows, preferences = sorted_lists(X, y, qid)
     at = make_loss("fidelity").at(rows @ ranker.coef_, preferences)
@@ -88,7 +88,7 @@ def test_rankrls_solves_the_normal_equations_of_the_listed_pairs(loss, C, data):
         ranker.fit(X, y, qid, m),
         hr.RankRLS(C=C, loss=loss).fit(sparse.csr_matrix(X), y, qid, m),
         hr.RankRLS(loss=loss).fit_path(X, y, qid, [10 * C, C], m)[1],
-        hr.RankSVM(C=C, loss=loss, tol=1e-11).fit(X, y, qid, m),
+        hr.RankSVM(C=C, loss=loss, tol=1e-16).fit(X, y, qid, m),
     ]
     for other in fitted:
         np.testing.assert_allclose(other.coef_, w, atol=1e-8)
@@ -173,8 +173,8 @@ def test_regression_beside_any_loss_has_the_right_derivatives(data):
 def test_paths_are_single_fits(cls, data):
     X, y, qid = data
     Cs = [1.0, 1e-2]
-    for C, ranker in zip(Cs, cls(tol=1e-8).fit_path(X, y, qid, Cs)):
-        alone = cls(C=C, tol=1e-8).fit(X, y, qid)
+    for C, ranker in zip(Cs, cls(tol=1e-12).fit_path(X, y, qid, Cs)):
+        alone = cls(C=C, tol=1e-12).fit(X, y, qid)
         assert ranker.C == C
         np.testing.assert_allclose(ranker.predict(X), alone.predict(X), atol=1e-5)
 

@@ -63,10 +63,10 @@ def test_newton_finds_the_same_minimum_with_fewer_products(monkeypatch):
     X, preferences = ranking()
     problem = Problem(RowsDesign(FourierMap(420, gamma=1.0).fit(X).transform(X)), squared_hinge(), preferences)
     assert problem.recycled == 0  # small
-    plain = newton(problem, tol=1e-6)
+    plain = newton(problem, tol=1e-11)
     monkeypatch.setattr(module, "NUMBERS_OF_A_COSTLY_PRODUCT", 0)
     monkeypatch.setattr(type(problem), "recycled", 64)
-    quick = newton(problem, tol=1e-6)
+    quick = newton(problem, tol=1e-11)
     assert quick.certificate.converged and quick.value == pytest.approx(plain.value, rel=1e-9)
     assert quick.trace[-1]["products"] < 0.75 * plain.trace[-1]["products"]
 
@@ -76,8 +76,8 @@ def test_it_works_in_a_kernels_space(monkeypatch):
     K = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2))
     problem = KernelProblem(GivenGram(K), squared_hinge(), preferences)
     monkeypatch.setattr(KernelProblem, "recycled", 0)
-    plain = newton(problem, tol=1e-6)
+    plain = newton(problem, tol=1e-11)
     monkeypatch.setattr(KernelProblem, "recycled", 64)
-    quick = newton(problem, tol=1e-6)
+    quick = newton(problem, tol=1e-11)
     assert isinstance(quick.w, Expansion) and quick.value == pytest.approx(plain.value, rel=1e-9)
     assert quick.trace[-1]["products"] < 0.85 * plain.trace[-1]["products"]

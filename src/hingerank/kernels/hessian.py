@@ -138,3 +138,57 @@ def add_rows(X, lo, perm, some, count, block, c0, c1, half, H):
             to = H[a, c0:end]
             for b in range(end - c0):
                 to[b] += f0 * b0[b] + f1 * b1[b] + f2 * b2[b] + f3 * b3[b]
+
+
+# The Hessian's diagonal, but for a factor of 1 to 2: weighted squares of features around the mean of their query.
+
+
+@with_room
+def scatter_pass(rows, width, first, last, stride, offsets, weight):
+    """sum over every stride-th query of the weighted squares of its rows around their mean. O(numbers)."""
+    out, sums, squares = np.zeros((3, width))
+    _scatter_pass(rows, first, last, stride, offsets, weight, sums, squares, out)
+    return out
+
+
+@kernel
+def _scatter_pass(rows, first, last, stride, offsets, weight, sums, squares, out):
+    for q in range(first, last, stride):
+        lo, hi, total = offsets[q], offsets[q + 1], 0.0
+        for r in range(lo, hi):
+            total += weight[r]
+        if total > 0.0:
+            block_scatter(rows, lo, hi, weight, total, sums, squares, out)
+
+
+@chosen(fastmath=SUMS_MAY_REORDER)
+def block_scatter(rows, lo, hi, weight, total, sums, squares, out):
+    """out[c] += sum over rows r in lo:hi of weight[r] (x_rc - mean_c)², mean_c the weighted mean of these rows."""
+
+    def dense(rows, lo, hi, weight, total, sums, squares, out):
+        X = rows[0]
+        for c in range(len(out)):
+            sums[c] = 0.0
+        for r in range(lo, hi):
+            for c in range(len(out)):
+                sums[c] += weight[r] * X[r, c]
+        for c in range(len(out)):
+            sums[c] /= total
+        for r in range(lo, hi):
+            for c in range(len(out)):
+                apart = X[r, c] - sums[c]
+                out[c] += weight[r] * apart * apart
+
+    def sparse(rows, lo, hi, weight, total, sums, squares, out):
+        values, columns, starts = rows
+        for r in range(lo, hi):  # the sums of a query's columns are 0 before and after
+            for k in range(starts[r], starts[r + 1]):
+                sums[columns[k]] += weight[r] * values[k]
+                squares[columns[k]] += weight[r] * values[k] * values[k]
+        for r in range(lo, hi):
+            for k in range(starts[r], starts[r + 1]):
+                c = columns[k]
+                out[c] += max(0.0, squares[c] - sums[c] * sums[c] / total)
+                sums[c] = squares[c] = 0.0
+
+    return dense if len(rows) == 1 else sparse

@@ -5,10 +5,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from hingerank.kernels.hessian import scatter_pass
 from hingerank.kernels.rows import back_range, scores_range
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.losses import Loss, WindowLoss
 from hingerank.preferences import GradedPreferences, Preferences
+from hingerank.preferences.graded import ROWS_PER_SHARD
 from hingerank.problem.problem import Design, FusedPass, Pass, add_up
 
 NUMBERS_PER_SHARD = 1 << 20
@@ -29,6 +31,7 @@ class RowsDesign(Design):
         else:
             self.rows = (np.ascontiguousarray(X),)
             self.numbers = X.size
+        self.dense = len(self.rows) == 1
         # partial sums of a shard have d entries: no more shards than keep those well below the data
         self.most_shards = int(np.clip(self.numbers // (4 * max(1, X.shape[1])), 1, 64))
         per_shard = max(1, NUMBERS_PER_SHARD * X.shape[0] // max(1, self.numbers))
@@ -37,7 +40,7 @@ class RowsDesign(Design):
     @property
     def matrix(self) -> Any:
         """The rows as a NumPy or SciPy matrix, uncopied."""
-        return self.rows[0] if len(self.rows) == 1 else sp.csr_matrix(self.rows, shape=self.shape, copy=False)
+        return self.rows[0] if self.dense else sp.csr_matrix(self.rows, shape=self.shape, copy=False)
 
     def scores(self, w: np.ndarray) -> np.ndarray:
         w, out = np.ascontiguousarray(w, np.float64), np.empty(self.shape[0])
@@ -48,6 +51,11 @@ class RowsDesign(Design):
         z = np.ascontiguousarray(z, np.float64)
         return add_up(run_shards(lambda ab: back_range(self.rows, *ab, z, self.shape[1]), self._shards))
 
+    def scatter(self, weight: np.ndarray, offsets: np.ndarray, stride: int = 1) -> np.ndarray:
+        rows, width = self.rows, self.shape[1]
+        shards = [(a + -a % stride, b) for a, b in cut_shards(offsets, stride * ROWS_PER_SHARD, self.most_shards)]
+        return add_up(run_shards(lambda ab: scatter_pass(rows, width, *ab, stride, offsets, weight), shards))
+
     def columns(self, wanted: np.ndarray) -> "RowsDesign":
         """The design of these columns alone."""
         X = self.matrix
@@ -55,5 +63,5 @@ class RowsDesign(Design):
 
     def sweep(self, loss: Loss, preferences: Preferences) -> Pass:
         if isinstance(loss, WindowLoss) and isinstance(preferences, GradedPreferences):
-            return FusedPass(self.rows, self.most_shards, loss, preferences)
+            return FusedPass(self, loss, preferences)
         return super().sweep(loss, preferences)

@@ -56,6 +56,9 @@ class RoundedHinge(Objective):
     def recycled(self) -> int:
         return self.problem.recycled
 
+    def diagonal(self, point: Point) -> Any:
+        return self.problem.diagonal(point)
+
     def bounds(self, point: Point) -> Bounds:
         """What a point of the rounded problem says of the hinge."""
         assert point.moments is not None  # smoothed_hinge is a WindowLoss

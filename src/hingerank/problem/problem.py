@@ -22,7 +22,7 @@ from hingerank.preferences import GradedPreferences, Preferences
 from hingerank.preferences.graded import ROWS_PER_SHARD
 from hingerank.structures import HalfSquare, SmoothStructure
 
-ROWS_OF_A_SAMPLE = 20_000
+ROWS_OF_A_SAMPLE, ROWS_OF_A_DIAGONAL = 20_000, 16_384
 LARGEST_HESSIAN = 400
 PRODUCTS_REMEMBERED, NUMBERS_OF_A_COSTLY_PRODUCT = 64, 5_000_000
 
@@ -49,10 +49,26 @@ class Objective(Protocol):
     """What solvers know of a problem."""
 
     dimension: int
+    convex: bool = True
 
     def at(self, w: Any) -> Point:
         """The objective at w."""
         ...
+
+    def gap(self, point: Point) -> float:
+        """How far the value may be above the optimum: ½‖∇f(w)‖² where the structure is ½‖w‖² and the loss convex.
+
+        f(w) = ½‖w‖² + C Σ c ℓ(t), t = <w, x_i - x_j>, has the dual  max over a of  -½‖Σ a (x_i - x_j)‖² - C Σ c
+        ℓ*(-a / (C c)).  The point a = -C c ℓ'(t) is feasible by construction, and Fenchel's equality
+        ℓ(t) + ℓ*(ℓ'(t)) = t ℓ'(t)  makes the gap there, with v = Σ a (x_i - x_j) = w - ∇f(w),
+        ½‖w‖² + ½‖v‖² - <w, v> = ½‖w - v‖² = ½‖∇f(w)‖². Where the loss is not convex the same number says how
+        stationary w is: what a step down the gradient would gain against the curvature of the norm alone.
+        """
+        return 0.5 * float(point.gradient @ point.gradient)
+
+    def diagonal(self, point: Point) -> Any:
+        """About the diagonal of the Hessian at the point evaluated last, or None where it is not to be had cheaply."""
+        return None
 
     def samples(self) -> "Sequence[Objective]":
         """The same problem on parts of the data, small to large, where these are near enough to begin with."""
@@ -87,6 +103,10 @@ class Pass(Protocol):
         """The Hessian at w as a matrix."""
         ...
 
+    def diagonal(self, w: np.ndarray) -> np.ndarray | None:
+        """About the diagonal of the Hessian at w, where it is to be had cheaply."""
+        return None
+
     def every(self, stride: int) -> "Pass":
         """The loss of every stride-th query."""
         ...
@@ -106,9 +126,25 @@ class Design(Protocol):
         """Φᵀ z."""
         ...
 
+    def scatter(self, weight: np.ndarray, offsets: np.ndarray, stride: int = 1) -> np.ndarray | None:
+        """Σ over the rows of every stride-th query of weight · (φ - mean of its query)², where rows can be seen."""
+        return None
+
     def sweep(self, loss: Loss, preferences: Preferences) -> Pass:
         """The loss as a function of weights."""
         return PlainPass(self, loss, preferences)
+
+
+class DesignOfRows(Protocol):
+    """A design whose rows compiled passes read (problem/design.py)."""
+
+    rows: tuple[Any, ...]
+    most_shards: int
+    dense: bool
+
+    def scatter(self, weight: np.ndarray, offsets: np.ndarray, stride: int = 1) -> np.ndarray:
+        """As a Design's."""
+        ...
 
 
 class Problem(Objective):
@@ -133,7 +169,7 @@ class Problem(Objective):
     ):
         self.design, self.loss, self.preferences = design, loss, preferences
         self.structure: SmoothStructure = HalfSquare() if structure is None else structure
-        self.C, self.dimension = positive("C", C), design.shape[1]
+        self.C, self.dimension, self.convex = positive("C", C), design.shape[1], loss.convex
         self._pass = design.sweep(loss, preferences)
 
     def at(self, w: np.ndarray) -> Point:
@@ -148,6 +184,10 @@ class Problem(Objective):
             here.moments,
             (lambda: structure.add_hessian(C * passed.hessian(w))) if fused else None,
         )
+
+    def diagonal(self, point: Point) -> np.ndarray | None:
+        loss = self._pass.diagonal(point.w) if self.convex else None
+        return None if loss is None else self.structure.add_diagonal(self.C * loss)
 
     def samples(self) -> "list[Problem]":
         """The same problem on every k-th query, small to large, where the data are large enough for that to help.
@@ -212,6 +252,11 @@ class PlainPass(Pass):
     def hessian(self, w: np.ndarray) -> np.ndarray:
         return hessian_by_columns(self, w)
 
+    def diagonal(self, w: np.ndarray) -> np.ndarray | None:
+        p, here = self.preferences, self.loss.at(self.design.scores(w), self.preferences)
+        offsets = p.offsets if isinstance(p, GradedPreferences) else np.array([0, p.n_items])
+        return self.design.scatter(here.diagonal, offsets)
+
     def every(self, stride: int) -> Pass:
         raise ValueError("samples of queries are taken where rows are swept query by query only")
 
@@ -222,11 +267,12 @@ class FusedPass(Pass):
     Windows are those of the last point evaluated; an older point asked for its curvature evaluates itself again.
     """
 
-    def __init__(self, rows: tuple[Any, ...], most_shards: int, loss: WindowLoss, preferences: GradedPreferences):
-        self.rows, self.most_shards, self.loss, self.graded = rows, most_shards, loss, preferences
+    def __init__(self, design: "DesignOfRows", loss: WindowLoss, preferences: GradedPreferences):
+        self.design, self.loss, self.graded = design, loss, preferences
+        self.rows, self.most_shards = design.rows, design.most_shards
         self.tree, self.offsets, self.terms = preferences.tree, preferences.offsets, loss.terms
         self.state, self.stride = loss.state(preferences), 1
-        self.shards = cut_shards(self.offsets, ROWS_PER_SHARD, most_shards)
+        self.shards = cut_shards(self.offsets, ROWS_PER_SHARD, self.most_shards)
         self.latest: np.ndarray | None = None
 
     def every(self, stride: int) -> "FusedPass":
@@ -256,6 +302,18 @@ class FusedPass(Pass):
         rows, tree, state, terms = self.rows, self.tree, self.state, self.terms
         shards = cut_shards(self.offsets, ROWS_PER_SHARD, min(4, self.most_shards))
         return add_up(run_shards(lambda ab: hessian_pass(rows, len(w), *ab, 1, tree, state, terms), shards))
+
+    def diagonal(self, w: np.ndarray) -> np.ndarray:
+        """Σ over rows of (the score-space Hessian's diagonal) · (x - mean of its query)²: at most the Hessian's own
+        diagonal Σ over active pairs of ℓ'' (x_i - x_j)², and at least half of it. Of many dense rows a part is enough;
+        a column that does not differ in it is taken for an ordinary one."""
+        self._return_to(w)
+        often = max(1, self.graded.n_items // (self.stride * ROWS_OF_A_DIAGONAL)) if self.design.dense else 1
+        weight = np.empty(self.graded.n_items)
+        weight[self.graded.row_at] = self.state.degree
+        found = often * self.design.scatter(weight, self.offsets, self.stride * often)
+        known = found > 0
+        return np.where(known, found, np.median(found[known]) if known.any() else 0.0)
 
     def _return_to(self, w: np.ndarray) -> None:
         if self.latest is not w:

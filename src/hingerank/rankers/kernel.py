@@ -46,7 +46,7 @@ class KernelRankSVM(PairwiseRanker):
         The last is 1 / features.
     C : weight of the summed pair losses against the norm
     loss : as in RankSVM
-    tol : as in RankSVM; gradient norms are the kernel's
+    tol : as in RankSVM
     pair_weight : as in RankSVM
     grade_weight : as in RankSVM
     scale : feature scaling learnt in fit and carried in the model

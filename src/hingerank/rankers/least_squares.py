@@ -44,7 +44,7 @@ class RankRLS(LeastSquaresRanker):
         "all_differences" as above: rows of equal grade are to have equal scores; "grade_differences": pairs of
         different grades only; "squared": (1 - (s_i - s_j))² over these, whatever the grades.
     pair_weight : "uniform" as in the paper, or "rows": a query's pairs divided by its rows, as in RLScore's program
-    tol : accepted gradient norm relative to that at w = 0
+    tol : accepted duality gap relative to the objective
     scale : feature scaling learnt in fit and carried in the model
     features : a feature map, as in RankSVM
     max_iter : most iterations
@@ -103,7 +103,7 @@ class CRR(LeastSquaresRanker):
     C : weight of the two means against the norm
     alpha : weight of regression, from 0 (ranking only) to 1
     loss : the pairs' loss: "grade_differences" as above, or another one of RankSVM's smooth losses, such as "logistic"
-    tol : accepted gradient norm relative to that at w = 0
+    tol : accepted duality gap relative to the objective
     scale : feature scaling learnt in fit and carried in the model
     features : a feature map, as in RankSVM
     max_iter : most iterations

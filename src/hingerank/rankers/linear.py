@@ -180,8 +180,9 @@ class RankSVM(PairwiseRanker, LinearRanker):
     loss : of a pair, or of a whole list
         "squared_hinge" max(0, 1-t)², "hinge" max(0, 1-t), or "modified_huber", "logistic", "exponential", "fidelity",
         "squared"; of whole lists "listnet", "listmle", "grade_differences", "all_differences".
-    tol : stop when the gradient norm is at most tol times that at w = 0
-        For the hinge, when the duality gap is at most tol times the objective.
+    tol : stop when the duality gap is at most tol times the objective
+        The objective is then provably within that fraction of its optimum. (Where a loss is not convex, as "fidelity",
+        the same number says how stationary the weights are.)
     solver : "auto", "newton" (smooth losses), or for the hinge "smoothing" (fastest), "cutting-plane", "dual"
         "dual" gives ``multipliers_``.
     pair_weight : "uniform", or "query": every query counts the same however many pairs it has
@@ -293,7 +294,7 @@ class RankNet(LossRanker):
     Parameters
     ----------
     C : weight of the loss against the norm
-    tol : stop when the gradient norm is at most tol times that at w = 0
+    tol : stop when the duality gap is at most tol times the objective
     scale : feature scaling learnt in fit and carried in the model
     features : a feature map, as in RankSVM
     max_iter : most iterations
@@ -380,7 +381,7 @@ class FRank(LossRanker):
     Parameters
     ----------
     C : weight of the loss against the norm
-    tol : stop when the gradient norm is at most tol times that at w = 0
+    tol : stop when the duality gap is at most tol times the objective
     scale : feature scaling learnt in fit and carried in the model
     features : a feature map, as in RankSVM
     max_iter : most iterations

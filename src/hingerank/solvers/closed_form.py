@@ -5,7 +5,7 @@ from itertools import count
 import numpy as np
 
 from hingerank.problem.least_squares import LeastSquaresProblem
-from hingerank.solvers.run import Callback, Run, Solution
+from hingerank.solvers.run import GAP, Callback, Run, Solution, relative
 
 
 def closed_form(
@@ -19,17 +19,17 @@ def closed_form(
 ) -> Solution:
     """Minimise a quadratic f by solving for its Hessian: w <- w - H⁻¹ g(w), once, and again only to mend rounding.
 
-    w: ignored, since the answer does not depend on a start. tol, max_iter: until ‖g(w)‖ ≤ tol · ‖g(0)‖.
+    w: ignored, since the answer does not depend on a start. tol, max_iter: until the gap is at most tol · value.
     """
-    run = Run("gradient", tol, max_iter, max_seconds, callback)
+    run = Run("gap", tol, max_iter, max_seconds, callback)
     point = problem.at(np.zeros(problem.dimension))
     scale = float(np.linalg.norm(point.gradient))
     for iteration in count():
-        relative = float(np.linalg.norm(point.gradient)) / scale if scale > 0 else 0.0
-        if run.stops(iteration=iteration, value=point.value, gradient=relative):
+        gap, gradient = relative(problem.gap(point), point.value), float(np.linalg.norm(point.gradient))
+        if run.stops(iteration=iteration, value=point.value, gap=gap, gradient=gradient / scale if scale > 0 else 0.0):
             break
-        if iteration > 1 and relative > 0.5 * run.trace[-2]["gradient"]:
+        if iteration > 1 and gap > 0.5 * run.trace[-2]["gap"]:
             run.status = "stalled"
             break
         point = problem.at(point.w - problem.minimiser(point.gradient))
-    return run.solution("relative gradient norm", point.w, point.value, iteration)
+    return run.solution(GAP, point.w, point.value, iteration)

@@ -10,7 +10,7 @@ import numpy as np
 
 from hingerank.problem.hinge import PairDual
 from hingerank.problem.problem import Problem
-from hingerank.solvers.run import Callback, Run, Solution
+from hingerank.solvers.run import GAP, Callback, Run, Solution, relative
 from hingerank.solvers.smoothing import smoothing
 
 EPOCHS_OF_A_SUM = 20  # after so many epochs w is summed anew: rounding in the kept one must not pile up
@@ -26,23 +26,22 @@ def dual_coordinate_descent(
     callback: Callback = None,
     seed: int = 0,
 ) -> Solution:
-    """Maximise the dual of ½‖w‖² + C sum weight · max(0, m - t) until it is within tol of the best value known.
+    """Maximise the dual of ½‖w‖² + C sum weight · max(0, m - t) until (value at w - dual value) ≤ tol · value.
 
-    The certificate is about the multipliers, returned in `extra` with their pairs; w = sum a_k (x_i - x_j) exactly.
+    w = sum a_k (x_i - x_j) exactly, the multipliers a being returned in `extra` with their pairs.
     """
     run, rng = Run("gap", tol, max_iter, max_seconds, callback), np.random.default_rng(seed)
     dual = PairDual(problem)
     start = smoothing(problem, w, tol=0.5 * tol, max_iter=1000, max_seconds=max_seconds)
     a = dual.multipliers(start.extra["latest"], start.extra["width"])
-    w, lowest = dual.weights(a), start.value
+    w = dual.weights(a)
     for epoch in count():
         point, bound = problem.at(w), dual.value(a, w)
-        lowest = min(lowest, point.value)
-        gap = (lowest - bound) / max(abs(lowest), 1e-300)
+        gap = relative(point.value - bound, point.value)
         if run.stops(early=epoch == 0, iteration=epoch, value=point.value, lower_bound=bound, gap=gap):
             break
         dual.epoch(rng.permutation(len(a)), a, w)
         if epoch % EPOCHS_OF_A_SUM == EPOCHS_OF_A_SUM - 1:
             w = dual.weights(a)
     extra = {"multipliers": a, "pairs": dual.pairs, "lower_bound": bound}
-    return run.solution("relative duality gap", point.w, float(point.value), epoch, **extra)
+    return run.solution(GAP, point.w, float(point.value), epoch, **extra)

@@ -15,22 +15,22 @@ from hingerank.problem.kernel_space import KernelProblem
 from hingerank.problem.problem import Objective, Point
 from hingerank.solvers.dual import dual_coordinate_descent
 from hingerank.solvers.newton import conjugate_gradients, newton, try_step
-from hingerank.solvers.run import Solution
+from hingerank.solvers.run import Solution, relative
 from hingerank.solvers.smoothing import smoothing
 
 EXTRA, STEPS = 0.3, 5  # fraction of all products that pruning may add, and its most steps
 
 
 def kernel_newton(problem: KernelProblem, w: Any = None, *, tol: float = 1e-3, **options: Any) -> Solution:
-    """Newton's method with conjugate gradients in the K-inner product, until ‖g(f)‖ ≤ tol · ‖g(0)‖ in that norm."""
+    """Newton's method with conjugate gradients in the K-inner product, until the gap is at most tol · value."""
     solution = newton(problem, w, tol=tol, **options)
     if not solution.certificate.converged:
         return solution
-    scale = float(np.linalg.norm(problem.at(np.zeros(problem.dimension)).gradient))
-    for point in prune(problem, solution.w, 0.8 * tol * scale, EXTRA * solution.trace[-1]["products"]):
-        relative = float(np.linalg.norm(point.gradient)) / scale
-        if relative <= tol:
-            return _accept(solution, point, relative)
+    target = 0.8 * float(np.sqrt(2.0 * tol * solution.value))  # the gradient's norm at which the gap is tol
+    for point in prune(problem, solution.w, target, EXTRA * solution.trace[-1]["products"]):
+        gap = relative(problem.gap(point), point.value)
+        if gap <= tol:
+            return _accept(solution, point, gap)
     return solution
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.linalg
 
 from hingerank.problem.problem import Objective, Point
-from hingerank.solvers.run import Callback, Run, Solution
+from hingerank.solvers.run import GAP, STATIONARY, Callback, Run, Solution, relative
 
 # fractions of the forecast decrease: below ACCEPT a step is refused, below POOR the ball shrinks
 ACCEPT, POOR = 1e-4, 0.25
@@ -22,6 +22,7 @@ PAYING = 0.5  # a step with a sampled Hessian must cut the gradient to this frac
 HARD = 0.5  # products per dimension above which an explicit Hessian is cheaper (benchmarks/linear.py --hessian)
 NEAR = 10  # times the tolerance, from which a part of the step that is known beforehand is taken first
 ROUGH = 1e-2  # relative gradient to which samples are solved
+UNEVEN = 1e3  # largest to least entry of a diagonal from which it serves as a preconditioner
 
 
 class Recycled:
@@ -31,13 +32,13 @@ class Recycled:
     costs no product with H (Morales & Nocedal 2000); on kernel features, whose spectrum falls fast, it halves their
     number. It needs sums and inner products alone, and so works in a kernel's space as well.
 
-    most: pairs to keep; with 0 of them it is the identity.
+    most: pairs to keep. diagonal: about that of H, which its inverse begins with; None for the identity.
     """
 
-    def __init__(self, most: int):
+    def __init__(self, most: int, diagonal: Any = None):
         self.seen: deque[tuple[Any, Any, Any, float]] = deque(maxlen=most)
         self.pairs: deque[tuple[Any, Any, float]] = deque(maxlen=most)
-        self.scale = 0.0
+        self.scale, self.diagonal = 0.0, diagonal
 
     def see(self, direction: Any, before: Any, after: Any, length: float) -> None:
         """A step of conjugate gradients: residuals before and after it, whose difference is length · H direction."""
@@ -49,22 +50,25 @@ class Recycled:
             product = (before - after) * (1 / length)
             curvature = float(direction @ product)
             if curvature > 0:
-                self.scale = max(self.scale, curvature / float(product @ product))
+                self.scale = max(self.scale, curvature / float(product @ self._scaled(product)))
                 self.pairs.append((direction, product, curvature))
         self.seen.clear()
 
     def __call__(self, r: Any) -> Any:
         """About H⁻¹ r."""
         if not self.pairs:
-            return r
+            return self._scaled(r)
         steps = []
         for direction, product, curvature in reversed(self.pairs):
             steps.append(float(direction @ r) / curvature)
             r = r - steps[-1] * product
-        r = self.scale * r
+        r = self.scale * self._scaled(r)
         for (direction, product, curvature), step in zip(self.pairs, reversed(steps)):
             r = r + (step - float(product @ r) / curvature) * direction
         return r
+
+    def _scaled(self, r: Any) -> Any:
+        return r if self.diagonal is None else r / self.diagonal
 
 
 def newton(
@@ -76,11 +80,12 @@ def newton(
     max_seconds: float = np.inf,
     callback: Callback = None,
 ) -> Solution:
-    """Minimise a convex, once differentiable f until ‖g(w)‖ ≤ tol · ‖g(0)‖.
+    """Minimise a once differentiable f until its duality gap is at most tol times its value.
 
-    w: start, default 0. callback: called with each entry of the trace; a true answer stops.
+    w: start, default 0. callback: called with each entry of the trace; a true answer stops. Where f is not convex the
+    certificate is one of stationarity (see Objective.gap).
     """
-    run = Run("gradient", tol, max_iter, max_seconds, callback)
+    run = Run("gap", tol, max_iter, max_seconds, callback)
     origin = objective.at(np.zeros(objective.dimension))
     scale = float(np.linalg.norm(origin.gradient))
     samples = objective.samples()
@@ -88,7 +93,7 @@ def newton(
         w = solve_samples(samples, origin.w, scale, run)
     point = origin if w is origin.w else objective.at(w)
     point = newton_from(objective, point, scale, run, samples[-1] if samples else None)
-    return run.solution("relative gradient norm", point.w, point.value, len(run.trace) - 1)
+    return run.solution(GAP if objective.convex else STATIONARY, point.w, point.value, len(run.trace) - 1)
 
 
 def solve_samples(samples: Sequence[Objective], w: Any, scale: float, run: Run) -> Any:
@@ -100,24 +105,28 @@ def solve_samples(samples: Sequence[Objective], w: Any, scale: float, run: Run) 
 
 
 def newton_from(objective: Objective, point: Point, scale: float, run: Run, model: Objective | None = None) -> Point:
-    """The point after Newton's steps, until the run stops them at ‖g‖ ≤ tol · scale; `model` lends its Hessian."""
-    radius, products, norm = np.inf, 0, float(np.linalg.norm(point.gradient))
-    inverse = Recycled(objective.recycled)
+    """The point after Newton's steps, until the run stops them; `model` lends its Hessian.
+
+    scale: the gradient's norm at 0, in units of which the trace gives gradients.
+    """
+    radius, products, norm, iteration = np.inf, 0, float(np.linalg.norm(point.gradient)), 0
+    inverse = Recycled(objective.recycled, spread_diagonal(objective.diagonal(point)))
     hard = False  # conjugate gradients needed so many products that factorising the Hessian is cheaper
-    iteration = 0
     while True:
-        relative = norm / scale if scale > 0 else 0.0
-        if run.stops(iteration=iteration, value=point.value, gradient=relative, products=products):
+        gap = relative(objective.gap(point), point.value)
+        gradient = norm / scale if scale > 0 else 0.0
+        if run.stops(iteration=iteration, value=point.value, gap=gap, gradient=gradient, products=products):
             return point
         iteration += 1
+        left = run.tol / gradient if run.measured == "gradient" else float(np.sqrt(run.tol / gap))  # of the norm
         if hard and model is None and point.hessian is not None:
             step, forecast = exact_step(point.hessian(), point.gradient, radius)
         else:
             curvature = point.curvature if model is None else model.at(point.w).curvature
-            known = point.first if model is None and relative <= NEAR * run.tol else None
+            known = point.first if model is None and NEAR * left >= 1.0 else None
             first = None if known is None else known()
             step, forecast, used = conjugate_gradients(
-                curvature, point.gradient, radius, 0.5 * run.tol * scale, first, inverse
+                curvature, point.gradient, radius, 0.5 * left * norm, first, inverse
             )
             products += used
             hard = used > HARD * len(step)
@@ -129,6 +138,13 @@ def newton_from(objective: Objective, point: Point, scale: float, run: Run, mode
         if following is point or norm > PAYING * before:
             model = None
         point = following
+
+
+def spread_diagonal(diagonal: Any) -> Any:
+    """A Hessian's diagonal, if it is so uneven that conjugate gradients need it (Hsia, Chiang & Lin 2018)."""
+    if diagonal is None or not np.isfinite(diagonal).all() or diagonal.max() < UNEVEN * diagonal.min():
+        return None
+    return diagonal
 
 
 def exact_step(hessian: np.ndarray, gradient: np.ndarray, radius: float) -> tuple[np.ndarray, float]:

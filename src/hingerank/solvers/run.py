@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+GAP, STATIONARY = "relative duality gap", "stationarity"  # what certificates are about
 Entry = dict[str, Any]  # of a trace: the figures of one iteration
 Callback = Callable[[Entry], Any] | None  # called with each entry; a true answer stops
 
@@ -17,7 +18,7 @@ class Certificate:
 
     kind: what `value` measures, such as "relative gradient norm" or "duality gap"; tolerance: what was asked for;
     status: "converged", or why the solver stopped ("max_iter", "max_seconds", "stalled", "callback", "validation");
-    n_iter: iterations made; seconds: time spent.
+    n_iter: iterations made; seconds: time spent; gradient: its norm relative to that at 0, where the solver knows it.
 
     >>> Certificate("duality gap", 2e-4, 1e-3, "converged", 12, 0.03).converged
     True
@@ -29,6 +30,7 @@ class Certificate:
     status: str
     n_iter: int
     seconds: float
+    gradient: float | None = None
 
     @property
     def converged(self) -> bool:
@@ -40,12 +42,15 @@ class Certificate:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Certificate":
         """The inverse of `to_dict`; missing, extra or ill-typed entries are a ValueError."""
-        types = {f.name: f.type for f in fields(cls)}
+        types: dict[str, Any] = {f.name: f.type for f in fields(cls)}
+        values = {"gradient": None, **values}  # which version 0.1 did not keep
         if set(values) != set(types):
             raise ValueError(f"a certificate has the entries {sorted(types)}, got {sorted(values)}")
         for name, kind in types.items():
-            wanted = (int, float) if kind is float else kind
-            if not isinstance(values[name], wanted) or isinstance(values[name], bool):  # type: ignore[arg-type]
+            if name == "gradient" and values[name] is None:
+                continue
+            wanted = (int, float) if kind in (float, float | None) else kind
+            if not isinstance(values[name], wanted) or isinstance(values[name], bool):
                 raise ValueError(f"certificate entry {name!r} must be a {kind}, got {values[name]!r}")
         return cls(**values)
 
@@ -63,6 +68,11 @@ class Solution:
 
 
 # What every solver's loop does besides its mathematics: keep a clock and a trace, and know when to stop.
+
+
+def relative(gap: float, value: float) -> float:
+    """gap / value, or infinity where rounding hides both."""
+    return gap / abs(value) if value != 0 else (0.0 if gap == 0 else np.inf)
 
 
 class Run:
@@ -102,6 +112,8 @@ class Run:
             self.status = "callback"
         elif entry[self.measured] <= self.tol and not early:
             self.status = "converged"
+        elif np.isnan(entry[self.measured]):
+            self.status = "overflow"
         elif entry["seconds"] > self.max_seconds:
             self.status = "max_seconds"
         elif len(self.trace) > self.max_iter:
@@ -110,7 +122,8 @@ class Run:
 
     def solution(self, kind: str, w: Any, value: float, n_iter: int, **extra: Any) -> Solution:
         """What was found, with a certificate of the given kind from the last entry."""
-        reached = self.trace[-1][self.measured]
-        return Solution(
-            w, value, Certificate(kind, reached, self.tol, self.status, n_iter, self.seconds), self.trace, extra
+        last = self.trace[-1]
+        certificate = Certificate(
+            kind, last[self.measured], self.tol, self.status, n_iter, self.seconds, last.get("gradient")
         )
+        return Solution(w, value, certificate, self.trace, extra)

@@ -12,7 +12,7 @@ import numpy as np
 from hingerank.problem.hinge import Bounds, HingeProblem, RoundedHinge
 from hingerank.problem.problem import Objective, Point
 from hingerank.solvers.newton import newton_from, solve_samples
-from hingerank.solvers.run import Callback, Entry, Run, Solution
+from hingerank.solvers.run import GAP, Callback, Entry, Run, Solution
 
 FIRST_WIDTH, NARROWEST = 1.0, 1e-10
 
@@ -41,13 +41,13 @@ def smoothing(
         if run.status:
             break
         width *= float(np.clip(np.sqrt(0.3 * tol * gap.primal / max(gap.kink, 1e-300)), 0.1, 0.5))
-        if width < NARROWEST:
+        if not width >= NARROWEST:  # also where sums overflow
             run.status = "stalled"
             break
         smooth = _Watched(RoundedHinge(problem, width), gap)
         point = smooth.at(point.w)
     extra = {"lower_bound": gap.dual, "latest": point.w, "width": width}
-    return run.solution("relative duality gap", gap.best_w, gap.primal, len(run.trace), **extra)
+    return run.solution(GAP, gap.best_w, gap.primal, len(run.trace), **extra)
 
 
 class _Gap:
@@ -77,13 +77,16 @@ class _Watched(Objective):
     """A rounded hinge, every evaluation shown to the gap."""
 
     def __init__(self, rounded: RoundedHinge, gap: _Gap):
-        self.rounded, self.gap, self.dimension = rounded, gap, rounded.dimension
+        self.rounded, self.watch, self.dimension = rounded, gap, rounded.dimension
         self.parts: Sequence[Objective] = rounded.samples()
 
     def at(self, w: Any) -> Point:
         point = self.rounded.at(w)
-        self.gap.see(point.w, self.rounded.bounds(point))
+        self.watch.see(point.w, self.rounded.bounds(point))
         return point
+
+    def diagonal(self, point: Point) -> Any:
+        return self.rounded.diagonal(point)
 
     @property
     def recycled(self) -> int:

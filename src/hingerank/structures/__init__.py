@@ -28,6 +28,9 @@ class SmoothStructure(Structure, Protocol):
     def add_hessian(self, H: Floats) -> Floats:
         """H plus the Hessian, in place."""
 
+    def add_diagonal(self, d: Floats) -> Floats:
+        """d plus the Hessian's diagonal."""
+
 
 class SparseStructure(Structure, Protocol):
     """A structure under which most weights are 0; g is always the gradient of the loss at w."""
