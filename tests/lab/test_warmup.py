@@ -43,7 +43,7 @@ import scipy.sparse as sp
 import hingerank as hr
 from hingerank.data.scaling import SCALERS, make_scaler
 from hingerank.diversity.queries import DiverseQuery
-from hingerank.rankers import RANKERS
+from hingerank.registry import RANKERS
 from hingerank.rankers.linear import RankSVM
 
 def use_graded(ranker, X, y, qid):
