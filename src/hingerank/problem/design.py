@@ -1,5 +1,6 @@
 """Designs of rows held in memory. What a design is, and how losses sweep over it: problem/problem.py."""
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from hingerank.preferences.graded import ROWS_PER_SHARD
 from hingerank.problem.problem import Design, FusedPass, Pass, add_up
 
 NUMBERS_PER_SHARD = 1 << 20
+ROWS_OF_A_LOOK, UNEVEN = 256, 30.0  # times the least spread from which columns count as uneven
 
 
 class RowsDesign(Design):
@@ -36,6 +38,17 @@ class RowsDesign(Design):
         self.most_shards = int(np.clip(self.numbers // (4 * max(1, X.shape[1])), 1, 64))
         per_shard = max(1, NUMBERS_PER_SHARD * X.shape[0] // max(1, self.numbers))
         self._shards = cut_shards(np.arange(X.shape[0] + 1), per_shard, self.most_shards)
+
+    @cached_property
+    def uneven(self) -> bool:
+        """Whether columns differ in spread so much that a Hessian's diagonal is worth its sweep, by a look at a few
+        rows."""
+        n = self.shape[0]
+        X = self.matrix[np.linspace(0, n - 1, min(n, ROWS_OF_A_LOOK)).astype(np.int64)]
+        size = abs(X).mean(axis=0, dtype=np.float64) if sp.issparse(X) else X.std(axis=0, dtype=np.float64)
+        spread = np.asarray(size).ravel()
+        spread = spread[spread > 0]
+        return bool(len(spread)) and bool(spread.max() > UNEVEN * spread.min())
 
     @property
     def matrix(self) -> Any:

@@ -118,6 +118,11 @@ class Design(Protocol):
     shape: tuple[int, int]
     numbers: int = 0
 
+    @property
+    def uneven(self) -> bool:
+        """Whether the Hessian's diagonal may be so uneven that it is worth a look."""
+        return False
+
     def scores(self, w: np.ndarray) -> np.ndarray:
         """Φ w."""
         ...
@@ -141,6 +146,11 @@ class DesignOfRows(Protocol):
     rows: tuple[Any, ...]
     most_shards: int
     dense: bool
+
+    @property
+    def uneven(self) -> bool:
+        """As a Design's."""
+        ...
 
     def scatter(self, weight: np.ndarray, offsets: np.ndarray, stride: int = 1) -> np.ndarray:
         """As a Design's."""
@@ -253,6 +263,8 @@ class PlainPass(Pass):
         return hessian_by_columns(self, w)
 
     def diagonal(self, w: np.ndarray) -> np.ndarray | None:
+        if not self.design.uneven:
+            return None
         p, here = self.preferences, self.loss.at(self.design.scores(w), self.preferences)
         offsets = p.offsets if isinstance(p, GradedPreferences) else np.array([0, p.n_items])
         return self.design.scatter(here.diagonal, offsets)
@@ -303,10 +315,12 @@ class FusedPass(Pass):
         shards = cut_shards(self.offsets, ROWS_PER_SHARD, min(4, self.most_shards))
         return add_up(run_shards(lambda ab: hessian_pass(rows, len(w), *ab, 1, tree, state, terms), shards))
 
-    def diagonal(self, w: np.ndarray) -> np.ndarray:
+    def diagonal(self, w: np.ndarray) -> np.ndarray | None:
         """Σ over rows of (the score-space Hessian's diagonal) · (x - mean of its query)²: at most the Hessian's own
         diagonal Σ over active pairs of ℓ'' (x_i - x_j)², and at least half of it. Of many dense rows a part is enough;
         a column that does not differ in it is taken for an ordinary one."""
+        if not self.design.uneven:
+            return None
         self._return_to(w)
         often = max(1, self.graded.n_items // (self.stride * ROWS_OF_A_DIAGONAL)) if self.design.dense else 1
         weight = np.empty(self.graded.n_items)
