@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from hingerank.kernels.grades import sort_by_grade
+from hingerank.kernels.sweeps import sort_by_grade
 
 
 @pytest.mark.parametrize("grades", [3, 40, None])

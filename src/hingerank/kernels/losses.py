@@ -8,8 +8,8 @@ grades as ordered groups. Pair losses weighted by the change of NDCG that a swap
 import numpy as np
 
 from hingerank.kernels.compiled import inner, kernel, with_room
-from hingerank.kernels.grades import leaf_borders
 from hingerank.kernels.order import order_blocks
+from hingerank.kernels.sweeps import leaf_borders
 
 LOGISTIC, FIDELITY = 0, 1
 

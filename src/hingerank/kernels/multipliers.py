@@ -1,6 +1,6 @@
 """Factorised multipliers of the pairs, a_ij = <v_i, v_j>, without listing pairs.
 
-V holds one column of K numbers per position (ascending grade, see kernels/grades.py), so that loops over the rows
+V holds one column of K numbers per position (ascending grade, see kernels/sweeps.py), so that loops over the rows
 of a grade run along memory. A row's part in any sum over pairs depends on the other rows' grades alone: sums by grade
 do, O(rows * K) beside the reading of features. Further down, multipliers that are listed pair by pair.
 """
@@ -8,8 +8,8 @@ do, O(rows * K) beside the reading of features. Further down, multipliers that a
 import numpy as np
 
 from hingerank.kernels.compiled import SUMS_MAY_REORDER, inner, kernel, with_room
-from hingerank.kernels.grades import leaf_borders
 from hingerank.kernels.rows import block_back, block_scores
+from hingerank.kernels.sweeps import leaf_borders
 
 
 def _room(tree, K):

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hingerank.kernels.grades import GradeTree, grow_tree, list_grade_pairs, sort_by_grade
+from hingerank.kernels.sweeps import GradeTree, grow_tree, list_grade_pairs, sort_by_grade
 from hingerank.kernels.threads import cut_shards, run_shards
 
 ROWS_PER_SHARD = 8192
