@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hingerank.kernels.compiled import inner, kernel, with_room
+from hingerank.kernels.order import order_blocks
 from hingerank.kernels.rows import block_back, block_scores
 
 FEW_GRADES = 32  # up to here distinct grades are collected by insertion and rows placed by counting
@@ -104,11 +105,15 @@ def sort_run(at, key, spare_at, spare_key, lo, hi):
 def sort_by_grade(y, offsets, first, last, perm, n_grades):
     """perm[p] = row within its query at position p (ascending grade, stable); n_grades[q] = distinct grades. O(n G)."""
     _sort_few_grades(y, offsets, first, last, perm, n_grades, np.empty(FEW_GRADES), np.empty(FEW_GRADES + 1, np.int64))
-    for q in first + np.flatnonzero(n_grades[first:last] < 0):
-        lo, hi = offsets[q], offsets[q + 1]
-        order = np.argsort(y[lo:hi], kind="stable")
-        perm[lo:hi] = order
-        n_grades[q] = 1 + np.count_nonzero(np.diff(y[lo:hi][order]))
+    if (n_grades[first:last] < 0).any():
+        lo, hi = offsets[first], offsets[last]
+        borders, order = offsets[first : last + 1] - lo, np.empty(hi - lo, np.int64)
+        order_blocks(-y[lo:hi], borders, 0, last - first, order)
+        perm[lo:hi] = order - np.repeat(borders[:-1], np.diff(borders))
+        new = np.ones(hi - lo + 1, np.int64)
+        new[1:-1] = np.diff(y[lo:hi][order]) != 0
+        new[borders] = 1
+        n_grades[first:last] = np.diff(np.cumsum(new)[borders])
 
 
 @kernel
