@@ -386,7 +386,7 @@ def test_warmup_runs_every_step_and_reports_failures(call, monkeypatch):
     assert (status, err) == (0, "")
     assert [step for step in steps if step["problem"]] == []
     assert {"reader", "writer", "measures", "rank-svm, sparse float32"} <= {step["label"] for step in steps}
-    monkeypatch.setattr(warmup, "STEPS", {"broken": "hingerank.nowhere:warm"})
+    monkeypatch.setattr(warmup, "FILE_STEPS", {"broken": "hingerank.nowhere:warm"})
     monkeypatch.setattr("hingerank.registry.RANKERS", {})
     status, out, _ = call("warmup")
     assert status == 1 and "0 of 1" in out and "nowhere" in out

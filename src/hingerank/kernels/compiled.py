@@ -12,8 +12,9 @@ and ``with_room`` for a plain function that makes the arrays a kernel needs, and
 What compiling costs was measured, and shapes the code: an assignment of one slice to another, or `numpy.sort`, costs
 as much as a hundred lines of loops; a function that Python can call costs a wrapper that takes its arguments apart; a
 whole number written as a literal argument of a `kernel` makes a second version of it; counting references to arrays
-costs a fifth. So, unless they say ``allocates=True``, kernels make no arrays, which numba checks, and do not count
-references. They must then neither return an array nor call what makes one.
+costs a fifth, and Python's collector of reference circles, which rests meanwhile, another. So, unless they say
+``allocates=True``, kernels make no arrays, which numba checks, and do not count references. They must then neither
+return an array nor call what makes one.
 
 numba keeps machine code in two files a function (``.nbi``, ``.nbc``), renewed when the function's own file changes.
 Here it is renewed when any file changes that the function's helpers come from, and a file that cannot be read, fails
@@ -22,6 +23,7 @@ its checksum or belongs to other arguments is dropped and made again. Processes 
 
 import contextlib
 import functools
+import gc
 import hashlib
 import logging
 import os
@@ -33,6 +35,7 @@ from typing import Any
 
 from numba import njit
 from numba.core import caching, serialize, sigutils
+from numba.core.runtime import rtsys
 from numba.extending import overload, register_jitable
 
 try:
@@ -49,11 +52,23 @@ def kernel(function: Any = None, /, *, allocates: bool = False, fastmath: Any = 
     if function is None:
         return functools.partial(kernel, allocates=allocates, fastmath=fastmath)
     compiled = njit(nogil=True, no_cfunc_wrapper=True, _nrt=allocates, fastmath=fastmath)(function)
+    compiled._compile_for_args = functools.partial(_uncollected, compiled._compile_for_args)
     try:
         compiled._cache = KernelCache(function)
     except RuntimeError:  # numba found no folder that it may write to: compile in every process
         logging.getLogger(__name__).debug("no cache for %s", function.__qualname__)
     return compiled
+
+
+def _uncollected(compile_for: Callable, *arguments: Any, **named: Any) -> Any:
+    """Compile, or load, while the garbage collector rests: it would look through all of numba's objects many times."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return compile_for(*arguments, **named)
+    finally:
+        if collects:
+            gc.enable()
 
 
 def with_room(function: Any) -> Any:
@@ -152,7 +167,10 @@ class KernelCache(caching.FunctionCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
-            found = super().load_overload(sig, target_context)
+            # not super().load_overload, which first loads all that compiling would need: most of a warm start
+            rtsys.initialize(target_context)
+            with self._guard_against_spurious_io_errors():
+                found = self._load_overload(sig, target_context)
             if found is not None and tuple(found.signature.args) != tuple(sigutils.normalize_signature(sig)[0]):
                 raise ValueError("the code is for other arguments")
             return found

@@ -1,7 +1,7 @@
 """Compile every kernel once, so that later processes load them from numba's cache on disk.
 
-`STEPS` lists what the rooms offer for it; the registered rankers are added by fitting each of them to a few rows (or
-ratings, or documents), dense in both precisions and sparse.
+`FILE_STEPS` and `ARRAY_STEPS` list what the rooms offer for it; the registered rankers are added by fitting each of
+them to a few rows (or ratings, or documents), dense in both precisions and sparse.
 """
 
 import gc
@@ -24,9 +24,11 @@ from hingerank.kernels.threads import thread_count
 KINDS = ("float32", "float64", "sparse float32", "sparse float64")
 
 # label -> "module:function", a function without arguments that calls each of the room's kernels on tiny arrays
-STEPS = {
+FILE_STEPS = {
     "reader": "hingerank.data.letor:warm_reader",
     "writer": "hingerank.data.letor_writer:warm_writer",
+}
+ARRAY_STEPS = {
     "generated and scaled data": "hingerank.lab.warmup:_warm_data",
     "measures": "hingerank.metrics:warm_metrics",
 }
@@ -46,7 +48,8 @@ def warm(progress: Callable[[int, int | None], None] | None = None, apart: bool 
 
     apart: in two processes side by side, which share hardly any kernel (default: where there are two cores).
     """
-    lanes = [list(_graded()), [*_rooms(), *_personal_and_diverse()]]
+    files, arrays = _rooms(FILE_STEPS), _rooms(ARRAY_STEPS)
+    lanes = [[*files, *_graded()], [*arrays, *_personal_and_diverse()]]  # which take about as long
     count = sum(map(len, lanes))
 
     def tell(done: int) -> None:
@@ -86,8 +89,8 @@ def _run(label: str, action: Callable[[], object]) -> Step:
     return Step(label, time.perf_counter() - started, problem)
 
 
-def _rooms() -> Iterator[tuple[str, Callable[[], object]]]:
-    for label, place in STEPS.items():
+def _rooms(steps: dict[str, str]) -> Iterator[tuple[str, Callable[[], object]]]:
+    for label, place in steps.items():
         yield label, partial(_call, place)
 
 
