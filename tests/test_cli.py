@@ -352,6 +352,7 @@ def test_an_interruption_is_one_line(tmp_path):
     os.mkfifo(pipe)  # reading it waits for ever
     process = in_a_process(["info", pipe])
     writer = open_when_read(pipe)
+    time.sleep(0.3)  # until it waits for bytes: Python sees a signal that comes just before only after them
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
     os.close(writer)
