@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from hingerank.data.files import canonical, plain
-from hingerank.lab.run_folder import ResultsFile, read_results, write_whole
+from hingerank.data.files import canonical, plain, write_whole
+from hingerank.lab.run_folder import ResultsFile, read_results
 
 RECORDS = [
     {"method": "a", "value": 0.1 + 0.2, "setting": {"C": 1e-3}},

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.data.files import canonical
-from hingerank.lab.run_folder import Record, read_header, read_results, write_whole
+from hingerank.data.files import canonical, write_whole
+from hingerank.lab.run_folder import Record, read_header, read_results
 from hingerank.lab.statistics import TESTS, bootstrap_interval, holm, p_values, win_tie_loss
 
 LEVEL = 0.05

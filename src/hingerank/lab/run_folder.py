@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from hingerank.data.describe import pairs_per_query
-from hingerank.data.files import draft_of, plain
+from hingerank.data.files import plain, sync_folder, write_whole
 from hingerank.data.ranking_data import RankingData
 from hingerank.kernels.threads import thread_count
 from hingerank.lab.folds import PARTS, Fold, Rows, fingerprint
@@ -65,7 +65,7 @@ class ResultsFile:
             self.records, whole = _parse(self._file.read(), self.path)
             self._file.truncate(whole)
             os.fsync(self._file.fileno())
-            _sync_folder(self.path.parent)
+            sync_folder(self.path.parent)
         except BaseException:
             self.close()
             raise
@@ -96,14 +96,6 @@ class ResultsFile:
 def read_results(path: Path | str) -> list[Record]:
     """The whole records of a results file, without locking or changing it (it may still be growing)."""
     return _parse(Path(path).read_bytes(), Path(path))[0]
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that a reader sees the old content or the new, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with draft_of(path) as draft:
-        draft.write_bytes(content)
-    _sync_folder(path.parent)
 
 
 def _framed(body: bytes) -> bytes:
@@ -137,20 +129,6 @@ def _lock(file: Any, path: Path) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         raise ValueError(f"{path} is in use by another run: wait for it, or choose another folder") from error
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a new or renamed file's name as lasting as its content, where the system can."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(descriptor)
-    except OSError:
-        pass
-    finally:
-        os.close(descriptor)
 
 
 def save_arrays(folder: Path, method: str, fold: str, scores: np.ndarray, ranker: Any) -> str:
