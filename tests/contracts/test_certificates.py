@@ -1,11 +1,13 @@
 """What a certificate says is so: objective and gap are computed again by listing the pairs, in extended precision."""
 
+import time
 import warnings
 
 import numpy as np
 import pytest
 
 import hingerank as hr
+from hingerank.registry import RANKERS, ranker_class
 
 LONG = np.longdouble
 LOSSES = {
@@ -13,6 +15,7 @@ LOSSES = {
     "logistic": lambda t: (np.logaddexp(LONG(0), -t), -1 / (1 + np.exp(t))),
     "squared": lambda t: ((1 - t) ** 2, -2 * (1 - t)),
 }
+ALL_LOSSES = LOSSES | {"hinge": lambda t: (np.maximum(0, 1 - t), -(t < 1).astype(LONG))}
 
 
 def problem(seed, spread):
@@ -74,3 +77,190 @@ def test_the_dual_certifies_the_weights_it_returns():
         best = hr.RankSVM(C=100.0, loss="hinge", tol=1e-7, max_iter=5000).fit(X, y, qid)
         if ranker.certificate_.converged:
             assert ranker.objective_ <= best.objective_ * (1 + 1.1e-3), seed
+
+
+def listed(X, y, qid, weight):
+    """Differences of the pairs, their weights, their winners and losers."""
+    i, j = np.nonzero((y[:, None] > y[None, :]) & (qid[:, None] == qid[None, :]))
+    return X.astype(LONG)[i] - X.astype(LONG)[j], weight.astype(LONG)[i] * weight.astype(LONG)[j], i, j
+
+
+def fitted(ranker, X, y, qid, weight=None):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ranker.fit(X, y, qid, **({} if weight is None else {"sample_weight": weight}))
+
+
+def problems(spread, count, dtype=np.float64, offset=0.0):
+    """(seed, X, y, qid, weight) of random problems that have pairs."""
+    for seed in range(count):
+        X, y, qid, weight = problem(seed, spread)
+        if any(len(np.unique(y[qid == q])) > 1 for q in np.unique(qid)):
+            yield seed, (X + offset).astype(dtype), y, qid, weight
+
+
+@pytest.mark.parametrize("spread", [0, 6, 12])
+def test_hinge_solvers_certify_what_they_return(spread):
+    """No solver's certified value is above another's by more than the tolerance, by the hinge itself."""
+    certified = 0
+    for seed, X, y, qid, weight in problems(spread, 12):
+        C = 10.0 ** np.random.default_rng(seed).uniform(-12, 6)
+        D, pair, _, _ = listed(X, y, qid, weight)
+        values, sure = [], []
+        for solver in ("auto", "cutting-plane", "dual"):
+            ranker = fitted(hr.RankSVM(C=C, loss="hinge", solver=solver, max_seconds=5), X, y, qid, weight)
+            w = ranker.coef_.astype(LONG)
+            values.append(float(w @ w / 2 + LONG(C) * (pair * np.maximum(0, 1 - D @ w)).sum()))
+            sure.append(ranker.certificate_.converged)
+            assert not sure[-1] or abs(values[-1] - ranker.objective_) <= 1e-6 * values[-1], (seed, solver)
+        certified += sum(sure)
+        for value, converged in zip(values, sure):
+            assert not converged or value - min(values) <= 1.001e-3 * value, (seed, values, sure)
+    assert certified >= 15, certified
+
+
+@pytest.mark.parametrize("spread", [0, 6, 12])
+def test_sparse_rankers_certify_what_they_return(spread):
+    certified = 0
+    for seed, X, y, qid, weight in problems(spread, 8):
+        rng = np.random.default_rng(seed)
+        D, pair, _, _ = listed(X, y, qid, weight)
+        pair, radius = pair / pair.sum(), 10.0 ** rng.uniform(-6, 6)
+        for variant in ("corrective", "classic", "away", "pairwise"):
+            ranker = fitted(hr.FenchelRank(radius, variant=variant, max_seconds=5), X, y, qid, weight)
+            w = ranker.coef_.astype(LONG)
+            left = np.maximum(0, 1 - D @ w)
+            loss, g = (pair * left**2).sum(), -2 * D.T @ (pair * left)
+            gap = (g @ w + LONG(radius) * np.abs(g).max()) / max(loss, 1e-3)
+            assert np.abs(w).sum() <= radius * (1 + 1e-12)
+            if ranker.certificate_.converged:
+                certified += 1
+                assert gap <= 1.001e-3 and abs(ranker.objective_ - loss) <= 1e-6 * loss + 1e-9, (seed, variant, gap)
+        C = 10.0 ** rng.uniform(-8, 8)
+        for ranker, ridge in (
+            (hr.SparseRankSVM(C), 0),
+            (hr.SparseRankSVM(C, 0.5), 0.5),
+            (hr.TGRank(C, max_iter=300), 0),
+        ):
+            fitted(ranker, X, y, qid, weight)
+            w = ranker.coef_.astype(LONG)
+            left = np.maximum(0, 1 - D @ w)
+            loss, g = LONG(C) * (pair * left**2).sum(), -2 * LONG(C) * D.T @ (pair * left)
+            value = loss + np.abs(w).sum() + ridge * (w @ w) / 2
+            if ranker.certificate_.converged:
+                certified += 1
+                assert value - l1_bound(loss, g, w, ridge) <= 1.001e-3 * value, (seed, ranker)
+                assert abs(ranker.objective_ - value) <= 1e-6 * value, (seed, ranker)
+    assert certified >= 25, certified
+
+
+def l1_bound(loss, g, w, ridge):
+    """The best lower bound that multipliers in proportion to those of w give."""
+    slope, most = 2 * loss - g @ w, 1 / max(np.abs(g).max(), LONG(1e-300))
+    tried = np.concatenate([np.linspace(0, 1, 400) * most, np.linspace(0.9, 1.1, 201) if ridge else []])
+    tried = np.append(tried, min(most, slope / (2 * loss)) if loss > 0 else most)
+    over = (np.maximum(tried[:, None] * np.abs(g) - 1, 0) ** 2).sum(axis=1) / (2 * ridge) if ridge else 0
+    return (tried * slope - tried**2 * loss - over).max()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("spread", "offset"), [(0, 0), (6, 0), (12, 0), (0, 1e4)])
+def test_kernel_rankers_certify_what_they_return(spread, offset, dtype):
+    """By a kernel matrix in extended precision; no gap is negative."""
+    certified = 0
+    for seed, X, y, qid, weight in problems(spread, 4, dtype, offset):
+        rng = np.random.default_rng(seed)
+        C, rows = 10.0 ** rng.uniform(-6, 6), X.astype(LONG)
+        _, pair, i, j = listed(X, y, qid, weight)
+        for kernel in ("rbf", "linear", "polynomial"):
+            gamma = 10.0 ** rng.uniform(-3, 1)
+            K = rows @ rows.T
+            if kernel == "rbf":
+                K = np.exp(-LONG(gamma) * ((rows[:, None] - rows[None]) ** 2).sum(axis=-1))
+            elif kernel == "polynomial":
+                K = (LONG(gamma) * K + 1) ** 3
+            for loss in ("hinge", "squared_hinge", "logistic"):
+                settings = {"C": C, "kernel": kernel, "gamma": gamma, "loss": loss, "max_seconds": 2}
+                ranker = fitted(hr.KernelRankSVM(**settings), X, y, qid, weight)
+                if not ranker.certificate_.converged:
+                    continue
+                certified += 1
+                assert ranker.certificate_.value >= 0
+                a = np.zeros(len(y), LONG)
+                a[ranker.support_] = ranker.dual_coef_
+                s = K @ a
+                value, slope = ALL_LOSSES[loss](s[i] - s[j])
+                f = a @ s / 2 + LONG(C) * (pair * value).sum()
+                assert abs(ranker.objective_ - f) <= 1e-3 * f, (seed, settings)
+                if loss != "hinge":
+                    g = a.copy()
+                    np.add.at(g, i, LONG(C) * pair * slope)
+                    np.add.at(g, j, -LONG(C) * pair * slope)
+                    assert g @ K @ g / 2 <= 1.1e-3 * f, (seed, settings)
+    assert certified >= 6, certified
+
+
+def test_a_kernel_matrix_in_single_precision_hides_nothing():
+    """Of more rows than are kept in double precision."""
+    data = hr.make_letor(30, rows_per_query=80, n_features=5, seed=3)
+    X = data.X.astype(np.float64)
+    i, j = np.nonzero((data.y[:, None] > data.y[None, :]) & (data.qid[:, None] == data.qid[None, :]))
+    K = np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(axis=-1))
+    for loss in ("hinge", "squared_hinge"):
+        ranker = fitted(hr.KernelRankSVM(C=10.0, gamma=0.5, loss=loss), data.X.astype(np.float32), data.y, data.qid)
+        a = np.zeros(len(X))
+        a[ranker.support_] = ranker.dual_coef_
+        s = K @ a
+        value = a @ s / 2 + 10.0 * ALL_LOSSES[loss](s[i] - s[j])[0].sum()
+        assert ranker.objective_ == pytest.approx(value, rel=1e-9)
+        assert ranker.certificate_.converged
+
+
+EXTREMES = {
+    "weights": lambda X: {"X": X, "weight": np.full(len(X), 1e300)},
+    "features": lambda X: {"X": 1e200 * X},
+    "large features": lambda X: {"X": 1e150 * X},
+    "tiny features": lambda X: {"X": 1e-200 * X},
+    "scaled features": lambda X: {"X": 1e200 * X, "scale": "standard"},
+}
+
+
+@pytest.mark.parametrize("extreme", EXTREMES)
+@pytest.mark.parametrize("name", [n for n, place in RANKERS.items() if place.startswith("hingerank.rankers.")])
+def test_extreme_numbers_are_refused_or_answered_honestly(name, extreme):
+    rng = np.random.default_rng(0)
+    given = EXTREMES[extreme](rng.normal(size=(12, 3)))
+    ranker, weight = ranker_class(name)(), given.get("weight")
+    if "scale" in given:
+        if "scale" not in ranker.get_params():
+            pytest.skip("scales nothing")
+        ranker.set_params(scale="standard")
+    try:
+        with np.errstate(all="ignore"):
+            fitted(ranker, given["X"], rng.integers(0, 3, 12).astype(float), np.repeat([0, 1], 6), weight)
+    except ValueError as error:
+        assert any(word in str(error) for word in ("overflow", "sample_weight", "too large")), error
+        return
+    except TypeError as error:
+        assert "sample_weight" in str(error)  # a ranker that takes none
+        return
+    if ranker.certificate_.converged:
+        assert np.isfinite(ranker.predict(given["X"])).all() and np.isfinite(getattr(ranker, "objective_", 0.0))
+
+
+@pytest.mark.parametrize("solver", ["auto", "cutting-plane", "dual"])
+def test_limits_hold_whatever_the_numbers(solver):
+    X, y, qid, _ = problem(3, 0)
+    began = time.perf_counter()
+    with np.errstate(all="ignore"):
+        fitted(hr.RankSVM(loss="hinge", solver=solver, max_iter=50, max_seconds=1.0), 1e150 * X, y, qid)
+    assert time.perf_counter() - began < 20  # of which most, on a busy machine, is compiling
+
+
+def test_a_personal_ranker_stops_where_descent_ends_and_says_stationary():
+    data = hr.make_personal(30, 40, 8, 2, per_user=20, seed=0)
+    X, parts = 1e3 * data.item_features, (data.users, data.winners, data.losers)
+    rough = hr.PersonalRankSVM(rank=2, random_state=0).fit_pairs(X, *parts)
+    fine = hr.PersonalRankSVM(rank=2, random_state=0, tol=1e-5, max_iter=2000).fit_pairs(X, *parts)
+    assert rough.certificate_.kind == "stationarity" and rough.certificate_.converged
+    assert rough.objective_ <= 2.0 * fine.objective_

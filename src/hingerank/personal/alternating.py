@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from hingerank.personal.problem import FactorObjective, UsersImproved
-from hingerank.solvers.run import Run, Solution
+from hingerank.solvers.run import STATIONARY, Run, Solution, relative
 
 ENOUGH, PRODUCTS = 0.3, 5  # the basis step's equations: fraction of the gradient left, Hessian products at most
 ARMIJO, HALVINGS = 1e-4, 20
@@ -36,7 +36,10 @@ def alternating(
     watch: Callable[[np.ndarray, np.ndarray], dict[str, Any]] | None = None,
     callback: Callable[[dict], Any] | None = None,
 ) -> Solution:
-    """Minimise f(U, V) until the norm of its gradient is at most tol times that after the first users' step.
+    """Minimise f(U, V) until an epoch neither lowers nor promises to lower it by more than tol times its value.
+
+    The promise is ½ gᵀ D⁻¹ g with g the gradient in U and D about the Hessian's diagonal. Both are in units of f,
+    however the features are scaled; f is not convex, so they say how stationary (U, V) is, not how good.
 
     Parameters
     ----------
@@ -50,17 +53,20 @@ def alternating(
     -------
     Solution : w is U, extra["V"] is V, strongest column first
     """
-    run = Run("gradient", tol, max_iter, max_seconds, callback)
+    run = Run("stationarity", tol, max_iter, max_seconds, callback)
     value, scale, stretch, products = np.inf, None, FIRST, 0
     last: np.ndarray | None = None  # U at the end of the last epoch but one, in today's basis
     for epoch in count():
-        came = U
+        came, before = U, value
         U, improved, stretch, stretched = _users(objective, U, V, value, last, stretch)
         value = improved.value
+        promise = 0.5 * float((improved.gradient**2 / improved.diagonal).sum())
+        left = relative(max(promise, before - value), value)
         norm = float(np.hypot(np.linalg.norm(improved.gradient), improved.norm))
         scale = norm if scale is None else scale
-        relative, figures = norm / scale if scale > 0 else 0.0, watch(U, V) if watch is not None else {}
-        if run.stops(epoch=epoch, value=value, gradient=relative, products=products, stretch=stretched, **figures):
+        gradient, figures = norm / scale if scale > 0 else 0.0, watch(U, V) if watch is not None else {}
+        figures |= {"gradient": gradient, "products": products, "stretch": stretched}
+        if run.stops(epoch=epoch, value=value, stationarity=left, **figures):
             break
         following, used = _basis(objective, U, V, improved)
         products += used
@@ -70,7 +76,7 @@ def alternating(
         U, last = balance_free(following, V, came, objective.free)
     order = np.argsort(-np.linalg.norm(U, axis=0) * np.linalg.norm(V, axis=0), kind="stable")
     order = np.concatenate([order[order < objective.free], np.arange(objective.free, U.shape[1])])
-    return run.solution("relative gradient norm", U[:, order], value, len(run.trace), V=V[:, order])
+    return run.solution(STATIONARY, U[:, order], value, len(run.trace), V=V[:, order])
 
 
 def _users(

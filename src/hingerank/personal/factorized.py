@@ -43,7 +43,7 @@ class PersonalRankSVM(PersonalRanker):
     C : float, default 0.1
         Weight of the summed pair losses against the norms. A user with n ratings has up to n²/2 pairs.
     tol : float, default 0.01
-        Stop when the norm of the gradient in (U, V) is at most tol times that of the first epoch.
+        Stop when an epoch neither lowers the objective nor promises to lower it by more than tol times its value.
     shared : bool, default False
         Learn besides a function w that all users share, w_u = w + U v_u, with ½‖w‖² more to pay.
     pair_weight : "uniform" or "user"

@@ -18,11 +18,24 @@ TILE = (256, 1024)  # 1 MiB in float32
 
 
 class GramMatrix(Protocol):
-    """K = κ(X, X) of n rows; cost: of a product, in products with a stored triangle. X: the rows, or None."""
+    """K = κ(X, X) of n rows; cost: of a product, in products with a stored triangle. X: the rows, or None.
+
+    size: √κ(x, x) of every row; no |K_ij| exceeds size_i · size_j.
+    """
 
     n: int
     cost: float
     X: Any
+    size: np.ndarray
+
+    @property
+    def single(self) -> bool:
+        """Whether `product` is in single precision."""
+        ...
+
+    def exact(self, V: np.ndarray) -> np.ndarray:
+        """V K in double precision, V a few rows: for K kept in single precision it is computed anew."""
+        ...
 
     def product(self, v: np.ndarray) -> np.ndarray:
         """K v."""
@@ -37,14 +50,15 @@ class Gram(GramMatrix):
     """K = κ(X, X), of which one triangle is kept: n² / 2 numbers in float32. Blocks of rows beyond the budget are not
     kept, and every product computes them again.
 
-    Small matrices of double-precision rows are kept in float64. Sums are float64. The blocks depend on n alone, so
+    Small matrices are kept in float64. Sums are float64. The blocks depend on n alone, so
     answers do not depend on the number of threads.
     """
 
     def __init__(self, kernel: Kernel, X: Any, budget: int):
         n = X.shape[0]
         self.n, self.kernel, self.X = n, kernel.centred(X), X
-        self.dtype = storage_type(n, n, X.dtype)
+        self.dtype = storage_type(n, n, np.float64)
+        self.size = sizes_of(self.kernel, X)
         self.left, self.right = self.kernel.left(X, self.dtype), self.kernel.right(X, self.dtype)
         area = np.concatenate(([0], np.cumsum(np.arange(n, 0, -1))))
         self.shards = cut_shards(area, ENTRIES_PER_SHARD)
@@ -59,6 +73,13 @@ class Gram(GramMatrix):
         v = np.ascontiguousarray(v, np.float64)
         with serial_blas() if len(self.blocks) < len(self.shards) else nullcontext():
             return add_up(run_shards(lambda k: self._multiply(k, v), range(len(self.shards))))
+
+    @property
+    def single(self) -> bool:
+        return self.dtype == np.float32
+
+    def exact(self, V: np.ndarray) -> np.ndarray:
+        return computed_product(self.kernel, self.X, V) if self.single else np.stack([self.product(v) for v in V])
 
     def matrix(self) -> np.ndarray:
         """K whole, in double precision: for small n."""
@@ -95,10 +116,14 @@ class Gram(GramMatrix):
 class GivenGram(GramMatrix):
     """K given as a matrix by the user, rows and columns in the order of the training rows."""
 
-    cost = 1.0
+    cost, single = 1.0, False
 
     def __init__(self, K: np.ndarray):
         self.n, self.K, self.X, self._rows = K.shape[0], K, None, RowsDesign(K)
+        self.size = np.sqrt(np.maximum(K.diagonal(), 0.0).astype(np.float64))
+
+    def exact(self, V: np.ndarray) -> np.ndarray:
+        return np.stack([self.product(v) for v in V])
 
     def product(self, v: np.ndarray) -> np.ndarray:
         """K v."""
@@ -107,3 +132,35 @@ class GivenGram(GramMatrix):
     def matrix(self) -> np.ndarray:
         """K in double precision."""
         return self.K.astype(np.float64)
+
+
+def computed_product(kernel: Kernel, X: Any, V: np.ndarray) -> np.ndarray:
+    """V κ(X, X) in double precision, tile by tile, nothing kept; rows and columns that V has no weight on are left out
+    where they can be."""
+    n, used = X.shape[0], np.flatnonzero(V.any(axis=0))
+    right, weight = kernel.right(X[used], np.float64), np.ascontiguousarray(V[:, used].T)
+    out = np.empty((n, len(V)))
+
+    def some(shard: tuple[int, int]) -> None:
+        room: np.ndarray = np.empty(TILE)
+        for a in range(*shard, TILE[0]):
+            b = min(a + TILE[0], shard[1])
+            left, total = kernel.left(X[a:b], np.float64), np.zeros((b - a, len(V)))
+            for c in range(0, len(used), TILE[1]):
+                tile = room[: b - a, : min(TILE[1], len(used) - c)]
+                kernel.between(left, right[c : c + TILE[1]], tile)
+                total += tile @ weight[c : c + TILE[1]]
+            out[a:b] = total
+
+    with serial_blas():
+        run_shards(some, cut_shards(np.arange(n + 1), TILE[0]))
+    return out.T
+
+
+def sizes_of(kernel: Kernel, X: Any) -> np.ndarray:
+    """√κ(x, x) of every row, in double precision."""
+    out = [np.empty(0)]
+    for a in range(0, X.shape[0], TILE[1]):
+        rows = X[a : a + TILE[1]]
+        out.append(kernel.diagonal(kernel.left(rows, np.float64), kernel.right(rows, np.float64)))
+    return np.sqrt(np.maximum(np.concatenate(out), 0.0))

@@ -67,7 +67,7 @@ class RoundedHinge(Objective):
         combined = w - point.gradient  # sum a_ij (x_i - x_j)
         return Bounds(
             0.5 * float(w @ w) + self.C * float(outer[1]),
-            self.margin * multipliers - 0.5 * float(combined @ combined),
+            self.margin * multipliers - 0.5 * float(combined @ combined) - self.problem.rounding(point),
             self.C * float(outer[1] - (outer[2] - inner[2]) / self.width + inner[1]),
         )
 

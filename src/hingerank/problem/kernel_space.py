@@ -14,6 +14,7 @@ from hingerank.problem.problem import PRODUCTS_REMEMBERED, Objective, Point, Pro
 
 LARGEST_FACTOR = 6000
 ROWS_PER_REMEMBERED = 500  # of K, which cost about ten times what remembering one product does
+ROUNDING = 16 * float(np.finfo(np.float64).eps)  # of a number of K, relative to its bound
 FEW_IDLE = 0.1  # fraction of the coefficients below which it does not pay to remove them
 
 
@@ -111,6 +112,29 @@ class KernelProblem(Objective):
 
         slope = f + self._bare(self.C * here.gradient)
         return Point(f, value, slope, curvature, here.moments, None, first)
+
+    def gap(self, point: Point) -> float:
+        return super().gap(point) + self.rounding(point)
+
+    def rounding(self, point: Point) -> float:
+        """A bound on what rounding does to ½aᵀKa + C z·Ka and to its gap, each number of K being off by a few digits.
+
+        Coefficients of both signs cancel: where they are many times larger than the norm, K itself is not known well
+        enough to say how good they are.
+        """
+        terms = np.abs(point.w.a) + np.abs(point.gradient.a - point.w.a)
+        return ROUNDING * float(terms @ self.gram.size) ** 2
+
+    def exactly(self, f: Expansion, dual: Expansion, lower: float) -> tuple[float, float]:
+        """(the value at f, a lower bound on the optimum) with K in double precision, whatever it is kept in.
+
+        lower: the bound that multipliers with the coefficients `dual` give by the K that is kept; of its terms only
+        ½‖dual‖² depends on K.
+        """
+        values, own = self.gram.exact(np.stack([f.a, dual.a]))
+        value = 0.5 * float(f.a @ values) + self.C * self.loss.at(values, self.preferences).value
+        rounding = ROUNDING * float((np.abs(f.a) + np.abs(dual.a)) @ self.gram.size) ** 2
+        return value, lower + 0.5 * (float(dual @ dual) - float(dual.a @ own)) - rounding
 
     @property
     def recycled(self) -> int:

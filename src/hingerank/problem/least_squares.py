@@ -6,6 +6,7 @@ import numpy as np
 import scipy.linalg
 from scipy import sparse
 
+from hingerank.data.files import DataError
 from hingerank.features.maps import serial_blas
 from hingerank.kernels.rows import group_sums
 from hingerank.kernels.threads import cut_shards, run_shards
@@ -47,6 +48,8 @@ class LeastSquaresProblem(Problem):
     def minimiser(self, right: np.ndarray) -> np.ndarray:
         """(I + 2C A)⁻¹ right."""
         A = self._once("A", lambda: half_hessian(self.rows, self.loss, self.graded))
+        if not np.isfinite(A).all():
+            raise DataError("squares of the features overflow; rescale them (scale=...)")
         with serial_blas():
             if self._once("first C", lambda: self.C) == self.C and "eigen" not in self._shared:
                 matrix = 2.0 * self.C * A

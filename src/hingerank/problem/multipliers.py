@@ -79,14 +79,21 @@ class FactorizedPrimal(FactorizedDual):
 
     def __init__(self, design: RowsDesign, preferences: GradedPreferences, rank: int, C: float):
         super().__init__(design, preferences, rank, C)
-        self._problem = Problem(design, smoothed_hinge(ROUNDED), preferences, C=C)
+        self._problem, self._size = Problem(design, smoothed_hinge(ROUNDED), preferences, C=C), 0.0
 
     def at(self, flat: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and gradient in the factors, by a chain of two pair-free sweeps."""
         V = flat.reshape(self.rank, -1)
         point, G = self._problem.at(self.weights(V)[0]), np.empty_like(V)
+        factor_chain(self.design.scores(point.w), self.tree, V, G)
+        self._size = float(np.abs(G).max(initial=0.0))  # of the norm's part, which the loss's has to cancel
         factor_chain(self.design.scores(point.gradient), self.tree, V, G)
         return point.value, G.ravel()
+
+    def stationarity(self, gradient: np.ndarray) -> float:
+        """A gradient's largest entry, relative to that of the norm alone at the point evaluated last."""
+        largest = float(np.abs(gradient).max(initial=0.0))
+        return largest / self._size if self._size > 0 else (np.inf if largest > 0 else 0.0)
 
 
 class RegularizedDual:

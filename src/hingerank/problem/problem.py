@@ -66,6 +66,10 @@ class Objective(Protocol):
         """
         return 0.5 * float(point.gradient @ point.gradient)
 
+    def rounding(self, point: Point) -> float:
+        """How much of the value and of the gap may be rounding, where that can be much."""
+        return 0.0
+
     def diagonal(self, point: Point) -> Any:
         """About the diagonal of the Hessian at the point evaluated last, or None where it is not to be had cheaply."""
         return None

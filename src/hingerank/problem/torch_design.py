@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.features.kernels import Kernel
-from hingerank.problem.gram import GramMatrix
+from hingerank.problem.gram import GramMatrix, computed_product, sizes_of
 from hingerank.problem.problem import Design
 
 ROWS = 4096  # mapped at a time
@@ -43,10 +43,14 @@ class TorchGram(GramMatrix):
     """K = κ(X, X) whole, on the device."""
 
     cost = 0.0  # products there take no longer than vectors here
+    single = True
 
     def __init__(self, kernel: Kernel, X: Any, device: Any):
         self.kernel, self.X, self.n = kernel.centred(X), X, X.shape[0]
-        self.tensor = evaluate(self.kernel, X, self.kernel.right(X, np.float32), device)
+        self.tensor, self.size = evaluate(self.kernel, X, self.kernel.right(X, np.float32), device), sizes_of(kernel, X)
+
+    def exact(self, V: np.ndarray) -> np.ndarray:
+        return computed_product(self.kernel, self.X, V)
 
     def product(self, v: np.ndarray) -> np.ndarray:
         """K v."""

@@ -198,7 +198,12 @@ class BaseRanker(SavedModel, BaseEstimator):
             return None
         from hingerank.data.scaling import make_scaler
 
-        return make_scaler(self.scale).fit(X)
+        with np.errstate(over="ignore", invalid="ignore"):
+            scaler = make_scaler(self.scale).fit(X)
+        learnt = (value for value in vars(scaler).values() if isinstance(value, np.ndarray) and value.dtype.kind == "f")
+        if not all(np.isfinite(value).all() for value in learnt):
+            raise DataError(f"scale={self.scale!r}: squares of the features overflow; divide the features first")
+        return scaler
 
     def _validate(self, eval_set: Any, eval_group: Any) -> list[float]:
         """Mean NDCG@10 on each validation set."""
@@ -279,7 +284,8 @@ def warn_not_converged(certificate: Certificate) -> None:
     """A ConvergenceWarning that says how far the fit got and what to do, unless the certificate says it converged."""
     if certificate.converged:
         return
-    remedies = {"max_seconds": "raise max_seconds", "stalled": "rescale the features (scale=...)"}
+    rescale = "rescale the features (scale=...)"
+    remedies = {"max_seconds": "raise max_seconds"} | dict.fromkeys(("stalled", "overflow", "rounding"), rescale)
     remedy = remedies.get(certificate.status, "raise max_iter") + ", lower C or accept a larger tol"
     warnings.warn(
         f"stopped after {certificate.n_iter} iterations and {certificate.seconds:.2f} s ({certificate.status}) with "

@@ -14,6 +14,8 @@ from hingerank.data.blocks import QueryBlocks, blocks_from_group, blocks_from_qi
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 
+LARGEST_WEIGHT = 1e100
+
 
 def unpack(X: Any, y: Any = None, qid: Any = None, group: Any = None) -> tuple[Any, Any, Any]:
     """X, y, qid, where RankingData brings its own y and qid."""
@@ -99,6 +101,8 @@ def check_weight(sample_weight: Any, n_rows: int) -> np.ndarray | None:
         raise ValueError(f"sample_weight has shape {weight.shape}, expected ({n_rows},): one weight per row")
     if not np.isfinite(weight).all() or (weight < 0).any():
         raise ValueError("sample_weight must be finite and not negative")
+    if weight.max(initial=0.0) > LARGEST_WEIGHT:
+        raise ValueError(f"sample_weight of {weight.max():g}: sums over pairs would overflow; divide all weights by it")
     if n_rows and not weight.any():
         raise ValueError("all sample_weight are zero: no row is left to learn from or to score")
     return weight

@@ -21,7 +21,7 @@ from hingerank.rankers.base import LinearRanker, ProblemRanker, warn_not_converg
 from hingerank.rankers.inputs import unpack
 from hingerank.solvers.frank_wolfe import VARIANTS, frank_wolfe
 from hingerank.solvers.proximal_newton import proximal_newton
-from hingerank.solvers.run import Solution
+from hingerank.solvers.run import STATIONARY, Solution
 from hingerank.solvers.truncated_gradient import largest_eigenvalue, truncated_gradient
 from hingerank.structures import L1Ball, L1Norm
 
@@ -35,7 +35,6 @@ class SparseRanker(ProblemRanker, LinearRanker):
 
     _fitted = ("objective_",)
     _training_only = ("callback",)
-    _may_stop_early = False  # the method is defined by its number of steps: no warning at max_iter
 
     @property
     def selected_features_(self) -> np.ndarray:
@@ -60,19 +59,18 @@ class SparseRanker(ProblemRanker, LinearRanker):
     def _take(self, solution: Solution) -> None:
         self.coef_ = solution.w
         self._account(solution)
-        if not (self._may_stop_early and solution.certificate.status == "max_iter"):
-            warn_not_converged(solution.certificate)
+        warn_not_converged(solution.certificate)
 
 
 class FenchelRank(SparseRanker):
     """min over ‖w‖₁ ≤ radius of  (1/p) · sum over the p pairs (i preferred to j) of  max(0, 1 - w·x_i + w·x_j)².
 
-    The value at w = 0 is 1, so ``tol`` is in units of that. The paper writes u = w / radius; ``coef_`` is w.
+    The value at w = 0 is 1. The paper writes u = w / radius; ``coef_`` is w.
 
     Parameters
     ----------
     radius : of the l1 ball; a small one keeps few features
-    tol : stop when the duality gap  radius ‖g‖_∞ + <g, w>  is at most this, g the gradient at w
+    tol : stop when the duality gap  radius ‖g‖_∞ + <g, w>  is at most tol times the objective, g the gradient at w
     max_iter : most iterations; a fit that hits it warns and says in ``certificate_`` how far it got
     step : "exact" line search, or "closed-form" (classic, away and pairwise steps only)
         The latter is the minimiser of the quadratic bound in which every pair is active, cheaper and a little shorter.
@@ -322,8 +320,9 @@ class RSRank(TruncatedGradientRanker):
     """min over w of  ‖w‖₁ + C · sum over pairs of  W(i, j; w) ψ(w·x_i - w·x_j),  by truncated gradient.
 
     ψ is the modified Huber loss; W the change of NDCG if i and j swapped places in the ranking by w, taken anew in
-    every step (Sun, Qin, Tao & Wang 2009). W follows the ranking, so the problem is not convex: the certificate is the
-    largest subgradient of the problem at the last weights W, and the fit usually ends at max_iter.
+    every step (Sun, Qin, Tao & Wang 2009). W follows the ranking, so the problem is not convex and often has no
+    stationary point: the certificate is the largest subgradient at the last weights W, in units of the norm's own, and
+    many fits end at max_iter, with a warning.
 
     Parameters
     ----------
@@ -344,8 +343,6 @@ class RSRank(TruncatedGradientRanker):
     >>> RSRank(C=1).fit(X, y, qid=["a", "a", "b", "b"]).selected_features_.tolist()
     [0]
     """
-
-    _may_stop_early = True
 
     def __init__(
         self, C=1.0, learning_rate=None, every=1, threshold=None, tol=1e-3, *, max_iter=1000, scale=None,
@@ -376,7 +373,7 @@ class RSRank(TruncatedGradientRanker):
             return max(0.0, float(problem.structure.violation(g, w).max()))
 
         rate = self._rate(problem.C * self._curvature)
-        return truncated_gradient(at, w, rate, subgradient, "largest subgradient", **options)
+        return truncated_gradient(at, w, rate, subgradient, STATIONARY, **options)
 
 
 def choose_on_validation(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hingerank.problem.multipliers import FactorizedDual
-from hingerank.solvers.run import Callback, Run, Solution
+from hingerank.solvers.run import STATIONARY, Callback, Run, Solution
 
 LONGER, SHORTER = 1.1, 0.5  # multiples of the last change of V to move on by, after success and failure
 
@@ -65,7 +65,7 @@ def factor_descent(
     if validate is not None and run.trace[-1]["gradient"] > tol:
         run.status = "validation"
     w = problem.weights(V)[0]
-    return run.solution("relative projected gradient", w, value, length - 1, V=V)
+    return run.solution(STATIONARY, w, value, length - 1, V=V)
 
 
 class _Best:

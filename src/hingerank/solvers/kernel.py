@@ -24,28 +24,34 @@ EXTRA, STEPS = 0.3, 5  # fraction of all products that pruning may add, and its 
 def kernel_newton(problem: KernelProblem, w: Any = None, *, tol: float = 1e-3, **options: Any) -> Solution:
     """Newton's method with conjugate gradients in the K-inner product, until the gap is at most tol · value."""
     solution = newton(problem, w, tol=tol, **options)
-    if not solution.certificate.converged:
+    if solution.certificate.converged:
+        target = 0.8 * float(np.sqrt(2.0 * tol * solution.value))  # the gradient's norm at which the gap is tol
+        for point in prune(problem, solution.w, target, EXTRA * solution.trace[-1]["products"]):
+            gap = relative(problem.gap(point), point.value)
+            if gap <= tol:
+                solution = _accept(solution, point, gap)
+                break
+    if not problem.gram.single:
         return solution
-    target = 0.8 * float(np.sqrt(2.0 * tol * solution.value))  # the gradient's norm at which the gap is tol
-    for point in prune(problem, solution.w, target, EXTRA * solution.trace[-1]["products"]):
-        gap = relative(problem.gap(point), point.value)
-        if gap <= tol:
-            return _accept(solution, point, gap)
-    return solution
+    point = problem.at(solution.w)
+    return _certified(solution, *problem.exactly(point.w, point.w - point.gradient, point.value - problem.gap(point)))
 
 
 def kernel_smoothing(problem: KernelProblem, w: Any = None, *, tol: float = 1e-3, **options: Any) -> Solution:
     """The hinge by smoothing, until the duality gap is at most tol times the objective."""
     solution = smoothing(problem, w, tol=tol, **options)
-    if not solution.certificate.converged:
+    latest, width, lower = (solution.extra[name] for name in ("latest", "width", "lower_bound"))
+    if solution.certificate.converged:
+        for near in prune(RoundedHinge(problem, width), latest, 0.0, 5 * solution.certificate.n_iter):
+            point = problem.at(near.w)
+            gap = relative(point.value - lower, point.value)
+            if gap <= tol:
+                solution = _accept(solution, point, gap)
+                break
+    if not problem.gram.single or solution.extra["best_dual"] is None:
         return solution
-    smooth = RoundedHinge(problem, solution.extra["width"])
-    for near in prune(smooth, solution.extra["latest"], 0.0, 5 * solution.certificate.n_iter):
-        point = problem.at(near.w)
-        gap = (point.value - solution.extra["lower_bound"]) / max(abs(point.value), 1e-300)
-        if gap <= tol:
-            return _accept(solution, point, gap)
-    return solution
+    dual = solution.extra["best_dual"]
+    return _certified(solution, *problem.exactly(solution.w, dual.w - dual.gradient, lower))
 
 
 def prune(objective: Objective, f: Any, target: float, products: float) -> Iterator[Point]:
@@ -92,6 +98,15 @@ def _idle(point: Point) -> np.ndarray:
 def _accept(solution: Solution, point: Point, certified: float) -> Solution:
     certificate = replace(solution.certificate, value=certified)
     return replace(solution, w=point.w, value=point.value, certificate=certificate)
+
+
+def _certified(solution: Solution, value: float, lower: float) -> Solution:
+    """The solution with the value and the bound that K in double precision gives it."""
+    gap = relative(value - lower, value)
+    certificate = replace(solution.certificate, value=gap)
+    if certificate.converged and not gap <= certificate.tolerance:
+        certificate = replace(certificate, status="rounding")
+    return replace(solution, value=value, certificate=certificate)
 
 
 def kernel_dual(problem: KernelProblem, w: Any = None, **options: Any) -> Solution:

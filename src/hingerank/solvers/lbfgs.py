@@ -7,7 +7,7 @@ import numpy as np
 import scipy.optimize
 from threadpoolctl import threadpool_limits
 
-from hingerank.solvers.run import Callback, Run, Solution
+from hingerank.solvers.run import STATIONARY, Callback, Run, Solution
 
 CALLS = 4  # evaluations for each iteration allowed, on the average
 
@@ -16,20 +16,20 @@ def lbfgs(
     at: Callable[[np.ndarray], tuple[float, np.ndarray]],
     w: np.ndarray,
     *,
-    norm: Callable[[np.ndarray], Any] = np.linalg.norm,
+    measure: Callable[[np.ndarray], float] | None = None,
     tol: float = 1e-3,
     max_iter: int = 500,
     max_seconds: float = np.inf,
     callback: Callback = None,
 ) -> Solution:
-    """Descend from w until norm(gradient) ≤ tol times that at w.
+    """Descend from w until the gradient's norm is at most tol times that at w, or measure(gradient) at most tol.
 
     Parameters
     ----------
     at : w -> (value, gradient), of any differentiable function; where it is not convex the answer is a stationary
         point.
     w : the start.
-    norm : measures gradients.
+    measure : of a gradient at the point evaluated last; how stationary that is.
     tol, max_iter, max_seconds, callback : as in every solver.
     """
     run = Run("gradient", tol, max_iter, max_seconds, callback)
@@ -38,7 +38,7 @@ def lbfgs(
     def evaluate(w: np.ndarray) -> tuple[float, np.ndarray]:
         nonlocal reached
         value, gradient = at(w)
-        reached = float(value), w.copy(), float(norm(gradient))
+        reached = float(value), w.copy(), float(measure(gradient) if measure else np.linalg.norm(gradient))
         return reached[0], gradient
 
     def step(found: Any) -> None:
@@ -50,7 +50,7 @@ def lbfgs(
             raise StopIteration
 
     evaluate(w)
-    scale, nit = reached[2], 0
+    scale, nit = 1.0 if measure else reached[2], 0
     try:
         step(w)
     except StopIteration:
@@ -63,4 +63,5 @@ def lbfgs(
         if not np.array_equal(found.x, reached[1]):
             evaluate(found.x)
     run.status = run.status or "stalled"
-    return run.solution("relative gradient norm", reached[1], reached[0], nit)
+    kind = STATIONARY if measure else "relative gradient norm"
+    return run.solution(kind, reached[1], reached[0], nit)

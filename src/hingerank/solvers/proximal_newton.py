@@ -114,7 +114,7 @@ def proximal_newton(
     working: WorkingSet | None = None,
     approach: Sequence[SparseProblem] = (),
 ) -> Solution:
-    """Minimise loss(X w) + structure(w) until the structure's duality gap is at most tol.
+    """Minimise loss(X w) + structure(w) until the structure's relative duality gap is at most tol.
 
     w: a start inside the structure, default 0; working: the working set of an earlier problem on the same data.
     approach: easier problems to solve roughly first, each from the one before, so that few weights are ever in use.
@@ -131,7 +131,12 @@ def proximal_newton(
     point, before = problem.at(working.scores(problem, w)), np.inf
     for iteration in count():
         g = problem.back(point.gradient)
-        value, gap = point.value + structure.value(w), structure.gap(point.value, g, w)
+        gap = structure.gap(point.value, g, w)
+        if gap <= tol and iteration:  # by scores that were updated: certify by those of w
+            point = problem.at(working.scores(problem, w))
+            g = problem.back(point.gradient)
+            gap = structure.gap(point.value, g, w)
+        value = point.value + structure.value(w)
         early, selected = iteration < min_iter and gap != 0, int(np.count_nonzero(w))
         if run.stops(early=early, iteration=done + iteration, value=value, gap=gap, selected=selected):
             break

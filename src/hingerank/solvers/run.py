@@ -17,7 +17,8 @@ class Certificate:
     """How far a fit is from the optimum, in a quantity that can be checked.
 
     kind: what `value` measures, such as "relative gradient norm" or "duality gap"; tolerance: what was asked for;
-    status: "converged", or why the solver stopped ("max_iter", "max_seconds", "stalled", "callback", "validation");
+    status: "converged", or why the solver stopped ("max_iter", "max_seconds", "stalled", "callback", "validation",
+    "overflow" or "rounding" where numbers are too large for double precision);
     n_iter: iterations made; seconds: time spent; gradient: its norm relative to that at 0, where the solver knows it.
 
     >>> Certificate("duality gap", 2e-4, 1e-3, "converged", 12, 0.03).converged
@@ -110,10 +111,12 @@ class Run:
         self.trace.append(entry)
         if self.callback is not None and self.callback(entry):
             self.status = "callback"
-        elif entry[self.measured] <= self.tol and not early:
-            self.status = "converged"
         elif np.isnan(entry[self.measured]):
             self.status = "overflow"
+        elif entry[self.measured] < -self.tol:  # no gap is negative
+            self.status = "rounding"
+        elif entry[self.measured] <= self.tol and not early:
+            self.status = "converged"
         elif entry["seconds"] > self.max_seconds:
             self.status = "max_seconds"
         elif len(self.trace) > self.max_iter:

@@ -46,7 +46,7 @@ def smoothing(
             break
         smooth = _Watched(RoundedHinge(problem, width), gap)
         point = smooth.at(point.w)
-    extra = {"lower_bound": gap.dual, "latest": point.w, "width": width}
+    extra = {"lower_bound": gap.dual, "latest": point.w, "width": width, "best_dual": gap.best_dual}
     return run.solution(GAP, gap.best_w, gap.primal, len(run.trace), **extra)
 
 
@@ -55,15 +55,17 @@ class _Gap:
 
     def __init__(self, run: Run):
         self.run, self.best_w = run, np.empty(0)
+        self.best_dual: Point | None = None
         self.primal, self.dual = np.inf, -np.inf
         self.kink = self.here = np.inf  # gap of the width itself; gap at the latest point
 
-    def see(self, w: Any, bounds: Bounds) -> None:
-        """Take note of what the problem says at w."""
+    def see(self, point: Point, bounds: Bounds) -> None:
+        """Take note of what the problem says at a point."""
         self.kink, self.here = bounds.kink, bounds.value - bounds.lower
-        self.dual = max(self.dual, bounds.lower)
+        if bounds.lower > self.dual:
+            self.dual, self.best_dual = bounds.lower, point
         if bounds.value < self.primal:
-            self.primal, self.best_w = bounds.value, w
+            self.primal, self.best_w = bounds.value, point.w
 
     def enough(self, entry: Entry) -> bool:
         """Enough of this width: the run stops, or most of the gap left is the width's own."""
@@ -82,7 +84,7 @@ class _Watched(Objective):
 
     def at(self, w: Any) -> Point:
         point = self.rounded.at(w)
-        self.watch.see(point.w, self.rounded.bounds(point))
+        self.watch.see(point, self.rounded.bounds(point))
         return point
 
     def diagonal(self, point: Point) -> Any:

@@ -40,6 +40,9 @@ def truncated_gradient(
         if run.stops(iteration=iteration, value=value, gap=certify(loss, g, w), selected=selected):
             break
         w = w - rate * g
+        if not np.isfinite(w).all():
+            run.status = "overflow"
+            break
         if (iteration + 1) % every == 0:
             w = np.where(np.abs(w) <= threshold, norm.prox(w, every * rate * gravity), w)
     return run.solution(kind, w, value, iteration)

@@ -7,13 +7,14 @@ from hingerank.kernels.l1 import minimise_in_ball, minimise_under_norm
 from hingerank.kernels.rows import dot
 
 WORK = 200_000_000  # of a model: a round costs up to the cube of its columns, and there are 3 to 50 rounds
+NOTHING = 1e-3  # a loss below this fraction of that at 0 is as good as none
 ENOUGH = 0.02  # a model is solved until its violation is this fraction of what it began with
 
 
 class L1Ball:
     """The set ‖w‖₁ ≤ radius."""
 
-    kind = "duality gap"
+    kind = "relative duality gap"
 
     def __init__(self, radius: float):
         self.radius = float(radius)
@@ -33,8 +34,13 @@ class L1Ball:
         return j, -self.radius if g[j] >= 0 else self.radius
 
     def gap(self, loss: float, g: Floats, w: Floats) -> float:
-        """<g, w> + radius ‖g‖_∞ ≥ loss(w) - min: the Frank-Wolfe duality gap, g the loss's gradient at w."""
-        return max(0.0, float(dot(g, w)) + self.radius * float(np.abs(g).max(initial=0.0)))
+        """(<g, w> + radius ‖g‖_∞) / loss(w), the numerator being at least loss(w) - min: Frank-Wolfe's duality gap.
+
+        g is the loss's gradient at w. Without a norm the loss may fall to 0, where nothing is relative to it: below
+        `NOTHING` (it is 1 at w = 0) the gap is relative to that.
+        """
+        gap = float(dot(g, w)) + self.radius * float(np.abs(g).max(initial=0.0))
+        return (0.0 if gap < 0 else gap) / max(NOTHING, loss)  # NaN stays NaN
 
     def violation(self, g: Floats, w: Floats) -> Floats:
         """|g_j|, or its excess over the common level once the ball is full."""
@@ -77,6 +83,8 @@ class L1Norm:
         primal = loss + self.value(w)
         if primal <= 0:
             return 0.0
+        if not np.isfinite(primal):
+            return np.nan
         slope, size = 2.0 * loss - dot(g, w), np.abs(g)
         most = 1.0 / max(float(size.max(initial=0.0)), 1e-300)
         best = min(most, slope / (2.0 * loss)) if loss > 0 else most
