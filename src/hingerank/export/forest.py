@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from hingerank.kernels.threads import run_shards
-from hingerank.kernels.trees import add_trees, used_values
+from hingerank.kernels.trees import ROWS, add_trees, used_values
 
 MISSING_LEFT, ZERO_IS_MISSING = 1, 2  # bits of `missing`
 SMALL = float(np.float32(1e-35))  # LightGBM's zeros go up to here
@@ -73,22 +73,23 @@ class Forest:
 
     def scores(self, X: Any, threads: int) -> np.ndarray:
         """One score per row of X, C-ordered or CSR: in single precision if the forest is, else in double."""
-        X = _single(X) if self.single else X
-        rows = (X.data, X.indices, X.indptr) if sparse.issparse(X) else (X,)
         scores = np.full(X.shape[0], self.start)
         step = min(1024, max(1, SHARD // max(1, len(self._used))))
-        shards = [(lo, min(lo + step, len(scores))) for lo in range(0, len(scores), step)]
-        run_shards(partial(self._add, rows, scores), shards, threads)
+        shards = [slice(lo, lo + step) for lo in range(0, len(scores), step)]
+        run_shards(partial(self._add, X, scores), shards, threads)
         if self.average:
             scores /= len(self.arrays["sizes"])
         return scores.astype(np.float32) if self.single else scores
 
-    def _add(self, rows: Any, scores: np.ndarray, shard: tuple[int, int]) -> None:
+    def _add(self, X: Any, scores: np.ndarray, shard: slice) -> None:
         """Add the trees to the scores of some rows."""
-        lo, hi = shard
-        values = np.empty((hi - lo, len(self._used)))
-        used_values(rows, lo, hi, self._used, 0.0 if self.single else SMALL, self._at_zero, values)
-        add_trees(values, *self._tables, self.single, scores[lo:hi])
+        X, scores = X[shard], scores[shard]
+        X = _single(X) if self.single else X
+        rows = (X.data, X.indices, X.indptr) if sparse.issparse(X) else (X,)
+        values = np.empty((len(scores), len(self._used)))
+        used_values(rows, self._used, 0.0 if self.single else SMALL, self._at_zero, values)
+        room = np.empty(ROWS, np.uint32), np.empty(ROWS, np.uint32)
+        add_trees(values, *self._tables, self.single, *room, scores)
 
 
 def check_arrays(arrays: Mapping[str, Any], n_features: int) -> None:
