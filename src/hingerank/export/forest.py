@@ -164,3 +164,13 @@ def _single(X: Any) -> Any:
     if np.isinf(X.data if sparse.issparse(X) else X).any():
         raise ValueError("X has numbers beyond single precision, in which this ranker works: rescale them")
     return X
+
+
+def warm_trees() -> None:
+    """Compile the kernels for all kinds of rows."""
+    feature, missing = np.array([0, -1, -1], np.int32), np.zeros(3, np.uint8)
+    arrays = {"sizes": np.array([3]), "feature": feature, "number": np.zeros(3), "missing": missing}
+    forest = Forest(arrays, 1, single=False)
+    for rows in (np.zeros((1, 1)), np.zeros((1, 1), np.float32)):
+        forest.scores(rows, 1)
+        forest.scores(sparse.csr_matrix(rows), 1)
