@@ -135,11 +135,8 @@ def level_order(counts: np.ndarray, left: np.ndarray, right: np.ndarray) -> tupl
     left, right : for the nodes of all trees, one tree after another, their children's numbers in the tree; -1 in a leaf
     """
     starts, size = np.cumsum(counts) - counts, np.repeat(counts, counts)
-    if (
-        (np.minimum(left, right) < -1).any()
-        or (np.maximum(left, right) >= size).any()
-        or ((left < 0) != (right < 0)).any()
-    ):
+    within = (np.minimum(left, right) >= -1) & (np.maximum(left, right) < size)
+    if not (within & ((left < 0) == (right < 0))).all():
         raise ValueError("a tree has a child outside of it, or a node with a single child")
     level, tree = starts, np.arange(len(counts))
     levels, trees, reached = [level], [tree], np.zeros(len(left), bool)
