@@ -3,8 +3,10 @@
 import importlib.util
 import multiprocessing
 import pickle
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ def need(library):
     return pytest.mark.skipif(importlib.util.find_spec(library) is None, reason=f"{library} is not installed")
 
 
+SAVED = Path(__file__).parents[1] / "export" / "saved" / "0.1"
 CASES = [
     pytest.param(hr.LightGBMRanker, {"min_child_samples": 5}, marks=need("lightgbm"), id="lightgbm"),
     pytest.param(hr.XGBoostRanker, {}, marks=need("xgboost"), id="xgboost"),
@@ -149,12 +152,22 @@ def test_the_librarys_own_models_come_from_fit_alone(cls, settings, data, tmp_pa
     assert np.array_equal(pickle.loads(pickle.dumps(ranker)).predict(X), loaded.predict(X))
 
 
-@BOTH
-@pytest.mark.parametrize("setting", [{"objective": "binary:logistic"}, {"objective": "binary"}])
-def test_scores_that_are_no_sum_of_trees_are_refused(cls, settings, setting, data):
+@pytest.mark.parametrize(
+    "cls, params, words",
+    [
+        pytest.param(hr.LightGBMRanker, {"objective": "binary"}, "sum of trees", marks=need("lightgbm")),
+        pytest.param(hr.LightGBMRanker, {"linear_tree": True}, "not thresholds", marks=need("lightgbm")),
+        pytest.param(hr.LightGBMRanker, {"categorical_feature": [1]}, "not thresholds", marks=need("lightgbm")),
+        pytest.param(hr.XGBoostRanker, {"objective": "binary:logistic"}, "sum of trees", marks=need("xgboost")),
+        pytest.param(hr.XGBoostRanker, {"booster": "dart"}, "expected a 'gbtree'", marks=need("xgboost")),
+        pytest.param(hr.XGBoostRanker, {"booster": "gblinear"}, "expected a 'gbtree'", marks=need("xgboost")),
+    ],
+)
+def test_models_that_are_no_sum_of_trees_of_thresholds_are_refused(cls, params, words, data):
     X, y, qid = data
-    with pytest.raises(ValueError, match=r"does not score by the sum of trees|cannot learn from"):
-        cls(n_estimators=2, params=setting, **settings).fit(X, y > 0, qid)
+    X = np.column_stack((X, np.arange(len(y)) % 5))[:, [0, 6]]
+    with pytest.raises(ValueError, match=words):
+        cls(n_estimators=4, params=params).fit(X, X[:, 1] % 2 == 1, qid)
 
 
 @BOTH
@@ -198,9 +211,11 @@ def test_models_are_scored_without_the_libraries(data, tmp_path):
         if importlib.util.find_spec(cls.requires):
             ranker = cls(n_estimators=10, **settings).fit(X, y, qid)
             expected[ranker.save(tmp_path / cls.requires)] = ranker.predict(X)
-    np.save(tmp_path / "rows.npy", X)
+        old = shutil.copy(SAVED / f"{cls.requires}.safetensors", tmp_path)
+        expected[old] = hr.load(old).predict(X[:, :4])
     for path in expected:
-        arguments += [path, str(tmp_path / "rows.npy")]
+        np.save(path + ".rows", X[:, :4] if path.endswith(".safetensors") else X)
+        arguments += [path, path + ".rows.npy"]
     command = [sys.executable, "-c", WITHOUT, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert "pip install lightgbm" in done.stdout, done.stderr
