@@ -99,6 +99,8 @@ def test_a_forest_by_hand():
     made = Forest.from_state(TREE, 2, single=False)
     X = np.array([[0.5, 9.0], [0.6, 2.0], [0.6, 2.1], [np.nan, 9.0], [0.6, np.nan]])
     assert made.scores(X, 1).tolist() == [1.0, 3.0, 4.0, 1.0, 4.0]
+    with pytest.raises(ValueError, match="X has 1 features, the trees know 2"):
+        made.scores(X[:, :1], 1)
 
 
 @pytest.mark.parametrize(
@@ -259,7 +261,13 @@ TREES = ("gradient_booster", "model", "trees")
 @pytest.mark.parametrize(
     "place, value, words",
     [
-        (("gradient_booster", "name"), "dart", "expected a 'gbtree'"),
+        (("gradient_booster", "name"), "gblinear", "expected a 'gbtree'"),
+        (("gradient_booster", "name"), "dart", "not the JSON text"),
+        (("gradient_booster", "model", "weight_drop"), [1.0, 0.5], "cannot be read"),
+        (("gradient_booster", "model", "weight_drop"), [1.0, 0.5, 1, 1, float("inf")], "not finite"),
+        (("gradient_booster", "model", "weight_drop"), {"a": 1}, "list of numbers"),
+        ((*TREES, 0, "split_conditions", 0), float(np.finfo(np.float32).min), "not finite"),
+        ((*TREES, 0, "split_conditions", 0), -1e300, "not finite"),
         (("objective", "name"), "binary:logistic", "sum of trees"),
         (("learner_model_param", "num_feature"), "9", "of 9 features"),
         (("learner_model_param", "num_class"), "3", "several classes"),

@@ -75,6 +75,7 @@ XGBOOST = [
     {"params": {"tree_method": "approx", "num_parallel_tree": 3, "subsample": 0.7, "colsample_bynode": 0.5}},
     {"params": {"base_score": 0.3, "reg_lambda": 5.0, "reg_alpha": 0.1, "max_bin": 8}},
     {"objective": "rank:pairwise", "learning_rate": 3.0},
+    {"params": {"booster": "dart", "rate_drop": 0.5, "normalize_type": "forest"}},
     {"objective": "reg:squarederror"},
     {"params": {"gamma": 1e9}},  # a single leaf
 ]

@@ -159,7 +159,6 @@ def test_the_librarys_own_models_come_from_fit_alone(cls, settings, data, tmp_pa
         pytest.param(hr.LightGBMRanker, {"linear_tree": True}, "not thresholds", marks=need("lightgbm")),
         pytest.param(hr.LightGBMRanker, {"categorical_feature": [1]}, "not thresholds", marks=need("lightgbm")),
         pytest.param(hr.XGBoostRanker, {"objective": "binary:logistic"}, "sum of trees", marks=need("xgboost")),
-        pytest.param(hr.XGBoostRanker, {"booster": "dart"}, "expected a 'gbtree'", marks=need("xgboost")),
         pytest.param(hr.XGBoostRanker, {"booster": "gblinear"}, "expected a 'gbtree'", marks=need("xgboost")),
     ],
 )

@@ -46,7 +46,8 @@ class Forest:
         check_arrays(arrays, n_features)
         if type(start) is not float or not math.isfinite(start) or type(average) is not bool:
             raise ValueError(f"a forest starts at a finite number and is averaged or not, not {start!r}, {average!r}")
-        self.arrays, self.start, self.average, self.single = dict(arrays), start, average, single
+        self.arrays, self.n_features = dict(arrays), n_features
+        self.start, self.average, self.single = start, average, single
         feature, missing = arrays["feature"], arrays["missing"]
         inner = feature >= 0
         starts, children = first_children(arrays["sizes"], inner)
@@ -73,6 +74,8 @@ class Forest:
 
     def scores(self, X: Any, threads: int) -> np.ndarray:
         """One score per row of X, C-ordered or CSR: in single precision if the forest is, else in double."""
+        if X.shape[1] != self.n_features:  # kernels do not check bounds
+            raise ValueError(f"X has {X.shape[1]} features, the trees know {self.n_features}")
         scores = np.full(X.shape[0], self.start)
         step = min(1024, max(1, SHARD // max(1, len(self._used))))
         shards = [slice(lo, lo + step) for lo in range(0, len(scores), step)]

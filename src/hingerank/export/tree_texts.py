@@ -112,15 +112,18 @@ def read_xgboost(text: str, n_features: int) -> Forest:
         learner = json.loads(text, object_pairs_hook=_once)["learner"]
         about, booster = learner["learner_model_param"], learner["gradient_booster"]
         name, objective, columns = booster["name"], learner["objective"]["name"], about["num_feature"]
-        if name != "gbtree" or columns != str(n_features):
+        if name not in ("gbtree", "dart") or columns != str(n_features):
             raise ValueError(f"it is a {name!r} of {columns} features, expected a 'gbtree' of {n_features}")
         if objective not in XGBOOST_OBJECTIVES:
             raise ValueError(_not_a_sum(objective, XGBOOST_OBJECTIVES))
-        trees, of_class = booster["model"]["trees"], booster["model"]["tree_info"]
+        model = booster["gbtree"]["model"] if name == "dart" else booster["model"]
+        trees, of_class = model["trees"], model["tree_info"]
+        weights = booster["weight_drop"] if name == "dart" else model.get("weight_drop", [])
         if about["num_class"] not in ("0", "1") or any(of_class) or not 0 < len(trees) == len(of_class):
             raise ValueError("it has no trees, or trees of several classes")
         start = float(np.float32(about["base_score"].removeprefix("[").removesuffix("]")))
-        parts = [_xgboost_tree(tree) for tree in trees]
+        weights = _array(weights or [1.0] * len(trees), (int, float), np.float32)  # those of dropout
+        parts = [_xgboost_tree(tree, weight) for tree, weight in zip(trees, weights, strict=True)]
     except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ValueError(f"this is not the JSON text of an XGBoost model: {error!r}") from None
     except ValueError as error:
@@ -137,12 +140,11 @@ def read_xgboost(text: str, n_features: int) -> Forest:
             raise ValueError("a tree of the XGBoost model has a node whose parent is another's")
     if (feature[inner] < 0).any():
         raise ValueError(f"a tree splits by a feature that the {n_features} are not")
-    number = np.where(inner, np.nextafter(number, np.float32(-np.inf)), number).astype(np.float64)
-    missing = np.where(inner, MISSING_LEFT * to_left, 0)
+    missing, number = np.where(inner, MISSING_LEFT * to_left, 0), number.astype(np.float64)
     return _forest(order, sizes, np.where(inner, feature, -1), number, missing, n_features, start, single=True)
 
 
-def _xgboost_tree(tree: dict[str, Any]) -> list[Any]:
+def _xgboost_tree(tree: dict[str, Any], weight: np.float32) -> list[Any]:
     """Children, parents, features, ways of missing values and numbers of a tree's nodes, and how many are deleted."""
     whole = [
         _array(tree[part], (int, bool), np.int64)
@@ -155,6 +157,8 @@ def _xgboost_tree(tree: dict[str, Any]) -> list[Any]:
         raise ValueError("a tree has arrays of the wrong length")
     if ((whole[-1] < 0) | (whole[-1] > 1)).any() or tree["categories"] or any(tree["split_type"]):
         raise ValueError("a tree has splits that are not thresholds")
+    with np.errstate(all="ignore"):  # what is not finite is refused
+        number = np.where(whole[0] < 0, weight * number, np.nextafter(number, np.float32(-np.inf)))
     return [*whole, number, int(about["num_deleted"])]
 
 
