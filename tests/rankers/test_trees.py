@@ -1,20 +1,25 @@
 """LightGBM and XGBoost as rankers: the libraries' own answers, whatever the order of rows, in files without code."""
 
 import importlib.util
-import json
+import multiprocessing
+import pickle
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import hingerank as hr
-from hingerank.rankers import trees
-from hingerank.rankers.trees import check_tree, graded_labels
+from hingerank.rankers.trees import SMALL, graded_labels
 
 
 def need(library):
     return pytest.mark.skipif(importlib.util.find_spec(library) is None, reason=f"{library} is not installed")
 
 
+SAVED = Path(__file__).parents[1] / "export" / "saved" / "0.1"
 CASES = [
     pytest.param(hr.LightGBMRanker, {"min_child_samples": 5}, marks=need("lightgbm"), id="lightgbm"),
     pytest.param(hr.XGBoostRanker, {}, marks=need("xgboost"), id="xgboost"),
@@ -93,7 +98,7 @@ def test_bags(cls, settings, data, tmp_path):
     """BL-MART: the mean of models of drawn queries; the same seed draws the same."""
     X, y, qid = data
     ranker = cls(n_estimators=8, n_bags=3, bag_share=0.5, random_state=4, **settings).fit(X, y, qid)
-    models = [ranker._raw(model, X) for model in ranker.boosters_]
+    models = [model.scores(X, 1) for model in ranker.models_]
     assert len(models) == 3 and not np.allclose(models[0], models[1])
     np.testing.assert_allclose(ranker.predict(X), np.mean(models, axis=0), rtol=1e-6)
     again = cls(n_estimators=8, n_bags=3, bag_share=0.5, random_state=4, **settings).fit(X, y, qid)
@@ -136,67 +141,82 @@ def test_a_missing_library_is_named(cls, settings, data, monkeypatch):
         cls(**settings).fit(*data)
 
 
-def test_trees_that_lead_astray_are_refused():
-    good = {"left": [1, -1], "right": [-2, -3], "feature": [0, 1]}
-    check_tree(*(np.array(part) for part in good.values()), 2)
-    for change, words in [
-        ({"left": [2, -1]}, "outside of it"),
-        ({"right": [0, -3]}, "above its parent"),
-        ({"feature": [0, 2]}, "feature that the 2"),
-        ({"left": [1]}, "different lengths"),
-    ]:
-        with pytest.raises(ValueError, match=words):
-            check_tree(*(np.array(part) for part in (good | change).values()), 2)
-
-
-@need("lightgbm")
-def test_forged_lightgbm_texts_are_refused(data):
+@BOTH
+def test_the_librarys_own_models_come_from_fit_alone(cls, settings, data, tmp_path):
     X, y, qid = data
-    ranker = hr.LightGBMRanker(n_estimators=2, num_leaves=4).fit(X, y, qid)
-    text = ranker.models_[0].tobytes().decode()
-    trees.check_lightgbm_text(text, 6)
-
-    def line(name):
-        return next(part for part in text.splitlines() if part.startswith(name + "="))
-
-    for old, new, words in [
-        ("tree\n", "forest\n", "not the text"),
-        ("num_class=1", "tree_sizes=1\nnum_class=1", "not the text"),
-        ("num_class=1", "num_class=2", "num_class=2"),
-        ("max_feature_idx=5", "max_feature_idx=7", "max_feature_idx=7"),
-        ("num_leaves=4", "num_leaves=400", "wrong lengths"),
-        ("num_cat=0", "num_cat=1", "not thresholds"),
-        (line("split_feature"), "split_feature=0 0 99", "feature that the 6"),
-        (line("left_child"), "left_child=1 9 -3", "outside of it"),
-        (line("left_child"), "left_child=1 2 -99", "leaf that it does not have"),
-        (line("leaf_value"), "leaf_value=1.0", "wrong lengths"),
-    ]:
-        assert old in text
-        with pytest.raises(ValueError, match=words):
-            trees.check_lightgbm_text(text.replace(old, new, 1), 6)
+    ranker = cls(n_estimators=3, **settings).fit(X, y, qid)
+    assert type(ranker.boosters_[0]).__name__ == "Booster"
+    loaded = hr.load(ranker.save(tmp_path))
+    with pytest.raises(AttributeError, match="come from fit"):
+        _ = loaded.boosters_
+    assert np.array_equal(pickle.loads(pickle.dumps(ranker)).predict(X), loaded.predict(X))
 
 
-@need("xgboost")
-def test_forged_xgboost_texts_are_refused(data):
+@pytest.mark.parametrize(
+    "cls, params, words",
+    [
+        pytest.param(hr.LightGBMRanker, {"objective": "binary"}, "sum of trees", marks=need("lightgbm")),
+        pytest.param(hr.LightGBMRanker, {"linear_tree": True}, "not thresholds", marks=need("lightgbm")),
+        pytest.param(hr.LightGBMRanker, {"categorical_feature": [1]}, "not thresholds", marks=need("lightgbm")),
+        pytest.param(hr.XGBoostRanker, {"objective": "binary:logistic"}, "sum of trees", marks=need("xgboost")),
+        pytest.param(hr.XGBoostRanker, {"booster": "gblinear"}, "expected a 'gbtree'", marks=need("xgboost")),
+    ],
+)
+def test_models_that_are_no_sum_of_trees_of_thresholds_are_refused(cls, params, words, data):
     X, y, qid = data
-    text = hr.XGBoostRanker(n_estimators=2, max_depth=2).fit(X, y, qid).models_[0].tobytes().decode()
-    trees.check_xgboost_text(text, 6)
-    for place, value, words in [
-        (("gradient_booster", "name"), "dart", "expected a 'gbtree'"),
-        (("learner_model_param", "num_feature"), "9", "of 9 features"),
-        (("gradient_booster", "model", "trees", 0, "left_children", 0), 99, "outside of it"),
-        (("gradient_booster", "model", "trees", 0, "left_children", 0), 0, "above its parent"),
-        (("gradient_booster", "model", "trees", 0, "split_indices", 0), 99, "feature that the 6"),
-        (("gradient_booster", "model", "trees", 0, "base_weights"), [], "wrong length"),
-        (("gradient_booster", "model", "trees", 0, "categories"), [1], "categories"),
-        (("gradient_booster", "model", "trees"), None, None),
-    ]:
-        forged = json.loads(text)
-        at = forged["learner"]
-        for step in place[:-1]:
-            at = at[step]
-        at[place[-1]] = value
-        with pytest.raises((ValueError, TypeError), match=words):
-            trees.check_xgboost_text(json.dumps(forged), 6)
-    with pytest.raises(ValueError, match="not the JSON text"):
-        trees.check_xgboost_text("{}", 6)
+    X = np.column_stack((X, np.arange(len(y)) % 5))[:, [0, 6]]
+    with pytest.raises(ValueError, match=words):
+        cls(n_estimators=4, params=params).fit(X, X[:, 1] % 2 == 1, qid)
+
+
+@BOTH
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no processes are forked here")
+def test_a_forked_child_scores(cls, settings):
+    """The libraries' threads do not survive a fork: a child that called them waited for ever."""
+    rng = np.random.default_rng(0)
+    X = rng.random((SMALL // 8, 8))  # enough for several threads
+    ranker = cls(n_estimators=3, **settings).fit(X, rng.integers(0, 3, len(X)), np.arange(len(X)) // 50)
+    context = multiprocessing.get_context("fork")
+    answer, sender = context.Pipe(duplex=False)
+    child = context.Process(target=lambda: sender.send_bytes(ranker.predict(X).tobytes()))
+    child.start()
+    try:
+        assert answer.poll(60), "the child hangs"
+        assert answer.recv_bytes() == ranker.predict(X).tobytes()
+    finally:
+        child.kill()
+        child.join()
+
+
+WITHOUT = """
+import sys
+sys.modules["lightgbm"] = sys.modules["xgboost"] = None  # cannot be imported
+import numpy as np
+import hingerank as hr
+for path, rows in zip(sys.argv[1::2], sys.argv[2::2]):
+    np.save(path + ".npy", hr.load(path).predict(np.load(rows)))
+try:
+    hr.LightGBMRanker().fit([[0.0], [1.0]], [0, 1])
+except ImportError as error:
+    print(error)
+"""
+
+
+def test_models_are_scored_without_the_libraries(data, tmp_path):
+    X, y, qid = data
+    expected, arguments = {}, []
+    for case in CASES:
+        cls, settings = case.values
+        if importlib.util.find_spec(cls.requires):
+            ranker = cls(n_estimators=10, **settings).fit(X, y, qid)
+            expected[ranker.save(tmp_path / cls.requires)] = ranker.predict(X)
+        old = shutil.copy(SAVED / f"{cls.requires}.safetensors", tmp_path)
+        expected[old] = hr.load(old).predict(X[:, :4])
+    for path in expected:
+        np.save(path + ".rows", X[:, :4] if path.endswith(".safetensors") else X)
+        arguments += [path, path + ".rows.npy"]
+    command = [sys.executable, "-c", WITHOUT, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert "pip install lightgbm" in done.stdout, done.stderr
+    for path, scores in expected.items():
+        assert np.array_equal(np.load(path + ".npy"), scores)

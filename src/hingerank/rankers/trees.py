@@ -1,11 +1,10 @@
 """LambdaMART by LightGBM and XGBoost, as rankers like the others, and what the two adapters share.
 
-Grades are any real numbers, queries may be drawn into bags, one training gives the models of every number of trees, and
-a model is kept as the library's own text, which is checked before it is read: a model file cannot run code.
+Grades are any real numbers, queries may be drawn into bags, and one training gives the models of every number of trees.
+What the library has learnt is kept as plain arrays, which are scored here: the library is needed to fit, and nothing
+else, and never sees a model file.
 """
 
-import json
-import re
 import time
 from collections.abc import Iterable, Iterator
 from importlib import import_module
@@ -17,6 +16,8 @@ from sklearn.base import clone
 
 from hingerank.data.blocks import QueryBlocks
 from hingerank.data.checks import whole
+from hingerank.export.forest import Forest
+from hingerank.export.tree_texts import read_lightgbm, read_xgboost
 from hingerank.kernels.threads import thread_count
 from hingerank.metrics import evaluate
 from hingerank.rankers.base import BaseRanker, take_over
@@ -29,29 +30,30 @@ LARGEST_GRADE = 30  # up to here the libraries' own gains 2^grade - 1 serve
 class TreeRanker(BaseRanker):
     """score(x) = mean over bags of  sum of trees(x).
 
-    An adapter defines ``_train``, which gives a model as the library's own text, ``_parse``, which reads one after
-    checking it, ``_cut``, which keeps a model's first trees, and ``_raw``, a model's scores. Rows come in any order of
-    queries; the library sees a query's rows together, in the order given.
+    An adapter defines ``_train``, which gives a model as the library's own text, ``_read``, which makes arrays of one,
+    ``_open``, which has the library read one, and ``_cut``, which keeps a model's first trees. Rows come in any order
+    of queries; the library sees a query's rows together, in the order given.
     """
 
     _fitted = ("models_",)
     path_parameter = "n_estimators"
     requires: str  # the library
+    _single: bool  # whether scores are made in single precision
 
     def _train(self, X: Any, y: np.ndarray, sizes: np.ndarray, gains: np.ndarray | None, seed: int) -> str:
         """The text of a model; gains: None for 2^y - 1, else what each grade 0, 1, 2, ... is worth."""
         raise NotImplementedError
 
-    def _parse(self, text: str) -> Any:
-        """The library's model, if the text is one that can be trusted to be read; else a ValueError."""
+    def _read(self, text: str) -> Forest:
+        """The model as arrays, without the library; a ValueError where the text is no such model."""
+        raise NotImplementedError
+
+    def _open(self, text: str) -> Any:
+        """The library's model of a text that comes from the library itself."""
         raise NotImplementedError
 
     def _cut(self, model: Any, n_estimators: int) -> str:
         """The text of the model's first trees."""
-        raise NotImplementedError
-
-    def _raw(self, model: Any, X: Any) -> np.ndarray:
-        """The model's scores."""
         raise NotImplementedError
 
     def fit(  # type: ignore[override]
@@ -92,8 +94,7 @@ class TreeRanker(BaseRanker):
             yield rows, blocks.sizes[drawn]
 
     def _take(self, texts: list[str]) -> None:
-        self.models_ = [np.frombuffer(text.encode(), np.uint8).copy() for text in texts]
-        self._parsed = [self._parse(text) for text in texts]
+        self.models_, self._texts = [self._read(text) for text in texts], texts
 
     def _certify(self, ndcg: float, seconds: float) -> None:
         self.n_iter_, self.trace_ = int(self.n_estimators), list[Any]()
@@ -109,28 +110,42 @@ class TreeRanker(BaseRanker):
         leader = clone(self).set_params(n_estimators=max(wanted)).fit(X, y, qid, group=group)
         qid = qid if group is None else np.repeat(np.arange(len(group)), group)
         path = [take_over(leader, clone(self).set_params(n_estimators=value)) for value in wanted]
+        boosters = leader.boosters_
         for ranker in path:
-            ranker._take([self._cut(model, ranker.n_estimators) for model in leader.boosters_])
+            ranker._take([self._cut(model, ranker.n_estimators) for model in boosters])
             ranker._certify(ranker.score(X, y, qid), leader.certificate_.seconds)
         return path
 
     @property
     def boosters_(self) -> list[Any]:
-        """The models as the library's own objects."""
-        return list(self._parsed)
+        """The models as the library's own objects, of a ranker that was fitted and not loaded from a file."""
+        if not getattr(self, "_texts", None):
+            raise AttributeError("boosters_ come from fit: a model file holds the trees, but not the library's models")
+        return [self._open(text) for text in self._texts]
 
     def _scores(self, X):
-        total = self._raw(self._parsed[0], X)
-        for model in self._parsed[1:]:
-            total = total + self._raw(model, X)
-        return np.asarray(total / len(self._parsed), np.float64)
+        threads = threads_for(X)
+        total = self.models_[0].scores(X, threads)
+        for model in self.models_[1:]:
+            total = total + model.scores(X, threads)
+        return np.asarray(total / len(self.models_), np.float64)
+
+    def _state(self):
+        state = super()._state()
+        return state | {"models_": [model.to_state() for model in state["models_"]]} if "models_" in state else state
 
     def _restore(self, state):
         super()._restore(state)
         models = getattr(self, "models_", None)
-        if not isinstance(models, list) or not models or any(getattr(m, "dtype", None) != np.uint8 for m in models):
-            raise ValueError("models_ must be a list of texts, as bytes")
-        self._parsed = [self._parse(model.tobytes().decode()) for model in models]
+        if not isinstance(models, list) or not models:
+            raise ValueError("models_ must be a list of tree ensembles")
+        self.models_ = [self._checked(model) for model in models]
+
+    def _checked(self, model: Any) -> Forest:
+        """The ensemble that a model file holds: arrays, or as version 0.1 wrote it, the bytes of the library's text."""
+        if isinstance(model, np.ndarray) and model.dtype == np.uint8:
+            return self._read(model.tobytes().decode())
+        return Forest.from_state(model, self.n_features_in_, single=self._single)
 
     @classmethod
     def library(cls) -> Any:
@@ -167,21 +182,6 @@ def graded_labels(y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
     return number.ravel().astype(np.float64), np.exp2(above - above[-1]) - np.exp2(-above[-1])
 
 
-def check_tree(left: np.ndarray, right: np.ndarray, feature: np.ndarray, n_features: int) -> None:
-    """Refuse a tree that could lead outside of itself, in a circle, or to a feature that there is not.
-
-    ``left`` and ``right`` hold for each inner node the number of a later inner node, or one below 0 for a leaf.
-    """
-    nodes = np.arange(len(left))
-    if len(right) != len(left) or len(feature) != len(left):
-        raise ValueError("a tree's arrays have different lengths")
-    for child in (left, right):
-        if ((child >= 0) & (child <= nodes)).any() or (child >= len(left)).any():
-            raise ValueError("a tree has a child outside of it, or above its parent")
-    if ((feature < 0) | (feature >= n_features)).any():
-        raise ValueError(f"a tree splits by a feature that the {n_features} are not")
-
-
 class LightGBMRanker(TreeRanker):
     """score(x) = mean over bags of  sum of trees(x),  trees grown by LightGBM on the gradients of LambdaRank.
 
@@ -200,7 +200,8 @@ class LightGBMRanker(TreeRanker):
 
     Attributes
     ----------
-    models_ : LightGBM's text of each bag's model, as bytes
+    models_ : the trees of each bag's model, as arrays
+    boosters_ : each bag's model as LightGBM's own object, in the process that fitted it
     certificate_ : number of trees, and NDCG@10 of the training rows
 
     Notes
@@ -216,6 +217,7 @@ class LightGBMRanker(TreeRanker):
     """
 
     requires = "lightgbm"
+    _single = False
 
     def __init__(
         self, n_estimators=100, learning_rate=0.1, num_leaves=31, min_child_samples=20, *, objective="lambdarank",
@@ -246,54 +248,16 @@ class LightGBMRanker(TreeRanker):
             model = lightgbm.train(settings, rows, int(self.n_estimators))
         except lightgbm.basic.LightGBMError as error:
             raise ValueError(f"LightGBM cannot learn from these rows and parameters: {error}") from error
-        return _lightgbm_text(model)
+        return model.model_to_string()
 
-    def _cut(self, model, n_estimators):
-        return _lightgbm_text(model, n_estimators)
+    def _read(self, text):
+        return read_lightgbm(text, self.n_features_in_)
 
-    def _parse(self, text):
-        check_lightgbm_text(text, self.n_features_in_)
+    def _open(self, text):
         return self.library().Booster(model_str=text)
 
-    def _raw(self, model, X):
-        return model.predict(X, num_threads=threads_for(X))
-
-
-def _lightgbm_text(model: Any, n_estimators: int | None = None) -> str:
-    """The model's text, without the sizes in bytes by which LightGBM would jump from tree to tree."""
-    return re.sub(r"^tree_sizes=.*\n", "", model.model_to_string(num_iteration=n_estimators), flags=re.MULTILINE)
-
-
-def check_lightgbm_text(text: str, n_features: int) -> None:
-    """Refuse a text that is not a plain LightGBM model of so many features: its reader trusts what it reads."""
-    head, *trees = text.partition("\nend of trees")[0].split("\nTree=")
-    words = _entries(head)
-    expected = {"num_class": "1", "num_tree_per_iteration": "1", "max_feature_idx": str(n_features - 1)}
-    if not text.startswith("tree\n") or "tree_sizes" in words:
-        raise ValueError("this is not the text of a LightGBM model, in the form in which it is kept here")
-    for name, value in expected.items():
-        if words.get(name) != value:
-            raise ValueError(f"the LightGBM model has {name}={words.get(name)}, expected {value}")
-    for tree in trees:
-        words = _entries(tree)
-        leaves = int(words.get("num_leaves", "0"))
-        if leaves < 1 or words.get("num_cat") != "0" or words.get("is_linear", "0") != "0":
-            raise ValueError("a tree of the LightGBM model has no leaves, or splits that are not thresholds")
-        numbers = {name: np.array(words.get(name, "").split(), np.float64) for name in ("threshold", "decision_type")}
-        left, right, feature = (
-            np.array(words.get(name, "").split(), np.int64) for name in ("left_child", "right_child", "split_feature")
-        )
-        inner = leaves - 1
-        if {len(left), *map(len, numbers.values())} != {inner} or len(words.get("leaf_value", "").split()) != leaves:
-            raise ValueError("a tree's arrays have the wrong lengths")
-        check_tree(left, right, feature, n_features)
-        if inner and min(left.min(), right.min()) < -leaves:
-            raise ValueError("a tree leads to a leaf that it does not have")
-
-
-def _entries(lines: str) -> dict[str, str]:
-    pairs = (line.partition("=") for line in lines.splitlines())
-    return {name: value for name, equals, value in pairs if equals}
+    def _cut(self, model, n_estimators):
+        return model.model_to_string(num_iteration=n_estimators)
 
 
 class XGBoostRanker(TreeRanker):
@@ -313,7 +277,8 @@ class XGBoostRanker(TreeRanker):
 
     Attributes
     ----------
-    models_ : XGBoost's JSON text of each bag's model, as bytes
+    models_ : the trees of each bag's model, as arrays
+    boosters_ : each bag's model as XGBoost's own object, in the process that fitted it
     certificate_ : number of trees, and NDCG@10 of the training rows
 
     Notes
@@ -329,6 +294,7 @@ class XGBoostRanker(TreeRanker):
     """
 
     requires = "xgboost"
+    _single = True
 
     def __init__(
         self, n_estimators=100, learning_rate=0.3, max_depth=6, *, objective="rank:ndcg", n_bags=1, bag_share=1.0,
@@ -363,39 +329,17 @@ class XGBoostRanker(TreeRanker):
         X = X.toarray() if sparse.issparse(X) else X
         return self.library().DMatrix(X, nthread=threads_for(X), **about)
 
-    def _cut(self, model, n_estimators):
-        return _xgboost_text(model[:n_estimators])
+    def _read(self, text):
+        return read_xgboost(text, self.n_features_in_)
 
-    def _parse(self, text):
-        check_xgboost_text(text, self.n_features_in_)
+    def _open(self, text):
         model = self.library().Booster({"verbosity": 0})
         model.load_model(bytearray(text.encode()))
         return model
 
-    def _raw(self, model, X):
-        model.set_param({"nthread": threads_for(X)})
-        return model.predict(self._rows(X))
+    def _cut(self, model, n_estimators):
+        return _xgboost_text(model[:n_estimators])
 
 
 def _xgboost_text(model: Any) -> str:
     return model.save_raw("json").decode()
-
-
-def check_xgboost_text(text: str, n_features: int) -> None:
-    """Refuse a text that is not a plain XGBoost model of so many features."""
-    try:
-        learner = json.loads(text)["learner"]
-        booster, columns = learner["gradient_booster"], learner["learner_model_param"]["num_feature"]
-        name, trees = booster["name"], booster["model"]["trees"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"this is not the JSON text of an XGBoost model: {error!r}") from None
-    if name != "gbtree" or columns != str(n_features):
-        raise ValueError(f"the XGBoost model is a {name!r} of {columns} features, expected a 'gbtree' of {n_features}")
-    for tree in trees:
-        left, right, feature = (
-            np.array(tree[part], np.int64) for part in ("left_children", "right_children", "split_indices")
-        )
-        lengths = {len(left), *(len(tree[part]) for part in ("base_weights", "split_conditions", "default_left"))}
-        if lengths != {int(tree["tree_param"]["num_nodes"])} or tree["categories"] or any(tree["split_type"]):
-            raise ValueError("a tree of the XGBoost model has arrays of the wrong length, or splits by categories")
-        check_tree(left, right, np.where(left < 0, 0, feature), n_features)

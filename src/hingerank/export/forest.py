@@ -1,0 +1,176 @@
+"""A tree ensemble as plain arrays, which no forged file can make lead astray, and its scores.
+
+A tree's nodes stand in level order: the root, its two children, their children, and so on. Which nodes are leaves then
+says where all children are: those of the k-th inner node are nodes 2k + 1 and 2k + 2. Children need no array that could
+be wrong; it is enough that each inner node stands before its own.
+"""
+
+import math
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from hingerank.kernels.threads import run_shards
+from hingerank.kernels.trees import ROWS, add_trees, used_values
+
+MISSING_LEFT, ZERO_IS_MISSING = 1, 2  # bits of `missing`
+SMALL = float(np.float32(1e-35))  # LightGBM's zeros go up to here
+SHARD = 1 << 17  # numbers of a shard's rows: they stay in the second cache
+ARRAYS = {"sizes": np.int64, "feature": np.int32, "number": np.float64, "missing": np.uint8}
+
+
+class Forest:
+    """score(x) = start + sum over trees of the number of the leaf that x reaches; divided by the trees if `average`.
+
+    At an inner node x goes left if x[feature] <= number.
+
+    Parameters
+    ----------
+    arrays : name -> array
+        ``sizes``, the nodes of each tree, and for all nodes of all trees in level order ``feature`` (-1 for a leaf),
+        ``number`` (a threshold, or a leaf's value) and ``missing`` (MISSING_LEFT: NaN goes left, else right;
+        ZERO_IS_MISSING: 0 goes where NaN goes, the same at all nodes of a feature).
+    n_features : of the rows
+    start : the score before the first tree
+    average : whether the sum is divided by the number of trees
+    single : XGBoost's way, in which features and sums have single precision; else LightGBM's, in double precision, and
+        features within ±SMALL are zeros
+    """
+
+    def __init__(
+        self, arrays: Mapping[str, Any], n_features: int, start: float = 0.0, average: bool = False, *, single: bool
+    ):
+        check_arrays(arrays, n_features)
+        if type(start) is not float or not math.isfinite(start) or type(average) is not bool:
+            raise ValueError(f"a forest starts at a finite number and is averaged or not, not {start!r}, {average!r}")
+        self.arrays, self.n_features = dict(arrays), n_features
+        self.start, self.average, self.single = start, average, single
+        feature, missing = arrays["feature"], arrays["missing"]
+        inner = feature >= 0
+        starts, children = first_children(arrays["sizes"], inner)
+        self._used, column = np.unique(feature[inner], return_inverse=True)
+        self._at_zero = np.zeros(len(self._used))
+        self._at_zero[column[(missing[inner] & ZERO_IS_MISSING) > 0]] = np.nan
+        columns = np.zeros(len(feature), np.uint32)
+        columns[inner] = column
+        number = np.array(arrays["number"])  # arrays from a file cannot be written to, which makes a kernel anew
+        children = np.where(inner, children, 0).astype(np.uint32)
+        self._tables = (starts.astype(np.uint32), columns, number, children, (missing & MISSING_LEFT) > 0)
+
+    def to_state(self) -> dict[str, Any]:
+        """What `from_state` makes the same forest from: arrays and plain values."""
+        return self.arrays | {"start": self.start, "average": self.average}
+
+    @classmethod
+    def from_state(cls, state: Any, n_features: int, *, single: bool) -> "Forest":
+        """The forest of an untrusted state; a ValueError says what is wrong with it."""
+        if not isinstance(state, dict) or set(state) != {*ARRAYS, "start", "average"}:
+            raise ValueError(f"a forest has the entries {', '.join(ARRAYS)}, start and average")
+        arrays = {name: state[name] for name in ARRAYS}
+        return cls(arrays, n_features, state["start"], state["average"], single=single)
+
+    def scores(self, X: Any, threads: int) -> np.ndarray:
+        """One score per row of X, C-ordered or CSR: in single precision if the forest is, else in double."""
+        if X.shape[1] != self.n_features:  # kernels do not check bounds
+            raise ValueError(f"X has {X.shape[1]} features, the trees know {self.n_features}")
+        scores = np.full(X.shape[0], self.start)
+        step = min(1024, max(1, SHARD // max(1, len(self._used))))
+        shards = [slice(lo, lo + step) for lo in range(0, len(scores), step)]
+        run_shards(partial(self._add, X, scores), shards, threads)
+        if self.average:
+            scores /= len(self.arrays["sizes"])
+        return scores.astype(np.float32) if self.single else scores
+
+    def _add(self, X: Any, scores: np.ndarray, shard: slice) -> None:
+        """Add the trees to the scores of some rows."""
+        X, scores = X[shard], scores[shard]
+        X = _single(X) if self.single else X
+        rows = (X.data, X.indices, X.indptr) if sparse.issparse(X) else (X,)
+        values = np.empty((len(scores), len(self._used)))
+        used_values(rows, self._used, 0.0 if self.single else SMALL, self._at_zero, values)
+        room = np.empty(ROWS, np.uint32), np.empty(ROWS, np.uint32)
+        add_trees(values, *self._tables, self.single, *room, scores)
+
+
+def check_arrays(arrays: Mapping[str, Any], n_features: int) -> None:
+    """Refuse arrays that are not trees in level order over so many features."""
+    for name, dtype in ARRAYS.items():
+        array = arrays[name]
+        if not isinstance(array, np.ndarray) or array.dtype != dtype or array.ndim != 1:
+            raise ValueError(f"{name} of a forest must be a vector of {np.dtype(dtype)}")
+    sizes, feature, number, missing = (arrays[name] for name in ARRAYS)
+    n_nodes = len(feature)
+    if not len(number) == len(missing) == n_nodes < np.iinfo(np.int32).max:
+        raise ValueError(f"a forest has {n_nodes} features of nodes, {len(number)} numbers and {len(missing)} rules")
+    if not 1 <= len(sizes) <= n_nodes or sizes.min() < 1 or sizes.max() > n_nodes or sizes.sum() != n_nodes:
+        raise ValueError(f"the sizes of a forest's trees do not add up to its {n_nodes} nodes")
+    if feature.min() < -1 or feature.max() >= n_features:
+        raise ValueError(f"a tree splits by a feature that the {n_features} are not")
+    if not np.isfinite(number).all():
+        raise ValueError("a forest has thresholds or leaves that are not finite")
+    inner = feature >= 0
+    starts, children = first_children(sizes, inner)
+    if (2 * np.add.reduceat(inner, starts, dtype=np.int64) + 1 != sizes).any():
+        raise ValueError("a tree does not have one leaf more than inner nodes")
+    if (children <= np.arange(n_nodes))[inner].any():
+        raise ValueError("a tree's nodes are not in level order: one stands behind its children")
+    at_zero = np.unique(feature[inner] * np.int64(2) + ((missing[inner] & ZERO_IS_MISSING) > 0)) // 2
+    if missing.max() > (MISSING_LEFT | ZERO_IS_MISSING) or missing[~inner].any() or (np.diff(at_zero) == 0).any():
+        raise ValueError("a forest has rules for missing values that are unknown, of leaves, or at odds")
+
+
+def first_children(sizes: np.ndarray, inner: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where each tree starts, and for every node where its first child would be: 1 + 2 · inner nodes before it."""
+    starts = np.cumsum(sizes) - sizes
+    before = np.cumsum(inner) - inner
+    return starts, np.repeat(starts - 2 * before[starts], sizes) + 2 * before + 1
+
+
+def level_order(counts: np.ndarray, left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The nodes of all trees in level order, tree after tree, and how many of each tree its root leads to.
+
+    Parameters
+    ----------
+    counts : the nodes of each tree, of which the first is the root
+    left, right : for the nodes of all trees, one tree after another, their children's numbers in the tree; -1 in a leaf
+    """
+    starts, size = np.cumsum(counts) - counts, np.repeat(counts, counts)
+    within = (np.minimum(left, right) >= -1) & (np.maximum(left, right) < size)
+    if not (within & ((left < 0) == (right < 0))).all():
+        raise ValueError("a tree has a child outside of it, or a node with a single child")
+    level, tree = starts, np.arange(len(counts))
+    levels, trees, reached = [level], [tree], np.zeros(len(left), bool)
+    while len(level):
+        reached[level] = True
+        inner = left[level] >= 0
+        level, tree = level[inner], np.repeat(tree[inner], 2)
+        level = np.column_stack((left[level], right[level])).ravel() + starts[tree]
+        if reached[level].any() or len(np.unique(level)) < len(level):
+            raise ValueError("a tree has a node with two parents, or leads in a circle")
+        levels.append(level)
+        trees.append(tree)
+    tree = np.concatenate(trees)
+    order = np.concatenate(levels)[np.argsort(tree, kind="stable")]
+    return order, np.bincount(tree, minlength=len(counts))
+
+
+def _single(X: Any) -> Any:
+    """X in single precision; a ValueError where that is too small for its numbers."""
+    with np.errstate(over="ignore"):
+        X = X.astype(np.float32, copy=False)
+    if np.isinf(X.data if sparse.issparse(X) else X).any():
+        raise ValueError("X has numbers beyond single precision, in which this ranker works: rescale them")
+    return X
+
+
+def warm_trees() -> None:
+    """Compile the kernels for all kinds of rows."""
+    feature, missing = np.array([0, -1, -1], np.int32), np.zeros(3, np.uint8)
+    arrays = {"sizes": np.array([3]), "feature": feature, "number": np.zeros(3), "missing": missing}
+    forest = Forest(arrays, 1, single=False)
+    for rows in (np.zeros((1, 1)), np.zeros((1, 1), np.float32)):
+        forest.scores(rows, 1)
+        forest.scores(sparse.csr_matrix(rows), 1)

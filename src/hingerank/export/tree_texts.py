@@ -1,0 +1,193 @@
+"""LightGBM's text and XGBoost's JSON of a model, read into plain arrays without the libraries, which trust them.
+
+Both are what the library has just learnt, and what model files of version 0.1 hold. Everything that is read is checked;
+what only describes the training is passed over.
+"""
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from hingerank.export.forest import MISSING_LEFT, ZERO_IS_MISSING, Forest, level_order
+
+# objectives under which the library's score is the sum of trees itself, not a function of it
+LIGHTGBM_OBJECTIVES = (
+    "lambdarank", "rank_xendcg", "regression", "regression_l1", "huber", "fair", "quantile", "mape", "custom",
+)  # fmt: skip
+XGBOOST_OBJECTIVES = (
+    "rank:ndcg", "rank:map", "rank:pairwise", "reg:squarederror", "reg:absoluteerror", "reg:pseudohubererror",
+)  # fmt: skip
+NUMBERS = re.compile(r"[-+.0-9eEinf ]*")
+LARGEST = np.finfo(np.float64).max
+
+
+def read_lightgbm(text: str, n_features: int) -> Forest:
+    """The forest of LightGBM's text; a ValueError says what is wrong with it.
+
+    A node's decision_type has bit 2 where missing values go left, and 0 (none), 4 (zeros, NaN) or 8 (NaN) for what is
+    missing. Where nothing is, NaN is a zero.
+    """
+    head, *trees = text.split("\nTree=")
+    title, _, head = head.partition("\n")
+    average = "\naverage_output\n" in head
+    words = _entries(head.replace("\naverage_output\n", "\n", 1))
+    closed = [tree.partition("\nend of trees\n") for tree in trees]
+    if title != "tree" or not trees or [bool(end) for _, end, _ in closed] != [False] * (len(trees) - 1) + [True]:
+        raise ValueError("this is not the text of a LightGBM model: tree, then trees from Tree=0 on, then end of trees")
+    expected = {"num_class": "1", "num_tree_per_iteration": "1", "max_feature_idx": str(n_features - 1)}
+    for name, value in expected.items():
+        if words.get(name) != value:
+            raise ValueError(f"the LightGBM model has {name}={words.get(name)}, expected {value}")
+    objective = words.get("objective", "custom").split(" ")
+    if objective[0] not in LIGHTGBM_OBJECTIVES or "sqrt" in objective:
+        raise ValueError(_not_a_sum(" ".join(objective), LIGHTGBM_OBJECTIVES))
+    parts = [_lightgbm_tree(number, tree) for number, (tree, _, _) in enumerate(closed)]
+    counts = np.array([len(part[0]) for part in parts])
+    left, right, feature, kind, number = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    order, sizes = level_order(counts, left, right)
+    if (sizes != counts).any():
+        raise ValueError("a tree of the LightGBM model has nodes to which its root does not lead")
+    inner = feature >= 0
+    if ((kind < 0) | (kind > 10) | (kind % 2 > 0)).any():
+        raise ValueError("a tree of the LightGBM model has splits that are not thresholds")
+    to_left = np.where(kind < 4, number >= 0, kind & 2 > 0)
+    missing = np.where(inner, MISSING_LEFT * to_left + ZERO_IS_MISSING * (kind & 4 > 0), 0)
+    return _forest(order, sizes, feature, number, missing, n_features, average=average, single=False)
+
+
+def _lightgbm_tree(place: int, text: str) -> list[np.ndarray]:
+    """Children, features, decision types and numbers of a tree's nodes: first the inner ones, then the leaves."""
+    first, _, lines = text.partition("\n")
+    words = _entries(lines)
+    if first != str(place) or words.get("num_cat") != "0" or words.get("is_linear", "0") != "0":
+        raise ValueError(f"tree {place} of the LightGBM model has another number, or splits that are not thresholds")
+    (leaves,) = _numbers(words, "num_leaves", int, 1)
+    if leaves < 1:
+        raise ValueError(f"tree {place} of the LightGBM model has {leaves} leaves")
+    inner = leaves - 1
+    children = [_numbers(words, name, int, inner) for name in ("left_child", "right_child")]
+    feature, kind = (_numbers(words, name, int, inner) for name in ("split_feature", "decision_type"))
+    if any(((child >= inner) | (child < -leaves)).any() for child in children) or (feature < 0).any():
+        raise ValueError(f"tree {place} of the LightGBM model has a child or a feature outside of it")
+    none, zero = np.full(leaves, -1), np.zeros(leaves, np.int64)
+    left, right = (np.append(np.where(child < 0, inner - 1 - child, child), none) for child in children)
+    threshold = np.clip(_numbers(words, "threshold", float, inner), -LARGEST, LARGEST)  # inf: all but missing values
+    number = np.append(threshold, _numbers(words, "leaf_value", float, leaves))
+    return [left, right, np.append(feature, none), np.append(kind, zero), number]
+
+
+def _entries(lines: str) -> dict[str, str]:
+    """name=value by line; blank lines are passed over."""
+    words: dict[str, str] = {}
+    for line in filter(None, lines.split("\n")):
+        name, equals, value = line.partition("=")
+        if not equals or name in words:
+            raise ValueError(f"the LightGBM model has a line that says nothing, or the same as another: {line[:80]!r}")
+        words[name] = value
+    return words
+
+
+def _numbers(words: dict[str, str], name: str, kind: Any, count: int) -> np.ndarray:
+    text = words.get(name, "")
+    try:
+        if not NUMBERS.fullmatch(text):
+            raise ValueError(text)
+        array = np.array([kind(word) for word in text.split()], np.int64 if kind is int else np.float64)
+    except (ValueError, OverflowError):
+        raise ValueError(f"{name} of a tree of the LightGBM model is not made of numbers: {text[:80]!r}") from None
+    if len(array) != count:
+        raise ValueError(f"{name} of a tree of the LightGBM model has {len(array)} numbers, expected {count}")
+    return array
+
+
+def read_xgboost(text: str, n_features: int) -> Forest:
+    """The forest of XGBoost's JSON; a ValueError says what is wrong with it.
+
+    XGBoost goes left where x < t, in single precision: that is, where x is at most the number before t.
+    """
+    try:
+        learner = json.loads(text, object_pairs_hook=_once)["learner"]
+        about, booster = learner["learner_model_param"], learner["gradient_booster"]
+        name, objective, columns = booster["name"], learner["objective"]["name"], about["num_feature"]
+        if name not in ("gbtree", "dart") or columns != str(n_features):
+            raise ValueError(f"it is a {name!r} of {columns} features, expected a 'gbtree' of {n_features}")
+        if objective not in XGBOOST_OBJECTIVES:
+            raise ValueError(_not_a_sum(objective, XGBOOST_OBJECTIVES))
+        model = booster["gbtree"]["model"] if name == "dart" else booster["model"]
+        trees, of_class = model["trees"], model["tree_info"]
+        weights = booster["weight_drop"] if name == "dart" else model.get("weight_drop", [])
+        if about["num_class"] not in ("0", "1") or any(of_class) or not 0 < len(trees) == len(of_class):
+            raise ValueError("it has no trees, or trees of several classes")
+        start = float(np.float32(about["base_score"].removeprefix("[").removesuffix("]")))
+        weights = _array(weights or [1.0] * len(trees), (int, float), np.float32)  # those of dropout
+        parts = [_xgboost_tree(tree, weight) for tree, weight in zip(trees, weights, strict=True)]
+    except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        raise ValueError(f"this is not the JSON text of an XGBoost model: {error!r}") from None
+    except ValueError as error:
+        raise ValueError(f"the XGBoost model cannot be read: {error}") from None
+    counts, deleted = np.array([len(part[0]) for part in parts]), np.array([int(part.pop()) for part in parts])
+    left, right, parent, feature, to_left, number = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    order, sizes = level_order(counts, left, right)
+    if (counts - sizes != deleted).any():
+        raise ValueError("a tree of the XGBoost model has nodes to which its root does not lead")
+    inner = left >= 0
+    starts = np.repeat(np.cumsum(counts) - counts, counts)
+    for child in (left, right):
+        if (parent[(starts + child)[inner]] != (np.arange(len(left)) - starts)[inner]).any():
+            raise ValueError("a tree of the XGBoost model has a node whose parent is another's")
+    if (feature[inner] < 0).any():
+        raise ValueError(f"a tree splits by a feature that the {n_features} are not")
+    missing, number = np.where(inner, MISSING_LEFT * to_left, 0), number.astype(np.float64)
+    return _forest(order, sizes, np.where(inner, feature, -1), number, missing, n_features, start, single=True)
+
+
+def _xgboost_tree(tree: dict[str, Any], weight: np.float32) -> list[Any]:
+    """Children, parents, features, ways of missing values and numbers of a tree's nodes, and how many are deleted."""
+    whole = [
+        _array(tree[part], (int, bool), np.int64)
+        for part in ("left_children", "right_children", "parents", "split_indices", "default_left")
+    ]
+    number = _array(tree["split_conditions"], (int, float), np.float32)
+    about = tree["tree_param"]
+    count = int(about["num_nodes"])
+    if {count, *map(len, whole)} != {len(number)} or count < 1 or about["size_leaf_vector"] not in ("0", "1"):
+        raise ValueError("a tree has arrays of the wrong length")
+    if ((whole[-1] < 0) | (whole[-1] > 1)).any() or tree["categories"] or any(tree["split_type"]):
+        raise ValueError("a tree has splits that are not thresholds")
+    with np.errstate(all="ignore"):  # what is not finite is refused
+        number = np.where(whole[0] < 0, weight * number, np.nextafter(number, np.float32(-np.inf)))
+    return [*whole, number, int(about["num_deleted"])]
+
+
+def _array(values: Any, kinds: tuple[type, ...], dtype: Any) -> np.ndarray:
+    if not isinstance(values, list) or not {type(value) for value in values} <= set(kinds):
+        raise ValueError("a tree has an entry that is no list of numbers")
+    with np.errstate(over="ignore"):
+        return np.array(values, dtype)
+
+
+def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    entries: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in entries:
+            raise ValueError(f"{name!r} stands twice")
+        entries[name] = value
+    return entries
+
+
+def _not_a_sum(objective: Any, known: tuple[str, ...]) -> str:
+    return f"the objective {objective!r} does not score by the sum of trees; those that do are {', '.join(known)}"
+
+
+def _forest(
+    order: np.ndarray, sizes: np.ndarray, feature: np.ndarray, number: np.ndarray, missing: np.ndarray,
+    n_features: int, start: float = 0.0, average: bool = False, *, single: bool,
+) -> Forest:  # fmt: skip
+    """The forest of nodes that are yet to be put in order."""
+    feature = np.minimum(feature, n_features).astype(np.int32)  # too large is too large
+    arrays = {"sizes": sizes, "feature": feature, "number": number, "missing": missing.astype(np.uint8)}
+    arrays = {name: array if name == "sizes" else array[order] for name, array in arrays.items()}
+    return Forest(arrays, n_features, start, average, single=single)
