@@ -14,6 +14,8 @@ LOSSES = {
     "squared_hinge": lambda t: (np.maximum(0, 1 - t) ** 2, -2 * np.maximum(0, 1 - t)),
     "logistic": lambda t: (np.logaddexp(LONG(0), -t), -1 / (1 + np.exp(t))),
     "squared": lambda t: ((1 - t) ** 2, -2 * (1 - t)),
+    "modified_huber": lambda t: (np.where(t < -1, -4 * t, np.maximum(0, 1 - t) ** 2), -2 * np.clip(1 - t, 0, 2)),
+    "exponential": lambda t: (np.exp(-t), -np.exp(-t)),
 }
 ALL_LOSSES = LOSSES | {"hinge": lambda t: (np.maximum(0, 1 - t), -(t < 1).astype(LONG))}
 
@@ -97,6 +99,58 @@ def problems(spread, count, dtype=np.float64, offset=0.0):
         X, y, qid, weight = problem(seed, spread)
         if any(len(np.unique(y[qid == q])) > 1 for q in np.unique(qid)):
             yield seed, (X + offset).astype(dtype), y, qid, weight
+
+
+def listnet(s, y):
+    P_y, P_s = np.exp(y - y.max()), np.exp(s - s.max())
+    P_y, P_s = P_y / P_y.sum(), P_s / P_s.sum()
+    return -(P_y * (s - s.max() - np.log(np.exp(s - s.max()).sum()))).sum(), P_s - P_y
+
+
+def listmle(s, y):
+    worse = y[None, :] < y[:, None]
+    ratio = np.where(worse, np.exp(s[None, :] - s[:, None]), 0)
+    part = ratio / (1 + ratio.sum(axis=1, keepdims=True))
+    return np.log1p(ratio.sum(axis=1)).sum(), part.sum(axis=0) - part.sum(axis=1)
+
+
+def differences(s, y):
+    left = (y[:, None] - y[None, :]) - (s[:, None] - s[None, :])
+    return (left**2).sum() / 2, -2 * left.sum(axis=1)
+
+
+LISTS = {"listnet": listnet, "listmle": listmle, "rankrls": differences}
+
+
+@pytest.mark.parametrize("spread", [0, 6, 12])
+@pytest.mark.parametrize("name", LISTS)
+def test_list_rankers_certify_what_they_return(name, spread):
+    certified = 0
+    for seed, X, y, qid, _ in problems(spread, 12):
+        C = LONG(10.0) ** np.random.default_rng(seed).uniform(-8, 6)
+        ranker = fitted(ranker_class(name)(C=float(C)), X, y, qid)
+        w, rows = ranker.coef_.astype(LONG), X.astype(LONG)
+        f, g = w @ w / 2, w.copy()
+        for q in np.unique(qid):
+            value, slope = LISTS[name](rows[qid == q] @ w, y[qid == q].astype(LONG))
+            f, g = f + C * value, g + C * rows[qid == q].T @ slope
+        if ranker.certificate_.converged:
+            certified += 1
+            assert g @ g / 2 <= 1.001 * ranker.certificate_.tolerance * f + 1e-12 * f, (seed, ranker.certificate_)
+            assert abs(ranker.objective_ - f) <= 1e-6 * f, (seed, ranker.objective_, f)
+    assert certified >= 5, certified
+
+
+@pytest.mark.parametrize("name", ["nystroem-rank-svm", "fourier-rank-svm"])
+def test_mapped_rankers_certify_what_they_return(name):
+    """By the rows that their maps give."""
+    for seed, X, y, qid, weight in problems(0, 6):
+        C = 10.0 ** np.random.default_rng(seed).uniform(-6, 3)
+        ranker = fitted(ranker_class(name)(C=C, random_state=0), X, y, qid, weight)
+        mixing = ranker._map.mixing_
+        w = ranker.coef_ if mixing is None else np.linalg.lstsq(mixing, ranker.coef_)[0]
+        f, gap = recomputed(ranker._map.transform(X), y, qid, weight, C, "squared_hinge", w)
+        assert ranker.certificate_.converged and gap <= 1.01e-3 and abs(ranker.objective_ - f) <= 1e-5 * f, seed
 
 
 @pytest.mark.parametrize("spread", [0, 6, 12])
@@ -264,3 +318,15 @@ def test_a_personal_ranker_stops_where_descent_ends_and_says_stationary():
     fine = hr.PersonalRankSVM(rank=2, random_state=0, tol=1e-5, max_iter=2000).fit_pairs(X, *parts)
     assert rough.certificate_.kind == "stationarity" and rough.certificate_.converged
     assert rough.objective_ <= 2.0 * fine.objective_
+
+
+def test_regularized_multipliers_are_as_near_the_optimum_as_certified():
+    certified = 0
+    for seed, X, y, qid, _ in problems(2, 12):
+        C = 10.0 ** np.random.default_rng(seed).uniform(-3, 1)
+        rough = fitted(hr.RegularizedRankSVM(C=C), X, y, qid)
+        fine = fitted(hr.RegularizedRankSVM(C=C, tol=1e-6, max_iter=2000), X, y, qid)
+        if rough.certificate_.converged:
+            certified += 1
+            assert rough.objective_ - fine.objective_ <= 1.001e-3 * abs(rough.objective_), seed
+    assert certified >= 6, certified

@@ -322,7 +322,8 @@ class XGBoostRanker(TreeRanker):
         try:
             model = xgboost.train(settings, self._rows(X, label=y, group=sizes), int(self.n_estimators))
         except xgboost.core.XGBoostError as error:
-            raise ValueError(f"XGBoost cannot learn from these rows and parameters: {error}") from error
+            said = str(error).partition("Stack trace")[0].strip()
+            raise ValueError(f"XGBoost cannot learn from these rows and parameters: {said}") from error
         return _xgboost_text(model)
 
     def _rows(self, X: Any, **about: Any) -> Any:
