@@ -35,12 +35,13 @@ def works_or_says_why(make):
         assert str(error)
         return False
     assert made.scores(ROWS, 1).shape == (len(ROWS),)
+    assert made.contributions(ROWS[:2], 1).shape == (2, ROWS.shape[1] + 1)
     return True
 
 
 def plain_scores(forest, X):
     """Row by row and node by node, by the definition."""
-    sizes, feature, number, missing = (forest.arrays[name] for name in ARRAYS)
+    sizes, feature, number, missing, _, _ = (forest.arrays[name] for name in ARRAYS)
     zero, kind = (0.0, np.float32) if forest.single else (1e-35, np.float64)
     scores = []
     for x in X.astype(kind):
@@ -90,6 +91,8 @@ TREE = {  # feature 0 at 0.5; on its right feature 1 at 2
     "feature": np.array([0, -1, 1, -1, -1], np.int32),
     "number": np.array([0.5, 1.0, 2.0, 3.0, 4.0]),
     "missing": np.array([1, 0, 0, 0, 0], np.uint8),
+    "cover": np.array([8, 2, 6, 3, 3], np.float32),
+    "gain": np.array([5, 0, 2, 0, 0], np.float32),
     "start": 0.0,
     "average": False,
 }
@@ -101,6 +104,25 @@ def test_a_forest_by_hand():
     assert made.scores(X, 1).tolist() == [1.0, 3.0, 4.0, 1.0, 4.0]
     with pytest.raises(ValueError, match="X has 1 features, the trees know 2"):
         made.scores(X[:, :1], 1)
+
+
+def test_contributions_are_shapley_values_of_the_paths():
+    """Every order of the features, of which those yet to come send a row both ways by the training rows' proportion."""
+    made = Forest.from_state(TREE, 2, single=False)
+
+    def value(x, known):
+        if 0 in known:
+            right = 0.0 if x[0] <= 0.5 else 1.0
+        else:
+            right = 6 / 8
+        deep = (3.0 if x[1] <= 2 else 4.0) if 1 in known else 3.5
+        return (1 - right) * 1.0 + right * deep
+
+    X = np.array([[0.5, 9.0], [0.6, 2.0], [0.6, 2.1]])
+    for x, found in zip(X, made.contributions(X, 1)):
+        first = (value(x, {0}) - value(x, set()) + value(x, {0, 1}) - value(x, {1})) / 2
+        np.testing.assert_allclose(found, [first, value(x, {0, 1}) - value(x, set()) - first, value(x, set())])
+    assert made.importances().tolist() == [5.0, 2.0]
 
 
 @pytest.mark.parametrize(
@@ -130,6 +152,9 @@ def test_a_forest_by_hand():
             {"feature": np.array([1, -1, 1, -1, -1], np.int32), "missing": np.array([2, 0, 0, 0, 0], np.uint8)},
             "at odds",
         ),
+        ({"cover": np.array([8, 2, 6, 3, -3], np.float32)}, "negative covers"),
+        ({"gain": np.array([np.nan, 0, 2, 0, 0], np.float32)}, "not finite"),
+        ({"gain": np.zeros(4, np.float32)}, "numbers"),
         ({"start": np.inf}, "finite number"),
         ({"start": "0"}, "finite number"),
         ({"average": 1}, "averaged or not"),
@@ -328,7 +353,7 @@ def test_a_tree_as_deep_as_its_nodes_is_read():
     lines = {
         "num_leaves": [n + 1], "num_cat": [0], "split_feature": 0 * inner, "threshold": inner[::-1],
         "decision_type": 0 * inner, "left_child": [*inner[1:], -1], "right_child": -2 - inner,
-        "leaf_value": range(n + 1),
+        "leaf_value": range(n + 1), "split_gain": 0 * inner, "internal_count": 0 * inner, "leaf_count": [1] * (n + 1),
     }  # fmt: skip
     tree = "\n".join(f"{name}={' '.join(map(str, values))}" for name, values in lines.items())
     head = "tree\nnum_class=1\nnum_tree_per_iteration=1\nmax_feature_idx=0\nobjective=lambdarank\n"
@@ -336,6 +361,8 @@ def test_a_tree_as_deep_as_its_nodes_is_read():
     X = np.array([[-1.0], [0.0], [0.5], [n - 1.0], [n + 5.0]])
     np.testing.assert_array_equal(made.scores(X, 1), plain_scores(made, X))
     assert made.scores(X, 1)[[0, 4]].tolist() == [0.0, 1.0]
+    with pytest.raises(ValueError, match="3000 levels deep"):
+        made.contributions(X, 1)
 
 
 def rewritten(path, target, change):

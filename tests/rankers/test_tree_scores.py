@@ -153,3 +153,27 @@ def test_wide_sparse_rows_and_threads(monkeypatch):
         monkeypatch.setenv("HINGERANK_NUM_THREADS", threads)
         np.testing.assert_array_equal(ranker.predict(X), own)
         np.testing.assert_array_equal(ranker.predict(X.toarray()), own)
+
+
+@need("lightgbm")
+def test_contributions_and_importances_are_lightgbms():
+    X, y, qid = training(3)
+    ranker = hr.LightGBMRanker(n_estimators=15, min_child_samples=5).fit(X, y, qid)
+    (booster,), (forest,) = ranker.boosters_, ranker.models_
+    np.testing.assert_allclose(forest.contributions(X, 2), booster.predict(X, pred_contrib=True), atol=1e-12)
+    np.testing.assert_allclose(forest.importances(), booster.feature_importance("gain"), rtol=1e-6)
+
+
+@need("xgboost")
+def test_contributions_and_importances_are_xgboosts():
+    import xgboost
+
+    X, y, qid = training(3)
+    X = X.astype(np.float32)
+    ranker = hr.XGBoostRanker(n_estimators=15).fit(X, y, qid)
+    (booster,), (forest,) = ranker.boosters_, ranker.models_
+    np.testing.assert_allclose(
+        forest.contributions(X, 2), booster.predict(xgboost.DMatrix(X), pred_contribs=True), atol=1e-5
+    )
+    gains = booster.get_score(importance_type="total_gain")
+    np.testing.assert_allclose(forest.importances(), [gains.get(f"f{j}", 0.0) for j in range(7)], rtol=1e-5)

@@ -14,12 +14,16 @@ import numpy as np
 from scipy import sparse
 
 from hingerank.kernels.threads import run_shards
-from hingerank.kernels.trees import ROWS, add_trees, used_values
+from hingerank.kernels.trees import ROWS, add_trees, list_paths, path_contributions, used_values
 
 MISSING_LEFT, ZERO_IS_MISSING = 1, 2  # bits of `missing`
 SMALL = float(np.float32(1e-35))  # LightGBM's zeros go up to here
 SHARD = 1 << 17  # numbers of a shard's rows: they stay in the second cache
-ARRAYS = {"sizes": np.int64, "feature": np.int32, "number": np.float64, "missing": np.uint8}
+DEEPEST = 500  # way to a leaf that is explained: that costs its square
+ARRAYS = {
+    "sizes": np.int64, "feature": np.int32, "number": np.float64, "missing": np.uint8, "cover": np.float32,
+    "gain": np.float32,
+}  # fmt: skip
 
 
 class Forest:
@@ -31,8 +35,9 @@ class Forest:
     ----------
     arrays : name -> array
         ``sizes``, the nodes of each tree, and for all nodes of all trees in level order ``feature`` (-1 for a leaf),
-        ``number`` (a threshold, or a leaf's value) and ``missing`` (MISSING_LEFT: NaN goes left, else right;
-        ZERO_IS_MISSING: 0 goes where NaN goes, the same at all nodes of a feature).
+        ``number`` (a threshold, or a leaf's value), ``missing`` (MISSING_LEFT: NaN goes left, else right;
+        ZERO_IS_MISSING: 0 goes where NaN goes, the same at all nodes of a feature), ``cover`` (how much of the
+        training rows went there) and ``gain`` (of the split, 0 in a leaf). The last two are for explanations alone.
     n_features : of the rows
     start : the score before the first tree
     average : whether the sum is divided by the number of trees
@@ -84,15 +89,68 @@ class Forest:
             scores /= len(self.arrays["sizes"])
         return scores.astype(np.float32) if self.single else scores
 
-    def _add(self, X: Any, scores: np.ndarray, shard: slice) -> None:
-        """Add the trees to the scores of some rows."""
-        X, scores = X[shard], scores[shard]
+    def importances(self) -> np.ndarray:
+        """What the splits by each feature gained."""
+        inner = self.arrays["feature"] >= 0
+        gain = self.arrays["gain"][inner].astype(np.float64)
+        return np.bincount(self.arrays["feature"][inner], gain, minlength=self.n_features)
+
+    def contributions(self, X: Any, threads: int) -> np.ndarray:
+        """What each feature gave to each row's score (see kernels/trees.py), and in a last column the mean score.
+
+        They add up to the score, but for rounding.
+        """
+        if X.shape[1] != self.n_features:
+            raise ValueError(f"X has {X.shape[1]} features, the trees know {self.n_features}")
+        paths, found = self._paths(), np.zeros((X.shape[0], len(self._used) + 1))
+        deepest = int(np.diff(paths[0]).max())
+        if deepest > DEEPEST:
+            raise ValueError(f"a tree is {deepest} levels deep; explanations go down to {DEEPEST}")
+
+        def some(shard: slice) -> None:
+            room = np.empty((4, deepest + 2))
+            path_contributions(
+                self._values(X[shard]), *paths, *self._tables[1:], self._ratios(paths), room, found[shard]
+            )
+
+        run_shards(some, [slice(lo, lo + 64) for lo in range(0, len(found), 64)], threads)
+        out = np.zeros((X.shape[0], self.n_features + 1))
+        out[:, self._used], out[:, -1] = found[:, :-1], found[:, -1]
+        out /= len(self.arrays["sizes"]) if self.average else 1
+        out[:, -1] += self.start
+        return out
+
+    def _paths(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Where each leaf's path starts, the nodes of the paths, the leaves, and every node's parent."""
+        starts, child, sizes = self._tables[0], self._tables[3], self.arrays["sizes"]
+        leaf, parent = np.flatnonzero(child == 0), np.zeros(len(child), np.int64)
+        ends = np.zeros(len(leaf) + 1, np.int64)
+        list_paths(starts, sizes, child, parent, ends, np.empty(0, np.int64))
+        place = np.empty(ends[-1], np.int64)
+        list_paths(starts, sizes, child, parent, ends, place)
+        return ends, place, leaf, parent
+
+    def _ratios(self, paths: tuple[np.ndarray, ...]) -> np.ndarray:
+        """The part of the training rows at each node's parent that went to it; halves where none were counted."""
+        cover, parent = self.arrays["cover"].astype(np.float64), paths[3]
+        both = np.zeros(len(cover))
+        below = np.setdiff1d(np.arange(len(cover)), self._tables[0])  # all but the roots
+        np.add.at(both, parent[below], cover[below])
+        both = both[parent]
+        return np.where(both > 0, cover / np.where(both > 0, both, 1.0), 0.5)
+
+    def _values(self, X: Any) -> np.ndarray:
+        """Of each row the features that the trees use, in double precision."""
         X = _single(X) if self.single else X
         rows = (X.data, X.indices, X.indptr) if sparse.issparse(X) else (X,)
-        values = np.empty((len(scores), len(self._used)))
+        values = np.empty((X.shape[0], len(self._used)))
         used_values(rows, self._used, 0.0 if self.single else SMALL, self._at_zero, values)
+        return values
+
+    def _add(self, X: Any, scores: np.ndarray, shard: slice) -> None:
+        """Add the trees to the scores of some rows."""
         room = np.empty(ROWS, np.uint32), np.empty(ROWS, np.uint32)
-        add_trees(values, *self._tables, self.single, *room, scores)
+        add_trees(self._values(X[shard]), *self._tables, self.single, *room, scores[shard])
 
 
 def check_arrays(arrays: Mapping[str, Any], n_features: int) -> None:
@@ -101,9 +159,9 @@ def check_arrays(arrays: Mapping[str, Any], n_features: int) -> None:
         array = arrays[name]
         if not isinstance(array, np.ndarray) or array.dtype != dtype or array.ndim != 1:
             raise ValueError(f"{name} of a forest must be a vector of {np.dtype(dtype)}")
-    sizes, feature, number, missing = (arrays[name] for name in ARRAYS)
+    sizes, feature, number, missing, cover, gain = (arrays[name] for name in ARRAYS)
     n_nodes = len(feature)
-    if not len(number) == len(missing) == n_nodes < np.iinfo(np.int32).max:
+    if not len(number) == len(missing) == len(cover) == len(gain) == n_nodes < np.iinfo(np.int32).max:
         raise ValueError(f"a forest has {n_nodes} features of nodes, {len(number)} numbers and {len(missing)} rules")
     if not 1 <= len(sizes) <= n_nodes or sizes.min() < 1 or sizes.max() > n_nodes or sizes.sum() != n_nodes:
         raise ValueError(f"the sizes of a forest's trees do not add up to its {n_nodes} nodes")
@@ -111,6 +169,8 @@ def check_arrays(arrays: Mapping[str, Any], n_features: int) -> None:
         raise ValueError(f"a tree splits by a feature that the {n_features} are not")
     if not np.isfinite(number).all():
         raise ValueError("a forest has thresholds or leaves that are not finite")
+    if not (np.isfinite(cover) & (cover >= 0) & np.isfinite(gain)).all():
+        raise ValueError("a forest has covers or gains that are not finite, or negative covers")
     inner = feature >= 0
     starts, children = first_children(sizes, inner)
     if (2 * np.add.reduceat(inner, starts, dtype=np.int64) + 1 != sizes).any():
@@ -169,8 +229,10 @@ def _single(X: Any) -> Any:
 def warm_trees() -> None:
     """Compile the kernels for all kinds of rows."""
     feature, missing = np.array([0, -1, -1], np.int32), np.zeros(3, np.uint8)
-    arrays = {"sizes": np.array([3]), "feature": feature, "number": np.zeros(3), "missing": missing}
+    rest = {name: np.zeros(3, ARRAYS[name]) for name in ("number", "cover", "gain")}
+    arrays = {"sizes": np.array([3]), "feature": feature, "missing": missing, **rest}
     forest = Forest(arrays, 1, single=False)
     for rows in (np.zeros((1, 1)), np.zeros((1, 1), np.float32)):
         forest.scores(rows, 1)
         forest.scores(sparse.csr_matrix(rows), 1)
+    forest.contributions(rows, 1)

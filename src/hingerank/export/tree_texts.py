@@ -21,7 +21,7 @@ XGBOOST_OBJECTIVES = (
     "rank:ndcg", "rank:map", "rank:pairwise", "reg:squarederror", "reg:absoluteerror", "reg:pseudohubererror",
 )  # fmt: skip
 NUMBERS = re.compile(r"[-+.0-9eEinf ]*")
-LARGEST = np.finfo(np.float64).max
+LARGEST, MUCH = np.finfo(np.float64).max, 1e30
 
 
 def read_lightgbm(text: str, n_features: int) -> Forest:
@@ -46,7 +46,7 @@ def read_lightgbm(text: str, n_features: int) -> Forest:
         raise ValueError(_not_a_sum(" ".join(objective), LIGHTGBM_OBJECTIVES))
     parts = [_lightgbm_tree(number, tree) for number, (tree, _, _) in enumerate(closed)]
     counts = np.array([len(part[0]) for part in parts])
-    left, right, feature, kind, number = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    left, right, feature, kind, number, *about = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     order, sizes = level_order(counts, left, right)
     if (sizes != counts).any():
         raise ValueError("a tree of the LightGBM model has nodes to which its root does not lead")
@@ -55,11 +55,11 @@ def read_lightgbm(text: str, n_features: int) -> Forest:
         raise ValueError("a tree of the LightGBM model has splits that are not thresholds")
     to_left = np.where(kind < 4, number >= 0, kind & 2 > 0)
     missing = np.where(inner, MISSING_LEFT * to_left + ZERO_IS_MISSING * (kind & 4 > 0), 0)
-    return _forest(order, sizes, feature, number, missing, n_features, average=average, single=False)
+    return _forest(order, sizes, feature, number, missing, about, n_features, average=average, single=False)
 
 
 def _lightgbm_tree(place: int, text: str) -> list[np.ndarray]:
-    """Children, features, decision types and numbers of a tree's nodes: first the inner ones, then the leaves."""
+    """Children, features, decision types, numbers, covers and gains of a tree's nodes: inner ones, then leaves."""
     first, _, lines = text.partition("\n")
     words = _entries(lines)
     if first != str(place) or words.get("num_cat") != "0" or words.get("is_linear", "0") != "0":
@@ -76,7 +76,9 @@ def _lightgbm_tree(place: int, text: str) -> list[np.ndarray]:
     left, right = (np.append(np.where(child < 0, inner - 1 - child, child), none) for child in children)
     threshold = np.clip(_numbers(words, "threshold", float, inner), -LARGEST, LARGEST)  # inf: all but missing values
     number = np.append(threshold, _numbers(words, "leaf_value", float, leaves))
-    return [left, right, np.append(feature, none), np.append(kind, zero), number]
+    cover = np.append(_numbers(words, "internal_count", int, inner), _numbers(words, "leaf_count", int, leaves))
+    gain = np.append(np.clip(_numbers(words, "split_gain", float, inner), 0.0, MUCH), zero)
+    return [left, right, np.append(feature, none), np.append(kind, zero), number, cover, gain]
 
 
 def _entries(lines: str) -> dict[str, str]:
@@ -129,7 +131,7 @@ def read_xgboost(text: str, n_features: int) -> Forest:
     except ValueError as error:
         raise ValueError(f"the XGBoost model cannot be read: {error}") from None
     counts, deleted = np.array([len(part[0]) for part in parts]), np.array([int(part.pop()) for part in parts])
-    left, right, parent, feature, to_left, number = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    left, right, parent, feature, to_left, number, *about = map(np.concatenate, zip(*parts, strict=True))
     order, sizes = level_order(counts, left, right)
     if (counts - sizes != deleted).any():
         raise ValueError("a tree of the XGBoost model has nodes to which its root does not lead")
@@ -141,25 +143,32 @@ def read_xgboost(text: str, n_features: int) -> Forest:
     if (feature[inner] < 0).any():
         raise ValueError(f"a tree splits by a feature that the {n_features} are not")
     missing, number = np.where(inner, MISSING_LEFT * to_left, 0), number.astype(np.float64)
-    return _forest(order, sizes, np.where(inner, feature, -1), number, missing, n_features, start, single=True)
+    return _forest(order, sizes, np.where(inner, feature, -1), number, missing, about, n_features, start, single=True)
 
 
 def _xgboost_tree(tree: dict[str, Any], weight: np.float32) -> list[Any]:
-    """Children, parents, features, ways of missing values and numbers of a tree's nodes, and how many are deleted."""
+    """Children, parents, features, ways of missing values, numbers, covers and gains of a tree's nodes, and how many
+    of these are deleted."""
     whole = [
         _array(tree[part], (int, bool), np.int64)
         for part in ("left_children", "right_children", "parents", "split_indices", "default_left")
     ]
-    number = _array(tree["split_conditions"], (int, float), np.float32)
+    number, cover, gain = (
+        _array(tree[part], (int, float), np.float32) for part in ("split_conditions", "sum_hessian", "loss_changes")
+    )
     about = tree["tree_param"]
     count = int(about["num_nodes"])
-    if {count, *map(len, whole)} != {len(number)} or count < 1 or about["size_leaf_vector"] not in ("0", "1"):
+    if (
+        {count, len(cover), len(gain), *map(len, whole)} != {len(number)}
+        or count < 1
+        or about["size_leaf_vector"] not in ("0", "1")
+    ):
         raise ValueError("a tree has arrays of the wrong length")
     if ((whole[-1] < 0) | (whole[-1] > 1)).any() or tree["categories"] or any(tree["split_type"]):
         raise ValueError("a tree has splits that are not thresholds")
     with np.errstate(all="ignore"):  # what is not finite is refused
         number = np.where(whole[0] < 0, weight * number, np.nextafter(number, np.float32(-np.inf)))
-    return [*whole, number, int(about["num_deleted"])]
+    return [*whole, number, cover, np.where(whole[0] < 0, 0.0, np.clip(gain, 0.0, MUCH)), int(about["num_deleted"])]
 
 
 def _array(values: Any, kinds: tuple[type, ...], dtype: Any) -> np.ndarray:
@@ -184,10 +193,12 @@ def _not_a_sum(objective: Any, known: tuple[str, ...]) -> str:
 
 def _forest(
     order: np.ndarray, sizes: np.ndarray, feature: np.ndarray, number: np.ndarray, missing: np.ndarray,
-    n_features: int, start: float = 0.0, average: bool = False, *, single: bool,
+    about: list[np.ndarray], n_features: int, start: float = 0.0, average: bool = False, *, single: bool,
 ) -> Forest:  # fmt: skip
-    """The forest of nodes that are yet to be put in order."""
+    """The forest of nodes that are yet to be put in order; about: their covers and gains."""
     feature = np.minimum(feature, n_features).astype(np.int32)  # too large is too large
+    cover, gain = (values.astype(np.float32) for values in about)
     arrays = {"sizes": sizes, "feature": feature, "number": number, "missing": missing.astype(np.uint8)}
+    arrays |= {"cover": cover, "gain": gain}
     arrays = {name: array if name == "sizes" else array[order] for name, array in arrays.items()}
     return Forest(arrays, n_features, start, average, single=single)
