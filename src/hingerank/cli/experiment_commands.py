@@ -206,7 +206,7 @@ def _command(given: dict[str, Any]) -> str:
 
 
 def _write_tables(board: "Leaderboard", folder: Path) -> None:
-    from hingerank.lab.run_folder import write_whole
+    from hingerank.data.files import write_whole
 
     write_whole(folder / "leaderboard.csv", board.to_csv().encode())
     shown = [name for name in board.lines[0].means if name == board.measure or name.split(":")[0] in IN_PAPERS]

@@ -23,13 +23,14 @@ from typing import Any
 import numpy as np
 
 from hingerank.data.describe import pairs_per_query
-from hingerank.data.files import draft_of, plain
+from hingerank.data.files import canonical, naming, plain, sync_folder, write_whole
 from hingerank.data.ranking_data import RankingData
 from hingerank.kernels.threads import thread_count
 from hingerank.lab.folds import PARTS, Fold, Rows, fingerprint
 from hingerank.lab.methods import Method, home_of
 
-FORMAT = 1
+FORMAT, CHECKSUM = 1, "checksum"
+_ABOUT = ("format", "versions", "machine", "about")
 FIXED = {  # the seed first, because it also cuts the folds
     "seed": "another seed",
     "measure": "another measure for choosing settings",
@@ -65,7 +66,7 @@ class ResultsFile:
             self.records, whole = _parse(self._file.read(), self.path)
             self._file.truncate(whole)
             os.fsync(self._file.fileno())
-            _sync_folder(self.path.parent)
+            sync_folder(self.path.parent)
         except BaseException:
             self.close()
             raise
@@ -75,11 +76,20 @@ class ResultsFile:
         clean = [plain(record) for record in records]
         if self._file is not None:
             lines = (json.dumps(record, separators=(",", ":"), allow_nan=False).encode() for record in clean)
-            data = memoryview(b"".join(map(_framed, lines)))
-            while data:
-                data = data[self._file.write(data) :]
-            os.fsync(self._file.fileno())
+            self._add(memoryview(b"".join(map(_framed, lines))))
         self.records.extend(clean)
+
+    def _add(self, data: memoryview) -> None:
+        """Write all of it, or nothing: a part of a line would spoil the next one."""
+        before = os.fstat(self._file.fileno()).st_size
+        try:
+            with naming(self.path or ""):
+                while data:
+                    data = data[self._file.write(data) :]
+                os.fsync(self._file.fileno())
+        except BaseException:
+            self._file.truncate(before)
+            raise
 
     def close(self) -> None:
         if self._file is not None:
@@ -96,14 +106,6 @@ class ResultsFile:
 def read_results(path: Path | str) -> list[Record]:
     """The whole records of a results file, without locking or changing it (it may still be growing)."""
     return _parse(Path(path).read_bytes(), Path(path))[0]
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that a reader sees the old content or the new, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with draft_of(path) as draft:
-        draft.write_bytes(content)
-    _sync_folder(path.parent)
 
 
 def _framed(body: bytes) -> bytes:
@@ -137,20 +139,6 @@ def _lock(file: Any, path: Path) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         raise ValueError(f"{path} is in use by another run: wait for it, or choose another folder") from error
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a new or renamed file's name as lasting as its content, where the system can."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(descriptor)
-    except OSError:
-        pass
-    finally:
-        os.close(descriptor)
 
 
 def save_arrays(folder: Path, method: str, fold: str, scores: np.ndarray, ranker: Any) -> str:
@@ -239,7 +227,10 @@ def read_header(folder: Path) -> Record | None:
         return None
     try:
         header = json.loads(path.read_bytes())
-        whole = header.get("format") != FORMAT or {*FIXED, "methods", "folds", "summary"} <= set(header)
+        checksum = header.pop(CHECKSUM, None)  # 0.1 wrote none
+        needed = {*FIXED, "methods", "folds", "summary"}
+        whole = header.get("format") != FORMAT or needed <= set(header) <= {*needed, *_ABOUT}
+        whole = whole and checksum in (None, _checksum(header))
     except (ValueError, AttributeError):
         whole = False
     if not whole:
@@ -248,7 +239,12 @@ def read_header(folder: Path) -> Record | None:
 
 
 def write_header(folder: Path, header: Record) -> None:
-    write_whole(folder / "run.json", (json.dumps(header, indent=1, ensure_ascii=False) + "\n").encode())
+    signed = {**header, CHECKSUM: _checksum(header)}
+    write_whole(folder / "run.json", (json.dumps(signed, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def _checksum(header: Record) -> int:
+    return zlib.crc32(canonical(header).encode())
 
 
 def summarise(folds: Sequence[Fold]) -> Record:

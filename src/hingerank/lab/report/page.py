@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.data.files import canonical, plain
+from hingerank.data.files import canonical, plain, write_whole
 from hingerank.lab.leaderboard import Leaderboard, Results, leaderboard, load_results, mean_value, shared_values
 from hingerank.lab.report.examples import read_examples
-from hingerank.lab.run_folder import write_whole
 from hingerank.lab.statistics import differences, holm, p_values
 
 MOST_QUERIES, MOST_POINTS = 3000, 80

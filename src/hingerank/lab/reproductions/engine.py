@@ -41,10 +41,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from hingerank.data.files import DataError, plain
+from hingerank.data.files import DataError, plain, write_whole
 from hingerank.lab.comparison import Progress
 from hingerank.lab.methods import Method
-from hingerank.lab.run_folder import write_whole
 
 # runner of a section -> "module:function" here; a function of (section, place) that answers {row: Ours}
 RUNNERS = {

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from hingerank.data.files import plain
+from hingerank.data.files import plain, write_whole
 from hingerank.lab.reproductions.engine import Ours, PaperTable, Place, Section
-from hingerank.lab.run_folder import versions, write_whole
+from hingerank.lab.run_folder import versions
 
 TIME = "seconds"  # a column of this name is shown but not compared: machines differ
 KEPT = 6  # decimals in the saved file
