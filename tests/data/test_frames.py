@@ -147,9 +147,9 @@ GOOD = {"qid": [1, 1], "label": [0, 1], "a": [0.5, 0.25]}
     [
         (GOOD, {"label": "grade"}, "no column 'grade'; the table has 'qid', 'label', 'a'"),
         (GOOD, {"features": ["a", "b"]}, "no column 'b'"),
-        (GOOD | {"title": ["x", "y"]}, {}, "column 'title' holds String, expected numbers; list the feature columns"),
+        (GOOD | {"title": ["x", "y"]}, {}, "column 'title' holds String ('x' at row 0), expected numbers"),
         (GOOD | {"t": ["x", "yy"]}, {"features": "t"}, "column 't' holds String, expected numbers or lists of numbers"),
-        (GOOD | {"label": ["x", "y"]}, {}, "y must hold numbers"),
+        (GOOD | {"label": ["1", "1_0"]}, {}, "column 'label' holds String ('1_0' at row 1), expected numbers"),
         (GOOD | {"label": [1, None]}, {}, "y is nan at row 1"),
         (GOOD | {"qid": ["a", None]}, {}, "column 'qid' is missing"),
         ({"qid": [1], "label": [0]}, {}, "no feature columns are left"),
