@@ -96,7 +96,11 @@ def test_strictly_falling_scores_are_kept_exactly(tmp_path):
         ("1 Q0 a 1 2.0 x\n1 Q0 a 2 1.0 x\n", "line 2: document a was already on line 1"),
         ("1 Q0 a 1 2.0\n", "line 1: 5 fields, expected 6"),
         ("1 Q0 a one 2.0 x\n", "line 1: rank 'one'"),
-        ("1 Q0 a 1 nan x\n", "line 1: the score is NaN"),
+        *(
+            (f"1 Q0 a 1 {word} x\n", f"line 1: rank '1' and score '{word}' must be")
+            for word in ("nan", "1_0", "1e999", "0x10", "inf", "٣")
+        ),
+        ("1 Q0 a 1_0 2 x\n", "line 1: rank '1_0' and score '2' must be"),
         ("\n\n", "is empty"),
     ],
 )

@@ -36,14 +36,17 @@ def check_features(ranker: Any, X: Any, *, reset: bool) -> Any:
         "accept_sparse": "csr" if welcome.sparse else False,
         "dtype": [np.float64, np.float32],
         "order": "C",
-        "ensure_all_finite": "allow-nan" if welcome.allow_nan else True,
+        "ensure_all_finite": False,  # below, in words that help
     }
     if isinstance(X, RankingData) and X.feature_names is not None:
         checked = check_array(X.X, estimator=ranker, input_name="X", **options)
         _check_names(ranker, np.asarray([str(name) for name in X.feature_names], object), checked.shape[1], reset)
     else:
         checked = validate_data(ranker, X.X if isinstance(X, RankingData) else X, reset=reset, **options)
-    return plain_csr(checked) if sparse.issparse(checked) else checked
+    if sparse.issparse(checked):
+        checked = plain_csr(checked)
+    checks.check_finite(checked, welcome.allow_nan, getattr(ranker, "feature_names_in_", None))
+    return checked
 
 
 def _check_names(ranker: Any, names: np.ndarray, n_features: int, reset: bool) -> None:
