@@ -309,8 +309,8 @@ def _refuse(
         row, column = (int(i) for i in np.unravel_index(np.argmax(bad), bad.shape))
     count = f"({int(bad.sum())} such values)"
     called = "" if names is None else f" {names[column]!r}"
-    place = f"row {row}, column {column}{called}"
-    raise DataError(f"X is {what} at {place} {count}; expected finite numbers", remedy, option)
+    where = f"row {row}, column {column}{called}"
+    raise DataError(f"X is {what} at {where} {count}; expected finite numbers", remedy, option)
 
 
 def check_grades(y: Any, n_rows: int) -> np.ndarray:

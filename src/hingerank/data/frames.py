@@ -122,6 +122,7 @@ def _is_number(column: Any) -> bool:
 
 def _matrix_of_lists(column: Any, name: str) -> np.ndarray:
     if column.dtype == nw.String:
+        _refuse_text(column, name)
         raise DataError(f"column {name!r} holds String, expected numbers or lists of numbers")
     native = column.to_native()
     if hasattr(native, "combine_chunks"):  # pyarrow: the numbers of all rows already lie in one buffer

@@ -240,7 +240,7 @@ def _refuse_hexadecimal(table: Any, path: Path, kind: str) -> None:
     import pyarrow.types as kinds
 
     names = [name for name in table.column_names if kinds.is_integer(table[name].type)]
-    written = _read_csv(path, kind, names)[0] if names else None
+    written = _read_csv(path, kind, names)[0] if names else table
     for name in names:
         odd = pc.match_substring_regex(written[name], "^ *0[xX]").to_numpy(zero_copy_only=False).astype(bool)
         if odd.any():

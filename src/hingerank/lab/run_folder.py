@@ -231,7 +231,7 @@ def read_header(folder: Path) -> Record | None:
         needed = {*FIXED, "methods", "folds", "summary"}
         whole = header.get("format") != FORMAT or needed <= set(header) <= {*needed, *_ABOUT}
         whole = whole and checksum in (None, _checksum(header))
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, TypeError):
         whole = False
     if not whole:
         raise ValueError(f"{path} is damaged, so it cannot be told what the results there are of: delete the folder")
