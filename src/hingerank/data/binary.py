@@ -94,7 +94,7 @@ def load_binary(folder: PathLike, *, verify: bool = True) -> RankingData:
         return _assemble(header, arrays)
     except DataError as error:
         raise error.at(folder) from None
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise DataError(f"{folder}: the header and the arrays do not fit together ({error!r})") from None
 
 

@@ -178,6 +178,9 @@ class _Watched:
     def read(self, size: int = 1 << 20) -> bytes:
         room = bytearray(size)
         block = bytes(memoryview(room)[: self._stream.fill(memoryview(room))])
+        if b"\0" in block:
+            line = self._lines + block.count(b"\n", 0, block.index(b"\0")) + 1
+            raise DataError(f"{self._stream.path}, line {line}: a zero byte, expected text")
         if self._open or b'"' in block:
             self._watch_quotes(block)
         if not block and self._open:
