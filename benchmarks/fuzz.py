@@ -10,6 +10,7 @@ it (text, `slow_readers.py`) or as it was before (everything that carries checks
 
 import argparse
 import faulthandler
+import hashlib
 import json
 import mmap
 import multiprocessing
@@ -33,12 +34,12 @@ from typing import Any
 import numpy as np
 
 import slow_readers as slow
-from mutations import LETOR, damage, mutate
+from mutations import LETOR, QRELS, RATINGS, RUN, TABLE, TOPICS, damage, mutate
 
 SAVED = Path(__file__).parents[1] / "tests"
 SECONDS = 20  # after which a reader counts as hanging
 MEMORY = 12 << 30  # address space
-TRACEBACKS = 20  # problems shown
+SHOWN = 5  # problems of each format
 
 # ---- formats ------------------------------------------------------------------------------------------------------
 
@@ -166,10 +167,6 @@ def texts(folder: Path) -> list[Format]:
     return [Format("LETOR text", 30, letor), Format("compressed text", 10, compressed), Format("counts", 5, numbers)]
 
 
-TABLE = b'qid,docid,label,f1,f2\n1,"a, b",2,0.5,-1e-3\n1,"=c",0,7,0\n2,d,1,3,0.25\n'
-RATINGS = b"user,item,rating,time\n7,x1,4.5,978300760\n8,x2,3,978302109\n7,x2,1,978301968\n"
-
-
 def tables(folder: Path) -> list[Format]:
     """CSV, ratings, Parquet and Feather."""
     from hingerank.data.generate import make_letor
@@ -242,12 +239,6 @@ def tables(folder: Path) -> list[Format]:
 
     whole = {name: read(folder / name) for name in kept}
     return [Format("CSV", 10, delimited), Format("ratings", 10, ratings), Format("Parquet, Feather", 10, columns)]
-
-
-RUN = b"1 Q0 d1 1 3.5 x\n1 Q0 d2 2 3.5 x\n2 Q0 d1 1 -1e-3 x\n"
-QRELS = b"1 1 d1 1\n1 2 d1 0\n1 1 d2 2\n2 a d3 -1\n"
-TOPICS = b"""<webtrack2009><topic number="1" type="faceted"><query> obama </query><description>caf\xc3\xa9</description>
-<subtopic number="1" type="nav">a &amp; b</subtopic></topic></webtrack2009>"""
 
 
 def trec(folder: Path) -> list[Format]:
@@ -341,8 +332,6 @@ def models(folder: Path) -> list[Format]:
     def forged(chance: random.Random) -> bool:
         header, arrays = whole[chance.choice(list(whole))]
         text = mutate(json.dumps(header).encode(), chance).decode("latin-1")
-        import hashlib
-
         digest = hashlib.sha256(text.encode())
         for key in sorted(arrays):
             digest.update(np.ascontiguousarray(arrays[key]).data)
@@ -472,8 +461,8 @@ def _run(options: argparse.Namespace, folder: Path) -> int:
     for name in sorted({name for name, _ in counts}):
         parts = [f"{counts[name, what]:>9,} {what}" for what in ("accepted", "refused", "PROBLEM")]
         print(f"{name:24}" + "".join(parts))
-    for line in problems[:TRACEBACKS]:
-        print(line)
+    for kind in {line.split(": ")[1] for line in problems}:
+        print(*[line for line in problems if line.split(": ")[1] == kind][:SHOWN], sep="\n")
     total = sum(counts.values())
     print(f"{total:,} files in {seconds:.0f} s, {total / seconds:,.0f} a second: {len(problems):,} problems")
     return bool(problems)

@@ -78,3 +78,11 @@ LETOR = [
     b"0 qid:1 5000:1 5:2\n1 qid:1 7:1\n0 qid:2 31:0.5 30:0.25 29:0.125 28:1 2:2 1:3\n" + b"1 qid:2 9:1\n" * 6,
     b"# only a comment\n1 qid:3 2:1\n",
 ]
+
+TABLE = b'qid,docid,label,f1,f2\n1,"a, b",2,0.5,-1e-3\n1,"=c",0,7,0\n2,d,1,3,0.25\n'
+RATINGS = b"user,item,rating,time\n7,x1,4.5,978300760\n8,x2,3,978302109\n7,x2,1,978301968\n"
+
+RUN = b"1 Q0 d1 1 3.5 x\n1 Q0 d2 2 3.5 x\n2 Q0 d1 1 -1e-3 x\n"
+QRELS = b"1 1 d1 1\n1 2 d1 0\n1 1 d2 2\n2 a d3 -1\n"
+TOPICS = b"""<webtrack2009><topic number="1" type="faceted"><query> obama </query><description>caf\xc3\xa9</description>
+<subtopic number="1" type="nav">a &amp; b</subtopic></topic></webtrack2009>"""

@@ -19,7 +19,7 @@ from hingerank.data.memory import machine_memory
 from hingerank.data.streams import ByteStream, TextSource, open_quote
 from hingerank.kernels.threads import run_shards
 
-_CHECKSUMS = b"hingerank:crc32"  # in the schema: {column: checksum} as JSON
+_CHECKSUMS = (b"hingerank:crc32", b"hingerank:crc32 again")  # in the schema, twice: {column: checksum} as JSON
 _FORMULA = r"^'*[=+\-@\t\r]"  # how a text begins that a spreadsheet would run, or that was kept from it
 _DECIMAL = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 
@@ -82,7 +82,8 @@ def write_table(table: Any, path: PathLike) -> None:
         with replace_file(path) as out:
             csv.write_csv(_without_formulas(table), out, csv.WriteOptions(delimiter="\t" if kind == "tsv" else ","))
         return
-    table = table.replace_schema_metadata({**(table.schema.metadata or {}), _CHECKSUMS: json.dumps(_checksums(table))})
+    about = dict.fromkeys(_CHECKSUMS, json.dumps(_checksums(table)))
+    table = table.replace_schema_metadata({**(table.schema.metadata or {}), **about})
     with draft_of(path) as draft:
         if kind == "parquet":
             from pyarrow import parquet
@@ -110,8 +111,8 @@ def _read_parquet(path: Path, columns: list[str] | None, verify: bool) -> Any:
                 f"there are {there / 2**30:.1f} GiB of memory: name fewer columns in features=, or split the file"
             )
         table = file.read(columns=chosen)
-    known = (schema.metadata or {}).get(_CHECKSUMS)
-    if verify and known is not None and set(json.loads(known)) != set(schema.names):
+    known = _carried(schema) if verify else None
+    if known is not None and set(known) != set(schema.names):
         raise DataError("the columns are not those that were written: the file is damaged")
     return table.replace_schema_metadata(schema.metadata)
 
@@ -120,15 +121,21 @@ def has_checksums(path: PathLike) -> bool:
     """Whether a Parquet or Feather file carries checksums of its columns."""
     from pyarrow import dataset
 
-    found = dataset.dataset(path, format=table_kind(path)).schema.metadata
-    return _CHECKSUMS in (found or {})
+    return _carried(dataset.dataset(path, format=table_kind(path)).schema) is not None
+
+
+def _carried(schema: Any) -> dict[str, int] | None:
+    """The checksums that a file carries; damage to one of their two names must not pass for a file without any."""
+    first, again = ((schema.metadata or {}).get(name) for name in _CHECKSUMS)
+    if first != again:
+        raise DataError("the checksums themselves do not match: the file is damaged")
+    return None if first is None else json.loads(first)
 
 
 def _compare_checksums(table: Any) -> None:
-    known = (table.schema.metadata or {}).get(_CHECKSUMS)
-    if known is None:
+    expected = _carried(table.schema)
+    if expected is None:
         return
-    expected = json.loads(known)
     for name, found in _checksums(table).items():
         if expected.get(name) != found:
             raise DataError(f"column {name!r} does not match its checksum: the file is damaged")
@@ -259,7 +266,8 @@ def _with_ids(table: Any, path: Path, kind: str, ids: Collection[str]) -> Any:
     import pyarrow.types as kinds
 
     numeric = [name for name in dict.fromkeys(ids) if name in table.column_names]
-    numeric = [n for n in numeric if kinds.is_integer(table[n].type) or kinds.is_floating(table[n].type)]
+    read_otherwise = (kinds.is_integer, kinds.is_floating, kinds.is_boolean)  # a column of 1 and true is one of truths
+    numeric = [name for name in numeric if any(is_so(table[name].type) for is_so in read_otherwise)]
     written = _read_csv(path, kind, numeric)[0] if numeric else table
     for name in numeric:
         numbers, texts = table[name], pc.utf8_trim_whitespace(written[name])
