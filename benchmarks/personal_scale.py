@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from hingerank.lab.run_folder import write_whole
+from hingerank.data.files import write_whole
 from measuring import resident
 
 # users, items, ratings (comparisons) per user on average, rank unless told otherwise

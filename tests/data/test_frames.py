@@ -147,9 +147,9 @@ GOOD = {"qid": [1, 1], "label": [0, 1], "a": [0.5, 0.25]}
     [
         (GOOD, {"label": "grade"}, "no column 'grade'; the table has 'qid', 'label', 'a'"),
         (GOOD, {"features": ["a", "b"]}, "no column 'b'"),
-        (GOOD | {"title": ["x", "y"]}, {}, "column 'title' holds String, expected numbers; list the feature columns"),
-        (GOOD | {"t": ["x", "yy"]}, {"features": "t"}, "column 't' holds String, expected numbers or lists of numbers"),
-        (GOOD | {"label": ["x", "y"]}, {}, "y must hold numbers"),
+        (GOOD | {"title": ["x", "y"]}, {}, "column 'title' holds String ('x' at row 0), expected numbers"),
+        (GOOD | {"t": ["x", "yy"]}, {"features": "t"}, "column 't' holds String ('x' at row 0), expected numbers"),
+        (GOOD | {"label": ["1", "1_0"]}, {}, "column 'label' holds String ('1_0' at row 1), expected numbers"),
         (GOOD | {"label": [1, None]}, {}, "y is nan at row 1"),
         (GOOD | {"qid": ["a", None]}, {}, "column 'qid' is missing"),
         ({"qid": [1], "label": [0]}, {}, "no feature columns are left"),
@@ -232,3 +232,51 @@ def test_an_id_that_pandas_calls_na_is_missing():
         RankingData.from_frame(frame)
     with pytest.raises(DataError, match=r"qid is missing .* at row 1"):
         RankingData.from_arrays([[1.0], [2.0]], [0, 1], frame["qid"])
+
+
+@pytest.mark.parametrize(
+    "rows, words",
+    [
+        ("1,1,0x10\n", r"column 'a' holds '0x10' at row 0, expected a decimal number"),
+        ("1,1,1_0\n", r"column 'a' holds String \('1_0' at row 0\), expected numbers"),
+        ("1,1,٣\n", r"column 'a' holds String \('٣' at row 0\), expected numbers"),
+        ("1,1,1\n1,1,1e999\n", r"X is infinite at row 1, column 0"),
+        ("1_0,1,1\n", r"column 'label' holds String \('1_0' at row 0\), expected numbers"),
+        ('1,1,2\n1,1,"2\n1,1,2\n', r", line 3: a quote .* not closed on this line"),
+        ('1,1,2\n1,"1,2\n1,1",2\n', r", line 3: a quote .* not closed on this line"),
+        ('1,1,"2', r", line 2: a quote .* not closed on this line"),
+    ],
+)
+def test_csv_takes_plain_numbers_and_closed_quotes_only(tmp_path, rows, words):
+    path = tmp_path / "rows.csv"
+    path.write_text("label,qid,a\n" + rows)
+    with pytest.raises(DataError, match=r"rows\.csv.*" + words):
+        read_table_file(path)
+
+
+def test_csv_that_is_no_utf8_or_has_a_name_twice(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_bytes(b"label,qid,a\n1,\xff,2\n")
+    with pytest.raises(DataError, match=r"rows.csv: column 'qid' is not UTF-8"):
+        read_table_file(path)
+    path.write_bytes(b"label,qid,a,a\n1,1,2,3\n")
+    with pytest.raises(DataError, match=r"rows.csv: two columns are called 'a'"):
+        read_table_file(path)
+    path.write_bytes(b"label,qid,a\r1,1,2\r")
+    assert read_table_file(path).X.tolist() == [[2]]
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.tsv.gz"])
+def test_a_spreadsheet_runs_no_text_of_ours(tmp_path, name):
+    ids = ["=1+1", "+x", "-x", "@SUM(A1)", "'=x", "''y", "-0.5", "plain", "a=b"]
+    docid = np.array(ids, object)
+    data = RankingData(-np.eye(9)[:, :2] / 2, np.arange(9) % 2 * 1.0, np.arange(9), docid, ("=cmd", "-b"))
+    write_table_file(data, tmp_path / name)
+    assert read_table_file(tmp_path / name) == data
+    if name.endswith(".csv"):
+        first, *lines = (tmp_path / name).read_text().splitlines()
+        assert first == '"qid","docid","label","\'=cmd","\'-b"'
+        assert [line.split(",")[1] for line in lines] == [
+            '"\'=1+1"', '"\'+x"', '"\'-x"', '"\'@SUM(A1)"', '"\'\'=x"', "\"''y\"", '"-0.5"', '"plain"', '"a=b"'
+        ]  # fmt: skip
+        assert lines[0].endswith(",-0.5,-0") or lines[0].endswith(",-0.5,-0.0")

@@ -96,7 +96,11 @@ def test_strictly_falling_scores_are_kept_exactly(tmp_path):
         ("1 Q0 a 1 2.0 x\n1 Q0 a 2 1.0 x\n", "line 2: document a was already on line 1"),
         ("1 Q0 a 1 2.0\n", "line 1: 5 fields, expected 6"),
         ("1 Q0 a one 2.0 x\n", "line 1: rank 'one'"),
-        ("1 Q0 a 1 nan x\n", "line 1: the score is NaN"),
+        *(
+            (f"1 Q0 a 1 {word} x\n", f"line 1: rank '1' and score '{word}' must be")
+            for word in ("nan", "1_0", "1e999", "0x10", "inf", "٣")
+        ),
+        ("1 Q0 a 1_0 2 x\n", "line 1: rank '1_0' and score '2' must be"),
         ("\n\n", "is empty"),
     ],
 )
@@ -122,11 +126,26 @@ def test_diversity_qrels(tmp_path):
     assert qrels["9"].select(["b", "unjudged", "a"]).tolist() == [[3, 0, -2], [0, 0, 0], [0, 1, 0]]
     for text, problem in [
         ("1 1 a x\n", "line 1: judgment is 'x'"),
+        ("1 1 a 12345678901234567890\n", "line 1: judgment is '12345678901234567890', expected a whole number below"),
+        ("1 1 a 1_0\n", "line 1: judgment is '1_0'"),
+        ("1 1 a \0\n", "line 1: a zero byte"),
         ("1 1 a 1\n1 1 a 1\n", "judges document a twice for subtopic 1"),
         ("1 a 1\n", "3 fields, expected 4: topic subtopic document judgment"),
     ]:
         with pytest.raises(DataError, match=problem):
             read_diversity_qrels(written(tmp_path, text))
+
+
+def test_topics_in_other_encodings(tmp_path):
+    path = tmp_path / "topics.xml"
+    topic = '<w><topic number="3"><query>caf\u00e9</query></topic></w>'
+    path.write_bytes(b'<?xml version="1.0" encoding="ISO-8859-1"?>' + topic.encode("latin-1"))
+    assert read_topics(path)[0].query == "caf\u00e9"
+    wrong = (topic.encode("latin-1"), b'<?xml version="1.0" encoding="no-such"?>' + topic.encode())
+    for content in (*wrong, b'<?xml version="1.0" encoding="utf-16"?>' + topic.encode(), b"", b"\0\0"):
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=r"topics\.xml is not a TREC topic file"):
+            read_topics(path)
 
 
 def test_topics(tmp_path):

@@ -74,17 +74,24 @@ class TestFiles:
         with pytest.raises(DataError, match=r"r.csv, line 2: 2 columns, expected at least 3"):
             read_ratings(path)
         path.write_text("ann,x,5\nbob,y,good\n")
-        with pytest.raises(DataError, match="the rating at row 1 is 'good'"):
+        with pytest.raises(DataError, match=r"r.csv, line 2, column 3: found 'good', expected a finite number"):
             read_ratings(path)
+        for word in ("1_0", "٣", "1e999", "0x10", "nan", ""):
+            path.write_text(f"1,2,5\n1,3,{word}\n")
+            with pytest.raises(DataError, match=f"r.csv, line 2, column 3: found '{word}', expected a finite number"):
+                read_ratings(path)
         path.write_text("1,2\n")
         with pytest.raises(DataError, match="line 1 has 2 columns, expected at least 3"):
             read_ratings(path)
-        path.write_text('ann,x,5\nbob,"y,4\ncy,"z",3\n')  # a quote left open
-        with pytest.raises(DataError, match=r"r.csv, line 3: "):
+        for swallowed in ('"y,4\ncy,"z",3', '"y,4\ncy,z,3', 'y,4,"5\ncy,z,3', 'y,4,"5\ncy,z,3,5"'):
+            path.write_text(f"ann,x,5\nbob,{swallowed}\n")
+            with pytest.raises(DataError, match=r"r.csv, line 2: a quote .* is opened and not closed on this line"):
+                read_ratings(path)
+        path.write_text("user,item,rating,rating\n1,2,3,4\n")
+        with pytest.raises(DataError, match="line 1 has two columns 'rating'"):
             read_ratings(path)
-        path.write_text("ann,x,5\n,,\n")
-        with pytest.raises(DataError, match="the rating at row 1 is ''"):
-            read_ratings(path)
+        path.write_bytes(b"ann,x,5\rbob,y,4\r")  # as very old programs end lines
+        assert read_ratings(path).ratings.tolist() == [5, 4]
         path.write_text("")
         with pytest.raises(DataError, match="first line is empty"):
             read_ratings(path)

@@ -196,10 +196,26 @@ def test_tags_decide_about_nan_and_sparse_matrices():
 
     X = np.array([[1.0, np.nan], [0, 1]])
     assert np.isnan(Tree().fit(X, [0, 1]).got_[0][0, 1])
-    with pytest.raises(ValueError, match="Input X contains NaN"):
+    with pytest.raises(ValueError, match=r"X is NaN .* at row 0, column 1 .*impute it"):
         Recorder().fit(X, [0, 1])
     with pytest.raises(TypeError, match="Sparse data was passed"):
         Tree().fit(sparse.csr_matrix(np.eye(2)), [0, 1])
+
+
+@pytest.mark.parametrize("sparsely", [False, True])
+@pytest.mark.parametrize(
+    "value, words", [(np.nan, "NaN .a missing value."), (np.inf, "infinite"), (-np.inf, "infinite")]
+)
+def test_features_that_are_not_finite_are_named_in_fit_and_predict(sparsely, value, words):
+    X, y = np.eye(4) + 1, [0, 1, 1, 0]
+    bad = X.copy()
+    bad[2, 1] = bad[3, 3] = value
+    X, bad = (sparse.csr_matrix(X), sparse.csr_matrix(bad)) if sparsely else (X, bad)
+    expected = rf"^X is {words} at row 2, column 1 \(2 such values\); expected finite numbers, so .*leave out its row"
+    with pytest.raises(DataError, match=expected):
+        Ridge().fit(bad, y)
+    with pytest.raises(DataError, match=expected):
+        Ridge().fit(X, y).predict(bad)
 
 
 def test_group_counts_are_the_same_as_ids():

@@ -15,6 +15,7 @@ import typer
 
 from hingerank import __version__
 from hingerank.cli import data_commands, diversity_commands, experiment_commands, model_commands, setup_commands
+from hingerank.data.files import disk_is_full
 
 app = typer.Typer(
     name="hingerank",
@@ -104,7 +105,7 @@ def _report(error: Exception) -> int:
         _say("interrupted")
         return 130
     if isinstance(error, OSError) and error.strerror:
-        place = f"{error.filename}: " if error.filename else ""
+        place = f"{error.filename}: " if error.filename else "standard output: " if disk_is_full(error) else ""
         _say(f"{place}{error.strerror}")
     elif isinstance(error, ImportError):
         _say(f"{error}: install the optional package that this needs, for example with pip install 'hingerank[all]'")

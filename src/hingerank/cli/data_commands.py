@@ -8,13 +8,30 @@ import typer
 from hingerank.cli.output import Data, Json, Missing, note, print_json, print_table, progress, working
 
 
-def info(file: Data, missing: Missing = "error", json: Json = False) -> None:
+def info(
+    file: Data,
+    missing: Missing = "error",
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Only read all of a data set, model or run, and compare its checksums.")
+    ] = False,
+    json: Json = False,
+) -> None:
     """Describe a data set: queries, rows, grades, pairs, constant columns, memory.
 
     Example: hingerank info train.txt.gz
-    """
-    from hingerank.cli.files import open_data
 
+    Example: hingerank info --verify train.bin/
+    """
+    from hingerank.cli.files import open_data, verify_path
+
+    if verify:
+        with working("reading"):
+            verified = verify_path(file, missing)
+        if json:
+            print_json({"file": file, "verified": verified})
+        else:
+            print(f"{file}: {verified}")
+        return
     data = open_data(file, missing=missing)
     with working("counting"):
         found = data.describe()
@@ -57,7 +74,7 @@ def convert(
         with in_command_words(), progress(f"converting {source.name}", share=True) as advance:
             pieces = read_pieces(source, missing=missing, dtype=dtype, progress=advance)
             save_binary(pieces, place, overwrite=force)  # piece by piece: the text may be larger than memory
-        data = load_binary(place)
+        data = load_binary(place, verify=False)  # just written
     else:
         data = open_data(source, missing=missing, dtype=dtype)
         with working(f"writing {target}"):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hingerank.cli.output import progress
-from hingerank.data.files import DataError, kind_to_read
+from hingerank.data.files import TABLES, DataError, endings, kind_to_read
 
 if TYPE_CHECKING:
     from hingerank.data.ranking_data import RankingData
@@ -81,3 +81,37 @@ def _open(path: Path, missing: str, dtype: str, index_base: int | None, **option
         return read(path, **options), False
     with progress(f"reading {path.name}", share=True) as advance:
         return read(path, **options, progress=advance), True
+
+
+def verify_path(path: Path, missing: str) -> str:
+    """Read all of a data set, model file or run folder; what was compared, or an error that names what is damaged."""
+    from hingerank.export.model_file import FILE_NAME, load
+    from hingerank.lab.leaderboard import load_results
+
+    if path.suffix == Path(FILE_NAME).suffix or (path / FILE_NAME).is_file():
+        load(path)
+        return "a whole model, its digest is right"
+    if (path / "run.json").is_file():
+        results = load_results(path)
+        tests = [(method, record["fold"]) for method in results.methods for record in results.tests(method)]
+        for method, fold in tests:
+            results.arrays(method, fold)
+        return f"a whole run, the checksums of {len(results.records)} results and of their arrays are right"
+    data = open_data(path, missing)
+    if kind_to_read(path) == "binary":
+        return f"{data.n_rows:,} rows, all checksums are right"
+    carried = path.is_file() and _carries_checksum(path)
+    return f"{data.n_rows:,} rows read without an error" + (
+        ", all checksums are right" if carried else "; this kind of file carries no checksum"
+    )
+
+
+def _carries_checksum(path: Path) -> bool:
+    """Whether damage to the file would be noticed: compressed text, and tables that say so in their schema."""
+    from hingerank.data.streams import TextSource
+    from hingerank.data.tables import has_checksums
+
+    if kind_to_read(path) == "table" and TABLES[endings(path)[0]] in ("parquet", "feather"):
+        return has_checksums(path)
+    with TextSource(path).open() as stream:
+        return stream.kind != "plain"

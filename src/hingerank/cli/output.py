@@ -12,7 +12,7 @@ from typing import IO, Annotated, Any, SupportsFloat, SupportsIndex
 
 import typer
 
-from hingerank.data.files import draft_of, plain
+from hingerank.data.files import draft_of, naming, plain
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Data = Annotated[
@@ -118,7 +118,7 @@ def writing(path: Path | None) -> Iterator[IO[str]]:
     if path.is_dir():
         raise ValueError(f"{path} is a folder; name a file to write to")
     if path.exists() and not path.is_file():  # /dev/stdout, a named pipe: nothing to rename
-        with open(path, "w", encoding="utf-8") as stream:
+        with naming(path), open(path, "w", encoding="utf-8") as stream:
             yield stream
         return
     if not path.parent.is_dir():

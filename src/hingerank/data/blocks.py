@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from hingerank.data.checks import decimal
 from hingerank.data.files import DataError
 from hingerank.kernels.order import number_by_appearance, order_by_code
 
@@ -190,6 +191,7 @@ def _hashes(value: Any) -> bool:
 # Arrays.
 
 MISSING = ("error", "zero", "nan")
+_NOT_FINITE = ("nan", "inf", "+inf", "-inf", "infinity", "-infinity")
 
 
 def check_matrix(X: Any, missing: str = "error") -> Any:
@@ -219,6 +221,18 @@ def check_matrix(X: Any, missing: str = "error") -> Any:
     return matrix
 
 
+def check_finite(matrix: Any, allow_nan: bool, names: Sequence[str] | None = None) -> None:
+    """A DataError that names the first NaN or infinite feature of an array or CSR matrix, and says what to do."""
+    values: Any = matrix.data if sp.issparse(matrix) else matrix
+    if _all_finite(values):
+        return
+    remedy = "so leave out its row or column, or put a finite number in its place"
+    _refuse(matrix, np.isinf(values), "infinite", remedy, names=names)
+    if not allow_nan:
+        remedy = "so impute it (sklearn.impute.SimpleImputer), leave out its row or column, or read with missing='zero'"
+        _refuse(matrix, np.isnan(values), "NaN (a missing value)", remedy, names=names)
+
+
 def plain_csr(X: Any) -> sp.csr_matrix:
     """CSR with sorted indices, no duplicates, int32 indices where they fit; the user's own matrix is not changed."""
     matrix = sp.csr_matrix(X)  # shares the arrays of anything that is CSR already
@@ -237,15 +251,24 @@ def plain_csr(X: Any) -> sp.csr_matrix:
 
 def _dense(X: Any) -> np.ndarray:
     try:
-        array = np.asarray(X)
-        if array.dtype.kind in "OUS":
-            array = array.astype(np.float64)
+        array = _numbers(np.asarray(X))
     except (ValueError, TypeError) as error:
         raise DataError(f"X is no table of numbers: {error}") from None
     if array.ndim != 2:
         hint = "; a single feature is X[:, None]" if array.ndim == 1 else ""
         raise DataError(f"X has shape {array.shape}, expected two dimensions: rows × features{hint}")
     return np.ascontiguousarray(array, _float_type(array.dtype))
+
+
+def _numbers(array: np.ndarray) -> np.ndarray:
+    """Text and objects as float64; text spells numbers with plain digits, unlike Python's 1_0."""
+    if array.dtype.kind not in "OUS":
+        return array
+    odd = (text for text in array.ravel().tolist() if isinstance(text, str) and decimal(text.strip()) is None)
+    wrong = next((text for text in odd if text.strip().lower() not in _NOT_FINITE), None)
+    if wrong is not None:
+        raise ValueError(f"found {wrong[:40]!r}")
+    return array.astype(np.float64)
 
 
 def _csr(X: Any) -> sp.csr_matrix:
@@ -268,7 +291,14 @@ def _all_finite(values: np.ndarray) -> bool:
         return bool(np.isfinite(values.sum())) or bool(np.isfinite(values).all())
 
 
-def _refuse(matrix: Any, bad: np.ndarray, what: str, remedy: str = "", option: str | None = None) -> None:
+def _refuse(
+    matrix: Any,
+    bad: np.ndarray,
+    what: str,
+    remedy: str = "",
+    option: str | None = None,
+    names: Sequence[str] | None = None,
+) -> None:
     if not bad.any():
         return
     if sp.issparse(matrix):
@@ -278,13 +308,15 @@ def _refuse(matrix: Any, bad: np.ndarray, what: str, remedy: str = "", option: s
     else:
         row, column = (int(i) for i in np.unravel_index(np.argmax(bad), bad.shape))
     count = f"({int(bad.sum())} such values)"
-    raise DataError(f"X is {what} at row {row}, column {column} {count}; expected finite numbers", remedy, option)
+    called = "" if names is None else f" {names[column]!r}"
+    where = f"row {row}, column {column}{called}"
+    raise DataError(f"X is {what} at {where} {count}; expected finite numbers", remedy, option)
 
 
 def check_grades(y: Any, n_rows: int) -> np.ndarray:
     """y as float64: one finite number for each row."""
     try:
-        array = np.asarray(y)
+        array = _numbers(np.asarray(y))
         grades = array.astype(np.float64, copy=False) if array.dtype.kind in "biufOUS" else None
     except (ValueError, TypeError) as error:
         raise DataError(f"y must hold numbers: {error}") from None

@@ -17,7 +17,6 @@ import shutil
 import stat
 import sys
 import tarfile
-import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -29,7 +28,7 @@ from email.message import Message
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from hingerank.data.files import DataError, PathLike, draft_of, write_whole
+from hingerank.data.files import DataError, PathLike, disk_is_full, draft_of, naming, scratch_folder, write_whole
 
 Progress = Callable[[int, int | None], None]  # bytes so far, bytes in all (None when the server does not say)
 
@@ -131,9 +130,9 @@ def fetch(
     folder.mkdir(parents=True, exist_ok=True)
     with (
         _locked(folder / f".{name}.lock"),
-        tempfile.TemporaryDirectory(prefix=f".{name}.", dir=folder, ignore_cleanup_errors=True) as place,
+        naming(folder / name),
+        scratch_folder(folder) as work,
     ):
-        work = Path(place)
         if home.is_dir() and source is None:  # another process fetched it while this one waited
             return home
         local = Path(origin)
@@ -288,6 +287,8 @@ def download(
                 raise FetchError(f"{url} answered {error.code} {error.reason}") from None
             reason = f"{error.code} {error.reason}"
         except (_Dropped, OSError, http.client.HTTPException) as error:
+            if disk_is_full(error):
+                raise
             inner = getattr(error, "reason", None) or error
             reason = str(inner) or type(inner).__name__
         failures = 1 if _saved_bytes(url, part) > before else failures + 1
@@ -340,7 +341,7 @@ def _transfer(url: str, part: Path, size: int | None, progress: Progress | None,
 
 def _copy(source, part: Path, have: int, limit: int | None, progress: Progress | None, total: int | None) -> int:
     """Append `source` to the first `have` bytes of `part`; the length reached. Never writes past `limit`."""
-    with open(part, "r+b" if have else "wb") as file:
+    with naming(part), open(part, "r+b" if have else "wb") as file:
         file.seek(have)
         file.truncate()
         if progress:

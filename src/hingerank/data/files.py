@@ -1,13 +1,8 @@
-"""Files: the kinds of paths, opening and compressing, writing whole or not at all, lines of delimited text, JSON.
-
-A compressed file is recognised by its first bytes when it is read, and asked for by its ending when it is written.
-Nothing here needs NumPy.
-"""
+"""Files: the kinds of paths, writing and compressing whole or not at all, JSON. Nothing here needs NumPy."""
 
 import bz2
-import csv
+import errno
 import gzip
-import io
 import json
 import lzma
 import math
@@ -16,11 +11,10 @@ import re
 import secrets
 import shutil
 import stat
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, Self
 
 PathLike = str | os.PathLike[str]
 
@@ -49,9 +43,9 @@ class DataError(ValueError):
 
 # Kinds of paths.
 
-_PACKED = {".gz": ("gzip", b"\x1f\x8b"), ".xz": ("xz", b"\xfd7zXZ\x00"), ".bz2": ("bzip2", b"BZh"),
+PACKED = {".gz": ("gzip", b"\x1f\x8b"), ".xz": ("xz", b"\xfd7zXZ\x00"), ".bz2": ("bzip2", b"BZh"),
            ".zst": ("zstd", b"\x28\xb5\x2f\xfd")}  # fmt: skip
-COMPRESSIONS = tuple(_PACKED)
+COMPRESSIONS = tuple(PACKED)
 TEXTS = (".txt", ".svm", ".svmlight", ".libsvm", ".letor", ".dat", ".data")
 TABLES = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "feather",
           ".csv": "csv", ".tsv": "tsv"}  # fmt: skip
@@ -158,13 +152,91 @@ def _add_once(found: dict, key: Any, path: Path) -> None:
 
 # Files and folders that appear whole or not at all.
 
+SCRATCH = ".hingerank-"  # how the hidden folders begin that hold what is not finished
+_REPLACED = "replaced"  # in such a folder: what was at the target before
+
+
+@contextmanager
+def scratch_folder(folder: PathLike) -> Iterator[Path]:
+    """A new hidden folder inside `folder` to work in, which is gone afterwards; those of killed processes go first.
+
+    Its process holds a lock on it, which ends with the process however that ends: what is locked is in use.
+    """
+    place = Path(folder)
+    _clear_scratch(place)
+    while True:
+        scratch = place / f"{SCRATCH}{secrets.token_hex(6)}"
+        scratch.mkdir()
+        try:
+            held = _lock_folder(scratch)
+            break
+        except (BlockingIOError, FileNotFoundError):  # another process took it for left over before it was locked
+            continue
+    try:
+        yield scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+        if held is not None:
+            os.close(held)
+
+
+def _lock_folder(folder: Path) -> int | None:
+    """The descriptor that holds the lock of this folder; None where the system has no such locks.
+
+    BlockingIOError: another process holds it. FileNotFoundError: the folder is gone.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return None
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.stat(folder)
+        return descriptor
+    except (BlockingIOError, FileNotFoundError):
+        os.close(descriptor)
+        raise
+    except OSError:  # as on some network drives
+        os.close(descriptor)
+        return None
+
+
+def _clear_scratch(place: Path) -> None:
+    """Remove what killed processes left in a folder; what they were about to replace is put back first."""
+    try:
+        hidden = [entry for entry in os.scandir(place) if entry.name.startswith(SCRATCH)]
+        found = [Path(entry.path) for entry in hidden if _is_ours(entry.stat(follow_symlinks=False))]
+    except OSError:
+        return
+    for scratch in found:
+        with suppress(OSError):
+            held = _lock_folder(scratch)
+            if held is None:
+                continue
+            try:
+                for old in (scratch / _REPLACED).glob("*"):
+                    if not (place / old.name).exists():
+                        os.replace(old, place / old.name)
+                shutil.rmtree(scratch, ignore_errors=True)
+            finally:
+                os.close(held)
+
+
+def _is_ours(status: os.stat_result) -> bool:
+    """Whether this is a folder, and no link, of the user whose process this is."""
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == getattr(os, "getuid", lambda: 0)()
+
 
 @contextmanager
 def draft_of(path: PathLike) -> Iterator[Path]:
-    """A name beside `path` for a new file or folder, which takes the place of `path` only when all went well."""
+    """A name for a new file or folder, which takes the place of `path` only when all went well.
+
+    A disk that is full, and a folder that is missing or may not be written to, are errors that name `path`.
+    """
     target = Path(path)
-    draft = _beside(target)
-    try:
+    with naming(target), scratch_folder(target.parent) as scratch:
+        draft = scratch / target.name  # with the same ending: libraries choose a format by it
         yield draft
         if draft.is_dir():
             _replace_folder(draft, target)
@@ -173,11 +245,24 @@ def draft_of(path: PathLike) -> Iterator[Path]:
                 os.fsync(file.fileno())
             os.replace(draft, target)
         sync_folder(target.parent)
-    finally:
-        if draft.is_dir():
-            shutil.rmtree(draft, ignore_errors=True)
-        else:
-            draft.unlink(missing_ok=True)
+
+
+def disk_is_full(error: BaseException) -> bool:
+    """Whether this is about the space on a disk, or what one user or file may take of it."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+@contextmanager
+def naming(target: PathLike) -> Iterator[None]:
+    """Errors of writing to `target` name it: those of a full disk name no file, others perhaps a hidden draft."""
+    try:
+        yield
+    except OSError as error:
+        full = disk_is_full(error)
+        if error.errno is None or not (full or SCRATCH in str(error.filename)):
+            raise
+        also = ": make room or choose another place; what was there before is unchanged" if full else ""
+        raise OSError(error.errno, os.strerror(error.errno) + also, os.fspath(target)) from error
 
 
 def write_whole(path: PathLike, content: bytes) -> None:
@@ -201,29 +286,27 @@ def sync_folder(folder: PathLike) -> None:
         os.close(descriptor)
 
 
-def _beside(target: Path) -> Path:
-    """A name that nobody uses, with the same ending: libraries choose a format by it."""
-    return target.with_name(f".{secrets.token_hex(6)}.{target.name}")
-
-
 def _replace_folder(draft: Path, target: Path) -> None:
     """Rename into place; a folder that was there goes aside first, and comes back if the renaming fails."""
     if not target.exists() or not any(target.iterdir()):
         os.replace(draft, target)
         return
-    aside = _beside(target)
+    aside = draft.parent / _REPLACED / target.name
+    aside.parent.mkdir()
     os.replace(target, aside)
     try:
         os.replace(draft, target)
     except BaseException:
         os.replace(aside, target)
         raise
-    shutil.rmtree(aside, ignore_errors=True)
 
 
 @contextmanager
 def replace_file(path: PathLike) -> Iterator[Any]:
-    """A binary file to write; it takes the place of `path` only when all went well. The ending says how to compress."""
+    """A binary file to write; it takes the place of `path` only when all went well. The ending says how to compress.
+
+    All that is compressed carries a checksum.
+    """
     with draft_of(path) as draft, open(draft, "xb") as raw:
         packed = endings(path)[1]
         out: Any = raw
@@ -234,163 +317,19 @@ def replace_file(path: PathLike) -> Iterator[Any]:
         elif packed == ".bz2":
             out = bz2.BZ2File(raw, "wb")
         elif packed == ".zst":
-            out = _zstandard().ZstdCompressor(level=3).stream_writer(raw, closefd=False)
+            out = zstd_library().ZstdCompressor(level=3, write_checksum=True).stream_writer(raw, closefd=False)
         yield out
         if out is not raw:
             out.close()
 
 
-# Text files as streams of plain bytes.
-
-_OTHER = {
-    b"PK\x03\x04": "a zip archive: unpack it first",
-    b"PAR1": "a Parquet file: give it the suffix .parquet",
-    b"7z\xbc\xaf": "a 7z archive: unpack it first",
-    b"Rar!": "a rar archive: unpack it first",
-    b"\x89HDF": "an HDF5 file",
-    b"\xff\xfe": "UTF-16 text: save it as UTF-8",
-    b"\xfe\xff": "UTF-16 text: save it as UTF-8",
-}
-
-
-class TextSource:
-    """A file that can be read from the start more than once (a pipe is kept in memory)."""
-
-    def __init__(self, path: PathLike) -> None:
-        self.path = os.fspath(path)
-        status = os.stat(self.path)
-        self.size = status.st_size
-        self._kept: bytes | None = None
-        if not stat.S_ISREG(status.st_mode):
-            self._kept = Path(self.path).read_bytes()
-            self.size = len(self._kept)
-
-    @contextmanager
-    def open(self) -> Iterator["ByteStream"]:
-        raw: BinaryIO = open(self.path, "rb", buffering=0) if self._kept is None else io.BytesIO(self._kept)  # noqa: SIM115
-        with raw:
-            yield ByteStream(self.path, raw)
-
-
-class ByteStream:
-    """The plain bytes of a file; `kind` is "plain" or the name of its compression. Damage raises a DataError."""
-
-    def __init__(self, path: str, raw: BinaryIO) -> None:
-        start = raw.read(8)
-        raw.seek(0)
-        self.path, self._raw = path, raw
-        self.kind = next((kind for kind, magic in _PACKED.values() if start.startswith(magic)), "plain")
-        other = next((what for magic, what in _OTHER.items() if start.startswith(magic)), None)
-        if other:
-            names = ", ".join(kind for kind, _ in _PACKED.values())
-            raise DataError(f"{path}: this is {other}; expected text lines, plain or compressed ({names})")
-        unpack: dict[str, Any] = {"gzip": gzip.open, "xz": lzma.open, "bzip2": bz2.open, "zstd": _ZstdReader}
-        self._plain: Any = raw if self.kind == "plain" else unpack[self.kind](raw)
-
-    def fill(self, view: memoryview) -> int:
-        """Read until `view` is full or the file ends; returns the number of bytes."""
-        done = 0
-        try:
-            while done < len(view):
-                got = self._plain.readinto(view[done:])
-                if not got:
-                    break
-                done += got
-        except (EOFError, OSError, ValueError, lzma.LZMAError, zlib.error) as error:
-            if self.kind == "plain":
-                raise
-            what = f"a damaged or truncated {self.kind} file ({error})"
-            raise DataError(f"{self.path} is damaged or not what its name says: {what}") from error
-        return done
-
-    def position(self) -> int:
-        """Bytes of the file itself read so far."""
-        return self._raw.tell()
-
-
-class _ZstdReader:
-    """Frames of a zstd file one after the other (the library's own reader takes a truncated frame for the end)."""
-
-    def __init__(self, raw: BinaryIO) -> None:
-        self._library = _zstandard()
-        self._raw, self._ahead = raw, b""
-        self._frame: Any = None
-        self._plain = memoryview(b"")
-
-    def readinto(self, view: memoryview) -> int:
-        while not self._plain:
-            data = self._ahead or self._raw.read(1 << 17)
-            if not data:
-                if self._frame is not None:
-                    raise EOFError("the last frame is not complete")
-                return 0
-            if self._frame is None:
-                self._frame = self._library.ZstdDecompressor().decompressobj()
-            try:
-                self._plain = memoryview(self._frame.decompress(data))
-            except self._library.ZstdError as error:
-                raise ValueError(str(error)) from error
-            self._ahead = self._frame.unused_data
-            if self._frame.eof:
-                self._frame = None
-        count = min(len(view), len(self._plain))
-        view[:count] = self._plain[:count]
-        self._plain = self._plain[count:]
-        return count
-
-
-def _zstandard() -> Any:
+def zstd_library() -> Any:
+    """The optional package for .zst files."""
     try:
         import zstandard
     except ImportError as error:
         raise DataError("a .zst file needs the zstandard package: pip install 'hingerank[zstd]'") from error
     return zstandard
-
-
-# Delimited text.
-
-
-def whole_text(path: PathLike, encodings: Sequence[str] = ("utf-8-sig",), by_name: bool = False) -> str:
-    """The text of a file, unpacked if it is compressed, in the first of the encodings that fits it.
-
-    by_name=True refuses plain text in a file whose name says that it is compressed.
-    """
-    parts, view = [], memoryview(bytearray(1 << 20))
-    with TextSource(path).open() as stream:
-        if by_name and stream.kind == "plain" and endings(path)[1]:
-            raise DataError(f"{os.fspath(path)} is damaged or not what its name says: it is not compressed")
-        while got := stream.fill(view):
-            parts.append(bytes(view[:got]))
-    content, why = b"".join(parts), ""
-    for encoding in encodings:
-        try:
-            return content.decode(encoding)
-        except UnicodeDecodeError as error:
-            why = str(error)
-    raise DataError(f"{os.fspath(path)} is not UTF-8 text: {why}")
-
-
-def split_lines(path: PathLike, text: str, delimiter: str = " ") -> Iterator[tuple[int, list[str]]]:
-    """Number and fields of every line of `text` that is not blank; `path` is for errors.
-
-    A blank as delimiter means any number of them. Quotes may hold a delimiter that is a comma or a semicolon.
-
-    >>> list(split_lines("x.csv", '1,"a, b"\\n\\n2,c\\n', ","))
-    [(1, ['1', 'a, b']), (3, ['2', 'c'])]
-    """
-    lines = io.StringIO(text, newline=None)
-    if delimiter not in (",", ";"):
-        for number, line in enumerate(lines, start=1):
-            if line.strip():
-                yield number, line.rstrip("\n").split(None if delimiter == " " else delimiter)
-        return
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)  # strict: a quote left open swallows no lines
-    try:
-        for fields in reader:
-            if len(fields) > 1 or "".join(fields).strip():
-                yield reader.line_num, fields
-    except csv.Error as error:
-        raise DataError(f"{os.fspath(path)}, line {reader.line_num}: {error}") from None
 
 
 # Values as JSON holds them.

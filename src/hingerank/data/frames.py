@@ -1,9 +1,7 @@
-"""Data frames (pandas, polars, pyarrow) by column names, and tables in files (Parquet, Feather, CSV) by pyarrow."""
+"""Data frames (pandas, polars, pyarrow) by column names."""
 
-import lzma
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import narwhals as nw
@@ -11,7 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.data.blocks import check_grades, check_ids, check_matrix
-from hingerank.data.files import COMPRESSIONS, TABLES, DataError, PathLike, draft_of, endings
+from hingerank.data.checks import decimal
+from hingerank.data.files import DataError
 
 DOCID_NAMES = ("docid", "docno")
 LISTS = "features"  # the name of a column that holds all features of a row
@@ -32,6 +31,8 @@ def columns_from_frame(
     for name in (label, qid, docid):
         if name is not None:
             _check_column(table, name)
+    if table[label].dtype == nw.String:
+        _refuse_text(table[label], label)
     X, names = _matrix(table, _feature_columns(table, features, {label, qid, docid}), dtype)
     n_rows = len(table)
     return (
@@ -92,6 +93,7 @@ def _matrix(table: Any, names: list[str], dtype: Any) -> tuple[np.ndarray, tuple
         return (lists if dtype is None else lists.astype(dtype, copy=False)), None
     for name in names:
         if not _is_number(table[name]):
+            _refuse_text(table[name], name)
             raise DataError(
                 f"column {name!r} holds {table[name].dtype}, expected numbers; list the feature columns in features="
             )
@@ -104,12 +106,23 @@ def _matrix(table: Any, names: list[str], dtype: Any) -> tuple[np.ndarray, tuple
     return X, tuple(map(str, names))
 
 
+def _refuse_text(column: Any, name: str) -> None:
+    """A DataError that names the first text in a column which does not spell a number."""
+    for row, value in enumerate(column.to_list()):
+        if isinstance(value, str) and decimal(value) is None:
+            raise DataError(
+                f"column {name!r} holds {column.dtype} ({value[:40]!r} at row {row}), expected numbers; if it is no "
+                "feature, list the feature columns in features="
+            )
+
+
 def _is_number(column: Any) -> bool:
     return column.dtype.is_numeric() or column.dtype == nw.Boolean
 
 
 def _matrix_of_lists(column: Any, name: str) -> np.ndarray:
     if column.dtype == nw.String:
+        _refuse_text(column, name)
         raise DataError(f"column {name!r} holds String, expected numbers or lists of numbers")
     native = column.to_native()
     if hasattr(native, "combine_chunks"):  # pyarrow: the numbers of all rows already lie in one buffer
@@ -144,125 +157,19 @@ def _with_lists(columns: dict[str, Any], X: np.ndarray, backend: str) -> Any:
         return _native(columns | {LISTS: list(X)}, backend)
     if backend == "polars":
         return _native(columns | {LISTS: X}, backend)
-    pa = _need("pyarrow", "to_frame(backend='pyarrow')")
+    pa = need("pyarrow", "to_frame(backend='pyarrow')")
     lists = pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(X).ravel()), X.shape[1])
     return _native(columns, backend).append_column(LISTS, lists)
 
 
 def _native(columns: dict[str, Any], backend: str) -> Any:
-    module = _need(backend, f"to_frame(backend={backend!r})")
+    module = need(backend, f"to_frame(backend={backend!r})")
     return module.table(columns) if backend == "pyarrow" else module.DataFrame(columns)
 
 
-def _need(library: str, purpose: str) -> Any:
+def need(library: str, purpose: str) -> Any:
     """The imported library, or a DataError that says how to install it."""
     try:
         return import_module(library)
     except ImportError:
         raise DataError(f"{purpose} needs {library}: pip install 'hingerank[frames]'") from None
-
-
-# Tables in files. The name says which kind.
-
-
-def table_kind(path: PathLike) -> str:
-    """ "parquet", "feather", "csv" or "tsv"."""
-    holds, packed = endings(path)
-    kind = TABLES.get(holds)
-    if kind is None or (packed and kind not in ("csv", "tsv")):
-        raise DataError(
-            f"{path}: the name does not say what kind of table it is; expected {', '.join(TABLES)}, the last two "
-            f"perhaps with {', '.join(COMPRESSIONS)}"
-        )
-    return kind
-
-
-def read_table(path: PathLike, columns: list[str] | None = None, ids: Collection[str] = ()) -> Any:
-    """A pyarrow table.
-
-    Parameters
-    ----------
-    path : path
-        Parquet, Feather, or CSV, plain or compressed.
-    columns : list of str, optional
-        All that is needed; of a Parquet file only these are read, if all of them are there.
-    ids : collection of str
-        Columns of ids, which a CSV file may write with digits and yet not as numbers: 007 is not 7.
-    """
-    path, kind = Path(path), table_kind(path)
-    pa = _need("pyarrow", f"reading {path.name}")
-    if not path.is_file():
-        raise DataError(f"{path}: there is no such file")
-    try:
-        if kind == "parquet":
-            from pyarrow import parquet
-
-            known = set(parquet.read_schema(path).names)
-            return parquet.read_table(path, columns=columns if known >= set(columns or ()) else None)
-        if kind == "feather":
-            from pyarrow import feather
-
-            return feather.read_table(path)
-        return _with_ids(_read_csv(path, kind), path, kind, ids)
-    except (pa.ArrowException, OSError, EOFError, ValueError, KeyError, lzma.LZMAError) as error:
-        raise DataError(f"{path}: cannot be read as {kind}: {error}") from None
-
-
-def write_table(table: Any, path: PathLike) -> None:
-    """Write a pyarrow table, the whole file or none of it."""
-    kind = table_kind(path)
-    with draft_of(path) as draft:
-        if kind == "parquet":
-            from pyarrow import parquet
-
-            parquet.write_table(table, draft)
-        elif kind == "feather":
-            from pyarrow import feather
-
-            feather.write_feather(table, str(draft))
-        else:
-            from pyarrow import csv
-
-            with _csv_stream(draft, "wb") as stream:
-                csv.write_csv(table, stream, csv.WriteOptions(delimiter="\t" if kind == "tsv" else ","))
-
-
-def _csv_stream(path: Path, mode: str) -> Any:
-    """A file that is packed as its name says."""
-    import pyarrow as pa
-
-    packed = endings(path)[1]
-    if packed == ".xz":  # the one that pyarrow lacks
-        return lzma.open(path, mode)
-    codec = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}.get(packed)
-    return (pa.input_stream if mode == "rb" else pa.output_stream)(str(path), compression=codec)
-
-
-def _read_csv(path: Path, kind: str, texts: list[str] | None = None) -> Any:
-    """The table, or some of its columns as text."""
-    from pyarrow import csv
-
-    options: dict[str, Any] = {"parse_options": csv.ParseOptions(delimiter="\t" if kind == "tsv" else ",")}
-    if texts is not None:
-        types = dict.fromkeys(texts, "string")
-        options["convert_options"] = csv.ConvertOptions(column_types=types, include_columns=texts)
-    with _csv_stream(path, "rb") as stream:
-        return csv.read_csv(stream, **options)
-
-
-def _with_ids(table: Any, path: Path, kind: str, ids: Collection[str]) -> Any:
-    """The table with those columns of ids as text that are not the numbers which pyarrow takes them for."""
-    import pyarrow.compute as pc
-    import pyarrow.types as kinds
-
-    numeric = [n for n in dict.fromkeys(ids) if n in table.column_names and table.column_names.count(n) == 1]
-    numeric = [n for n in numeric if kinds.is_integer(table[n].type) or kinds.is_floating(table[n].type)]
-    written = _read_csv(path, kind, numeric) if numeric else table
-    for name in numeric:
-        numbers, texts = table[name], pc.utf8_trim_whitespace(written[name])
-        odd = pc.any(pc.match_substring_regex(texts, r"^[+-]?(0[0-9]|[0-9]{16})")).as_py()  # a number may drop digits
-        same = pc.count_distinct(numbers).as_py() == pc.count_distinct(texts).as_py()
-        as_written = not odd or pc.all(pc.equal(pc.cast(numbers, "string"), texts)).as_py()
-        if numbers.null_count == 0 and not (same and as_written):
-            table = table.set_column(table.column_names.index(name), name, texts)
-    return table

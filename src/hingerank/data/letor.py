@@ -1,19 +1,19 @@
 """Reading LETOR/SVMlight text: rows ``label [qid:id] index:value … [# comment]``, and the small files beside them."""
 
-import math
 import os
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import gettempdir
 from typing import Any
 
 import numpy as np
 
-from hingerank.data.files import COMPRESSIONS, DataError, PathLike, TextSource, whole_text
+from hingerank.data.checks import decimal
+from hingerank.data.files import COMPRESSIONS, DataError, PathLike, scratch_folder
 from hingerank.data.letor_table import Options, Plan, Replan, TextTable, dense_enough, windows
 from hingerank.data.ranking_data import RankingData
+from hingerank.data.streams import TextSource, whole_text
 from hingerank.kernels.text import QID_PRESENT, spell, spread_rows, whole_numbers
 
 Paths = PathLike | Sequence[PathLike]
@@ -202,8 +202,8 @@ def _rows_of_sources(
 
 def warm_reader() -> None:
     """Compile every kernel that `read_text` uses, on a few lines."""
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "rows.txt"
+    with scratch_folder(gettempdir()) as folder:
+        path = folder / "rows.txt"
         path.write_text("1 qid:a 2:0.5 1:1e30 # café\n0 qid:b 3:2 # x\n", encoding="utf-8")
         for dtype in ("float64", "float32"):
             read_text(path, dtype=dtype)
@@ -315,8 +315,6 @@ def _strings(letters: np.ndarray, spans: np.ndarray, which: int) -> np.ndarray:
 
 # Small files of one number per line beside the data: scores, and counts of rows per query.
 
-_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-
 
 def read_scores(path: PathLike) -> np.ndarray:
     """scores[i] = the number on line i; compressed files are fine, blank lines only at the end.
@@ -343,8 +341,8 @@ def _numbers(path: PathLike, expected: str) -> list[float]:
     content = whole_text(path).rstrip()
     for line, text in enumerate(content.split("\n") if content else [], start=1):
         word = text.strip(" \t\r")
-        value = float(word) if _DECIMAL.fullmatch(word) else math.nan
-        if not math.isfinite(value):
+        value = decimal(word)
+        if value is None:
             found = repr(word[:40]) if word else "nothing"
             raise DataError(f"{os.fspath(path)}, line {line}: found {found}, expected {expected}")
         numbers.append(value)

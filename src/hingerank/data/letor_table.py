@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from hingerank.data.files import DataError, TextSource
+from hingerank.data.files import DataError
 from hingerank.data.memory import machine_memory
+from hingerank.data.streams import TextSource
 from hingerank.kernels import text as parse
 from hingerank.kernels.threads import run_shards, thread_count
 
@@ -25,7 +26,6 @@ FIRST_WINDOW, SMALLEST_WINDOW, LARGEST_WINDOW = 1 << 17, 1 << 19, 1 << 25
 SMALLEST_CHUNK, LARGEST_CHUNK = 1 << 18, 1 << 20
 LONGEST_LINE = 1 << 30
 SPARE = 16  # bytes after the last newline, so that a kernel may look a few bytes ahead
-
 DENSE_FRACTION = 0.25  # dense if at least this fraction of the values is written out
 SMALL_TABLE = 1024  # ... or the whole table has no more cells than this
 SMALL_MEMORY = 1 << 28  # bytes that are there for certain

@@ -2,14 +2,13 @@
 
 import re
 from itertools import pairwise
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import gettempdir
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from hingerank.data.files import DataError, PathLike, replace_file
+from hingerank.data.files import DataError, PathLike, replace_file, scratch_folder
 from hingerank.data.ranking_data import RankingData
 from hingerank.kernels.decimals import LONGEST_NUMBER, format_rows
 from hingerank.kernels.threads import run_shards, thread_count
@@ -190,7 +189,7 @@ def _canonical(X: Any, base: int) -> Any:
 
 def warm_writer() -> None:
     """Compile every kernel that `write_text` uses."""
-    with TemporaryDirectory() as folder:
+    with scratch_folder(gettempdir()) as folder:
         for dtype in ("float64", "float32"):
             X = np.array([[0.1, 1 / 3], [1e-30, 2]], dtype)
-            write_text(RankingData(X, np.zeros(2), np.zeros(2, np.int64)), Path(folder) / "rows.txt")
+            write_text(RankingData(X, np.zeros(2), np.zeros(2, np.int64)), folder / "rows.txt")

@@ -35,8 +35,8 @@ def read(path: PathLike | Sequence[PathLike], **options: Any) -> RankingData:
         columns. A folder made by `write` or ``hingerank convert`` is memory-mapped. A folder with S1…S5 or Fold1…Fold5
         gives all its rows, each once; `read_folds` gives its folds.
     **options
-        Of text, those of ``hingerank.data.letor.read_text``; of a table, those of `RankingData.from_frame`; of a
-        binary folder ``verify=True``, which compares all checksums.
+        Of text, those of ``hingerank.data.letor.read_text``; of a table, those of `RankingData.from_frame`. Of tables
+        and binary folders ``verify=False`` leaves out the comparison of checksums.
 
     Returns
     -------
@@ -97,9 +97,13 @@ def write(data: RankingData, path: PathLike, **options: Any) -> None:
         write_text(data, path, **options)
 
 
-def read_table_file(path: PathLike, **options: Any) -> RankingData:
-    """A Parquet, Feather or CSV file by its column names; the options are those of `RankingData.from_frame`."""
-    from hingerank.data.frames import DOCID_NAMES, read_table
+def read_table_file(path: PathLike, *, verify: bool = True, **options: Any) -> RankingData:
+    """A Parquet, Feather or CSV file by its column names; the options are those of `RankingData.from_frame`.
+
+    verify=False does not compare checksums.
+    """
+    from hingerank.data.frames import DOCID_NAMES
+    from hingerank.data.tables import read_table
 
     label, qid = options.get("label", "label"), options.get("qid", "qid")
     docid, features = options.get("docid"), options.get("features")
@@ -107,7 +111,7 @@ def read_table_file(path: PathLike, **options: Any) -> RankingData:
     if docid is not None and features is not None:  # else that depends on what the table has
         listed = [features] if isinstance(features, str) else features
         needed = [name for name in (label, qid, docid, *listed) if name]
-    table = read_table(path, needed, [name for name in (qid, docid, *DOCID_NAMES) if name])
+    table = read_table(path, needed, [name for name in (qid, docid, *DOCID_NAMES) if name], verify=verify)
     try:
         return RankingData.from_frame(table, **options)
     except DataError as error:
@@ -118,7 +122,7 @@ def read_table_file(path: PathLike, **options: Any) -> RankingData:
 
 def write_table_file(data: RankingData, path: PathLike, layout: str = "wide") -> None:
     """Write Parquet, Feather or CSV, by the name's ending; CSV has the wide layout only."""
-    from hingerank.data.frames import table_kind, write_table
+    from hingerank.data.tables import table_kind, write_table
 
     kind = table_kind(path)
     if kind in ("csv", "tsv") and layout != "wide":

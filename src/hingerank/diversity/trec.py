@@ -14,7 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.data.files import DataError, replace_file, split_lines, whole_text
+from hingerank.data.checks import decimal, whole_decimal
+from hingerank.data.files import DataError, replace_file
+from hingerank.data.streams import split_lines, whole_bytes, whole_text
 
 
 @dataclass(frozen=True)
@@ -91,9 +93,11 @@ def read_topics(path: Any) -> list[Topic]:
     from xml.etree import ElementTree
 
     try:
-        root = ElementTree.fromstring(whole_text(path, by_name=True))
-    except ElementTree.ParseError as error:
-        raise DataError(f"{path} is not a TREC topic file: {error}") from None
+        root = ElementTree.fromstring(whole_bytes(path, by_name=True))
+    except DataError:
+        raise
+    except (ElementTree.ParseError, ValueError, LookupError) as error:  # no XML, or not in the encoding that it names
+        raise DataError(f"{path} is not a TREC topic file (XML, UTF-8 unless it says otherwise): {error}") from None
     topics = [_topic(entry, path) for entry in root.iter("topic")]
     if not topics:
         raise DataError(f"{path} has no <topic> elements: expected TREC Web Track topics")
@@ -125,10 +129,10 @@ def read_diversity_qrels(path: Any) -> Qrels:
 
 def _qrels_lines(path: Any) -> Iterator[tuple[str, str, str, int]]:
     for line, fields in read_fields(path, 4, "topic subtopic document judgment"):
-        try:
-            yield fields[0], fields[1], fields[2], int(fields[3])
-        except ValueError:
-            raise DataError(f"{path}, line {line}: judgment is {fields[3]!r}, expected a whole number") from None
+        judgment = whole_decimal(fields[3])
+        if judgment is None:
+            raise DataError(f"{path}, line {line}: judgment is {fields[3][:40]!r}, expected a whole number below 10¹⁸")
+        yield fields[0], fields[1], fields[2], judgment
 
 
 def group_qrels(rows: Iterable[tuple[Any, Any, Any, int]], source: str = "qrels") -> Qrels:
@@ -161,7 +165,8 @@ def _topic_judgments(documents: dict[str, dict[str, int]]) -> TopicJudgments:
 
 def _natural(name: str) -> tuple[bool, int, str]:
     """Numbers in the order of their values, before other names."""
-    return (False, int(name), name) if name.isdecimal() else (True, 0, name)
+    number = whole_decimal(name)
+    return (number is None, number or 0, name)
 
 
 def read_run(path: Any, order: str = "score") -> Run:
@@ -181,18 +186,16 @@ def read_run(path: Any, order: str = "score") -> Run:
     topics: dict[str, dict[str, tuple[int, float, int]]] = {}
     for line, fields in read_fields(path, 6, "topic Q0 document rank score tag"):
         topic, _, docid, rank, score = fields[:5]
-        try:
-            entry = (int(rank), float(score), line)
-        except ValueError:
+        place, value = whole_decimal(rank), decimal(score)
+        if place is None or value is None:
             raise DataError(
-                f"{path}, line {line}: rank {rank!r} and score {score!r} must be a whole number and a number"
-            ) from None
-        if np.isnan(entry[1]):
-            raise DataError(f"{path}, line {line}: the score is NaN")
+                f"{path}, line {line}: rank {rank[:40]!r} and score {score[:40]!r} must be a whole number below 10¹⁸ "
+                "and a finite number"
+            )
         documents = topics.setdefault(topic, {})
         if docid in documents:
             raise DataError(f"{path}, line {line}: document {docid} was already on line {documents[docid][2]}")
-        documents[docid] = entry
+        documents[docid] = (place, value, line)
     return {topic: _ranked(documents, order, f"{path}, topic {topic}") for topic, documents in topics.items()}
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.data.checks import decimal, whole_decimal
 from hingerank.data.files import DataError, draft_of
 from hingerank.registry import ranker_class
 
@@ -100,28 +101,30 @@ def _svmlight_weights(path: Any, lines: list[str]) -> np.ndarray:
 def _entries(path: Any, number: int, tokens: list[str], highest: int) -> Iterator[tuple[int, float]]:
     for token in tokens:
         index, colon, value = token.partition(":")
-        if not colon or not index.isdigit() or not 1 <= int(index) <= highest:
-            raise DataError(f"{path}, line {number}: found {token!r}, expected index:value with index 1 to {highest}")
-        yield int(index), _number(path, number, value)
+        place = whole_decimal(index)
+        if not colon or place is None or not 1 <= place <= highest:
+            raise DataError(
+                f"{path}, line {number}: found {token[:40]!r}, expected index:value with index 1 to {highest}"
+            )
+        yield place, _number(path, number, value)
 
 
 def _liblinear_weights(path: Any, lines: list[str]) -> np.ndarray:
-    head = dict(line.split(maxsplit=1) for line in lines if " " in line.strip() and not line[0].isdigit())
+    head = dict(words for line in lines if len(words := line.split(maxsplit=1)) == 2 and not line[0].isdigit())
     if "w" not in lines or "nr_feature" not in head:
         raise DataError(f"{path}: expected the lines 'nr_feature N' and 'w' of a LIBLINEAR model")
     if head.get("nr_class", "2").strip() != "2":
         raise DataError(f"{path}: a model of {head['nr_class'].strip()} classes, expected 2 (one weight vector)")
     start, count = lines.index("w") + 1, int(_number(path, 0, head["nr_feature"], whole=True))
-    if len(lines) < start + count:
+    if count < 0 or len(lines) < start + count:
         raise DataError(f"{path}: {len(lines) - start} weights, expected {count}: the file is cut short")
-    return np.array([_number(path, start + k + 1, lines[start + k].split()[0]) for k in range(count)])
+    return np.array([_number(path, start + k + 1, lines[start + k]) for k in range(count)])
 
 
 def _number(path: Any, line: int, text: str, whole: bool = False) -> float:
-    try:
-        value = int(text) if whole else float(text)
-    except ValueError:
-        raise DataError(f"{path}, line {line}: found {text.strip()!r}, expected a number") from None
-    if not np.isfinite(value):
-        raise DataError(f"{path}, line {line}: found {text.strip()!r}, expected a finite number")
+    word = text.strip()
+    value = whole_decimal(word) if whole else decimal(word)
+    if value is None:
+        kind = "whole" if whole else "finite"
+        raise DataError(f"{path}, line {line}: found {word[:40]!r}, expected a {kind} number")
     return value

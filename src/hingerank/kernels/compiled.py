@@ -28,6 +28,7 @@ import hashlib
 import logging
 import os
 import pickle
+import re
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -149,13 +150,22 @@ class _Checked(caching.CompileResultCacheImpl):
         return super().rebuild(target_context, pickle.loads(code))
 
 
+_UNFINISHED = re.compile(r"\.nb[ci]\.tmp\.[0-9a-f]+$")  # numba's names for what it has not renamed yet
+
+
 @contextlib.contextmanager
 def _alone(folder: str) -> Iterator[None]:
-    """Let one process at a time change a folder, where the system has locks on files: none then undoes another's."""
+    """Let one process at a time change a folder, where the system has locks on files: none then undoes another's.
+
+    What a process killed while it wrote has left behind is removed first.
+    """
     with contextlib.ExitStack() as stack:
         if fcntl is not None:
             with contextlib.suppress(OSError):  # as on a network drive without them
                 fcntl.flock(stack.enter_context(open(os.path.join(folder, "lock"), "w")), fcntl.LOCK_EX)
+                for entry in os.scandir(folder):
+                    if _UNFINISHED.search(entry.name):
+                        os.unlink(entry.path)
         yield
 
 
@@ -186,12 +196,13 @@ class KernelCache(caching.FunctionCache):
             self._tell(f"compiled kernels could not be kept in {self.cache_path} ({error})")
         except Exception as error:
             self._start_again(error)
-            super().save_overload(sig, data)
+            with _alone(self.cache_path):
+                super().save_overload(sig, data)
 
     def _start_again(self, error: Exception) -> None:
         what = type(error).__name__
         self._tell(f"a file of compiled kernels in {self.cache_path} is damaged ({what}): compiling again")
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError), _alone(self.cache_path):
             self.flush()
 
     @staticmethod

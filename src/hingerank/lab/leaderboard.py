@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.data.checks import decimal
 from hingerank.data.files import canonical, write_whole
 from hingerank.lab.run_folder import Record, read_header, read_results
 from hingerank.lab.statistics import TESTS, bootstrap_interval, holm, p_values, win_tie_loss
@@ -122,7 +123,7 @@ class Results:
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(COLUMNS)
         for *head, setting, made_with, seed in self.rows():
-            writer.writerow([*head, canonical(setting), canonical(made_with), seed])
+            writer.writerow(map(no_formula, [*head, canonical(setting), canonical(made_with), seed]))
         write_whole(Path(path), text.getvalue().encode())
 
     def arrays(self, method: str, fold: str) -> dict[str, np.ndarray]:
@@ -133,11 +134,25 @@ class Results:
         path = self.folder / record["arrays"]
         if not path.exists():
             return {}
+        content = path.read_bytes()
         try:
-            with np.load(path, allow_pickle=False) as file:
-                return {name: file[name] for name in file.files}
+            with np.load(io.BytesIO(content), allow_pickle=False) as file:
+                found = {name: file[name] for name in file.files}
+            if len(found) != int.from_bytes(content[-12:-10], "little"):  # how many there are, by the zip file's end
+                raise ValueError("arrays are missing")
+            return found
         except DAMAGE as error:
             raise ValueError(f"{path} is damaged: delete it, and do without these scores and weights") from error
+
+
+def no_formula(cell: Any) -> Any:
+    """A cell of CSV, text that a spreadsheet would run beginning with an apostrophe.
+
+    >>> no_formula("=1+1"), no_formula("-0.5"), no_formula(-0.5)
+    ("'=1+1", '-0.5', -0.5)
+    """
+    runs = isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r")) and decimal(cell) is None
+    return f"'{cell}" if runs else cell
 
 
 def mean_value(record: Record, measure: str) -> float:
@@ -220,7 +235,7 @@ class Leaderboard:
         writer.writerow([*names, "mark", *(f"mean {name}" for name in others)])
         for line in self.lines:
             head = [getattr(line, name) for name in names]
-            writer.writerow([*head, line.mark, *(line.means[name] for name in others)])
+            writer.writerow(map(no_formula, [*head, line.mark, *(line.means[name] for name in others)]))
         return text.getvalue()
 
     def to_latex(self, measures: Sequence[str] | None = None) -> str:

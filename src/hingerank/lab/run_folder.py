@@ -23,13 +23,14 @@ from typing import Any
 import numpy as np
 
 from hingerank.data.describe import pairs_per_query
-from hingerank.data.files import plain, sync_folder, write_whole
+from hingerank.data.files import canonical, naming, plain, sync_folder, write_whole
 from hingerank.data.ranking_data import RankingData
 from hingerank.kernels.threads import thread_count
 from hingerank.lab.folds import PARTS, Fold, Rows, fingerprint
 from hingerank.lab.methods import Method, home_of
 
-FORMAT = 1
+FORMAT, CHECKSUM = 1, "checksum"
+_ABOUT = ("format", "versions", "machine", "about")
 FIXED = {  # the seed first, because it also cuts the folds
     "seed": "another seed",
     "measure": "another measure for choosing settings",
@@ -75,11 +76,20 @@ class ResultsFile:
         clean = [plain(record) for record in records]
         if self._file is not None:
             lines = (json.dumps(record, separators=(",", ":"), allow_nan=False).encode() for record in clean)
-            data = memoryview(b"".join(map(_framed, lines)))
-            while data:
-                data = data[self._file.write(data) :]
-            os.fsync(self._file.fileno())
+            self._add(memoryview(b"".join(map(_framed, lines))))
         self.records.extend(clean)
+
+    def _add(self, data: memoryview) -> None:
+        """Write all of it, or nothing: a part of a line would spoil the next one."""
+        before = os.fstat(self._file.fileno()).st_size
+        try:
+            with naming(self.path or ""):
+                while data:
+                    data = data[self._file.write(data) :]
+                os.fsync(self._file.fileno())
+        except BaseException:
+            self._file.truncate(before)
+            raise
 
     def close(self) -> None:
         if self._file is not None:
@@ -217,8 +227,11 @@ def read_header(folder: Path) -> Record | None:
         return None
     try:
         header = json.loads(path.read_bytes())
-        whole = header.get("format") != FORMAT or {*FIXED, "methods", "folds", "summary"} <= set(header)
-    except (ValueError, AttributeError):
+        checksum = header.pop(CHECKSUM, None)  # 0.1 wrote none
+        needed = {*FIXED, "methods", "folds", "summary"}
+        whole = header.get("format") != FORMAT or needed <= set(header) <= {*needed, *_ABOUT}
+        whole = whole and checksum in (None, _checksum(header))
+    except (ValueError, AttributeError, TypeError):
         whole = False
     if not whole:
         raise ValueError(f"{path} is damaged, so it cannot be told what the results there are of: delete the folder")
@@ -226,7 +239,12 @@ def read_header(folder: Path) -> Record | None:
 
 
 def write_header(folder: Path, header: Record) -> None:
-    write_whole(folder / "run.json", (json.dumps(header, indent=1, ensure_ascii=False) + "\n").encode())
+    signed = {**header, CHECKSUM: _checksum(header)}
+    write_whole(folder / "run.json", (json.dumps(signed, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def _checksum(header: Record) -> int:
+    return zlib.crc32(canonical(header).encode())
 
 
 def summarise(folds: Sequence[Fold]) -> Record:

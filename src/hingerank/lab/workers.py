@@ -7,22 +7,21 @@ one by one, and the one that kills its worker is recorded as failed.
 """
 
 import os
-import shutil
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
+from hingerank.data.files import scratch_folder
 from hingerank.kernels.threads import thread_count
 from hingerank.lab.run_folder import Record
 
 PATIENCE = 10.0  # seconds of work that are worth starting processes for
-WORK = ".work"
 THREADS = "HINGERANK_NUM_THREADS"
 OTHERS = ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "NUMBA_NUM", "BLIS_NUM", "VECLIB_MAXIMUM")  # …_THREADS of libraries
 
@@ -60,8 +59,7 @@ class Workers(Generic[SomeTask]):
         self._started, self._done_here = time.monotonic(), 0
         self._executor: Any = None
         self._folder: Path | None = None
-        if plan.folder is not None:
-            shutil.rmtree(plan.folder / WORK, ignore_errors=True)
+        self._open = ExitStack()
 
     def room(self, waiting: int) -> int:
         """How many tasks can be submitted now, when so many are waiting."""
@@ -124,18 +122,13 @@ class Workers(Generic[SomeTask]):
         return self._executor
 
     def _plan_file(self) -> str:
-        """The plan, written once; workers map its arrays instead of copying them.
-
-        It lies in the run's own folder, where the next run removes what a killed one left, or in a temporary one.
-        """
+        """The plan, written once into the run's own folder or a temporary one; workers map its arrays, uncopied."""
         if self._folder is None:
             import joblib
 
-            if self.plan.folder is None:
-                self._folder = Path(tempfile.mkdtemp(prefix="hingerank-"))
-            else:
-                self._folder = self.plan.folder / WORK
-                self._folder.mkdir(parents=True, exist_ok=True)
+            place = self.plan.folder or Path(tempfile.gettempdir())
+            place.mkdir(parents=True, exist_ok=True)
+            self._folder = self._open.enter_context(scratch_folder(place))
             joblib.dump(self.plan, self._folder / "plan")
         return str(self._folder / "plan")
 
@@ -149,9 +142,8 @@ class Workers(Generic[SomeTask]):
 
     def __exit__(self, *_: object) -> None:
         self._stop()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
+        self._open.close()
+        self._folder = None
 
 
 @contextmanager

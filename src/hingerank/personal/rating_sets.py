@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.data.checks import whole_decimal
 from hingerank.data.files import COMPRESSIONS, DataError
-from hingerank.data.frames import read_table
+from hingerank.data.tables import read_table
 from hingerank.personal.item_features import Features, genre_features, join_features, word_features
 from hingerank.personal.ratings import Ratings, ratings_from, read_ratings
 from hingerank.personal.ratings_files import read_columns, read_rows
@@ -63,14 +64,22 @@ def _read(ratings: Path, movies: Path, delimiter: str) -> Ratings:
     rows = read_rows(movies, delimiter)
     if delimiter == ",":
         rows = rows[1:]
+    item_ids, titles, genres = [], [], []
+    for line, row in rows:
+        number = whole_decimal(row[0].strip())
+        kinds = _genres_100k(row) if delimiter == "|" else _genres(row[2]) if len(row) > 2 else None
+        if number is None or kinds is None:
+            raise DataError(f"{movies}, line {line}: expected id, title and genres apart by {delimiter!r}, found {row}")
+        item_ids.append(number)
+        titles.append(row[1])
+        genres.append(kinds)
+    wanted = [0, 1, 2] if delimiter != "," else ["userId", "movieId", "rating"]
+    users, items, values = read_columns(ratings, wanted, numbers=[2])
     try:
-        item_ids = np.array([int(row[0]) for row in rows])
-        titles = np.array([row[1] for row in rows], object)
-        genres = [_genres_100k(row) if delimiter == "|" else _genres(row[2]) for row in rows]
-    except (IndexError, ValueError):
-        raise DataError(f"{movies}: expected lines of id, title and genres apart by {delimiter!r}") from None
-    users, items, values = read_columns(ratings, [0, 1, 2] if delimiter != "," else ["userId", "movieId", "rating"])
-    return replace(ratings_from(users, items, values, item_ids), titles=titles, genres=genres)
+        read = ratings_from(users, items, values, np.array(item_ids, np.int64))
+    except DataError as error:
+        raise error.at(ratings) from None
+    return replace(read, titles=np.array(titles, object), genres=genres)
 
 
 GENRES_100K = (
@@ -79,9 +88,11 @@ GENRES_100K = (
 )  # fmt: skip
 
 
-def _genres_100k(row: list[str]) -> tuple[str, ...]:
-    flags = row[-len(GENRES_100K) :]
-    return tuple(name for name, flag in zip(GENRES_100K, flags, strict=True) if int(flag))
+def _genres_100k(row: list[str]) -> tuple[str, ...] | None:
+    flags = row[2:][-len(GENRES_100K) :]
+    if len(flags) < len(GENRES_100K) or not set(flags) <= {"0", "1"}:
+        return None
+    return tuple(name for name, flag in zip(GENRES_100K, flags) if flag == "1")
 
 
 def _genres(text: str) -> tuple[str, ...]:

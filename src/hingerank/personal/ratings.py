@@ -1,6 +1,8 @@
 """Ratings and comparisons by many users of shared items, with ids of any type: read, and split into train and test."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -140,8 +142,9 @@ def read_ratings(
     delimiter : between the columns of a text file; default what it seems to be: tab, comma, semicolon, "::" or blank
     item_ids : as in `ratings_from`
     """
-    users, items, values = columns_of(source, [user, item, rating], delimiter)
-    return ratings_from(users, items, values, item_ids)
+    users, items, values = columns_of(source, [user, item, rating], delimiter, numbers=[2])
+    with _about(source):
+        return ratings_from(users, items, values, item_ids)
 
 
 def read_comparisons(
@@ -156,17 +159,29 @@ def read_comparisons(
     user, winner, loser, weight : names of columns, or their numbers from 0
     """
     wanted = [user, winner, loser] if weight is None else [user, winner, loser, weight]
-    users, winners, losers, *more = columns_of(source, wanted, delimiter)
-    return comparisons_from(users, winners, losers, more[0] if more else None, item_ids)
+    users, winners, losers, *more = columns_of(source, wanted, delimiter, numbers=[3] if weight is not None else [])
+    with _about(source):
+        return comparisons_from(users, winners, losers, more[0] if more else None, item_ids)
 
 
-def columns_of(source: Any, columns: Sequence[Column], delimiter: str | None = None) -> list[np.ndarray]:
-    """Columns of a frame or file by name or number."""
-    if isinstance(source, str | Path):
+@contextmanager
+def _about(source: Any) -> Iterator[None]:
+    """Errors about what was read name the file that it comes from."""
+    try:
+        yield
+    except DataError as error:
+        raise (error.at(source) if isinstance(source, str | os.PathLike) else error) from None
+
+
+def columns_of(
+    source: Any, columns: Sequence[Column], delimiter: str | None = None, numbers: Sequence[int] = ()
+) -> list[np.ndarray]:
+    """Columns of a frame or file by name or number; numbers: which of them a text must write as finite numbers."""
+    if isinstance(source, str | os.PathLike):
         path = Path(source)
         if TABLES.get(endings(path)[0]) not in ("parquet", "feather"):
-            return read_columns(path, columns, delimiter)
-        from hingerank.data.frames import read_table
+            return read_columns(path, columns, delimiter, numbers)
+        from hingerank.data.tables import read_table
 
         source = read_table(path, [c for c in columns if isinstance(c, str)] or None)
     import narwhals as nw

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.data.files import DataError, split_lines, whole_text
+from hingerank.data.checks import decimal
+from hingerank.data.files import DataError
+from hingerank.data.streams import split_lines, whole_text
 
 MOST_EXACT = 2.0**53  # float64 cannot tell whole numbers from here on apart
 _WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]*")
@@ -23,15 +25,20 @@ def text_of(path: Path) -> str:
         raise DataError(f"{path}: there is no such file") from None
 
 
-def read_rows(path: Path, delimiter: str) -> list[list[str]]:
-    """All lines of a file as lists of fields; quotes hold a delimiter only where it is a comma or semicolon."""
-    return [fields for _, fields in split_lines(path, text_of(path), delimiter)]
+def read_rows(path: Path, delimiter: str) -> list[tuple[int, list[str]]]:
+    """Number and fields of all lines; quotes hold a delimiter only where it is a comma or semicolon."""
+    return list(split_lines(path, text_of(path), delimiter))
 
 
-def read_columns(path: Path, columns: Sequence[str | int], delimiter: str | None = None) -> list[np.ndarray]:
-    """Columns by number, or by name where the first line has names; a name without such a line means its place."""
+def read_columns(
+    path: Path, columns: Sequence[str | int], delimiter: str | None = None, numbers: Sequence[int] = ()
+) -> list[np.ndarray]:
+    """Columns by number, or by name where the first line has names; a name without such a line means its place.
+
+    numbers: which of `columns` (their places in it) must hold finite numbers.
+    """
     text = text_of(path)
-    first = text[: text.find("\n") if "\n" in text else len(text)].rstrip("\r")
+    first = text.partition("\n")[0]
     if not first.strip():
         raise DataError(f"{path}: the first line is empty, expected {len(columns)} columns")
     if delimiter is None:
@@ -40,29 +47,35 @@ def read_columns(path: Path, columns: Sequence[str | int], delimiter: str | None
     places, skip = _places(path, columns, head)
     if delimiter == "::":
         text, delimiter = text.replace("::", "\t"), "\t"
-    if re.search(rf'[\n"\t{re.escape(delimiter)}]0[0-9]', text) or re.match("0[0-9]", text):  # 007 is no number
-        return _mixed_columns(path, text, delimiter, places, skip)
+    quoted = delimiter in (",", ";") and '"' in text
+    if quoted or re.search(rf"[\n\t{re.escape(delimiter)}]0[0-9]", text) or re.match("0[0-9]", text):  # 007: no number
+        return _mixed_columns(path, text, delimiter, places, skip, numbers)
     try:
         table = np.loadtxt(
             io.StringIO(text), delimiter=None if delimiter == " " else delimiter, usecols=places, skiprows=skip,
-            ndmin=2, comments=None, quotechar='"' if delimiter in (",", ";") else None,
+            ndmin=2, comments=None,
         )  # fmt: skip
+        exact = bool((np.abs(table) < MOST_EXACT).all())  # and finite
     except ValueError:  # ids that are no numbers, or a broken line
-        return _mixed_columns(path, text, delimiter, places, skip)
-    if (np.abs(table) >= MOST_EXACT).any():
-        return _mixed_columns(path, text, delimiter, places, skip)
+        exact = False
+    if not exact:
+        return _mixed_columns(path, text, delimiter, places, skip, numbers)
     return [_whole(column) for column in table.T]
 
 
 def _places(path: Path, columns: Sequence[str | int], head: list[str]) -> tuple[list[int], int]:
     """Column numbers, and the number of lines to skip."""
-    named = {name.lower(): place for place, name in enumerate(head)}
+    names = [name.lower() for name in head]
+    named = {name: place for place, name in enumerate(names)}
     wanted = [column for column in columns if isinstance(column, str)]
     found = [_name(column, named) for column in wanted]
     has_names = any(place is not None for place in found) or not any(is_number(field) for field in head)
     if wanted and has_names and None in found:
         missing = wanted[found.index(None)]
         raise DataError(f"{path}: there is no column {missing!r}; the first line has: {', '.join(head)}")
+    twice = next((head[place] for place in found if place is not None and names.count(names[place]) > 1), None)
+    if twice is not None:
+        raise DataError(f"{path}: line 1 has two columns {twice[:40]!r}: rename one of them")
     named_places = iter(found)
     places = []
     for place, column in enumerate(columns):
@@ -80,7 +93,9 @@ def _name(column: str, named: dict[str, int]) -> int | None:
     return next((named[name] for name in names if name in named), None)
 
 
-def _mixed_columns(path: Path, text: str, delimiter: str, places: list[int], skip: int) -> list[np.ndarray]:
+def _mixed_columns(
+    path: Path, text: str, delimiter: str, places: list[int], skip: int, numbers: Sequence[int]
+) -> list[np.ndarray]:
     """Columns with text in them: each one as whole numbers, numbers or text, whichever fits all of it."""
     kept: list[list[str]] = [[] for _ in places]
     most = max(places)
@@ -94,6 +109,12 @@ def _mixed_columns(path: Path, text: str, delimiter: str, places: list[int], ski
             )
         for column, place in zip(kept, places):
             column.append(fields[place].strip())
+        for which in numbers:
+            value = kept[which][-1]
+            if decimal(value) is None:
+                raise DataError(
+                    f"{path}, line {number}, column {places[which] + 1}: found {value[:40]!r}, expected a finite number"
+                )
     return [_typed(column) for column in kept]
 
 
@@ -103,10 +124,8 @@ def _typed(values: list[str]) -> np.ndarray:
             return np.array([int(value) for value in values], np.int64)
         except OverflowError:
             return np.array(values)
-    try:
-        return _whole(np.array(values, np.float64)) if all(map(_plain_number, values)) else np.array(values)
-    except ValueError:
-        return np.array(values)
+    numbers = [decimal(value) if _plain_number(value) else None for value in values]
+    return np.array(values) if None in numbers else _whole(np.array(numbers, np.float64))
 
 
 def _plain_number(value: str) -> bool:
@@ -122,6 +141,9 @@ def _whole(column: np.ndarray) -> np.ndarray:
 
 
 def is_number(field: Any) -> bool:
+    """Whether a value is a finite number, or text that spells one."""
+    if isinstance(field, str):
+        return decimal(field.strip()) is not None
     try:
         float(field)
     except (TypeError, ValueError):

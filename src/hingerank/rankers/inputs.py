@@ -40,12 +40,29 @@ def check_features(ranker: Any, X: Any, *, reset: bool) -> Any:
         "order": "C",
         "ensure_all_finite": "allow-nan" if welcome.allow_nan else True,
     }
-    if isinstance(X, RankingData) and X.feature_names is not None:
-        checked = check_array(X.X, estimator=ranker, input_name="X", **options)
-        _check_names(ranker, np.asarray([str(name) for name in X.feature_names], object), checked.shape[1], reset)
-    else:
-        checked = validate_data(ranker, X.X if isinstance(X, RankingData) else X, reset=reset, **options)
+    given, names = (X.X, X.feature_names) if isinstance(X, RankingData) else (X, None)
+    try:
+        if names is None:
+            checked = validate_data(ranker, given, reset=reset, **options)
+        else:
+            checked = check_array(given, estimator=ranker, input_name="X", **options)
+    except ValueError:
+        _name_not_finite(given, welcome.allow_nan, getattr(given, "columns", names))
+        raise
+    if names is not None:
+        _check_names(ranker, np.asarray([str(name) for name in names], object), checked.shape[1], reset)
     return plain_csr(checked) if sparse.issparse(checked) else checked
+
+
+def _name_not_finite(X: Any, allow_nan: bool, names: Sequence[str] | None) -> None:
+    """A DataError about the first feature that is not finite, if there is one, instead of scikit-learn's advice."""
+    try:
+        matrix = sparse.csr_matrix(X) if sparse.issparse(X) else np.asarray(X)
+        matrix = matrix.astype(np.float64) if matrix.dtype.kind == "O" else matrix
+    except (ValueError, TypeError):
+        return
+    if matrix.ndim == 2 and matrix.dtype.kind == "f":
+        checks.check_finite(matrix, allow_nan, names)
 
 
 def _check_names(ranker: Any, names: np.ndarray, n_features: int, reset: bool) -> None:

@@ -1,0 +1,210 @@
+"""Text files as streams of plain bytes, unpacked a little at a time, and the lines of delimited text.
+
+A compressed file is recognised by its first bytes. Nothing here needs NumPy.
+"""
+
+import bz2
+import csv
+import io
+import lzma
+import os
+import stat
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from hingerank.data.files import PACKED, DataError, PathLike, endings, zstd_library
+
+_OTHER = {
+    b"PK\x03\x04": "a zip archive: unpack it first",
+    b"PAR1": "a Parquet file: give it the suffix .parquet",
+    b"7z\xbc\xaf": "a 7z archive: unpack it first",
+    b"Rar!": "a rar archive: unpack it first",
+    b"\x89HDF": "an HDF5 file",
+    b"\xff\xfe": "UTF-16 text: save it as UTF-8",
+    b"\xfe\xff": "UTF-16 text: save it as UTF-8",
+}
+MOST_TIMES, MOST_BYTES = 200, 1 << 26  # a file may unpack to so many times its size and so many bytes more
+_MOST_MEMORY = 1 << 29  # that a file may ask of xz
+
+
+class TextSource:
+    """A file that can be read from the start more than once (a pipe is kept in memory)."""
+
+    def __init__(self, path: PathLike) -> None:
+        self.path = os.fspath(path)
+        status = os.stat(self.path)
+        self.size = status.st_size
+        self._kept: bytes | None = None
+        if not stat.S_ISREG(status.st_mode):
+            self._kept = Path(self.path).read_bytes()
+            self.size = len(self._kept)
+
+    @contextmanager
+    def open(self) -> Iterator["ByteStream"]:
+        raw: BinaryIO = open(self.path, "rb", buffering=0) if self._kept is None else io.BytesIO(self._kept)  # noqa: SIM115
+        with raw:
+            yield ByteStream(self.path, raw, self.size)
+
+
+class ByteStream:
+    """The plain bytes of a file; `kind` is "plain" or the name of its compression. Damage raises a DataError.
+
+    So does a file that unpacks to far more than ranking text ever does, before it can fill the memory.
+    """
+
+    def __init__(self, path: str, raw: BinaryIO, size: int) -> None:
+        start = raw.read(8)
+        raw.seek(0)
+        self.path, self._raw = path, raw
+        self.kind = next((kind for kind, magic in PACKED.values() if start.startswith(magic)), "plain")
+        other = next((what for magic, what in _OTHER.items() if start.startswith(magic)), None)
+        if other:
+            names = ", ".join(kind for kind, _ in PACKED.values())
+            raise DataError(f"{path}: this is {other}; expected text lines, plain or compressed ({names})")
+        self._plain: Any = raw if self.kind == "plain" else _Unpacked(self.kind, raw)
+        self._room = MOST_TIMES * size + MOST_BYTES
+
+    def fill(self, view: memoryview) -> int:
+        """Read until `view` is full or the file ends; returns the number of bytes."""
+        done = 0
+        try:
+            while done < len(view):
+                got = self._plain.readinto(view[done:])
+                if not got:
+                    break
+                done += got
+        except (EOFError, OSError, ValueError, lzma.LZMAError, zlib.error) as error:
+            if self.kind == "plain" or isinstance(error, DataError):
+                raise
+            what = f"a damaged or truncated {self.kind} file ({error})"
+            raise DataError(f"{self.path} is damaged or not what its name says: {what}") from error
+        self._room -= done
+        if self._room < 0 and self.kind != "plain":
+            raise DataError(
+                f"{self.path} unpacks to more than {MOST_TIMES} times its size, which no ranking text does; "
+                "unpack it yourself if that is right"
+            )
+        return done
+
+    def position(self) -> int:
+        """Bytes of the file itself read so far."""
+        return self._raw.tell()
+
+
+class _Unpacked:
+    """The frames (members, streams) of a compressed file one after the other.
+
+    Unlike the libraries' own readers this one takes neither a truncated frame nor a damaged next one for the end, and
+    unpacks a few kilobytes of the file at a time: the most extreme become 130 MB.
+    """
+
+    def __init__(self, kind: str, raw: BinaryIO) -> None:
+        new: dict[str, Callable[[], Any]] = {
+            "gzip": lambda: zlib.decompressobj(31),
+            "xz": lambda: lzma.LZMADecompressor(memlimit=_MOST_MEMORY),
+            "bzip2": bz2.BZ2Decompressor,
+            "zstd": lambda: zstd_library().ZstdDecompressor().decompressobj(),
+        }
+        self._new, self._raw = new[kind], raw
+        self._piece = 1 << 16 if kind == "gzip" else 1 << 12  # gzip packs 1000 times at most, others far more
+        self._padded = kind in ("gzip", "xz")  # zeros may follow a frame
+        self._failure: Any = zstd_library().ZstdError if kind == "zstd" else zlib.error
+        self._frame: Any = None
+        self._ahead, self._plain = b"", memoryview(b"")
+
+    def readinto(self, view: memoryview) -> int:
+        while not self._plain:
+            data = self._ahead or self._raw.read(self._piece)
+            self._ahead = b""
+            if not data:
+                if self._frame is not None:
+                    raise EOFError("the last frame is not complete")
+                return 0
+            if self._frame is None:
+                data = data.lstrip(b"\0") if self._padded else data
+                if not data:
+                    continue
+                self._frame = self._new()
+            try:
+                self._plain = memoryview(self._frame.decompress(data))
+            except self._failure as error:
+                raise ValueError(str(error)) from error
+            if self._frame.eof:
+                self._ahead, self._frame = self._frame.unused_data, None
+        count = min(len(view), len(self._plain))
+        view[:count] = self._plain[:count]
+        self._plain = self._plain[count:]
+        return count
+
+
+# Delimited text.
+
+
+def whole_bytes(path: PathLike, by_name: bool = False) -> bytes:
+    """The content of a file, unpacked if it is compressed.
+
+    by_name=True refuses plain text in a file whose name says that it is compressed.
+    """
+    parts, view = [], memoryview(bytearray(1 << 20))
+    with TextSource(path).open() as stream:
+        if by_name and stream.kind == "plain" and endings(path)[1]:
+            raise DataError(f"{os.fspath(path)} is damaged or not what its name says: it is not compressed")
+        while got := stream.fill(view):
+            parts.append(bytes(view[:got]))
+    return b"".join(parts)
+
+
+def whole_text(path: PathLike, encodings: Sequence[str] = ("utf-8-sig",), by_name: bool = False) -> str:
+    """The text of a file (see `whole_bytes`), in the first of the encodings that fits it; every line ends in "\\n"."""
+    content, why = whole_bytes(path, by_name), ""
+    zero = content.find(b"\0")
+    if zero >= 0:
+        line = content.count(b"\n", 0, zero) + 1
+        raise DataError(f"{os.fspath(path)}, line {line}: a zero byte, expected text (this looks like a binary file)")
+    for encoding in encodings:
+        try:
+            return content.decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
+        except UnicodeDecodeError as error:
+            line = content.count(b"\n", 0, error.start) + 1
+            why = f"byte {content[error.start]:#04x} on line {line}"
+    raise DataError(f"{os.fspath(path)} is not UTF-8 text ({why}): convert it, for example with iconv -t UTF-8")
+
+
+def split_lines(path: PathLike, text: str, delimiter: str = " ") -> Iterator[tuple[int, list[str]]]:
+    """Number and fields of every line of `text` that is not blank; `path` is for errors.
+
+    A blank as delimiter means any number of them. Quotes may hold a delimiter that is a comma or a semicolon, and close
+    on the line that they open on.
+
+    >>> list(split_lines("x.csv", '1,"a, b"\\n\\n2,c\\n', ","))
+    [(1, ['1', 'a, b']), (3, ['2', 'c'])]
+    """
+    lines = io.StringIO(text, newline=None)
+    if delimiter not in (",", ";"):
+        for number, line in enumerate(lines, start=1):
+            if line.strip():
+                yield number, line.rstrip("\n").split(None if delimiter == " " else delimiter)
+        return
+    reader, number = csv.reader(lines, delimiter=delimiter, strict=True), 0
+    try:
+        for fields in reader:
+            number += 1
+            if reader.line_num > number:
+                raise open_quote(path, number)
+            if len(fields) > 1 or "".join(fields).strip():
+                yield number, fields
+    except csv.Error as error:
+        if reader.line_num > number + 1:
+            raise open_quote(path, number + 1) from None
+        raise DataError(f"{os.fspath(path)}, line {number + 1}: {error}; check the quotes on this line") from None
+
+
+def open_quote(path: PathLike, line: int) -> DataError:
+    """The error for a quote that does not close on its line: the lines after it would become a part of its field."""
+    return DataError(
+        f'{os.fspath(path)}, line {line}: a quote (") is opened and not closed on this line; close it, take it out, or '
+        'double it ("") inside quotes'
+    )

@@ -1,0 +1,294 @@
+"""Tables in files: Parquet, Feather and CSV, by pyarrow. The name says which kind.
+
+Parquet and Feather files carry a checksum of every column in their schema, Parquet files one of every page too. The
+pages' own leave out names, types and the file's directory; a column's is of what is read in the end.
+"""
+
+import json
+import os
+import zlib
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hingerank.data.files import COMPRESSIONS, TABLES, DataError, PathLike, draft_of, endings, replace_file
+from hingerank.data.frames import need
+from hingerank.data.memory import machine_memory
+from hingerank.data.streams import ByteStream, TextSource, open_quote
+from hingerank.kernels.threads import run_shards
+
+_CHECKSUMS = (b"hingerank:crc32", b"hingerank:crc32 again")  # in the schema, twice: {column: checksum} as JSON
+_FORMULA = r"^'*[=+\-@\t\r]"  # how a text begins that a spreadsheet would run, or that was kept from it
+_DECIMAL = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+
+
+def table_kind(path: PathLike) -> str:
+    """ "parquet", "feather", "csv" or "tsv"."""
+    holds, packed = endings(path)
+    kind = TABLES.get(holds)
+    if kind is None or (packed and kind not in ("csv", "tsv")):
+        raise DataError(
+            f"{path}: the name does not say what kind of table it is; expected {', '.join(TABLES)}, the last two "
+            f"perhaps with {', '.join(COMPRESSIONS)}"
+        )
+    return kind
+
+
+def read_table(path: PathLike, columns: list[str] | None = None, ids: Collection[str] = (), verify: bool = True) -> Any:
+    """A pyarrow table.
+
+    Parameters
+    ----------
+    path : path
+        Parquet, Feather, or CSV, plain or compressed.
+    columns : list of str, optional
+        All that is needed; of a Parquet file only these are read, if all of them are there.
+    ids : collection of str
+        Columns of ids, which a CSV file may write with digits and yet not as numbers: 007 is not 7.
+    verify : bool
+        Compare the checksums that a Parquet or Feather file carries.
+    """
+    path, kind = Path(path), table_kind(path)
+    pa = need("pyarrow", f"reading {path.name}")
+    if not path.is_file():
+        raise DataError(f"{path}: there is no such file")
+    try:
+        if kind == "parquet":
+            table = _read_parquet(path, columns, verify)
+        elif kind == "feather":
+            from pyarrow import feather
+
+            table = feather.read_table(path)
+            table.validate(full=True)  # places outside the file's arrays would be followed
+        else:
+            return _read_delimited(path, kind, ids)
+        if verify:
+            _compare_checksums(table)
+        return table
+    except DataError as error:
+        raise (error if str(path) in error.problem else error.at(path)) from None
+    except (pa.ArrowException, OSError, EOFError, ValueError, LookupError, TypeError) as error:
+        raise DataError(f"{path}: cannot be read as {kind}: {error}") from None
+
+
+def write_table(table: Any, path: PathLike) -> None:
+    """Write a pyarrow table, the whole file or none of it."""
+    kind = table_kind(path)
+    if kind in ("csv", "tsv"):
+        from pyarrow import csv
+
+        with replace_file(path) as out:
+            csv.write_csv(_without_formulas(table), out, csv.WriteOptions(delimiter="\t" if kind == "tsv" else ","))
+        return
+    about = dict.fromkeys(_CHECKSUMS, json.dumps(_checksums(table)))
+    table = table.replace_schema_metadata({**(table.schema.metadata or {}), **about})
+    with draft_of(path) as draft:
+        if kind == "parquet":
+            from pyarrow import parquet
+
+            parquet.write_table(table, draft, write_page_checksum=True)
+        else:
+            from pyarrow import feather
+
+            feather.write_feather(table, str(draft))
+
+
+# Parquet and Feather.
+
+
+def _read_parquet(path: Path, columns: list[str] | None, verify: bool) -> Any:
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path, page_checksum_verification=verify) as file:
+        schema, about = file.schema_arrow, file.metadata
+        chosen = columns if set(schema.names) >= set(columns or ()) else None
+        wanted, there = about.num_rows * len(chosen or schema.names) * 8, machine_memory()
+        if there is not None and wanted > there:
+            raise DataError(
+                f"{about.num_rows} rows of {len(chosen or schema.names)} columns take {wanted / 2**30:.1f} GiB, but "
+                f"there are {there / 2**30:.1f} GiB of memory: name fewer columns in features=, or split the file"
+            )
+        table = file.read(columns=chosen)
+    known = _carried(schema) if verify else None
+    if known is not None and set(known) != set(schema.names):
+        raise DataError("the columns are not those that were written: the file is damaged")
+    return table.replace_schema_metadata(schema.metadata)
+
+
+def has_checksums(path: PathLike) -> bool:
+    """Whether a Parquet or Feather file carries checksums of its columns."""
+    from pyarrow import dataset
+
+    return _carried(dataset.dataset(path, format=table_kind(path)).schema) is not None
+
+
+def _carried(schema: Any) -> dict[str, int] | None:
+    """The checksums that a file carries; damage to one of their two names must not pass for a file without any."""
+    first, again = ((schema.metadata or {}).get(name) for name in _CHECKSUMS)
+    if first != again:
+        raise DataError("the checksums themselves do not match: the file is damaged")
+    return None if first is None else json.loads(first)
+
+
+def _compare_checksums(table: Any) -> None:
+    expected = _carried(table.schema)
+    if expected is None:
+        return
+    for name, found in _checksums(table).items():
+        if expected.get(name) != found:
+            raise DataError(f"column {name!r} does not match its checksum: the file is damaged")
+
+
+def _checksums(table: Any) -> dict[str, int]:
+    return dict(zip(table.column_names, run_shards(_column_checksum, list(table.columns))))
+
+
+def _column_checksum(column: Any) -> int:
+    """CRC-32 of the type and the values, however they are cut into pieces: of lists their numbers, of text its bytes
+    and their lengths."""
+    import pyarrow.types as kinds
+
+    crc, chunks = 0, column.chunks
+    if kinds.is_fixed_size_list(column.type):
+        crc, chunks = column.type.list_size, [chunk.flatten() for chunk in chunks]
+    if kinds.is_string(column.type):
+        texts = column.cast("large_binary").combine_chunks()
+        ends = np.frombuffer(texts.buffers()[1], np.int64)[texts.offset : texts.offset + len(texts) + 1]
+        letters = np.frombuffer(texts.buffers()[2] or b"", np.uint8)[ends[0] : ends[-1]]
+        parts = [letters, np.diff(ends)]
+    else:
+        parts = [chunk.to_numpy(zero_copy_only=False) for chunk in chunks]
+    for part in parts:
+        crc = zlib.crc32(np.ascontiguousarray(part).view(np.uint8).data, zlib.crc32(part.dtype.str.encode(), crc))
+    return crc
+
+
+# CSV.
+
+
+class _Watched:
+    """The plain bytes of a CSV file for pyarrow, which would let a quote left open swallow the lines after it.
+
+    `hexadecimal` says whether 0x occurs, which pyarrow takes for a number.
+    """
+
+    closed = False
+
+    def __init__(self, stream: ByteStream) -> None:
+        self._stream = stream
+        self._lines, self._open = 0, False
+        self._last = b""
+        self.hexadecimal = False
+
+    def read(self, size: int = 1 << 20) -> bytes:
+        room = bytearray(size)
+        block = bytes(memoryview(room)[: self._stream.fill(memoryview(room))])
+        if b"\0" in block:
+            line = self._lines + block.count(b"\n", 0, block.index(b"\0")) + 1
+            raise DataError(f"{self._stream.path}, line {line}: a zero byte, expected text")
+        if self._open or b'"' in block:
+            self._watch_quotes(block)
+        if not block and self._open:
+            raise open_quote(self._stream.path, self._lines + 1)
+        seen = self._last + block
+        self.hexadecimal = self.hexadecimal or b"0x" in seen or b"0X" in seen
+        self._lines, self._last = self._lines + block.count(b"\n"), block[-1:] or self._last
+        return block
+
+    def _watch_quotes(self, block: bytes) -> None:
+        letters = np.frombuffer(block, np.uint8)
+        quotes = np.flatnonzero(letters == ord('"'))
+        ends = np.flatnonzero((letters == ord("\n")) | (letters == ord("\r")))
+        odd = np.flatnonzero((np.searchsorted(quotes, ends) + self._open) % 2)
+        if len(odd):
+            before = block[: ends[odd[0]]]
+            raise open_quote(self._stream.path, self._lines + (before.count(b"\n") or before.count(b"\r")) + 1)
+        self._open = bool((len(quotes) + self._open) % 2)
+
+
+def _read_delimited(path: Path, kind: str, ids: Collection[str]) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    table, hexadecimal = _read_csv(path, kind)
+    twice = next((name for name in table.column_names if table.column_names.count(name) > 1), None)
+    if twice is not None:
+        raise DataError(f"{path}: two columns are called {twice[:40]!r}: rename one of them")
+    for name in table.column_names:
+        if pa.types.is_binary(table[name].type):
+            raise DataError(f"{path}: column {name[:40]!r} is not UTF-8 text: convert the file (iconv -t UTF-8)")
+    if hexadecimal:
+        _refuse_hexadecimal(table, path, kind)
+    table = _with_ids(table, path, kind, ids)
+    for place, name in enumerate(table.column_names):
+        if pa.types.is_string(table.column(place).type):
+            kept = pc.replace_substring_regex(table.column(place), "^'(" + _FORMULA[1:] + ")", r"\1")
+            table = table.set_column(place, name, kept)
+    names = pc.replace_substring_regex(pa.array(table.column_names, "string"), "^'(" + _FORMULA[1:] + ")", r"\1")
+    return table.rename_columns(names.to_pylist())
+
+
+def _read_csv(path: Path, kind: str, texts: list[str] | None = None) -> tuple[Any, bool]:
+    """The table, or some of its columns as text; and whether it may hold hexadecimal numbers."""
+    from pyarrow import csv
+
+    options: dict[str, Any] = {"parse_options": csv.ParseOptions(delimiter="\t" if kind == "tsv" else ",")}
+    if texts is not None:
+        types = dict.fromkeys(texts, "string")
+        options["convert_options"] = csv.ConvertOptions(column_types=types, include_columns=texts)
+    with TextSource(path).open() as stream:
+        if endings(path)[1] and stream.kind == "plain":
+            raise DataError(f"{os.fspath(path)} is damaged or not what its name says: it is not compressed")
+        watched = _Watched(stream)
+        return csv.read_csv(watched, **options), watched.hexadecimal
+
+
+def _refuse_hexadecimal(table: Any, path: Path, kind: str) -> None:
+    import pyarrow.compute as pc
+    import pyarrow.types as kinds
+
+    names = [name for name in table.column_names if kinds.is_integer(table[name].type)]
+    written = _read_csv(path, kind, names)[0] if names else table
+    for name in names:
+        odd = pc.match_substring_regex(written[name], "^ *0[xX]").to_numpy(zero_copy_only=False).astype(bool)
+        if odd.any():
+            row = int(np.argmax(odd))
+            raise DataError(
+                f"{path}: column {name!r} holds {written[name][row].as_py()!r} at row {row}, expected a decimal number"
+            )
+
+
+def _with_ids(table: Any, path: Path, kind: str, ids: Collection[str]) -> Any:
+    """The table with those columns of ids as text that are not the numbers which pyarrow takes them for."""
+    import pyarrow.compute as pc
+    import pyarrow.types as kinds
+
+    numeric = [name for name in dict.fromkeys(ids) if name in table.column_names]
+    read_otherwise = (kinds.is_integer, kinds.is_floating, kinds.is_boolean)  # a column of 1 and true is one of truths
+    numeric = [name for name in numeric if any(is_so(table[name].type) for is_so in read_otherwise)]
+    written = _read_csv(path, kind, numeric)[0] if numeric else table
+    for name in numeric:
+        numbers, texts = table[name], pc.utf8_trim_whitespace(written[name])
+        odd = pc.any(pc.match_substring_regex(texts, r"^[+-]?(0[0-9]|[0-9]{16})")).as_py()  # a number may drop digits
+        same = pc.count_distinct(numbers).as_py() == pc.count_distinct(texts).as_py()
+        as_written = not odd or pc.all(pc.equal(pc.cast(numbers, "string"), texts)).as_py()
+        if numbers.null_count == 0 and not (same and as_written):
+            table = table.set_column(table.column_names.index(name), name, texts)
+    return table
+
+
+def _without_formulas(table: Any) -> Any:
+    """Texts and names that a spreadsheet would run begin with an apostrophe, as it asks for; reading takes it off."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    def kept(texts: Any) -> Any:
+        runs = pc.and_not(pc.match_substring_regex(texts, _FORMULA), pc.match_substring_regex(texts, _DECIMAL))
+        return pc.if_else(runs, pc.binary_join_element_wise("'", texts, ""), texts)
+
+    for place, name in enumerate(table.column_names):
+        if pa.types.is_string(table.column(place).type):
+            table = table.set_column(place, name, kept(table.column(place)))
+    return table.rename_columns(kept(pa.array(table.column_names, "string")).to_pylist())
