@@ -1,5 +1,6 @@
-"""Checks of single numbers that users pass."""
+"""Checks of single numbers that users pass, and warnings about what they left out."""
 
+import warnings
 from numbers import Real
 from typing import Any
 
@@ -27,3 +28,30 @@ def whole(name: str, value: Any, least: int = 1) -> int:
         kind = "positive whole number" if least == 1 else f"whole number of at least {least}"
         raise ValueError(f"{name} must be a {kind}, not {value!r}")
     return number
+
+
+class OneQueryWarning(UserWarning):
+    """Rows came without query ids, and all of them count as one query."""
+
+
+class ScaleWarning(UserWarning):
+    """Columns differ so much in their spreads that a ranker sees only the widest of them."""
+
+
+def warn_one_query(y: np.ndarray, how: str, stacklevel: int) -> None:
+    """Say how many rows and pairs became one query; how: what to do about it."""
+    counts = np.unique(y, return_counts=True)[1].astype(np.int64)
+    pairs = int(len(y) ** 2 - (counts**2).sum()) // 2
+    if pairs:
+        warnings.warn(
+            f"there are no query ids: all {len(y):,} rows count as one query, with {pairs:,} pairs of different grade "
+            f"between them; {how}",
+            OneQueryWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+GIVE_IDS = (
+    "give qid= (an id per row; scikit-learn's searches and pipelines pass it on after set_fit_request(qid=True) and "
+    "set_score_request(qid=True)), or say that it is one query by qid=0"
+)

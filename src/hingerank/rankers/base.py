@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from hingerank.data.blocks import QueryBlocks, blocks_from_qid, fingerprint, kept_rows
-from hingerank.data.checks import positive
+from hingerank.data.checks import GIVE_IDS, positive, warn_one_query
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.export.model_file import SavedModel
@@ -19,11 +19,14 @@ from hingerank.rankers.inputs import (
     check_features,
     check_grades,
     check_weight,
+    evaluation_sets,
     gather_rows,
     make_blocks,
     names_of_features,
     unpack,
+    warn_spreads,
 )
+from hingerank.rankers.tuned import Tuning
 from hingerank.solvers.run import Certificate, Solution
 
 
@@ -57,6 +60,7 @@ class BaseRanker(SavedModel, BaseEstimator):
         "scaler_",
         "fingerprint_",
         "validation_scores_",
+        "tuning_",
     )
 
     def _fit(self, X: Any, y: np.ndarray, blocks: QueryBlocks, sample_weight: np.ndarray | None) -> None:
@@ -84,10 +88,11 @@ class BaseRanker(SavedModel, BaseEstimator):
         ----------
         X : RankingData (then y and qid come from it), array, CSR matrix or data frame
         y : a grade per row, any real number, higher is better
-        qid : a query id per row, in any order and of any type; None makes one query of all rows
+        qid : a query id per row, in any order and of any type
+            A single id makes one query of all rows, and so does None, with a warning.
         sample_weight : a weight per row
             A pair weighs the product of its two rows' weights, so weight 2 is the row given twice and weight 0 is the
-            row left out (scaling looks at rows, not at their weights).
+            row left out (the scalings "log" and "quantile" look at rows, not at their weights).
         group : rows per query in row order, instead of qid
         eval_set : list of (X, y) pairs or RankingData
             The fitted ranker is scored on them (mean NDCG@10, in ``validation_scores_``); they never change the fit.
@@ -105,15 +110,18 @@ class BaseRanker(SavedModel, BaseEstimator):
         """Check what was given, record its columns and fingerprint, fit the scaler: what to learn from."""
         given, (X, y, qid) = X, unpack(X, y, qid, group)
         checked = check_features(self, X, reset=True)
+        self.__dict__.pop("tuning_", None)  # of an earlier fit
         n_rows = checked.shape[0]
         grades, weight = check_grades(self, y, n_rows), check_weight(sample_weight, n_rows)
         blocks = given.blocks if isinstance(given, RankingData) else make_blocks(qid, group, n_rows)
+        if qid is None and group is None:
+            warn_one_query(grades, GIVE_IDS, stacklevel=3)
         taken, blocks = kept_rows(blocks, weight)
         self._source_rows = taken  # for rankers whose answer names training rows
         checked, grades = gather_rows(checked, taken), gather_rows(grades, taken)
         weight = None if weight is None else gather_rows(weight, taken)
         self.fingerprint_ = fingerprint(checked, grades, blocks)
-        self.scaler_ = self._fitted_scaler(checked)
+        self.scaler_ = self._fitted_scaler(checked, weight)
         if self.scaler_ is not None:
             checked = self.scaler_.transform(checked, blocks.numbers)
         return Rows(checked, grades, blocks, weight)
@@ -157,7 +165,7 @@ class BaseRanker(SavedModel, BaseEstimator):
         Parameters
         ----------
         X : rows as in fit
-        qid : a query id per row; None makes one query of all rows
+        qid : a query id per row; None: the rows are those of one query
         top : at most that many rows per query
         """
         if top is not None and (isinstance(top, bool) or int(top) != top or top < 1):
@@ -183,8 +191,16 @@ class BaseRanker(SavedModel, BaseEstimator):
         from hingerank.metrics import evaluate
 
         _, y, qid = unpack(X, y, qid)
+        known = self.__dict__.get("fingerprint_", {}).get("queries", 1)
+        if qid is None and known > 1:
+            raise ValueError(
+                f"this ranker learnt from {known:,} queries, and score got no query ids: without them it would take "
+                f"all rows for one query and answer another number; {GIVE_IDS}"
+            )
         scores = self._predict(X, qid, one_query=True)
         grades = check_grades(self, y, len(scores))
+        if qid is None:
+            warn_one_query(grades, GIVE_IDS, stacklevel=2)
         weight = check_weight(sample_weight, len(scores))
         rows, blocks = kept_rows(blocks_from_qid(qid, len(scores)), weight)
         if weight is not None:
@@ -192,32 +208,32 @@ class BaseRanker(SavedModel, BaseEstimator):
         grades, scores = gather_rows(grades, rows), gather_rows(scores, rows)
         return float(evaluate(grades, scores, blocks.numbers, "ndcg@10", sample_weight=weight)["ndcg@10"])
 
-    def _fitted_scaler(self, X: Any) -> Any:
+    _sees_spreads = False  # whether a column of a wide spread drowns the others
+
+    def _fitted_scaler(self, X: Any, weight: np.ndarray | None = None) -> Any:
         """The scaler named by the parameter `scale`, fitted on the training rows; None when there is none."""
         if getattr(self, "scale", None) is None:
+            if self._sees_spreads and getattr(self, "features", None) is None:
+                warn_spreads(X, stacklevel=4)
             return None
         from hingerank.data.scaling import make_scaler
 
-        return make_scaler(self.scale).fit(X)
+        return make_scaler(self.scale).fit(X, sample_weight=weight)
 
     def _validate(self, eval_set: Any, eval_group: Any) -> list[float]:
         """Mean NDCG@10 on each validation set."""
-        if eval_set is None:
-            if eval_group is not None:
-                raise ValueError("eval_group was given without eval_set")
-            return []
-        groups = [None] * len(eval_set) if eval_group is None else list(eval_group)
-        if not isinstance(eval_set, Sequence) or len(groups) != len(eval_set):
-            raise ValueError("eval_set must be a list of (X, y) pairs or RankingData, eval_group a list as long")
-        scores = []
-        for item, group in zip(eval_set, groups, strict=True):
-            X, y = (item, None) if isinstance(item, RankingData) else item
-            qid = None if group is None else np.repeat(np.arange(len(group)), group)
-            scores.append(self.score(X, y, qid))
-        return scores
+        return [self.score(*part) for part in evaluation_sets(eval_set, eval_group)]
+
+    def _state(self) -> dict[str, Any]:
+        state = super()._state()
+        if "tuning_" in state:
+            state["tuning_"] = state["tuning_"].to_dict()
+        return state
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         super()._restore(state)
+        if "tuning_" in state:
+            self.tuning_ = Tuning.from_dict(state["tuning_"])
         n_features = getattr(self, "n_features_in_", None)
         if type(n_features) is not int or n_features < 1:
             raise ValueError(f"n_features_in_ must be a positive whole number, got {n_features!r}")
@@ -249,6 +265,7 @@ class LinearRanker(BaseRanker):
     """score(x) = ``coef_`` · x, with one weight per (scaled) feature."""
 
     _fitted: tuple[str, ...] = ("coef_",)
+    _sees_spreads = True
     coef_: np.ndarray
 
     def _scores(self, X: Any) -> np.ndarray:

@@ -11,6 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from hingerank.data import blocks as checks
 from hingerank.data.blocks import QueryBlocks, blocks_from_group, blocks_from_qid, plain_csr
+from hingerank.data.checks import ScaleWarning
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 
@@ -107,6 +108,71 @@ def check_weight(sample_weight: Any, n_rows: int) -> np.ndarray | None:
 def make_blocks(qid: Any, group: Any, n_rows: int) -> QueryBlocks:
     """Blocks from ids or from counts."""
     return blocks_from_qid(qid, n_rows) if group is None else blocks_from_group(group, n_rows)
+
+
+def evaluation_sets(eval_set: Any, eval_group: Any) -> list[tuple[Any, Any, Any]]:
+    """(X, y, qid) of each validation set, its counts of rows per query checked."""
+    if eval_set is None:
+        if eval_group is not None:
+            raise ValueError("eval_group was given without eval_set")
+        return []
+    if isinstance(eval_set, RankingData) or not isinstance(eval_set, Sequence):
+        raise ValueError("eval_set must be a list of (X, y) pairs or RankingData: put a single one into a list")
+    groups = [None] * len(eval_set) if eval_group is None else list(eval_group)
+    if len(groups) != len(eval_set):
+        raise ValueError(f"eval_group has {len(groups)} lists of counts for the {len(eval_set)} sets of eval_set")
+    return [_evaluation_set(number, *pair) for number, pair in enumerate(zip(eval_set, groups))]
+
+
+def _evaluation_set(number: int, item: Any, group: Any) -> tuple[Any, Any, Any]:
+    if isinstance(item, RankingData):
+        if group is not None:
+            raise ValueError(
+                f"eval_set[{number}] is RankingData and knows its queries: eval_group[{number}] must be None"
+            )
+        return item, item.y, item.qid
+    if not isinstance(item, Sequence) or len(item) not in (2, 3):
+        raise ValueError(f"eval_set[{number}] must be RankingData, (X, y) or (X, y, qid)")
+    X, y, qid = (*item, None)[:3]
+    if group is None:
+        return X, y, qid
+    if qid is not None:
+        raise ValueError(f"eval_set[{number}] has query ids, and eval_group[{number}] counts rows: give one of them")
+    try:
+        blocks = blocks_from_group(group, len(y))
+    except DataError as error:
+        raise DataError(f"eval_group[{number}] does not fit eval_set[{number}]: {error.problem}") from None
+    return X, y, np.repeat(blocks.ids, blocks.sizes)
+
+
+SAMPLED_ROWS, MOST_SPREAD = 4096, 1e4
+
+
+def column_spreads(X: Any) -> np.ndarray:
+    """Standard deviations of the columns over at most SAMPLED_ROWS evenly spaced rows."""
+    rows = X if X.shape[0] <= SAMPLED_ROWS else X[np.linspace(0, X.shape[0] - 1, SAMPLED_ROWS).astype(np.int64)]
+    if sparse.issparse(rows):
+        mean, square = rows.mean(axis=0), rows.multiply(rows).mean(axis=0)
+        return np.sqrt(np.maximum(np.asarray(square).ravel() - np.asarray(mean).ravel() ** 2, 0.0))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(rows.std(axis=0, dtype=np.float64))
+
+
+def warn_spreads(X: Any, stacklevel: int) -> None:
+    """A ScaleWarning where the spreads of columns that vary differ by more than MOST_SPREAD."""
+    spreads = column_spreads(X)
+    varying = np.flatnonzero((spreads > 0) & np.isfinite(spreads))
+    if len(varying) < 2:
+        return
+    low, high = varying[np.argmin(spreads[varying])], varying[np.argmax(spreads[varying])]
+    if spreads[high] > MOST_SPREAD * spreads[low]:
+        warnings.warn(
+            f"the features differ in scale: column {high} has standard deviation {spreads[high]:.3g} and column {low} "
+            f'{spreads[low]:.3g}; set scale="standard", "query-minmax", "log" or "quantile", or let hingerank.tune '
+            "choose (RankingData.describe says more)",
+            ScaleWarning,
+            stacklevel=stacklevel + 1,
+        )
 
 
 def gather_rows(values: Any, rows: np.ndarray | None) -> Any:
