@@ -6,7 +6,7 @@ import pytest
 from hingerank import FourierRankSVM, KernelRankSVM, NystroemRankSVM, evaluate
 from hingerank.data.generate import make_letor
 from hingerank.features.kernels import choose_gamma
-from hingerank.rankers.kernel import WIDTHS, path_scores, search_kernel
+from hingerank.rankers.kernel_search import WIDTHS, path_scores, search_kernel
 
 
 @pytest.fixture(scope="module")

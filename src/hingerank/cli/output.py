@@ -138,9 +138,13 @@ def read_setting(text: str) -> tuple[str, Any]:
 
 
 def make_ranker(cls: Any, name: str, parameters: dict[str, Any]) -> Any:
-    """The ranker with these parameters; one it does not have is a mistake of the user's."""
+    """The ranker with these parameters; one it does not have is a mistake of the user's, or its library's own."""
     known = list(cls().get_params(deep=False))
-    for parameter in parameters:
-        if parameter not in known:
-            raise ValueError(f"{name} has no parameter {parameter!r}; it has {', '.join(known)}")
-    return cls(**parameters)
+    others = getattr(cls, "_others", None)  # the parameter that holds those of the library behind a ranker
+    own = {key: value for key, value in parameters.items() if key in known}
+    more = {key: value for key, value in parameters.items() if key not in known}
+    if more and others is None:
+        raise ValueError(f"{name} has no parameter {next(iter(more))!r}; it has {', '.join(known)}")
+    if more and others is not None:
+        own[others] = {**(own.get(others) or {}), **more}
+    return cls(**own)

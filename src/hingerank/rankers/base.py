@@ -14,6 +14,7 @@ from hingerank.data.checks import GIVE_IDS, positive, warn_one_query
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.export.model_file import SavedModel
+from hingerank.features.maps import FeatureMap
 from hingerank.preferences import GradedPreferences
 from hingerank.rankers.inputs import (
     check_features,
@@ -285,11 +286,10 @@ class LinearRanker(BaseRanker):
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         super()._restore(state)
-        weights = np.asarray(getattr(self, "coef_", None))
-        if weights.shape != (self.n_features_in_,) or weights.dtype.kind not in "fiu":
-            raise ValueError(
-                f"coef_ has shape {weights.shape}, expected ({self.n_features_in_},) numbers, and is {weights.dtype}"
-            )
+        weights, mapped = np.asarray(getattr(self, "coef_", None)), self.__dict__.get("features_")
+        width = mapped.width_ if isinstance(mapped, FeatureMap) else self.n_features_in_
+        if weights.shape != (width,) or weights.dtype.kind not in "fiu":
+            raise ValueError(f"coef_ has shape {weights.shape}, expected ({width},) numbers, and is {weights.dtype}")
 
 
 def warn_not_converged(certificate: Certificate) -> None:

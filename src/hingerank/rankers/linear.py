@@ -225,6 +225,8 @@ class RankSVM(PairwiseRanker, LinearRanker):
     [1, 0, 3, 2]
     """
 
+    _fitted: tuple[str, ...] = ("features_",)
+
     def __init__(
         self, C=1.0, loss="squared_hinge", tol=1e-3, *, solver="auto", pair_weight="uniform", grade_weight=None,
         scale=None, features=None, max_iter=None, max_seconds=None, init=None, callback=None,
