@@ -293,7 +293,7 @@ class Study:
         scaled = "scale" in self.ranker.get_params(deep=False)
         by_scale: dict[Any, list[Setting]] = {}
         for setting in settings:
-            by_scale.setdefault(setting.get("scale", self._own("scale")) if scaled else None, []).append(setting)
+            by_scale.setdefault(self._scaling(setting) if scaled else None, []).append(setting)
         for scale, group in by_scale.items():
             began, here, there, problem = time.perf_counter(), train, held, None
             if scaled and not self._precomputed:
@@ -311,6 +311,10 @@ class Study:
     @property
     def _precomputed(self) -> bool:
         return self.ranker.get_params(deep=False).get("kernel") == "precomputed"
+
+    def _scaling(self, setting: Setting) -> str | None:
+        made = clone(self.ranker).set_params(**setting)
+        return made._scaling() if isinstance(made, BaseRanker) else made.scale
 
     def _batches(self, settings: list[Setting]) -> list[list[Setting]]:
         """Settings that one path fits."""

@@ -1,6 +1,7 @@
 """Data frames (pandas, polars, pyarrow) by column names, and tables in files (Parquet, Feather, CSV) by pyarrow."""
 
 import lzma
+import re
 from collections.abc import Collection, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -68,7 +69,10 @@ def frame_from_columns(
 def _check_column(table: Any, name: str) -> None:
     if name not in table.columns:
         some = ", ".join(map(repr, table.columns[:12])) + (", ..." if len(table.columns) > 12 else "")
-        raise DataError(f"there is no column {name!r}; the table has {some}", option="columns")
+        bare = all(re.fullmatch(r"[-+]?[\d.]+(e[-+]?\d+)?", column, re.IGNORECASE) for column in table.columns)
+        why = "; its first line holds numbers, not names: write a line of names above it, as label,qid,f1,f2,…"
+        message = f"there is no column {name!r}; the table has {some}" + (why if bare else "")
+        raise DataError(message, "or name the columns: label=, qid=, features=", option="columns")
 
 
 def _feature_columns(table: Any, features: Names, taken: set[str | None]) -> list[str]:

@@ -286,10 +286,11 @@ def _evenly(n_rows: int, most: int) -> np.ndarray | slice:
 
 
 def _deviation(X: Any, weight: np.ndarray | None) -> np.ndarray:
-    """sd of each column, 1 where it is 0."""
+    """sd of each column, 1 where it is 0; to seven digits, so that weight 2 and a row given twice are the same."""
     from sklearn.preprocessing import StandardScaler as Learner
 
-    return Learner(with_mean=False).fit(X, sample_weight=weight).scale_.astype(np.float64)
+    found = Learner(with_mean=False).fit(X, sample_weight=weight).scale_.astype(np.float64)
+    return np.array([float(f"{sd:.7g}") for sd in found])
 
 
 def signed_log(x: np.ndarray) -> np.ndarray:

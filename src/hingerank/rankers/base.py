@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
@@ -16,6 +17,7 @@ from hingerank.data.ranking_data import RankingData
 from hingerank.export.model_file import SavedModel
 from hingerank.features.maps import FeatureMap
 from hingerank.preferences import GradedPreferences
+from hingerank.rankers.explanation import GRADIENT, SUMS, Contributions, Explanation, along_a_line
 from hingerank.rankers.inputs import (
     check_features,
     check_grades,
@@ -209,17 +211,59 @@ class BaseRanker(SavedModel, BaseEstimator):
         grades, scores = gather_rows(grades, rows), gather_rows(scores, rows)
         return float(evaluate(grades, scores, blocks.numbers, "ndcg@10", sample_weight=weight)["ndcg@10"])
 
+    def explain(self, X: Any, qid: Any = None) -> Explanation:
+        """What each feature gave to the score of every row.
+
+        Exact for linear, sparse and boosted rankers and for trees; by the gradient of the score for others, which the
+        answer says.
+
+        Parameters
+        ----------
+        X : rows as in fit
+        qid : a query id per row; None: the rows are those of one query
+        """
+        check_is_fitted(self)
+        documents = X.docid if isinstance(X, RankingData) else None
+        X, _, qid = unpack(X, None, qid)
+        checked = check_features(self, X, reset=False)
+        n_rows = checked.shape[0]
+        ids = np.zeros(n_rows, np.int64) if qid is None else np.full(n_rows, qid) if np.ndim(qid) == 0 else qid
+        scaled = self._scaled(checked, ids)
+        found = self._contributions(scaled, blocks_from_qid(ids, n_rows))
+        values = checked.toarray() if sparse.issparse(checked) else checked
+        documents = np.arange(1, n_rows + 1) if documents is None else np.asarray(documents)
+        names = [str(name) for name in names_of_features(self, self.n_features_in_)]
+        scores = np.asarray(self._scores(scaled), np.float64)
+        return Explanation(
+            names, values, found.parts, found.base, scores, np.asarray(ids), documents, found.how, found.exact
+        )
+
+    def _contributions(self, X: Any, blocks: QueryBlocks) -> Contributions:
+        """What the features of checked, scaled rows gave to their scores."""
+        rows = (X.toarray() if sparse.issparse(X) else X).astype(np.float64)
+        gathered = blocks.gather(rows)
+        means = np.add.reduceat(gathered, blocks.offsets[:-1], axis=0) / blocks.sizes[:, None]
+        start = blocks.scatter(means[blocks.numbers])
+        parts = along_a_line(lambda Z: np.asarray(self._scores(Z), np.float64), rows, start)
+        base = blocks.scatter(np.asarray(self._scores(means), np.float64)[blocks.numbers])
+        return Contributions(parts, base, GRADIENT, False)
+
     _sees_spreads = False  # whether a column of a wide spread drowns the others
 
     def _fitted_scaler(self, X: Any, weight: np.ndarray | None = None) -> Any:
         """The scaler named by the parameter `scale`, fitted on the training rows; None when there is none."""
-        if getattr(self, "scale", None) is None:
+        name = self._scaling()
+        if name is None:
             if self._sees_spreads and getattr(self, "features", None) is None:
                 warn_spreads(X, stacklevel=4)
             return None
         from hingerank.data.scaling import make_scaler
 
-        return make_scaler(self.scale).fit(X, sample_weight=weight)
+        return make_scaler(name).fit(X, sample_weight=weight)
+
+    def _scaling(self) -> str | None:
+        """The name of the scaler that a fit uses."""
+        return getattr(self, "scale", None)
 
     def _validate(self, eval_set: Any, eval_group: Any) -> list[float]:
         """Mean NDCG@10 on each validation set."""
@@ -271,6 +315,11 @@ class LinearRanker(BaseRanker):
 
     def _scores(self, X: Any) -> np.ndarray:
         return X @ self.coef_.astype(X.dtype, copy=False)
+
+    def _contributions(self, X, blocks):
+        rows = X.toarray() if sparse.issparse(X) else X
+        base = np.full(len(rows), float(getattr(self, "intercept_", 0.0)))
+        return Contributions(rows * self.coef_, base, SUMS, True)
 
     def feature_table(self, names: Sequence[str] | None = None) -> list[tuple[str, float]]:
         """(feature, weight) pairs, largest absolute weight first; with a scaler, of the scaled features.

@@ -39,9 +39,10 @@ def check_features(ranker: Any, X: Any, *, reset: bool) -> Any:
         "order": "C",
         "ensure_all_finite": "allow-nan" if welcome.allow_nan else True,
     }
-    if isinstance(X, RankingData) and X.feature_names is not None:
+    counted = not reset and isinstance(X, RankingData) and X.feature_names is None and _are_counted(ranker)
+    if isinstance(X, RankingData) and (X.feature_names is not None or counted):
         checked = check_array(X.X, estimator=ranker, input_name="X", **options)
-        _check_names(ranker, np.asarray([str(name) for name in X.feature_names], object), checked.shape[1], reset)
+        _check_names(ranker, np.asarray([str(name) for name in X.names], object), checked.shape[1], reset)
     else:
         checked = validate_data(ranker, X.X if isinstance(X, RankingData) else X, reset=reset, **options)
     return plain_csr(checked) if sparse.issparse(checked) else checked
@@ -58,7 +59,8 @@ def _check_names(ranker: Any, names: np.ndarray, n_features: int, reset: bool) -
     if known is None:
         if n_features != ranker.n_features_in_:
             raise ValueError(f"X has {n_features} features, but the ranker was fitted with {ranker.n_features_in_}")
-        warnings.warn("X has feature names, but the ranker was fitted without feature names", stacklevel=4)
+        if list(names) != default_names(n_features):
+            warnings.warn("X has feature names, but the ranker was fitted without feature names", stacklevel=4)
         return
     missing, extra = set(known) - set(names), set(names) - set(known)
     if missing or extra:
@@ -73,6 +75,17 @@ def _check_names(ranker: Any, names: np.ndarray, n_features: int, reset: bool) -
             "the features are those seen in fit but in another order: put the columns in the order of "
             f"feature_names_in_ (column {first} is {names[first]!r} where {known[first]!r} was expected)"
         )
+
+
+def default_names(count: int) -> list[str]:
+    """ "f1", "f2", ... as LETOR files count."""
+    return [f"f{j + 1}" for j in range(count)]
+
+
+def _are_counted(ranker: Any) -> bool:
+    """Whether a ranker learnt from features that are only numbered, as those of a text written as a table are."""
+    known = getattr(ranker, "feature_names_in_", None)
+    return known is not None and list(known) == default_names(len(known))
 
 
 def _listed(names: set[str]) -> str:
@@ -120,7 +133,9 @@ def evaluation_sets(eval_set: Any, eval_group: Any) -> list[tuple[Any, Any, Any]
         raise ValueError("eval_set must be a list of (X, y) pairs or RankingData: put a single one into a list")
     groups = [None] * len(eval_set) if eval_group is None else list(eval_group)
     if len(groups) != len(eval_set):
-        raise ValueError(f"eval_group has {len(groups)} lists of counts for the {len(eval_set)} sets of eval_set")
+        raise ValueError(
+            f"eval_group must be as long as eval_set: {len(groups)} lists of counts for {len(eval_set)} sets"
+        )
     return [_evaluation_set(number, *pair) for number, pair in enumerate(zip(eval_set, groups))]
 
 
@@ -182,7 +197,7 @@ def gather_rows(values: Any, rows: np.ndarray | None) -> Any:
 
 def names_of_features(ranker: Any, count: int, given: Sequence[str] | None = None) -> Sequence[str]:
     """The `count` names given, else those seen in fit, else "f1", "f2", ... as LETOR files count."""
-    names = getattr(ranker, "feature_names_in_", [f"f{j + 1}" for j in range(count)]) if given is None else given
+    names = getattr(ranker, "feature_names_in_", default_names(count)) if given is None else given
     if len(names) != count:
         raise ValueError(f"{len(names)} names were given for {count} features")
     return names

@@ -1,5 +1,6 @@
 """Kernel Ranking SVMs: exact, in the span of landmarks (Nyström), and through random Fourier features."""
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -21,10 +22,23 @@ from hingerank.rankers.linear import PairwiseRanker
 from hingerank.rankers.rank_parameter import RankParameter
 from hingerank.solvers.kernel import kernel_dual, kernel_newton, kernel_smoothing
 
+WITHOUT_GAMMA = ("linear", "cosine", "precomputed")
 IN_KERNEL_SPACE = {"newton": kernel_newton, "smoothing": kernel_smoothing, "dual": kernel_dual}
 
 
-class KernelRankSVM(PairwiseRanker):
+class ScaledByDefault:
+    """``scale="auto"``: columns are divided by their standard deviation where γ follows from the data.
+
+    A γ that is a number, and a kernel that is a function or has no γ, are about the rows as they are.
+    """
+
+    def _scaling(self: Any) -> str | None:
+        kernel = getattr(self, "kernel", "rbf")
+        as_it_is = callable(kernel) or kernel in WITHOUT_GAMMA or isinstance(self.gamma, Real)
+        return None if self.scale == "auto" and as_it_is else self.scale
+
+
+class KernelRankSVM(ScaledByDefault, PairwiseRanker):
     """min over f of  ½‖f‖² + C · sum over pairs of  loss(f(x_i) − f(x_j)),  f(x) = sum over rows of a_i κ(x_i, x).
 
     In coefficients: ½ aᵀKa + C · loss(Ka). Newton's method with conjugate gradients in the K-inner product: each of
@@ -44,7 +58,8 @@ class KernelRankSVM(PairwiseRanker):
     pair_weight : as in RankSVM
     grade_weight : as in RankSVM
     scale : feature scaling learnt in fit and carried in the model
-        "auto" divides columns by their standard deviation, so that none drowns the others in a distance; None: none.
+        "auto" divides columns by their standard deviation, so that none drowns the others in a distance, unless gamma
+        is a number, which is about the rows as they are; None: none.
     max_iter : most iterations
     max_seconds : most seconds
     callback : called with each trace entry; a true answer stops the fit
@@ -177,7 +192,7 @@ class KernelRankSVM(PairwiseRanker):
         return tags
 
 
-class MappedRanker(PairwiseRanker):
+class MappedRanker(ScaledByDefault, PairwiseRanker):
     """min over w of  ½‖w‖² + C · sum over pairs of  loss(<w, φ(x_i) − φ(x_j)>)  for a feature map φ.
 
     A ranker defines ``_new_map()``, an unfitted FeatureMap, and ``_placed_map()``, the map that its fitted attributes
@@ -235,7 +250,8 @@ class NystroemRankSVM(MappedRanker):
     pair_weight : as in RankSVM
     grade_weight : as in RankSVM
     scale : feature scaling learnt in fit and carried in the model
-        "auto" divides columns by their standard deviation, so that none drowns the others in a distance; None: none.
+        "auto" divides columns by their standard deviation, so that none drowns the others in a distance, unless gamma
+        is a number, which is about the rows as they are; None: none.
     max_iter : most iterations
     max_seconds : most seconds
     callback : called with each trace entry; a true answer stops the fit
@@ -334,7 +350,8 @@ class FourierRankSVM(MappedRanker):
     pair_weight : as in RankSVM
     grade_weight : as in RankSVM
     scale : feature scaling learnt in fit and carried in the model
-        "auto" divides columns by their standard deviation, so that none drowns the others in a distance; None: none.
+        "auto" divides columns by their standard deviation, so that none drowns the others in a distance, unless gamma
+        is a number, which is about the rows as they are; None: none.
     max_iter : most iterations
     max_seconds : most seconds
     callback : called with each trace entry; a true answer stops the fit

@@ -275,6 +275,10 @@ class RankSVM(PairwiseRanker, LinearRanker):
             return super()._scores(X)
         return self.features_.scores(X, self.features_.unmixed(self.coef_))
 
+    def _contributions(self, X, blocks):
+        mapped = getattr(self, "features_", None) is not None
+        return ProblemRanker._contributions(self, X, blocks) if mapped else super()._contributions(X, blocks)
+
 
 class LossRanker(RankSVM):
     """min over w of  ½‖w‖² + C · loss(Φ w),  the loss being the class's own; parameters as in RankSVM."""

@@ -1,6 +1,7 @@
-"""What LightGBM and XGBoost take: parameters by any of their names (misspelt ones are refused), threads, grades."""
+"""What LightGBM and XGBoost take: parameters by any of their names (none misspelt), threads, grades, models."""
 
 import difflib
+import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -103,3 +104,23 @@ def check_tree(left: np.ndarray, right: np.ndarray, feature: np.ndarray, n_featu
             raise ValueError("a tree has a child outside of it, or above its parent")
     if ((feature < 0) | (feature >= n_features)).any():
         raise ValueError(f"a tree splits by a feature that the {n_features} are not")
+
+
+def check_xgboost_text(text: str, n_features: int) -> None:
+    """Refuse a text that is not a plain XGBoost model of so many features."""
+    try:
+        learner = json.loads(text)["learner"]
+        booster, columns = learner["gradient_booster"], learner["learner_model_param"]["num_feature"]
+        name, trees = booster["name"], booster["model"]["trees"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"this is not the JSON text of an XGBoost model: {error!r}") from None
+    if name != "gbtree" or columns != str(n_features):
+        raise ValueError(f"the XGBoost model is a {name!r} of {columns} features, expected a 'gbtree' of {n_features}")
+    for tree in trees:
+        left, right, feature = (
+            np.array(tree[part], np.int64) for part in ("left_children", "right_children", "split_indices")
+        )
+        lengths = {len(left), *(len(tree[part]) for part in ("base_weights", "split_conditions", "default_left"))}
+        if lengths != {int(tree["tree_param"]["num_nodes"])} or tree["categories"] or any(tree["split_type"]):
+            raise ValueError("a tree of the XGBoost model has arrays of the wrong length, or splits by categories")
+        check_tree(left, right, np.where(left < 0, 0, feature), n_features)

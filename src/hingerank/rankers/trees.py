@@ -4,7 +4,6 @@ Grades are any real numbers, queries may be drawn into bags, one training gives 
 a model is kept as the library's own text, which is checked before it is read: a model file cannot run code.
 """
 
-import json
 import re
 import time
 from collections.abc import Iterable, Iterator
@@ -20,10 +19,12 @@ from hingerank.data.blocks import QueryBlocks, blocks_from_qid
 from hingerank.data.checks import whole
 from hingerank.metrics import evaluate
 from hingerank.rankers.base import BaseRanker, take_over
+from hingerank.rankers.explanation import PATHS, Contributions
 from hingerank.rankers.inputs import check_features, check_grades, evaluation_sets
 from hingerank.rankers.tree_parameters import (
     Held,
     check_tree,
+    check_xgboost_text,
     graded_labels,
     lightgbm_names,
     main_names,
@@ -57,6 +58,10 @@ class TreeRanker(BaseRanker):
 
     def _settings(self) -> dict[str, Any]:
         """The library's parameters by their main names: those of the constructor, over which those of params go."""
+        raise NotImplementedError
+
+    def _shap(self, model: Any, X: Any) -> np.ndarray:
+        """What each feature gave to each row's score along the trees' paths, and in a last column the mean score."""
         raise NotImplementedError
 
     def _importances(self, model: Any) -> np.ndarray:
@@ -184,6 +189,10 @@ class TreeRanker(BaseRanker):
             total = total + self._raw(model, X)
         return np.asarray(total / len(self._parsed), np.float64)
 
+    def _contributions(self, X, blocks):
+        parts = np.mean([self._shap(model, X) for model in self._parsed], axis=0)
+        return Contributions(parts[:, :-1], parts[:, -1], PATHS, True)
+
     def _restore(self, state):
         super()._restore(state)
         models = getattr(self, "models_", None)
@@ -293,6 +302,10 @@ class LightGBMRanker(TreeRanker):
 
     def _n_trees(self):
         return max(model.num_trees() for model in self._parsed)
+
+    def _shap(self, model, X):
+        X = X.toarray() if sparse.issparse(X) else X
+        return model.predict(X, pred_contrib=True, num_threads=threads_for(X, self.n_jobs))
 
     def _importances(self, model):
         return model.feature_importance("gain")
@@ -429,6 +442,9 @@ class XGBoostRanker(TreeRanker):
     def _n_trees(self):
         return max(model.num_boosted_rounds() for model in self._parsed)
 
+    def _shap(self, model, X):
+        return np.asarray(model.predict(self._rows(X), pred_contribs=True), np.float64)
+
     def _importances(self, model):
         gains = np.zeros(self.n_features_in_)
         for name, gain in model.get_score(importance_type="total_gain").items():
@@ -455,23 +471,3 @@ class XGBoostRanker(TreeRanker):
 
 def _xgboost_text(model: Any) -> str:
     return model.save_raw("json").decode()
-
-
-def check_xgboost_text(text: str, n_features: int) -> None:
-    """Refuse a text that is not a plain XGBoost model of so many features."""
-    try:
-        learner = json.loads(text)["learner"]
-        booster, columns = learner["gradient_booster"], learner["learner_model_param"]["num_feature"]
-        name, trees = booster["name"], booster["model"]["trees"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"this is not the JSON text of an XGBoost model: {error!r}") from None
-    if name != "gbtree" or columns != str(n_features):
-        raise ValueError(f"the XGBoost model is a {name!r} of {columns} features, expected a 'gbtree' of {n_features}")
-    for tree in trees:
-        left, right, feature = (
-            np.array(tree[part], np.int64) for part in ("left_children", "right_children", "split_indices")
-        )
-        lengths = {len(left), *(len(tree[part]) for part in ("base_weights", "split_conditions", "default_left"))}
-        if lengths != {int(tree["tree_param"]["num_nodes"])} or tree["categories"] or any(tree["split_type"]):
-            raise ValueError("a tree of the XGBoost model has arrays of the wrong length, or splits by categories")
-        check_tree(left, right, np.where(left < 0, 0, feature), n_features)
