@@ -130,7 +130,8 @@ def compare(
         with working("fitting the winner on all data"):
             name, ranker = refit(results, chosen, rows)
         about = {"data": data.name, "index_base": rows.index_base, "run": str(output), "method": name}
-        note(f"{name}, fitted on all {rows.n_rows:,} rows, is in {ranker.save(keep, about)}")
+        saved = ranker.save(keep, about)
+        (note if json else print)(f"{name}, fitted on all {rows.n_rows:,} rows, is in {saved}")
     note(f"hingerank report {shlex.quote(str(output))} makes a page of it")
 
 

@@ -69,9 +69,7 @@ def frame_from_columns(
 def _check_column(table: Any, name: str) -> None:
     if name not in table.columns:
         some = ", ".join(map(repr, table.columns[:12])) + (", ..." if len(table.columns) > 12 else "")
-        bare = all(re.fullmatch(r"[-+]?[\d.]+(e[-+]?\d+)?", column, re.IGNORECASE) for column in table.columns)
-        why = "; its first line holds numbers, not names: write a line of names above it, as label,qid,f1,f2,…"
-        message = f"there is no column {name!r}; the table has {some}" + (why if bare else "")
+        message = f"there is no column {name!r}; the table has {some}"
         raise DataError(message, "or name the columns: label=, qid=, features=", option="columns")
 
 
@@ -207,9 +205,27 @@ def read_table(path: PathLike, columns: list[str] | None = None, ids: Collection
             from pyarrow import feather
 
             return feather.read_table(path)
-        return _with_ids(_read_csv(path, kind), path, kind, ids)
+        table = _read_csv(path, kind)
+        _check_header(path, table.column_names)
+        return _with_ids(table, path, kind, ids)
+    except DataError:
+        raise
     except (pa.ArrowException, OSError, EOFError, ValueError, KeyError, lzma.LZMAError) as error:
         raise DataError(f"{path}: cannot be read as {kind}: {error}") from None
+
+
+def _check_header(path: Path, names: list[str]) -> None:
+    """Refuse a first line that is data, or that names two columns alike."""
+    numbers = [name for name in names if re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", name, re.IGNORECASE)]
+    if len(numbers) > len(names) // 2:
+        start = ",".join(names[:4]) + (",…" if len(names) > 4 else "")
+        raise DataError(
+            f"{path}: the first line ({start}) holds numbers where names were expected; write a line such as "
+            "label,qid,f1,f2,… above it"
+        )
+    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
+    if twice is not None:
+        raise DataError(f"{path}: two columns are called {twice!r}: names must differ")
 
 
 def write_table(table: Any, path: PathLike) -> None:

@@ -255,7 +255,7 @@ class BaseRanker(SavedModel, BaseEstimator):
         name = self._scaling()
         if name is None:
             if self._sees_spreads and getattr(self, "features", None) is None:
-                warn_spreads(X, stacklevel=4)
+                warn_spreads(X, names_of_features(self, X.shape[1]), stacklevel=4)
             return None
         from hingerank.data.scaling import make_scaler
 

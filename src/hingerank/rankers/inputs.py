@@ -173,7 +173,7 @@ def column_spreads(X: Any) -> np.ndarray:
         return np.asarray(rows.std(axis=0, dtype=np.float64))
 
 
-def warn_spreads(X: Any, stacklevel: int) -> None:
+def warn_spreads(X: Any, names: Sequence[str], stacklevel: int) -> None:
     """A ScaleWarning where the spreads of columns that vary differ by more than MOST_SPREAD."""
     spreads = column_spreads(X)
     varying = np.flatnonzero((spreads > 0) & np.isfinite(spreads))
@@ -182,7 +182,7 @@ def warn_spreads(X: Any, stacklevel: int) -> None:
     low, high = varying[np.argmin(spreads[varying])], varying[np.argmax(spreads[varying])]
     if spreads[high] > MOST_SPREAD * spreads[low]:
         warnings.warn(
-            f"the features differ in scale: column {high} has standard deviation {spreads[high]:.3g} and column {low} "
+            f"the features differ in scale: {names[high]} has standard deviation {spreads[high]:.3g} and {names[low]} "
             f'{spreads[low]:.3g}; set scale="standard", "query-minmax", "log" or "quantile", or let hingerank.tune '
             "choose (RankingData.describe says more)",
             ScaleWarning,
