@@ -23,6 +23,7 @@ from hingerank.registry import RANKERS, ranker_class, ranker_name, registered_na
 from hingerank.watching import tell_task
 
 Setting = dict[str, Any]
+MOST_TOL = 1e-2  # settings are tried with ten times the tolerance, up to here
 Progress = Callable[[int, int, str], None]
 Outcome = tuple[str, float, float, float, str | None]  # setting, value, its error over queries, seconds, problem
 
@@ -42,9 +43,10 @@ def tune(
 ) -> Any:
     """argmax over settings of the mean over folds of measure(held-out queries), fitted on everything.
 
-    Settings that differ in the ranker's path parameter alone are fitted as one path, scaled and mapped rows are shared,
-    queries are never cut. Where the best value of a number is at the edge of its grid the grid grows that way. Of equal
-    settings the simpler one is taken (smaller C, radius, rank, fewer and smaller trees).
+    Settings that differ in the ranker's path parameter alone are fitted as one path, scaled and mapped rows are
+    shared, queries are never cut, and tries may stop ten times as far from the optimum as the last fit. Where the
+    best value of a number is at the edge of its grid the grid grows that way. Of equal settings the simpler one is
+    taken (smaller C, radius, rank, fewer and smaller trees).
 
     Parameters
     ----------
@@ -331,6 +333,9 @@ class Study:
         """Fit settings that differ in the path parameter alone, and measure them."""
         began = time.perf_counter()
         fixed = {n: v for n, v in batch[0].items() if n != "scale"} | ({"scale": None} if scaled else {})
+        tol = self.ranker.get_params(deep=False).get("tol")
+        if tol is not None and "tol" not in fixed:
+            fixed["tol"] = max(tol, min(10 * tol, MOST_TOL))
         ranker, path = clone(self.ranker), getattr(self.ranker, "path_parameter", None)
         values: list[np.ndarray] = []
         if problem is None:

@@ -27,7 +27,7 @@ def test_values_equal_trec_eval(files):
     pytrec_eval = pytest.importorskip("pytrec_eval")
     qrels, run = files
     judged = read_qrels(qrels)
-    names = ["ndcg@10:trec", "map:trec", "p@5:trec", "recall@10:trec", "mrr:trec"]
+    names = ["ndcg@10:trec", "map:trec", "p@5:trec", "recall@10:trec", "mrr:trec", "ndcg:trec"]
     topics, values = evaluate_run(judged, run, names)
     assert topics == [str(t) for t in range(1, 9)]
     plain = {t: {d: int(g) for d, g in docs.items()} for t, docs in judged.items()}
@@ -35,9 +35,9 @@ def test_values_equal_trec_eval(files):
     theirs = {}
     for topic, _, document, _, score, _ in lines:
         theirs.setdefault(topic, {})[document] = float(score)
-    measures = {"ndcg_cut.10", "map", "P.5", "recall.10", "recip_rank"}
+    measures = {"ndcg_cut.10", "map", "P.5", "recall.10", "recip_rank", "ndcg"}
     found = pytrec_eval.RelevanceEvaluator(plain, measures).evaluate(theirs)
-    for name, key in zip(names, ["ndcg_cut_10", "map", "P_5", "recall_10", "recip_rank"]):
+    for name, key in zip(names, ["ndcg_cut_10", "map", "P_5", "recall_10", "recip_rank", "ndcg"]):
         np.testing.assert_allclose(values[name], [found[t][key] for t in topics], atol=1e-6, err_msg=name)
 
 

@@ -19,7 +19,8 @@ BY_GRADIENT = {"kernel-rank-svm", "nystroem-rank-svm", "fourier-rank-svm"}
 
 @pytest.fixture(scope="module")
 def data():
-    return hr.make_letor(n_queries=12, rows_per_query=(5, 12), n_features=5, seed=2, dtype="float64")
+    made = hr.make_letor(n_queries=12, rows_per_query=(5, 12), n_features=5, seed=2, dtype="float64")
+    return hr.RankingData(made.X + 0.1, made.y, made.qid)
 
 
 def make(name):

@@ -101,7 +101,7 @@ def describe(
     """Count everything worth knowing before a fit; pairs are counted from the grades, never listed."""
     grades, counts = np.unique(y, return_counts=True)
     pairs, sizes = pairs_per_query(y, blocks), blocks.sizes
-    low, high, mean, spread, nonzero, missing = _columns(X)
+    low, high, mean, spread, nonzero, missing = column_figures(X)
     constant, tails = ~(high > low), long_tailed(X)
     arrays = [X.data, X.indices, X.indptr] if sp.issparse(X) else [X]
     return Description(
@@ -163,12 +163,12 @@ def scaling_advice(low: np.ndarray, high: np.ndarray, spread: np.ndarray, tails:
 def long_tailed(X: Any) -> np.ndarray:
     """Columns with a value FAR standard deviations from the mean, among at most 4,096 evenly spaced rows."""
     rows = X if X.shape[0] <= 4096 else X[np.linspace(0, X.shape[0] - 1, 4096).astype(np.int64)]
-    low, high, mean, spread, _, _ = _columns(rows)
+    low, high, mean, spread, _, _ = column_figures(rows)
     with np.errstate(invalid="ignore"):
         return np.maximum(high - mean, mean - low) > FAR * np.where(spread > 0, spread, np.inf)
 
 
-def _columns(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int, int]:
+def column_figures(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int, int]:
     """Smallest and largest values, means and standard deviations (NaN aside); values that are not 0; NaN."""
     values = X.data if sp.issparse(X) else X
     missing = int(np.isnan(values).sum()) if np.isnan(values.sum()) else 0
@@ -177,8 +177,13 @@ def _columns(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, in
 
     def look(first: int) -> tuple[Any, ...]:
         rows = X[first : first + ROWS_AT_A_TIME]
-        known = len(rows) - np.isnan(rows).sum(axis=0) if missing else np.full(X.shape[1], len(rows))
         with np.errstate(over="ignore", invalid="ignore"):
+            if not missing:
+                mean = rows.mean(axis=0, dtype=np.float64)
+                apart = rows - mean
+                square, known = np.einsum("ij,ij->j", apart, apart), np.full(X.shape[1], len(rows))
+                return rows.min(axis=0), rows.max(axis=0), known, mean, square, int(np.count_nonzero(rows))
+            known = len(rows) - np.isnan(rows).sum(axis=0)
             mean = np.nansum(rows, axis=0, dtype=np.float64) / np.maximum(known, 1)
             square = np.nansum(np.square(rows - mean, dtype=np.float64), axis=0)
         return np.fmin.reduce(rows), np.fmax.reduce(rows), known, mean, square, int(np.count_nonzero(rows))

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from hingerank.data.blocks import blocks_from_qid, check_matrix
+from hingerank.data.describe import column_figures
 from hingerank.data.files import DataError
 from hingerank.kernels.scaling import (
     columns_dense,
@@ -140,11 +141,8 @@ class StandardScaler(ColumnScaler):
     name = "standard"
 
     def _learn(self, X: Any, weight: np.ndarray | None) -> None:
-        from sklearn.preprocessing import StandardScaler as Learner
-
-        learner = Learner(with_mean=not sp.issparse(X)).fit(X, sample_weight=weight)
-        self.centre_ = np.zeros(X.shape[1]) if sp.issparse(X) else learner.mean_.astype(np.float64)
-        self.width_ = learner.scale_.astype(np.float64)
+        mean, self.width_ = _moments(X, weight)
+        self.centre_ = np.zeros(X.shape[1]) if sp.issparse(X) else mean
 
 
 class MaxAbsScaler(ColumnScaler):
@@ -287,10 +285,19 @@ def _evenly(n_rows: int, most: int) -> np.ndarray | slice:
 
 def _deviation(X: Any, weight: np.ndarray | None) -> np.ndarray:
     """sd of each column, 1 where it is 0; to seven digits, so that weight 2 and a row given twice are the same."""
+    return np.array([float(f"{sd:.7g}") for sd in _moments(X, weight)[1]])
+
+
+def _moments(X: Any, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and sd of each column, 1 in place of an sd of 0: on all cores, or with weights by scikit-learn."""
+    if weight is None:
+        _, _, mean, spread, _, _ = column_figures(X)
+        return mean, np.where(spread > 0, spread, 1.0)
     from sklearn.preprocessing import StandardScaler as Learner
 
-    found = Learner(with_mean=False).fit(X, sample_weight=weight).scale_.astype(np.float64)
-    return np.array([float(f"{sd:.7g}") for sd in found])
+    learner = Learner(with_mean=not sp.issparse(X)).fit(X, sample_weight=weight)
+    mean = np.zeros(X.shape[1]) if sp.issparse(X) else learner.mean_.astype(np.float64)
+    return mean, learner.scale_.astype(np.float64)
 
 
 def signed_log(x: np.ndarray) -> np.ndarray:

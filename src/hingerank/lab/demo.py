@@ -12,7 +12,7 @@ FOLDS = 3
 
 @dataclass(frozen=True)
 class Demo:
-    """What the demo found: the results of the comparison, the page that shows them, the winner and a query explained."""
+    """What the demo found: the results of the comparison and their page, the winner, and a query explained."""
 
     results: Any
     page: Path

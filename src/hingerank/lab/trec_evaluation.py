@@ -84,15 +84,26 @@ def evaluate_run(
         grades = [judged.get(document, 0.0) for document in documents]
         missing = [grade for document, grade in judged.items() if document not in set(documents)]
         pad = [0.0] * max(0, deepest - len(documents))  # so that what is missing stands below every cutoff
-        y = np.array([*grades, *pad, *missing])
-        scores = -np.arange(len(y), dtype=float)
-        found = evaluate(y, scores, 0, list(measures), preset=preset)
         for name in measures:
-            value = found[name]
-            if parse_measure(name).kind == "map" and missing:
-                retrieved = np.array(grades)
-                part = evaluate(retrieved, scores[: len(retrieved)], 0, name, preset=preset)[name]
-                good, all_good = (retrieved > 0).sum(), (y > 0).sum()
-                value = part * good / all_good if all_good else part
-            values[name].append(value)
+            values[name].append(_value(name, np.array([*grades, *pad]), np.array(missing), preset))
     return topics, {name: np.array(found) for name, found in values.items()}
+
+
+def _value(name: str, ranked: np.ndarray, missing: np.ndarray, preset: str | None) -> float:
+    """A measure of the grades in ranked order, with the grades of judged documents that were not retrieved."""
+    measure = parse_measure(name)
+
+    def of(kind: str, y: np.ndarray) -> float:
+        wanted = name.replace(measure.kind, kind, 1)
+        return evaluate(y, -np.arange(len(y), dtype=float), 0, wanted, preset=preset)[wanted]
+
+    if not len(missing):
+        return of(measure.kind, ranked)
+    both = np.concatenate([ranked, missing])
+    if measure.kind == "ndcg":
+        ideal = of("dcg", -np.sort(-both))
+        return of("dcg", ranked) / ideal if ideal > 0 else of("ndcg", both)
+    if measure.kind == "map":
+        good = (both > 0).sum()
+        return of("map", ranked) * (ranked > 0).sum() / good if good else of("map", both)
+    return of(measure.kind, both if measure.kind in ("recall", "mean_ndcg") else ranked)
