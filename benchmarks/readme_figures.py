@@ -28,7 +28,7 @@ def curves(path: Path) -> None:
     truth = np.sin(3 * X[:, 0]) + 2 * np.abs(X[:, 1] - 0.4) + np.sqrt(X[:, 2]) - X[:, 3] ** 2
     noisy = truth + rng.normal(0, 0.3, len(X))
     y = np.digitize(noisy, np.quantile(noisy, [0.6, 0.85]))
-    found = hr.RankSVM(C=0.01, features=SplineTransformer(6)).fit(X, y, qid).explain(X[:1500], qid[:1500])
+    found = hr.RankSVM(C=0.01, features=SplineTransformer(6)).fit(X, y, qid).explain(X[:1500])
     strongest = np.argsort(-found.contributions.std(axis=0))[:4]
     figure, axes = pyplot.subplots(1, 4, figsize=(9, 2.3), sharey=True)
     for place, j in zip(axes, strongest):

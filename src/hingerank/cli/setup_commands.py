@@ -64,5 +64,5 @@ def demo(
         return
     print_table(f"{MEASURE} on test, settings chosen on validation", columns, rows)
     note(f"{seconds:.1f} s; the winner is in {found.model}; open these pages in a browser:")
-    print(found.page)
     print(found.explained)
+    print(found.page)
