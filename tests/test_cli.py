@@ -390,6 +390,7 @@ def test_warmup_runs_every_step_and_reports_failures(call, monkeypatch):
     assert [step for step in steps if step["problem"]] == []
     assert {"reader", "writer", "measures", "rank-svm, sparse float32"} <= {step["label"] for step in steps}
     monkeypatch.setattr(warmup, "FILE_STEPS", {"broken": "hingerank.nowhere:warm"})
+    monkeypatch.setattr(warmup, "ARRAY_STEPS", {})
     monkeypatch.setattr("hingerank.registry.RANKERS", {})
     status, out, _ = call("warmup")
     assert status == 1 and "0 of 1" in out and "nowhere" in out
@@ -423,12 +424,12 @@ def test_a_table_scored_by_a_model_of_the_same_text_does_not_warn(call):
 
 def test_explanations_as_table_json_and_page(call):
     call("fit", "data.txt", "-o", "m/")
-    status, out, _ = call("explain", "m/", "data.txt", "--query", "1", "--page", "e.html")
+    status, out, _ = call("explain", "m/", "data.txt", "--query", "q1", "--page", "e.html")
     assert status == 0 and "exact: the score is a sum over features" in out and "score" in out
     assert "<rect" in Path("e.html").read_text()
-    status, out, _ = call("explain", "m/", "data.txt", "--query", "1", "--json")
+    status, out, _ = call("explain", "m/", "data.txt", "--query", "q1", "--json")
     documents = [row["document"] for row in json.loads(out)["rows"]]
-    status, out, _ = call("explain", "m/", "data.txt", "--query", "1", "--pair", documents[0], documents[1], "--json")
+    status, out, _ = call("explain", "m/", "data.txt", "--query", "q1", "--pair", documents[0], documents[1], "--json")
     pair = json.loads(out)["pair"]
     assert status == 0 and pair["difference"] >= 0
     assert sum(pair["contributions"].values()) == pytest.approx(pair["difference"], abs=1e-6)
