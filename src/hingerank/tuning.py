@@ -336,7 +336,7 @@ class Study:
         tol = self.ranker.get_params(deep=False).get("tol")
         if tol is not None and "tol" not in fixed:
             fixed["tol"] = max(tol, min(10 * tol, MOST_TOL))
-        ranker, path = clone(self.ranker), getattr(self.ranker, "path_parameter", None)
+        ranker, path = clone(self.ranker), getattr(self.ranker, "path_parameter", "")
         values: list[np.ndarray] = []
         if problem is None:
             try:
@@ -359,8 +359,8 @@ class Study:
         for setting, each in zip(batch, values if problem is None else [np.array([np.nan])]):
             known = each[~np.isnan(each)]
             mean = float(known.mean()) if len(known) else np.nan
-            error = float(known.std(ddof=1) / np.sqrt(len(known))) if len(known) > 1 else 0.0
-            yield canonical(setting), mean, error, seconds, problem
+            spread = float(known.std(ddof=1) / np.sqrt(len(known))) if len(known) > 1 else 0.0
+            yield canonical(setting), mean, spread, seconds, problem
 
 
 def product(grid: Mapping[str, Sequence[Any]]) -> list[Setting]:

@@ -125,9 +125,9 @@ def _report(error: Exception) -> int:
     return 1
 
 
-def _show_warning(message: Warning | str, category: type[Warning], place: str = "", *rest: Any, **also: Any) -> None:
+def _show_warning(message: Warning | str, category: type[Warning], filename: str, *rest: Any, **also: Any) -> None:
     """Warnings for the user; not those that libraries have for whoever calls them."""
-    of_scipy = "/scipy/" in place.replace(os.sep, "/")
+    of_scipy = "/scipy/" in filename.replace(os.sep, "/")
     if not of_scipy and not issubclass(category, DeprecationWarning | PendingDeprecationWarning):
         _say(f"warning: {message}")
 

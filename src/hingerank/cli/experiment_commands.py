@@ -129,8 +129,8 @@ def compare(
         rows = open_data(data, missing=missing, columns=columns)
         with working("fitting the winner on all data"):
             name, ranker = refit(results, chosen, rows)
-        about = {"data": data.name, "index_base": rows.index_base, "run": str(output), "method": name}
-        saved = ranker.save(keep, about)
+        words = {"data": data.name, "index_base": rows.index_base, "run": str(output), "method": name}
+        saved = ranker.save(keep, words)
         (note if json else print)(f"{name}, fitted on all {rows.n_rows:,} rows, is in {saved}")
     note(f"hingerank report {shlex.quote(str(output))} makes a page of it")
 

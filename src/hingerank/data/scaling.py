@@ -107,7 +107,7 @@ class QueryStandardScaler(Scaler):
 class ColumnScaler(Scaler):
     """x'_j = (x_j − centre_j)/width_j with `centre_` and `width_` learned from training rows by scikit-learn."""
 
-    _arrays = ("centre", "width")
+    _arrays: ClassVar[tuple[str, ...]] = ("centre", "width")
 
     def _scale(self, X: Any, qid: Any) -> Any:
         if sp.issparse(X):

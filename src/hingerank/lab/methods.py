@@ -170,7 +170,7 @@ def method_from_name(
     search : "grid" tries all combinations; "random" and "optuna" try `trials` settings, numbers from the range of their
         values (drawn evenly in the logarithm where all are positive) and words from among them
     trials : settings that "random" and "optuna" try
-    scales : scalings to try with rankers that mind the scales of features, unless `given` has some
+    scales : scalings to try with rankers that mind the scales of features, unless `given` says what to try
 
     Examples
     --------
@@ -193,7 +193,8 @@ def method_from_name(
         if parameter not in known:
             raise ValueError(f"{name} has no parameter {parameter!r}; it has {', '.join(known)}")
     usual = SPECIAL.get(name, {p: values for p, values in VALUES.items() if p in known})
-    if scales and any("scale" in stage for stage in stages_of(ranker.__name__, known)):
+    chosen = any(len(values) > 1 for values in given.values())  # by the user, who knows what is to be tried
+    if scales and not chosen and any("scale" in stage for stage in stages_of(ranker.__name__, known)):
         usual = {"scale": list(scales), **usual}
     fixed = {p: values[0] for p, values in given.items() if len(values) == 1}
     space = {p: list(v) for p, v in {**usual, **given}.items() if p not in fixed}

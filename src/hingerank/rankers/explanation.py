@@ -81,8 +81,8 @@ class Explanation:
 
     def take(self, rows: Any) -> "Explanation":
         """Some rows, in that order."""
-        parts = (self.values, self.contributions, self.base, self.scores, self.qid, self.documents)
-        return Explanation(self.names, *(part[rows] for part in parts), self.how, self.exact)
+        names = ("values", "contributions", "base", "scores", "qid", "documents")
+        return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
     def renamed(self, documents: Any) -> "Explanation":
         """The same with other names for the documents."""

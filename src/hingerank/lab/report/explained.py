@@ -32,7 +32,7 @@ def explained_page(
     """
     parts = []
     if pair is not None:
-        columns, rows = explanation.pair(*pair, top=top)
+        columns, rows = explanation.pair(pair[0], pair[1], top)
         parts.append(
             f"<h2>Why {escape(str(pair[0]))} and {escape(str(pair[1]))} stand apart</h2>" + _bars(columns, rows)
         )
