@@ -224,8 +224,10 @@ def test_rows_without_the_last_features_can_be_ranked(call):
     Path("more.txt").write_text("0 qid:1 1:0.5 9:1\n")
     call("fit", "data.txt", "-o", "model/")
     status, out, err = call("rank", "model/", "fewer.txt")
-    assert status == 0 and len(out.splitlines()) == 2
-    assert one_line(err) and "reaches feature 1 of the model's 3" in err
+    assert status == 1 and out == ""
+    assert one_line(err) and "reaches feature 1 of the model's 3" in err and "--pad" in err
+    status, out, err = call("rank", "model/", "fewer.txt", "--pad")
+    assert (status, err) == (0, "") and len(out.splitlines()) == 2
     status, _, err = call("rank", "model/", "more.txt")
     assert status == 1 and one_line(err)
 
@@ -365,14 +367,15 @@ def test_demo_writes_a_page_and_replaces_only_its_own(call, monkeypatch):
     status, out, err = call("demo", "--queries", "15", "--output", "show")
     assert (status, err) == (0, "")
     assert out.splitlines()[-1] == str(Path("show/report.html"))
-    assert "RankSVM, hinge" in out and "fold 5" in out
+    assert "linear (RankSVM)" in out and "Nyström" in out and "fold 3" in out
+    assert "stand apart" in Path("show/explained.html").read_text() and Path("show/model/model.safetensors").exists()
     page = Path("show/report.html").read_text()
     assert page.lstrip().lower().startswith("<!doctype html>")
     for outside in ('src="http', "src='http", 'href="http', "@import", "url(http"):
         assert outside not in page
     status, out, _ = call("demo", "--queries", "15", "--output", "show", "--json")
     found = json.loads(out)
-    assert status == 0 and len(found["rows"]) == 3 and all(0 < row[-1] <= 1 for row in found["rows"])
+    assert status == 0 and len(found["rows"]) >= 5 and all(0 < row[-1] <= 1 for row in found["rows"])
     Path("mine").mkdir()
     Path("mine/thesis.txt").write_text("x")
     status, _, err = call("demo", "--queries", "15", "--output", "mine")
@@ -388,6 +391,59 @@ def test_warmup_runs_every_step_and_reports_failures(call, monkeypatch):
     assert [step for step in steps if step["problem"]] == []
     assert {"reader", "writer", "measures", "rank-svm, sparse float32"} <= {step["label"] for step in steps}
     monkeypatch.setattr(warmup, "FILE_STEPS", {"broken": "hingerank.nowhere:warm"})
+    monkeypatch.setattr(warmup, "ARRAY_STEPS", {})
     monkeypatch.setattr("hingerank.registry.RANKERS", {})
     status, out, _ = call("warmup")
     assert status == 1 and "0 of 1" in out and "nowhere" in out
+
+
+def test_columns_of_a_table_are_named_on_the_command_line(call):
+    rows = "\n".join(f"{q},{(q * 7 + d) % 3},{d % 4},{(q * d) % 5}" for q in range(8) for d in range(6))
+    Path("t.csv").write_text(f"topic,grade,a,b\n{rows}\n")
+    status, _, err = call("fit", "t.csv", "-o", "m/")
+    assert status == 1 and one_line(err) and "no column 'label'" in err and "--label, --qid and --features" in err
+    named = ("--label", "grade", "--qid", "topic", "--features", "a,b")
+    assert call("fit", "t.csv", "-o", "m/", *named)[0] == 0
+    assert call("rank", "m/", "t.csv", *named)[0] == 0 and call("info", "t.csv", *named)[0] == 0
+    status, out, _ = call("tune", "t.csv", "-o", "n/", "--folds", "2", "--json", *named)
+    assert status == 0 and json.loads(out)["folds"] == 2
+    status, _, err = call("fit", "data.txt", "-o", "m/", "--label", "grade")
+    assert status == 1 and one_line(err) and "--label" in err
+    Path("bare.csv").write_text(f"{rows}\n")
+    status, _, err = call("info", "bare.csv")
+    assert status == 1 and one_line(err) and "holds numbers where names were expected" in err and "label,qid,f1" in err
+
+
+def test_a_table_scored_by_a_model_of_the_same_text_does_not_warn(call):
+    call("fit", "data.txt", "-o", "m/")
+    call("convert", "data.txt", "data.csv")
+    from_text, from_table = call("rank", "m/", "data.txt"), call("rank", "m/", "data.csv")
+    assert from_text[1] == from_table[1] and from_table[2] == ""
+    call("fit", "data.csv", "-o", "n/")
+    assert call("rank", "n/", "data.txt")[2] == ""
+
+
+def test_explanations_as_table_json_and_page(call):
+    call("fit", "data.txt", "-o", "m/")
+    status, out, _ = call("explain", "m/", "data.txt", "--query", "q1", "--page", "e.html")
+    assert status == 0 and "exact: the score is a sum over features" in out and "score" in out
+    assert "<rect" in Path("e.html").read_text()
+    status, out, _ = call("explain", "m/", "data.txt", "--query", "q1", "--json")
+    documents = [row["document"] for row in json.loads(out)["rows"]]
+    status, out, _ = call("explain", "m/", "data.txt", "--query", "q1", "--pair", documents[0], documents[1], "--json")
+    pair = json.loads(out)["pair"]
+    assert status == 0 and pair["difference"] >= 0
+    assert sum(pair["contributions"].values()) == pytest.approx(pair["difference"], abs=1e-6)
+    status, _, err = call("explain", "m/", "data.txt", "--query", "nowhere")
+    assert status == 1 and one_line(err) and "no query 'nowhere'" in err
+
+
+def test_warnings_of_scipy_are_not_shown(call, capsys):
+    import warnings
+
+    from hingerank.cli.app import _show_warning
+
+    _show_warning(UserWarning("x"), UserWarning, "/site-packages/scipy/stats/a.py", 1)
+    assert capsys.readouterr().err == ""
+    _show_warning(warnings.WarningMessage("y", UserWarning, "a.py", 1).message, UserWarning, "/hingerank/a.py", 1)
+    assert "warning: y" in capsys.readouterr().err

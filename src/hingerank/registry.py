@@ -43,6 +43,9 @@ RANKERS: dict[str, str] = {
 }
 
 
+ALIASES = {"lambdamart": "lightgbm", "ranksvm": "rank-svm", "svmrank": "rank-svm"}  # names of other programs
+
+
 def registered_name(text: str) -> str:
     """The registered name meant by `text`: itself, the class's name in any spelling, or as much of it as is clear.
 
@@ -51,6 +54,8 @@ def registered_name(text: str) -> str:
     """
     if text in RANKERS:
         return text
+    if text.lower() in ALIASES:
+        return ALIASES[text.lower()]
     plain = text.lower().replace("-", "").replace("_", "")
     begun = [name for name in RANKERS if plain and (name.startswith(text) or text in name.split("-"))]
     named = [n for n, place in RANKERS.items() if plain in (n.replace("-", ""), place.rpartition(":")[2].lower())]

@@ -146,7 +146,7 @@ def test_mapped_rankers_certify_what_they_return(name):
     """By the rows that their maps give."""
     for seed, X, y, qid, weight in problems(0, 6):
         C = 10.0 ** np.random.default_rng(seed).uniform(-6, 3)
-        ranker = fitted(ranker_class(name)(C=C, random_state=0), X, y, qid, weight)
+        ranker = fitted(ranker_class(name)(C=C, scale=None, random_state=0), X, y, qid, weight)
         mixing = ranker._map.mixing_
         w = ranker.coef_ if mixing is None else np.linalg.lstsq(mixing, ranker.coef_)[0]
         f, gap = recomputed(ranker._map.transform(X), y, qid, weight, C, "squared_hinge", w)

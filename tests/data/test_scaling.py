@@ -222,3 +222,40 @@ def test_query_scaler_in_a_pipeline():
         found = pipe.predict(X, qid=qid)
     scaled = by_query(plain_minmax, X, qid)
     np.testing.assert_allclose(found, Ridge().fit(scaled, y).predict(scaled))
+
+
+@pytest.mark.parametrize("name", ["deviation", "log", "quantile"])
+def test_scalings_of_columns_by_their_formulas_and_through_a_state(name):
+    rng = np.random.default_rng(7)
+    X = rng.lognormal(0, 2, (300, 4)) * rng.choice([-1, 1], (300, 4))
+    X[rng.random(X.shape) < 0.3] = 0
+    scaler = make_scaler(name).fit(X)
+    found = scaler.transform(X)
+    logs = np.sign(X) * np.log1p(np.abs(X))
+    if name == "quantile":
+        order = np.argsort(X[:, 0], kind="stable")
+        assert found.min() == 0 and found.max() == 1 and (np.diff(found[order, 0]) >= 0).all()
+        share = (X[:, 0] < 0).mean() + 0.5 * (X[:, 0] == 0).mean()
+        assert found[X[:, 0] == 0, 0] == pytest.approx(share, abs=0.02)
+        assert make_scaler(name).fit(X).transform(np.full((1, 4), 1e9)).tolist() == [[1.0] * 4]
+    else:
+        plain = X if name == "deviation" else logs
+        np.testing.assert_allclose(found, plain / plain.std(axis=0), rtol=1e-6)
+        sparse = make_scaler(name).fit(sp.csr_matrix(X)).transform(sp.csr_matrix(X))
+        np.testing.assert_allclose(sparse.toarray(), found, rtol=1e-6)
+    again = scaler_from_state(scaler.to_state())
+    assert np.array_equal(again.transform(X), found)
+    assert np.isnan(scaler.transform(np.full((1, 4), np.nan))).all()
+
+
+def test_auto_divides_by_the_deviation_and_counts_weights():
+    X, weight = np.array([[0.0, 3.0], [2.0, 1.0], [4.0, 8.0]]), np.array([1.0, 3.0, 2.0])
+    heavy = make_scaler("auto").fit(np.repeat(X, weight.astype(int), axis=0))
+    assert np.array_equal(make_scaler("auto").fit(X, sample_weight=weight).width_, heavy.width_)
+    assert heavy.name == "deviation" and not heavy.centre_.any()
+
+
+def test_quantiles_that_fall_are_refused():
+    header, arrays = make_scaler("quantile").fit(np.arange(6.0)[:, None]).to_state()
+    with pytest.raises(DataError, match="do not rise"):
+        scaler_from_state((header, {"quantiles": arrays["quantiles"][:, ::-1]}))

@@ -98,15 +98,17 @@ def test_gamma_from_the_data():
     X = rng.normal(3.0, 2.0, (300, 8))
     X[rng.random(X.shape) < 0.5] = 0
     weight = rng.integers(1, 4, 300).astype(float)
-    assert choose_gamma("scale", X) == pytest.approx(1 / (8 * X.var()), rel=1e-12)
-    assert choose_gamma("scale", sp.csr_matrix(X)) == pytest.approx(1 / (8 * X.var()), rel=1e-12)
+    assert choose_gamma("scale", X) == pytest.approx(1 / X.var(axis=0).sum(), rel=1e-12)
+    assert choose_gamma("scale", X + 1e3 * np.arange(8)) == pytest.approx(choose_gamma("scale", X), rel=1e-9)
+    assert choose_gamma("scale", sp.csr_matrix(X)) == pytest.approx(1 / X.var(axis=0).sum(), rel=1e-12)
+    assert choose_gamma("0.25 * scale", X) == pytest.approx(0.25 / X.var(axis=0).sum(), rel=1e-12)
     heavy = np.repeat(X, weight.astype(int), axis=0)
     for form in (np.asarray, sp.csr_matrix):
-        assert choose_gamma("scale", form(X), weight) == pytest.approx(1 / (8 * heavy.var()), rel=1e-12)
+        assert choose_gamma("scale", form(X), weight) == pytest.approx(1 / heavy.var(axis=0).sum(), rel=1e-12)
         distances = pairwise.euclidean_distances(X, squared=True)[np.triu_indices(300, 1)]
         assert choose_gamma("median", form(X)) == pytest.approx(1 / np.median(distances), rel=0.05)
     assert choose_gamma("auto", X) == 0.125 and choose_gamma(3, X) == 3.0
     assert choose_gamma("scale", np.ones((4, 2))) == choose_gamma("median", np.ones((4, 2))) == 1.0
-    for bad in ("wide", 0, -1.0, np.inf, None):
+    for bad in ("wide", 0, -1.0, np.inf, None, "0*scale", "x*scale", "3", True):
         with pytest.raises(ValueError, match="gamma must be"):
             choose_gamma(bad, X)

@@ -105,7 +105,7 @@ def test_a_method_without_results_comes_last():
     assert [line.method for line in board.lines] == ["a", "b"]
     assert np.isnan(board.lines[1].mean) and board.lines[1].mark == ""
     assert "--" in board.to_latex()
-    assert shown(board).splitlines()[-1].split() == ["b", "–", "0.0000", "–", "0/0/0", "1"]
+    assert shown(board).splitlines()[-1].split() == ["b", "–", "–", "–", "0/0/0", "1"]
 
 
 def shown(board):

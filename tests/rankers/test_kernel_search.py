@@ -5,8 +5,9 @@ import pytest
 
 from hingerank import FourierRankSVM, KernelRankSVM, NystroemRankSVM, evaluate
 from hingerank.data.generate import make_letor
+from hingerank.data.scaling import DeviationScaler
 from hingerank.features.kernels import choose_gamma
-from hingerank.rankers.kernel import WIDTHS, path_scores, search_kernel
+from hingerank.rankers.kernel_search import WIDTHS, path_scores, search_kernel
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +56,7 @@ def test_rows_are_mapped_once_for_a_path(parts):
 def test_defaults_and_empty_lists(parts):
     train, validation = parts
     found = search_kernel(FourierRankSVM(20), train, validation, Cs=[0.1])
-    assert [row["gamma"] for row in found.table] == pytest.approx(choose_gamma("scale", train.X) * np.array(WIDTHS))
+    scaled = DeviationScaler().fit_transform(train.X)
+    assert [row["gamma"] for row in found.table] == pytest.approx(choose_gamma("scale", scaled) * np.array(WIDTHS))
     with pytest.raises(ValueError, match="nothing to choose from"):
         search_kernel(FourierRankSVM(20), train, validation, gammas=[])

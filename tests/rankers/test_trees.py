@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import hingerank as hr
-from hingerank.rankers.trees import SMALL, graded_labels
+from hingerank.rankers.tree_parameters import SMALL, graded_labels
 
 
 def need(library):
@@ -220,3 +220,66 @@ def test_models_are_scored_without_the_libraries(data, tmp_path):
     assert "pip install lightgbm" in done.stdout, done.stderr
     for path, scores in expected.items():
         assert np.array_equal(np.load(path + ".npy"), scores)
+
+
+EITHER = [("lightgbm", hr.LightGBMRanker), ("xgboost", hr.XGBoostRanker)]
+
+
+@pytest.fixture(scope="module")
+def halves():
+    return hr.make_letor(n_queries=40, rows_per_query=(8, 20), n_features=6, seed=5).split(0.4, seed=0)
+
+
+@pytest.mark.parametrize("library, make", EITHER)
+def test_every_name_of_a_parameter_is_honoured(library, make, halves):
+    pytest.importorskip(library)
+    train, _ = halves
+    plain = make(n_estimators=7, learning_rate=0.05).fit(train)
+    assert plain.n_iter_ == 7
+    for params in ({"eta": 0.05, "num_boost_round": 7}, {"learning_rate": 0.05, "n_estimators": 7, "n_jobs": 1}):
+        assert np.array_equal(make(params=params).fit(train).predict(train), plain.predict(train)), params
+    assert not np.array_equal(make(n_estimators=7).fit(train).predict(train), plain.predict(train))
+    for n_jobs in (1, -1):
+        assert np.allclose(
+            make(n_estimators=7, learning_rate=0.05, n_jobs=n_jobs).fit(train).predict(train), plain.predict(train)
+        )
+    with pytest.raises(ValueError, match="no parameter 'lerning_rate'; did you mean learning_rate"):
+        make(params={"lerning_rate": 0.1}).fit(train)
+    with pytest.raises(ValueError, match="twice"):
+        make(params={"eta": 0.1, "learning_rate": 0.2}).fit(train)
+    with pytest.raises(ValueError, match="n_jobs must be"):
+        make(n_jobs=0).fit(train)
+
+
+@pytest.mark.parametrize("library, make", EITHER)
+def test_training_stops_where_held_out_queries_are_best(library, make, halves, tmp_path):
+    pytest.importorskip(library)
+    train, held = halves
+    stopped = make(n_estimators=300, early_stopping_rounds=10).fit(train, eval_set=[held])
+    assert 1 <= stopped.n_iter_ < 200
+    same = make(n_estimators=stopped.n_iter_).fit(train)
+    np.testing.assert_allclose(stopped.predict(held), same.predict(held), rtol=1e-6)
+    whole = make(n_estimators=300).fit(train, eval_set=[held])
+    assert whole.n_iter_ == 300 and stopped.validation_scores_[0] >= whole.validation_scores_[0] - 0.02
+    assert hr.load(stopped.save(tmp_path / "model")).n_iter_ == stopped.n_iter_
+    odd = hr.RankingData(train.X, train.y * 0.5 - 1, train.qid), hr.RankingData(held.X, held.y * 0.5 - 1, held.qid)
+    assert make(n_estimators=300, early_stopping_rounds=5).fit(odd[0], eval_set=[odd[1]]).n_iter_ < 300
+    with pytest.raises(ValueError, match="early_stopping_rounds needs eval_set"):
+        make(early_stopping_rounds=5).fit(train)
+
+
+@pytest.mark.parametrize("library, make", EITHER)
+def test_importances_are_fractions_of_the_gain(library, make, tmp_path):
+    pytest.importorskip(library)
+    rng = np.random.default_rng(0)
+    X = rng.random((300, 4))
+    ranker = make(n_estimators=10, n_bags=2).fit(X, (X[:, 2] > 0.6).astype(int), np.repeat(np.arange(15), 20))
+    found = ranker.feature_importances_
+    assert found.sum() == pytest.approx(1) and found.argmax() == 2 and found[2] > 0.8
+    assert np.allclose(hr.load(ranker.save(tmp_path / "model")).feature_importances_, found)
+
+
+def test_lambdamart_is_a_name():
+    from hingerank.registry import registered_name
+
+    assert registered_name("lambdamart") == registered_name("LambdaMART") == "lightgbm"

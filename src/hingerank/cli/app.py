@@ -14,7 +14,14 @@ from typing import Annotated, Any, Protocol, runtime_checkable
 import typer
 
 from hingerank import __version__
-from hingerank.cli import data_commands, diversity_commands, experiment_commands, model_commands, setup_commands
+from hingerank.cli import (
+    data_commands,
+    diversity_commands,
+    experiment_commands,
+    model_commands,
+    setup_commands,
+    tuning_commands,
+)
 from hingerank.data.files import disk_is_full
 
 app = typer.Typer(
@@ -31,7 +38,9 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "convert": data_commands.convert,
     "fetch": data_commands.fetch,
     "fit": model_commands.fit,
+    "tune": tuning_commands.tune,
     "rank": model_commands.rank,
+    "explain": tuning_commands.explain,
     "rerank": diversity_commands.rerank,
     "evaluate": model_commands.evaluate,
     "compare": experiment_commands.compare,
@@ -117,8 +126,10 @@ def _report(error: Exception) -> int:
     return 1
 
 
-def _show_warning(message: Warning | str, category: type[Warning], *rest: Any, **also: Any) -> None:
-    if not issubclass(category, DeprecationWarning | PendingDeprecationWarning):
+def _show_warning(message: Warning | str, category: type[Warning], filename: str, *rest: Any, **also: Any) -> None:
+    """Warnings for the user; not those that libraries have for whoever calls them."""
+    of_scipy = "/scipy/" in filename.replace(os.sep, "/")
+    if not of_scipy and not issubclass(category, DeprecationWarning | PendingDeprecationWarning):
         _say(f"warning: {message}")
 
 

@@ -5,46 +5,72 @@ from typing import Annotated
 
 import typer
 
-from hingerank.cli.output import Data, Json, Missing, note, print_json, print_table, progress, working
+from hingerank.cli.output import (
+    Data,
+    Features,
+    Json,
+    Label,
+    Missing,
+    OneQuery,
+    Qid,
+    note,
+    print_json,
+    print_table,
+    progress,
+    working,
+)
 
 
 def info(
     file: Data,
     missing: Missing = "error",
+    label: Label = None,
+    qid: Qid = None,
+    features: Features = None,
+    one_query: OneQuery = False,
+    columns: Annotated[bool, typer.Option("--columns", help="Also every column: its range, mean and spread.")] = False,
     verify: Annotated[
         bool, typer.Option("--verify", help="Only read all of a data set, model or run, and compare its checksums.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Describe a data set: queries, rows, grades, pairs, constant columns, memory.
+    """Describe a data set: queries, rows, grades, pairs, ranges and spreads of columns, and what scaling they call for.
 
     Example: hingerank info train.txt.gz
 
     Example: hingerank info --verify train.bin/
     """
-    from hingerank.cli.files import open_data, verify_path
+    from hingerank.cli.files import Columns, open_data, verify_path
 
+    given = Columns(label, qid, features, one_query)
     if verify:
         with working("reading"):
-            verified = verify_path(file, missing)
+            verified = verify_path(file, missing, given)
         if json:
             print_json({"file": file, "verified": verified})
         else:
             print(f"{file}: {verified}")
         return
-    data = open_data(file, missing=missing)
+    data = open_data(file, missing=missing, columns=given)
     with working("counting"):
         found = data.describe()
     if json:
         print_json({"file": file, **found.to_dict()})
-    else:
-        print_table(str(file), ["", ""], found.facts())
+        return
+    print_table(str(file), ["", ""], found.facts())
+    if columns:
+        names = ["name", "min", "max", "mean", "sd", "long_tail"]
+        print_table("columns", names, list(zip(*(found.columns[name] for name in names))))
 
 
 def convert(
     source: Annotated[Path, typer.Argument(metavar="IN", help="Data to read, in any form that `info` takes.")],
     target: Annotated[str, typer.Argument(metavar="OUT", help="Its ending decides the form: see above.")],
     missing: Missing = "error",
+    label: Label = None,
+    qid: Qid = None,
+    features: Features = None,
+    one_query: OneQuery = False,
     dtype: Annotated[str, typer.Option(help="float64, or float32 for half the space.")] = "float64",
     force: Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")] = False,
     json: Json = False,
@@ -57,7 +83,7 @@ def convert(
 
     Example: hingerank convert train.txt train.bin/
     """
-    from hingerank.cli.files import in_command_words, open_data
+    from hingerank.cli.files import Columns, in_command_words, open_data, refusing_one_query
     from hingerank.data.binary import load_binary, save_binary
     from hingerank.data.files import kind_to_read, kind_to_write
     from hingerank.data.letor import read_pieces
@@ -71,12 +97,14 @@ def convert(
     if place.exists() and source.exists() and place.samefile(source):
         raise ValueError(f"{target} is the data itself: name another file or folder")
     if kind == "binary" and source.is_file() and kind_to_read(source) == "text":
-        with in_command_words(), progress(f"converting {source.name}", share=True) as advance:
-            pieces = read_pieces(source, missing=missing, dtype=dtype, progress=advance)
+        about = Columns(label, qid, features, one_query).options("text")
+        what = refusing_one_query(source)
+        with in_command_words(), what, progress(f"converting {source.name}", share=True) as advance:
+            pieces = read_pieces(source, missing=missing, dtype=dtype, progress=advance, **about)
             save_binary(pieces, place, overwrite=force)  # piece by piece: the text may be larger than memory
         data = load_binary(place, verify=False)  # just written
     else:
-        data = open_data(source, missing=missing, dtype=dtype)
+        data = open_data(source, missing=missing, dtype=dtype, columns=Columns(label, qid, features, one_query))
         with working(f"writing {target}"):
             write(data, target)
     if json:

@@ -7,7 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hingerank.cli.output import Json, Missing, Workers, console, note, print_json, print_table
+from hingerank.cli.output import (
+    Features,
+    Json,
+    Label,
+    Missing,
+    OneQuery,
+    Qid,
+    Workers,
+    console,
+    note,
+    print_json,
+    print_table,
+    working,
+)
 
 if TYPE_CHECKING:
     from hingerank.lab.leaderboard import Leaderboard
@@ -55,6 +68,13 @@ def compare(
         typer.Option(metavar="TABLE", help="DATA are ratings (user, item, rating) of these items: ids and features."),
     ] = None,
     hold_out: Annotated[str, typer.Option(help="Of ratings, test whole items or some ratings of each user.")] = "items",
+    keep: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="Fit the winner on all data and save it: folder/ or a file.")
+    ] = None,
+    label: Label = None,
+    qid: Qid = None,
+    features: Features = None,
+    one_query: OneQuery = False,
     json: Json = False,
 ) -> None:
     """Compare rankers over folds: settings chosen on validation, test measured once, significance over all queries.
@@ -65,19 +85,28 @@ def compare(
 
     Example: hingerank compare MQ2008/ --methods rank-svm,lightgbm --measure ndcg@10 -o run/
     """
+    from hingerank.cli.files import Columns, check_target, open_data
     from hingerank.lab.comparison import compare as run_comparison
     from hingerank.lab.leaderboard import leaderboard
+    from hingerank.lab.methods import scales_of
     from hingerank.lab.progress import LiveBoard
+    from hingerank.lab.winner import refit
 
+    about = {"title": data.name, "data": str(data), "command": _command(locals())}
+    columns = Columns(label, qid, features, one_query)
     chosen = _methods(methods, settings or [], search, trials)
     _check_choices(test, baseline, [method.name for method in chosen])
-    about = {"title": data.name, "data": str(data), "command": _command(locals())}
+    if keep is not None:
+        check_target(keep, data)
     turns = _rating_folds(data, items, folds, seed, hold_out)
     if turns is None:
         _check_no_personal(chosen)
         if hold_out != "items":
             raise ValueError("--hold-out is for ratings: other data are cut by query")
-        turns = _folds(data, folds, seed, missing)
+        turns = _folds(data, folds, seed, missing, columns)
+        chosen = _methods(methods, settings or [], search, trials, scales_of(turns[0]))
+    elif keep is not None:
+        raise ValueError("--keep is for graded rows: of ratings, fit the winner from Python and save it there")
     options: dict[str, Any] = {"folder": output, "seed": seed, "workers": workers, "retry_failed": retry_failed}
     try:
         with LiveBoard(console(stderr=True)) as board:
@@ -96,6 +125,13 @@ def compare(
         raise ValueError(f"no method has a result; the first error is: {failures[0]['error']}")
     for record in failures[:3]:
         note(f"failed: {record['method']}, {record['fold']}: {record['error']}")
+    if keep is not None:
+        rows = open_data(data, missing=missing, columns=columns)
+        with working("fitting the winner on all data"):
+            name, ranker = refit(results, chosen, rows)
+        words = {"data": data.name, "index_base": rows.index_base, "run": str(output), "method": name}
+        saved = ranker.save(keep, words)
+        (note if json else print)(f"{name}, fitted on all {rows.n_rows:,} rows, is in {saved}")
     note(f"hingerank report {shlex.quote(str(output))} makes a page of it")
 
 
@@ -127,7 +163,9 @@ def report(
     print(write_report(results, output, baseline, test))
 
 
-def _methods(names: str, settings: list[str], search: str, trials: int) -> list["Method"]:
+def _methods(
+    names: str, settings: list[str], search: str, trials: int, scales: list[Any] | None = None
+) -> list["Method"]:
     from hingerank.lab.methods import method_from_name, parse_settings
 
     given = parse_settings(settings)
@@ -135,7 +173,7 @@ def _methods(names: str, settings: list[str], search: str, trials: int) -> list[
     found = []
     for text in filter(None, (name.strip() for name in names.split(","))):
         name = text.partition("=")[0].strip()
-        found.append(method_from_name(text, {**everywhere, **given.pop(name, {})}, search, trials))
+        found.append(method_from_name(text, {**everywhere, **given.pop(name, {})}, search, trials, scales))
     if not found:
         raise ValueError(f"--methods {names!r} names no ranker: give one, as in --methods rank-svm")
     if given:
@@ -161,7 +199,7 @@ def _check_no_personal(methods: list["Method"]) -> None:
             raise ValueError(f"{method.name} learns a function for each user: give ratings (--items names the items)")
 
 
-def _folds(path: Path, k: int | None, seed: int, missing: str) -> list[Any]:
+def _folds(path: Path, k: int | None, seed: int, missing: str, columns: Any) -> list[Any]:
     """The folds of a folder that has some (as many as asked for), else k folds over the queries."""
     from hingerank.cli.files import open_data
     from hingerank.data.files import DataError, has_folds
@@ -173,7 +211,7 @@ def _folds(path: Path, k: int | None, seed: int, missing: str) -> list[Any]:
         if k in (None, len(folds)):
             return folds
     try:
-        data = open_data(path, missing=missing)
+        data = open_data(path, missing=missing, columns=columns)
     except DataError as error:
         if error.option == "columns":
             raise DataError(f"{error}; of ratings, name the items with --items") from error
@@ -198,8 +236,9 @@ def _command(given: dict[str, Any]) -> str:
     words = ["hingerank", "compare", str(given["data"])]
     for name, option in inspect.signature(compare).parameters.items():
         chosen = given[name] != option.default or name in ("methods", "measure")  # these are the run's name, so to say
-        if chosen and name not in ("data", "output", "settings", "retry_failed", "json"):
-            words += [f"--{name.replace('_', '-')}", str(given[name])]
+        if chosen and name not in ("data", "output", "settings", "retry_failed", "json", "keep"):
+            flag = f"--{name.replace('_', '-')}"
+            words += [flag] if given[name] is True else [flag, str(given[name])]
     for text in given["settings"] or []:
         words += ["--set", text]
     return shlex.join([*words, "-o", str(given["output"])])

@@ -8,8 +8,13 @@ import typer
 
 from hingerank.cli.output import (
     Data,
+    Features,
     Json,
+    Label,
     Missing,
+    OneQuery,
+    Pad,
+    Qid,
     make_ranker,
     print_json,
     print_table,
@@ -36,13 +41,17 @@ def fit(
     ] = None,
     validation: Annotated[Path | None, typer.Option(help="Data to score the fitted model on (mean NDCG@10).")] = None,
     missing: Missing = "error",
+    label: Label = None,
+    qid: Qid = None,
+    features: Features = None,
+    one_query: OneQuery = False,
     json: Json = False,
 ) -> None:
     """Fit a ranker to graded data and save it.
 
     Example: hingerank fit train.txt --model rank-svm --C 0.01 -o model/
     """
-    from hingerank.cli.files import open_data
+    from hingerank.cli.files import Columns, check_target, open_data
     from hingerank.lab.methods import not_from_rows
     from hingerank.rankers.base import BaseRanker
     from hingerank.registry import ranker_class, registered_name
@@ -57,9 +66,11 @@ def fit(
     if not issubclass(ranker_class(model), BaseRanker):
         raise ValueError(not_from_rows(model, ranker_class(model)))
     ranker = make_ranker(ranker_class(model), model, parameters)
-    _check_target(output, data)
-    rows = open_data(data, missing=missing)
-    checks = [] if validation is None else [open_data(validation, missing, rows.n_features, index_base=rows.index_base)]
+    check_target(output, data)
+    columns = Columns(label, qid, features, one_query)
+    rows, checks = open_data(data, missing=missing, columns=columns), []
+    if validation is not None:
+        checks = [open_data(validation, missing, rows.n_features, index_base=rows.index_base, columns=columns)]
     try:
         with working(f"fitting {model}"):
             ranker.fit(rows, eval_set=checks)
@@ -67,17 +78,6 @@ def fit(
         raise ValueError(f"{model} cannot use {parameters}: {error}") from error
     saved = ranker.save(output, {"data": data.name, "index_base": rows.index_base})
     _report_fit(model, ranker, saved, json)
-
-
-def _check_target(output: str, data: Path) -> None:
-    """Find out before the fit, not after it, that its model could not be saved."""
-    target = Path(output)
-    if target.exists() and data.exists() and target.samefile(data):
-        raise ValueError(f"--output {output} is the data itself: name another file or a folder")
-    if output.endswith("/"):
-        target.mkdir(parents=True, exist_ok=True)
-    elif not target.parent.is_dir():
-        raise ValueError(f"cannot write {output}: there is no folder {target.parent}")
 
 
 def _report_fit(name: str, ranker: Any, saved: str, json: bool) -> None:
@@ -108,7 +108,12 @@ def rank(
         int | None, typer.Option(min=1, help="Only the best so many rows of each query, best first.")
     ] = None,
     trec_run: Annotated[bool, typer.Option("--trec-run", help="TREC run lines: qid Q0 docid rank score tag.")] = False,
+    pad: Pad = False,
     missing: Missing = "error",
+    label: Label = None,
+    qid: Qid = None,
+    features: Features = None,
+    one_query: OneQuery = False,
     json: Json = False,
 ) -> None:
     """Score data with a saved model: one score per line in file order, or the ranked rows of each query.
@@ -117,11 +122,12 @@ def rank(
 
     Example: hingerank rank model/ test.txt -o scores.txt
     """
-    from hingerank.cli.files import open_data
+    from hingerank.cli.files import Columns, open_data
     from hingerank.export.model_file import load, read_header
 
     ranker, about = load(model), read_header(model)["metadata"]
-    rows = open_data(data, missing, ranker.n_features_in_, index_base=about.get("index_base"))
+    base, columns = about.get("index_base"), Columns(label, qid, features, one_query)
+    rows = open_data(data, missing, ranker.n_features_in_, index_base=base, columns=columns, pad=pad)
     with working("scoring"):
         scores = ranker.predict(rows)
     with writing(output) as stream:
@@ -169,7 +175,8 @@ def _trec_lines(query: Any, documents: list, scores: Any) -> Iterator[str]:
 def evaluate(
     data: Data,
     scores: Annotated[
-        Path, typer.Argument(metavar="SCORES", help="One score per line, in the order of the data's rows.")
+        Path,
+        typer.Argument(metavar="SCORES", help="One score per line, in the order of the data's rows, or a TREC run."),
     ],
     measure: Annotated[
         list[str] | None, typer.Option("--measure", "-m", help="Such as ndcg@10, map, p@5; may be repeated.")
@@ -182,11 +189,20 @@ def evaluate(
         bool, typer.Option("--diversity", help="DATA is subtopic judgments and SCORES a TREC run: diversity measures.")
     ] = False,
     missing: Missing = "error",
+    label: Label = None,
+    qid: Qid = None,
+    features: Features = None,
+    one_query: OneQuery = False,
     json: Json = False,
 ) -> None:
-    """Measure how well scores rank data, or with --diversity how well a TREC run covers subtopics.
+    """Measure how well scores rank data, or a TREC run its judgments; with --diversity how well it covers subtopics.
+
+    DATA may be TREC judgments (topic iteration document grade): then SCORES is a run (topic Q0 document rank score
+    tag). A run is also measured against data with document ids.
 
     Example: hingerank evaluate test.txt scores.txt --measure ndcg@10 --measure map --preset letor4
+
+    Example: hingerank evaluate qrels.txt run.txt --measure ndcg@10 --preset trec
 
     Example: hingerank evaluate --diversity qrels.txt run.txt --measure alpha-ndcg@20
     """
@@ -197,12 +213,17 @@ def evaluate(
             raise ValueError("--preset has no meaning for diversity measures, which are ndeval's")
         evaluate_run(data, scores, measure, per_query, json)
         return
-    from hingerank.cli.files import open_data
+    from hingerank.cli.files import Columns, open_data
     from hingerank.data.letor import read_scores
+    from hingerank.lab.trec_evaluation import is_qrels, is_run
     from hingerank.metrics import evaluate as measure_ranking
 
     names = measure or ["ndcg@10", "map"]
-    rows, given = open_data(data, missing=missing), read_scores(scores)
+    columns = Columns(label, qid, features, one_query)
+    if is_run(scores) or is_qrels(data):
+        _evaluate_run(data, scores, names, preset, per_query, json, missing, columns)
+        return
+    rows, given = open_data(data, missing=missing, columns=columns), read_scores(scores)
     values = measure_ranking(rows.y, given, rows.qid, names, per_query=True, preset=preset, docid=rows.docid)
     means = measure_ranking(rows.y, given, rows.qid, names, preset=preset, docid=rows.docid)
     queries = rows.blocks.ids.tolist()
@@ -216,6 +237,31 @@ def evaluate(
         print_table(_title(rows, preset), ["query", *names], [*each, ["mean", *(means[name] for name in names)]])
     else:
         print_table(_title(rows, preset), ["measure", "mean"], [[name, means[name]] for name in names])
+
+
+def _evaluate_run(
+    data: Path, run: Path, names: list[str], preset: str | None, per_query: bool, json: bool, missing: str, columns: Any
+) -> None:
+    """A TREC run against judgments, or against data with document ids."""
+    import numpy as np
+
+    from hingerank.cli.files import open_data
+    from hingerank.lab.trec_evaluation import evaluate_run, is_qrels, qrels_of_data, read_qrels
+
+    judged = read_qrels(data) if is_qrels(data) else qrels_of_data(open_data(data, missing=missing, columns=columns))
+    topics, values = evaluate_run(judged, run, names, preset)
+    means = {name: float(np.nanmean(values[name])) for name in names}
+    if json:
+        found: dict[str, Any] = {"topics": len(topics), "judged": len(judged), "preset": preset, "means": means}
+        print_json(found | ({"per_query": {"qid": topics, **values}} if per_query else {}))
+        return
+    title = f"{len(topics):,} of {len(judged):,} judged topics are in {run.name}"
+    title += f", preset {preset}" if preset else ""
+    if per_query:
+        each = [[topic, *(values[name][q] for name in names)] for q, topic in enumerate(topics)]
+        print_table(title, ["topic", *names], [*each, ["mean", *(means[name] for name in names)]])
+    else:
+        print_table(title, ["measure", "mean"], [[name, means[name]] for name in names])
 
 
 def _title(rows: Any, preset: str | None) -> str:

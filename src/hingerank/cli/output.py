@@ -18,6 +18,19 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a tabl
 Data = Annotated[
     Path, typer.Argument(metavar="DATA", help="LETOR/SVMlight text (plain or compressed), a binary folder or Parquet.")
 ]
+Label = Annotated[
+    str | None, typer.Option("--label", metavar="COLUMN", help="Of a table: the column of grades (label).")
+]
+Qid = Annotated[str | None, typer.Option("--qid", metavar="COLUMN", help="Of a table: the column of query ids (qid).")]
+Features = Annotated[
+    str | None, typer.Option("--features", metavar="A,B,…", help="Of a table: its feature columns (all others).")
+]
+OneQuery = Annotated[
+    bool, typer.Option("--one-query", help="Rows without query ids are meant to be those of one query.")
+]
+Pad = Annotated[
+    bool, typer.Option("--pad", help="Features of the model that the data never reach are zeros, not a mistake.")
+]
 Missing = Annotated[str, typer.Option(help="What NULL and missing values become: error, zero or nan.")]
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes; default: one per core in long runs.")]
 
@@ -74,7 +87,7 @@ def progress(label: str, share: bool = False, bytes_counted: bool = False) -> It
     Nothing is shown unless stderr is a terminal.
     """
     if not sys.stderr.isatty():
-        yield lambda done, total=None: None
+        yield lambda done, total=None, label=None: None
         return
     from rich.progress import (
         BarColumn,
@@ -90,7 +103,9 @@ def progress(label: str, share: bool = False, bytes_counted: bool = False) -> It
     columns = (TextColumn("{task.description}"), BarColumn(), counter, TimeRemainingColumn())
     with Progress(*columns, console=console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=1.0 if share else None)
-        yield lambda done, total=None: bar.update(task, completed=done, total=1.0 if share else total)
+        yield lambda done, total=None, label=label: bar.update(
+            task, completed=done, total=1.0 if share else total, description=label
+        )
 
 
 @contextmanager
@@ -138,9 +153,13 @@ def read_setting(text: str) -> tuple[str, Any]:
 
 
 def make_ranker(cls: Any, name: str, parameters: dict[str, Any]) -> Any:
-    """The ranker with these parameters; one it does not have is a mistake of the user's."""
+    """The ranker with these parameters; one it does not have is a mistake of the user's, or its library's own."""
     known = list(cls().get_params(deep=False))
-    for parameter in parameters:
-        if parameter not in known:
-            raise ValueError(f"{name} has no parameter {parameter!r}; it has {', '.join(known)}")
-    return cls(**parameters)
+    others = getattr(cls, "_others", None)  # the parameter that holds those of the library behind a ranker
+    own = {key: value for key, value in parameters.items() if key in known}
+    more = {key: value for key, value in parameters.items() if key not in known}
+    if more and others is None:
+        raise ValueError(f"{name} has no parameter {next(iter(more))!r}; it has {', '.join(known)}")
+    if more and others is not None:
+        own[others] = {**(own.get(others) or {}), **more}
+    return cls(**own)

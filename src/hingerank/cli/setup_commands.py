@@ -40,11 +40,11 @@ def demo(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder for the page; made if it does not exist.")
     ] = Path("hingerank-demo"),
-    queries: Annotated[int, typer.Option(min=10, help="Queries to generate.")] = 200,
+    queries: Annotated[int, typer.Option(min=10, help="Queries to generate.")] = 150,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the generated data.")] = 0,
     json: Json = False,
 ) -> None:
-    """Generate data, choose C on validation, measure on test over five folds, and write one page to look at.
+    """Show the family on generated data: tuned rankers side by side on a page, the winner saved, a query explained.
 
     Example: hingerank demo --output hingerank-demo
     """
@@ -59,8 +59,10 @@ def demo(
     seconds = time.perf_counter() - started
     columns, rows = found.table()
     if json:
-        print_json({"page": found.page, "columns": columns, "rows": rows, "seconds": seconds})
+        places = {"page": found.page, "model": found.model, "explained": found.explained}
+        print_json({**places, "columns": columns, "rows": rows, "seconds": seconds})
         return
-    print_table(f"{MEASURE} on test, C chosen on validation", columns, rows)
-    note(f"{seconds:.1f} s; open the page in a browser:")
+    print_table(f"{MEASURE} on test, settings chosen on validation", columns, rows)
+    note(f"{seconds:.1f} s; the winner is in {found.model}; open these pages in a browser:")
+    print(found.explained)
     print(found.page)

@@ -56,9 +56,9 @@ class QueryBlocks:
 
 
 def blocks_from_qid(qid: Any, n_rows: int) -> QueryBlocks:
-    """Group rows by query id; `qid=None` makes one query of all rows."""
-    if qid is None:
-        return QueryBlocks(np.zeros(1, np.int64), np.array([0, n_rows], np.int64), None)
+    """Group rows by query id; None, or a single id, makes one query of all rows."""
+    if qid is None or np.ndim(qid) == 0:
+        return QueryBlocks(np.atleast_1d(np.int64(0) if qid is None else qid), np.array([0, n_rows], np.int64), None)
     ids = check_ids(qid, n_rows, "qid")
     starts = np.flatnonzero(np.concatenate(([n_rows > 0], ids[1:] != ids[:-1])))
     heads = ids[starts]  # one id per run of equal neighbours

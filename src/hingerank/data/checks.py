@@ -1,6 +1,7 @@
-"""Checks of single numbers that users pass, or write into files."""
+"""Checks of single numbers that users pass, or write into files, and warnings about what they left out."""
 
 import re
+import warnings
 from numbers import Real
 from typing import Any
 
@@ -51,3 +52,30 @@ def whole_decimal(text: str) -> int | None:
     (-7, None, None)
     """
     return int(text) if _WHOLE.fullmatch(text) else None
+
+
+class OneQueryWarning(UserWarning):
+    """Rows came without query ids, and all of them count as one query."""
+
+
+class ScaleWarning(UserWarning):
+    """Columns differ so much in their spreads that a ranker sees only the widest of them."""
+
+
+def warn_one_query(y: np.ndarray, how: str, stacklevel: int) -> None:
+    """Say how many rows and pairs became one query; how: what to do about it."""
+    counts = np.unique(y, return_counts=True)[1].astype(np.int64)
+    pairs = int(len(y) ** 2 - (counts**2).sum()) // 2
+    if pairs:
+        warnings.warn(
+            f"there are no query ids: all {len(y):,} rows count as one query, with {pairs:,} pairs of different grade "
+            f"between them; {how}",
+            OneQueryWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+GIVE_IDS = (
+    "give qid= (an id per row; scikit-learn's searches and pipelines pass it on after set_fit_request(qid=True) and "
+    "set_score_request(qid=True)), or say that it is one query by qid=0"
+)

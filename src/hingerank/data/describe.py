@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from hingerank.data.blocks import QueryBlocks
 from hingerank.kernels.threads import run_shards
+from hingerank.notebook import html_table
 
 ROWS_AT_A_TIME = 16384
 
@@ -19,7 +20,8 @@ class Description:
     """Exact counts; `grades` maps a grade to its rows, `constant_columns` are names, `memory` is in bytes.
 
     `density` is the fraction of values that are not 0. `duplicate_docids` counts rows whose document came before in
-    the same query; None without document ids.
+    the same query; None without document ids. `columns` has the names, smallest and largest values, means, standard
+    deviations and long tails of the features; `scaling` says in words what they call for.
     """
 
     queries: int
@@ -35,6 +37,8 @@ class Description:
     layout: str
     memory: int
     duplicate_docids: int | None
+    columns: dict[str, list[Any]]
+    scaling: str
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; grades become text, as JSON keys are."""
@@ -64,12 +68,31 @@ class Description:
             ("pairs", f"{self.pairs:,}"),
             ("queries without pairs", f"{self.queries_without_pairs:,}"),
             ("constant columns", _some(self.constant_columns)),
+            *self._spreads(),
             ("missing values", f"{self.missing_values:,}"),
             ("memory", f"{self.memory / 1e6:,.1f} MB"),
         ]
         if self.duplicate_docids is not None:
             lines.append(("duplicate documents", f"{self.duplicate_docids:,}"))
         return lines
+
+    def _spreads(self) -> list[tuple[str, str]]:
+        """The lines about ranges and spreads."""
+        names, low, high, spread, tails = (self.columns[k] for k in ("name", "min", "max", "sd", "long_tail"))
+        varying = [j for j in range(len(names)) if spread[j] > 0]
+        if not varying:
+            return [("scaling", self.scaling)]
+        first, last = min(varying, key=lambda j: spread[j]), max(varying, key=lambda j: spread[j])
+        ends = f"{spread[first]:.3g} ({names[first]}) – {spread[last]:.3g} ({names[last]})"
+        return [
+            ("values", f"{min(low[j] for j in varying):.4g} – {max(high[j] for j in varying):.4g}"),
+            ("standard deviations", ends),
+            ("long tails", _some([names[j] for j in varying if tails[j]])),
+            ("scaling", self.scaling),
+        ]
+
+    def _repr_html_(self) -> str:
+        return html_table("data", ["", ""], self.facts())
 
 
 def describe(
@@ -78,7 +101,8 @@ def describe(
     """Count everything worth knowing before a fit; pairs are counted from the grades, never listed."""
     grades, counts = np.unique(y, return_counts=True)
     pairs, sizes = pairs_per_query(y, blocks), blocks.sizes
-    constant, nonzero, missing = _columns(X)
+    low, high, mean, spread, nonzero, missing = column_figures(X)
+    constant, tails = ~(high > low), long_tailed(X)
     arrays = [X.data, X.indices, X.indptr] if sp.issparse(X) else [X]
     return Description(
         queries=len(blocks),
@@ -94,7 +118,12 @@ def describe(
         layout=f"{'CSR' if sp.issparse(X) else 'dense'} {X.dtype}",
         memory=sum(array.nbytes for array in (*arrays, y, qid, docid) if array is not None),
         duplicate_docids=None if docid is None else _duplicates(docid, blocks),
-    )
+        columns={
+            "name": list(names), "min": low.tolist(), "max": high.tolist(), "mean": mean.tolist(),
+            "sd": spread.tolist(), "long_tail": tails.tolist(),
+        },
+        scaling=scaling_advice(low, high, spread, tails, sp.issparse(X)),
+    )  # fmt: skip
 
 
 def pairs_per_query(y: np.ndarray, blocks: QueryBlocks) -> np.ndarray:
@@ -107,25 +136,82 @@ def pairs_per_query(y: np.ndarray, blocks: QueryBlocks) -> np.ndarray:
     return (blocks.sizes.astype(np.int64) ** 2 - ties) // 2
 
 
-def _columns(X: Any) -> tuple[np.ndarray, int, int]:
-    """Which columns hold one value only (NaN aside), how many values are not 0, how many are NaN."""
+MOST_SPREAD, FAR = 1e2, 10.0
+
+
+def scaling_advice(low: np.ndarray, high: np.ndarray, spread: np.ndarray, tails: np.ndarray, sparse: bool) -> str:
+    """What the columns' ranges and spreads call for, in words."""
+    varying = (spread > 0) & np.isfinite(spread)
+    if not varying.any():
+        return "no column varies"
+    ratio = float(spread[varying].max() / spread[varying].min())
+    long = int((tails & varying).sum())
+    if long:
+        return (
+            f"{long} of {int(varying.sum())} columns have long tails: "
+            + ("scale=log" if sparse else "scale=quantile or scale=log")
+            + " (hingerank tune finds out which)"
+        )
+    if (low[varying] >= 0).all() and (high[varying] <= 1).all() and (high[varying] == 1).mean() > 0.5:
+        return "columns lie between 0 and 1 already: none is needed"
+    if ratio > MOST_SPREAD:
+        how = "scale=deviation" if sparse else "scale=standard or scale=query-minmax"
+        return f"standard deviations differ {ratio:.2g}-fold: {how} (hingerank tune finds out which)"
+    return "columns are alike: none is needed"
+
+
+def long_tailed(X: Any) -> np.ndarray:
+    """Columns with a value FAR standard deviations from the mean, among at most 4,096 evenly spaced rows."""
+    rows = X if X.shape[0] <= 4096 else X[np.linspace(0, X.shape[0] - 1, 4096).astype(np.int64)]
+    low, high, mean, spread, _, _ = column_figures(rows)
+    with np.errstate(invalid="ignore"):
+        return np.maximum(high - mean, mean - low) > FAR * np.where(spread > 0, spread, np.inf)
+
+
+def column_figures(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int, int]:
+    """Smallest and largest values, means and standard deviations (NaN aside); values that are not 0; NaN."""
     values = X.data if sp.issparse(X) else X
     missing = int(np.isnan(values).sum()) if np.isnan(values.sum()) else 0
     if sp.issparse(X):
-        full = np.bincount(X.indices, minlength=X.shape[1]) == X.shape[0]
-        low, high = np.full(X.shape[1], np.inf), np.full(X.shape[1], -np.inf)
-        np.fmin.at(low, X.indices, X.data)
-        np.fmax.at(high, X.indices, X.data)
-        low, high = np.where(full, low, np.minimum(low, 0)), np.where(full, high, np.maximum(high, 0))
-        return high <= low, int(np.count_nonzero(X.data)), missing
+        return *_sparse_columns(X), int(np.count_nonzero(X.data)), missing
 
-    def look(first: int) -> tuple[np.ndarray, np.ndarray, int]:
+    def look(first: int) -> tuple[Any, ...]:
         rows = X[first : first + ROWS_AT_A_TIME]
-        return np.fmin.reduce(rows), np.fmax.reduce(rows), int(np.count_nonzero(rows))
+        with np.errstate(over="ignore", invalid="ignore"):
+            if not missing:
+                mean = rows.mean(axis=0, dtype=np.float64)
+                apart = rows - mean
+                square, known = np.einsum("ij,ij->j", apart, apart), np.full(X.shape[1], len(rows))
+                return rows.min(axis=0), rows.max(axis=0), known, mean, square, int(np.count_nonzero(rows))
+            known = len(rows) - np.isnan(rows).sum(axis=0)
+            mean = np.nansum(rows, axis=0, dtype=np.float64) / np.maximum(known, 1)
+            square = np.nansum(np.square(rows - mean, dtype=np.float64), axis=0)
+        return np.fmin.reduce(rows), np.fmax.reduce(rows), known, mean, square, int(np.count_nonzero(rows))
 
-    seen = run_shards(look, range(0, len(X), ROWS_AT_A_TIME))
-    low, high = np.fmin.reduce([s[0] for s in seen]), np.fmax.reduce([s[1] for s in seen])
-    return ~(high > low), sum(s[2] for s in seen), missing
+    lows, highs, counts, means, squares, nonzero = zip(*run_shards(look, range(0, len(X), ROWS_AT_A_TIME)))
+    total = np.maximum(np.sum(counts, axis=0), 1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = np.sum([n * m for n, m in zip(counts, means)], axis=0) / total
+        between = np.sum([n * (m - mean) ** 2 for n, m in zip(counts, means)], axis=0)
+        spread = np.sqrt((np.sum(squares, axis=0) + between) / total)
+    low, high = np.fmin.reduce(lows), np.fmax.reduce(highs)
+    return low, high, mean, np.where(high > low, spread, 0.0), sum(nonzero), missing
+
+
+def _sparse_columns(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    width, known = X.shape[1], ~np.isnan(X.data)
+    at, values = X.indices[known], X.data[known].astype(np.float64)
+    full = np.bincount(X.indices, minlength=width) == X.shape[0]
+    low, high = np.full(width, np.inf), np.full(width, -np.inf)
+    np.fmin.at(low, X.indices, X.data)
+    np.fmax.at(high, X.indices, X.data)
+    low, high = np.where(full, low, np.minimum(low, 0)), np.where(full, high, np.maximum(high, 0))
+    total = np.maximum(X.shape[0] - np.bincount(X.indices[~known], minlength=width), 1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = np.bincount(at, values, width) / total
+        absent = total - np.bincount(at, minlength=width)
+        apart = np.bincount(at, (values - mean[at]) ** 2, width) + absent * mean**2
+    return low, high, mean, np.where(high > low, np.sqrt(apart / total), 0.0)
 
 
 def _duplicates(docid: np.ndarray, blocks: QueryBlocks) -> int:

@@ -69,7 +69,8 @@ def frame_from_columns(
 def _check_column(table: Any, name: str) -> None:
     if name not in table.columns:
         some = ", ".join(map(repr, table.columns[:12])) + (", ..." if len(table.columns) > 12 else "")
-        raise DataError(f"there is no column {name!r}; the table has {some}", option="columns")
+        message = f"there is no column {name!r}; the table has {some}"
+        raise DataError(message, "or name the columns: label=, qid=, features=", option="columns")
 
 
 def _feature_columns(table: Any, features: Names, taken: set[str | None]) -> list[str]:

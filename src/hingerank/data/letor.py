@@ -1,16 +1,16 @@
 """Reading LETOR/SVMlight text: rows ``label [qid:id] index:value … [# comment]``, and the small files beside them."""
 
 import os
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
 
 import numpy as np
 
-from hingerank.data.checks import decimal
-from hingerank.data.files import COMPRESSIONS, DataError, PathLike, scratch_folder
+from hingerank.data.checks import OneQueryWarning, decimal, warn_one_query
+from hingerank.data.files import COMPRESSIONS, TEXTS, DataError, PathLike, scratch_folder
 from hingerank.data.letor_table import Options, Plan, Replan, TextTable, dense_enough, windows
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.streams import TextSource, whole_text
@@ -32,6 +32,7 @@ def read_text(
     query: Paths | None = None,
     qid_in_comment: bool | None = None,
     max_features: int = 1 << 25,
+    one_query: bool = False,
     progress: Progress | None = None,
 ) -> RankingData:
     """Rows ``label [qid:id] index:value … [# comment]`` of one file, or of several as if they were one, in file order.
@@ -58,13 +59,15 @@ def read_text(
         Keep the comments. ``# docid = X`` (and LETOR 4's ``inc = … prob = …`` after it) gives X as the document id, any
         other comment is one as a whole, a row without comment gets "".
     query : path or sequence of paths, optional
-        File(s) with the number of rows of each query, for data without ``qid:``; ``<path>.query`` and ``<path>.group``
-        are found by themselves.
+        File(s) with the number of rows of each query, for data without ``qid:``; beside ``data.txt`` the files
+        ``data.txt.query``, ``data.query``, ``data.txt.group`` and ``data.group`` are found by themselves.
     qid_in_comment : bool, optional
         True: the comment is the query id (Yandex); None: so if no line has ``qid:``, no counts file is there, and the
         comments are whole numbers that mostly repeat from line to line.
     max_features : int
         Refuse larger indices, so that a typing mistake cannot fill the memory.
+    one_query : bool
+        True: where nothing says which query a row belongs to, it is meant that all rows form one, and nobody is warned.
     progress : callable, optional
         Called with the fraction of the input read so far, from 0 to 1 (it starts again where a line proves that the
         first ones were misleading, say by a query id that is no number).
@@ -73,16 +76,20 @@ def read_text(
     -------
     RankingData
         `qid` holds integers if every id is written as one, else strings. Without any query ids all rows form one
-        query, 0.
+        query, 0, with a warning.
     """
     options = Options(dtype, sparse, missing, index_base, n_features, docids, qid_in_comment, max_features)
-    return _read(_listed(path), options, query, progress)[0]
+    return _read(_listed(path), options, query, progress, one_query)[0]
 
 
 def read_parts(paths: Sequence[PathLike], **options: Any) -> tuple[RankingData, list[int]]:
     """`read_text` of several files, and the number of rows of each."""
-    query, progress = options.pop("query", None), options.pop("progress", None)
-    return _read(paths, Options(**options), query, progress)
+    query, progress, one_query = (
+        options.pop("query", None),
+        options.pop("progress", None),
+        options.pop("one_query", False),
+    )
+    return _read(paths, Options(**options), query, progress, one_query)
 
 
 def read_pieces(
@@ -90,6 +97,7 @@ def read_pieces(
     *,
     piece_bytes: int = 1 << 28,
     query: Paths | None = None,
+    one_query: bool = False,
     progress: Progress | None = None,
     **options: Any,
 ) -> Iterator[RankingData]:
@@ -103,6 +111,7 @@ def read_pieces(
     path : a file, or files to be read as one
     piece_bytes : text in a piece, about
     query : a file of query ids or counts, as in ``read``
+    one_query : rows without any query ids are meant to form one
     progress : called with the fraction read
     options : those of ``read_text``
     """
@@ -110,6 +119,12 @@ def read_pieces(
     asked = Options(**options)
     table, comments, rows = _survey(sources, asked, (lambda done: progress(done / 2)) if progress else None)
     rule = _choose_rule(asked, comments, table.qid_style, sources, rows, query)
+    if rule.qid_from == "nothing" and not one_query:
+        warnings.warn(
+            f"{sources[0].path}: there are no query ids, and all {sum(rows):,} rows count as one query; {_GIVE_IDS}",
+            OneQueryWarning,
+            stacklevel=2,
+        )
     table.whole = False
     first, size = 0, 0
     try:
@@ -132,7 +147,7 @@ def _listed(path: Paths) -> list[PathLike]:
 
 
 def _read(
-    paths: Sequence[PathLike], options: Options, query: Paths | None, progress: Progress | None
+    paths: Sequence[PathLike], options: Options, query: Paths | None, progress: Progress | None, one_query: bool
 ) -> tuple[RankingData, list[int]]:
     sources = [TextSource(each) for each in paths]
     plan = _first_plan(options)
@@ -151,7 +166,10 @@ def _read(
     comments = Comments()
     comments.add(table)
     rule = _choose_rule(options, comments, table.qid_style, sources, rows, query)
-    return _assemble(table, X, rule), rows
+    data = _assemble(table, X, rule)
+    if rule.qid_from == "nothing" and not one_query:
+        warn_one_query(data.y, f"{sources[0].path}: {_GIVE_IDS}", stacklevel=4)
+    return data, rows
 
 
 def _survey(
@@ -200,6 +218,12 @@ def _rows_of_sources(
     return rows
 
 
+_GIVE_IDS = (
+    "write qid:ID into every line or the rows of each query into a file beside it (the same name and .query), or say "
+    "that it is one query by one_query=True"
+)
+
+
 def warm_reader() -> None:
     """Compile every kernel that `read_text` uses, on a few lines."""
     with scratch_folder(gettempdir()) as folder:
@@ -208,7 +232,7 @@ def warm_reader() -> None:
         for dtype in ("float64", "float32"):
             read_text(path, dtype=dtype)
         path.write_text("1 1:0.5 # 1\n0 1:2 # 1\n")
-        read_text(path)
+        read_text(path, one_query=True)
     for kind in (np.float64, np.float32):
         spread_rows(np.zeros(4, kind), 1, 2, 4)
 
@@ -368,7 +392,11 @@ def _qid_from_counts(sources: Sequence[TextSource], rows: Sequence[int], query: 
 
 
 def _find_counts(path: str) -> str | None:
-    """The counts file beside the data file `path`: its name plus .query or .group, with or without .gz and the like."""
-    names = [path, path.removesuffix(Path(path).suffix)] if path.endswith(COMPRESSIONS) else [path]
-    found = [name + suffix for name in names for suffix in (".query", ".group") if os.path.isfile(name + suffix)]
+    """The counts file beside the data file `path`: its name plus .query or .group, in place of .gz, .txt and the like
+    or after them."""
+    names = [path]
+    for known in (COMPRESSIONS, (*TEXTS, ".csv", ".tsv")):
+        stem, last = os.path.splitext(names[-1])
+        names += [stem] if last.lower() in known else []
+    found = [name + suffix for suffix in (".query", ".group") for name in names if os.path.isfile(name + suffix)]
     return found[0] if found else None

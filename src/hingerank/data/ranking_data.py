@@ -17,6 +17,7 @@ from hingerank.data.blocks import (
     check_matrix,
     check_names,
 )
+from hingerank.data.checks import GIVE_IDS, warn_one_query
 from hingerank.data.files import DataError
 
 if TYPE_CHECKING:
@@ -86,7 +87,8 @@ class RankingData:
         y : array
             One grade per row.
         qid : array, optional
-            One query id per row, in any order and of any type; None makes one query of all rows.
+            One query id per row, in any order and of any type. A single id makes one query of all rows, and so
+            does None, with a warning.
         group : array, optional
             Rows per query in row order, instead of `qid`.
         docid : array, optional
@@ -105,10 +107,14 @@ class RankingData:
         if group is not None:
             blocks = blocks_from_group(group, n_rows)
             ids = np.repeat(blocks.ids, blocks.sizes)
+        elif np.ndim(qid) == 0:
+            ids = np.full(n_rows, 0 if qid is None else qid)
         else:
-            ids = np.zeros(n_rows, np.int64) if qid is None else check_ids(qid, n_rows, "qid")
-        documents = None if docid is None else check_ids(docid, n_rows, "docid")
-        return cls(matrix, check_grades(y, n_rows), ids, documents, check_names(feature_names, n_features))
+            ids = check_ids(qid, n_rows, "qid")
+        documents, grades = None if docid is None else check_ids(docid, n_rows, "docid"), check_grades(y, n_rows)
+        if qid is None and group is None:
+            warn_one_query(grades, GIVE_IDS, stacklevel=2)
+        return cls(matrix, grades, ids, documents, check_names(feature_names, n_features))
 
     @classmethod
     def from_frame(
@@ -209,6 +215,9 @@ class RankingData:
             f"{type(self).__name__}({self.n_queries} queries, {self.n_rows} rows, {self.n_features} features, "
             f"{self.X.dtype}{sparse})"
         )
+
+    def _repr_html_(self) -> str:
+        return self.describe()._repr_html_()
 
     def __eq__(self, other: object) -> bool:
         """The same rows bit for bit, with the same ids and names; NaN equals NaN."""

@@ -11,11 +11,21 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from hingerank.data.blocks import blocks_from_qid, check_matrix
+from hingerank.data.describe import column_figures
 from hingerank.data.files import DataError
-from hingerank.kernels.scaling import columns_dense, minmax_csr, minmax_dense, standard_csr, standard_dense
+from hingerank.kernels.scaling import (
+    columns_dense,
+    log_dense,
+    minmax_csr,
+    minmax_dense,
+    quantile_dense,
+    standard_csr,
+    standard_dense,
+)
 from hingerank.kernels.threads import cut_shards, run_shards
 
 ROWS_PER_SHARD = 4096
+SAMPLED_ROWS, QUANTILES = 1 << 14, 65
 State = tuple[dict[str, Any], dict[str, np.ndarray]]
 
 
@@ -25,11 +35,11 @@ class Scaler(TransformerMixin, BaseEstimator):
     name: ClassVar[str] = "none"
     per_query: ClassVar[bool] = False
 
-    def fit(self, X: Any, y: Any = None, qid: Any = None) -> Any:
-        """Learn from training rows; y is ignored, and so is qid unless the scaler says otherwise."""
+    def fit(self, X: Any, y: Any = None, qid: Any = None, sample_weight: np.ndarray | None = None) -> Any:
+        """Learn from training rows; y and qid are ignored, weights count where a scaler takes means."""
         matrix = check_matrix(X, missing="nan")
         self.n_features_in_ = matrix.shape[1]
-        self._learn(matrix)
+        self._learn(matrix, sample_weight)
         return self
 
     def transform(self, X: Any, qid: Any = None) -> Any:
@@ -52,7 +62,7 @@ class Scaler(TransformerMixin, BaseEstimator):
 
     _arrays: ClassVar[tuple[str, ...]] = ()
 
-    def _learn(self, X: Any) -> None:
+    def _learn(self, X: Any, weight: np.ndarray | None) -> None:
         """Nothing to learn."""
 
     def _scale(self, X: Any, qid: Any) -> Any:
@@ -97,7 +107,7 @@ class QueryStandardScaler(Scaler):
 class ColumnScaler(Scaler):
     """x'_j = (x_j − centre_j)/width_j with `centre_` and `width_` learned from training rows by scikit-learn."""
 
-    _arrays = ("centre", "width")
+    _arrays: ClassVar[tuple[str, ...]] = ("centre", "width")
 
     def _scale(self, X: Any, qid: Any) -> Any:
         if sp.issparse(X):
@@ -107,11 +117,7 @@ class ColumnScaler(Scaler):
                 )
             data = (X.data / self.width_[X.indices]).astype(X.dtype)
             return sp.csr_matrix((data, X.indices, X.indptr), shape=X.shape)
-        out = np.empty_like(X)
-        edges = np.arange(0, len(X) + ROWS_PER_SHARD, ROWS_PER_SHARD).clip(max=len(X))
-        shards = list(zip(edges[:-1].tolist(), edges[1:].tolist()))
-        run_shards(lambda s: columns_dense(X, s[0], s[1], self.centre_, self.width_, out), shards)
-        return out
+        return _by_shards(X, lambda a, b, out: columns_dense(X, a, b, self.centre_, self.width_, out))
 
 
 class MinMaxScaler(ColumnScaler):
@@ -119,7 +125,7 @@ class MinMaxScaler(ColumnScaler):
 
     name = "minmax"
 
-    def _learn(self, X: Any) -> None:
+    def _learn(self, X: Any, weight: np.ndarray | None) -> None:
         from sklearn.preprocessing import MinMaxScaler as Learner
 
         if sp.issparse(X):
@@ -134,12 +140,9 @@ class StandardScaler(ColumnScaler):
 
     name = "standard"
 
-    def _learn(self, X: Any) -> None:
-        from sklearn.preprocessing import StandardScaler as Learner
-
-        learner = Learner(with_mean=not sp.issparse(X)).fit(X)
-        self.centre_ = np.zeros(X.shape[1]) if sp.issparse(X) else learner.mean_.astype(np.float64)
-        self.width_ = learner.scale_.astype(np.float64)
+    def _learn(self, X: Any, weight: np.ndarray | None) -> None:
+        mean, self.width_ = _moments(X, weight)
+        self.centre_ = np.zeros(X.shape[1]) if sp.issparse(X) else mean
 
 
 class MaxAbsScaler(ColumnScaler):
@@ -147,28 +150,110 @@ class MaxAbsScaler(ColumnScaler):
 
     name = "maxabs"
 
-    def _learn(self, X: Any) -> None:
+    def _learn(self, X: Any, weight: np.ndarray | None) -> None:
         from sklearn.preprocessing import MaxAbsScaler as Learner
 
         self.width_ = Learner().fit(X).scale_.astype(np.float64)
         self.centre_ = np.zeros(X.shape[1])
 
 
+class DeviationScaler(ColumnScaler):
+    """x' = x/sd of the column over the training rows: not centred, so zeros stay zeros and CSR equals dense.
+
+    Distances, and so the kernels made of them, are those of "standard". It is what ``scale="auto"`` means.
+
+    Examples
+    --------
+    >>> DeviationScaler().fit_transform([[1.0], [3.0]]).tolist()
+    [[1.0], [3.0]]
+    """
+
+    name = "deviation"
+
+    def _learn(self, X: Any, weight: np.ndarray | None) -> None:
+        self.width_, self.centre_ = _deviation(X, weight), np.zeros(X.shape[1])
+
+
+class LogScaler(ColumnScaler):
+    """x' = sign(x) · log(1 + |x|)/width, the width being the sd of the logarithms: for counts and other long tails.
+
+    Zeros stay zeros. The widths come from at most SAMPLED_ROWS rows, evenly spaced.
+
+    Examples
+    --------
+    >>> LogScaler().fit_transform([[0.0], [9.0], [99.0], [999.0]]).ravel().round(2).tolist()
+    [0.0, 0.89, 1.79, 2.68]
+    """
+
+    name = "log"
+    _arrays = ("width",)
+
+    def _learn(self, X: Any, weight: np.ndarray | None) -> None:
+        sample = X[_evenly(X.shape[0], SAMPLED_ROWS)]
+        if sp.issparse(sample):
+            logs: Any = sp.csr_matrix((signed_log(sample.data), sample.indices, sample.indptr), shape=sample.shape)
+        else:
+            logs = signed_log(sample)
+        self.width_ = _deviation(logs, None)
+
+    def _scale(self, X: Any, qid: Any) -> Any:
+        if sp.issparse(X):
+            data = (signed_log(X.data) / self.width_[X.indices]).astype(X.dtype)
+            return sp.csr_matrix((data, X.indices, X.indptr), shape=X.shape)
+        return _by_shards(X, lambda a, b, out: log_dense(X, a, b, self.width_, out))
+
+
+class QuantileScaler(Scaler):
+    """x' = the fraction of training rows below x, from 0 to 1: of a column only its order counts. Dense only.
+
+    Between QUANTILES quantiles of at most SAMPLED_ROWS rows, evenly spaced, it is linear; a value that many rows share
+    gets the middle of their places.
+
+    Examples
+    --------
+    >>> QuantileScaler().fit_transform([[1.0], [10.0], [100.0]]).tolist()
+    [[0.0], [0.5], [1.0]]
+    """
+
+    name = "quantile"
+    _arrays = ("quantiles",)
+
+    def _learn(self, X: Any, weight: np.ndarray | None) -> None:
+        if sp.issparse(X):
+            raise DataError("the scaler 'quantile' would fill a CSR matrix: use 'log', 'maxabs' or a dense X")
+        sample = X[_evenly(len(X), SAMPLED_ROWS)].astype(np.float64)
+        places = np.linspace(0, 1, min(QUANTILES, max(2, len(sample))))
+        columns = np.sort(np.ascontiguousarray(sample.T))  # NaN comes last
+        known = len(sample) - np.isnan(columns).sum(axis=1)
+        at = places * (np.maximum(known, 1) - 1)[:, None]
+        low, high = (np.take_along_axis(columns, f(at).astype(np.int64), axis=1) for f in (np.floor, np.ceil))
+        self.quantiles_ = np.nan_to_num(low + (high - low) * (at - np.floor(at)))
+
+    def _scale(self, X: Any, qid: Any) -> Any:
+        if sp.issparse(X):
+            X = X.toarray()
+        return _by_shards(X, lambda a, b, out: quantile_dense(X, a, b, self.quantiles_, out))
+
+
 SCALERS: dict[str, type[Scaler]] = {
     kind.name: kind
-    for kind in (Scaler, QueryMinMaxScaler, QueryStandardScaler, MinMaxScaler, StandardScaler, MaxAbsScaler)
-}
+    for kind in (
+        Scaler, QueryMinMaxScaler, QueryStandardScaler, MinMaxScaler, StandardScaler, MaxAbsScaler, DeviationScaler,
+        LogScaler, QuantileScaler,
+    )
+}  # fmt: skip
 
 
 def make_scaler(name: str | None) -> Scaler:
-    """A new scaler by name: "none", "query-minmax", "query-standard", "minmax", "standard" or "maxabs".
+    """A new scaler by name: "none", "query-minmax", "query-standard", "minmax", "standard", "maxabs", "deviation",
+    "log" or "quantile"; "auto" is "deviation", which suits every ranker and CSR too.
 
     Examples
     --------
     >>> make_scaler("maxabs").fit([[2.0], [-4.0]]).transform([[1.0]])
     array([[0.25]])
     """
-    name = "none" if name is None else name
+    name = {None: "none", "auto": "deviation"}.get(name, name)
     if name not in SCALERS:
         raise DataError(f"no scaler is called {name!r}; choose from {', '.join(SCALERS)}")
     return SCALERS[name]()
@@ -182,12 +267,50 @@ def scaler_from_state(state: State) -> Scaler:
     if set(arrays) != set(scaler._arrays):
         raise DataError(f"the scaler {scaler.name!r} needs the arrays {scaler._arrays}, found {tuple(arrays)}")
     for key, array in arrays.items():
-        if array.shape != (scaler.n_features_in_,) or not np.isfinite(array).all():
+        shape = (scaler.n_features_in_, *array.shape[1:2]) if key == "quantiles" else (scaler.n_features_in_,)
+        if array.shape != shape or not np.isfinite(array).all():
             raise DataError(f"{key} of the scaler {scaler.name!r} must hold {scaler.n_features_in_} finite numbers")
-        setattr(scaler, f"{key}_", np.asarray(array, np.float64))
+        setattr(scaler, f"{key}_", np.ascontiguousarray(array, np.float64))
     if "width" in arrays and not (scaler.width_ > 0).all():
         raise DataError(f"a width of the scaler {scaler.name!r} is not positive")
+    if "quantiles" in arrays and (scaler.quantiles_.shape[1] < 2 or (np.diff(scaler.quantiles_) < 0).any()):
+        raise DataError(f"the quantiles of the scaler {scaler.name!r} do not rise")
     return scaler
+
+
+def _evenly(n_rows: int, most: int) -> np.ndarray | slice:
+    """At most so many rows, evenly spaced."""
+    return slice(None) if n_rows <= most else np.linspace(0, n_rows - 1, most).astype(np.int64)
+
+
+def _deviation(X: Any, weight: np.ndarray | None) -> np.ndarray:
+    """sd of each column, 1 where it is 0; to seven digits, so that weight 2 and a row given twice are the same."""
+    return np.array([float(f"{sd:.7g}") for sd in _moments(X, weight)[1]])
+
+
+def _moments(X: Any, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and sd of each column, 1 in place of an sd of 0: on all cores, or with weights by scikit-learn."""
+    if weight is None:
+        _, _, mean, spread, _, _ = column_figures(X)
+        return mean, np.where(spread > 0, spread, 1.0)
+    from sklearn.preprocessing import StandardScaler as Learner
+
+    learner = Learner(with_mean=not sp.issparse(X)).fit(X, sample_weight=weight)
+    mean = np.zeros(X.shape[1]) if sp.issparse(X) else learner.mean_.astype(np.float64)
+    return mean, learner.scale_.astype(np.float64)
+
+
+def signed_log(x: np.ndarray) -> np.ndarray:
+    """sign(x) · log(1 + |x|)."""
+    return np.copysign(np.log1p(np.abs(x, dtype=np.float64)), x)
+
+
+def _by_shards(X: np.ndarray, work: Any) -> np.ndarray:
+    """work(first, last, out) over all rows of a dense X."""
+    out = np.empty_like(X)
+    edges = np.arange(0, len(X) + ROWS_PER_SHARD, ROWS_PER_SHARD).clip(max=len(X))
+    run_shards(lambda s: work(s[0], s[1], out), list(zip(edges[:-1].tolist(), edges[1:].tolist())))
+    return out
 
 
 def _scale_queries(X: Any, qid: Any, dense: Any, csr: Any) -> Any:

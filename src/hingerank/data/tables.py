@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.data.checks import decimal
 from hingerank.data.files import COMPRESSIONS, TABLES, DataError, PathLike, draft_of, endings, replace_file
 from hingerank.data.frames import need
 from hingerank.data.memory import machine_memory
@@ -213,9 +214,7 @@ def _read_delimited(path: Path, kind: str, ids: Collection[str]) -> Any:
     import pyarrow.compute as pc
 
     table, hexadecimal = _read_csv(path, kind)
-    twice = next((name for name in table.column_names if table.column_names.count(name) > 1), None)
-    if twice is not None:
-        raise DataError(f"{path}: two columns are called {twice[:40]!r}: rename one of them")
+    _check_header(path, table.column_names)
     for name in table.column_names:
         if pa.types.is_binary(table[name].type):
             raise DataError(f"{path}: column {name[:40]!r} is not UTF-8 text: convert the file (iconv -t UTF-8)")
@@ -228,6 +227,19 @@ def _read_delimited(path: Path, kind: str, ids: Collection[str]) -> Any:
             table = table.set_column(place, name, kept)
     names = pc.replace_substring_regex(pa.array(table.column_names, "string"), "^'(" + _FORMULA[1:] + ")", r"\1")
     return table.rename_columns(names.to_pylist())
+
+
+def _check_header(path: Path, names: list[str]) -> None:
+    """Refuse a first line that is data, or that names two columns alike."""
+    if sum(decimal(name) is not None for name in names) > len(names) // 2:
+        start = ",".join(names[:4]) + (",…" if len(names) > 4 else "")
+        raise DataError(
+            f"{path}: the first line ({start}) holds numbers where names were expected; write a line such as "
+            "label,qid,f1,f2,… above it"
+        )
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise DataError(f"{path}: two columns are called {twice[:40]!r}: rename one of them")
 
 
 def _read_csv(path: Path, kind: str, texts: list[str] | None = None) -> tuple[Any, bool]:

@@ -29,6 +29,7 @@ from sklearn.utils.validation import check_is_fitted
 from hingerank import __version__
 from hingerank.data.files import draft_of
 from hingerank.data.scaling import Scaler, scaler_from_state
+from hingerank.export.transformers import decode_transformer, encode_transformer, listed
 from hingerank.registry import ranker_class, ranker_name
 from hingerank.solvers.run import Certificate, Solution
 
@@ -155,6 +156,8 @@ def _encode_object(value: Any, arrays: dict[str, np.ndarray], place: str) -> dic
         return {_TAG: "ranker", **encode_ranker(value, arrays, f"{place}.")}
     if isinstance(value, Scaler):
         return {_TAG: "scaler", "state": encode(value.to_state(), arrays, place)}
+    if listed(value):
+        return {_TAG: "transformer", **encode_transformer(value, lambda v, at: encode(v, arrays, at), place)}
     if isinstance(value, np.random.Generator | np.random.RandomState):
         raise ModelFileError(
             f"{place} is a random generator, which a model file cannot hold: use a whole number as seed"
@@ -205,6 +208,8 @@ def decode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
         return Certificate.from_dict(decode(value["entries"], arrays))
     if kind == "scaler":
         return scaler_from_state(decode(value["state"], arrays))
+    if kind == "transformer":
+        return decode_transformer(value["class"], decode(value["params"], arrays), decode(value["state"], arrays))
     if kind == "ranker":
         return decode_ranker(value, arrays)
     raise ModelFileError(f"unknown kind of value {kind!r}")

@@ -6,6 +6,7 @@ features against 2,000 rows this is about ten times as fast as scikit-learn's rb
 memory bind.) Kernels without such a form call scikit-learn. ``choose_gamma`` takes their width from the data.
 """
 
+import re
 from collections.abc import Callable
 from numbers import Real
 from typing import Any
@@ -243,57 +244,76 @@ def _append(rows: Any, first: np.ndarray, second: np.ndarray, dtype: Any) -> Any
     return out
 
 
+_RULE = re.compile(r"(?:([0-9.eE+-]+) *\* *)?(scale|median|auto)")
+
+
 def choose_gamma(gamma: Any, X: Any, weight: np.ndarray | None = None, seed: int = 0) -> float:
     """The width γ of a kernel for rows X: a number as it is, or by a rule from the data.
 
     Parameters
     ----------
-    gamma : a positive number, or a rule
-        "scale": 1 / (features · variance of all values of X), as scikit-learn's SVC; "median": 1 / median of ‖x − y‖²
-        over sampled pairs of rows; "auto": 1 / features.
+    gamma : a positive number, a rule, or a rule times a number, as "0.25*scale"
+        "scale": 1 / (sum of the columns' variances), which is scikit-learn's where columns have one mean, and does not
+        change when something is added to a column; "median": 1 / median of ‖x − y‖² over sampled pairs of rows;
+        "auto": 1 / features.
     X : rows, dense or CSR
     weight : a weight per row, by which "scale" counts it
     seed : of the pairs that "median" samples
 
     Examples
     --------
-    >>> choose_gamma("scale", np.array([[0.0, 2.0], [2.0, 0.0]]))
-    0.5
+    >>> choose_gamma("scale", np.array([[0.0, 2.0], [2.0, 0.0]])), choose_gamma("4*auto", np.ones((1, 2)))
+    (0.5, 2.0)
     """
-    if gamma in ("scale", "median"):
-        found = _by_variance(X, weight) if gamma == "scale" else _median_heuristic(X, seed)
-        if not 0 < found < np.inf:
-            raise DataError(f"gamma={gamma!r} comes out as {found}: squares of the features overflow; rescale them")
-        return found
-    if gamma == "auto":
-        return 1.0 / X.shape[1]
-    if not isinstance(gamma, Real) or not 0 < float(gamma) < np.inf:
-        raise ValueError(f"gamma must be a positive number, 'scale', 'median' or 'auto', not {gamma!r}")
-    return float(gamma)
+    factor, rule = gamma_rule(gamma)
+    if rule == "auto":
+        return factor / X.shape[1]
+    if rule is None:
+        return factor
+    found = factor * (_by_variance(X, weight) if rule == "scale" else _median_heuristic(X, seed))
+    if not 0 < found < np.inf:
+        raise DataError(f"gamma={gamma!r} comes out as {found}: squares of the features overflow; rescale them")
+    return found
+
+
+def gamma_rule(gamma: Any) -> tuple[float, str | None]:
+    """(number, rule or None) that a parameter gamma means.
+
+    >>> gamma_rule("0.25*scale"), gamma_rule("median"), gamma_rule(2)
+    ((0.25, 'scale'), (1.0, 'median'), (2.0, None))
+    """
+    match = _RULE.fullmatch(gamma) if isinstance(gamma, str) else None
+    try:
+        number: Any = float(match[1] or 1.0) if match else gamma
+    except ValueError:
+        number = None
+    if not isinstance(number, Real) or isinstance(number, bool) or not 0 < float(number) < np.inf:
+        raise ValueError(
+            f"gamma must be a positive number, 'scale', 'median' or 'auto', or one of these times a number, as "
+            f"'0.25*scale', not {gamma!r}"
+        )
+    return float(number), match[2] if match else None
 
 
 def _by_variance(X: Any, weight: np.ndarray | None) -> float:
-    with np.errstate(over="ignore", divide="ignore"):
-        variance = np.float64(_variance(X, weight))
-        return float(1.0 / (X.shape[1] * variance)) if variance > 0 else 1.0
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        variance = np.float64(_variances(X, weight).sum())
+        return float(1.0 / variance) if variance > 0 else 1.0
 
 
-def _variance(X: Any, weight: np.ndarray | None) -> float:
-    """Variance of all entries, in double precision, rows counted by their weight."""
+def _variances(X: Any, weight: np.ndarray | None) -> np.ndarray:
+    """Variance of each column, in double precision, rows counted by their weight."""
     weight = np.ones(X.shape[0]) if weight is None else weight
-    total = weight.sum() * X.shape[1]
+    total, width = weight.sum(), X.shape[1]
     if sp.issparse(X):
-        per_value = np.repeat(weight, np.diff(X.indptr))
-        values = X.data.astype(np.float64)
-        mean = float(per_value @ values) / total
-        absent = total - per_value.sum()
-        return float(per_value @ (values - mean) ** 2 + absent * mean**2) / total
-    mean = float(weight @ X.sum(axis=1, dtype=np.float64)) / total
-    squares = 0.0
-    for a in range(0, len(X), 4096):
-        apart = X[a : a + 4096].astype(np.float64) - mean
-        squares += float(weight[a : a + 4096] @ np.einsum("ij,ij->i", apart, apart))
-    return squares / total
+        per_value, values = np.repeat(weight, np.diff(X.indptr)), X.data.astype(np.float64)
+        mean = np.bincount(X.indices, per_value * values, width) / total
+        absent = total - np.bincount(X.indices, per_value, width)
+        apart = np.bincount(X.indices, per_value * (values - mean[X.indices]) ** 2, width)
+        return (apart + absent * mean**2) / total
+    blocks = range(0, len(X), 4096)
+    mean = sum(weight[a : a + 4096] @ X[a : a + 4096].astype(np.float64) for a in blocks) / total
+    return sum(weight[a : a + 4096] @ (X[a : a + 4096].astype(np.float64) - mean) ** 2 for a in blocks) / total
 
 
 def _median_heuristic(X: Any, seed: int) -> float:

@@ -190,12 +190,15 @@ class TransformerMap(FeatureMap):
         self.transformer = transformer
 
     def fit(self, X: Any, y: Any = None, sample_weight: np.ndarray | None = None) -> "TransformerMap":
-        """Fit a copy of the transformer on the rows; its answer for the first one shows its form."""
+        """Fit a copy of the transformer on the rows."""
         if not isinstance(self.transformer, Transformer):
             raise ValueError(f"features must be a transformer with fit and transform, not {self.transformer!r}")
-        self.transformer_ = clone(self.transformer).fit(X)
-        first = self.transformer_.transform(X[:1])
-        self.n_features_in_, self.width_, self.sparse_ = X.shape[1], first.shape[1], sp.issparse(first)
+        return self.place(clone(self.transformer).fit(X), X[:1])
+
+    def place(self, transformer: Any, row: Any) -> "TransformerMap":
+        """Take over a fitted transformer; its answer for a row shows its form."""
+        self.transformer_, first = transformer, transformer.transform(row)
+        self.n_features_in_, self.width_, self.sparse_ = row.shape[1], first.shape[1], sp.issparse(first)
         return self
 
     def write(self, X, out):

@@ -5,6 +5,48 @@ import numpy as np
 from hingerank.kernels.compiled import inner, kernel
 
 
+@kernel
+def log_dense(X, first, last, width, out):
+    """out = sign(x) log(1 + |x|)/width_j for the rows first:last; O(rows · features)."""
+    for i in range(first, last):
+        for j in range(X.shape[1]):
+            x = X[i, j]
+            out[i, j] = np.log1p(x) / width[j] if x >= 0 else -np.log1p(-x) / width[j]
+
+
+@kernel
+def quantile_dense(X, first, last, quantiles, out):
+    """out = the place of x among the sorted quantiles_j, from 0 to 1, halfway among equals; O(values · log quantiles).
+
+    Between two quantiles it is linear. NaN stays NaN.
+    """
+    top = quantiles.shape[1] - 1
+    for i in range(first, last):
+        for j in range(X.shape[1]):
+            x, low, high = X[i, j], 0, top + 1
+            if x != x:
+                out[i, j] = x
+                continue
+            while low < high:  # the first quantile that is not below x
+                middle = (low + high) // 2
+                if quantiles[j, middle] < x:
+                    low = middle + 1
+                else:
+                    high = middle
+            if low > top:
+                out[i, j] = 1.0
+            elif quantiles[j, low] == x:
+                high = low
+                while high < top and quantiles[j, high + 1] == x:
+                    high += 1
+                out[i, j] = 0.5 * (low + high) / top
+            elif low == 0:
+                out[i, j] = 0.0
+            else:
+                below = quantiles[j, low - 1]
+                out[i, j] = (low - 1 + (x - below) / (quantiles[j, low] - below)) / top
+
+
 @kernel(allocates=True)
 def minmax_dense(X, rows, offsets, first, last, out):
     """out[i,j] = (x − lo)/(hi − lo) over the block of row i, 0 where hi = lo; O(rows·d), two passes in cache."""

@@ -19,6 +19,7 @@ from hingerank.data.checks import decimal
 from hingerank.data.files import canonical, write_whole
 from hingerank.lab.run_folder import Record, read_header, read_results
 from hingerank.lab.statistics import TESTS, bootstrap_interval, holm, p_values, win_tie_loss
+from hingerank.notebook import html_table
 
 LEVEL = 0.05
 COLUMNS = ("method", "fold", "query", "measure", "value", "seconds", "setting", "versions", "seed")
@@ -177,7 +178,7 @@ class Line:
 
     Attributes
     ----------
-    mean, spread : over folds, of the test means of ``measure``, and their standard deviation (n−1; 0 for one fold)
+    mean, spread : over folds, of the test means of ``measure``, and their standard deviation (n−1; NaN for one fold)
     low, high : bootstrap interval of the mean over pooled queries
     means : the mean over folds of every measure
     p : two-sided, against the baseline over the queries both have, Holm-corrected over the methods (NaN for the
@@ -225,6 +226,14 @@ class Leaderboard:
     def to_dict(self) -> list[dict[str, Any]]:
         """One dict per line, best first."""
         return [{**asdict(line), "mark": line.mark, "baseline": line.method == self.baseline} for line in self.lines]
+
+    def _repr_html_(self) -> str:
+        names = ["method", self.measure, "± folds", "difference", "p", "s/fit", "folds"]
+        rows = [
+            [n.method, f"{number(n.mean)}{n.mark}", n.spread, n.difference, n.p, n.seconds, n.folds] for n in self.lines
+        ]
+        cells = [[None if isinstance(c, float) and np.isnan(c) else c for c in row] for row in rows]
+        return html_table(f"against {self.baseline}, {self.test} test", names, cells)
 
     def to_csv(self) -> str:
         """All figures in full precision; columns as in `Line`, then the mean of every measure."""
@@ -333,7 +342,7 @@ def _line(results: Results, method: str, measure: str, pair: tuple[np.ndarray, n
         method=method,
         measure=measure,
         mean=_mean(per_fold),
-        spread=float(per_fold.std(ddof=1)) if len(per_fold) > 1 else 0.0,
+        spread=float(per_fold.std(ddof=1)) if len(per_fold) > 1 else float("nan"),
         low=low,
         high=high,
         means={name: _mean(results.fold_means(method, name)) for name in results.measures},

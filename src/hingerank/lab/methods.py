@@ -20,6 +20,8 @@ from hingerank.lab.search import (
     Setting,
     describe_search,
 )
+from hingerank.rankers.grids import GAMMAS, stages_of
+from hingerank.tuning import scales_for
 
 # parameter -> values that are tried unless others are asked for, for every ranker that has it
 VALUES: dict[str, list[Any]] = {
@@ -28,9 +30,9 @@ VALUES: dict[str, list[Any]] = {
 }
 # ranker -> values to try instead
 SPECIAL: dict[str, dict[str, list[Any]]] = {
-    "kernel-rank-svm": {"C": [1e-3, 1e-1, 10.0], "gamma": [1e-2, 1e-1, 1.0]},
-    "nystroem-rank-svm": {"C": [1e-4, 1e-2, 1.0], "gamma": [1e-2, 1e-1, 1.0]},
-    "fourier-rank-svm": {"C": [1e-4, 1e-2, 1.0], "gamma": [1e-2, 1e-1, 1.0]},
+    "kernel-rank-svm": {"C": [1e-3, 1e-1, 10.0], "gamma": GAMMAS},
+    "nystroem-rank-svm": {"C": [1e-4, 1e-2, 1.0], "gamma": GAMMAS},
+    "fourier-rank-svm": {"C": [1e-4, 1e-2, 1.0], "gamma": GAMMAS},
     "sparse-rank-svm": {"C": [0.1, 1.0, 10.0, 100.0, 1000.0]},
     "tg-rank": {"C": [0.1, 1.0, 10.0, 100.0, 1000.0]},
     "rs-rank": {"C": [1e-2, 0.1, 1.0, 10.0, 100.0]},
@@ -153,7 +155,11 @@ def _parameters(call: Any) -> Mapping[str, Any]:
 
 
 def method_from_name(
-    text: str, given: Mapping[str, Sequence[Any]] | None = None, search: str = "grid", trials: int = 20
+    text: str,
+    given: Mapping[str, Sequence[Any]] | None = None,
+    search: str = "grid",
+    trials: int = 20,
+    scales: Sequence[Any] | None = None,
 ) -> Method:
     """A method by the name of its ranker on the command line.
 
@@ -164,6 +170,7 @@ def method_from_name(
     search : "grid" tries all combinations; "random" and "optuna" try `trials` settings, numbers from the range of their
         values (drawn evenly in the logarithm where all are positive) and words from among them
     trials : settings that "random" and "optuna" try
+    scales : scalings to try with rankers that mind the scales of features, unless `given` says what to try
 
     Examples
     --------
@@ -186,12 +193,21 @@ def method_from_name(
         if parameter not in known:
             raise ValueError(f"{name} has no parameter {parameter!r}; it has {', '.join(known)}")
     usual = SPECIAL.get(name, {p: values for p, values in VALUES.items() if p in known})
+    chosen = any(len(values) > 1 for values in given.values())  # by the user, who knows what is to be tried
+    if scales and not chosen and any("scale" in stage for stage in stages_of(ranker.__name__, known)):
+        usual = {"scale": list(scales), **usual}
     fixed = {p: values[0] for p, values in given.items() if len(values) == 1}
     space = {p: list(v) for p, v in {**usual, **given}.items() if p not in fixed}
     tried = make_search(space, search, trials)
     if issubclass(ranker, PersonalRanker):
         return Method(called or asked, PersonalRows, tried, {"ranker": name, **fixed})
     return Method(called or asked, ranker, tried, fixed)
+
+
+def scales_of(fold: Any) -> list[Any]:
+    """The scalings that suit a fold's rows to learn from."""
+    part = fold[0] if isinstance(fold, tuple) else fold.part("train")
+    return scales_for(part.X)
 
 
 def make_search(space: Mapping[str, Sequence[Any]], kind: str, trials: int) -> Search:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from hingerank.data.blocks import QueryBlocks, blocks_from_group, blocks_from_qid
+from hingerank.data.checks import GIVE_IDS, warn_one_query
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.metrics.measure import MEASURES, Measure, parse_measure, preset_name
@@ -35,7 +36,7 @@ def evaluate(
     scores : a finite number per row
         Higher comes first; equal scores keep row order unless the preset says otherwise.
     qid : a query id per row
-        In any order and of any type; None makes one query of all rows.
+        In any order and of any type. A single id makes one query of all rows, and so does None, with a warning.
     measures : a name, or several
         ndcg@10, dcg@5, map, p@5, recall@10, mrr, err@10, mean_ndcg, pair_accuracy, kendall_tau, each with ":preset"
         ("ndcg@10:letor4") or ":option=value" ("ndcg@10:ties=average") after it.
@@ -68,6 +69,8 @@ def evaluate(
     grades = _numbers(y, "y")
     given = _numbers(scores, "scores", len(grades))
     blocks = _blocks(qid, group, len(grades))
+    if qid is None and group is None:
+        warn_one_query(grades, GIVE_IDS, stacklevel=2)
     weight = _query_weight(sample_weight, blocks)
     for name, measure in wanted.items():
         _check_measure(name, measure, grades)
@@ -213,4 +216,4 @@ def warm_metrics() -> None:
     names = [name + ("@1" if kind.cutoff == "required" else "") for name, kind in MEASURES.items()]
     for preset in ("default", "trec", "sklearn"):
         evaluate(y, scores, group=[6, 12], measures=names, preset=preset)
-    evaluate(y, scores, measures="ndcg@1")
+    evaluate(y, scores, 0, "ndcg@1")

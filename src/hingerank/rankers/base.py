@@ -5,25 +5,31 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from hingerank.data.blocks import QueryBlocks, blocks_from_qid, fingerprint, kept_rows
-from hingerank.data.checks import positive
+from hingerank.data.checks import GIVE_IDS, positive, warn_one_query
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.export.model_file import SavedModel
+from hingerank.features.maps import FeatureMap
 from hingerank.preferences import GradedPreferences
+from hingerank.rankers.explanation import GRADIENT, SUMS, Contributions, Explanation, along_a_line
 from hingerank.rankers.inputs import (
     check_features,
     check_grades,
     check_weight,
+    evaluation_sets,
     gather_rows,
     make_blocks,
     names_of_features,
     unpack,
+    warn_spreads,
 )
+from hingerank.rankers.tuned import Tuning
 from hingerank.solvers.run import Certificate, Solution
 
 
@@ -57,6 +63,7 @@ class BaseRanker(SavedModel, BaseEstimator):
         "scaler_",
         "fingerprint_",
         "validation_scores_",
+        "tuning_",
     )
 
     def _fit(self, X: Any, y: np.ndarray, blocks: QueryBlocks, sample_weight: np.ndarray | None) -> None:
@@ -84,10 +91,11 @@ class BaseRanker(SavedModel, BaseEstimator):
         ----------
         X : RankingData (then y and qid come from it), array, CSR matrix or data frame
         y : a grade per row, any real number, higher is better
-        qid : a query id per row, in any order and of any type; None makes one query of all rows
+        qid : a query id per row, in any order and of any type
+            A single id makes one query of all rows, and so does None, with a warning.
         sample_weight : a weight per row
             A pair weighs the product of its two rows' weights, so weight 2 is the row given twice and weight 0 is the
-            row left out (scaling looks at rows, not at their weights).
+            row left out (the scalings "log" and "quantile" look at rows, not at their weights).
         group : rows per query in row order, instead of qid
         eval_set : list of (X, y) pairs or RankingData
             The fitted ranker is scored on them (mean NDCG@10, in ``validation_scores_``); they never change the fit.
@@ -105,15 +113,18 @@ class BaseRanker(SavedModel, BaseEstimator):
         """Check what was given, record its columns and fingerprint, fit the scaler: what to learn from."""
         given, (X, y, qid) = X, unpack(X, y, qid, group)
         checked = check_features(self, X, reset=True)
+        self.__dict__.pop("tuning_", None)  # of an earlier fit
         n_rows = checked.shape[0]
         grades, weight = check_grades(self, y, n_rows), check_weight(sample_weight, n_rows)
         blocks = given.blocks if isinstance(given, RankingData) else make_blocks(qid, group, n_rows)
+        if qid is None and group is None:
+            warn_one_query(grades, GIVE_IDS, stacklevel=3)
         taken, blocks = kept_rows(blocks, weight)
         self._source_rows = taken  # for rankers whose answer names training rows
         checked, grades = gather_rows(checked, taken), gather_rows(grades, taken)
         weight = None if weight is None else gather_rows(weight, taken)
         self.fingerprint_ = fingerprint(checked, grades, blocks)
-        self.scaler_ = self._fitted_scaler(checked)
+        self.scaler_ = self._fitted_scaler(checked, weight)
         if self.scaler_ is not None:
             checked = self.scaler_.transform(checked, blocks.numbers)
         return Rows(checked, grades, blocks, weight)
@@ -157,7 +168,7 @@ class BaseRanker(SavedModel, BaseEstimator):
         Parameters
         ----------
         X : rows as in fit
-        qid : a query id per row; None makes one query of all rows
+        qid : a query id per row; None: the rows are those of one query
         top : at most that many rows per query
         """
         if top is not None and (isinstance(top, bool) or int(top) != top or top < 1):
@@ -183,8 +194,16 @@ class BaseRanker(SavedModel, BaseEstimator):
         from hingerank.metrics import evaluate
 
         _, y, qid = unpack(X, y, qid)
+        known = self.__dict__.get("fingerprint_", {}).get("queries", 1)
+        if qid is None and known > 1:
+            raise ValueError(
+                f"this ranker learnt from {known:,} queries, and score got no query ids: without them it would take "
+                f"all rows for one query and answer another number; {GIVE_IDS}"
+            )
         scores = self._predict(X, qid, one_query=True)
         grades = check_grades(self, y, len(scores))
+        if qid is None:
+            warn_one_query(grades, GIVE_IDS, stacklevel=2)
         weight = check_weight(sample_weight, len(scores))
         rows, blocks = kept_rows(blocks_from_qid(qid, len(scores)), weight)
         if weight is not None:
@@ -192,37 +211,79 @@ class BaseRanker(SavedModel, BaseEstimator):
         grades, scores = gather_rows(grades, rows), gather_rows(scores, rows)
         return float(evaluate(grades, scores, blocks.numbers, "ndcg@10", sample_weight=weight)["ndcg@10"])
 
-    def _fitted_scaler(self, X: Any) -> Any:
+    def explain(self, X: Any, qid: Any = None) -> Explanation:
+        """What each feature gave to the score of every row.
+
+        Exact for linear, sparse and boosted rankers and for trees; by the gradient of the score for others, which the
+        answer says.
+
+        Parameters
+        ----------
+        X : rows as in fit
+        qid : a query id per row; None: the rows are those of one query
+        """
+        check_is_fitted(self)
+        documents = X.docid if isinstance(X, RankingData) else None
+        X, _, qid = unpack(X, None, qid)
+        checked = check_features(self, X, reset=False)
+        n_rows = checked.shape[0]
+        ids = np.zeros(n_rows, np.int64) if qid is None else np.full(n_rows, qid) if np.ndim(qid) == 0 else qid
+        scaled = self._scaled(checked, ids)
+        found = self._contributions(scaled, blocks_from_qid(ids, n_rows))
+        values = checked.toarray() if sparse.issparse(checked) else checked
+        documents = np.arange(1, n_rows + 1) if documents is None else np.asarray(documents)
+        names = [str(name) for name in names_of_features(self, self.n_features_in_)]
+        scores = np.asarray(self._scores(scaled), np.float64)
+        return Explanation(
+            names, values, found.parts, found.base, scores, np.asarray(ids), documents, found.how, found.exact
+        )
+
+    def _contributions(self, X: Any, blocks: QueryBlocks) -> Contributions:
+        """What the features of checked, scaled rows gave to their scores."""
+        rows = (X.toarray() if sparse.issparse(X) else X).astype(np.float64)
+        gathered = blocks.gather(rows)
+        means = np.add.reduceat(gathered, blocks.offsets[:-1], axis=0) / blocks.sizes[:, None]
+        start = blocks.scatter(means[blocks.numbers])
+        parts = along_a_line(lambda Z: np.asarray(self._scores(Z), np.float64), rows, start)
+        base = blocks.scatter(np.asarray(self._scores(means), np.float64)[blocks.numbers])
+        return Contributions(parts, base, GRADIENT, False)
+
+    _sees_spreads = False  # whether a column of a wide spread drowns the others
+
+    def _fitted_scaler(self, X: Any, weight: np.ndarray | None = None) -> Any:
         """The scaler named by the parameter `scale`, fitted on the training rows; None when there is none."""
-        if getattr(self, "scale", None) is None:
+        name = self._scaling()
+        if name is None:
+            if self._sees_spreads and getattr(self, "features", None) is None:
+                warn_spreads(X, names_of_features(self, X.shape[1]), stacklevel=4)
             return None
         from hingerank.data.scaling import make_scaler
 
         with np.errstate(over="ignore", invalid="ignore"):
-            scaler = make_scaler(self.scale).fit(X)
+            scaler = make_scaler(name).fit(X, sample_weight=weight)
         learnt = (value for value in vars(scaler).values() if isinstance(value, np.ndarray) and value.dtype.kind == "f")
         if not all(np.isfinite(value).all() for value in learnt):
-            raise DataError(f"scale={self.scale!r}: squares of the features overflow; divide the features first")
+            raise DataError(f"scale={name!r}: squares of the features overflow; divide the features first")
         return scaler
+
+    def _scaling(self) -> str | None:
+        """The name of the scaler that a fit uses."""
+        return getattr(self, "scale", None)
 
     def _validate(self, eval_set: Any, eval_group: Any) -> list[float]:
         """Mean NDCG@10 on each validation set."""
-        if eval_set is None:
-            if eval_group is not None:
-                raise ValueError("eval_group was given without eval_set")
-            return []
-        groups = [None] * len(eval_set) if eval_group is None else list(eval_group)
-        if not isinstance(eval_set, Sequence) or len(groups) != len(eval_set):
-            raise ValueError("eval_set must be a list of (X, y) pairs or RankingData, eval_group a list as long")
-        scores = []
-        for item, group in zip(eval_set, groups, strict=True):
-            X, y = (item, None) if isinstance(item, RankingData) else item
-            qid = None if group is None else np.repeat(np.arange(len(group)), group)
-            scores.append(self.score(X, y, qid))
-        return scores
+        return [self.score(*part) for part in evaluation_sets(eval_set, eval_group)]
+
+    def _state(self) -> dict[str, Any]:
+        state = super()._state()
+        if "tuning_" in state:
+            state["tuning_"] = state["tuning_"].to_dict()
+        return state
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         super()._restore(state)
+        if "tuning_" in state:
+            self.tuning_ = Tuning.from_dict(state["tuning_"])
         n_features = getattr(self, "n_features_in_", None)
         if type(n_features) is not int or n_features < 1:
             raise ValueError(f"n_features_in_ must be a positive whole number, got {n_features!r}")
@@ -254,10 +315,16 @@ class LinearRanker(BaseRanker):
     """score(x) = ``coef_`` · x, with one weight per (scaled) feature."""
 
     _fitted: tuple[str, ...] = ("coef_",)
+    _sees_spreads = True
     coef_: np.ndarray
 
     def _scores(self, X: Any) -> np.ndarray:
         return X @ self.coef_.astype(X.dtype, copy=False)
+
+    def _contributions(self, X, blocks):
+        rows = X.toarray() if sparse.issparse(X) else X
+        base = np.full(len(rows), float(getattr(self, "intercept_", 0.0)))
+        return Contributions(rows * self.coef_, base, SUMS, True)
 
     def feature_table(self, names: Sequence[str] | None = None) -> list[tuple[str, float]]:
         """(feature, weight) pairs, largest absolute weight first; with a scaler, of the scaled features.
@@ -273,11 +340,10 @@ class LinearRanker(BaseRanker):
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         super()._restore(state)
-        weights = np.asarray(getattr(self, "coef_", None))
-        if weights.shape != (self.n_features_in_,) or weights.dtype.kind not in "fiu":
-            raise ValueError(
-                f"coef_ has shape {weights.shape}, expected ({self.n_features_in_},) numbers, and is {weights.dtype}"
-            )
+        weights, mapped = np.asarray(getattr(self, "coef_", None)), self.__dict__.get("features_")
+        width = mapped.width_ if isinstance(mapped, FeatureMap) else self.n_features_in_
+        if weights.shape != (width,) or weights.dtype.kind not in "fiu":
+            raise ValueError(f"coef_ has shape {weights.shape}, expected ({width},) numbers, and is {weights.dtype}")
 
 
 def warn_not_converged(certificate: Certificate) -> None:

@@ -23,6 +23,7 @@ from hingerank.metrics.measure import MEASURES, Measure, parse_measure
 from hingerank.preferences import GradedPreferences
 from hingerank.problem.problem import add_up
 from hingerank.rankers.base import BaseRanker, LinearRanker, take_over
+from hingerank.rankers.explanation import SUMS, Contributions
 from hingerank.solvers.run import Certificate
 
 SAME = 1e-10  # weak rankers that differ by less in quality are equally good
@@ -296,14 +297,23 @@ class RankBoost(BoostingRanker):
         self.thresholds_ = np.array([entry["threshold"] for entry in entries], np.float64)
 
     def _scores(self, X):
-        """Each feature's weak rankers together are one step function."""
         scores, columns = np.zeros(X.shape[0]), by_columns(X)
         for k in np.unique(self.features_):
-            mine = self.features_ == k
-            order = np.argsort(self.thresholds_[mine], kind="stable")
-            steps = np.concatenate(([0.0], np.cumsum(self.alphas_[mine][order])))
-            scores += steps[np.searchsorted(self.thresholds_[mine][order], column(columns, k), side="left")]
+            scores += self._steps(k, column(columns, k))
         return scores
+
+    def _steps(self, k: int, values: np.ndarray) -> np.ndarray:
+        """Each feature's weak rankers together are one step function."""
+        mine = self.features_ == k
+        order = np.argsort(self.thresholds_[mine], kind="stable")
+        steps = np.concatenate(([0.0], np.cumsum(self.alphas_[mine][order])))
+        return steps[np.searchsorted(self.thresholds_[mine][order], values, side="left")]
+
+    def _contributions(self, X, blocks):
+        parts, columns = np.zeros(X.shape), by_columns(X)
+        for k in np.unique(self.features_):
+            parts[:, k] = self._steps(k, column(columns, k))
+        return Contributions(parts, np.zeros(X.shape[0]), SUMS, True)
 
     def _restore(self, state):
         super()._restore(state)

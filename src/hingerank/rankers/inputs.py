@@ -11,6 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from hingerank.data import blocks as checks
 from hingerank.data.blocks import QueryBlocks, blocks_from_group, blocks_from_qid, plain_csr
+from hingerank.data.checks import ScaleWarning
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 
@@ -41,6 +42,8 @@ def check_features(ranker: Any, X: Any, *, reset: bool) -> Any:
         "ensure_all_finite": "allow-nan" if welcome.allow_nan else True,
     }
     given, names = (X.X, X.feature_names) if isinstance(X, RankingData) else (X, None)
+    if isinstance(X, RankingData) and names is None and not reset and _are_counted(ranker):
+        names = X.names
     try:
         if names is None:
             checked = validate_data(ranker, given, reset=reset, **options)
@@ -76,7 +79,8 @@ def _check_names(ranker: Any, names: np.ndarray, n_features: int, reset: bool) -
     if known is None:
         if n_features != ranker.n_features_in_:
             raise ValueError(f"X has {n_features} features, but the ranker was fitted with {ranker.n_features_in_}")
-        warnings.warn("X has feature names, but the ranker was fitted without feature names", stacklevel=4)
+        if list(names) != default_names(n_features):
+            warnings.warn("X has feature names, but the ranker was fitted without feature names", stacklevel=4)
         return
     missing, extra = set(known) - set(names), set(names) - set(known)
     if missing or extra:
@@ -91,6 +95,17 @@ def _check_names(ranker: Any, names: np.ndarray, n_features: int, reset: bool) -
             "the features are those seen in fit but in another order: put the columns in the order of "
             f"feature_names_in_ (column {first} is {names[first]!r} where {known[first]!r} was expected)"
         )
+
+
+def default_names(count: int) -> list[str]:
+    """ "f1", "f2", ... as LETOR files count."""
+    return [f"f{j + 1}" for j in range(count)]
+
+
+def _are_counted(ranker: Any) -> bool:
+    """Whether a ranker learnt from features that are only numbered, as those of a text written as a table are."""
+    known = getattr(ranker, "feature_names_in_", None)
+    return known is not None and list(known) == default_names(len(known))
 
 
 def _listed(names: set[str]) -> str:
@@ -130,6 +145,73 @@ def make_blocks(qid: Any, group: Any, n_rows: int) -> QueryBlocks:
     return blocks_from_qid(qid, n_rows) if group is None else blocks_from_group(group, n_rows)
 
 
+def evaluation_sets(eval_set: Any, eval_group: Any) -> list[tuple[Any, Any, Any]]:
+    """(X, y, qid) of each validation set, its counts of rows per query checked."""
+    if eval_set is None:
+        if eval_group is not None:
+            raise ValueError("eval_group was given without eval_set")
+        return []
+    if isinstance(eval_set, RankingData) or not isinstance(eval_set, Sequence):
+        raise ValueError("eval_set must be a list of (X, y) pairs or RankingData: put a single one into a list")
+    groups = [None] * len(eval_set) if eval_group is None else list(eval_group)
+    if len(groups) != len(eval_set):
+        raise ValueError(
+            f"eval_group must be as long as eval_set: {len(groups)} lists of counts for {len(eval_set)} sets"
+        )
+    return [_evaluation_set(number, *pair) for number, pair in enumerate(zip(eval_set, groups))]
+
+
+def _evaluation_set(number: int, item: Any, group: Any) -> tuple[Any, Any, Any]:
+    if isinstance(item, RankingData):
+        if group is not None:
+            raise ValueError(
+                f"eval_set[{number}] is RankingData and knows its queries: eval_group[{number}] must be None"
+            )
+        return item, item.y, item.qid
+    if not isinstance(item, Sequence) or len(item) not in (2, 3):
+        raise ValueError(f"eval_set[{number}] must be RankingData, (X, y) or (X, y, qid)")
+    X, y, qid = (*item, None)[:3]
+    if group is None:
+        return X, y, qid
+    if qid is not None:
+        raise ValueError(f"eval_set[{number}] has query ids, and eval_group[{number}] counts rows: give one of them")
+    try:
+        blocks = blocks_from_group(group, len(y))
+    except DataError as error:
+        raise DataError(f"eval_group[{number}] does not fit eval_set[{number}]: {error.problem}") from None
+    return X, y, np.repeat(blocks.ids, blocks.sizes)
+
+
+SAMPLED_ROWS, MOST_SPREAD = 4096, 1e4
+
+
+def column_spreads(X: Any) -> np.ndarray:
+    """Standard deviations of the columns over at most SAMPLED_ROWS evenly spaced rows."""
+    rows = X if X.shape[0] <= SAMPLED_ROWS else X[np.linspace(0, X.shape[0] - 1, SAMPLED_ROWS).astype(np.int64)]
+    if sparse.issparse(rows):
+        mean, square = rows.mean(axis=0), rows.multiply(rows).mean(axis=0)
+        return np.sqrt(np.maximum(np.asarray(square).ravel() - np.asarray(mean).ravel() ** 2, 0.0))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(rows.std(axis=0, dtype=np.float64))
+
+
+def warn_spreads(X: Any, names: Sequence[str], stacklevel: int) -> None:
+    """A ScaleWarning where the spreads of columns that vary differ by more than MOST_SPREAD."""
+    spreads = column_spreads(X)
+    varying = np.flatnonzero((spreads > 0) & np.isfinite(spreads))
+    if len(varying) < 2:
+        return
+    low, high = varying[np.argmin(spreads[varying])], varying[np.argmax(spreads[varying])]
+    if spreads[high] > MOST_SPREAD * spreads[low]:
+        warnings.warn(
+            f"the features differ in scale: {names[high]} has standard deviation {spreads[high]:.3g} and {names[low]} "
+            f'{spreads[low]:.3g}; set scale="standard", "query-minmax", "log" or "quantile", or let hingerank.tune '
+            "choose (RankingData.describe says more)",
+            ScaleWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
 def gather_rows(values: Any, rows: np.ndarray | None) -> Any:
     """`values[rows]`, or `values` itself when all rows stay as they are."""
     return values if rows is None else values[rows]
@@ -137,7 +219,7 @@ def gather_rows(values: Any, rows: np.ndarray | None) -> Any:
 
 def names_of_features(ranker: Any, count: int, given: Sequence[str] | None = None) -> Sequence[str]:
     """The `count` names given, else those seen in fit, else "f1", "f2", ... as LETOR files count."""
-    names = getattr(ranker, "feature_names_in_", [f"f{j + 1}" for j in range(count)]) if given is None else given
+    names = getattr(ranker, "feature_names_in_", default_names(count)) if given is None else given
     if len(names) != count:
         raise ValueError(f"{len(names)} names were given for {count} features")
     return names

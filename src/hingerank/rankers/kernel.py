@@ -1,13 +1,10 @@
-"""Kernel Ranking SVMs: exact, in the span of landmarks (Nyström), through random Fourier features; a search for both
-of their parameters."""
+"""Kernel Ranking SVMs: exact, in the span of landmarks (Nyström), and through random Fourier features."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import clone
 
 from hingerank.data.memory import memory_budget
 from hingerank.features.fourier import FourierMap
@@ -15,22 +12,33 @@ from hingerank.features.kernels import choose_gamma, make_kernel
 from hingerank.features.maps import FeatureMap
 from hingerank.features.nystroem import NystroemMap
 from hingerank.losses import make_loss
-from hingerank.metrics import evaluate
 from hingerank.problem import Problem
 from hingerank.problem.gram import GivenGram, Gram
 from hingerank.problem.kernel_space import KernelProblem
 from hingerank.problem.mapped import mapped_design
 from hingerank.problem.torch_design import TorchDesign, TorchGram, check_device
 from hingerank.rankers.base import BaseRanker
-from hingerank.rankers.inputs import check_features, unpack
 from hingerank.rankers.linear import PairwiseRanker
 from hingerank.rankers.rank_parameter import RankParameter
 from hingerank.solvers.kernel import kernel_dual, kernel_newton, kernel_smoothing
 
+WITHOUT_GAMMA = ("linear", "cosine", "precomputed")
 IN_KERNEL_SPACE = {"newton": kernel_newton, "smoothing": kernel_smoothing, "dual": kernel_dual}
 
 
-class KernelRankSVM(PairwiseRanker):
+class ScaledByDefault:
+    """``scale="auto"``: columns are divided by their standard deviation where γ follows from the data.
+
+    A γ that is a number, and a kernel that is a function or has no γ, are about the rows as they are.
+    """
+
+    def _scaling(self: Any) -> str | None:
+        kernel = getattr(self, "kernel", "rbf")
+        as_it_is = callable(kernel) or kernel in WITHOUT_GAMMA or isinstance(self.gamma, Real)
+        return None if self.scale == "auto" and as_it_is else self.scale
+
+
+class KernelRankSVM(ScaledByDefault, PairwiseRanker):
     """min over f of  ½‖f‖² + C · sum over pairs of  loss(f(x_i) − f(x_j)),  f(x) = sum over rows of a_i κ(x_i, x).
 
     In coefficients: ½ aᵀKa + C · loss(Ka). Newton's method with conjugate gradients in the K-inner product: each of
@@ -42,14 +50,16 @@ class KernelRankSVM(PairwiseRanker):
         "rbf" exp(−γ‖x − y‖²), "polynomial" (γ<x, y> + coef0)^degree, "laplacian" exp(−γ‖x − y‖₁), "chi2", "cosine",
         "linear". A ranker with a function cannot be saved. "precomputed": X is the matrix itself, in fit between all
         training rows, in predict between new and training rows.
-    gamma : a number, "scale" (1 / (features · variance of X)), "median" (1 / median squared distance) or "auto"
-        The last is 1 / features.
+    gamma : a number, "scale" (1 / sum of the columns' variances), "median" (1 / median squared distance) or "auto"
+        The last is 1 / features. A rule may be multiplied: "0.25*scale".
     C : weight of the summed pair losses against the norm
     loss : as in RankSVM
     tol : as in RankSVM
     pair_weight : as in RankSVM
     grade_weight : as in RankSVM
     scale : feature scaling learnt in fit and carried in the model
+        "auto" divides columns by their standard deviation, so that none drowns the others in a distance, unless gamma
+        is a number, which is about the rows as they are; None: none.
     max_iter : most iterations
     max_seconds : most seconds
     callback : called with each trace entry; a true answer stops the fit
@@ -80,11 +90,12 @@ class KernelRankSVM(PairwiseRanker):
 
     _fitted: tuple[str, ...] = ("gamma_", "support_", "support_rows_", "dual_coef_")
     _training_only = ("callback",)
+    _sees_spreads = True
     _solvers = ("newton", "smoothing", "dual")
 
     def __init__(
         self, kernel="rbf", gamma="scale", C=1.0, tol=1e-3, *, degree=3, coef0=1.0, loss="squared_hinge",
-        solver="auto", pair_weight="uniform", grade_weight=None, scale=None, max_iter=None, max_seconds=None,
+        solver="auto", pair_weight="uniform", grade_weight=None, scale="auto", max_iter=None, max_seconds=None,
         memory_gb=None, device="cpu", callback=None,
     ):  # fmt: skip
         self.kernel = kernel
@@ -110,6 +121,9 @@ class KernelRankSVM(PairwiseRanker):
         self.gamma_: Any = None if self._given else choose_gamma(self.gamma, X, sample_weight)
         return KernelProblem(self._gram(X), make_loss(self.loss), preferences)
 
+    def _fitted_scaler(self, X, weight=None):
+        return None if self._given else super()._fitted_scaler(X, weight)
+
     def _gram(self, X: Any) -> Any:
         if self._given:
             return GivenGram(self._square(X))
@@ -118,8 +132,8 @@ class KernelRankSVM(PairwiseRanker):
 
     def _square(self, X: Any) -> np.ndarray:
         """A precomputed matrix with its columns in the order of its rows, which fit may have put in another one."""
-        if self.scale is not None or sp.issparse(X) or self.device != "cpu":
-            raise ValueError("kernel='precomputed' takes a dense matrix, scale=None and device='cpu'")
+        if self.scale not in (None, "auto") or sp.issparse(X) or self.device != "cpu":
+            raise ValueError("kernel='precomputed' takes a dense matrix, no scale and device='cpu'")
         rows = self._source_rows
         if X.shape[1] != len(X) if rows is None else X.shape[1] <= rows.max():
             raise ValueError(
@@ -178,7 +192,7 @@ class KernelRankSVM(PairwiseRanker):
         return tags
 
 
-class MappedRanker(PairwiseRanker):
+class MappedRanker(ScaledByDefault, PairwiseRanker):
     """min over w of  ½‖w‖² + C · sum over pairs of  loss(<w, φ(x_i) − φ(x_j)>)  for a feature map φ.
 
     A ranker defines ``_new_map()``, an unfitted FeatureMap, and ``_placed_map()``, the map that its fitted attributes
@@ -187,6 +201,7 @@ class MappedRanker(PairwiseRanker):
 
     _fitted: tuple[str, ...] = ("gamma_", "coef_")
     _training_only = ("callback",)
+    _sees_spreads = True
     _map: Any
 
     def _new_map(self) -> Any:
@@ -227,14 +242,16 @@ class NystroemRankSVM(MappedRanker):
     Parameters
     ----------
     n_components : m, number of landmarks (all rows where there are no more)
-    gamma : a number, "scale" (1 / (features · variance of X)), "median" (1 / median squared distance) or "auto"
-        The last is 1 / features.
+    gamma : a number, "scale" (1 / sum of the columns' variances), "median" (1 / median squared distance) or "auto"
+        The last is 1 / features. A rule may be multiplied: "0.25*scale".
     C : weight of the summed pair losses against the norm
     loss : as in RankSVM
     tol : as in RankSVM
     pair_weight : as in RankSVM
     grade_weight : as in RankSVM
     scale : feature scaling learnt in fit and carried in the model
+        "auto" divides columns by their standard deviation, so that none drowns the others in a distance, unless gamma
+        is a number, which is about the rows as they are; None: none.
     max_iter : most iterations
     max_seconds : most seconds
     callback : called with each trace entry; a true answer stops the fit
@@ -276,7 +293,7 @@ class NystroemRankSVM(MappedRanker):
     def __init__(
         self, n_components=500, gamma="scale", C=1.0, tol=1e-3, *, kernel="rbf", degree=3, coef0=1.0, rank=0,
         landmarks="uniform", random_state=0, loss="squared_hinge", solver="auto", pair_weight="uniform",
-        grade_weight=None, scale=None, max_iter=None, max_seconds=None, memory_gb=None, device="cpu", callback=None,
+        grade_weight=None, scale="auto", max_iter=None, max_seconds=None, memory_gb=None, device="cpu", callback=None,
     ):  # fmt: skip
         self.n_components = n_components
         self.gamma = gamma
@@ -325,14 +342,16 @@ class FourierRankSVM(MappedRanker):
     Parameters
     ----------
     n_components : m, number of features
-    gamma : a number, "scale" (1 / (features · variance of X)), "median" (1 / median squared distance) or "auto"
-        The last is 1 / features.
+    gamma : a number, "scale" (1 / sum of the columns' variances), "median" (1 / median squared distance) or "auto"
+        The last is 1 / features. A rule may be multiplied: "0.25*scale".
     C : weight of the summed pair losses against the norm
     loss : as in RankSVM
     tol : as in RankSVM
     pair_weight : as in RankSVM
     grade_weight : as in RankSVM
     scale : feature scaling learnt in fit and carried in the model
+        "auto" divides columns by their standard deviation, so that none drowns the others in a distance, unless gamma
+        is a number, which is about the rows as they are; None: none.
     max_iter : most iterations
     max_seconds : most seconds
     callback : called with each trace entry; a true answer stops the fit
@@ -368,7 +387,7 @@ class FourierRankSVM(MappedRanker):
 
     def __init__(
         self, n_components=500, gamma="scale", C=1.0, tol=1e-3, *, orthogonal=True, random_state=0,
-        loss="squared_hinge", solver="auto", pair_weight="uniform", grade_weight=None, scale=None, max_iter=None,
+        loss="squared_hinge", solver="auto", pair_weight="uniform", grade_weight=None, scale="auto", max_iter=None,
         max_seconds=None, memory_gb=None, device="cpu", callback=None,
     ):  # fmt: skip
         self.n_components = n_components
@@ -400,75 +419,3 @@ class FourierRankSVM(MappedRanker):
         problem = super()._problem(X, preferences, sample_weight)
         self.frequencies_, self.phases_ = self._map.frequencies_, self._map.phases_
         return problem
-
-
-CS = tuple(2.0**k for k in range(-14, 3, 2))
-WIDTHS = tuple(4.0**k for k in range(-4, 2))  # of gamma="scale"
-
-
-@dataclass(frozen=True)
-class KernelSearch:
-    """What ``search_kernel`` found.
-
-    Attributes
-    ----------
-    best : the fitted ranker with the largest value
-    table : one dict of gamma, C, value and seconds for every fit
-    """
-
-    best: Any
-    table: list[dict[str, float]]
-
-
-def search_kernel(
-    ranker: Any, train: Any, validation: Any, *, Cs: Iterable[float] = CS, gammas: Iterable[float] | None = None,
-    measure: str = "ndcg@10",
-) -> KernelSearch:  # fmt: skip
-    """argmax over gamma and C of measure(validation), for KernelRankSVM, NystroemRankSVM or FourierRankSVM.
-
-    For every gamma the rows are mapped (or the kernel matrix is computed) once, and C follows a warm-started path from
-    small to large. Validation rows are mapped once for all values of C as well. Of equals the smaller C is taken.
-
-    Parameters
-    ----------
-    ranker : with the other settings
-    train, validation : RankingData
-    Cs : values of C
-    gammas : values of gamma; by default 4^-4, ..., 4 times what ``gamma="scale"`` gives
-    measure : what to maximise
-
-    Examples
-    --------
-    >>> from hingerank import FourierRankSVM
-    >>> from hingerank.data.generate import make_letor
-    >>> train, validation = make_letor(20, seed=0), make_letor(10, seed=1)
-    >>> found = search_kernel(FourierRankSVM(50), train, validation, Cs=[0.01, 1.0], gammas=[0.1, 0.5])
-    >>> len(found.table), found.best.gamma in (0.1, 0.5)
-    (4, True)
-    """
-    Cs = sorted({float(C) for C in Cs})
-    if gammas is None:
-        scale = choose_gamma("scale", check_features(clone(ranker), train, reset=True))
-        gammas = [scale * width for width in WIDTHS]
-    best, top, table = None, -np.inf, []
-    for gamma in gammas:
-        path = clone(ranker).set_params(gamma=float(gamma)).fit_path(train, Cs=Cs)
-        for member, scores in zip(path, path_scores(path, validation)):
-            value = float(evaluate(validation.y, scores, validation.qid, measure)[measure])
-            seconds = member.certificate_.seconds
-            table.append({"gamma": float(gamma), "C": member.C, "value": value, "seconds": seconds})
-            if value > top:
-                best, top = member, value
-    if best is None:
-        raise ValueError("there is nothing to choose from: give values for Cs and gammas")
-    return KernelSearch(best, table)
-
-
-def path_scores(path: list[Any], X: Any, qid: Any = None) -> list[np.ndarray]:
-    """The scores of every ranker of one path; rankers that share a feature map have the rows mapped once."""
-    first = path[0]
-    if not isinstance(first, MappedRanker) or any(member._map is not first._map for member in path):
-        return [member.predict(X, qid) for member in path]
-    _, _, qid = unpack(X, None, qid)
-    rows = first._scaled(check_features(first, X, reset=False), qid)
-    return list(first._map.scores(rows, np.stack([member.coef_ for member in path], axis=1)).T)

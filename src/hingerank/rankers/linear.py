@@ -111,13 +111,18 @@ class PairwiseRanker(HasMultipliers, ProblemRanker):
 
     def _plain_rows(self, X: Any) -> Any:
         """Rows for preferences that are given directly."""
-        if self.scale is not None:
-            raise ValueError("scale= works with fit(X, y, qid); scale the rows before fitting preferences directly")
         X = check_features(self, X, reset=True)
         self._forget_pairs()
-        self.scaler_, self._source_rows = None, None
+        self.scaler_, self._source_rows = self._fitted_scaler(X), None
         self.fingerprint_, self.validation_scores_ = fingerprint_rows(X), []
-        return X
+        if self.scaler_ is None:
+            return X
+        if self.scaler_.per_query:
+            raise ValueError(
+                f"scale={self.scale!r} works within queries, and so with fit(X, y, qid) only; scale the rows before "
+                "fitting preferences directly, or by columns"
+            )
+        return self.scaler_.transform(X)
 
     def _fit_explicitly(self, X: Any, preferences: Preferences) -> Any:
         problem = self._posed(X, preferences, None, stacklevel=4)
@@ -187,11 +192,13 @@ class RankSVM(PairwiseRanker, LinearRanker):
         "dual" gives ``multipliers_``.
     pair_weight : "uniform", or "query": every query counts the same however many pairs it has
     grade_weight : matrix over the distinct grades, ascending: the cost of a pair with these two grades
-    scale : feature scaling learnt in fit and carried in the model ("query-minmax", "standard", ...; None for none)
+    scale : feature scaling learnt in fit and carried in the model (None for none)
+        Within queries "query-minmax" or "query-standard"; by columns "standard", "minmax", "maxabs", "deviation", and
+        for long tails "log" or "quantile". `hingerank.tune` finds out which.
     features : a feature map φ: any scikit-learn transformer, fitted on the training rows
         The ranker is then linear in φ(x), of which one copy is made, in float32 and by blocks (half of the machine's
-        memory at most; beyond that φ is computed again for every pass). Such a ranker cannot be saved:
-        NystroemRankSVM and FourierRankSVM can.
+        memory at most; beyond that φ is computed again for every pass). With the plain transformers of scikit-learn
+        (`hingerank.export.transformers` lists them) the ranker can be saved, as arrays.
     max_iter : most iterations; a fit that hits it warns and says in ``certificate_`` how far it got
     max_seconds : most seconds, likewise
     init : weights to start from
@@ -217,6 +224,8 @@ class RankSVM(PairwiseRanker, LinearRanker):
     >>> ranker.rank(X, qid=qid).tolist()
     [1, 0, 3, 2]
     """
+
+    _fitted: tuple[str, ...] = ("features_",)
 
     def __init__(
         self, C=1.0, loss="squared_hinge", tol=1e-3, *, solver="auto", pair_weight="uniform", grade_weight=None,
@@ -265,6 +274,10 @@ class RankSVM(PairwiseRanker, LinearRanker):
         if getattr(self, "features_", None) is None:
             return super()._scores(X)
         return self.features_.scores(X, self.features_.unmixed(self.coef_))
+
+    def _contributions(self, X, blocks):
+        mapped = getattr(self, "features_", None) is not None
+        return ProblemRanker._contributions(self, X, blocks) if mapped else super()._contributions(X, blocks)
 
 
 class LossRanker(RankSVM):

@@ -13,18 +13,25 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
-from hingerank.data.blocks import QueryBlocks
+from hingerank.data.blocks import QueryBlocks, blocks_from_qid
 from hingerank.data.checks import whole
 from hingerank.export.forest import Forest
 from hingerank.export.tree_texts import read_lightgbm, read_xgboost
-from hingerank.kernels.threads import thread_count
 from hingerank.metrics import evaluate
 from hingerank.rankers.base import BaseRanker, take_over
+from hingerank.rankers.explanation import PATHS, Contributions
+from hingerank.rankers.inputs import check_features, check_grades, evaluation_sets
+from hingerank.rankers.tree_parameters import (
+    Held,
+    graded_labels,
+    lightgbm_names,
+    main_names,
+    threads_for,
+    xgboost_names,
+)
 from hingerank.solvers.run import Certificate
-
-SMALL = 1 << 18  # numbers in X below which one thread is quicker than several
-LARGEST_GRADE = 30  # up to here the libraries' own gains 2^grade - 1 serve
 
 
 class TreeRanker(BaseRanker):
@@ -36,12 +43,22 @@ class TreeRanker(BaseRanker):
     """
 
     _fitted = ("models_",)
+    _others = "params"  # where parameters of the library's own go
     path_parameter = "n_estimators"
     requires: str  # the library
     _single: bool  # whether scores are made in single precision
 
-    def _train(self, X: Any, y: np.ndarray, sizes: np.ndarray, gains: np.ndarray | None, seed: int) -> str:
-        """The text of a model; gains: None for 2^y - 1, else what each grade 0, 1, 2, ... is worth."""
+    def _train(
+        self, X: Any, y: np.ndarray, sizes: np.ndarray, gains: np.ndarray | None, seed: int, held: Held | None
+    ) -> str:
+        """The text of a model; gains: None for 2^y - 1, else what each grade 0, 1, 2, ... is worth.
+
+        held: rows on which the training stops when ``early_stopping_rounds`` more trees did not make them better.
+        """
+        raise NotImplementedError
+
+    def _settings(self) -> dict[str, Any]:
+        """The library's parameters by their main names: those of the constructor, over which those of params go."""
         raise NotImplementedError
 
     def _read(self, text: str) -> Forest:
@@ -61,21 +78,47 @@ class TreeRanker(BaseRanker):
     ) -> Any:
         """Learn from graded rows, as every ranker here does (see ``BaseRanker.fit``), but without weights of rows.
 
-        The libraries' weights do not count a row of weight 2 as two rows. ``eval_set`` is scored and never stops the
-        training.
+        The libraries' weights do not count a row of weight 2 as two rows. With ``early_stopping_rounds`` the training
+        stops when NDCG@10 of the first set of ``eval_set`` has not risen for so many trees, and keeps the best number.
         """
-        return super().fit(X, y, qid, group=group, eval_set=eval_set, eval_group=eval_group)
+        self._rows_to_stop: Any = None
+        if self._stopping() is not None:
+            sets = evaluation_sets(eval_set, eval_group)
+            if not sets:
+                raise ValueError("early_stopping_rounds needs eval_set, a list with the rows to stop on")
+            self._rows_to_stop = sets[0]
+        try:
+            return super().fit(X, y, qid, group=group, eval_set=eval_set, eval_group=eval_group)
+        finally:
+            self._rows_to_stop = None
+
+    def _stopping(self) -> int | None:
+        rounds = self._settings().get("early_stopping_rounds", self._settings().get("early_stopping_round"))
+        return None if rounds is None else whole("early_stopping_rounds", rounds)
+
+    def _held(self) -> Held | None:
+        """The rows to stop on, as the library takes them."""
+        if self._rows_to_stop is None:
+            return None
+        X, y, qid = self._rows_to_stop
+        checked = check_features(self, X, reset=False)
+        blocks = blocks_from_qid(qid, checked.shape[0])
+        checked = self._scaled(checked, np.zeros(checked.shape[0], np.int64) if qid is None else qid)
+        return Held(blocks.gather(checked), blocks.gather(check_grades(self, y, checked.shape[0])), blocks.sizes)
 
     def _fit(self, X, y, blocks, sample_weight):
         began = time.perf_counter()
         for name in ("n_estimators", "n_bags"):
             whole(name, getattr(self, name))
         self.library()
-        grades, gains = graded_labels(y)
+        held = self._held()
+        grades, gains = graded_labels(y if held is None else np.concatenate([y, held.y]))
+        if held is not None:
+            held, grades = held._replace(y=grades[len(y) :]), grades[: len(y)]
         texts = []
         for seed, (rows, sizes) in enumerate(self._bags(blocks), self.random_state):
             bag, labels = (X, grades) if rows is None else (X[rows], grades[rows])
-            texts.append(self._train(bag, labels, sizes, gains, seed))
+            texts.append(self._train(bag, labels, sizes, gains, seed, held))
         seconds = time.perf_counter() - began
         self._take(texts)
         self._certify(evaluate(y, self._scores(X), blocks.numbers, "ndcg@10")["ndcg@10"], seconds)
@@ -97,7 +140,7 @@ class TreeRanker(BaseRanker):
         self.models_, self._texts = [self._read(text) for text in texts], texts
 
     def _certify(self, ndcg: float, seconds: float) -> None:
-        self.n_iter_, self.trace_ = int(self.n_estimators), list[Any]()
+        self.n_iter_, self.trace_ = max(1, self._n_trees()), list[Any]()
         self.certificate_ = Certificate("training ndcg@10", ndcg, 0.0, "converged", self.n_iter_, seconds)
 
     def fit_path(
@@ -107,7 +150,8 @@ class TreeRanker(BaseRanker):
         wanted = [whole("n_estimators", value) for value in n_estimators]
         if not wanted:
             raise ValueError("n_estimators is empty: give numbers of trees, such as [10, 30, 100]")
-        leader = clone(self).set_params(n_estimators=max(wanted)).fit(X, y, qid, group=group)
+        leader = clone(self).set_params(n_estimators=max(wanted), early_stopping_rounds=None)
+        leader.fit(X, y, qid, group=group)
         qid = qid if group is None else np.repeat(np.arange(len(group)), group)
         path = [take_over(leader, clone(self).set_params(n_estimators=value)) for value in wanted]
         boosters = leader.boosters_
@@ -115,6 +159,17 @@ class TreeRanker(BaseRanker):
             ranker._take([self._cut(model, ranker.n_estimators) for model in boosters])
             ranker._certify(ranker.score(X, y, qid), leader.certificate_.seconds)
         return path
+
+    def _n_trees(self) -> int:
+        """Trees of the largest model."""
+        return max(len(model.arrays["sizes"]) for model in self.models_)
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """What the splits by each feature gained, as fractions of all gains; the mean over bags."""
+        check_is_fitted(self)
+        gains = np.mean([model.importances() for model in self.models_], axis=0)
+        return gains / gains.sum() if gains.sum() > 0 else gains
 
     @property
     def boosters_(self) -> list[Any]:
@@ -124,7 +179,7 @@ class TreeRanker(BaseRanker):
         return [self._open(text) for text in self._texts]
 
     def _scores(self, X):
-        threads = threads_for(X)
+        threads = threads_for(X, self.n_jobs)
         total = self.models_[0].scores(X, threads)
         for model in self.models_[1:]:
             total = total + model.scores(X, threads)
@@ -133,6 +188,11 @@ class TreeRanker(BaseRanker):
     def _state(self):
         state = super()._state()
         return state | {"models_": [model.to_state() for model in state["models_"]]} if "models_" in state else state
+
+    def _contributions(self, X, blocks):
+        threads = threads_for(X, self.n_jobs)
+        parts = np.mean([model.contributions(X, threads) for model in self.models_], axis=0)
+        return Contributions(parts[:, :-1], parts[:, -1], PATHS, True)
 
     def _restore(self, state):
         super()._restore(state)
@@ -164,24 +224,6 @@ class TreeRanker(BaseRanker):
         return tags
 
 
-def threads_for(X: Any) -> int:
-    """One thread where waiting for the others would take longer than the work."""
-    return 1 if X.shape[0] * X.shape[1] < SMALL else thread_count()
-
-
-def graded_labels(y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    """Grades as the libraries take them, and what each is worth in DCG; None where that is their own 2^grade - 1.
-
-    Other grades than whole ones from 0 to 30 are numbered; their gains, 2^grade - 1 from the lowest grade or 0 on, are
-    divided by that of the best grade, which NDCG does not notice.
-    """
-    if (y == np.floor(y)).all() and y.min() >= 0 and y.max() <= LARGEST_GRADE:
-        return y, None
-    distinct, number = np.unique(y, return_inverse=True)
-    above = distinct - min(distinct[0], 0.0)
-    return number.ravel().astype(np.float64), np.exp2(above - above[-1]) - np.exp2(-above[-1])
-
-
 class LightGBMRanker(TreeRanker):
     """score(x) = mean over bags of  sum of trees(x),  trees grown by LightGBM on the gradients of LambdaRank.
 
@@ -195,8 +237,11 @@ class LightGBMRanker(TreeRanker):
     bag_share : queries in a bag, as a fraction of all
     random_state : the seed
     scale : feature scaling learnt in fit and carried in the model
-    params : other parameters of LightGBM's, by its names
-        Such as ``{"lambdarank_truncation_level": 20}``.
+    n_jobs : threads; -1 for all cores, None for as many as the size of the data is worth
+    early_stopping_rounds : trees without a better NDCG@10 on ``eval_set`` after which ``fit`` stops; None: it does not
+    params : other parameters of LightGBM's, by any of its names
+        Such as ``{"lambdarank_truncation_level": 20}``; a name that LightGBM does not know is refused. Those of the
+        constructor under another name ("eta", "num_iterations") go before the constructor's.
 
     Attributes
     ----------
@@ -221,7 +266,7 @@ class LightGBMRanker(TreeRanker):
 
     def __init__(
         self, n_estimators=100, learning_rate=0.1, num_leaves=31, min_child_samples=20, *, objective="lambdarank",
-        n_bags=1, bag_share=1.0, random_state=0, scale=None, params=None,
+        n_bags=1, bag_share=1.0, random_state=0, scale=None, n_jobs=None, early_stopping_rounds=None, params=None,
     ):  # fmt: skip
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
@@ -232,23 +277,37 @@ class LightGBMRanker(TreeRanker):
         self.bag_share = bag_share
         self.random_state = random_state
         self.scale = scale
+        self.n_jobs = n_jobs
+        self.early_stopping_rounds = early_stopping_rounds
         self.params = params
 
-    def _train(self, X, y, sizes, gains, seed):
-        lightgbm = self.library()
-        settings = {
+    def _settings(self):
+        self.library()
+        return {
             "objective": self.objective, "learning_rate": self.learning_rate, "num_leaves": self.num_leaves,
-            "min_data_in_leaf": self.min_child_samples, "seed": seed, "num_threads": threads_for(X), "verbosity": -1,
-            "deterministic": True, "force_col_wise": True, **(self.params or {}),
+            "min_data_in_leaf": self.min_child_samples, "num_threads": self.n_jobs, "verbosity": -1,
+            "num_iterations": self.n_estimators, "early_stopping_round": self.early_stopping_rounds,
+            "deterministic": True, "force_col_wise": True, **main_names(self.params, lightgbm_names(), "LightGBM"),
         }  # fmt: skip
+
+    def _train(self, X, y, sizes, gains, seed, held):
+        lightgbm = self.library()
+        settings = {"seed": seed, **self._settings()}
+        rounds, stop = whole("n_estimators", settings.pop("num_iterations")), settings.pop("early_stopping_round")
+        settings["num_threads"] = threads_for(X, settings["num_threads"])
         if gains is not None:
             settings.setdefault("label_gain", gains.tolist())
+        told: dict[str, Any] = {}
         try:
             rows = lightgbm.Dataset(X, y, group=sizes, params=settings, free_raw_data=False)
-            model = lightgbm.train(settings, rows, int(self.n_estimators))
+            if held is not None:
+                settings |= {"metric": "ndcg", "eval_at": [10]}
+                told["valid_sets"] = [lightgbm.Dataset(held.X, held.y, group=held.sizes, reference=rows)]
+                told["callbacks"] = [lightgbm.early_stopping(stop, verbose=False)]
+            model = lightgbm.train(settings, rows, rounds, **told)
         except lightgbm.basic.LightGBMError as error:
             raise ValueError(f"LightGBM cannot learn from these rows and parameters: {error}") from error
-        return model.model_to_string()
+        return model.model_to_string(num_iteration=model.best_iteration if held is not None else None)
 
     def _read(self, text):
         return read_lightgbm(text, self.n_features_in_)
@@ -272,8 +331,11 @@ class XGBoostRanker(TreeRanker):
     bag_share : queries in a bag, as a fraction of all
     random_state : the seed
     scale : feature scaling learnt in fit and carried in the model
-    params : other parameters of XGBoost's, by its names
-        Such as ``{"lambdarank_num_pair_per_sample": 8}``.
+    n_jobs : threads; -1 for all cores, None for as many as the size of the data is worth
+    early_stopping_rounds : trees without a better NDCG@10 on ``eval_set`` after which ``fit`` stops; None: it does not
+    params : other parameters of XGBoost's, by any of its names
+        Such as ``{"lambdarank_num_pair_per_sample": 8}``; a name that XGBoost does not know is refused. Those of the
+        constructor under another name ("eta", "num_boost_round") go before the constructor's.
 
     Attributes
     ----------
@@ -298,7 +360,7 @@ class XGBoostRanker(TreeRanker):
 
     def __init__(
         self, n_estimators=100, learning_rate=0.3, max_depth=6, *, objective="rank:ndcg", n_bags=1, bag_share=1.0,
-        random_state=0, scale=None, params=None,
+        random_state=0, scale=None, n_jobs=None, early_stopping_rounds=None, params=None,
     ):  # fmt: skip
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
@@ -308,27 +370,42 @@ class XGBoostRanker(TreeRanker):
         self.bag_share = bag_share
         self.random_state = random_state
         self.scale = scale
+        self.n_jobs = n_jobs
+        self.early_stopping_rounds = early_stopping_rounds
         self.params = params
 
-    def _train(self, X, y, sizes, gains, seed):
-        xgboost = self.library()
-        settings = {
+    def _settings(self):
+        return {
             "objective": self.objective, "learning_rate": self.learning_rate, "max_depth": self.max_depth,
-            "seed": seed, "nthread": threads_for(X), "verbosity": 0, **(self.params or {}),
+            "nthread": self.n_jobs, "verbosity": 0, "num_boost_round": self.n_estimators,
+            "early_stopping_rounds": self.early_stopping_rounds,
+            **main_names(self.params, xgboost_names(), "XGBoost"),
         }  # fmt: skip
+
+    def _train(self, X, y, sizes, gains, seed, held):
+        xgboost = self.library()
+        settings = {"seed": seed, **self._settings()}
+        rounds, stop = whole("n_estimators", settings.pop("num_boost_round")), settings.pop("early_stopping_rounds")
+        settings["nthread"] = threads_for(X, settings["nthread"])
         if gains is not None:
             settings.setdefault("ndcg_exp_gain", False)
             y = gains[y.astype(np.int64)]
+            held = None if held is None else held._replace(y=gains[held.y.astype(np.int64)])
+        told: dict[str, Any] = {}
         try:
-            model = xgboost.train(settings, self._rows(X, label=y, group=sizes), int(self.n_estimators))
+            if held is not None:
+                settings["eval_metric"] = "ndcg@10"
+                told["evals"] = [(self._rows(held.X, label=held.y, group=held.sizes), "held")]
+                told |= {"early_stopping_rounds": stop, "verbose_eval": False}
+            model = xgboost.train(settings, self._rows(X, label=y, group=sizes), rounds, **told)
         except xgboost.core.XGBoostError as error:
             said = str(error).partition("Stack trace")[0].strip()
             raise ValueError(f"XGBoost cannot learn from these rows and parameters: {said}") from error
-        return _xgboost_text(model)
+        return _xgboost_text(model if held is None else model[: model.best_iteration + 1])
 
     def _rows(self, X: Any, **about: Any) -> Any:
         X = X.toarray() if sparse.issparse(X) else X
-        return self.library().DMatrix(X, nthread=threads_for(X), **about)
+        return self.library().DMatrix(X, nthread=threads_for(X, self.n_jobs), **about)
 
     def _read(self, text):
         return read_xgboost(text, self.n_features_in_)

@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.notebook import html_table
+from hingerank.watching import tell
+
 GAP, STATIONARY = "relative duality gap", "stationarity"  # what certificates are about
 Entry = dict[str, Any]  # of a trace: the figures of one iteration
 Callback = Callable[[Entry], Any] | None  # called with each entry; a true answer stops
@@ -36,6 +39,9 @@ class Certificate:
     @property
     def converged(self) -> bool:
         return self.status == "converged"
+
+    def _repr_html_(self) -> str:
+        return html_table("certificate", ["", ""], [[name, value] for name, value in self.to_dict().items()])
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -109,6 +115,7 @@ class Run:
         """Enter the figures into the trace; whether that ends the run. early: too early to have converged."""
         entry = {**figures, "seconds": self.seconds}
         self.trace.append(entry)
+        tell(len(self.trace), entry, self.tol, self.measured)
         if self.callback is not None and self.callback(entry):
             self.status = "callback"
         elif np.isnan(entry[self.measured]):

@@ -181,6 +181,16 @@ function drawRebuild(run) {
   byId("made").textContent = `Made by hingerank ${rebuild.versions.hingerank} on ${made}. This page is complete in itself and loads nothing.`;
 }
 
+function drawKeep(run) {
+  const { winner } = run.data, holder = document.querySelector("#keep .body");
+  byId("keep").hidden = !winner;
+  if (!winner) return;
+  const setting = Object.entries(winner.setting).map(([k, v]) => `${k} = ${v === null ? "none" : v}`).join(", ");
+  holder.append(make("p", {}, `${winner.method} won. Its setting with the best mean over the folds' validation queries is ${setting || "the default"}.`));
+  if (winner.command) holder.append(make("p", {}, "This fits it on all data with that setting and saves it; what is already computed is not computed again:"), make("pre", {}, winner.command), make("p", {}, "Then score new rows, and see what made a score:"), make("pre", {}, winner.use));
+  else holder.append(make("p", {}, "From Python, hingerank.lab.winner.refit(results, methods, data) fits it on all data; ranker.save(\"model/\") keeps it."));
+}
+
 function start() {
   const data = JSON.parse(byId("payload").textContent), run = makeRun(data);
   startTheme();
@@ -198,6 +208,7 @@ function start() {
   startBasis(run);
   drawProblems(run);
   drawData(run);
+  drawKeep(run);
   drawRebuild(run);
   byId("contents").replaceChildren(...[...document.querySelectorAll("main section")].filter(s => !s.hidden).map(s => make("a", { href: `#${s.id}` }, s.dataset.short)));
   document.documentElement.dataset.ready = "yes";

@@ -19,6 +19,7 @@ from hingerank.data.files import canonical, plain, write_whole
 from hingerank.lab.leaderboard import Leaderboard, Results, leaderboard, load_results, mean_value, shared_values
 from hingerank.lab.report.examples import read_examples
 from hingerank.lab.statistics import differences, holm, p_values
+from hingerank.lab.winner import winner
 
 MOST_QUERIES, MOST_POINTS = 3000, 80
 MOST_WEIGHTS, MOST_FUNCTIONS, MOST_WORDS = 60, 12, 15
@@ -54,6 +55,7 @@ def make_payload(results: Results, baseline: str | None = None, test: str = "ran
             ],
             "warnings": _warnings(results),
             "data": header["summary"],
+            "winner": _winner(results, about.get("command")),
             "rebuild": {
                 "command": about.get("command"),
                 "versions": header["versions"],
@@ -64,6 +66,16 @@ def make_payload(results: Results, baseline: str | None = None, test: str = "ran
             },
         }
     )
+
+
+def _winner(results: Results, command: str | None) -> dict[str, Any] | None:
+    """Who won, with which setting, and the commands that make a model of it; None while nobody has a result."""
+    if not any(results.tests(method) for method in results.methods):
+        return None
+    method, setting = winner(results)
+    keep = None if command is None else f"{command} --keep model/"
+    use = "hingerank rank model/ DATA\nhingerank explain model/ DATA --query ID"
+    return {"method": method, "setting": setting, "command": keep, "use": use}
 
 
 def _line(results: Results, board: Leaderboard, place: int) -> dict[str, Any]:

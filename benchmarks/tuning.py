@@ -1,0 +1,50 @@
+"""What tuning costs: `hingerank.tune` over C and scale of RankSVM in five folds, in fits of one RankSVM on all rows.
+
+    python benchmarks/tuning.py [--rows 720000] [--features 136]
+
+The data are generated, with columns that differ in scale as those of a search engine do. The fit that everything is
+divided by is the best setting's own, on all rows, with its scaling and without: the median of three.
+"""
+
+import argparse
+import time
+
+import numpy as np
+
+import hingerank as hr
+
+
+def make(rows: int, features: int, seed: int = 0) -> hr.RankingData:
+    """Generated rows whose columns have spreads from 1e-3 to 1e3."""
+    data = hr.make_letor(n_queries=rows // 120, rows_per_query=(60, 180), n_features=features, seed=seed)
+    widths = 10.0 ** np.random.default_rng(seed).uniform(-3, 3, features)
+    return hr.RankingData.from_arrays(np.asarray(data.X, np.float64) * widths, data.y, data.qid)
+
+
+def seconds(ranker: hr.RankSVM, data: hr.RankingData) -> float:
+    started = time.perf_counter()
+    ranker.fit(data)
+    return time.perf_counter() - started
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rows", type=int, default=720_000)
+    parser.add_argument("--features", type=int, default=136)
+    arguments = parser.parse_args()
+    data = make(arguments.rows, arguments.features)
+    hr.tune("rank-svm", hr.make_letor(20, seed=1), folds=2)  # compiles what is needed
+    print(f"{data.n_rows:,} rows, {data.n_features} features, {data.n_queries:,} queries")
+    started = time.perf_counter()
+    grid = {"C": [1e-5, 1e-4, 1e-3, 1e-2, 1e-1], "scale": ["standard", "query-minmax", "quantile"]}
+    ranker = hr.tune("rank-svm", data, folds=5, params=grid)
+    tuned = time.perf_counter() - started
+    print(ranker.tuning_)
+    scaled = hr.RankingData(ranker.scaler_.transform(data.X, data.qid), data.y, data.qid)
+    for what, rows, scale in (("with its scaling", data, ranker.scale), ("of scaled rows", scaled, None)):
+        fit = float(np.median([seconds(hr.RankSVM(C=ranker.C, scale=scale), rows) for _ in range(3)]))
+        print(f"tuning {tuned:.1f} s, one fit {what} {fit:.2f} s: {tuned / fit:.0f} fits")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""scikit-learn's plain transformers in a model file: the name of a listed class, its parameters, and its fitted arrays.
+
+Nothing else can be named, and reading one sets plain values on an object of that class: no code is run. What was read
+is tried on one row before it is trusted.
+"""
+
+import re
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from scipy.interpolate import BSpline
+from sklearn.base import BaseEstimator
+
+from hingerank.features.maps import TransformerMap
+
+TRANSFORMERS = {
+    "StandardScaler": "sklearn.preprocessing",
+    "MinMaxScaler": "sklearn.preprocessing",
+    "MaxAbsScaler": "sklearn.preprocessing",
+    "RobustScaler": "sklearn.preprocessing",
+    "Normalizer": "sklearn.preprocessing",
+    "Binarizer": "sklearn.preprocessing",
+    "QuantileTransformer": "sklearn.preprocessing",
+    "PowerTransformer": "sklearn.preprocessing",
+    "SplineTransformer": "sklearn.preprocessing",
+    "PolynomialFeatures": "sklearn.preprocessing",
+    "PCA": "sklearn.decomposition",
+    "TruncatedSVD": "sklearn.decomposition",
+    "RBFSampler": "sklearn.kernel_approximation",
+    "PolynomialCountSketch": "sklearn.kernel_approximation",
+    "VarianceThreshold": "sklearn.feature_selection",
+    "Pipeline": "sklearn.pipeline",
+    "FeatureUnion": "sklearn.pipeline",
+}
+_NOT_STATE = {"_metadata_requests", "_sklearn_output_config", "_doc_link_module"}
+Encode = Callable[[Any, str], Any]
+
+
+def listed(value: Any) -> bool:
+    """Whether a value is a transformer of the list, or part of one."""
+    if isinstance(value, TransformerMap | BSpline):
+        return True
+    home = TRANSFORMERS.get(type(value).__name__, "no module")
+    return isinstance(value, BaseEstimator) and type(value).__module__.startswith(home)
+
+
+def encode_transformer(value: Any, encode: Encode, place: str) -> dict[str, Any]:
+    """What `decode_transformer` needs, as JSON; `encode` takes the values within."""
+    if isinstance(value, BSpline):
+        parts = {"t": value.t, "c": value.c, "k": int(value.k), "extrapolate": value.extrapolate}
+        return {"class": "BSpline", "params": encode(parts, place), "state": {}}
+    if isinstance(value, TransformerMap):
+        state = {} if not vars(value).keys() > {"transformer"} else {"transformer_": value.transformer_}
+        return {"class": "TransformerMap", "params": encode({"transformer": value.transformer}, place), "state": encode(
+            {**state, "n_features": getattr(value, "n_features_in_", None)}, f"{place}.fitted")}  # fmt: skip
+    params = value.get_params(deep=False)
+    state = {name: item for name, item in vars(value).items() if name not in params and name not in _NOT_STATE}
+    return {
+        "class": type(value).__name__,
+        "params": encode(params, f"{place}.params"),
+        "state": encode(state, f"{place}.fitted"),
+    }
+
+
+def decode_transformer(name: str, params: dict[str, Any], state: dict[str, Any]) -> Any:
+    """The transformer, its parameters and state already decoded; a ValueError refuses what is not one of the list."""
+    if name == "BSpline":
+        return BSpline.construct_fast(params["t"], params["c"], params["k"], params["extrapolate"])
+    if name == "TransformerMap":
+        return _decode_map(params["transformer"], state)
+    if name not in TRANSFORMERS:
+        raise ValueError(f"there is no transformer {name!r} that a model file can hold")
+    kind = getattr(import_module(TRANSFORMERS[name]), name)
+    unknown = set(params) - set(kind._get_param_names())
+    if unknown:
+        raise ValueError(f"{name} has no parameter {', '.join(sorted(unknown))}: another version of scikit-learn?")
+    made = kind(**params)
+    for key, item in state.items():
+        if not re.fullmatch(r"_?[a-zA-Z]\w*", key) or hasattr(kind, key):
+            raise ValueError(f"{key!r} is not a fitted attribute of {name}")
+        setattr(made, key, item)
+    return made
+
+
+def _decode_map(transformer: Any, state: dict[str, Any]) -> TransformerMap:
+    found = TransformerMap(transformer)
+    if "transformer_" not in state:
+        return found
+    width = state["n_features"]
+    if type(width) is not int or not 0 < width < 1 << 25:
+        raise ValueError(f"a feature map has {width!r} features")
+    return found.place(state["transformer_"], np.zeros((1, width)))

@@ -1,0 +1,42 @@
+"""Values that show themselves in a notebook: small HTML tables, every text escaped."""
+
+from collections.abc import Sequence
+from html import escape
+from numbers import Integral, Real
+from typing import Any
+
+_CELL = 'style="text-align:{side}"'
+
+
+def html_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """A table with a title; numbers stand to the right, an empty row of names leaves the head out.
+
+    >>> html_table("<data>", ["", ""], [["rows", 3]]).count("&lt;data&gt;")
+    1
+    """
+    head = "".join(f'<th style="text-align:left">{escape(name)}</th>' for name in columns)
+    body = "".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in rows)
+    thead = f"<thead><tr>{head}</tr></thead>" if any(columns) else ""
+    return f"<div><b>{escape(title)}</b><table>{thead}<tbody>{body}</tbody></table></div>"
+
+
+def _cell(item: Any) -> str:
+    number = isinstance(item, Real) and not isinstance(item, bool)
+    side = _CELL.format(side="right" if number else "left")
+    return f"<td {side}>{escape(shown(item))}</td>"
+
+
+def shown(item: Any) -> str:
+    """A value for people: four digits of a number, thousands apart, - for nothing.
+
+    >>> [shown(item) for item in (1234, 0.25, 1e-5, None, "rbf")]
+    ['1,234', '0.2500', '1e-05', '-', 'rbf']
+    """
+    if item is None or isinstance(item, bool | str):
+        return "-" if item is None else str(item)
+    if isinstance(item, Integral):
+        return f"{int(item):,}"
+    if isinstance(item, Real):
+        number = float(item)
+        return f"{number:.6g}" if number and (abs(number) < 1e-3 or abs(number) >= 1e5) else f"{number:.4f}"
+    return str(item)

@@ -1,0 +1,200 @@
+"""What each feature gave to a score, and why one row stands above another.
+
+    score(x) = base + sum over features of contribution_j(x) + rest
+
+Linear, sparse and boosted rankers are sums over features: base and rest are 0. Trees are explained along their paths.
+Any other ranker is explained by its gradient on the straight line from the mean row of the query to x, in STEPS
+pieces: of each piece the contribution of feature j is the change of the score as x_j crosses it, the others in the
+middle. That is exact for sums of functions of single features; otherwise the rest says what is left over.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hingerank.data.files import DataError
+from hingerank.notebook import html_table
+
+STEPS = 8
+ROWS_AT_ONCE = 1 << 14
+SUMS = "exact: the score is a sum over features"
+PATHS = "exact: SHAP values along the paths of the trees"
+GRADIENT = "by the score's gradient from the query's mean row; the rest is what features do together"
+
+
+class Contributions(NamedTuple):
+    """Of every row and feature, where they start from, how they were found, and whether nothing is left over."""
+
+    parts: np.ndarray
+    base: np.ndarray
+    how: str
+    exact: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """What each feature gave to the scores of some rows.
+
+    Attributes
+    ----------
+    names : of the features
+    values : the rows, as they were given
+    contributions : of every row and feature
+    base : of every row, the score that explaining starts from
+    scores : of every row
+    qid : of every row
+    documents : of every row its document id, or its number from 1
+    how : in which way contributions were found
+    exact : whether base and contributions add up to the score in every case
+    """
+
+    names: Sequence[str]
+    values: np.ndarray
+    contributions: np.ndarray
+    base: np.ndarray
+    scores: np.ndarray
+    qid: np.ndarray
+    documents: np.ndarray
+    how: str
+    exact: bool
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    @property
+    def rest(self) -> np.ndarray:
+        """What base and contributions leave over of each score."""
+        return self.scores - self.base - self.contributions.sum(axis=1)
+
+    def query(self, query: Any) -> "Explanation":
+        """The rows of one query, best first; ids are compared as they are, else as text."""
+        mine = np.array([q == query for q in self.qid.tolist()], bool)
+        if not mine.any():
+            mine = np.array([str(q) == str(query) for q in self.qid.tolist()], bool)
+        if not mine.any():
+            some = ", ".join(map(str, list(dict.fromkeys(self.qid.tolist()))[:5]))
+            raise DataError(f"there is no query {query!r}; the first ones are {some}")
+        rows = np.flatnonzero(mine)
+        return self.take(rows[np.argsort(-self.scores[rows], kind="stable")])
+
+    def take(self, rows: Any) -> "Explanation":
+        """Some rows, in that order."""
+        names = ("values", "contributions", "base", "scores", "qid", "documents")
+        return replace(self, **{name: getattr(self, name)[rows] for name in names})
+
+    def renamed(self, documents: Any) -> "Explanation":
+        """The same with other names for the documents."""
+        return replace(self, documents=np.asarray(documents))
+
+    def find(self, document: Any) -> int:
+        """The place of a document."""
+        found = [place for place, name in enumerate(self.documents.tolist()) if str(name) == str(document)]
+        if len(found) != 1:
+            some = ", ".join(map(str, self.documents[:5].tolist()))
+            raise DataError(f"{len(found) or 'no'} documents are called {document!r}; the first ones here are {some}")
+        return found[0]
+
+    def strongest(self, place: int, top: int | None = 10) -> list[int]:
+        """Features that gave something to a row, the most first."""
+        order = np.argsort(-np.abs(self.contributions[place]), kind="stable")
+        return [int(j) for j in order[:top] if self.contributions[place, j] != 0]
+
+    def table(self, place: int = 0, top: int | None = 10) -> tuple[list[str], list[list[Any]]]:
+        """Names of columns, and a row per feature: its value and what it gave; then the others, base, rest and sum."""
+        kept = self.strongest(place, top)
+        parts = self.contributions[place]
+        rows: list[list[Any]] = [[self.names[j], float(self.values[place, j]), float(parts[j])] for j in kept]
+        others = np.count_nonzero(parts) - len(kept)
+        if others:
+            rows.append([f"{others} others", "", float(parts.sum() - parts[kept].sum())])
+        return ["feature", "value", "gave"], [
+            *rows,
+            *self._ends(self.base[place], self.rest[place], self.scores[place]),
+        ]
+
+    def pair(self, first: Any, second: Any, top: int | None = 10) -> tuple[list[str], list[list[Any]]]:
+        """Why one document stands above another: a row per feature, the difference of what it gave to the two."""
+        a, b = self.find(first), self.find(second)
+        apart = self.contributions[a] - self.contributions[b]
+        order = [int(j) for j in np.argsort(-np.abs(apart), kind="stable")[:top] if apart[j] != 0]
+        rows: list[list[Any]] = [
+            [self.names[j], float(self.values[a, j]), float(self.values[b, j]), float(apart[j])] for j in order
+        ]
+        others = np.count_nonzero(apart) - len(order)
+        if others:
+            rows.append([f"{others} others", "", "", float(apart.sum() - apart[order].sum())])
+        ends = self._ends(
+            self.base[a] - self.base[b], self.rest[a] - self.rest[b], self.scores[a] - self.scores[b], wide=True
+        )
+        return ["feature", f"of {first}", f"of {second}", f"for {first}"], [*rows, *ends]
+
+    def _ends(self, base: float, rest: float, total: float, wide: bool = False) -> list[list[Any]]:
+        gap: list[Any] = ["", ""] if wide else [""]
+        small = 1e-6 * max(1.0, float(np.abs(self.scores).max()))
+        lines = [("base", base), *([] if self.exact and abs(rest) <= small else [("together (the rest)", rest)])]
+        return [[name, *gap, float(value)] for name, value in lines if abs(value) > small] + [
+            ["difference of scores" if wide else "score", *gap, float(total)]
+        ]
+
+    def pair_dict(self, first: Any, second: Any) -> dict[str, Any]:
+        """The same as plain values, all features."""
+        a, b = self.find(first), self.find(second)
+        apart = self.contributions[a] - self.contributions[b]
+        order = [int(j) for j in np.argsort(-np.abs(apart), kind="stable") if apart[j] != 0]
+        return {
+            "first": str(first),
+            "second": str(second),
+            "difference": float(self.scores[a] - self.scores[b]),
+            "rest": float(self.rest[a] - self.rest[b] + self.base[a] - self.base[b]),
+            "contributions": {str(self.names[j]): float(apart[j]) for j in order},
+        }
+
+    def to_dict(self, top: int | None = None) -> dict[str, Any]:
+        """Plain values: of each row its document, score, base, rest and contributions by name, the strongest first."""
+        rows = [
+            {
+                "qid": self.qid[i].item() if isinstance(self.qid[i], np.generic) else self.qid[i],
+                "document": str(self.documents[i]),
+                "score": float(self.scores[i]),
+                "base": float(self.base[i]),
+                "rest": float(self.rest[i]),
+                "contributions": {str(self.names[j]): float(self.contributions[i, j]) for j in self.strongest(i, top)},
+            }
+            for i in range(len(self))
+        ]
+        return {"how": self.how, "exact": self.exact, "rows": rows}
+
+    def _repr_html_(self) -> str:
+        shown = self if len(self) <= 5 else self.take(np.argsort(-self.scores, kind="stable")[:5])
+        tables = [
+            html_table(f"query {shown.qid[i]}, document {shown.documents[i]}", *shown.table(i, 8))
+            for i in range(len(shown))
+        ]
+        return f"<p>{self.how}</p>" + "".join(tables)
+
+
+def along_a_line(scores: Callable[[np.ndarray], np.ndarray], X: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """Contributions of each row's features to scores(x) − scores(start), by differences on the line between them.
+
+    >>> along_a_line(lambda X: X[:, 0] ** 2 + X[:, 1], np.array([[3.0, 1.0]]), np.zeros((1, 2))).tolist()
+    [[9.0, 1.0]]
+    """
+    parts = np.zeros(X.shape)
+    for i in range(len(X)):
+        apart = X[i] - start[i]
+        moving = np.flatnonzero(apart)
+        if not len(moving):
+            continue
+        half = apart[moving] / (2 * STEPS)
+        for step in range(STEPS):
+            middle = start[i] + apart * ((step + 0.5) / STEPS)
+            for chunk in np.array_split(np.arange(len(moving)), max(1, 2 * len(moving) // ROWS_AT_ONCE)):
+                both = np.repeat(middle[None], 2 * len(chunk), axis=0)
+                columns, n = moving[chunk], len(chunk)
+                both[np.arange(n), columns] += half[chunk]
+                both[n + np.arange(n), columns] -= half[chunk]
+                found = scores(both)
+                parts[i, columns] += found[:n] - found[n:]
+    return parts

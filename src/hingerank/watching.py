@@ -1,0 +1,81 @@
+"""`with hingerank.progress():` long fits within say how far they are; without it nobody hears of them."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import IO, Any
+
+FIRST, AGAIN, LINES = 0.5, 0.2, 5.0  # seconds before the first word, between words, and between lines of a log
+
+
+class Board:
+    """One line that is kept up to date at a terminal or in a notebook, and lines now and then anywhere else."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self.stream, self.live = stream, stream.isatty() or "ipykernel" in sys.modules
+        self.said = time.monotonic() + FIRST - (AGAIN if self.live else LINES)
+        self.width, self.task = 0, ""
+
+    def __call__(self, text: str) -> None:
+        now = time.monotonic()
+        if now - self.said >= (AGAIN if self.live else LINES):
+            self.said = now
+            text = f"{self.task}: {text}" if self.task else text
+            self._write(text)
+
+    def _write(self, text: str) -> None:
+        end = "" if self.live else "\n"
+        start = "\r" if self.live else ""
+        self.stream.write(f"{start}{text:<{self.width}}{end}")
+        self.stream.flush()
+        self.width = max(len(text), self.width) if self.live else 0
+
+    def close(self) -> None:
+        if self.live and self.width:
+            self.stream.write("\r" + " " * self.width + "\r")
+            self.stream.flush()
+
+
+_BOARD: ContextVar[Board | None] = ContextVar("hingerank progress", default=None)
+
+
+@contextmanager
+def progress(stream: IO[str] | None = None) -> Iterator[None]:
+    """Show how far the fits and searches within are, once they take longer than half a second.
+
+    Parameters
+    ----------
+    stream : where to write; default the error stream
+
+    Examples
+    --------
+    >>> import hingerank as hr
+    >>> with hr.progress():
+    ...     ranker = hr.RankSVM(C=0.01).fit(hr.make_letor(20, seed=0))
+    """
+    board = Board(sys.stderr if stream is None else stream)
+    token = _BOARD.set(board)
+    try:
+        yield
+    finally:
+        _BOARD.reset(token)
+        board.close()
+
+
+def tell(iteration: int, figures: dict[str, Any], tolerance: float, measured: str) -> None:
+    """What a solver says after an iteration."""
+    board = _BOARD.get()
+    if board is not None:
+        value = figures.get(measured)
+        goal = f", {measured} {value:.2g} (until {tolerance:.2g})" if isinstance(value, float) else ""
+        board(f"iteration {iteration}{goal}, {figures.get('seconds', 0.0):.1f} s")
+
+
+def tell_task(task: str) -> None:
+    """What the fits that follow are part of."""
+    board = _BOARD.get()
+    if board is not None:
+        board.task = task
+        board("…")

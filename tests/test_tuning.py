@@ -1,0 +1,184 @@
+"""`tune` finds what an outer loop would find, over whole queries, and says what it did."""
+
+import io
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+import hingerank as hr
+from hingerank.rankers.base import BaseRanker
+from hingerank.rankers.grids import STAGES, farther
+from hingerank.registry import RANKERS, ranker_class
+from hingerank.tuning import scales_for
+
+
+@pytest.fixture(scope="module")
+def data():
+    made = hr.make_letor(n_queries=24, rows_per_query=(6, 14), n_features=6, seed=3)
+    return hr.RankingData.from_arrays(made.X.astype(float) * 10.0 ** np.arange(-3, 3), made.y, made.qid)
+
+
+def test_scores_are_those_of_a_plain_loop_over_folds(data):
+    ranker = hr.tune(
+        hr.RankSVM(tol=1e-8), data, folds=3, random_state=5, widen=False,
+        params={"C": [0.01, 1.0], "scale": ["standard", "query-minmax"]},
+    )  # fmt: skip
+    order = np.random.default_rng(5).permutation(data.n_queries)
+    for trial in ranker.tuning_.trials:
+        expected = []
+        for part in np.array_split(order, 3):
+            held = data.subset(data.blocks.ids[np.sort(part)].tolist())
+            rest = data.subset(data.blocks.ids[np.sort(np.setdiff1d(order, part))].tolist())
+            expected.append(hr.RankSVM(tol=1e-8, **trial.setting).fit(rest).score(held))
+        assert trial.scores == pytest.approx(expected, abs=1e-6), trial.setting
+        assert trial.mean == pytest.approx(np.mean(expected), abs=1e-6)
+        assert trial.error == pytest.approx(np.std(expected, ddof=1) / np.sqrt(3), abs=1e-6) and trial.seconds > 0
+    best = max(ranker.tuning_.trials, key=lambda t: t.mean)
+    assert ranker.tuning_.score == best.mean
+    again = clone(hr.RankSVM(tol=1e-8)).set_params(**ranker.tuning_.best).fit(data)
+    assert np.allclose(again.predict(data), ranker.predict(data))  # fitted on everything
+    assert ranker.fingerprint_["queries"] == 24
+
+
+def test_a_grid_with_its_best_value_at_the_edge_grows(data):
+    fixed = {"scale": "standard", "C": [1e-7, 1e-6]}
+    grown = hr.tune("rank-svm", data, folds=3, params=fixed)
+    kept = hr.tune("rank-svm", data, folds=3, params=fixed, widen=False)
+    assert len(kept.tuning_.trials) == 2 and kept.tuning_.widened == {}
+    assert grown.tuning_.widened["C"][:2] == [1e-5, 1e-4] or kept.C == 1e-7
+    assert grown.tuning_.score >= kept.tuning_.score and len(grown.tuning_.trials) > 2
+
+
+def test_growing_stops_at_limits_and_inside():
+    assert farther([1, 3, 10], 3, None) == []
+    assert farther([0.1, 1.0], 0.1, (0.01, 10)) == [0.01]
+    assert farther(["hinge", "logistic"], "hinge", None) == []
+    assert farther([5], 5, None) == []
+
+
+def test_the_simplest_within_a_standard_error_on_request(data):
+    params = {"scale": "standard", "C": [1e-4, 1e-2, 1.0]}
+    best = hr.tune("rank-svm", data, folds=4, params=params, widen=False).tuning_
+    simple = hr.tune("rank-svm", data, folds=4, params=params, widen=False, one_standard_error=True).tuning_
+    within = [t.setting["C"] for t in best.trials if t.mean >= best.chosen.mean - best.chosen.error]
+    assert simple.best["C"] == min(within)
+
+
+def test_equal_settings_give_the_simpler_one(data):
+    constant = hr.RankingData.from_arrays(np.ones((data.n_rows, 2)), data.y, data.qid)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ranker = hr.tune("rank-svm", constant, folds=2, params={"scale": None, "C": [1.0, 0.1, 10.0]}, widen=False)
+    assert ranker.C == 0.1
+
+
+def test_validation_data_choose_and_take_part_in_the_last_fit(data):
+    train, held = data.split(0.3, seed=1)
+    ranker = hr.tune("rank-svm", train, validation=held, params={"C": [0.01, 1.0], "scale": "standard"}, widen=False)
+    assert ranker.tuning_.folds == 1 and ranker.fingerprint_["queries"] == data.n_queries
+    expected = {C: hr.RankSVM(C=C, scale="standard").fit(train).score(held) for C in (0.01, 1.0)}
+    assert {t.setting["C"]: t.mean for t in ranker.tuning_.trials} == pytest.approx(expected, abs=1e-3)
+    assert all(t.error > 0 for t in ranker.tuning_.trials)
+
+
+def test_the_best_of_several_rankers_is_kept(data):
+    params = {"scale": "standard", "tol": 1e-4}
+    ranker = hr.tune(["listnet", hr.RankSVM(pair_weight="query")], data, folds=2, params=params)
+    tuning = ranker.tuning_
+    assert {t.ranker for t in tuning.trials} == {"listnet", "rank-svm"}
+    means = {t.ranker: max(u.mean for u in tuning.trials if u.ranker == t.ranker) for t in tuning.trials}
+    assert tuning.ranker == max(means, key=means.get)
+    assert tuning.table()[0][0] == "ranker"
+
+
+def test_tuning_goes_with_the_model_and_leaves_with_the_next_fit(data, tmp_path):
+    ranker = hr.tune("rank-svm", data, folds=2, params={"C": [0.1, 1.0], "scale": "standard"}, widen=False)
+    back = hr.load(ranker.save(tmp_path / "model"))
+    assert back.tuning_ == ranker.tuning_ and str(back.tuning_).startswith("rank-svm: C=")
+    assert "<table>" in back.tuning_._repr_html_()
+    assert not hasattr(back.fit(data), "tuning_")
+
+
+GRADED = [n for n in RANKERS if issubclass(ranker_class(n), BaseRanker)]
+
+
+@pytest.mark.parametrize("name", GRADED)
+def test_every_ranker_has_settings_to_try(name):
+    cls = ranker_class(name)
+    known = set(cls().get_params())
+    for stage in STAGES.get(cls.__name__, []):
+        assert set(stage) <= known, f"{cls.__name__} has no parameter {set(stage) - known}"
+
+
+@pytest.mark.parametrize("name", ["fenchel-rank", "rankboost", "crr", "fourier-rank-svm", "feature-selection"])
+def test_defaults_work_from_the_name_alone(name, data):
+    ranker = hr.tune(name, data, folds=2)
+    assert len(ranker.tuning_.trials) >= 4 and not any(t.problem for t in ranker.tuning_.trials)
+    assert ranker.score(data) > 0.5
+
+
+def test_the_right_scaling_makes_nystroem_work_on_raw_features(data):
+    train, test = data.split(0.4, seed=0)
+    raw = hr.NystroemRankSVM(50, scale=None)
+    with pytest.warns(hr.ScaleWarning):
+        raw.fit(train)
+    first, tuned = hr.NystroemRankSVM(50).fit(train), hr.tune(hr.NystroemRankSVM(50), train, folds=3)
+    assert first.score(test) > raw.score(test) + 0.1 and tuned.score(test) > raw.score(test) + 0.1
+
+
+def test_scalings_suit_the_data(data):
+    assert None not in scales_for(data.X) and "quantile" in scales_for(data.X)
+    assert scales_for(sp.csr_matrix(data.X)) == ["deviation", "log", "query-minmax"]
+    assert "query-minmax" not in scales_for(sp.csr_matrix(-data.X))
+    tails = np.random.default_rng(0).lognormal(0, 3, (500, 3))
+    assert "log" in scales_for(tails)
+    sparse = hr.RankingData.from_arrays(sp.csr_matrix(data.X), data.y, data.qid)
+    assert not any(t.problem for t in hr.tune("rank-svm", sparse, folds=2).tuning_.trials)
+
+
+def test_a_setting_that_fails_is_named_and_does_not_stop_the_others(data):
+    ranker = hr.tune("rank-svm", data, folds=2, params={"C": [-1.0, 1.0], "scale": "standard"}, widen=False)
+    failed = [t for t in ranker.tuning_.trials if t.problem]
+    assert ranker.C == 1.0 and len(failed) == 1 and "C must be a positive number" in failed[0].problem
+    with pytest.raises(ValueError, match=r"no setting of rank-svm could be fitted.*positive number"):
+        hr.tune("rank-svm", data, folds=2, params={"C": [-1.0, -2.0]})
+
+
+def test_mistakes_are_named(data):
+    for call, message in [
+        (lambda: hr.tune("rank-svm", data.X), "takes RankingData"),
+        (lambda: hr.tune("rank-svm", data, params={"c": [1]}), "no parameter 'c'"),
+        (lambda: hr.tune("rank-svm", data, params={"C": []}), "grid of 'C' is empty"),
+        (lambda: hr.tune("rank-svm", data, folds=1), "folds must be"),
+        (lambda: hr.tune("mmr", data), "does not learn from graded rows"),
+        (lambda: hr.tune("rank-svm", data, measure="ndgc@10"), "ndgc"),
+        (lambda: hr.tune("rank-svm", data.subset(data.blocks.ids[:1].tolist())), "one query only"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+def test_progress_is_shown_on_request_only(data, capsys, monkeypatch):
+    hr.RankSVM(scale="standard").fit(data)
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setattr("hingerank.watching.FIRST", 0.0)
+    monkeypatch.setattr("hingerank.watching.LINES", 0.0)
+    stream = io.StringIO()
+    with hr.progress(stream):
+        hr.tune("rank-svm", data, folds=2, params={"C": [0.1, 1.0], "scale": "standard"}, widen=False)
+    said = stream.getvalue()
+    assert "tuning rank-svm, fold 2 of 2" in said and "gap" in said
+    hr.RankSVM(scale="standard").fit(data)
+    assert stream.getvalue() == said and capsys.readouterr() == ("", "")
+
+
+def test_a_callback_hears_of_every_fit(data):
+    heard = []
+    hr.tune(
+        "rank-svm", data, folds=2, params={"C": [0.1, 1.0], "scale": "standard"}, widen=False,
+        progress=lambda *news: heard.append(news),
+    )  # fmt: skip
+    assert [done for done, _, _ in heard] == [1, 2, 3, 4] and heard[-1][1] == 4 and "ndcg@10" in heard[-1][2]
