@@ -63,7 +63,7 @@ try:
     print("read it")
 except DataError as error:
     assert path in str(error), error
-    assert "unpacks to more than 200 times its size" in str(error) or "straddl" in str(error), error
+    assert "unpacks to more than 200 times its size" in str(error), error
 print(peak() - before)
 """
 
@@ -74,7 +74,7 @@ print(peak() - before)
     [
         *((packed, "text", b"1") for packed in PACK),
         ("zst", "text", LINES),
-        ("gz", "table", b"1,"),
+        ("gz", "table", b"1,1\n"),
         ("zst", "ratings", b"1,1,1\n"),
         ("gz", "run", b"1 "),
     ],
@@ -90,7 +90,8 @@ def test_a_bomb_stays_small(tmp_path, packed, kind, line):
     else:
         path.write_bytes(PACK[packed](block) * 128)
     assert path.stat().st_size * 400 < 128 * len(block)
+    most = 2000 if kind == "table" else 1000  # megabytes; numbers of one digit take eight times their text
     command = [sys.executable, "-c", READ, str(path), kind]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "read it" not in done.stdout and int(done.stdout) < 1000, done.stdout  # megabytes
+    assert "read it" not in done.stdout and int(done.stdout) < most, done.stdout
