@@ -7,6 +7,8 @@ import hingerank
 
 PAGES = {  # page -> (title, what it is about, beginnings of the modules it covers)
     "rankers": ("Rankers", "Estimators that order the rows of a query.", ["hingerank.rankers"]),
+    "tuning": ("Tuning", "Settings found over folds of queries, and progress while one waits.",
+               ["hingerank.tuning", "hingerank.watching"]),
     "personal": ("Personal rankers", "One ranking function per user.", ["hingerank.personal"]),
     "diversity": ("Diverse rankings", "Results that differ from each other.", ["hingerank.diversity"]),
     "data": ("Data", "Reading, writing, generating and fetching.", ["hingerank.data"]),
@@ -20,7 +22,7 @@ SHARED = """.. rubric:: What every ranker has
 Rankers of graded rows are scikit-learn estimators and share these methods.
 
 .. autoclass:: hingerank.rankers.base.BaseRanker
-   :members: fit, predict, rank, score
+   :members: fit, predict, rank, score, explain
 
 .. autoclass:: hingerank.rankers.base.SavedModel
    :members: save

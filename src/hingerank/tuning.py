@@ -177,10 +177,10 @@ def _listed(name: str, values: Any) -> list[Any]:
 
 
 def scales_for(X: Any) -> list[str | None]:
-    """Scalings worth a try for these rows: none at all only where the columns' spreads are alike.
+    """Scalings worth a try: none at all where the columns' spreads are alike, bent ones where columns have long tails.
 
     >>> scales_for(np.array([[0.0, 1.0], [1.0, 0.0]]))
-    [None, 'standard', 'query-minmax', 'quantile']
+    [None, 'standard', 'query-minmax']
     """
     from hingerank.data.describe import long_tailed
     from hingerank.rankers.inputs import MOST_SPREAD, column_spreads
@@ -190,7 +190,7 @@ def scales_for(X: Any) -> list[str | None]:
     raw: list[str | None] = [None] if not len(spreads) or spreads.max() <= MOST_SPREAD * spreads.min() else []
     if sp.issparse(X):
         return [*raw, "deviation", "log", *(["query-minmax"] if X.data.min(initial=0.0) >= 0 else [])]
-    return [*raw, "standard", "query-minmax", *(["log"] if long_tailed(X).any() else []), "quantile"]
+    return [*raw, "standard", "query-minmax", *(["log", "quantile"] if long_tailed(X).any() else [])]
 
 
 @dataclass

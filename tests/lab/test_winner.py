@@ -58,7 +58,7 @@ def test_default_grids_try_scales(data, tmp_path, monkeypatch, capsys):
     assert main(["compare", "rows.txt", "--methods", "rank-svm,lightgbm", "--folds", "3", "-o", "run", "--set",
                  "lightgbm.n_estimators=5", "--set", "lightgbm.num_leaves=3", "--keep", "m/"]) == 0  # fmt: skip
     tried = {record["setting"].get("scale") for record in hr.lab.load_results("run").validations("rank-svm")}
-    assert {"standard", "query-minmax", "quantile"} <= tried and None not in tried
+    assert tried == {"standard", "query-minmax"}  # spreads differ too much for none, and no column has a long tail
     assert not any("scale" in r["setting"] for r in hr.lab.load_results("run").validations("lightgbm"))
     capsys.readouterr()
 
