@@ -41,7 +41,7 @@ def demo(
         Path, typer.Option("--output", "-o", help="Folder for the page; made if it does not exist.")
     ] = Path("hingerank-demo"),
     queries: Annotated[int, typer.Option(min=10, help="Queries to generate.")] = 150,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the generated data.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the generated data.")] = 2,
     json: Json = False,
 ) -> None:
     """Show the family on generated data: tuned rankers side by side on a page, the winner saved, a query explained.

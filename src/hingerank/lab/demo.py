@@ -53,7 +53,7 @@ def demo_methods() -> list[Any]:
     return methods
 
 
-def run_demo(folder: Path, n_queries: int = 150, seed: int = 0, progress: Callable[[Any], None] | None = None) -> Demo:
+def run_demo(folder: Path, n_queries: int = 150, seed: int = 2, progress: Callable[[Any], None] | None = None) -> Demo:
     """Generate data, tune and compare the family over folds, write a page, keep the winner and explain a query of it.
 
     The data have columns of use, useless ones, products of columns (which linear rankers cannot see) and noise.

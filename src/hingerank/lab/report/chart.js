@@ -75,11 +75,12 @@ function chart(options) {
     draw("text", { x: sx(tick), y: height - bottom + 17, "text-anchor": "middle" }, categories ? short(categories[tick]).slice(0, 14) : tickText(tick)));
   root.append(draw("line", { class: "axis", x1: left, x2: width - right, y1: height - bottom, y2: height - bottom }),
     draw("text", { class: "label", x: width - right, y: height - 6, "text-anchor": "end" }, xLabel), draw("text", { class: "label", x: 0, y: 11 }, yLabel));
-  for (const s of series) drawSeries(root, s, sx, sy, options);
+  const placed = [];
+  for (const s of series) drawSeries(root, s, sx, sy, options, placed);
   return root;
 }
 
-function drawSeries(root, s, sx, sy, options) {
+function drawSeries(root, s, sx, sy, options, placed) {
   const seen = s.x.map((x, i) => [x, s.y[i], i]).filter(p => isNumber(p[0]) && isNumber(p[1]));
   const group = draw("g", { "data-series": s.name });
   if (!s.noLine && seen.length > 1) group.append(draw("path", { class: s.thin ? "series thin" : "series", stroke: s.colour, "stroke-dasharray": s.dash,
@@ -89,9 +90,17 @@ function drawSeries(root, s, sx, sy, options) {
     const tip = s.tips ? s.tips[i] : `${s.name}\n${options.xLabel} ${short(at)}: ${short(y)}`;
     group.append(draw("circle", { cx: sx(x), cy: sy(y), r: s.radius || 3, fill: s.colour, "data-tip": tip }),
       draw("circle", { cx: sx(x), cy: sy(y), r: 10, fill: "transparent", "data-tip": tip }));
-    if (s.labels) group.append(draw("text", { class: "label", x: sx(x), y: sy(y) - 9, "text-anchor": sx(x) > (options.width || 600) * 0.7 ? "end" : "start" }, s.labels[i]));
+    if (s.labels) group.append(draw("text", { class: "label", x: sx(x), y: freeLine(placed, sx(x), sy(y) - 9, s.labels[i]), "text-anchor": sx(x) > (options.width || 600) * 0.7 ? "end" : "start" }, s.labels[i]));
   }
   root.append(group);
+}
+
+// The height for a label at x, moved up past those already placed that it would cover.
+function freeLine(placed, x, y, label) {
+  const span = 7 * label.length, covers = p => Math.abs(p.x - x) < Math.max(span, p.span) && Math.abs(p.y - y) < 12;
+  while (placed.some(covers) && y > 14) y -= 12;
+  placed.push({ x, y, span });
+  return y;
 }
 
 const extent = values => values.reduce(([a, b], v) => [Math.min(a, v), Math.max(b, v)], [Infinity, -Infinity]);
