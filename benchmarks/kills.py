@@ -114,7 +114,7 @@ def _page() -> str:
 def _fetch() -> int:
     with zipfile.ZipFile("toy.zip", "w") as file:
         for number in range(3):
-            file.writestr(f"toy/part{number}.txt", f"{number}\n" * 100)
+            file.writestr(zipfile.ZipInfo(f"toy/part{number}.txt"), f"{number}\n" * 100)  # the same bytes at any time
     entry = fetching.PublicSet("toy", "a toy", "free", "http://toy", "toy.zip")
     fetching.PUBLIC_SETS["toy"] = entry
     fetching.fetch("toy", "cache", source="toy.zip")
