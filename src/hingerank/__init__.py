@@ -41,6 +41,8 @@ _HOME = {
     "MeanVarianceRanker": "hingerank.personal.convex",
     "SeparateRanker": "hingerank.personal.convex",
     "JointRanker": "hingerank.personal.convex",
+    "ExportError": "hingerank.export.forms",
+    "export": "hingerank.export",
     "ModelFileError": "hingerank.export.model_file",
     "load": "hingerank.export.model_file",
     "DiverseData": "hingerank.diversity.queries",

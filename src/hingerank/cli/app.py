@@ -14,7 +14,14 @@ from typing import Annotated, Any, Protocol, runtime_checkable
 import typer
 
 from hingerank import __version__
-from hingerank.cli import data_commands, diversity_commands, experiment_commands, model_commands, setup_commands
+from hingerank.cli import (
+    data_commands,
+    diversity_commands,
+    experiment_commands,
+    export_commands,
+    model_commands,
+    setup_commands,
+)
 
 app = typer.Typer(
     name="hingerank",
@@ -33,6 +40,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "rank": model_commands.rank,
     "rerank": diversity_commands.rerank,
     "evaluate": model_commands.evaluate,
+    "export": export_commands.export,
     "compare": experiment_commands.compare,
     "report": experiment_commands.report,
     "reproduce": experiment_commands.reproduce,

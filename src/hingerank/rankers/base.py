@@ -13,6 +13,7 @@ from hingerank.data.blocks import QueryBlocks, blocks_from_qid, fingerprint, kep
 from hingerank.data.checks import positive
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
+from hingerank.export.forms import Affine, Body, ExportError, Form
 from hingerank.export.model_file import SavedModel
 from hingerank.preferences import GradedPreferences
 from hingerank.rankers.inputs import (
@@ -205,6 +206,14 @@ class BaseRanker(SavedModel, BaseEstimator):
             raise DataError(f"scale={self.scale!r}: squares of the features overflow; divide the features first")
         return scaler
 
+    def _body(self) -> Body:
+        """The score of scaled features in a plain form, for exports."""
+        raise ExportError(f"{type(self).__name__} has no form that another program could take over")
+
+    def _form(self) -> Form:
+        names = names_of_features(self, self.n_features_in_)
+        return Form.of([str(name) for name in names], self._body(), getattr(self, "scaler_", None))
+
     def _validate(self, eval_set: Any, eval_group: Any) -> list[float]:
         """Mean NDCG@10 on each validation set."""
         if eval_set is None:
@@ -258,6 +267,9 @@ class LinearRanker(BaseRanker):
 
     def _scores(self, X: Any) -> np.ndarray:
         return X @ self.coef_.astype(X.dtype, copy=False)
+
+    def _body(self) -> Body:
+        return Affine(np.asarray(self.coef_, np.float64))
 
     def feature_table(self, names: Sequence[str] | None = None) -> list[tuple[str, float]]:
         """(feature, weight) pairs, largest absolute weight first; with a scaler, of the scaled features.

@@ -15,6 +15,7 @@ from sklearn.base import clone
 
 from hingerank.data.blocks import QueryBlocks
 from hingerank.data.checks import whole
+from hingerank.export.forms import stumps
 from hingerank.kernels.boosting import add_potentials, count_below
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.losses import Exponential
@@ -304,6 +305,9 @@ class RankBoost(BoostingRanker):
             steps = np.concatenate(([0.0], np.cumsum(self.alphas_[mine][order])))
             scores += steps[np.searchsorted(self.thresholds_[mine][order], column(columns, k), side="left")]
         return scores
+
+    def _body(self):
+        return stumps(self.features_, self.thresholds_, self.alphas_)
 
     def _restore(self, state):
         super()._restore(state)

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from hingerank.data.memory import memory_budget
+from hingerank.export.forms import body_of_map
 from hingerank.features.fourier import FourierMap
 from hingerank.features.kernels import choose_gamma, make_kernel
 from hingerank.features.maps import FeatureMap
@@ -157,6 +158,9 @@ class KernelRankSVM(PairwiseRanker):
             return np.asarray(X[:, self.support_] @ self.dual_coef_, np.float64).ravel()
         return self._expansion.scores(X, self.dual_coef_)
 
+    def _body(self):
+        return body_of_map(self._expansion, self.dual_coef_)
+
     def _restore(self, state):
         super()._restore(state)
         self._expansion = None if self._given else self._placed_map()
@@ -210,6 +214,9 @@ class MappedRanker(PairwiseRanker):
 
     def _scores(self, X):
         return self._map.scores(X, self.coef_)
+
+    def _body(self):
+        return body_of_map(self._map, self.coef_)
 
     def _restore(self, state):
         super()._restore(state)
@@ -451,12 +458,11 @@ def search_kernel(
         scale = choose_gamma("scale", check_features(clone(ranker), train, reset=True))
         gammas = [scale * width for width in WIDTHS]
     best, top, table = None, -np.inf, []
-    for gamma in gammas:
-        path = clone(ranker).set_params(gamma=float(gamma)).fit_path(train, Cs=Cs)
+    for gamma in map(float, gammas):
+        path = clone(ranker).set_params(gamma=gamma).fit_path(train, Cs=Cs)
         for member, scores in zip(path, path_scores(path, validation)):
             value = float(evaluate(validation.y, scores, validation.qid, measure)[measure])
-            seconds = member.certificate_.seconds
-            table.append({"gamma": float(gamma), "C": member.C, "value": value, "seconds": seconds})
+            table.append({"gamma": gamma, "C": member.C, "value": value, "seconds": member.certificate_.seconds})
             if value > top:
                 best, top = member, value
     if best is None:

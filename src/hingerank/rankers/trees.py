@@ -17,6 +17,7 @@ from sklearn.base import clone
 from hingerank.data.blocks import QueryBlocks
 from hingerank.data.checks import whole
 from hingerank.export.forest import Forest
+from hingerank.export.forms import trees_of
 from hingerank.export.tree_texts import read_lightgbm, read_xgboost
 from hingerank.kernels.threads import thread_count
 from hingerank.metrics import evaluate
@@ -129,6 +130,9 @@ class TreeRanker(BaseRanker):
         for model in self.models_[1:]:
             total = total + model.scores(X, threads)
         return np.asarray(total / len(self.models_), np.float64)
+
+    def _body(self):
+        return trees_of(self.models_)
 
     def _state(self):
         state = super()._state()
