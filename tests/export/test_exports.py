@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from hingerank.cli.app import run
 from hingerank.export import consumers
 from hingerank.export.exporting import FORMATS, compare
 from hingerank.export.forms import largest_below, largest_single
+from hingerank.export.vectors import read_vectors
 
 DATA = hr.make_letor(n_queries=12, n_features=6, seed=3)
 ANYWHERE = ["python", "c", "javascript", "sql", "onnx"]
@@ -119,7 +121,7 @@ def test_missing_values_and_zeros_go_where_they_should(tmp_path, to):
 
 
 def test_refusals_name_formats_that_can(fitted, tmp_path):
-    with pytest.raises(hr.ExportError, match=r"one row at a time .* formats that can: .*sql, onnx"):
+    with pytest.raises(hr.ExportError, match=r"one row at a time .* formats that can: sql, onnx"):
         fitted("query-minmax").export(tmp_path / "m.c", "c")
     with pytest.raises(hr.ExportError, match=r"known ones are: .*python"):
         fitted("linear").export(tmp_path / "m", "cobol")
@@ -198,3 +200,100 @@ def test_thresholds_land_on_the_last_number_that_goes_left():
     assert (np.nextafter(single, np.inf).astype(np.float32) > number.astype(np.float32)).all()
     near = largest_single(number)
     assert near.dtype == np.float32 and (near <= number).all() and (np.nextafter(near, np.float32(9e9)) > number).all()
+
+
+ENGINES = ["solr", "elasticsearch", "opensearch", "vespa", "pmml"]
+
+
+@pytest.mark.filterwarnings("ignore:.*scores are negative")
+@pytest.mark.parametrize("to", ENGINES)
+@pytest.mark.parametrize("name", ["linear", "standard", "minmax", "intercept", "sparse", "steps", *list(MODELS)[-4:]])
+def test_engines_score_as_the_ranker_does(fitted, tmp_path, name, to):
+    done = fitted(name).export(tmp_path / to, to, check=DATA)
+    single = to not in ("vespa", "pmml")
+    assert done.check["relative_to_largest_score"] < (2e-6 if single or "xgboost" in name else 1e-12)
+    assert done.check["reordered_queries"] <= (1 if single else 0)
+
+
+def test_vespa_takes_kernels_as_onnx_and_scales_queries_in_the_global_phase(fitted, tmp_path):
+    done = fitted("query-minmax").export(tmp_path / "query", "vespa", check=DATA)
+    assert done.check["reordered_queries"] == 0 and "normalize_linear" in done.files[0].read_text()
+    for to in ("solr", "opensearch", "pmml"):
+        with pytest.raises(hr.ExportError, match="formats that can: sql, onnx, vespa"):
+            fitted("query-minmax").export(tmp_path / "m", to)
+        with pytest.raises(hr.ExportError, match=r"cannot carry a kernel .* formats that can: .*vespa"):
+            fitted("nystroem").export(tmp_path / "m", to)
+    needs("onnx")
+    done = fitted("nystroem").export(tmp_path / "mapped", "vespa", check=DATA)
+    assert done.check["relative_to_largest_score"] < 1e-5 and "onnx(hingerank).scores" in done.files[0].read_text()
+
+
+@pytest.mark.parametrize("to", ["solr", "elasticsearch"])
+@pytest.mark.parametrize("name", ["standard", "linear", "lightgbm"])
+def test_a_shift_keeps_the_order_and_leaves_no_negatives(fitted, tmp_path, name, to):
+    least = fitted(name).predict(DATA).min()
+    if least < 0:
+        with pytest.warns(UserWarning, match="scores are negative, which"):
+            assert fitted(name).export(tmp_path / "a", to, check=DATA).check["negative_scores"] > 0
+    check = fitted(name).export(tmp_path / "b", to, check=DATA, shift=1.0 - min(0.0, least)).check
+    assert check["negative_scores"] == 0 and check["reordered_queries"] == 0
+    assert check["relative_to_largest_score"] < 2e-6
+
+
+@pytest.mark.parametrize("factor", [1.0, 1e-5, 1e5])
+def test_solr_lands_on_thresholds_in_spite_of_its_slack(tmp_path, factor):
+    """Values that stand on thresholds themselves, in single precision."""
+    X = (np.round(np.asarray(DATA.X), 2) * factor).astype(np.float32).astype(np.float64)
+    ranker = hr.RankBoost(n_rounds=40).fit(X, DATA.y, DATA.qid)
+    ranker.thresholds_ = np.array(
+        [X[abs(X[:, k] - t).argmin(), k] for k, t in zip(ranker.features_, ranker.thresholds_)]
+    )
+    rows = hr.RankingData(X, DATA.y, DATA.qid)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check = ranker.export(tmp_path / "s", "solr", check=rows).check
+    assert check["relative_to_largest_score"] < 1e-6
+
+
+def test_a_mapping_gives_engines_their_queries(fitted, tmp_path):
+    solr = {
+        "f1": {"name": "title", "class": "org.apache.solr.ltr.feature.SolrFeature", "params": {"q": "{!field f=t}x"}}
+    }
+    done = fitted("standard").export(tmp_path / "solr", "solr", features=solr)
+    first = json.loads(done.files[0].read_text())[0]
+    assert first["name"] == "title" and first["params"] == {"q": "{!field f=t}x"} and "SolrFeature" in first["class"]
+    plugin = {"f1": {"name": "title", "params": ["keywords"], "template": {"match": {"title": "{{keywords}}"}}}}
+    done = fitted("standard").export(tmp_path / "es", "elasticsearch", features=plugin)
+    first = json.loads(done.files[0].read_text())["featureset"]["features"][0]
+    assert first["name"] == "title" and first["params"] == ["keywords"] and "match" in first["template"]
+    model = json.loads(done.files[1].read_text())["model"]["model"]
+    assert "title" in model["definition"] and "title" in model["feature_normalizers"]
+    vespa = {"f1": {"name": "title", "expression": "bm25(title)"}}
+    assert "bm25(title)" in fitted("standard").export(tmp_path / "v", "vespa", features=vespa).files[0].read_text()
+
+
+@pytest.mark.parametrize("kind", ["npy", "parquet"])
+@pytest.mark.parametrize(
+    "ranker", [hr.PersonalRankSVM(rank=2, shared=True), hr.MeanVarianceRanker(), hr.JointRanker(), hr.SeparateRanker()]
+)
+def test_vectors_multiply_to_scores(tmp_path, ranker, kind):
+    rng = np.random.default_rng(0)
+    X, users, items = rng.standard_normal((20, 4)), np.repeat(["ann", "bob", "eve"], 12), rng.integers(0, 20, 36)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ranker.fit(X, users, items, rng.integers(1, 6, 36))
+    done = ranker.export(tmp_path / "v", "vectors", items=X, kind=kind)
+    U, V = read_vectors(tmp_path / "v")
+    about = json.loads((tmp_path / "v" / "ids.json").read_text())
+    assert about["users"] == ["ann", "bob", "eve"] and about["items"] == list(range(20)) and len(done.files) == 3
+    for k, user in enumerate(about["users"]):
+        assert np.abs(V @ U[k] - ranker.predict([user] * 20, X)).max() < 1e-12
+    with pytest.raises(hr.ExportError, match="use to='vectors'"):
+        ranker.export(tmp_path / "m.py", "python")
+
+
+def test_only_personal_rankers_have_vectors(fitted, tmp_path):
+    with pytest.raises(hr.ExportError, match=r"no users, .* formats that can: python, c, .*onnx"):
+        fitted("linear").export(tmp_path / "v", "vectors", items=np.zeros((1, 6)))
+    with pytest.raises(hr.ExportError, match="items="):
+        hr.JointRanker().fit(np.eye(2), ["a", "a"], [0, 1], [1, 2]).export(tmp_path / "v", "vectors")

@@ -37,6 +37,8 @@ def export(
 
     ranker, options = load(model), dict(read_setting(text) for text in settings or [])
     names = read_mapping(features) if features is not None else None
+    if to == "vectors":
+        options["items"] = item_rows(options.get("items"))
     rows = None
     if check is not None:
         base = read_header(model)["metadata"].get("index_base")
@@ -51,6 +53,17 @@ def export(
     print_table("exported", ["", ""], lines)
     if done.check is not None:
         print_table("check", ["", ""], [[name.replace("_", " "), value] for name, value in done.check.items()])
+
+
+def item_rows(path: Any) -> Any:
+    """The features of items, a row for each, of a .npy file or any data set."""
+    if path is None:
+        raise ValueError("vectors need the items' features: --set items=items.npy")
+    from numpy import load
+
+    from hingerank.cli.files import open_data
+
+    return load(path, allow_pickle=False) if str(path).endswith(".npy") else open_data(Path(path)).X
 
 
 def read_mapping(path: Path) -> dict[str, Any]:

@@ -12,12 +12,16 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from hingerank import __version__
-from hingerank.data.files import draft_of
+from hingerank.data.files import draft_of, plain
 from hingerank.export import code, consumers
 from hingerank.export.consumers import Consumer, first_present
 from hingerank.export.forms import ExportError, Form
+from hingerank.export.lucene import run_plugin, run_solr, write_plugin, write_solr
 from hingerank.export.onnx_graph import write_onnx
+from hingerank.export.pmml import run_pmml, write_pmml
 from hingerank.export.sql import write_sql
+from hingerank.export.vectors import write_vectors
+from hingerank.export.vespa import run_vespa, write_vespa
 
 EXAMPLE_ROWS, EXAMPLE_QUERIES = 20, 4
 WORDS = {"linear": "a linear model", "mapped": "a kernel or Fourier model", "trees": "trees"}
@@ -49,6 +53,17 @@ class Format(NamedTuple):
 
 ALL = ("linear", "mapped", "trees")
 TABLE = {"table": "documents", "key": "docid", "query": "qid"}
+
+
+def stand_in(engine: str, run: Callable[..., np.ndarray]) -> tuple[Consumer, ...]:
+    """A consumer that does the arithmetic of an engine on what was exported to it."""
+    return (Consumer(f"the arithmetic of {engine}", lambda: True, run),)
+
+
+ASK = (
+    "POST {0} to _ltr/_featureset/SET and model.json to _ltr/_featureset/SET/_createmodel, index 'rows', and rescore "
+    "with sltr"
+)
 FORMATS: dict[str, Format] = {
     "python": Format(
         ("model.py",), code.write_python, consumers.PYTHON, ALL,
@@ -75,6 +90,29 @@ FORMATS: dict[str, Format] = {
         "x = {{i[0].name: numpy.array(e['rows'], t[i[0].type])}}; x |= {{v.name: e['qid'] for v in i[1:]}}; "
         "print(abs(s.run(None, x)[0] - e['scores']).max())\"",
     ),
+    "solr": Format(
+        ("features.json", "model.json"), write_solr, stand_in("Solr", run_solr),
+        ("linear", "trees"), options={"name": "hingerank", "store": "_DEFAULT_", "shift": 0.0, "missing": None},
+        test="PUT {0} to schema/feature-store and model.json to schema/model-store, index 'rows', and ask with "
+        "rq={{!ltr model=NAME reRankDocs=1000}} and fl=id,score",
+    ),
+    "elasticsearch": Format(
+        ("featureset.json", "model.json"), write_plugin, stand_in("the LTR plugin", run_plugin), ("linear", "trees"),
+        options={"name": "hingerank", "shift": 0.0}, test=ASK,
+    ),
+    "opensearch": Format(
+        ("featureset.json", "model.json"), write_plugin, stand_in("the LTR plugin", run_plugin), ("linear", "trees"),
+        options={"name": "hingerank", "shift": 0.0}, test=ASK,
+    ),
+    "vespa": Format(
+        ("model.profile", "model.onnx"), write_vespa, stand_in("Vespa", run_vespa),
+        ALL, ("linear",), {"name": "hingerank", "phase": "second-phase", "rerank": 1000},
+        test="put the profile into a schema, feed 'rows', and query with ranking=NAME",
+    ),
+    "pmml": Format(
+        ("model.pmml",), write_pmml, stand_in("a PMML evaluator", run_pmml), ("linear", "trees"),
+        test="score 'rows' by any PMML evaluator, such as JPMML",
+    ),
 }  # fmt: skip
 
 
@@ -94,8 +132,10 @@ def export(
 ) -> Exported:
     """Write a fitted ranker for another program; see `hingerank.export` for the parameters."""
     check_is_fitted(ranker)
+    if to == "vectors":
+        return export_vectors(ranker, path, **options)
     if to not in FORMATS:
-        raise ExportError(f"there is no format {to!r}; the known ones are: {', '.join(FORMATS)}")
+        raise ExportError(f"there is no format {to!r}; the known ones are: {', '.join([*FORMATS, 'vectors'])}")
     chosen = FORMATS[to]
     form = ranker._form()
     refuse(form, to, type(ranker).__name__)
@@ -111,15 +151,35 @@ def export(
     files = targets(path, chosen.files)
     examples = {"to": to, "statement": options, "notes": notes, **example_rows(ranker, form, check)}
     for target, content in zip(files, contents, strict=True):
-        write_whole(target, content)
+        if content:
+            write_whole(target, content)
     beside = files[0].with_suffix(".examples.json")
     examples["test"] = chosen.test.format(files[0].name, beside.name)
-    write_whole(beside, json.dumps(examples, allow_nan=False))
-    found = None if check is None else check_export(ranker, files, form, to, check)
-    return Exported(to, [*files, beside], notes, found, options)
+    write_whole(beside, json.dumps(plain(examples), allow_nan=False))
+    found = None if check is None else check_export(ranker, files, form, to, check, float(options.get("shift", 0.0)))
+    return Exported(to, [path for path in files if path.exists()] + [beside], notes, found, options)
 
 
-KEEPS_SCALING: tuple[str, ...] = ()
+def export_vectors(ranker: Any, path: Any, items: Any = None, item_ids: Any = None, kind: str = "npy") -> Exported:
+    """Write the users' and the items' vectors of a personal ranker.
+
+    Parameters
+    ----------
+    ranker : a fitted personal ranker
+    path : a folder
+    items : a row of features for each item
+    item_ids : of the items; their row numbers if None
+    kind : "npy" or "parquet"
+    """
+    users, U, V = ranker._vectors(items)
+    ids = list(range(len(V))) if item_ids is None else plain(list(item_ids))
+    if len(ids) != len(V):
+        raise ExportError(f"{len(ids)} item_ids were given for {len(V)} items")
+    files = write_vectors(path, (plain(list(users)), U), (ids, V), type(ranker).__name__, kind)
+    return Exported("vectors", files, ["The score of an item for a user is the inner product of their vectors."])
+
+
+KEEPS_SCALING = ("solr", "elasticsearch", "opensearch")  # their normalizers do it
 
 
 def refuse(form: Form, to: str, ranker: str) -> None:
@@ -185,20 +245,21 @@ def rows_of(data: Any) -> tuple[np.ndarray, Any, np.ndarray]:
     return X.astype(np.float64), data.qid, numbers
 
 
-def check_export(ranker: Any, files: list[Path], form: Form, to: str, data: Any) -> dict[str, Any]:
+def check_export(ranker: Any, files: list[Path], form: Form, to: str, data: Any, shift: float = 0.0) -> dict[str, Any]:
     """Score the data by the export in the first program at hand, and say how that differs from the ranker."""
     consumer = first_present(FORMATS[to].consumers, to)
     X, _, qid = rows_of(data)
-    found = compare(ranker.predict(X, qid), consumer.run(files, form, X, qid), qid)
+    found = compare(ranker.predict(X, qid) + shift, consumer.run(files, form, X, qid), qid)
     if found["negative_scores"] and to in NO_NEGATIVES:
         warnings.warn(
-            f"{found['negative_scores']} of {len(X)} scores are negative, which {to} forbids: export with shift=...",
+            f"{found['negative_scores']} of {len(X)} scores are negative, which {to} forbids: the option shift adds a "
+            f"constant to all scores and keeps their order (here {-found['least_score']:.6g} would do)",
             stacklevel=2,
         )
     return {"consumer": consumer.name, **found}
 
 
-NO_NEGATIVES: tuple[str, ...] = ()
+NO_NEGATIVES = ("solr", "elasticsearch", "opensearch")  # Lucene forbids them
 
 
 def compare(expected: np.ndarray, scores: np.ndarray, qid: np.ndarray) -> dict[str, Any]:
@@ -217,6 +278,7 @@ def compare(expected: np.ndarray, scores: np.ndarray, qid: np.ndarray) -> dict[s
         "relative_to_largest_score": difference / largest,
         "reordered_queries": len(np.unique(qid[order][1:][wrong])),
         "negative_scores": int((scores < 0).sum()),
+        "least_score": float(scores.min(initial=0.0)),
     }
 
 

@@ -81,6 +81,11 @@ class SavedModel:
         """The score in a plain form (see hingerank.export.forms)."""
         raise ExportError(f"{type(self).__name__} has no form that another program could take over")
 
+    def _vectors(self, items: Any) -> Any:
+        """Ids of users, their vectors, and those of items, whose inner products are scores."""
+        formats = "python, c, javascript, sql, onnx, solr, elasticsearch, opensearch, vespa, pmml"
+        raise ExportError(f"{type(self).__name__} has no users, so no vectors of them; formats that can: {formats}")
+
     def _state(self) -> dict[str, Any]:
         """The fitted attributes by name."""
         return {name: getattr(self, name) for name in _fitted_names(type(self)) if hasattr(self, name)}
