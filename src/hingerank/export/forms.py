@@ -169,14 +169,18 @@ def trees_of(models: Sequence[Forest]) -> Trees:
 
 
 def stumps(features: np.ndarray, thresholds: np.ndarray, steps: np.ndarray) -> Trees:
-    """score(x) = sum over k of steps_k [x[features_k] > thresholds_k] as trees of one inner node."""
+    """score(x) = sum over k of steps_k [x[features_k] > thresholds_k] as trees of one inner node.
+
+    Such models know no missing values; what has them takes these for zeros.
+    """
     count = len(features)
     nothing, none = np.zeros(count), np.full(count, -1)
     feature = np.column_stack((features, none, none)).ravel()
     number = np.column_stack((thresholds, nothing, steps)).ravel()
     roots = 3 * np.arange(count)
     child = np.column_stack((roots + 1, none, none)).ravel()
-    return Trees(feature, number, child, np.zeros(3 * count, np.uint8), roots, 0.0)
+    missing = np.column_stack((MISSING_LEFT * (thresholds >= 0), nothing, nothing)).ravel().astype(np.uint8)
+    return Trees(feature, number, child, missing, roots, 0.0)
 
 
 def largest_below(number: np.ndarray, centre: Any, width: Any, single: bool = False) -> np.ndarray:
