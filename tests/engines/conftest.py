@@ -15,7 +15,6 @@ import pytest
 import hingerank as hr
 
 HERE = Path(__file__).parent
-DATA = hr.make_letor(n_queries=50, n_features=12, seed=7, dtype=np.float64)
 MODELS = {
     "standard": lambda: hr.RankSVM(C=0.1, scale="standard"),
     "sparse": lambda: hr.FenchelRank(radius=2.0),
@@ -39,7 +38,8 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="session")
 def rows():
     """50 queries of numbers that single precision holds."""
-    return hr.RankingData(np.asarray(DATA.X, np.float32).astype(np.float64), DATA.y, DATA.qid)
+    made = hr.make_letor(n_queries=50, n_features=12, seed=7)
+    return hr.RankingData(np.asarray(made.X, np.float32).astype(np.float64), made.y, made.qid)
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Exports in the programs they are for: JPMML, Vespa's expressions, PostgreSQL, onnxruntime, DuckDB, node, a C compiler."""
+"""Exports in the programs they are for: JPMML, Vespa's expressions, PostgreSQL, onnxruntime, DuckDB, node, C."""
 
 import os
 import re
