@@ -66,6 +66,7 @@ _HOME = {
     "make_like": "hingerank.data.generate",
     "make_personal": "hingerank.personal.generate",
     "read": "hingerank.data.read_write",
+    "read_feature_log": "hingerank.data.feature_logs",
     "read_folds": "hingerank.data.read_write",
     "read_pieces": "hingerank.data.letor",
     "read_scores": "hingerank.data.letor",

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import hingerank as hr
 from hingerank.export.exporting import compare, rows_of
 
 HERE, CORE = Path(__file__).parent, "rows"
@@ -102,3 +103,27 @@ def test_the_check_does_what_solr_does(solr, fitted, rows, tmp_path):
         there = {int(d["id"]): d["score"] for q in np.unique(qid) for d in solr.rank(q, name)}
         gap = np.abs(here - [there[k] for k in range(len(X))]).max()
         assert gap <= 1e-6 * np.abs(here).max()
+
+
+def test_from_the_engine_to_a_model_and_back(solr, fitted, rows, tmp_path):
+    """Solr logs features, they are joined with judgments, a ranker learns from them, and Solr ranks by it."""
+    X, _, qid = rows_of(rows)
+    first = fitted("standard").export(tmp_path / "first", "solr", name="first").files
+    solr.install(first, "first")
+    log = tmp_path / "log.jsonl"
+    with open(log, "w") as stream:
+        for query in np.unique(qid):
+            asked = {"q": f"qid:{query}", "rows": 1000, "fl": "id,qid,[features store=_DEFAULT_ format=dense]"}
+            stream.write(json.dumps(solr.call("select", **asked)) + "\n")
+    judgments = {(str(q), str(k)): grade for k, (q, grade) in enumerate(zip(qid.tolist(), rows.y.tolist()))}
+    data = hr.read_feature_log(log, judgments)
+    assert data.n_rows == len(X)
+    order = data.docid.astype(int)
+    column = [int(name[1:]) - 1 for name in data.feature_names]
+    assert np.abs(data.X - X[order][:, column]).max() < 1e-6 * np.abs(X).max()
+    ranker = hr.RankSVM(C=0.01, scale="standard").fit(data)
+    solr.install(ranker.export(tmp_path / "again", "solr", name="again", shift=20.0).files, "again")
+    expected = dict(zip(data.docid.tolist(), (ranker.predict(data) + 20.0).tolist()))
+    for query in np.unique(qid):
+        for found in solr.rank(query, "again"):
+            assert abs(found["score"] - expected[found["id"]]) < 1e-5 * max(expected.values())
