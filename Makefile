@@ -9,7 +9,7 @@ QUICK  := tests/test_architecture.py tests/test_import_light.py tests/kernels te
           $(addprefix tests/data/test_, blocks.py ranking_data.py reader_errors.py) \
           $(addprefix tests/rankers/test_, base_ranker.py baselines.py sparse_rankers.py)
 
-.PHONY: demo check test docs dist lint setup clean
+.PHONY: demo check test engines docs dist lint setup clean
 
 setup: $(READY)
 
@@ -32,6 +32,9 @@ check: lint  # while editing: what finds most mistakes, within a minute
 
 test: lint
 	$(BIN)/python -m pytest -n $(CORES)
+
+engines: $(READY)  # exports in the engines they are for, which are fetched once and started on loopback
+	HINGERANK_ENGINES=$(abspath .engines) $(BIN)/python -m pytest tests/engines -p no:cacheprovider
 
 docs: $(READY)
 	$(BIN)/python -m sphinx -W --keep-going -q -n docs docs/_build/html

@@ -29,6 +29,7 @@ from sklearn.utils.validation import check_is_fitted
 from hingerank import __version__
 from hingerank.data.files import draft_of
 from hingerank.data.scaling import Scaler, scaler_from_state
+from hingerank.export.forms import ExportError
 from hingerank.export.transformers import decode_transformer, encode_transformer, listed
 from hingerank.registry import ranker_class, ranker_name
 from hingerank.solvers.run import Certificate, Solution
@@ -63,6 +64,28 @@ class SavedModel:
         metadata : anything of yours that JSON can hold, such as the data's name
         """
         return save(self, path, metadata)
+
+    def export(self, path: Any, to: str, **options: Any) -> Any:
+        """Write the fitted model for another program, such as a search engine; see ``hingerank.export``.
+
+        Parameters
+        ----------
+        path : a file or a folder
+        to : the format, such as "onnx" or "sql"
+        options : features, check and the options of the format
+        """
+        from hingerank.export.exporting import export
+
+        return export(self, path, to, **options)
+
+    def _form(self) -> Any:
+        """The score in a plain form (see hingerank.export.forms)."""
+        raise ExportError(f"{type(self).__name__} has no form that another program could take over")
+
+    def _vectors(self, items: Any) -> Any:
+        """Ids of users, their vectors, and those of items, whose inner products are scores."""
+        formats = "python, c, javascript, sql, onnx, solr, elasticsearch, opensearch, vespa, pmml"
+        raise ExportError(f"{type(self).__name__} has no users, so no vectors of them; formats that can: {formats}")
 
     def _state(self) -> dict[str, Any]:
         """The fitted attributes by name."""

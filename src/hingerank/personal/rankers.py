@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hingerank.data.checks import positive, whole
 from hingerank.data.files import DataError
+from hingerank.export.forms import ExportError
 from hingerank.export.model_file import SavedModel
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.personal.passes import rows_right, top_rows
@@ -245,6 +246,19 @@ class PersonalRanker(SavedModel, BaseEstimator):
                 part = slice(a, a + step)
                 out[part] += row_products(place[part if rows is None else rows[part]], self._own(numbers[part]))
         return out
+
+    def _form(self) -> Any:
+        raise ExportError(f"{type(self).__name__} has a function for each user: use to='vectors'")
+
+    def _vectors(self, items: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        if items is None:
+            raise ExportError("vectors need the items' features: export(path, to='vectors', items=...)")
+        X = check_features(self, items, reset=False)
+        place, shared, count = self._place(X), self._shared(X), len(self.users_)
+        parts = [] if place is None else [(self._own(np.arange(count)), place)]
+        parts += [] if shared is None else [(np.ones((count, 1)), shared[:, None])]
+        dense = [[m.toarray() if sp.issparse(m) else m for m in part] for part in parts]
+        return self.users_, np.hstack([own for own, _ in dense]), np.hstack([item for _, item in dense])
 
     def _users(self) -> UserIndex:
         if self._index is None:

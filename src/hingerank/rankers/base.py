@@ -14,6 +14,7 @@ from hingerank.data.blocks import QueryBlocks, blocks_from_qid, fingerprint, kep
 from hingerank.data.checks import GIVE_IDS, positive, warn_one_query
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
+from hingerank.export.forms import Affine, Body, ExportError, Form
 from hingerank.export.model_file import SavedModel
 from hingerank.features.maps import FeatureMap
 from hingerank.preferences import GradedPreferences
@@ -270,6 +271,14 @@ class BaseRanker(SavedModel, BaseEstimator):
         """The name of the scaler that a fit uses."""
         return getattr(self, "scale", None)
 
+    def _body(self) -> Body:
+        """The score of scaled features in a plain form, for exports."""
+        raise ExportError(f"{type(self).__name__} has no form that another program could take over")
+
+    def _form(self) -> Form:
+        names = names_of_features(self, self.n_features_in_)
+        return Form.of([str(name) for name in names], self._body(), getattr(self, "scaler_", None))
+
     def _validate(self, eval_set: Any, eval_group: Any) -> list[float]:
         """Mean NDCG@10 on each validation set."""
         return [self.score(*part) for part in evaluation_sets(eval_set, eval_group)]
@@ -325,6 +334,9 @@ class LinearRanker(BaseRanker):
         rows = X.toarray() if sparse.issparse(X) else X
         base = np.full(len(rows), float(getattr(self, "intercept_", 0.0)))
         return Contributions(rows * self.coef_, base, SUMS, True)
+
+    def _body(self) -> Body:
+        return Affine(np.asarray(self.coef_, np.float64))
 
     def feature_table(self, names: Sequence[str] | None = None) -> list[tuple[str, float]]:
         """(feature, weight) pairs, largest absolute weight first; with a scaler, of the scaled features.

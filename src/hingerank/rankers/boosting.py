@@ -15,6 +15,7 @@ from sklearn.base import clone
 
 from hingerank.data.blocks import QueryBlocks
 from hingerank.data.checks import whole
+from hingerank.export.forms import stumps
 from hingerank.kernels.boosting import add_potentials, count_below
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.losses import Exponential
@@ -314,6 +315,9 @@ class RankBoost(BoostingRanker):
         for k in np.unique(self.features_):
             parts[:, k] = self._steps(k, column(columns, k))
         return Contributions(parts, np.zeros(X.shape[0]), SUMS, True)
+
+    def _body(self):
+        return stumps(self.features_, self.thresholds_, self.alphas_)
 
     def _restore(self, state):
         super()._restore(state)

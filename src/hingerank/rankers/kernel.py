@@ -7,6 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.data.memory import memory_budget
+from hingerank.export.forms import body_of_map
 from hingerank.features.fourier import FourierMap
 from hingerank.features.kernels import choose_gamma, make_kernel
 from hingerank.features.maps import FeatureMap
@@ -171,6 +172,9 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
             return np.asarray(X[:, self.support_] @ self.dual_coef_, np.float64).ravel()
         return self._expansion.scores(X, self.dual_coef_)
 
+    def _body(self):
+        return body_of_map(self._expansion, self.dual_coef_)
+
     def _restore(self, state):
         super()._restore(state)
         self._expansion = None if self._given else self._placed_map()
@@ -225,6 +229,9 @@ class MappedRanker(ScaledByDefault, PairwiseRanker):
 
     def _scores(self, X):
         return self._map.scores(X, self.coef_)
+
+    def _body(self):
+        return body_of_map(self._map, self.coef_)
 
     def _restore(self, state):
         super()._restore(state)

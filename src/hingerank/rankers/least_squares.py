@@ -161,3 +161,6 @@ class CRR(LeastSquaresRanker):
 
     def _scores(self, X):
         return super()._scores(X) + self.intercept_
+
+    def _body(self):
+        return super()._body()._replace(offset=float(self.intercept_))

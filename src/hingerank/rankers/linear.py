@@ -8,6 +8,7 @@ import numpy as np
 from hingerank.data.blocks import fingerprint_rows
 from hingerank.data.checks import positive
 from hingerank.data.memory import memory_budget
+from hingerank.export.forms import body_of_map
 from hingerank.features.maps import as_feature_map
 from hingerank.losses import LIST_LOSSES, Loss, make_loss
 from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
@@ -278,6 +279,11 @@ class RankSVM(PairwiseRanker, LinearRanker):
     def _contributions(self, X, blocks):
         mapped = getattr(self, "features_", None) is not None
         return ProblemRanker._contributions(self, X, blocks) if mapped else super()._contributions(X, blocks)
+
+    def _body(self):
+        if getattr(self, "features_", None) is None:
+            return super()._body()
+        return body_of_map(self.features_, self.features_.unmixed(self.coef_))
 
 
 class LossRanker(RankSVM):

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from hingerank.data.blocks import QueryBlocks, blocks_from_qid
 from hingerank.data.checks import whole
 from hingerank.export.forest import Forest
+from hingerank.export.forms import trees_of
 from hingerank.export.tree_texts import read_lightgbm, read_xgboost
 from hingerank.metrics import evaluate
 from hingerank.rankers.base import BaseRanker, take_over
@@ -184,6 +185,9 @@ class TreeRanker(BaseRanker):
         for model in self.models_[1:]:
             total = total + model.scores(X, threads)
         return np.asarray(total / len(self.models_), np.float64)
+
+    def _body(self):
+        return trees_of(self.models_)
 
     def _state(self):
         state = super()._state()

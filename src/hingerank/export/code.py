@@ -1,0 +1,264 @@
+"""A model as one function of C, JavaScript or Python that needs nothing else: arrays and a loop over them."""
+
+import textwrap
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from hingerank.export.forms import Affine, Expansion, Form, Trees, Waves
+
+ABOUT = "score(x) of a {ranker}, by hingerank {version}: x holds {count} features, a higher score ranks first."
+
+
+def tables_of(form: Form) -> tuple[str, dict[str, Any]]:
+    """What kind of loop the model is, and the numbers it runs over."""
+    body = form.body
+    if isinstance(body, Affine):
+        used = form.used()
+        return "linear", {"OFFSET": float(body.offset), "FEATURE": used, "WEIGHT": body.weights[used]}
+    if isinstance(body, Trees):
+        names = ("FEATURE", "NUMBER", "CHILD", "MISSING", "ROOT")
+        columns = (body.feature, body.number, body.child, body.missing, body.roots)
+        return "trees", {"START": float(body.start), **dict(zip(names, columns, strict=True))}
+    if isinstance(body, Waves):
+        return "waves", {"WEIGHT": body.weights, "PHASE": body.phases, "ROW": body.frequencies.ravel()}
+    assert isinstance(body, Expansion)
+    d = form.n_features
+    tables: dict[str, Any] = {"CENTRE": np.zeros(d) if form.centre is None else form.centre}
+    tables |= {"WIDTH": np.ones(d) if form.width is None else form.width}
+    tables |= {"GAMMA": float(body.gamma), "WEIGHT": body.weights, "ROW": body.rows.ravel()}
+    if body.kernel == "polynomial":
+        tables |= {"DEGREE": int(body.degree), "COEF0": float(body.coef0)}
+    return body.kernel, tables
+
+
+def write_python(form: Form, about: dict[str, Any]) -> str:
+    """The text of a module with one function, score."""
+    loop, tables = tables_of(form)
+    lines = [f'"""{ABOUT.format(**about, count=form.n_features)}"""', "", "from math import cos, exp", ""]
+    lines += [f"FEATURES = {_listed([repr(str(name)) for name in form.names], '[', ']')}"]
+    lines += [f"{name} = {_literal(value, '[', ']')}" for name, value in tables.items()]
+    return "\n".join([*lines, "", "", PYTHON[loop].strip("\n"), ""])
+
+
+def write_javascript(form: Form, about: dict[str, Any]) -> str:
+    """The text of a module with one function, score."""
+    loop, tables = tables_of(form)
+    names = _listed([_quoted(name) for name in form.names], "[", "]")
+    lines = [f"// {ABOUT.format(**about, count=form.n_features)}", f"const FEATURES = {names};"]
+    lines += [f"const {name} = {_literal(value, '[', ']')};" for name, value in tables.items()]
+    ending = "if (typeof module !== 'undefined') module.exports = { score, FEATURES };"
+    return "\n".join([*lines, "", JAVASCRIPT[loop].strip("\n"), "", ending, ""])
+
+
+def write_c(form: Form, about: dict[str, Any]) -> str:
+    """The text of a file with one function, score."""
+    loop, tables = tables_of(form)
+    lines = [f"/* {ABOUT.format(**about, count=form.n_features)} */".replace("*/ */", "*/"), "#include <math.h>", ""]
+    names = _listed([_quoted(name) for name in form.names], "{", "}")
+    lines += [f"const int N_FEATURES = {form.n_features};", f"const char *const FEATURES[] = {names};"]
+    for name, value in tables.items():
+        kind = "int" if np.asarray(value).dtype.kind in "iu" else "double"
+        size = f"[{max(1, len(value))}]" if isinstance(value, np.ndarray) else ""
+        lines.append(f"static const {kind} {name}{size} = {_literal(value, '{', '}') if np.size(value) else '{0}'};")
+    counts = {"N": len(tables["ROOT" if loop == "trees" else "WEIGHT"])}
+    lines += [f"enum {{ N = {counts['N']} }};"]
+    return "\n".join([*lines, "", C[loop].strip("\n"), ""])
+
+
+def _literal(value: Any, opening: str, closing: str) -> str:
+    if not isinstance(value, np.ndarray):
+        return repr(value)
+    return _listed([repr(item) for item in value.tolist()], opening, closing)
+
+
+def _listed(items: Iterable[str], opening: str, closing: str) -> str:
+    text = ", ".join(items)
+    if len(text) < 100:
+        return opening + text + closing
+    lines = textwrap.wrap(text, 116, break_long_words=False, break_on_hyphens=False)
+    return "\n    ".join([opening, *lines]) + "\n" + closing
+
+
+def _quoted(name: Any) -> str:
+    """A string literal of C and JavaScript."""
+    plain = "".join(c if 32 <= ord(c) < 127 and c not in '"\\?' else f"\\u{ord(c):04x}" for c in str(name))
+    return f'"{plain}"'
+
+
+PYTHON = {
+    "linear": '''
+def score(x):
+    """The score of one row."""
+    return OFFSET + sum(w * x[j] for j, w in zip(FEATURE, WEIGHT))
+''',
+    "trees": '''
+def score(x):
+    """The score of one row; None and NaN are missing values."""
+    total = START
+    for node in ROOT:
+        while FEATURE[node] >= 0:
+            v = x[FEATURE[node]]
+            if v is None or v != v or (v == 0 and MISSING[node] & 2):
+                left = MISSING[node] & 1
+            else:
+                left = v <= NUMBER[node]
+            node = CHILD[node] if left else CHILD[node] + 1
+        total += NUMBER[node]
+    return total
+''',
+    "waves": '''
+def score(x):
+    """The score of one row."""
+    d = len(FEATURES)
+    waves = (PHASE[i] + sum(ROW[i * d + j] * x[j] for j in range(d)) for i in range(len(WEIGHT)))
+    return sum(w * cos(wave) for w, wave in zip(WEIGHT, waves))
+''',
+    "rbf": '''
+def score(x):
+    """The score of one row."""
+    d = len(FEATURES)
+    z = [(x[j] - CENTRE[j]) / WIDTH[j] for j in range(d)]
+    squares = (sum((z[j] - ROW[i * d + j]) ** 2 for j in range(d)) for i in range(len(WEIGHT)))
+    return sum(w * exp(-GAMMA * square) for w, square in zip(WEIGHT, squares))
+''',
+    "polynomial": '''
+def score(x):
+    """The score of one row."""
+    d = len(FEATURES)
+    z = [(x[j] - CENTRE[j]) / WIDTH[j] for j in range(d)]
+    products = (sum(z[j] * ROW[i * d + j] for j in range(d)) for i in range(len(WEIGHT)))
+    return sum(w * (GAMMA * product + COEF0) ** DEGREE for w, product in zip(WEIGHT, products))
+''',
+}
+JAVASCRIPT = {
+    "linear": """
+function score(x) {
+  let total = OFFSET;
+  for (let k = 0; k < WEIGHT.length; k++) total += WEIGHT[k] * x[FEATURE[k]];
+  return total;
+}
+""",
+    "trees": """
+// null, undefined and NaN are missing values
+function score(x) {
+  let total = START;
+  for (let node of ROOT) {
+    while (FEATURE[node] >= 0) {
+      const v = x[FEATURE[node]];
+      const missing = v == null || v !== v || (v === 0 && (MISSING[node] & 2));
+      const left = missing ? MISSING[node] & 1 : v <= NUMBER[node];
+      node = left ? CHILD[node] : CHILD[node] + 1;
+    }
+    total += NUMBER[node];
+  }
+  return total;
+}
+""",
+    "waves": """
+function score(x) {
+  const d = FEATURES.length;
+  let total = 0;
+  for (let i = 0; i < WEIGHT.length; i++) {
+    let wave = PHASE[i];
+    for (let j = 0; j < d; j++) wave += ROW[i * d + j] * x[j];
+    total += WEIGHT[i] * Math.cos(wave);
+  }
+  return total;
+}
+""",
+    "rbf": """
+function score(x) {
+  const d = FEATURES.length;
+  const z = CENTRE.map((c, j) => (x[j] - c) / WIDTH[j]);
+  let total = 0;
+  for (let i = 0; i < WEIGHT.length; i++) {
+    let square = 0;
+    for (let j = 0; j < d; j++) square += (z[j] - ROW[i * d + j]) ** 2;
+    total += WEIGHT[i] * Math.exp(-GAMMA * square);
+  }
+  return total;
+}
+""",
+    "polynomial": """
+function score(x) {
+  const d = FEATURES.length;
+  const z = CENTRE.map((c, j) => (x[j] - c) / WIDTH[j]);
+  let total = 0;
+  for (let i = 0; i < WEIGHT.length; i++) {
+    let product = 0;
+    for (let j = 0; j < d; j++) product += z[j] * ROW[i * d + j];
+    total += WEIGHT[i] * (GAMMA * product + COEF0) ** DEGREE;
+  }
+  return total;
+}
+""",
+}
+C = {
+    "linear": """
+double score(const double *x)
+{
+    double total = OFFSET;
+    for (int k = 0; k < N; k++) total += WEIGHT[k] * x[FEATURE[k]];
+    return total;
+}
+""",
+    "trees": """
+/* NAN is a missing value */
+double score(const double *x)
+{
+    double total = START;
+    for (int k = 0; k < N; k++) {
+        int node = ROOT[k];
+        while (FEATURE[node] >= 0) {
+            double v = x[FEATURE[node]];
+            int missing = isnan(v) || (v == 0 && (MISSING[node] & 2));
+            int left = missing ? MISSING[node] & 1 : v <= NUMBER[node];
+            node = left ? CHILD[node] : CHILD[node] + 1;
+        }
+        total += NUMBER[node];
+    }
+    return total;
+}
+""",
+    "waves": """
+double score(const double *x)
+{
+    double total = 0;
+    for (int i = 0; i < N; i++) {
+        double wave = PHASE[i];
+        for (int j = 0; j < N_FEATURES; j++) wave += ROW[i * N_FEATURES + j] * x[j];
+        total += WEIGHT[i] * cos(wave);
+    }
+    return total;
+}
+""",
+    "rbf": """
+double score(const double *x)
+{
+    double total = 0;
+    for (int i = 0; i < N; i++) {
+        double square = 0;
+        for (int j = 0; j < N_FEATURES; j++) {
+            double gap = (x[j] - CENTRE[j]) / WIDTH[j] - ROW[i * N_FEATURES + j];
+            square += gap * gap;
+        }
+        total += WEIGHT[i] * exp(-GAMMA * square);
+    }
+    return total;
+}
+""",
+    "polynomial": """
+double score(const double *x)
+{
+    double total = 0;
+    for (int i = 0; i < N; i++) {
+        double product = 0;
+        for (int j = 0; j < N_FEATURES; j++) product += (x[j] - CENTRE[j]) / WIDTH[j] * ROW[i * N_FEATURES + j];
+        total += WEIGHT[i] * pow(GAMMA * product + COEF0, DEGREE);
+    }
+    return total;
+}
+""",
+}

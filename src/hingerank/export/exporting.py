@@ -1,0 +1,304 @@
+"""`export`: write a ranker in the form that another program runs, with examples beside it, and check it there."""
+
+import json
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
+
+from hingerank import __version__
+from hingerank.data.files import draft_of, plain
+from hingerank.export import code, consumers
+from hingerank.export.consumers import Consumer, first_present
+from hingerank.export.forms import ExportError, Form
+from hingerank.export.lucene import run_plugin, run_solr, write_plugin, write_solr
+from hingerank.export.onnx_graph import write_onnx
+from hingerank.export.pmml import run_pmml, write_pmml
+from hingerank.export.sql import write_sql
+from hingerank.export.vectors import write_vectors
+from hingerank.export.vespa import run_vespa, write_vespa
+
+EXAMPLE_ROWS, EXAMPLE_QUERIES = 20, 4
+WORDS = {"linear": "a linear model", "mapped": "a kernel or Fourier model", "trees": "trees"}
+SCALED = "features that are scaled within each query"
+
+
+class Format(NamedTuple):
+    """What a format carries, how it is written and who reads it.
+
+    Parameters
+    ----------
+    files : names of what `write` gives; a single one may be renamed
+    write : (form, about, **options) -> the content of each file
+    consumers : who scores rows by it
+    carries : kinds of models
+    per_query : kinds of models that it carries with features scaled within queries
+    options : of `write`, with their defaults
+    test : a line that tests the examples where the format runs
+    """
+
+    files: tuple[str, ...]
+    write: Callable[..., Any]
+    consumers: tuple[Consumer, ...]
+    carries: tuple[str, ...]
+    per_query: tuple[str, ...] = ()
+    options: Mapping[str, Any] = {}
+    test: str = ""
+
+
+ALL = ("linear", "mapped", "trees")
+TABLE = {"table": "documents", "key": "docid", "query": "qid"}
+
+
+def stand_in(engine: str, run: Callable[..., np.ndarray]) -> tuple[Consumer, ...]:
+    """A consumer that does the arithmetic of an engine on what was exported to it."""
+    return (Consumer(f"the arithmetic of {engine}", lambda: True, run),)
+
+
+ASK = (
+    "POST {0} to _ltr/_featureset/SET and model.json to _ltr/_featureset/SET/_createmodel, index 'rows', and rescore "
+    "with sltr"
+)
+FORMATS: dict[str, Format] = {
+    "python": Format(
+        ("model.py",), code.write_python, consumers.PYTHON, ALL,
+        test="python -c \"import json, runpy; s = runpy.run_path('{0}')['score']; e = json.load(open('{1}')); "
+        "print(max(abs(s(x) - y) for x, y in zip(e['rows'], e['scores'])))\"",
+    ),
+    "c": Format(
+        ("model.c",), code.write_c, consumers.C, ALL,
+        test="compile with cc -O2 -c {0}, then call double score(const double *) on each of 'rows'",
+    ),
+    "javascript": Format(
+        ("model.js",), code.write_javascript, consumers.JAVASCRIPT, ALL,
+        test="node -e \"const {{score}} = require('./{0}'), e = require('./{1}'); "
+        'console.log(Math.max(...e.rows.map((x, k) => Math.abs(score(x) - e.scores[k]))))"',
+    ),
+    "sql": Format(
+        ("model.sql",), write_sql, consumers.SQL, ALL, ALL, TABLE,
+        test="put 'rows' into the table, run sqlite3 DATABASE < {0}, and compare with 'scores'",
+    ),
+    "onnx": Format(
+        ("model.onnx",), write_onnx, consumers.ONNX, ALL, ALL, {"precision": "double"},
+        test="python -c \"import json, numpy, onnxruntime as o; s = o.InferenceSession('{0}'); "
+        "e = json.load(open('{1}')); t = {{'tensor(double)': 'f8', 'tensor(float)': 'f4'}}; i = s.get_inputs(); "
+        "x = {{i[0].name: numpy.array(e['rows'], t[i[0].type])}}; x |= {{v.name: e['qid'] for v in i[1:]}}; "
+        "print(abs(s.run(None, x)[0] - e['scores']).max())\"",
+    ),
+    "solr": Format(
+        ("features.json", "model.json"), write_solr, stand_in("Solr", run_solr),
+        ("linear", "trees"), options={"name": "hingerank", "store": "_DEFAULT_", "shift": 0.0, "missing": None},
+        test="PUT {0} to schema/feature-store and model.json to schema/model-store, index 'rows', and ask with "
+        "rq={{!ltr model=NAME reRankDocs=1000}} and fl=id,score",
+    ),
+    "elasticsearch": Format(
+        ("featureset.json", "model.json"), write_plugin, stand_in("the LTR plugin", run_plugin), ("linear", "trees"),
+        options={"name": "hingerank", "shift": 0.0}, test=ASK,
+    ),
+    "opensearch": Format(
+        ("featureset.json", "model.json"), write_plugin, stand_in("the LTR plugin", run_plugin), ("linear", "trees"),
+        options={"name": "hingerank", "shift": 0.0}, test=ASK,
+    ),
+    "vespa": Format(
+        ("model.profile", "model.onnx"), write_vespa, stand_in("Vespa", run_vespa),
+        ALL, ("linear",), {"name": "hingerank", "phase": "second-phase", "rerank": 1000},
+        test="put the profile into a schema, feed 'rows', and query with ranking=NAME",
+    ),
+    "pmml": Format(
+        ("model.pmml",), write_pmml, stand_in("a PMML evaluator", run_pmml), ("linear", "trees"),
+        test="score 'rows' by any PMML evaluator, such as JPMML",
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What `export` has written, what to know about it, and what a check of it found."""
+
+    to: str
+    files: list[Path]
+    notes: list[str]
+    check: dict[str, Any] | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def export(
+    ranker: Any, path: Any, to: str, *, features: Mapping[str, Any] | None = None, check: Any = None, **options: Any
+) -> Exported:
+    """Write a fitted ranker for another program; see `hingerank.export` for the parameters."""
+    check_is_fitted(ranker)
+    if to == "vectors":
+        return export_vectors(ranker, path, **options)
+    if to not in FORMATS:
+        raise ExportError(f"there is no format {to!r}; the known ones are: {', '.join([*FORMATS, 'vectors'])}")
+    chosen = FORMATS[to]
+    form = ranker._form()
+    refuse(form, to, type(ranker).__name__)
+    unknown = set(options) - set(chosen.options)
+    if unknown:
+        raise ExportError(f"{to} has no option {', '.join(sorted(unknown))}; it has {', '.join(chosen.options) or '-'}")
+    options = dict(chosen.options) | options
+    form = renamed(form, features or {})
+    notes = notes_of(form)
+    about = {"ranker": type(ranker).__name__, "version": __version__, "notes": notes, "features": features or {}}
+    contents = chosen.write(form if to in KEEPS_SCALING else form.folded(), about, **options)
+    contents = [contents] if isinstance(contents, str | bytes) else contents
+    files = targets(path, chosen.files)
+    examples = {"to": to, "statement": options, "notes": notes, **example_rows(ranker, form, check)}
+    for target, content in zip(files, contents, strict=True):
+        if content:
+            write_whole(target, content)
+    beside = files[0].with_suffix(".examples.json")
+    examples["test"] = chosen.test.format(files[0].name, beside.name)
+    write_whole(beside, json.dumps(plain(examples), allow_nan=False))
+    found = None if check is None else check_export(ranker, files, form, to, check, float(options.get("shift", 0.0)))
+    return Exported(to, [path for path in files if path.exists()] + [beside], notes, found, options)
+
+
+def export_vectors(ranker: Any, path: Any, items: Any = None, item_ids: Any = None, kind: str = "npy") -> Exported:
+    """Write the users' and the items' vectors of a personal ranker.
+
+    Parameters
+    ----------
+    ranker : a fitted personal ranker
+    path : a folder
+    items : a row of features for each item
+    item_ids : of the items; their row numbers if None
+    kind : "npy" or "parquet"
+    """
+    users, U, V = ranker._vectors(items)
+    ids = list(range(len(V))) if item_ids is None else plain(list(item_ids))
+    if len(ids) != len(V):
+        raise ExportError(f"{len(ids)} item_ids were given for {len(V)} items")
+    files = write_vectors(path, (plain(list(users)), U), (ids, V), type(ranker).__name__, kind)
+    return Exported("vectors", files, ["The score of an item for a user is the inner product of their vectors."])
+
+
+KEEPS_SCALING = ("solr", "elasticsearch", "opensearch")  # their normalizers do it
+
+
+def refuse(form: Form, to: str, ranker: str) -> None:
+    """An ExportError that says why a format cannot carry a model, and which can."""
+    chosen = FORMATS[to]
+    if form.kind not in chosen.carries:
+        able = [name for name, other in FORMATS.items() if form.kind in other.carries]
+        why = f"{to} cannot carry {WORDS[form.kind]} such as this {ranker}"
+    elif form.query is not None and form.kind not in chosen.per_query:
+        able = [name for name, other in FORMATS.items() if form.kind in other.per_query]
+        why = f"{to} sees one row at a time and cannot carry {SCALED} ('query-{form.query}')"
+    else:
+        return
+    able = [name for name in able if form.query is None or form.kind in FORMATS[name].per_query]
+    raise ExportError(f"{why}; formats that can: {', '.join(able) or 'none'}")
+
+
+def renamed(form: Form, features: Mapping[str, Any]) -> Form:
+    """The form with the names that the other program uses: name -> name, or name -> {"name": ..., more}."""
+    unknown = set(features) - {str(name) for name in form.names}
+    if unknown:
+        raise ExportError(f"the mapping names {', '.join(sorted(unknown))}, which is no feature of the model")
+    given = {name: value.get("name", name) if isinstance(value, Mapping) else value for name, value in features.items()}
+    names = [str(given.get(str(name), name)) for name in form.names]
+    if len(set(names)) < len(names):
+        raise ExportError("two features have the same name in the other program: names must differ")
+    return replace(form, names=names)
+
+
+def notes_of(form: Form) -> list[str]:
+    """What the model expects of the rows that it will see."""
+    notes = ["Higher scores rank first; scores are comparable within a query only."]
+    if form.kind == "trees":
+        notes.append("A missing value is not a zero: it takes a branch of its own. Give missing features as missing.")
+    else:
+        notes.append("The model knows no missing values: where a feature was absent it has learnt from the number 0.")
+    if form.query is not None:
+        notes.append(f"Features are scaled within each query ({form.query}): score all rows of a query together.")
+    return notes
+
+
+def example_rows(ranker: Any, form: Form, data: Any) -> dict[str, Any]:
+    """A few rows with the scores that the ranker gives them: of the data where there are some, else made up."""
+    if data is None:
+        X, qid = form.sample(EXAMPLE_ROWS), np.repeat(np.arange(EXAMPLE_QUERIES), EXAMPLE_ROWS // EXAMPLE_QUERIES)
+    else:
+        X, _, qid = rows_of(data)
+        whole = np.flatnonzero(qid <= qid[min(len(qid), EXAMPLE_ROWS) - 1])[: 5 * EXAMPLE_ROWS]
+        X, qid = X[whole], qid[whole]
+    scores = ranker.predict(X, qid)
+    rows = [[None if v != v else v for v in row] for row in X.tolist()]
+    return {
+        "features": list(map(str, form.names)), "rows": rows, "qid": qid.tolist(), "scores": scores.tolist(),
+    }  # fmt: skip
+
+
+def rows_of(data: Any) -> tuple[np.ndarray, Any, np.ndarray]:
+    """Dense rows, the data's own query ids, and queries as numbers by first appearance."""
+    X = data.X.toarray() if sparse.issparse(data.X) else np.asarray(data.X)
+    blocks = data.blocks
+    numbers = np.empty(len(X), np.int64)
+    numbers[slice(None) if blocks.order is None else blocks.order] = blocks.numbers
+    return X.astype(np.float64), data.qid, numbers
+
+
+def check_export(ranker: Any, files: list[Path], form: Form, to: str, data: Any, shift: float = 0.0) -> dict[str, Any]:
+    """Score the data by the export in the first program at hand, and say how that differs from the ranker."""
+    consumer = first_present(FORMATS[to].consumers, to)
+    X, _, qid = rows_of(data)
+    found = compare(ranker.predict(X, qid) + shift, consumer.run(files, form, X, qid), qid)
+    if found["negative_scores"] and to in NO_NEGATIVES:
+        warnings.warn(
+            f"{found['negative_scores']} of {len(X)} scores are negative, which {to} forbids: the option shift adds a "
+            f"constant to all scores and keeps their order (here {-found['least_score']:.6g} would do)",
+            stacklevel=2,
+        )
+    return {"consumer": consumer.name, **found}
+
+
+NO_NEGATIVES = ("solr", "elasticsearch", "opensearch")  # Lucene forbids them
+
+
+def compare(expected: np.ndarray, scores: np.ndarray, qid: np.ndarray) -> dict[str, Any]:
+    """Largest difference, queries whose order is another, and negative scores."""
+    if not np.isfinite(scores).all():
+        raise ExportError(f"the export gives {int((~np.isfinite(scores)).sum())} rows no finite score")
+    order = np.lexsort((-scores, qid))
+    same = np.diff(qid[order]) == 0
+    wrong = same & (np.diff(expected[order]) > 0)
+    largest = float(np.abs(expected).max(initial=0.0)) or 1.0
+    difference = float(np.abs(scores - expected).max(initial=0.0))
+    return {
+        "rows": len(scores),
+        "queries": len(np.unique(qid)),
+        "largest_difference": difference,
+        "relative_to_largest_score": difference / largest,
+        "reordered_queries": len(np.unique(qid[order][1:][wrong])),
+        "negative_scores": int((scores < 0).sum()),
+        "least_score": float(scores.min(initial=0.0)),
+    }
+
+
+def targets(path: Any, names: tuple[str, ...]) -> list[Path]:
+    """Where the files go: a folder that exists or ends in a slash takes them all, a single one may have any name."""
+    text, place = str(path), Path(path)
+    if len(names) > 1 or text.endswith("/") or place.is_dir():
+        if place.exists() and not place.is_dir():
+            raise ExportError(f"{path} is a file: this format writes {', '.join(names)} into a folder")
+        place.mkdir(parents=True, exist_ok=True)
+        return [place / name for name in names]
+    if not place.parent.is_dir():
+        raise ExportError(f"cannot write {path}: there is no folder {place.parent}")
+    return [place]
+
+
+def write_whole(target: Path, content: str | bytes) -> None:
+    """Write under another name and rename."""
+    with draft_of(target) as draft:
+        if isinstance(content, str):
+            draft.write_text(content, "utf-8")
+        else:
+            draft.write_bytes(content)

@@ -1,0 +1,235 @@
+"""The plain forms that rankers hand to exports: what a score is, as arrays, and how features are scaled before.
+
+A form is a sum of weights (`Affine`), of kernel functions (`Expansion`), of cosines (`Waves`) or of trees (`Trees`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from hingerank.data.scaling import ColumnScaler, Scaler
+from hingerank.export.forest import MISSING_LEFT, ZERO_IS_MISSING, Forest, first_children
+from hingerank.features.fourier import FourierMap
+from hingerank.features.kernels import RBF, Kernel, Polynomial
+from hingerank.features.nystroem import NystroemMap
+
+
+class ExportError(ValueError):
+    """A model that a format cannot carry, or an export that cannot be written or checked."""
+
+
+class Affine(NamedTuple):
+    """score(x) = offset + <weights, x>."""
+
+    weights: np.ndarray
+    offset: float = 0.0
+
+
+class Expansion(NamedTuple):
+    """score(x) = sum over rows l of weights_l κ(x, l): rbf exp(−γ‖x − l‖²), polynomial (γ<x, l> + coef0)^degree."""
+
+    kernel: str
+    gamma: float
+    degree: int
+    coef0: float
+    rows: np.ndarray
+    weights: np.ndarray
+
+
+class Waves(NamedTuple):
+    """score(x) = sum over waves i of weights_i cos(<frequencies_i, x> + phases_i)."""
+
+    frequencies: np.ndarray
+    phases: np.ndarray
+    weights: np.ndarray
+
+
+class Trees(NamedTuple):
+    """score(x) = start + sum over trees of the number of the leaf that x reaches.
+
+    Nodes of all trees are numbered through: feature is -1 in a leaf; a row goes to `child` if x[feature] <= number,
+    else to child + 1. Missing values go left where `missing` has the bit MISSING_LEFT, and so do zeros, or not, where
+    it has ZERO_IS_MISSING.
+    """
+
+    feature: np.ndarray
+    number: np.ndarray
+    child: np.ndarray
+    missing: np.ndarray
+    roots: np.ndarray
+    start: float
+
+
+Body = Affine | Expansion | Waves | Trees
+KINDS = {Affine: "linear", Expansion: "mapped", Waves: "mapped", Trees: "trees"}
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a ranker's score is.
+
+    Parameters
+    ----------
+    names : of the features
+    body : the score of scaled features
+    centre, width : features are scaled as (x − centre) / width, or None
+    query : "minmax" or "standard": features are scaled so within each query, or None
+    """
+
+    names: Sequence[str]
+    body: Any
+    centre: np.ndarray | None = None
+    width: np.ndarray | None = None
+    query: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """ "linear", "mapped" or "trees"."""
+        return KINDS[type(self.body)]
+
+    @property
+    def n_features(self) -> int:
+        return len(self.names)
+
+    @classmethod
+    def of(cls, names: Sequence[str], body: Body, scaler: Scaler | None) -> "Form":
+        """The form of a ranker with this scaler."""
+        if isinstance(scaler, ColumnScaler):
+            return cls(names, body, scaler.centre_, scaler.width_)
+        per_query = scaler is not None and scaler.per_query
+        return cls(names, body, query=scaler.name.removeprefix("query-") if scaler and per_query else None)
+
+    def folded(self) -> "Form":
+        """The same scores without scaling by columns: exactly so for weights, waves and thresholds.
+
+        Kernel functions of scaled rows stay as they are.
+        """
+        if self.centre is None or self.width is None or isinstance(self.body, Expansion):
+            return self
+        body: Any = self.body
+        if isinstance(body, Affine):
+            weights = body.weights / self.width
+            body = Affine(weights, body.offset - float(weights @ self.centre))
+        elif isinstance(body, Waves):
+            frequencies = body.frequencies / self.width
+            body = body._replace(frequencies=frequencies, phases=body.phases - frequencies @ self.centre)
+        else:
+            inner = body.feature >= 0
+            column = body.feature[inner]
+            number = body.number.copy()
+            number[inner] = largest_below(number[inner], self.centre[column], self.width[column])
+            body = body._replace(number=number)
+        return replace(self, body=body, centre=None, width=None)
+
+    def used(self) -> np.ndarray:
+        """The columns that the score depends on."""
+        body = self.body
+        if isinstance(body, Affine):
+            return np.flatnonzero(body.weights)
+        return np.unique(body.feature[body.feature >= 0]) if isinstance(body, Trees) else np.arange(self.n_features)
+
+    def sample(self, count: int, seed: int = 0) -> np.ndarray:
+        """Rows like those that the ranker has seen, as far as its form tells: for examples beside an export."""
+        rng, body = np.random.default_rng(seed), self.body
+        rows = rng.random((count, self.n_features))
+        if isinstance(body, Trees):
+            for column in self.used():
+                near = body.number[body.feature == column]
+                spread = 0.5 * np.ptp(near) or abs(near[0]) or 1.0
+                rows[:, column] = rng.choice(near, count) + spread * rng.standard_normal(count)
+        elif isinstance(body, Expansion):
+            rows = body.rows[rng.integers(0, len(body.rows), count)] + 0.1 * rng.standard_normal(rows.shape)
+        elif self.centre is not None:
+            rows = rng.standard_normal(rows.shape)
+        if self.centre is not None and self.width is not None:
+            rows = self.centre + self.width * rows
+        return rows
+
+
+def trees_of(models: Sequence[Forest]) -> Trees:
+    """The mean of tree ensembles as one, with thresholds for rows in double precision."""
+    parts: list[list[np.ndarray]] = []
+    start, nodes = 0.0, 0
+    for model in models:
+        sizes, feature, number, missing = (model.arrays[name] for name in ("sizes", "feature", "number", "missing"))
+        inner = feature >= 0
+        starts, children = first_children(sizes, inner)
+        share = 1.0 / (len(models) * (len(sizes) if model.average else 1))
+        start += model.start * share
+        number = np.where(inner, number, number * share)
+        if model.single:
+            number[inner] = largest_below(number[inner], 0.0, 1.0, single=True)
+        parts.append([feature, number, np.where(inner, children + nodes, -1), missing, starts + nodes])
+        nodes += len(feature)
+    feature, number, child, missing, roots = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    return Trees(feature, number, child, missing, roots, start)
+
+
+def stumps(features: np.ndarray, thresholds: np.ndarray, steps: np.ndarray) -> Trees:
+    """score(x) = sum over k of steps_k [x[features_k] > thresholds_k] as trees of one inner node.
+
+    Such models know no missing values; what has them takes these for zeros.
+    """
+    count = len(features)
+    nothing, none = np.zeros(count), np.full(count, -1)
+    feature = np.column_stack((features, none, none)).ravel()
+    number = np.column_stack((thresholds, nothing, steps)).ravel()
+    roots = 3 * np.arange(count)
+    child = np.column_stack((roots + 1, none, none)).ravel()
+    missing = np.column_stack((MISSING_LEFT * (thresholds >= 0), nothing, nothing)).ravel().astype(np.uint8)
+    return Trees(feature, number, child, missing, roots, 0.0)
+
+
+def largest_below(number: np.ndarray, centre: Any, width: Any, single: bool = False) -> np.ndarray:
+    """The largest doubles x with (x − centre) / width <= number, rounded to single precision first if `single`.
+
+    Bisection over the bits of x: what goes left of a threshold for scaled rows goes left of this for the rows.
+    """
+
+    def of_key(key: np.ndarray) -> np.ndarray:
+        return np.where(key >= 0, key, np.int64(-(2**63)) - key).view(np.float64)
+
+    def goes_left(x: np.ndarray) -> np.ndarray:
+        with np.errstate(over="ignore", invalid="ignore"):
+            scaled = (x - centre) / width
+            return (scaled.astype(np.float32) if single else scaled) <= number
+
+    most = np.float64(np.finfo(np.float64).max).view(np.int64)
+    low, high = np.full(len(number), -most), np.full(len(number), most)
+    while (low + 1 < high).any():
+        middle = (low // 2 + high // 2) + (low % 2 + high % 2) // 2
+        left = goes_left(of_key(middle))
+        low, high = np.where(left, middle, low), np.where(left, high, middle)
+    return of_key(np.where(goes_left(of_key(high)), high, low))
+
+
+def largest_single(number: np.ndarray) -> np.ndarray:
+    """The largest numbers of single precision that are not above these."""
+    with np.errstate(over="ignore"):
+        near = number.astype(np.float32)
+    near = np.where(near.astype(np.float64) > number, np.nextafter(near, np.float32(-np.inf)), near)
+    return np.clip(near, np.finfo(np.float32).min, np.finfo(np.float32).max)
+
+
+def goes_left(tree: Trees, node: int) -> tuple[bool, bool | None]:
+    """Whether missing values go left at a node, and whether zeros do, or None where their size decides."""
+    left = bool(tree.missing[node] & MISSING_LEFT)
+    return left, left if tree.missing[node] & ZERO_IS_MISSING else None
+
+
+def body_of_map(feature_map: Any, weights: np.ndarray) -> Body:
+    """score(x) = <weights, ψ(x)> for a map ψ to kernel values or cosines."""
+    if isinstance(feature_map, FourierMap):
+        return Waves(feature_map.frequencies_.T, feature_map.phases_, weights * np.sqrt(2 / feature_map.width_))
+    kernel = feature_map.kernel_ if isinstance(feature_map, NystroemMap) else None
+    if not isinstance(kernel, RBF | Polynomial) and type(kernel) is not Kernel:
+        name = type(feature_map).__name__ if kernel is None else kernel.name
+        raise ExportError(f"no format carries the kernel or map {name!r}: use 'rbf', 'polynomial' or 'linear'")
+    rows = feature_map.landmarks_
+    rows = np.asarray(rows.toarray() if sparse.issparse(rows) else rows, np.float64)
+    if type(kernel) is Kernel:
+        return Affine(weights @ rows)
+    return Expansion(kernel.name, kernel.gamma, int(kernel.degree), kernel.coef0, rows, weights)

@@ -1,0 +1,226 @@
+"""Models for the learning-to-rank modules of Solr, Elasticsearch and OpenSearch, which score in single precision.
+
+A feature x counts as weight · (x − mean) / width. There is no offset, so a constant that is to be added to all scores
+(a shift, since Lucene forbids negative ones) moves the mean of the feature with the largest weight.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hingerank.export.forest import ZERO_IS_MISSING
+from hingerank.export.forms import ExportError, Form, Trees, goes_left, largest_single
+
+SLACK = np.float32(1e-6)  # what Solr adds to every threshold of a tree
+NORMALIZER = "org.apache.solr.ltr.norm.StandardNormalizer"
+LINEAR, TREES = "org.apache.solr.ltr.model.LinearModel", "org.apache.solr.ltr.model.MultipleAdditiveTreesModel"
+
+
+def write_solr(
+    form: Form, about: dict[str, Any], name: str = "hingerank", store: str = "_DEFAULT_", shift: float = 0.0,
+    missing: bool | None = None,
+) -> list[str]:  # fmt: skip
+    """features.json and model.json, to be sent to schema/feature-store and schema/model-store."""
+    used = used_names(form)
+    mapping = by_engine_name(about["features"])
+    features = [
+        {"store": store, "name": n, "class": "org.apache.solr.ltr.feature.FieldValueFeature", "params": {"field": n}}
+        | {key: value for key, value in mapping.get(n, {}).items() if key in ("class", "params")}
+        for n in used
+    ]
+    model: dict[str, Any] = {"class": LINEAR, "name": name, "store": store}
+    if isinstance(form.body, Trees):
+        needed = missing_matters(form.body) if missing is None else missing
+        listed = solr_trees(form.folded(), shift, needed)
+        model |= {"class": TREES, "features": [{"name": n} for n in used]}
+        model["params"] = ({"isNullSameAsZero": "false"} if needed else {}) | {"trees": listed}
+    else:
+        means, widths, weights = normalized(form, shift)
+        norms = {n: {"avg": text(means[n]), "std": text(widths[n])} for n in means}
+        model["features"] = [
+            {"name": n} | ({"norm": {"class": NORMALIZER, "params": norms[n]}} if n in norms else {}) for n in used
+        ]
+        model["params"] = {"weights": weights}
+    return [json.dumps(features, indent=1), json.dumps(model, indent=1)]
+
+
+def write_plugin(form: Form, about: dict[str, Any], name: str = "hingerank", shift: float = 0.0) -> list[str]:
+    """featureset.json and model.json, bodies of _ltr/_featureset/NAME and of its _createmodel."""
+    used = used_names(form)
+    mapping = by_engine_name(about["features"])
+    features = []
+    for n in used:
+        value = {"field_value_factor": {"field": n, "missing": 0}, "query": {"match_all": {}}, "boost_mode": "replace"}
+        plain = {"name": n, "params": [], "template_language": "mustache", "template": {"function_score": value}}
+        given = mapping.get(n, {})
+        features.append(
+            plain | {key: given[key] for key in ("params", "template_language", "template") if key in given}
+        )
+    model: dict[str, Any] = {"type": "model/linear"}
+    if isinstance(form.body, Trees):
+        splits = plugin_trees(form.folded(), shift)
+        model = {"type": "model/xgboost+json", "definition": json.dumps({"objective": "reg:linear", "splits": splits})}
+    else:
+        means, widths, weights = normalized(form, shift)
+        model["feature_normalizers"] = {
+            n: {"standard": {"mean": single(means[n]), "standard_deviation": single(widths[n])}} for n in means
+        }
+        model["definition"] = weights
+    featureset = {"featureset": {"name": f"{name}_features", "features": features}}
+    return [json.dumps(featureset, indent=1), json.dumps({"model": {"name": name, "model": model}}, indent=1)]
+
+
+def used_names(form: Form) -> list[str]:
+    """Names of the features that matter; one at least."""
+    return [form.names[j] for j in form.used()] or [form.names[0]]
+
+
+def by_engine_name(features: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The descriptions of a mapping, by the engine's names."""
+    return {str(v.get("name", k)): v for k, v in features.items() if isinstance(v, Mapping)}
+
+
+def normalized(form: Form, shift: float) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
+    """Means and widths of the features that have them, and weights, by name: an offset moves one mean."""
+    body, used = form.body, form.used()
+    constant = float(body.offset) + float(shift)
+    weights = {form.names[j]: single(body.weights[j]) for j in used} or {form.names[0]: 0.0}
+    means: dict[str, float] = {}
+    widths: dict[str, float] = {}
+    if form.centre is not None and form.width is not None:
+        means = {form.names[j]: float(form.centre[j]) for j in used}
+        widths = {form.names[j]: float(form.width[j]) for j in used}
+    if constant:
+        if not len(used):
+            raise ExportError("a model whose weights are all 0 has no feature that could carry a shift")
+        j = used[np.argmax(np.abs(body.weights[used]))]
+        n, width = form.names[j], 1.0 if form.width is None else float(form.width[j])
+        means[n] = means.get(n, 0.0) - constant * width / float(body.weights[j])
+        widths[n] = width
+    return means, widths, weights
+
+
+def solr_trees(form: Form, shift: float, missing: bool) -> list[dict[str, Any]]:
+    """Trees whose thresholds, after Solr has added its slack, are the largest singles that go left."""
+    body = form.body
+    refuse_zeros(body)
+    limit = before_slack(largest_single(body.number))
+
+    def node(k: int) -> dict[str, Any]:
+        if body.feature[k] < 0:
+            return {"value": text(body.number[k])}
+        first, way = int(body.child[k]), "left" if goes_left(body, k)[0] else "right"
+        found = {"feature": form.names[body.feature[k]], "threshold": text(limit[k])}
+        found |= {"missing": way} if missing else {}
+        return found | {"left": node(first), "right": node(first + 1)}
+
+    trees = [{"weight": "1", "root": node(root)} for root in body.roots.tolist()]
+    start = body.start + shift
+    return trees + ([{"weight": "1", "root": {"value": text(start)}}] if start else [])
+
+
+def plugin_trees(form: Form, shift: float) -> list[dict[str, Any]]:
+    """Trees in the form of XGBoost's dump, where a row goes to `yes` if it is below the condition."""
+    body = form.body
+    refuse_zeros(body)
+    limit = np.nextafter(largest_single(body.number), np.float32(np.inf))
+
+    def node(k: int, root: int) -> dict[str, Any]:
+        if body.feature[k] < 0:
+            return {"nodeid": k - root, "leaf": single(body.number[k])}
+        first = int(body.child[k])
+        yes, no = first - root, first + 1 - root
+        missing = yes if goes_left(body, k)[0] else no
+        found = {"nodeid": k - root, "split": form.names[body.feature[k]], "split_condition": float(limit[k])}
+        found |= {"yes": yes, "no": no, "missing": missing}
+        return found | {"children": [node(first, root), node(first + 1, root)]}
+
+    start = body.start + shift
+    return [node(k, k) for k in body.roots.tolist()] + ([{"nodeid": 0, "leaf": single(start)}] if start else [])
+
+
+def missing_matters(body: Trees) -> bool:
+    """Whether a missing value goes elsewhere than a zero does, at any node."""
+    inner = body.feature >= 0
+    return bool(((body.missing[inner] & 1 > 0) != (body.number[inner] >= 0)).any())
+
+
+def refuse_zeros(body: Trees) -> None:
+    if (body.missing & ZERO_IS_MISSING).any():
+        raise ExportError("these trees take zeros for missing values, which engines cannot say: use sql, onnx or c")
+
+
+def before_slack(limit: np.ndarray) -> np.ndarray:
+    """The largest singles t with t + SLACK, in single precision, at most the limit."""
+    t, up, down = (limit - SLACK).astype(np.float32), np.float32(np.inf), np.float32(-np.inf)
+    with np.errstate(over="ignore"):
+        while (high := (t + SLACK) > limit).any():
+            t = np.where(high, np.nextafter(t, down), t)
+        while (low := (np.nextafter(t, up) + SLACK) <= limit).any():
+            t = np.where(low, np.nextafter(t, up), t)
+    return t
+
+
+def single(value: Any) -> float:
+    return float(np.float32(value))
+
+
+def text(value: Any) -> str:
+    return repr(single(value))
+
+
+def run_solr(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> np.ndarray:
+    """Solr's arithmetic."""
+    model = json.loads(files[1].read_text("utf-8"))
+    rows = dict(zip(form.names, X.astype(np.float32).T, strict=True))
+    if model["class"] == LINEAR:
+        norms = {f["name"]: f["norm"]["params"] for f in model["features"] if "norm" in f}
+        scales = {n: (np.float32(p["avg"]), np.float32(p["std"])) for n, p in norms.items()}
+        return _sum(rows, model["params"]["weights"], scales)
+    total = np.zeros(len(X), np.float32)
+    for tree in model["params"]["trees"]:
+        total += np.float32(tree["weight"]) * _solr_tree(tree["root"], rows, len(X))
+    return total.astype(np.float64)
+
+
+def _solr_tree(node: dict[str, Any], rows: dict[str, np.ndarray], count: int) -> np.ndarray:
+    if "value" in node:
+        return np.full(count, np.float32(node["value"]))
+    x, limit = rows[node["feature"]], np.float32(node["threshold"]) + SLACK
+    x = np.nan_to_num(x, nan=0.0) if "missing" not in node else x
+    left = np.where(np.isnan(x), node.get("missing") == "left", x <= limit)
+    return np.where(left, _solr_tree(node["left"], rows, count), _solr_tree(node["right"], rows, count))
+
+
+def run_plugin(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> np.ndarray:
+    """The arithmetic of the plugins of Elasticsearch and OpenSearch."""
+    model = json.loads(files[1].read_text("utf-8"))["model"]["model"]
+    rows = dict(zip(form.names, X.astype(np.float32).T, strict=True))
+    if model["type"] == "model/linear":
+        norms = {n: v["standard"] for n, v in model["feature_normalizers"].items()}
+        scales = {n: (np.float32(v["mean"]), np.float32(v["standard_deviation"])) for n, v in norms.items()}
+        return _sum(rows, model["definition"], scales)
+    total = np.zeros(len(X), np.float32)
+    for tree in json.loads(model["definition"])["splits"]:
+        total += _plugin_tree(tree, rows, len(X))
+    return total.astype(np.float64)
+
+
+def _plugin_tree(node: dict[str, Any], rows: dict[str, np.ndarray], count: int) -> np.ndarray:
+    if "leaf" in node:
+        return np.full(count, np.float32(node["leaf"]))
+    x, (yes, no) = rows[node["split"]], node["children"]
+    left = np.where(np.isnan(x), node["missing"] == node["yes"], x < np.float32(node["split_condition"]))
+    return np.where(left, _plugin_tree(yes, rows, count), _plugin_tree(no, rows, count))
+
+
+def _sum(rows: dict[str, np.ndarray], weights: dict[str, float], scales: dict[str, Any]) -> np.ndarray:
+    """Weights times scaled features, added up in single precision one after another."""
+    total = np.zeros(len(next(iter(rows.values()))), np.float32)
+    for name, weight in weights.items():
+        mean, width = scales.get(name, (np.float32(0), np.float32(1)))
+        total += np.float32(weight) * ((rows[name] - mean) / width)
+    return total.astype(np.float64)

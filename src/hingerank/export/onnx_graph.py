@@ -1,0 +1,155 @@
+"""A model as an ONNX graph, in double or single precision, for any number of rows; queries are scaled inside it.
+
+Inputs: ``features`` (rows × features) and, where features are scaled within queries, ``query`` (an int64 id per row).
+Output: ``scores``, one per row.
+"""
+
+import json
+from typing import Any
+
+import numpy as np
+
+from hingerank.export.forest import ZERO_IS_MISSING
+from hingerank.export.forms import Affine, Expansion, ExportError, Form, Trees, Waves, largest_single
+
+OPSET, TREE_OPSET, IR_VERSION = 18, 5, 10
+PRECISIONS: dict[str, Any] = {"double": np.float64, "float": np.float32}
+
+
+class Graph:
+    """Nodes and constants of a graph, named as they come."""
+
+    def __init__(self, precision: str):
+        import onnx
+
+        if precision not in PRECISIONS:
+            raise ExportError(f"precision must be 'double' or 'float', not {precision!r}")
+        self.onnx, self.dtype = onnx, PRECISIONS[precision]
+        self.type = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(self.dtype))
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def constant(self, value: Any, dtype: Any = None) -> str:
+        """The name of a constant."""
+        name = f"c{len(self.constants)}"
+        array = np.asarray(value, self.dtype if dtype is None else dtype)
+        self.constants.append(self.onnx.numpy_helper.from_array(array, name))
+        return name
+
+    def add(self, operator: str, *inputs: str, outputs: int = 1, domain: str = "", **attributes: Any) -> Any:
+        """The name, or names, of what an operator gives."""
+        names = [f"v{len(self.nodes)}_{k}" for k in range(outputs)]
+        self.nodes.append(self.onnx.helper.make_node(operator, inputs, names, domain=domain, **attributes))
+        return names[0] if outputs == 1 else names
+
+
+def write_onnx(form: Form, about: dict[str, Any], precision: str = "double") -> bytes:
+    """The bytes of a model file."""
+    graph = Graph(precision)
+    onnx = graph.onnx
+    given = onnx.helper.make_tensor_value_info
+    inputs = [given("features", graph.type, ["rows", form.n_features])]
+    x = "features"
+    if form.query is not None:
+        inputs.append(given("query", onnx.TensorProto.INT64, ["rows"]))
+        x = _scaled_queries(graph, form)
+    elif form.centre is not None and form.width is not None:
+        x = graph.add("Div", graph.add("Sub", x, graph.constant(form.centre)), graph.constant(form.width))
+    scores = _trees(graph, form, x) if isinstance(form.body, Trees) else _scores(graph, form, x)
+    graph.nodes.append(onnx.helper.make_node("Identity", [scores], ["scores"]))
+    outputs = [given("scores", graph.type, ["rows"])]
+    made = onnx.helper.make_graph(graph.nodes, "ranker", inputs, outputs, graph.constants)
+    versions = [onnx.helper.make_opsetid("", OPSET), onnx.helper.make_opsetid("ai.onnx.ml", TREE_OPSET)]
+    model = onnx.helper.make_model(
+        made, opset_imports=versions, producer_name="hingerank", producer_version=about["version"]
+    )
+    model.ir_version = IR_VERSION
+    facts = {"ranker": about["ranker"], "features": json.dumps([str(name) for name in form.names])}
+    facts |= {"precision": precision, "query_scaling": form.query or "none", "notes": json.dumps(about["notes"])}
+    onnx.helper.set_model_props(model, facts)
+    onnx.checker.check_model(model)
+    return model.SerializeToString()
+
+
+def _scaled_queries(graph: Graph, form: Form) -> str:
+    """Features scaled by the least and largest, or the mean and spread, of their own query."""
+    d, x = form.n_features, "features"
+    queries, _, group, counts = graph.add("Unique", "query", outputs=4, sorted=1)
+    shape = graph.add(
+        "Concat", graph.add("Shape", queries), graph.constant([d], np.int64), axis=0
+    )  # queries × features
+    column = graph.constant([1], np.int64)
+    index = graph.add("Expand", graph.add("Unsqueeze", group, column), graph.add("Shape", x))
+
+    def gathered(values: str, reduction: str, start: float) -> str:
+        """For each row, what a reduction of `values` gives over its query."""
+        begun = graph.add("Expand", graph.constant(start), shape)
+        reduced = graph.add("ScatterElements", begun, index, values, axis=0, reduction=reduction)
+        return graph.add("Gather", reduced, group, axis=0)
+
+    most = float(np.finfo(graph.dtype).max)
+    low, high = gathered(x, "min", most), gathered(x, "max", -most)
+    moved, width = graph.add("Sub", x, low), graph.add("Sub", high, low)
+    if form.query == "standard":
+        size = graph.add("Cast", graph.add("Unsqueeze", graph.add("Gather", counts, group), column), to=graph.type)
+        moved = graph.add("Sub", moved, graph.add("Div", gathered(moved, "add", 0.0), size))
+        squares = gathered(graph.add("Mul", moved, moved), "add", 0.0)
+        width = graph.add("Sqrt", graph.add("Div", squares, size))
+    zero, one = graph.constant(0.0), graph.constant(1.0)
+    some = graph.add("Greater", width, zero)
+    return graph.add("Where", some, graph.add("Div", moved, graph.add("Where", some, width, one)), zero)
+
+
+def _scores(graph: Graph, form: Form, x: str) -> str:
+    body: Any = form.body
+    if isinstance(body, Affine):
+        return graph.add("Add", graph.add("MatMul", x, graph.constant(body.weights)), graph.constant(body.offset))
+    if isinstance(body, Waves):
+        waves = graph.add("MatMul", x, graph.constant(body.frequencies.T))
+        values = graph.add("Cos", graph.add("Add", waves, graph.constant(body.phases)))
+        return graph.add("MatMul", values, graph.constant(body.weights))
+    assert isinstance(body, Expansion)
+    if body.kernel == "polynomial":
+        product = graph.add("MatMul", x, graph.constant(body.gamma * body.rows.T))
+        values = graph.add("Pow", graph.add("Add", product, graph.constant(body.coef0)), graph.constant(body.degree))
+        return graph.add("MatMul", values, graph.constant(body.weights))
+    middle = body.rows.mean(axis=0)  # ‖x − l‖² by a product, around the rows' mean so that little cancels
+    rows = np.sqrt(body.gamma) * (body.rows - middle)
+    root = np.full(form.n_features, np.sqrt(body.gamma))  # a single number would be fused as a float into the product
+    z = graph.add("Mul", graph.add("Sub", x, graph.constant(middle)), graph.constant(root))
+    own = graph.add("ReduceSum", graph.add("Mul", z, z), graph.constant([1], np.int64), keepdims=1)
+    product = graph.add("Sub", graph.add("MatMul", z, graph.constant(2 * rows.T)), own)
+    exponent = graph.add("Sub", product, graph.constant(np.square(rows).sum(axis=1)))
+    values = graph.add("Exp", graph.add("Min", exponent, graph.constant(0.0)))
+    return graph.add("MatMul", values, graph.constant(body.weights))
+
+
+def _trees(graph: Graph, form: Form, x: str) -> str:
+    """A TreeEnsemble: inner nodes and leaves are numbered apart there, and a tree of one leaf joins the start."""
+    body: Any = form.body
+    inner, column = body.feature >= 0, body.feature[body.feature >= 0]
+    start = body.start + float(body.number[body.roots[~inner[body.roots]]].sum())
+    roots = body.roots[inner[body.roots]]
+    if not len(roots):
+        sums = graph.add("ReduceSum", x, graph.constant([1], np.int64), keepdims=0)
+        return graph.add("Add", graph.add("Mul", sums, graph.constant(0.0)), graph.constant(start))
+    if (body.missing[inner] & ZERO_IS_MISSING).any():
+        at_zero = np.zeros(form.n_features)
+        at_zero[column[(body.missing[inner] & ZERO_IS_MISSING) > 0]] = np.nan
+        x = graph.add("Where", graph.add("Equal", x, graph.constant(0.0)), graph.constant(at_zero), x)
+    numbers = np.where(inner, np.cumsum(inner) - 1, np.cumsum(~inner) - 1)  # among inner nodes, or among leaves
+    first = body.child[inner]
+    splits = body.number[inner]
+    splits = largest_single(splits) if graph.dtype == np.float32 else splits
+    tensor = graph.onnx.numpy_helper.from_array
+    values = graph.add(
+        "TreeEnsemble", x, domain="ai.onnx.ml", n_targets=1, aggregate_function=1, post_transform=0,
+        tree_roots=numbers[roots].tolist(), nodes_splits=tensor(splits.astype(graph.dtype)),
+        nodes_modes=tensor(np.zeros(len(first), np.uint8)), nodes_featureids=column.tolist(),
+        nodes_truenodeids=numbers[first].tolist(), nodes_falsenodeids=numbers[first + 1].tolist(),
+        nodes_trueleafs=(~inner[first]).astype(int).tolist(), nodes_falseleafs=(~inner[first + 1]).astype(int).tolist(),
+        nodes_missing_value_tracks_true=(body.missing[inner] & 1).astype(int).tolist(),
+        leaf_targetids=[0] * int((~inner).sum()), leaf_weights=tensor(body.number[~inner].astype(graph.dtype)),
+    )  # fmt: skip
+    values = graph.add("Squeeze", values, graph.constant([1], np.int64))
+    return graph.add("Add", values, graph.constant(start))

@@ -1,0 +1,114 @@
+"""A model as one SELECT statement that SQLite, DuckDB and PostgreSQL understand; window functions scale queries."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from hingerank.export.forms import Affine, Expansion, Form, Trees, Waves, goes_left
+
+
+def write_sql(
+    form: Form, about: dict[str, Any], table: str = "documents", key: str = "docid", query: str = "qid"
+) -> str:
+    """A statement that gives query, key and score of every row of a table whose columns are named as the features."""
+    used = form.used()
+    columns = {j: f"x{j + 1}" for j in used}
+    keys = [quoted(query), quoted(key)]
+    names = [f"CAST({quoted(form.names[j])} AS DOUBLE PRECISION) AS {columns[j]}" for j in used]
+    parts = [("rows_", f"SELECT {', '.join([*keys, *names])}\n  FROM {quoted(table)}", "")]
+    if form.query == "minmax":
+        low = [f"MIN({x}) OVER q AS a{x}, MAX({x}) OVER q - MIN({x}) OVER q AS b{x}" for x in columns.values()]
+        parts += _scaled(keys, columns, low, query)
+    elif form.query == "standard":  # sums of differences: a constant column gives exactly 0
+        low = [f"{x} - MIN({x}) OVER q AS {x}" for x in columns.values()]
+        parts.append(("moved_", _select(keys, low, parts[-1][0], query), ""))
+        mean = [f"{x}, {x} - AVG({x}) OVER q AS d{x}" for x in columns.values()]
+        parts.append(("centred_", _select(keys, mean, parts[-1][0], query), ""))
+        width = [f"d{x} AS {x}, 0e0 AS a{x}, SQRT(AVG(d{x} * d{x}) OVER q) AS b{x}" for x in columns.values()]
+        parts += _scaled(keys, columns, width, query, "centred_")
+    elif form.centre is not None and form.width is not None:
+        scaled = [f"({x} - {number(form.centre[j])}) / {number(form.width[j])} AS {x}" for j, x in columns.items()]
+        parts.append(("scaled_", f"SELECT {', '.join([*keys, *scaled])}\n  FROM {parts[-1][0]}", ""))
+    source = parts[-1][0]
+    extra, score = _score(form, columns)
+    parts += extra
+    steps = ",\n".join(f"{name}{heads} AS (\n  {text}\n)" for name, text, heads in parts)
+    title = f"-- {about['ranker']} by hingerank {about['version']}: a higher score ranks first within its query"
+    return f"{title}\nWITH {steps}\nSELECT {', '.join(keys)}, {score} AS score\nFROM {source}\n"
+
+
+def _scaled(
+    keys: list[str], columns: dict[Any, str], ranges: list[str], query: str, source: str = "rows_"
+) -> list[tuple[str, str, str]]:
+    """Steps that find each query's ranges, and divide by them; 0 where a column is constant."""
+    plain = [] if source == "centred_" else list(columns.values())
+    scaled = [f"CASE WHEN b{x} > 0 THEN ({x} - a{x}) / b{x} ELSE {x} - {x} END AS {x}" for x in columns.values()]
+    return [
+        ("ranges_", _select(keys, [*plain, *ranges], source, query), ""),
+        ("scaled_", f"SELECT {', '.join([*keys, *scaled])}\n  FROM ranges_", ""),
+    ]
+
+
+def _select(keys: list[str], columns: list[str], source: str, query: str) -> str:
+    return f"SELECT {', '.join([*keys, *columns])}\n  FROM {source} WINDOW q AS (PARTITION BY {quoted(query)})"
+
+
+def _score(form: Form, columns: dict[Any, str]) -> tuple[list[tuple[str, str, str]], str]:
+    """Further steps, and the expression of the score."""
+    body: Any = form.body
+    if isinstance(body, Affine):
+        terms = [f"{number(body.weights[j])} * {x}" for j, x in columns.items()]
+        return [], total([number(body.offset), *terms])
+    if isinstance(body, Trees):
+        return [], total([number(body.start), *(_tree(body, root, columns) for root in body.roots.tolist())])
+    x = list(columns.values())
+    if isinstance(body, Waves):
+        rows = np.column_stack((body.weights, body.phases, body.frequencies))
+        inner = total(["l.p", *(f"l.r{j + 1} * {x[j]}" for j in range(len(x)))])
+        value, heads = f"COS({inner})", "c, p"
+    else:
+        assert isinstance(body, Expansion)
+        rows, heads = np.column_stack((body.weights, body.rows)), "c"
+        if body.kernel == "rbf":
+            squares = total([f"({x[j]} - l.r{j + 1}) * ({x[j]} - l.r{j + 1})" for j in range(len(x))])
+            value = f"EXP({number(-body.gamma)} * {squares})"
+        else:
+            product = total([f"l.r{j + 1} * {x[j]}" for j in range(len(x))])
+            value = f"POWER({number(body.gamma)} * {product} + {number(body.coef0)}, {int(body.degree)})"
+    lines = ",\n    ".join(f"({', '.join(number(v) for v in row)})" for row in rows.tolist())
+    heads = f"({heads}, {', '.join(f'r{j + 1}' for j in range(len(x)))})"
+    return [("known_", f"VALUES\n    {lines}", heads)], f"(SELECT SUM(l.c * {value}) FROM known_ l)"
+
+
+def _tree(body: Trees, node: int, columns: dict[Any, str]) -> str:
+    """Nested cases, the ELSE of each being where missing values go."""
+    if body.feature[node] < 0:
+        return number(body.number[node])
+    x, limit, first = columns[int(body.feature[node])], number(body.number[node]), int(body.child[node])
+    left, right = _tree(body, first, columns), _tree(body, first + 1, columns)
+    missing_left, zero_left = goes_left(body, node)
+    zero = "" if zero_left is None else f" AND {x} <> 0"
+    if missing_left:
+        return f"CASE WHEN {x} > {limit}{zero} THEN {right} ELSE {left} END"
+    return f"CASE WHEN {x} <= {limit}{zero} THEN {left} ELSE {right} END"
+
+
+def total(terms: Sequence[str], write: Callable[[Sequence[str]], str] = " + ".join) -> str:
+    """The sum of terms, in halves: engines allow expressions of a certain depth only."""
+    if len(terms) <= 8:
+        return f"({write(terms)})"
+    half = len(terms) // 2
+    return f"({total(terms[:half])} + {total(terms[half:])})"
+
+
+def number(value: Any) -> str:
+    """A literal in double precision: with an exponent DuckDB takes it for one, not for a decimal."""
+    text = repr(float(value))
+    text = text if "e" in text else f"{text}e0"
+    return f"({text})" if text.startswith("-") else text
+
+
+def quoted(name: Any) -> str:
+    """A column or table name."""
+    return '"' + str(name).replace('"', '""') + '"'

@@ -1,0 +1,99 @@
+"""Exports in the programs they are for: JPMML, Vespa's expressions, PostgreSQL, onnxruntime, DuckDB, node, C."""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hingerank.export import consumers
+from hingerank.export.exporting import compare, rows_of
+
+
+def close(ranker, rows, scores, tolerance=1e-12):
+    X, _, qid = rows_of(rows)
+    found = compare(ranker.predict(X, qid), scores, qid)
+    assert found["relative_to_largest_score"] < tolerance and found["reordered_queries"] == 0, found
+    return found
+
+
+@pytest.mark.parametrize("name", ["standard", "sparse", "lightgbm", "steps"])
+def test_jpmml(java, scored, fitted, rows, tmp_path, name):
+    ranker = fitted(name)
+    path = ranker.export(tmp_path / "model.pmml", "pmml").files[0]
+    names = [f"f{j + 1}" for j in range(rows.n_features)]
+    close(ranker, rows, scored([*java("pmml", "PmmlScores"), path], names, rows.X))
+
+
+@pytest.mark.parametrize("name", ["standard", "sparse", "lightgbm", "steps"])
+def test_vespa_expressions(java, scored, fitted, rows, tmp_path, name):
+    ranker = fitted(name)
+    profile = ranker.export(tmp_path / "v", "vespa").files[0].read_text("utf-8")
+    (tmp_path / "expression").write_text(re.search(r"expression \{\s*(.*?)\s*\}", profile, re.DOTALL)[1])
+    names = [f"attribute(f{j + 1})" for j in range(rows.n_features)]
+    close(ranker, rows, scored([*java("vespa", "VespaScores"), tmp_path / "expression"], names, rows.X))
+
+
+@pytest.fixture(scope="module")
+def postgres():
+    """psql(text) -> what a server of our own, on a socket in a folder, answers."""
+    found = shutil.which("initdb")
+    places = [*Path("/usr/lib/postgresql").glob("*/bin"), *([Path(found).parent] if found else [])]
+    programs = next((place for place in places if (place / "initdb").exists()), None)
+    if programs is None:
+        pytest.skip("PostgreSQL is not installed")
+    folder = Path(tempfile.mkdtemp(prefix="hingerank-pg-"))  # not below a folder that only its owner may enter
+    owner = []
+    if os.geteuid() == 0:  # PostgreSQL refuses to run as root
+        if shutil.which("runuser") is None or subprocess.run(["id", "postgres"], capture_output=True).returncode:
+            pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
+        owner = ["runuser", "-u", "postgres", "--"]
+        shutil.chown(folder, "postgres")
+
+    def call(*command, **more):
+        done = subprocess.run([*owner, *map(str, command)], capture_output=True, text=True, cwd="/", **more)
+        assert done.returncode == 0, done.stderr[-2000:]
+        return done.stdout
+
+    call(programs / "initdb", "-D", folder / "data", "-A", "trust", "-U", "ranker")
+    options = f"-c listen_addresses='' -c unix_socket_directories='{folder}' -c fsync=off -c max_stack_depth=6MB"
+    call(programs / "pg_ctl", "-D", folder / "data", "-l", folder / "log", "-o", options, "-w", "start")
+    client = programs / "psql" if (programs / "psql").exists() else shutil.which("psql")
+    psql = [client, "-h", folder, "-U", "ranker", "-d", "postgres", "-q", "-At", "-v", "ON_ERROR_STOP=1"]
+    yield lambda text: call(*psql, input=text)
+    call(programs / "pg_ctl", "-D", folder / "data", "-m", "immediate", "stop")
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.mark.parametrize(
+    "name", ["standard", "sparse", "lightgbm", "steps", "nystroem", "fourier", "query-minmax", "query-standard"]
+)
+def test_postgres(postgres, fitted, rows, tmp_path, name):
+    ranker = fitted(name)
+    statement = ranker.export(tmp_path / "model.sql", "sql").files[0].read_text("utf-8")
+    X, _, qid = rows_of(rows)
+    columns = ", ".join(f'"f{j + 1}" DOUBLE PRECISION' for j in range(X.shape[1]))
+    lines = ["\t".join(map(repr, [q, k, *row])) for k, (q, row) in enumerate(zip(qid.tolist(), X.tolist()))]
+    setup = f"DROP TABLE IF EXISTS documents; CREATE TABLE documents (qid INTEGER, docid INTEGER, {columns});\n"
+    told = postgres(setup + "COPY documents FROM STDIN;\n" + "\n".join(lines) + "\n\\.\n" + statement + ";\n")
+    found = np.array([line.split("|") for line in told.split()], np.float64)
+    scores = np.empty(len(X))
+    scores[found[:, 1].astype(int)] = found[:, 2]
+    close(ranker, rows, scores)
+
+
+@pytest.mark.parametrize("name", ["standard", "sparse", "lightgbm", "steps", "nystroem", "fourier"])
+@pytest.mark.parametrize(
+    ("to", "consumer"),
+    [("c", consumers.C[0]), ("javascript", consumers.JAVASCRIPT[0]), ("onnx", consumers.ONNX[0]),
+     ("sql", consumers.SQL[0]), ("sql", consumers.SQL[1])],
+)  # fmt: skip
+def test_programs_at_hand(fitted, rows, tmp_path, name, to, consumer):
+    if not consumer.present():
+        pytest.skip(f"{consumer.name} is not installed")
+    ranker, (X, _, qid) = fitted(name), rows_of(rows)
+    close(ranker, rows, consumer.run(ranker.export(tmp_path / "model.x", to).files, ranker._form(), X, qid))
