@@ -1,4 +1,7 @@
-"""What a certificate says is so: objective and gap are computed again by listing the pairs, in extended precision."""
+"""What a certificate says is so: objective and gap are computed again by listing the pairs, in extended precision.
+
+`pytest -s` prints how many of the fits were certified.
+"""
 
 import time
 import warnings
@@ -59,6 +62,7 @@ def test_what_is_certified_is_true(loss, spread):
             certified += 1
             assert gap <= 1e-3 * (1 + 1e-3) + 1e-9, (seed, gap, ranker.certificate_)
             assert abs(ranker.objective_ - f) <= 1e-6 * f, (seed, ranker.objective_, f)
+    print(f"certified: {certified}")
     assert certified >= 15, certified
 
 
@@ -138,6 +142,7 @@ def test_list_rankers_certify_what_they_return(name, spread):
             certified += 1
             assert g @ g / 2 <= 1.001 * ranker.certificate_.tolerance * f + 1e-12 * f, (seed, ranker.certificate_)
             assert abs(ranker.objective_ - f) <= 1e-6 * f, (seed, ranker.objective_, f)
+    print(f"certified: {certified}")
     assert certified >= 5, certified
 
 
@@ -170,6 +175,7 @@ def test_hinge_solvers_certify_what_they_return(spread):
         certified += sum(sure)
         for value, converged in zip(values, sure):
             assert not converged or value - min(values) <= 1.001e-3 * value, (seed, values, sure)
+    print(f"certified: {certified}")
     assert certified >= 15, certified
 
 
@@ -205,6 +211,7 @@ def test_sparse_rankers_certify_what_they_return(spread):
                 certified += 1
                 assert value - l1_bound(loss, g, w, ridge) <= 1.001e-3 * value, (seed, ranker)
                 assert abs(ranker.objective_ - value) <= 1e-6 * value, (seed, ranker)
+    print(f"certified: {certified}")
     assert certified >= 25, certified
 
 
@@ -251,6 +258,7 @@ def test_kernel_rankers_certify_what_they_return(spread, offset, dtype):
                     np.add.at(g, i, LONG(C) * pair * slope)
                     np.add.at(g, j, -LONG(C) * pair * slope)
                     assert g @ K @ g / 2 <= 1.1e-3 * f, (seed, settings)
+    print(f"certified: {certified}")
     assert certified >= 6, certified
 
 
@@ -329,4 +337,5 @@ def test_regularized_multipliers_are_as_near_the_optimum_as_certified():
         if rough.certificate_.converged:
             certified += 1
             assert rough.objective_ - fine.objective_ <= 1.001e-3 * abs(rough.objective_), seed
+    print(f"certified: {certified}")
     assert certified >= 6, certified
