@@ -76,7 +76,9 @@ def _run_node(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> 
     return np.array(json.loads(done.stdout), np.float64)
 
 
-def _run_sql(connect: Callable[[], Any], files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> np.ndarray:
+def _run_sql(
+    connect: Callable[[], Any], fill: Callable[..., None], files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray
+) -> np.ndarray:
     """Fill a table in memory as the statement expects it, run the statement, put the scores in order."""
     about = json.loads(files[0].with_suffix(".examples.json").read_text("utf-8"))["statement"]
     quote = '"{}"'.format
@@ -85,16 +87,25 @@ def _run_sql(connect: Callable[[], Any], files: list[Path], form: Form, X: np.nd
     table, key, query = quote(about["table"]), quote(about["key"]), quote(about["query"])
     typed = ", ".join(f"{column} DOUBLE PRECISION" for column in columns)
     connection.execute(f"CREATE TABLE {table} ({query} INTEGER, {key} INTEGER, {typed})")
-    places = ", ".join("?" * (len(columns) + 2))
-    rows = [
-        (int(q), k, *(None if v != v else v for v in row)) for k, (q, row) in enumerate(zip(qid.tolist(), X.tolist()))
-    ]
-    connection.executemany(f"INSERT INTO {table} VALUES ({places})", rows)
+    fill(connection, table, np.column_stack((qid, np.arange(len(X)), X)))
     found = connection.execute(files[0].read_text("utf-8")).fetchall()
     connection.close()
     scores = np.full(len(X), np.nan)
     scores[[row[1] for row in found]] = [np.nan if row[2] is None else row[2] for row in found]
     return scores
+
+
+def _fill_sqlite(connection: Any, table: str, rows: np.ndarray) -> None:
+    places = ", ".join("?" * rows.shape[1])
+    plain = ([None if v != v else v for v in row] for row in rows.tolist())
+    connection.executemany(f"INSERT INTO {table} VALUES ({places})", plain)
+
+
+def _fill_duckdb(connection: Any, table: str, rows: np.ndarray) -> None:
+    given = {f"c{j}": np.ascontiguousarray(column) for j, column in enumerate(rows.T)}
+    connection.register("given", given)
+    columns = ", ".join(f"CASE WHEN isnan({name}) THEN NULL ELSE {name} END" for name in given)
+    connection.execute(f"INSERT INTO {table} SELECT {columns} FROM given")
 
 
 def _sqlite() -> Any:
@@ -142,7 +153,7 @@ PYTHON = (Consumer("python", lambda: True, _run_python),)
 C = (Consumer("a C compiler", lambda: _compiler() is not None, _run_c),)
 JAVASCRIPT = (Consumer("node", lambda: shutil.which("node") is not None, _run_node),)
 SQL = (
-    Consumer("sqlite", _sqlite_can, lambda *given: _run_sql(_sqlite, *given)),
-    Consumer("duckdb", _has("duckdb"), lambda *given: _run_sql(_duckdb, *given)),
+    Consumer("sqlite", _sqlite_can, lambda *given: _run_sql(_sqlite, _fill_sqlite, *given)),
+    Consumer("duckdb", _has("duckdb"), lambda *given: _run_sql(_duckdb, _fill_duckdb, *given)),
 )
 ONNX = (Consumer("onnxruntime", _has("onnxruntime"), _run_onnx),)

@@ -25,6 +25,10 @@ from hingerank.export.vespa import run_vespa, write_vespa
 
 EXAMPLE_ROWS, EXAMPLE_QUERIES = 20, 4
 WORDS = {"linear": "a linear model", "mapped": "a kernel or Fourier model", "trees": "trees"}
+SINGLE = (
+    "The engine scores in single precision, so almost tied rows may change places, and forbids negative scores: the "
+    "option shift adds a constant to all of them."
+)
 SCALED = "features that are scaled within each query"
 
 
@@ -144,7 +148,7 @@ def export(
         raise ExportError(f"{to} has no option {', '.join(sorted(unknown))}; it has {', '.join(chosen.options) or '-'}")
     options = dict(chosen.options) | options
     form = renamed(form, features or {})
-    notes = notes_of(form)
+    notes = notes_of(form) + ([SINGLE] if to in NO_NEGATIVES else [])
     about = {"ranker": type(ranker).__name__, "version": __version__, "notes": notes, "features": features or {}}
     contents = chosen.write(form if to in KEEPS_SCALING else form.folded(), about, **options)
     contents = [contents] if isinstance(contents, str | bytes) else contents
