@@ -265,6 +265,9 @@ def reproduce(
     folds: Annotated[
         str | None, typer.Option(metavar="1,2,…", help="Run these folds only, for a quick look: nothing is saved.")
     ] = None,
+    on: Annotated[
+        str | None, typer.Option(metavar="SET", help="Run the methods of the tables on this set instead.")
+    ] = None,
     workers: Workers = None,
     write_docs: Annotated[
         bool, typer.Option("--write-docs", help="Write the page of all saved results, OUTPUT.md, and stop.")
@@ -278,7 +281,7 @@ def reproduce(
     Example: hingerank reproduce lai2013-table2
     """
     from hingerank.lab.progress import LiveBoard
-    from hingerank.lab.reproductions import TABLES, Place, default_data, find_table
+    from hingerank.lab.reproductions import TABLES, Place, default_data, find_table, on_set
     from hingerank.lab.reproductions import reproduce as run_table
 
     if list_tables:
@@ -289,7 +292,8 @@ def reproduce(
         raise ValueError(f"name a table: {', '.join(TABLES)}")
     else:
         numbers = None if folds is None else _numbers(folds)
-        for table in [find_table(name) for name in names]:  # all of them before the first one runs
+        tables = [find_table(name) for name in names]  # all of them before the first one runs
+        for table in tables if on is None else [on_set(table, on) for table in tables]:
             try:
                 with LiveBoard(console(stderr=True)) as board:
                     place = Place(data or default_data(), output / "runs", numbers, board, workers)
@@ -310,7 +314,10 @@ def _show(outcome: "Outcome", json: bool) -> None:
         print_json({"name": table.name, "sections": [_as_dict(outcome, k) for k in range(len(table.sections))]})
         return
     for k, section in enumerate(table.sections):
-        print_table(f"{table.name}: {section.title}", *table_lines(outcome, k))
+        if not outcome.sections[k]:
+            note(f"not run, its data are not there: {section.title}")
+            continue
+        print_table(f"{table.name}: {outcome.section_title(k)}", *table_lines(outcome, k))
         if outcome.note(k):
             print(outcome.note(k))
     print(outcome.summary())
@@ -322,7 +329,7 @@ def _as_dict(outcome: "Outcome", place: int) -> dict[str, Any]:
         for row in outcome.figures(place)
         for f in row
     ]
-    return {"title": outcome.table.sections[place].title, "figures": cells}
+    return {"title": outcome.section_title(place), "part": outcome.share(place) or None, "figures": cells}
 
 
 def _list(json: bool) -> None:
