@@ -93,12 +93,13 @@ def small_section(rows, **words):
 def test_a_file_of_figures_has_nothing_that_is_not_used(paper):
     """Keys that the engine does not know would be refused by it; here: names that no table asks for, odd figures."""
     words = tomllib.loads((FIGURES / f"{paper}.toml").read_text("utf-8"))
-    assert set(words) <= {"paper", "methods", "studies", "tables"}
+    assert set(words) <= {"paper", "own", "baselines", "methods", "studies", "tables"}
     used = [section for other in ALL_WORDS for table in other["tables"] for section in table["sections"]]
     asked = {section["study"] for section in used}
     assert set(words.get("studies", {})) <= asked, "a study that no section runs"
     for table in words["tables"]:
-        assert set(table) <= {"name", "title", "setup", "finding", "sections"} and table["name"].startswith(paper)
+        assert set(table) <= {"name", "title", "setup", "finding", "own", "baselines", "sections"}
+        assert table["name"].startswith(paper)
     rows = {row for section in used for row in section.get("rows", {})}
     rows |= {name for section in used for name in section.get("options", {}).values() if isinstance(name, str)}
     methods = [words.get("methods", {}), *(study.get("methods", {}) for study in words.get("studies", {}).values())]
@@ -258,6 +259,26 @@ def test_the_summary_counts_what_is_close_and_leaves_seconds_out():
     assert (
         outcome_of([5.0, 7.0], ("a", "b"), (5.0, 8.0), close=0, digits=0).summary().startswith("1 of 2 figures equal")
     )
+
+
+def test_a_papers_own_methods_and_its_baselines_are_counted_apart(tmp_path):
+    section = Section("S", ["a"], {"ours, K = 5": [0.5], "theirs": [0.4], "old": [0.3]})
+    table = PaperTable("t", "P 2000, T", "Table 1", "S.", [section], "", ["ours*"], "tuned more widely here.")
+    rows = {"ours, K = 5": Ours({"a": 0.5}), "theirs": Ours({"a": 0.45}), "old": Ours({"a": 0.3})}
+    outcome = Outcome(table, [rows], 1.0, {})
+    assert outcome.counts(True) == (1, 1) and outcome.counts(False) == (1, 2) and outcome.counts() == (2, 3)
+    assert outcome.agreement() == "1 of 1 figures of its own methods and 1 of 2 figures of its baselines within 0.01"
+    assert outcome.summary().endswith("Baselines: tuned more widely here.")
+    write_page(tmp_path / "page.md", [outcome])
+    assert "| [t](#t) | P 2000 | Table 1 | 1 of 1 | 1 of 2 | within 0.01 |" in (tmp_path / "page.md").read_text("utf-8")
+
+
+def test_every_table_says_which_methods_are_the_papers_own_and_how_its_baselines_differ():
+    for table in TABLES.values():
+        rows = {row for section in table.sections for row in (*section.figures, *section.methods)}
+        columns = {column for section in table.sections for column in section.columns}
+        assert table.own and table.baselines, table.name
+        assert any(table.is_own(name) for name in rows | columns) or table.name == "xu2019-fig2", table.name
 
 
 def test_the_page_shows_both_figures_the_difference_and_the_finding(tmp_path):

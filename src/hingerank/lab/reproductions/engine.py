@@ -3,6 +3,8 @@
 A file is TOML, one for each paper (`nan`: a figure that the paper does not give; line breaks in prose do not count):
 
     paper = "Author et al. 2000, Title (Journal)"
+    own = ["Other*"]                         # rows, or columns, of the paper's own methods: patterns; also of a table
+    baselines = "How the paper's baselines differ from ours, in one line."                    # also of a table
 
     [methods]                                # row -> ranker by its registered name, values to try, fixed parameters
     RSVM = { ranker = "rank-svm", search = { C = { powers_of_two = [-4, 4, 2] } }, fixed = { loss = "hinge" } }
@@ -36,6 +38,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
@@ -188,6 +191,12 @@ class PaperTable:
     setup: str
     sections: Sequence[Section]
     finding: str = ""
+    own: Sequence[str] = ()
+    baselines: str = ""
+
+    def is_own(self, *names: str) -> bool:
+        """Whether one of these names, of a row or a column, is that of a method of the paper itself."""
+        return any(fnmatchcase(name, pattern) for name in names for pattern in self.own)
 
     @property
     def cited(self) -> str:
@@ -216,6 +225,8 @@ def make_tables(papers: Sequence[Mapping[str, Any]]) -> dict[str, PaperTable]:
             _prose(table["setup"]),
             [_section(section, studies, _recipes(words.get("methods", {}))) for section in table["sections"]],
             _prose(table.get("finding", "")),
+            table.get("own", words.get("own", ())),
+            _prose(table.get("baselines", words.get("baselines", ""))),
         )
         for words in papers
         for table in words["tables"]
