@@ -98,7 +98,7 @@ def test_a_file_of_figures_has_nothing_that_is_not_used(paper):
     asked = {section["study"] for section in used}
     assert set(words.get("studies", {})) <= asked, "a study that no section runs"
     for table in words["tables"]:
-        assert set(table) <= {"name", "title", "setup", "finding", "own", "baselines", "sections"}
+        assert set(table) <= {"name", "fast", "title", "setup", "finding", "own", "baselines", "sections"}
         assert table["name"].startswith(paper)
     rows = {row for section in used for row in section.get("rows", {})}
     rows |= {name for section in used for name in section.get("options", {}).values() if isinstance(name, str)}
@@ -336,6 +336,7 @@ def test_the_command_runs_saves_lists_and_writes_the_page(place, tmp_path, monke
     assert main(["reproduce", "--write-docs", "-o", str(output)]) == 0
     assert "## toy-table1" in (tmp_path / "out.md").read_text("utf-8")
     before = (output / "toy-table1.json").read_bytes()
+    assert saved["date"] and saved["versions"]["hingerank"] == hr.__version__
     options = ["--data", str(place.data), "-o", str(output), "--folds", "1", "--json", "--workers", "1"]
     capsys.readouterr()
     assert main(["reproduce", "toy-table1", *options]) == 0
@@ -344,6 +345,27 @@ def test_the_command_runs_saves_lists_and_writes_the_page(place, tmp_path, monke
     assert (output / "toy-table1.json").read_bytes() == before, "a quick look must not replace a result"
     assert main(["reproduce", "--list", "--json"]) == 0
     assert {"name": "toy-table1", "paper": "Toy 2000", "title": "Table 1"} in json.loads(capsys.readouterr().out)
+
+
+def test_the_check_runs_anew_and_says_what_moved(place, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(TABLES, "toy-table1", small_table())
+    output = tmp_path / "out"
+    options = ["--data", str(place.data), "-o", str(output), "--workers", "1"]
+    assert main(["reproduce", "toy-table1", *options]) == 0
+    before = (output / "toy-table1.json").read_bytes()
+    capsys.readouterr()
+    assert main(["reproduce", "--check", "toy-table1", *options]) == 0
+    assert f"toy-table1: nothing moved since {json.loads(before)['date']}, version" in capsys.readouterr().out
+    words = json.loads(before)
+    words["sections"][0]["rows"]["svm"]["values"]["N@5"] = 0.1234
+    (output / "toy-table1.json").write_text(json.dumps(words), "utf-8")
+    assert main(["reproduce", "--check", "toy-table1", *options]) == 1
+    shown = capsys.readouterr().out
+    assert "toy-table1: 1 moved" in shown and "A, svm, N@5: 0.1234 to 0." in shown
+    assert json.loads((output / "toy-table1.json").read_text("utf-8")) == words, "a check does not save"
+    monkeypatch.setattr("hingerank.lab.reproductions.TABLES", {"toy-table1": small_table()})
+    assert main(["reproduce", "--check", *options]) == 1  # no table is fast
+    assert "no saved results" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -269,8 +269,12 @@ def reproduce(
         str | None, typer.Option(metavar="SET", help="Run the methods of the tables on this set instead.")
     ] = None,
     workers: Workers = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Run the fast tables (or those named) anew and say what moved.")
+    ] = False,
     write_docs: Annotated[
-        bool, typer.Option("--write-docs", help="Write the page of all saved results, OUTPUT.md, and stop.")
+        bool,
+        typer.Option("--write-docs", help="Write OUTPUT.md and the tables of pages beside it from saved results."),
     ] = False,
     json: Json = False,
 ) -> None:
@@ -288,6 +292,8 @@ def reproduce(
         _list(json)
     elif write_docs:
         _write_page(output)
+    elif check:
+        _check(names, data or default_data(), output, workers)
     elif not names:
         raise ValueError(f"name a table: {', '.join(TABLES)}")
     else:
@@ -345,13 +351,42 @@ def _list(json: bool) -> None:
 def _write_page(output: Path) -> None:
     from hingerank.lab.reproductions import TABLES, load_outcome
     from hingerank.lab.reproductions.outcome import write_page
+    from hingerank.lab.reproductions.pages import fill_pages
 
     found = [outcome for table in TABLES.values() if (outcome := load_outcome(table, output)) is not None]
     if not found:
         raise ValueError(f"{output} holds no saved results: run `hingerank reproduce NAME -o {output}` first")
     path = output.with_suffix(".md")
     write_page(path, found)
-    print(path)
+    for written in [path, *fill_pages(path.parent, {outcome.table.name: outcome for outcome in found})]:
+        print(written)
+
+
+def _check(names: list[str] | None, data: Path, output: Path, workers: int | None) -> None:
+    """Run tables in a folder of their own, compare them with what is saved, and exit with 1 where a figure moved."""
+    from tempfile import TemporaryDirectory
+
+    from hingerank.lab.progress import LiveBoard
+    from hingerank.lab.reproductions import TABLES, Place, find_table, load_outcome
+    from hingerank.lab.reproductions import reproduce as run_table
+
+    tables = [find_table(name) for name in names] if names else [table for table in TABLES.values() if table.fast]
+    saved = [found for table in tables if (found := load_outcome(table, output)) is not None]
+    if not saved:
+        raise ValueError(f"{output} holds no saved results of {', '.join(table.name for table in tables)}")
+    moved = 0
+    with TemporaryDirectory() as runs:
+        for old in saved:
+            with LiveBoard(console(stderr=True)) as board:
+                new = run_table(old.table, Place(data, Path(runs), None, board, workers))
+            found = new.moved_from(old)
+            moved += len(found)
+            when = f"{old.date}, version {old.versions.get('hingerank', 'unknown')}"
+            print(f"{old.table.name}: {len(found) or 'nothing'} moved since {when}")
+            for words in found:
+                print(f"  {words}")
+    if moved:
+        raise typer.Exit(1)
 
 
 def _numbers(text: str) -> list[int]:

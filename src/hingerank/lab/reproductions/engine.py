@@ -19,6 +19,7 @@ A file is TOML, one for each paper (`nan`: a figure that the paper does not give
     [[tables]]
     name = "author2000-table1"               # as on the command line
     title = "Table 1: what it shows"
+    fast = true                              # some seconds from nothing: `reproduce --check` runs it
     setup = "How ours is made, and how that differs from the paper's way."
     finding = "What matches and what does not, written when the results were in."
     [[tables.sections]]                      # fields as in `Section`
@@ -193,6 +194,7 @@ class PaperTable:
     finding: str = ""
     own: Sequence[str] = ()
     baselines: str = ""
+    fast: bool = False
 
     def is_own(self, *names: str) -> bool:
         """Whether one of these names, of a row or a column, is that of a method of the paper itself."""
@@ -227,6 +229,7 @@ def make_tables(papers: Sequence[Mapping[str, Any]]) -> dict[str, PaperTable]:
             _prose(table.get("finding", "")),
             table.get("own", words.get("own", ())),
             _prose(table.get("baselines", words.get("baselines", ""))),
+            table.get("fast", False),
         )
         for words in papers
         for table in words["tables"]
