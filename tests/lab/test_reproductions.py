@@ -93,12 +93,13 @@ def small_section(rows, **words):
 def test_a_file_of_figures_has_nothing_that_is_not_used(paper):
     """Keys that the engine does not know would be refused by it; here: names that no table asks for, odd figures."""
     words = tomllib.loads((FIGURES / f"{paper}.toml").read_text("utf-8"))
-    assert set(words) <= {"paper", "methods", "studies", "tables"}
+    assert set(words) <= {"paper", "own", "baselines", "methods", "studies", "tables"}
     used = [section for other in ALL_WORDS for table in other["tables"] for section in table["sections"]]
     asked = {section["study"] for section in used}
     assert set(words.get("studies", {})) <= asked, "a study that no section runs"
     for table in words["tables"]:
-        assert set(table) <= {"name", "title", "setup", "finding", "sections"} and table["name"].startswith(paper)
+        assert set(table) <= {"name", "fast", "title", "setup", "finding", "own", "baselines", "sections"}
+        assert table["name"].startswith(paper)
     rows = {row for section in used for row in section.get("rows", {})}
     rows |= {name for section in used for name in section.get("options", {}).values() if isinstance(name, str)}
     methods = [words.get("methods", {}), *(study.get("methods", {}) for study in words.get("studies", {}).values())]
@@ -260,6 +261,26 @@ def test_the_summary_counts_what_is_close_and_leaves_seconds_out():
     )
 
 
+def test_a_papers_own_methods_and_its_baselines_are_counted_apart(tmp_path):
+    section = Section("S", ["a"], {"ours, K = 5": [0.5], "theirs": [0.4], "old": [0.3]})
+    table = PaperTable("t", "P 2000, T", "Table 1", "S.", [section], "", ["ours*"], "tuned more widely here.")
+    rows = {"ours, K = 5": Ours({"a": 0.5}), "theirs": Ours({"a": 0.45}), "old": Ours({"a": 0.3})}
+    outcome = Outcome(table, [rows], 1.0, {})
+    assert outcome.counts(True) == (1, 1) and outcome.counts(False) == (1, 2) and outcome.counts() == (2, 3)
+    assert outcome.agreement() == "1 of 1 figures of its own methods and 1 of 2 figures of its baselines within 0.01"
+    assert outcome.summary().endswith("Baselines: tuned more widely here.")
+    write_page(tmp_path / "page.md", [outcome])
+    assert "| [t](#t) | P 2000 | Table 1 | 1 of 1 | 1 of 2 | within 0.01 |" in (tmp_path / "page.md").read_text("utf-8")
+
+
+def test_every_table_says_which_methods_are_the_papers_own_and_how_its_baselines_differ():
+    for table in TABLES.values():
+        rows = {row for section in table.sections for row in (*section.figures, *section.methods)}
+        columns = {column for section in table.sections for column in section.columns}
+        assert table.own and table.baselines, table.name
+        assert any(table.is_own(name) for name in rows | columns) or table.name == "xu2019-fig2", table.name
+
+
 def test_the_page_shows_both_figures_the_difference_and_the_finding(tmp_path):
     write_page(tmp_path / "page.md", [outcome_of([0.51, 12.0])])
     page = (tmp_path / "page.md").read_text("utf-8")
@@ -315,6 +336,7 @@ def test_the_command_runs_saves_lists_and_writes_the_page(place, tmp_path, monke
     assert main(["reproduce", "--write-docs", "-o", str(output)]) == 0
     assert "## toy-table1" in (tmp_path / "out.md").read_text("utf-8")
     before = (output / "toy-table1.json").read_bytes()
+    assert saved["date"] and saved["versions"]["hingerank"] == hr.__version__
     options = ["--data", str(place.data), "-o", str(output), "--folds", "1", "--json", "--workers", "1"]
     capsys.readouterr()
     assert main(["reproduce", "toy-table1", *options]) == 0
@@ -323,6 +345,27 @@ def test_the_command_runs_saves_lists_and_writes_the_page(place, tmp_path, monke
     assert (output / "toy-table1.json").read_bytes() == before, "a quick look must not replace a result"
     assert main(["reproduce", "--list", "--json"]) == 0
     assert {"name": "toy-table1", "paper": "Toy 2000", "title": "Table 1"} in json.loads(capsys.readouterr().out)
+
+
+def test_the_check_runs_anew_and_says_what_moved(place, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(TABLES, "toy-table1", small_table())
+    output = tmp_path / "out"
+    options = ["--data", str(place.data), "-o", str(output), "--workers", "1"]
+    assert main(["reproduce", "toy-table1", *options]) == 0
+    before = (output / "toy-table1.json").read_bytes()
+    capsys.readouterr()
+    assert main(["reproduce", "--check", "toy-table1", *options]) == 0
+    assert f"toy-table1: nothing moved since {json.loads(before)['date']}, version" in capsys.readouterr().out
+    words = json.loads(before)
+    words["sections"][0]["rows"]["svm"]["values"]["N@5"] = 0.1234
+    (output / "toy-table1.json").write_text(json.dumps(words), "utf-8")
+    assert main(["reproduce", "--check", "toy-table1", *options]) == 1
+    shown = capsys.readouterr().out
+    assert "toy-table1: 1 moved" in shown and "A, svm, N@5: 0.1234 to 0." in shown
+    assert json.loads((output / "toy-table1.json").read_text("utf-8")) == words, "a check does not save"
+    monkeypatch.setattr("hingerank.lab.reproductions.TABLES", {"toy-table1": small_table()})
+    assert main(["reproduce", "--check", *options]) == 1  # no table is fast
+    assert "no saved results" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

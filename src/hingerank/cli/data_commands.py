@@ -141,7 +141,7 @@ def fetch(
     if name is None:
         raise typer.BadParameter("name a set to fetch, or pass --list")
     if name in PUBLIC_SETS:
-        note(PUBLIC_SETS[name].licence)
+        note(f"{PUBLIC_SETS[name].licence} ({PUBLIC_SETS[name].licence_page})")
     with progress(name, bytes_counted=True) as advance:
         folder = fetch_set(name, cache, source=source, checksum=checksum, progress=advance)
     if json:

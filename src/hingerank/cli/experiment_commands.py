@@ -265,9 +265,16 @@ def reproduce(
     folds: Annotated[
         str | None, typer.Option(metavar="1,2,…", help="Run these folds only, for a quick look: nothing is saved.")
     ] = None,
+    on: Annotated[
+        str | None, typer.Option(metavar="SET", help="Run the methods of the tables on this set instead.")
+    ] = None,
     workers: Workers = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Run the fast tables (or those named) anew and say what moved.")
+    ] = False,
     write_docs: Annotated[
-        bool, typer.Option("--write-docs", help="Write the page of all saved results, OUTPUT.md, and stop.")
+        bool,
+        typer.Option("--write-docs", help="Write OUTPUT.md and the tables of pages beside it from saved results."),
     ] = False,
     json: Json = False,
 ) -> None:
@@ -278,18 +285,21 @@ def reproduce(
     Example: hingerank reproduce lai2013-table2
     """
     from hingerank.lab.progress import LiveBoard
-    from hingerank.lab.reproductions import TABLES, Place, default_data, find_table
+    from hingerank.lab.reproductions import TABLES, Place, default_data, find_table, on_set
     from hingerank.lab.reproductions import reproduce as run_table
 
     if list_tables:
         _list(json)
     elif write_docs:
         _write_page(output)
+    elif check:
+        _check(names, data or default_data(), output, workers)
     elif not names:
         raise ValueError(f"name a table: {', '.join(TABLES)}")
     else:
         numbers = None if folds is None else _numbers(folds)
-        for table in [find_table(name) for name in names]:  # all of them before the first one runs
+        tables = [find_table(name) for name in names]  # all of them before the first one runs
+        for table in tables if on is None else [on_set(table, on) for table in tables]:
             try:
                 with LiveBoard(console(stderr=True)) as board:
                     place = Place(data or default_data(), output / "runs", numbers, board, workers)
@@ -310,7 +320,10 @@ def _show(outcome: "Outcome", json: bool) -> None:
         print_json({"name": table.name, "sections": [_as_dict(outcome, k) for k in range(len(table.sections))]})
         return
     for k, section in enumerate(table.sections):
-        print_table(f"{table.name}: {section.title}", *table_lines(outcome, k))
+        if not outcome.sections[k]:
+            note(f"not run, its data are not there: {section.title}")
+            continue
+        print_table(f"{table.name}: {outcome.section_title(k)}", *table_lines(outcome, k))
         if outcome.note(k):
             print(outcome.note(k))
     print(outcome.summary())
@@ -322,7 +335,7 @@ def _as_dict(outcome: "Outcome", place: int) -> dict[str, Any]:
         for row in outcome.figures(place)
         for f in row
     ]
-    return {"title": outcome.table.sections[place].title, "figures": cells}
+    return {"title": outcome.section_title(place), "part": outcome.share(place) or None, "figures": cells}
 
 
 def _list(json: bool) -> None:
@@ -338,13 +351,42 @@ def _list(json: bool) -> None:
 def _write_page(output: Path) -> None:
     from hingerank.lab.reproductions import TABLES, load_outcome
     from hingerank.lab.reproductions.outcome import write_page
+    from hingerank.lab.reproductions.pages import fill_pages
 
     found = [outcome for table in TABLES.values() if (outcome := load_outcome(table, output)) is not None]
     if not found:
         raise ValueError(f"{output} holds no saved results: run `hingerank reproduce NAME -o {output}` first")
     path = output.with_suffix(".md")
     write_page(path, found)
-    print(path)
+    for written in [path, *fill_pages(path.parent, {outcome.table.name: outcome for outcome in found})]:
+        print(written)
+
+
+def _check(names: list[str] | None, data: Path, output: Path, workers: int | None) -> None:
+    """Run tables in a folder of their own, compare them with what is saved, and exit with 1 where a figure moved."""
+    from tempfile import TemporaryDirectory
+
+    from hingerank.lab.progress import LiveBoard
+    from hingerank.lab.reproductions import TABLES, Place, find_table, load_outcome
+    from hingerank.lab.reproductions import reproduce as run_table
+
+    tables = [find_table(name) for name in names] if names else [table for table in TABLES.values() if table.fast]
+    saved = [found for table in tables if (found := load_outcome(table, output)) is not None]
+    if not saved:
+        raise ValueError(f"{output} holds no saved results of {', '.join(table.name for table in tables)}")
+    moved = 0
+    with TemporaryDirectory() as runs:
+        for old in saved:
+            with LiveBoard(console(stderr=True)) as board:
+                new = run_table(old.table, Place(data, Path(runs), None, board, workers))
+            found = new.moved_from(old)
+            moved += len(found)
+            when = f"{old.date}, version {old.versions.get('hingerank', 'unknown')}"
+            print(f"{old.table.name}: {len(found) or 'nothing'} moved since {when}")
+            for words in found:
+                print(f"  {words}")
+    if moved:
+        raise typer.Exit(1)
 
 
 def _numbers(text: str) -> list[int]:

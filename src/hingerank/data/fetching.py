@@ -53,6 +53,7 @@ class PublicSet:
     url: str | None = None
     checksum: str | None = None  # "sha256:<hex>"
     size: int | None = None  # bytes of `file`
+    licence_page: str = ""
 
 
 def _known_sets() -> dict[str, PublicSet]:
@@ -359,8 +360,7 @@ def _copy(source, part: Path, have: int, limit: int | None, progress: Progress |
 
 
 def _opener() -> urllib.request.OpenerDirector:
-    """An opener for http and https alone: a redirect cannot reach file: or ftp: addresses."""
-    opener = urllib.request.OpenerDirector()
+    opener = urllib.request.OpenerDirector()  # for http and https alone: no redirect can reach file: or ftp: addresses
     for kind in ("Proxy", "HTTP", "HTTPS", "HTTPRedirect", "HTTPDefaultError", "Unknown"):
         opener.add_handler(getattr(urllib.request, f"{kind}Handler")())
     opener.add_handler(urllib.request.HTTPErrorProcessor())

@@ -95,7 +95,7 @@ def is_binary(folder: PathLike) -> bool:
 
 ROLES = ("train", "validation", "test")
 _PART, _FOLD = re.compile(r"s(\d+)"), re.compile(r"fold(\d+)")
-_ROLE = re.compile(r"(?:fold(\d+)[._-])?(train|vali|valid|validation|test)")
+_ROLE = re.compile(r"(?:fold(\d+)[._-])?(train|vali|valid|validation|test|(?:training|validation|test)set)")
 
 
 def fold_parts(folder: PathLike) -> dict[int, Path]:
@@ -115,7 +115,7 @@ def fold_roles(folder: PathLike) -> dict[int, dict[str, Path]]:
         for file in sorted(path.iterdir()) if inside else [path]:
             match = _ROLE.fullmatch(_text_stem(file))
             if match and file.is_file() and not (inside and match[1]):
-                role = "validation" if match[2].startswith("val") else match[2]
+                role = next(role for role in ROLES if role.startswith(match[2][:3]))  # trainingset: LETOR 3.0's names
                 _add_once(found.setdefault(int(inside[1] if inside else match[1] or 0), {}), role, file)
     return found
 

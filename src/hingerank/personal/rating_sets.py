@@ -1,6 +1,7 @@
 """Ratings together with features of their items: a MovieLens folder, or a file of ratings and a table of items.
 
-MovieLens is read as GroupLens publishes it: 100k (u.data), 1M and 10M (.dat), 20M, 25M and latest (.csv).
+MovieLens is read as GroupLens publishes it: 100k (u.data), 1M and 10M (.dat), 20M, 25M and latest (.csv), and the
+edition of HetRec 2011 (user_ratedmovies.dat, with titles and genres in movies.dat and movie_genres.dat).
 """
 
 import re
@@ -37,7 +38,7 @@ def read_movielens(folder: Any, part: str | None = None) -> Ratings:
         return _read(*found)
     raise DataError(
         f"{folder}: no MovieLens files here; expected {part or 'u.data'} and u.item (100k), ratings.dat and movies.dat "
-        "(1M, 10M), or ratings.csv and movies.csv (20M, 25M, latest)"
+        "(1M, 10M), ratings.csv and movies.csv (20M, 25M, latest), or user_ratedmovies.dat and movies.dat (HetRec 2011)"
     )
 
 
@@ -53,6 +54,8 @@ def _files(folder: Path, part: str | None = None) -> tuple[Path, Path, str] | No
         ("ratings.dat", "movies.dat", "::"),
         ("ratings_no_timestamp.dat", "movies.dat", "::"),
         ("ratings.csv", "movies.csv", ","),
+        ("user_ratedmovies.dat", "movies.dat", "\t"),
+        ("user_ratedmovies-timestamps.dat", "movies.dat", "\t"),
     ):
         found, described = _find(folder, ratings), _find(folder, movies)
         if found is not None and described is not None:
@@ -62,24 +65,45 @@ def _files(folder: Path, part: str | None = None) -> tuple[Path, Path, str] | No
 
 def _read(ratings: Path, movies: Path, delimiter: str) -> Ratings:
     rows = read_rows(movies, delimiter)
-    if delimiter == ",":
+    if delimiter in (",", "\t"):
         rows = rows[1:]
+    listed = _listed_genres(movies) if delimiter == "\t" else {}
     item_ids, titles, genres = [], [], []
     for line, row in rows:
         number = whole_decimal(row[0].strip())
-        kinds = _genres_100k(row) if delimiter == "|" else _genres(row[2]) if len(row) > 2 else None
+        kinds: tuple[str, ...] | None = None
+        if delimiter == "\t":
+            kinds = listed.get(row[0].strip(), ()) if len(row) > 1 else None
+        elif len(row) > 2:
+            kinds = _genres_100k(row) if delimiter == "|" else _genres(row[2])
         if number is None or kinds is None:
             raise DataError(f"{movies}, line {line}: expected id, title and genres apart by {delimiter!r}, found {row}")
         item_ids.append(number)
         titles.append(row[1])
         genres.append(kinds)
-    wanted = [0, 1, 2] if delimiter != "," else ["userId", "movieId", "rating"]
+    wanted: list[Any] = {",": ["userId", "movieId", "rating"], "\t": ["userID", "movieID", "rating"]}.get(
+        delimiter, [0, 1, 2]
+    )
     users, items, values = read_columns(ratings, wanted, numbers=[2])
     try:
         read = ratings_from(users, items, values, np.array(item_ids, np.int64))
     except DataError as error:
         raise error.at(ratings) from None
     return replace(read, titles=np.array(titles, object), genres=genres)
+
+
+def _listed_genres(movies: Path) -> dict[str, tuple[str, ...]]:
+    """film -> genres, from the lines "movieID, genre" of the file beside that of the films."""
+    path = _find(movies.parent, "movie_genres.dat")
+    if path is None:
+        raise DataError(f"{movies.parent}: there is no movie_genres.dat beside {movies.name}")
+    found: dict[str, tuple[str, ...]] = {}
+    for line, row in read_rows(path, "\t")[1:]:
+        if len(row) < 2:
+            raise DataError(f"{path}, line {line}: expected a film and a genre, found {row}")
+        film = row[0].strip()
+        found[film] = (*found.get(film, ()), row[1].strip())
+    return found
 
 
 GENRES_100K = (

@@ -1,6 +1,6 @@
 """Tables of the papers, run again: `TABLES` by name, from the files of `figures/`. `hingerank reproduce` runs them."""
 
-from hingerank.lab.reproductions.engine import Ours, PaperTable, Place, Section, default_data, read_tables
+from hingerank.lab.reproductions.engine import Ours, PaperTable, Place, Section, default_data, on_set, read_tables
 from hingerank.lab.reproductions.outcome import Outcome, load_outcome, reproduce
 
 PAPERS = ("xu2019", "chen2017", "lai2013", "cheng2018", "xu2015")  # files of figures/, in the order of the page
@@ -16,6 +16,7 @@ __all__ = [
     "default_data",
     "find_table",
     "load_outcome",
+    "on_set",
     "reproduce",
 ]
 

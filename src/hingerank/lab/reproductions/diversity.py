@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import hingerank
+from hingerank.data.files import COMPRESSIONS, DataError
 from hingerank.diversity.generate import make_diverse
 from hingerank.diversity.learning import PAMM, RLTR
 from hingerank.diversity.measures import evaluate_diversity, parse_diversity_measure
@@ -68,6 +69,30 @@ def query_likelihood(section: Section, place: Place) -> dict[str, Ours]:
     folder = place.find(section.study.data)
     values = evaluate_diversity(web_track_qrels(folder), indri_runs(folder), MEASURES.values(), per_query=True)
     return _rows({"QL": {"values": values}}, section)
+
+
+def own_runs(section: Section, place: Place) -> dict[str, Ours]:
+    """The runs of a user, one row for each file of `runs/`, called after it: QL.txt, "PAMM(ERR-IA).run.gz", …"""
+    folder = place.find(section.study.data)
+    files = {name_of_run(path): path for path in sorted((folder / "runs").glob("*")) if path.is_file()}
+    if not files:
+        raise DataError(f"{folder / 'runs'}: no runs here, expected TREC run files called after the rows of the table")
+    qrels = web_track_qrels(folder)
+    found = {}
+    for name, path in files.items():
+        values = evaluate_diversity(qrels, read_run(path), MEASURES.values(), per_query=True)
+        years = {track_year(topic) for topic in next(iter(values.values()))}
+        titles = [title for title in section.columns if int(title[-4:]) in years]
+        found[name] = Ours({title: _mean_of(values, title) for title in titles})
+    return found
+
+
+def name_of_run(path: Path) -> str:
+    """The name of a file without the endings that say what it is."""
+    name = path.name
+    for endings in (COMPRESSIONS, (".txt", ".run")):
+        name = next((name.removesuffix(ending) for ending in endings if name.endswith(ending)), name)
+    return name
 
 
 def judged_documents(section: Section, place: Place) -> dict[str, Ours]:
@@ -150,7 +175,12 @@ def _mean_of(values: Values, title: str) -> float:
     """The mean of a column; the Web Tracks number their topics on: 1 to 50 in 2009, 51 to 100 in 2010, ..."""
     name, _, year = title.partition(", ")
     topics = values[MEASURES[name]].items()
-    return _mean({t: v for t, v in topics if not year.isdecimal() or 2009 + (int(t) - 1) // 50 == int(year)})
+    return _mean({t: v for t, v in topics if not year.isdecimal() or track_year(t) == int(year)})
+
+
+def track_year(topic: str) -> int:
+    """The year of a topic."""
+    return 2009 + (int(topic) - 1) // 50
 
 
 # One method: folds that rotate, and choices on validation.
@@ -299,12 +329,21 @@ def _mean(values: Mapping[str, float]) -> float:
 
 
 def web_track_qrels(folder: Path) -> Qrels:
-    """Subtopic judgments of all four years: topics are numbered on."""
-    return {
-        topic: judged
-        for year in YEARS
-        for topic, judged in read_diversity_qrels(folder / f"qrels.diversity.{year}.xz").items()
-    }
+    """Subtopic judgments of the years that are there: topics are numbered on.
+
+    In one folder, qrels.diversity.2009 and so on, or as TREC's server has them, a folder a year: 09/qrels.diversity,
+    10/10.diversity-qrels.final, 11/qrels.diversity, 12/qrels.diversity. Any of them may be compressed.
+    """
+    found: Qrels = {}
+    for year in YEARS:
+        short = f"{year % 100:02d}"
+        names = (f"qrels.diversity.{year}", f"{short}/qrels.diversity", f"{short}/{short}.diversity-qrels.final")
+        paths = (folder / (name + packed) for name in names for packed in ("", *COMPRESSIONS))
+        path = next((path for path in paths if path.is_file()), None)
+        found |= {} if path is None else read_diversity_qrels(path)
+    if not found:
+        raise DataError(f"{folder}: no judgments here, expected 09/qrels.diversity.gz or qrels.diversity.2009, …")
+    return found
 
 
 def indri_runs(folder: Path) -> Run:

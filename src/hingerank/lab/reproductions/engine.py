@@ -3,12 +3,14 @@
 A file is TOML, one for each paper (`nan`: a figure that the paper does not give; line breaks in prose do not count):
 
     paper = "Author et al. 2000, Title (Journal)"
+    own = ["Other*"]                         # rows, or columns, of the paper's own methods: patterns; also of a table
+    baselines = "How the paper's baselines differ from ours, in one line."                    # also of a table
 
     [methods]                                # row -> ranker by its registered name, values to try, fixed parameters
     RSVM = { ranker = "rank-svm", search = { C = { powers_of_two = [-4, 4, 2] } }, fixed = { loss = "hinge" } }
 
     [studies.author2000-set]                 # methods compared on a data set; the name is that of the run's folder
-    data = "MQ2008"                          # below the folder of real sets
+    data = "MQ2008"                          # a set of `sets.KNOWN`, or a folder below that of real sets
     choose = "map:letor4"                    # the measure that chooses on validation
     columns = { MAP = "map:letor4" }         # title -> measure taken on test, or a name in `letor.COMPUTED`
     folds = [1]                              # default: all
@@ -17,6 +19,7 @@ A file is TOML, one for each paper (`nan`: a figure that the paper does not give
     [[tables]]
     name = "author2000-table1"               # as on the command line
     title = "Table 1: what it shows"
+    fast = true                              # some seconds from nothing: `reproduce --check` runs it
     setup = "How ours is made, and how that differs from the paper's way."
     finding = "What matches and what does not, written when the results were in."
     [[tables.sections]]                      # fields as in `Section`
@@ -35,15 +38,19 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from hingerank.data.files import DataError, plain, write_whole
+from hingerank.data.files import plain, write_whole
 from hingerank.lab.comparison import Progress
 from hingerank.lab.methods import Method
+from hingerank.lab.reproductions.sets import GRADED, KNOWN, find_set
+
+TREES = ("lightgbm", "xgboost")  # rankers that do not mind how columns are scaled
 
 # runner of a section -> "module:function" here; a function of (section, place) that answers {row: Ours}
 RUNNERS = {
@@ -55,6 +62,7 @@ RUNNERS = {
     "multiplier_histograms": "letor:multiplier_histograms",
     "personal": "personal:personal",
     "query_likelihood": "diversity:query_likelihood",
+    "own_runs": "diversity:own_runs",
     "judged_documents": "diversity:judged_documents",
     "reranked_runs": "diversity:reranked_runs",
     "generated_queries": "diversity:generated_queries",
@@ -101,14 +109,12 @@ class Place:
     workers: int | None = None
 
     def find(self, name: str) -> Path:
-        """A data set's folder; a DataError that says what to do where it is not there."""
-        path = self.data / name
-        if not path.exists():
-            raise DataError(
-                f"there is no {name} in {self.data}: set $HINGERANK_DATA, or give --data, to the folder that holds it; "
-                "`hingerank fetch --list` says where public sets come from"
-            )
-        return path
+        """A data set's folder; a MissingSet, which is a DataError, where it is not there."""
+        return find_set(name, self.data).path
+
+    def share(self, name: str) -> str:
+        """What part of a set the folder holds, "" for all of it and for data that are generated."""
+        return find_set(name, self.data).share if name in KNOWN else ""
 
 
 @dataclass(frozen=True)
@@ -149,6 +155,7 @@ class Section:
     runner, options : what computes ours, by its name in RUNNERS, and what it is told
     marks : sign -> row; methods that are significantly better than that row get the sign
     close : a difference up to this counts as the same figure
+    counted : whether the paper's figures are of the same data as ours, so that they can agree
     digits : to show
     note : what the marks mean
     after : what the paper prints after the figures of a row, such as marks and standard deviations; such a row shows
@@ -164,6 +171,7 @@ class Section:
     options: Mapping[str, Any] = field(default_factory=dict)
     marks: Mapping[str, str] = field(default_factory=dict)
     close: float = 0.01
+    counted: bool = True
     digits: int = 4
     note: str = ""
     after: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -184,6 +192,13 @@ class PaperTable:
     setup: str
     sections: Sequence[Section]
     finding: str = ""
+    own: Sequence[str] = ()
+    baselines: str = ""
+    fast: bool = False
+
+    def is_own(self, *names: str) -> bool:
+        """Whether one of these names, of a row or a column, is that of a method of the paper itself."""
+        return any(fnmatchcase(name, pattern) for name in names for pattern in self.own)
 
     @property
     def cited(self) -> str:
@@ -203,7 +218,7 @@ def make_tables(papers: Sequence[Mapping[str, Any]]) -> dict[str, PaperTable]:
     for words in papers:  # before any table: one may use the study of another paper
         for run, study in words.get("studies", {}).items():
             methods = _recipes(words.get("methods", {}) | study.get("methods", {}))
-            studies[run] = Study(run, **study | {"methods": methods})
+            studies[run] = _for_set(Study(run, **study | {"methods": methods}))
     return {
         table["name"]: PaperTable(
             table["name"],
@@ -212,6 +227,9 @@ def make_tables(papers: Sequence[Mapping[str, Any]]) -> dict[str, PaperTable]:
             _prose(table["setup"]),
             [_section(section, studies, _recipes(words.get("methods", {}))) for section in table["sections"]],
             _prose(table.get("finding", "")),
+            table.get("own", words.get("own", ())),
+            _prose(table.get("baselines", words.get("baselines", ""))),
+            table.get("fast", False),
         )
         for words in papers
         for table in words["tables"]
@@ -230,6 +248,40 @@ def _section(words: Mapping[str, Any], studies: Mapping[str, Study], methods: Ma
         study=study,
         methods={row: known[row] for row in rows if row in known},
     )
+
+
+def _for_set(study: Study) -> Study:
+    """The study with methods for its set: where values are as they were measured all but trees scale the columns."""
+    if study.data not in KNOWN or not KNOWN[study.data].raw:
+        return study
+    methods = {
+        row: recipe if recipe.ranker in TREES else replace(recipe, fixed={"scale": "standard", **recipe.fixed})
+        for row, recipe in study.methods.items()
+    }
+    return replace(study, methods=methods)
+
+
+def on_set(table: PaperTable, name: str) -> PaperTable:
+    """The methods, grids and measures of a table's first comparison on another set, by that set's conventions.
+
+    The paper has no figures for it, so none are shown.
+    """
+    if name not in GRADED:
+        raise ValueError(f"there is no set {name!r} to run on; the known ones are: {', '.join(GRADED)}")
+    section = next((section for section in table.sections if section.runner == "comparison"), None)
+    if section is None:
+        raise ValueError(f"{table.name} compares no rankers of graded rows: it cannot be run on {name}")
+
+    def as_there(measure: str) -> str:
+        kind, _, preset = measure.partition(":")
+        return f"{kind}:{KNOWN[name].preset}" if preset else measure
+
+    columns = {title: as_there(measure) for title, measure in section.study.columns.items()}
+    run, choose = f"{section.study.run}-on-{name}", as_there(section.study.choose)
+    study = _for_set(Study(run, name, choose, columns, None, section.methods))
+    moved = replace(section, title=name, figures={}, study=study, methods=study.methods, after={})
+    setup = f"The methods and grids of {table.name} on {name}, of which the paper has no such table."
+    return PaperTable(f"{table.name}-on-{name}", table.paper, f"{table.title}, its methods on {name}", setup, [moved])
 
 
 def _recipes(words: Mapping[str, Mapping[str, Any]]) -> dict[str, Recipe]:

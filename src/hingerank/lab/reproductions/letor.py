@@ -19,6 +19,7 @@ from hingerank.lab.interactions import Interactions, interactions
 from hingerank.lab.leaderboard import Results, leaderboard
 from hingerank.lab.methods import Method
 from hingerank.lab.reproductions.engine import Ours, Place, Section, Study, kept, make_recipe
+from hingerank.lab.reproductions.sets import read_set
 from hingerank.lab.statistics import paired_t, randomisation
 
 STARTS = 10
@@ -46,9 +47,9 @@ def measures_of(study: Study) -> list[str]:
 def results_of(study: Study, methods: Sequence[Method], place: Place) -> Results:
     """The results of these methods: read where they are known, computed where they are not."""
     numbers = place.folds if place.folds is not None else study.folds
-    folds = hingerank.read_folds(place.find(study.data), numbers)
+    folds = read_set(study.data, place.find(study.data), numbers)
     partly = place.folds is not None and place.folds != study.folds
-    name = study.run + "".join(f"-fold{k}" for k in numbers or []) * partly
+    name = study.run + "-part" * bool(place.share(study.data)) + "".join(f"-fold{k}" for k in numbers or []) * partly
     options: dict[str, Any] = {"folder": place.runs / name, "workers": place.workers, "progress": place.progress}
     return compare(methods, folds, study.choose, measures_of(study), **options)
 
@@ -151,7 +152,7 @@ def _refit(
     study: Study, measures: list[str], method: Method, chosen: Sequence[dict[str, Any]], place: Place
 ) -> list[list[float]]:
     """One line for each start: the means over folds of the test measures."""
-    folds = hingerank.read_folds(place.find(study.data), place.folds if place.folds is not None else study.folds)
+    folds = read_set(study.data, place.find(study.data), place.folds if place.folds is not None else study.folds)
     lines = []
     for seed in range(STARTS):
         line = []
@@ -201,7 +202,7 @@ def multiplier_histograms(section: Section, place: Place) -> dict[str, Ours]:
 
 
 def _first_fold(section: Section, place: Place) -> RankingData:
-    return hingerank.read_folds(place.find(section.study.data), section.study.folds)[0].train
+    return read_set(section.study.data, place.find(section.study.data), section.study.folds)[0].train
 
 
 def _optimal(train: RankingData) -> Interactions:

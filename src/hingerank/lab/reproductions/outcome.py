@@ -9,6 +9,7 @@ from typing import Any
 
 from hingerank.data.files import plain, write_whole
 from hingerank.lab.reproductions.engine import Ours, PaperTable, Place, Section
+from hingerank.lab.reproductions.sets import KNOWN, MissingSet
 from hingerank.lab.run_folder import versions
 
 TIME = "seconds"  # a column of this name is shown but not compared: machines differ
@@ -41,12 +42,41 @@ class Figure:
 
 @dataclass(frozen=True)
 class Outcome:
-    """sections: {row: Ours} for each section of the table; seconds: of the run that ended it; versions: used."""
+    """What came out of a table.
+
+    Attributes
+    ----------
+    sections : {row: Ours} for each section of the table, {} for one that was not run
+    seconds : of the run that ended it
+    versions : used
+    shares : for each section what part of its set it was run on, "" for all of it
+    date : of the run, as in 2026-11-15
+    """
 
     table: PaperTable
     sections: Sequence[Mapping[str, Ours]]
     seconds: float
     versions: Mapping[str, str]
+    shares: Sequence[str] = ()
+    date: str = ""
+
+    def share(self, place: int) -> str:
+        """What part of its set a section was run on, "" for all of it."""
+        return self.shares[place] if self.shares else ""
+
+    @property
+    def title(self) -> str:
+        """The table's, with the part of the data that it was run on."""
+        shares = dict.fromkeys(filter(None, self.shares))
+        return self.table.title + (f" (on {', '.join(shares)})" if shares else "")
+
+    def section_title(self, place: int) -> str:
+        """The section's, with the part of the data that it was run on."""
+        return ", ".join(filter(None, [self.table.sections[place].title, self.share(place)]))
+
+    def not_run(self) -> list[str]:
+        """The titles of the sections whose data were not there."""
+        return [section.title for section, ours in zip(self.table.sections, self.sections) if not ours]
 
     def figures(self, place: int) -> list[list[Figure]]:
         """The figures of a section, row by row: the paper's rows, then those only we have."""
@@ -59,53 +89,109 @@ class Outcome:
         return text if marked or not text else f"{text} No method is."
 
     def differences(self) -> Iterator[tuple[Section, Figure]]:
-        """Every figure that both have."""
+        """Every figure that both have of the same data: those of a part or a stand-in are for orientation only."""
         for place, section in enumerate(self.table.sections):
-            for row in self.figures(place):
+            for row in self.figures(place) if section.counted and not self.share(place) else []:
                 for figure in row:
                     if figure.difference is not None:
                         yield section, figure
 
+    def counts(self, own: bool | None = None) -> tuple[int, int]:
+        """How many figures agree, of how many; own: of the paper's own methods, or of its baselines, alone."""
+        found = [
+            abs(figure.difference or 0) <= section.close * (1 + 1e-9)
+            for section, figure in self.differences()
+            if own is None or self.table.is_own(figure.row, figure.column) == own
+        ]
+        return sum(found), len(found)
+
     def agreement(self) -> str:
-        """How many figures agree: "26 of 30 figures within 0.01"."""
-        found = list(self.differences())
-        if not found:
-            return "none to compare"
-        close = sum(abs(figure.difference or 0) <= section.close * (1 + 1e-9) for section, figure in found)
+        """How many figures agree: "7 of 8 figures of its own methods and 5 of 20 figures of its baselines equal"."""
+        if not self.counts()[1]:
+            return "for orientation only" if self._printed() else "none to compare"
+        counted = []
+        for own, of in ((True, " of its own methods"), (False, " of its baselines")):
+            close, total = self.counts(own)
+            if total:
+                counted.append(f"{close} of {total} figures" + of * bool(self.table.own))
+        return f"{' and '.join(counted)} {self.within()}"
+
+    def within(self) -> str:
+        """What counts as agreement: "within 0.01"."""
         least = max((section.close for section in self.table.sections), default=0.0)
-        return f"{close} of {len(found)} figures " + (f"within {least:g}" if least else "equal")
+        return f"within {least:g}" if least else "equal"
 
     def summary(self) -> str:
         """How many figures agree, by how much ours are larger on average, and where the largest difference is."""
         found = list(self.differences())
+        if not found and self._printed():
+            return "The paper's figures are of other data: they are for orientation only, and none is counted."
         if not found:
             return "No figure to compare."
         mean = sum(figure.difference or 0 for _, figure in found) / len(found)
         section, far = max(found, key=lambda pair: abs(pair[1].difference or 0))
         place = ", ".join([section.title] * (len(self.table.sections) > 1) + [far.row, far.column])
+        far_off = self.counts(False)[0] < self.counts(False)[1]
+        why = f" Baselines: {self.table.baselines}" if self.table.own and self.table.baselines and far_off else ""
         return (
             f"{self.agreement()}; ours minus the paper's: {mean:+.{section.digits}f} on average, at most "
-            f"{far.difference:+.{section.digits}f} ({place})."
+            f"{far.difference:+.{section.digits}f} ({place}).{why}"
         )
+
+    def moved_from(self, old: "Outcome") -> list[str]:
+        """Our figures that are not what they were, to the last digit shown: "OHSUMED, RSVM, MAP: 0.4479 to 0.4481"."""
+        found = []
+        for place, section in enumerate(self.table.sections):
+            before = {(f.row, f.column): f.ours for row in old.figures(place) for f in row if f.column != TIME}
+            after = {(f.row, f.column): f.ours for row in self.figures(place) for f in row if f.column != TIME}
+            for cell in dict.fromkeys([*before, *after]):
+                was, now = (_number(values.get(cell), section.digits) for values in (before, after))
+                if was != now:
+                    found.append(f"{', '.join([section.title, *cell])}: {was} to {now}")
+        return found
+
+    def _printed(self) -> bool:
+        """Whether the paper has a figure beside one of ours, of whatever data."""
+        rows = (row for place in range(len(self.table.sections)) for row in self.figures(place))
+        return any(figure.difference is not None for row in rows for figure in row)
 
     def save(self, folder: Path) -> Path:
         """Write NAME.json into the folder."""
         path = folder / f"{self.table.name}.json"
         sections = [
-            {"title": section.title, "rows": {row: _short(ours) for row, ours in rows.items()}}
-            for section, rows in zip(self.table.sections, self.sections)
+            {
+                "title": section.title,
+                **({"share": self.share(place)} if self.share(place) else {}),
+                "rows": {row: _short(ours) for row, ours in rows.items()},
+            }
+            for place, (section, rows) in enumerate(zip(self.table.sections, self.sections))
         ]
-        words = {"name": self.table.name, "seconds": round(self.seconds, 1), "versions": dict(self.versions)}
+        words = {
+            "name": self.table.name,
+            "date": self.date,
+            "seconds": round(self.seconds, 1),
+            "versions": dict(self.versions),
+        }
         text = json.dumps(plain({**words, "sections": sections}), indent=1, ensure_ascii=False)
         write_whole(path, (text + "\n").encode())
         return path
 
 
 def reproduce(table: PaperTable, place: Place) -> Outcome:
-    """Run every section of a table."""
+    """Run every section of a table whose data are there; a MissingSet where those of none are."""
     start = time.perf_counter()
-    sections = [section.compute(place) for section in table.sections]
-    return Outcome(table, sections, time.perf_counter() - start, versions())
+    sections: list[Mapping[str, Ours]] = []
+    missing = []
+    for section in table.sections:
+        try:
+            sections.append(section.compute(place))
+        except MissingSet as error:
+            sections.append({})
+            missing.append(error)
+    if missing and not any(sections):
+        raise missing[0]
+    shares = [place.share(section.study.data) if ours else "" for section, ours in zip(table.sections, sections)]
+    return Outcome(table, sections, time.perf_counter() - start, versions(), shares, time.strftime("%Y-%m-%d"))
 
 
 def load_outcome(table: PaperTable, folder: Path) -> Outcome | None:
@@ -114,9 +200,11 @@ def load_outcome(table: PaperTable, folder: Path) -> Outcome | None:
     if not path.exists():
         return None
     words = json.loads(path.read_text("utf-8"))
-    found = {section["title"]: section["rows"] for section in words["sections"]}
-    sections = [{row: Ours(**ours) for row, ours in found.get(section.title, {}).items()} for section in table.sections]
-    return Outcome(table, sections, words["seconds"], words["versions"])
+    found = {section["title"]: section for section in words["sections"]}
+    known = [found.get(section.title, {"rows": {}}) for section in table.sections]
+    sections = [{row: Ours(**ours) for row, ours in section["rows"].items()} for section in known]
+    shares = [section.get("share", "") for section in known]
+    return Outcome(table, sections, words["seconds"], words["versions"], shares, words.get("date", ""))
 
 
 def compared(section: Section, ours: Mapping[str, Ours]) -> list[list[Figure]]:
@@ -162,12 +250,34 @@ measured once.
 
 Each row has the paper's figures and, below them, ours with the difference in brackets. A dash means that a figure is
 not given, or not computed. What a figure means is fixed by a preset of the measures: see [Measures](measures.md).
+
+What ran on a part of a set says so in its title, and what ran on other data than the paper's says which; there the
+paper's figures are for orientation only, and none of them is counted as agreement. A paper's own methods and its
+baselines are counted apart: baselines that a paper cites, or tunes less than its own methods, come out otherwise here,
+where all are tuned alike, and below each table a line says what the difference is.
+
+## The sets
+
+A set is looked for in that folder in the layout in which it is published, and then where `hingerank fetch` keeps it; a
+part of it is taken only where the whole is not there. `hingerank reproduce NAME --on SET` runs the methods of a table
+on another set of graded rows. MSLR and Istella have values as they were measured: there all methods but trees scale
+the columns. Istella's largest doubles stand for no value and become 0; its full set has no validation queries, so
+every fifth training query validates. HetRec 2011 has its genres in a file of their own. The folder of TREC's Web
+Tracks has the diversity judgments as TREC's server names them (09/qrels.diversity.gz, 10/10.diversity-qrels.final,
+11/qrels.diversity, 12/qrels.diversity) and a user's own runs over ClueWeb09-B as runs/QL.txt, runs/MMR.txt, …: one
+file for all topics, called after the table's row.
 """
 
 
 def write_page(path: Path, outcomes: Sequence[Outcome]) -> None:
     """One Markdown page with all outcomes."""
-    parts = [INTRODUCTION, _overview(outcomes), *(_chapter(outcome) for outcome in outcomes)]
+    parts = [
+        INTRODUCTION,
+        _sets(),
+        "## The tables\n",
+        _overview(outcomes),
+        *(_chapter(outcome) for outcome in outcomes),
+    ]
     write_whole(path, ("\n".join(parts).rstrip() + "\n").encode())
 
 
@@ -185,31 +295,67 @@ def table_lines(outcome: Outcome, place: int) -> tuple[list[str], list[list[str]
 
 def _chapter(outcome: Outcome) -> str:
     table = outcome.table
-    lines = [f"## {table.name}", "", f"{table.paper}. {table.title}.", "", table.setup, ""]
-    for place, section in enumerate(table.sections):
-        header, rows = table_lines(outcome, place)
-        if not rows:  # a section newer than the saved results
+    lines = [f"## {table.name}", "", f"{table.paper}. {outcome.title}.", "", table.setup, ""]
+    for place in range(len(table.sections)):
+        if not outcome.sections[place]:
             continue
-        lines += [f"**{section.title}**", "", *_markdown(header, rows), ""]
+        lines += [f"**{outcome.section_title(place)}**", "", *_markdown(*table_lines(outcome, place)), ""]
         if outcome.note(place):
             lines += [outcome.note(place), ""]
+    if outcome.not_run():
+        lines += [f"Not run, for want of the data: {', '.join(outcome.not_run())}.", ""]
     lines += [outcome.summary(), ""]
     if table.finding:
         lines += [table.finding, ""]
+    if outcome.date:
+        lines += [f"Run on {outcome.date} by version {outcome.versions['hingerank']}.", ""]
     return "\n".join(lines)
 
 
+def _sets() -> str:
+    rows = [[name, f"`{known.fetched}`", ", ".join(f"`{f}/`" for f in known.folders)] for name, known in KNOWN.items()]
+    return "\n".join([*_markdown(["set", "in `fetch`", "where it may lie"], rows), ""])
+
+
+def _counted(outcome: Outcome, own: bool) -> str:
+    """The cell of the overview for the paper's own methods, or for its baselines."""
+    close, total = outcome.counts(own)
+    return f"{close} of {total}" if total else "–"
+
+
 def _overview(outcomes: Iterable[Outcome]) -> str:
-    rows = [[f"[{o.table.name}](#{o.table.name})", o.table.cited, o.table.title, o.agreement()] for o in outcomes]
-    return "\n".join([*_markdown(["name", "paper", "table", "agreement"], rows), ""])
+    rows = [
+        [
+            f"[{o.table.name}](#{o.table.name})",
+            o.table.cited,
+            o.title,
+            _counted(o, True),
+            _counted(o, False),
+            o.within() if o.counts()[1] else o.agreement(),
+        ]
+        for o in outcomes
+    ]
+    header = ["name", "paper", "table", "its own methods", "its baselines", "figures"]
+    return "\n".join([*_markdown(header, rows), ""])
 
 
 def _markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    return [_line(header), "|" + "|".join([" --- "] * len(header)) + "|", *map(_line, rows)]
+    return markdown_lines(_escaped(header), map(_escaped, rows))
+
+
+def _escaped(cells: Sequence[str]) -> list[str]:
+    return [cell.replace("|", "\\|").replace("*", "\\*") for cell in cells]
+
+
+def markdown_lines(
+    header: Sequence[str], rows: Iterable[Sequence[str]], align: Sequence[str] | None = None
+) -> list[str]:
+    """The lines of a Markdown table; align: what stands in its second line, "---" for each column by default."""
+    return [_line(header), _line(align or ["---"] * len(header)), *map(_line, rows)]
 
 
 def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|").replace("*", "\\*") for cell in cells) + " |"
+    return "|" + "|".join(f" {cell} " if cell else " " for cell in cells) + "|"
 
 
 def _number(value: float | None, digits: int, column: str = "") -> str:

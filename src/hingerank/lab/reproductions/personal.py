@@ -112,7 +112,8 @@ def yahoo(folder: Path) -> Parts:
 
 @cache
 def movielens(folder: Path) -> Parts:
-    """Of every user's films a fifth tests and a tenth of the rest validates; the features are genres."""
+    """Any edition of MovieLens: of every user's films a fifth tests and a tenth of the rest validates; the features
+    are genres."""
     from hingerank.personal.item_features import genre_features
     from hingerank.personal.rating_sets import read_movielens
     from hingerank.personal.ratings import split_by_user
@@ -129,4 +130,6 @@ SETS: dict[str, Callable[[Place], Parts]] = {
     "synthetic": synthetic,
     "yahoo-movies": lambda place: yahoo(place.find("yahoo-movies")),
     "ml-1m": lambda place: movielens(place.find("ml-1m")),
+    "ml-20m": lambda place: movielens(place.find("ml-20m")),
+    "hetrec2011": lambda place: movielens(place.find("hetrec2011")),
 }

@@ -1,0 +1,75 @@
+"""Tables of the documentation are those of the stored results, and every table of figures has one."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import hingerank as hr
+from hingerank.lab.reproductions import TABLES, Ours, Outcome, PaperTable, Section, load_outcome
+from hingerank.lab.reproductions.pages import MARKED, fill, fill_pages, look_up
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+SAVED = {name: found for name, table in TABLES.items() if (found := load_outcome(table, DOCS / "reproductions"))}
+PAGES = sorted(path.name for path in DOCS.glob("*.md"))
+ELSEWHERE = {"reproductions.md", "measures.md"}  # these are compared whole, with what their tests write
+MEASURED = re.compile(r"\d\.\d|(^|[ (])\.\d|^[<> ]*[\d,]+$")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_tables_of_a_page_are_those_of_the_stored_results(page):
+    text = (DOCS / page).read_text("utf-8")
+    assert fill(text, DOCS / "results", SAVED) == text, "run `hingerank reproduce --write-docs`"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in ELSEWHERE])
+def test_every_table_of_figures_has_a_stored_result(page):
+    rest = MARKED.sub("", (DOCS / page).read_text("utf-8"))
+    for block in re.findall(r"(?:^\|.*\n)+", rest, re.MULTILINE):
+        cells = [cell.strip() for line in block.splitlines()[2:] for cell in line.split("|")[2:-1]]
+        figures = [cell for cell in cells if MEASURED.search(cell)]
+        assert len(figures) < 0.4 * len(cells), f"a table of figures without a stored result: {figures[:5]}"
+
+
+def test_stored_tables_are_shown_and_say_what_measured_them_when_and_by_which_version():
+    shown = {match[2] for page in PAGES for match in MARKED.finditer((DOCS / page).read_text("utf-8"))}
+    stored = {path.stem: json.loads(path.read_text("utf-8")) for path in (DOCS / "results").glob("*.json")}
+    assert shown == set(stored)
+    for name, words in stored.items():
+        assert re.match(r"(python benchmarks/\w+\.py|hingerank reproduce)", words["command"]), name
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d", words["date"]) and words["version"], name
+        assert all(len(row) == len(words["header"]) for row in words["rows"]), name
+        for script in re.findall(r"benchmarks/\w+\.py", words["command"]):
+            assert (DOCS.parent / script).is_file(), name
+
+
+def test_stored_reproductions_say_when_and_by_which_version():
+    for outcome in SAVED.values():
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d", outcome.date) and outcome.versions["hingerank"]
+
+
+@pytest.fixture
+def outcomes():
+    section = Section("Set", ["MAP"], {"row": [0.5], "never run": [0.25]})
+    return {"t": Outcome(PaperTable("t", "P", "T", "S.", [section]), [{"row": Ours({"MAP": 0.61234})}], 1.0, {})}
+
+
+def test_cells_take_their_figures_from_reproductions(outcomes, tmp_path):
+    (tmp_path / "results").mkdir()
+    rows = [["row", "{t / Set / row / MAP}, by hand .7", "{paper t / Set / row / MAP}"], ["", "3", "–"]]
+    words = {"header": ["", "ours", "paper"], "zero": False, "rows": rows}
+    (tmp_path / "results" / "one.json").write_text(json.dumps(words))
+    page = tmp_path / "page.md"
+    page.write_text("Text.\n\n<!-- table one -->\n| old |\n<!-- end -->\n\nMore.\n")
+    assert fill_pages(tmp_path, outcomes) == [page] and fill_pages(tmp_path, outcomes) == []
+    lines = "| | ours | paper |\n| --- | --- | --- |\n| row | .6123, by hand .7 | .5000 |\n| | 3 | – |\n"
+    assert page.read_text("utf-8") == f"Text.\n\n<!-- table one -->\n{lines}<!-- end -->\n\nMore.\n"
+
+
+@pytest.mark.parametrize("address", ["u / Set / row / MAP", "t / Other / row / MAP", "t / Set / never run / MAP"])
+def test_a_figure_that_is_not_stored_is_an_error(address, outcomes):
+    with pytest.raises(hr.DataError, match="no stored result has"):
+        look_up(address, outcomes)
+    with pytest.raises(hr.DataError, match=r"no .*two\.json"):
+        fill("<!-- table two -->\n<!-- end -->", Path("results"), outcomes)
