@@ -1,10 +1,10 @@
 """What tuning costs: `hingerank.tune` over C and scale of RankSVM in five folds, in fits of one RankSVM on all rows.
 
-    python benchmarks/tuning.py [--rows 720000] [--features 136]
+    python benchmarks/tuning.py [--rows 720000] [--features 136] [--tails]
 
-The data are generated, with columns that differ in scale as those of a search engine do; the scalings are those that
-`tune` tries on them by itself. The fit that everything is
-divided by is the best setting's own, on all rows, with its scaling and without: the median of three.
+The data are generated, with columns that differ in scale as those of a search engine do, with --tails some of them with
+long ones; the scalings are those that `tune` tries on them by itself. The fit that everything is divided by is the best
+setting's own, on all rows, with its scaling and without: the median of three.
 """
 
 import argparse
@@ -16,11 +16,14 @@ import hingerank as hr
 from hingerank.tuning import scales_for
 
 
-def make(rows: int, features: int, seed: int = 0) -> hr.RankingData:
-    """Generated rows whose columns have spreads from 1e-3 to 1e3."""
+def make(rows: int, features: int, tails: bool, seed: int = 0) -> hr.RankingData:
+    """Generated rows whose columns have spreads from 1e-3 to 1e3; tails: every fourth has a long one."""
     data = hr.make_letor(n_queries=rows // 120, rows_per_query=(60, 180), n_features=features, seed=seed)
     widths = 10.0 ** np.random.default_rng(seed).uniform(-3, 3, features)
-    return hr.RankingData.from_arrays(np.asarray(data.X, np.float64) * widths, data.y, data.qid)
+    X = np.asarray(data.X, np.float64)
+    if tails:
+        X[:, ::4] = np.expm1(8 * X[:, ::4])
+    return hr.RankingData.from_arrays(X * widths, data.y, data.qid)
 
 
 def seconds(ranker: hr.RankSVM, data: hr.RankingData) -> float:
@@ -33,8 +36,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rows", type=int, default=720_000)
     parser.add_argument("--features", type=int, default=136)
+    parser.add_argument("--tails", action="store_true")
     arguments = parser.parse_args()
-    data = make(arguments.rows, arguments.features)
+    data = make(arguments.rows, arguments.features, arguments.tails)
     hr.tune("rank-svm", hr.make_letor(20, seed=1), folds=2)  # compiles what is needed
     print(f"{data.n_rows:,} rows, {data.n_features} features, {data.n_queries:,} queries")
     started = time.perf_counter()
