@@ -253,6 +253,7 @@ def test_p_values_are_those_of_the_tests(place):
     assert found["randomisation, two-sided"].values["N@5"] == randomisation(*pair).p
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_row_may_fit_every_value_from_nothing(place):
     """Classic steps that stop early end elsewhere when they begin at the solution of the radius before."""
     words = tomllib.loads(FILE)
