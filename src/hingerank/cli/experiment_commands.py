@@ -392,11 +392,11 @@ def _check(names: list[str] | None, data: Path, output: Path, workers: int | Non
         for old in saved:
             with LiveBoard(console(stderr=True)) as board:
                 new = run_table(old.table, Place(data, Path(runs), None, board, workers))
-            found = new.moved_from(old)
-            moved += len(found)
+            changes = new.moved_from(old)
+            moved += len(changes)
             when = f"{old.date}, version {old.versions.get('hingerank', 'unknown')}"
-            print(f"{old.table.name}: {len(found) or 'nothing'} moved since {when}")
-            for words in found:
+            print(f"{old.table.name}: {len(changes) or 'nothing'} moved since {when}")
+            for words in changes:
                 print(f"  {words}")
     if moved:
         raise typer.Exit(1)

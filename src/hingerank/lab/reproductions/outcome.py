@@ -212,7 +212,8 @@ def reproduce_rows(saved: Outcome, rows: Sequence[str], place: Place) -> Outcome
             raise ValueError(f"the marks of {section.title!r} compare its rows: run all of {saved.table.name}")
         found = replace(section, methods=wanted).compute(place)
         new = {row: replace(ours, made=made) for row, ours in found.items()}
-        sections.append({row: new.get(row, old.get(row)) for row in section.methods if row in new or row in old})
+        merged = {**old, **new}
+        sections.append({row: merged[row] for row in section.methods if row in merged})
     return replace(saved, sections=sections)
 
 
