@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import tomllib
 from pathlib import Path
 
@@ -207,6 +208,31 @@ def test_some_folds_only_are_a_run_of_their_own(place):
     assert ours.spread is None and [p.name for p in place.runs.iterdir()] == ["small-fold2"]
 
 
+def test_single_rows_are_run_again_and_the_others_stay_as_they_are_saved(place, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(TABLES, "toy-table1", small_table())
+    output = tmp_path / "out"
+    options = ["--data", str(place.data), "-o", str(output), "--workers", "1"]
+    assert main(["reproduce", "toy-table1", "--row", "svm", *options]) == 1
+    assert "run all of it first" in capsys.readouterr().err
+    assert main(["reproduce", "toy-table1", *options]) == 0
+    words = json.loads((output / "toy-table1.json").read_text("utf-8"))
+    right = words["sections"][0]["rows"]["svm"]["values"]["N@5"]
+    for row in ("svm", "sparse"):
+        words["sections"][0]["rows"][row]["values"]["N@5"] = 0.1234
+    words |= {"date": "2000-01-01", "versions": {"hingerank": "0.0.1"}}
+    (output / "toy-table1.json").write_text(json.dumps(words), "utf-8")
+    assert main(["reproduce", "toy-table1", "--row", "svm", *options]) == 0
+    again = load_outcome(small_table(), output)
+    assert again.sections[0]["svm"].values["N@5"] == right and again.sections[0]["sparse"].values["N@5"] == 0.1234
+    assert again.date == "2000-01-01" and again.sections[0]["sparse"].made == ""
+    assert re.fullmatch(rf"\d{{4}}-\d\d-\d\d by version {re.escape(hr.__version__)}", again.sections[0]["svm"].made)
+    write_page(tmp_path / "page.md", [again])
+    shown = f"Run on 2000-01-01 by version 0.0.1; svm on {again.sections[0]['svm'].made}."
+    assert shown in (tmp_path / "page.md").read_text("utf-8")
+    assert main(["reproduce", "toy-table1", "--row", "unknown", *options]) == 1
+    assert "no row 'unknown'" in capsys.readouterr().err
+
+
 def test_marks_say_which_rows_are_beaten(place):
     section = small_section({"one": [1], "nothing": [1]}, marks={"*": "nothing"})
     found = section.compute(place)
@@ -225,6 +251,29 @@ def test_p_values_are_those_of_the_tests(place):
     expected = scipy.stats.ttest_rel(*pair, alternative="greater").pvalue
     assert found["t"].values["N@5"] == pytest.approx(expected, rel=1e-9)
     assert found["randomisation, two-sided"].values["N@5"] == randomisation(*pair).p
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_row_may_fit_every_value_from_nothing(place):
+    """Classic steps that stop early end elsewhere when they begin at the solution of the radius before."""
+    words = tomllib.loads(FILE)
+    recipe = {
+        "ranker": "fenchel-rank",
+        "search": {"radius": [1.0, 4.0]},
+        "fixed": {"variant": "classic", "max_iter": 3},
+    }
+    words["methods"] |= {"warm": recipe, "cold": {**recipe, "path": ""}}
+    words["tables"][0]["sections"] = [
+        {"title": "A", "study": "small", "columns": ["N@5"], "rows": {"warm": [], "cold": []}}
+    ]
+    section = make_tables([words])["toy-table1"].sections[0]
+    methods = [section.methods[row].method(row) for row in ("warm", "cold")]
+    assert [len(method.batches(method.search.settings())) for method in methods] == [1, 2]
+    assert methods[0].definition() != methods[1].definition()
+    results = results_of(section.study, methods, place)
+    for record, fold in zip(results.tests("cold"), hr.read_folds(place.data / "small")):
+        ranker = hr.FenchelRank(variant="classic", max_iter=3, **record["setting"]).fit(fold.train)
+        assert results.arrays("cold", record["fold"])["weights"] == pytest.approx(ranker.coef_)
 
 
 def test_two_parameters_give_a_figure_for_every_pair_of_values(place):

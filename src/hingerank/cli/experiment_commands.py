@@ -25,7 +25,7 @@ from hingerank.cli.output import (
 if TYPE_CHECKING:
     from hingerank.lab.leaderboard import Leaderboard
     from hingerank.lab.methods import Method
-    from hingerank.lab.reproductions import Outcome
+    from hingerank.lab.reproductions import Outcome, PaperTable, Place
 
 IN_PAPERS = ("ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "map")  # measures in the leaderboard for LaTeX
 Baseline = Annotated[
@@ -265,6 +265,10 @@ def reproduce(
     folds: Annotated[
         str | None, typer.Option(metavar="1,2,…", help="Run these folds only, for a quick look: nothing is saved.")
     ] = None,
+    row: Annotated[
+        list[str] | None,
+        typer.Option("--row", metavar="ROW", help="Run this row of a saved table anew; may be repeated."),
+    ] = None,
     on: Annotated[
         str | None, typer.Option(metavar="SET", help="Run the methods of the tables on this set instead.")
     ] = None,
@@ -303,13 +307,22 @@ def reproduce(
             try:
                 with LiveBoard(console(stderr=True)) as board:
                     place = Place(data or default_data(), output / "runs", numbers, board, workers)
-                    outcome = run_table(table, place)
+                    outcome = run_table(table, place) if not row else _run_rows(table, row, place, output)
             except KeyboardInterrupt:
                 note("the same command goes on where this one stopped")
                 raise
             if numbers is None:
                 note(f"wrote {outcome.save(output)}")
             _show(outcome, json)
+
+
+def _run_rows(table: "PaperTable", rows: list[str], place: "Place", output: Path) -> "Outcome":
+    from hingerank.lab.reproductions import load_outcome, reproduce_rows
+
+    saved = load_outcome(table, output)
+    if saved is None:
+        raise ValueError(f"{output} holds no result of {table.name}: run all of it first, without --row")
+    return reproduce_rows(saved, rows, place)
 
 
 def _show(outcome: "Outcome", json: bool) -> None:

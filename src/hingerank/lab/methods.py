@@ -78,7 +78,7 @@ class Method:
     search : lists of values by parameter (a grid), or a search of ``hingerank.lab.search``
     fixed : parameters that are the same throughout
     path : the parameter whose values a ranker with ``fit_path(X, y, qid, values)`` fits in one go; default the
-        ranker's own ``path_parameter``, else C
+        ranker's own ``path_parameter``, else C; "" for every setting from nothing
 
     Examples
     --------
@@ -124,11 +124,11 @@ class Method:
         home = home_of(f"{getattr(source, '__module__', '')}:{getattr(source, '__qualname__', repr(source))}")
         start = {k: repr(v) for k, v in self.ranker.get_params().items()} if self._is_estimator else {}
         words = {"ranker": home, "start": start, "fixed": dict(self.fixed), "search": describe_search(self.search)}
-        return plain(words)
+        return plain(words | {"path": ""} if self.path == "" else words)
 
     def batches(self, settings: list[Setting]) -> list[list[Setting]]:
         """Settings to fit together: those that differ in the path parameter only; otherwise one at a time."""
-        if self.path is None:
+        if not self.path:
             return [[setting] for setting in settings]
         groups: dict[str, list[Setting]] = {}
         for setting in settings:

@@ -80,6 +80,7 @@ class Ours:
     spread : standard deviation over folds by column, where there are several
     chosen : what validation chose in each fold
     seconds : median time of a fit
+    made : when and by which version, where the row was run later than the rest of its table
     """
 
     values: Mapping[str, float]
@@ -87,6 +88,7 @@ class Ours:
     spread: Mapping[str, float] | None = None
     chosen: Sequence[Mapping[str, Any]] = ()
     seconds: float | None = None
+    made: str = ""
 
 
 @dataclass(frozen=True)
@@ -119,17 +121,21 @@ class Place:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a row is made: a ranker by its registered name, values to try by parameter, parameters that are fixed."""
+    """How a row is made: a ranker by its registered name, values to try by parameter, parameters that are fixed.
+
+    path: "" where every value is fitted from nothing, not from the solution of the one before.
+    """
 
     ranker: str
     search: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    path: str | None = None
 
     def method(self, name: str) -> Method:
         """The method of that name for `compare`."""
         from hingerank.registry import ranker_class
 
-        return Method(name, ranker_class(self.ranker), dict(self.search), dict(self.fixed))
+        return Method(name, ranker_class(self.ranker), dict(self.search), dict(self.fixed), self.path)
 
 
 @dataclass(frozen=True)
@@ -288,7 +294,12 @@ def _recipes(words: Mapping[str, Mapping[str, Any]]) -> dict[str, Recipe]:
     return {row: make_recipe(**recipe) for row, recipe in words.items()}
 
 
-def make_recipe(ranker: str, search: Mapping[str, Any] | None = None, fixed: Mapping[str, Any] | None = None) -> Recipe:
+def make_recipe(
+    ranker: str,
+    search: Mapping[str, Any] | None = None,
+    fixed: Mapping[str, Any] | None = None,
+    path: str | None = None,
+) -> Recipe:
     """A recipe as a file has it: `{ powers_of_two = [first, last, step] }` stands for the values 2^first, …, 2^last.
 
     >>> make_recipe("rank-svm", {"C": {"powers_of_two": [-2, 2, 2]}}).search
@@ -300,7 +311,7 @@ def make_recipe(ranker: str, search: Mapping[str, Any] | None = None, fixed: Map
             first, last, step = given["powers_of_two"]
             given = [2.0**k for k in range(first, last + 1, step)]
         values[name] = given
-    return Recipe(ranker, values, dict(fixed or {}))
+    return Recipe(ranker, values, dict(fixed or {}), path)
 
 
 def _prose(text: str) -> str:

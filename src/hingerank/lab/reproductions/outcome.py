@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +194,29 @@ def reproduce(table: PaperTable, place: Place) -> Outcome:
     return Outcome(table, sections, time.perf_counter() - start, versions(), shares, time.strftime("%Y-%m-%d"))
 
 
+def reproduce_rows(saved: Outcome, rows: Sequence[str], place: Place) -> Outcome:
+    """A saved outcome with these rows run anew wherever a section compares them; the others stay as they are."""
+    known = [row for section in saved.table.sections if section.runner == "comparison" for row in section.methods]
+    for row in rows:
+        if row not in known:
+            raise ValueError(f"{saved.table.name} has no row {row!r} that can be run alone, only {', '.join(known)}")
+    used = versions()
+    made = f"{time.strftime('%Y-%m-%d')} by version {used['hingerank']}"
+    sections: list[Mapping[str, Ours]] = []
+    for section, old in zip(saved.table.sections, saved.sections):
+        wanted = {row: section.methods[row] for row in rows if row in section.methods}
+        if section.runner != "comparison" or not wanted or not old:
+            sections.append(old)
+            continue
+        if section.marks:
+            raise ValueError(f"the marks of {section.title!r} compare its rows: run all of {saved.table.name}")
+        found = replace(section, methods=wanted).compute(place)
+        new = {row: replace(ours, made=made) for row, ours in found.items()}
+        merged = {**old, **new}
+        sections.append({row: merged[row] for row in section.methods if row in merged})
+    return replace(saved, sections=sections)
+
+
 def load_outcome(table: PaperTable, folder: Path) -> Outcome | None:
     """What `save` wrote for this table, or None."""
     path = folder / f"{table.name}.json"
@@ -308,7 +331,9 @@ def _chapter(outcome: Outcome) -> str:
     if table.finding:
         lines += [table.finding, ""]
     if outcome.date:
-        lines += [f"Run on {outcome.date} by version {outcome.versions['hingerank']}.", ""]
+        later = {row: ours.made for rows in outcome.sections for row, ours in rows.items() if ours.made}
+        when = [f"{outcome.date} by version {outcome.versions['hingerank']}"]
+        lines += [f"Run on {'; '.join(when + [f'{row} on {made}' for row, made in later.items()])}.", ""]
     return "\n".join(lines)
 
 
