@@ -339,3 +339,46 @@ def test_regularized_multipliers_are_as_near_the_optimum_as_certified():
             assert rough.objective_ - fine.objective_ <= 1.001e-3 * abs(rough.objective_), seed
     print(f"certified: {certified}")
     assert certified >= 6, certified
+
+
+@pytest.mark.parametrize("spread", [0, 6])
+def test_regression_with_ranking_certifies_what_it_returns(spread):
+    for seed, X, y, qid, _ in problems(spread, 12):
+        C, alpha = 10.0 ** np.random.default_rng(seed).uniform(-6, 6), 0.3
+        ranker = fitted(hr.CRR(C=C, alpha=alpha), X, y, qid)
+        w, rows, D = ranker.coef_.astype(LONG), X.astype(LONG), listed(X, y, qid, np.ones(len(y)))
+        left = y - LONG(ranker.intercept_) - rows @ w
+        pairs = y[D[2]] - y[D[3]] - D[0] @ w
+        f = w @ w / 2 + LONG(C) * (alpha * (left**2).mean() + (1 - alpha) * (pairs**2).mean())
+        slope = alpha * rows.T @ left / len(left) + (1 - alpha) * D[0].T @ pairs / len(pairs)
+        g = w - 2 * LONG(C) * slope
+        assert abs(LONG(C) * left.mean()) <= 1e-6 * max(f, C)  # the intercept is the best one
+        if ranker.certificate_.converged:
+            assert g @ g / 2 <= 1.1 * ranker.certificate_.tolerance * f + 1e-9 * f, (seed, ranker.certificate_)
+            assert abs(ranker.objective_ - f) <= 1e-6 * f, seed
+
+
+def test_the_fidelity_loss_certifies_stationarity():
+    for seed, X, y, qid, _ in problems(0, 12):
+        C = 10.0 ** np.random.default_rng(seed).uniform(-6, 3)
+        ranker = fitted(hr.FRank(C=C), X, y, qid)
+        D, w = listed(X, y, qid, np.ones(len(y)))[0], ranker.coef_.astype(LONG)
+        P = 1 / (1 + np.exp(-(D @ w)))
+        f = w @ w / 2 + LONG(C) * (1 - np.sqrt(P)).sum()
+        g = w - LONG(C) * D.T @ (np.sqrt(P) * (1 - P) / 2)
+        assert ranker.certificate_.kind == "stationarity"
+        if ranker.certificate_.converged:
+            assert g @ g / 2 <= 1.001e-3 * f and abs(ranker.objective_ - f) <= 1e-6 * f, seed
+
+
+def test_a_function_shared_by_all_users_certifies_what_it_returns():
+    for seed in range(6):
+        data = hr.make_personal(6, 20, 4, 2, per_user=15, seed=seed, noise=1.0)
+        C = 10.0 ** np.random.default_rng(seed).uniform(-6, 3)
+        ranker = hr.JointRanker(C=C).fit_pairs(data.item_features, data.users, data.winners, data.losers)
+        X, w = data.item_features.astype(LONG), ranker.coef_.astype(LONG)
+        D = X[data.winners] - X[data.losers]
+        left = np.maximum(0, 1 - D @ w)
+        f, g = w @ w / 2 + LONG(C) * (left**2).sum(), w - 2 * LONG(C) * D.T @ left
+        assert ranker.certificate_.converged and ranker.certificate_.kind == "relative duality gap"
+        assert g @ g / 2 <= 1.001e-3 * f and abs(ranker.objective_ - f) <= 1e-6 * f, seed
