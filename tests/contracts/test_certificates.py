@@ -390,3 +390,27 @@ def test_convex_personal_rankers_certify_what_they_return(name):
         squares = (g_w @ g_w if name != "separate" else 0) + ((g_V**2).sum() if name != "joint" else 0)
         assert ranker.certificate_.converged and ranker.certificate_.kind == "relative duality gap"
         assert squares / 2 <= 1.001e-3 * f and abs(ranker.objective_ - f) <= 1e-6 * f, seed
+
+
+def test_factorised_multipliers_certify_stationarity():
+    """The projected gradient in the factors, by listed pairs, relative to that of the linear part."""
+    certified = 0
+    for seed, X, y, qid, _ in problems(0, 12):
+        C = 10.0 ** np.random.default_rng(seed).uniform(-4, 1)
+        ranker = fitted(hr.FactorizedRankSVM(rank=3, C=C, max_iter=2000), X, y, qid)
+        D, _, i, j = listed(X, y, qid, np.ones(len(y)))
+        V = np.zeros(ranker.factors_.shape, LONG)
+        V[ranker.rows_] = ranker.factors_
+        a = (V[i] * V[j]).sum(axis=1)
+        left = D @ (a @ D) - 1
+        G, linear = np.zeros_like(V), np.zeros_like(V)
+        for one, other in ((i, j), (j, i)):
+            np.add.at(G, one, left[:, None] * V[other])
+            np.add.at(linear, one, V[other])
+        limit = np.sqrt(C / 3)
+        G[((V <= 0) & (G > 0)) | ((limit <= V) & (G < 0))] = 0
+        if ranker.certificate_.converged:
+            certified += 1
+            assert np.sqrt((G**2).sum()) <= 1.001e-3 * np.sqrt((linear**2).sum()), (seed, ranker.certificate_)
+            assert abs(ranker.objective_ - (a @ D @ (a @ D) / 2 - a.sum())) <= 1e-9 * abs(ranker.objective_)
+    assert certified >= 6, certified

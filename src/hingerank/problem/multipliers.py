@@ -73,6 +73,21 @@ class FactorizedDual:
         change, steep, linear = factor_epoch(self.design.rows, order, self.tree, V, w, self.step, self.limit)
         return float(change), float(np.sqrt(steep / linear)) if linear > 0 else 0.0
 
+    def stationarity(self, V: np.ndarray, w: np.ndarray) -> float:
+        """The norm of the projected gradient at V, relative to that of the linear part; `epoch` measures it on the way.
+
+        A row's linear part is the sum of the factors of all rows of its query that have another grade.
+        """
+        p, G = self.preferences, np.empty_like(V)
+        factor_chain(self.design.scores(w), self.tree, V, G)
+        query = np.repeat(np.arange(p.n_queries), np.diff(p.offsets))
+        grade = np.unique(np.stack([query, p.y[p.row_at]]), axis=1, return_inverse=True)[1].ravel()
+        linear = np.stack([np.bincount(query, v)[query] - np.bincount(grade, v)[grade] for v in V])
+        G -= linear
+        held = ((V <= 0) & (G > 0)) | ((self.limit <= V) & (G < 0))
+        size = float(np.linalg.norm(linear))
+        return float(np.linalg.norm(np.where(held, 0.0, G))) / size if size > 0 else 0.0
+
 
 class FactorizedPrimal(FactorizedDual):
     """min over V of  ½‖w(V)‖² + C · sum of hinges of the factorised model, their kink rounded (Zhang et al. 2015)."""
@@ -90,7 +105,7 @@ class FactorizedPrimal(FactorizedDual):
         factor_chain(self.design.scores(point.gradient), self.tree, V, G)
         return point.value, G.ravel()
 
-    def stationarity(self, gradient: np.ndarray) -> float:
+    def flatness(self, gradient: np.ndarray) -> float:
         """A gradient's largest entry, relative to that of the norm alone at the point evaluated last."""
         largest = float(np.abs(gradient).max(initial=0.0))
         return largest / self._size if self._size > 0 else (np.inf if largest > 0 else 0.0)

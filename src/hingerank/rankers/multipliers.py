@@ -151,7 +151,7 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
         if self.form == "dual":
             validate = None if self.validation is None else self._validation_score
             return factor_descent(problem, V, rng, validate=validate, patience=self.patience, **limits)
-        found = lbfgs(problem.at, V.ravel(), measure=problem.stationarity, **limits)
+        found = lbfgs(problem.at, V.ravel(), measure=problem.flatness, **limits)
         V = found.w.reshape(V.shape)
         return replace(found, w=problem.weights(V)[0], extra={"V": V})
 

@@ -49,6 +49,7 @@ def factor_descent(
     last, spare, stride = V.copy(), np.empty_like(V), 0.5
     for epoch in count():
         found = best.see(V, w, value, epoch) if epoch else {}
+        relative = problem.stationarity(V, w) if relative <= tol else relative
         if run.stops(iteration=epoch, value=value, gradient=relative, **found) or best.exhausted:
             break
         problem.ahead(V, last, stride, spare)
