@@ -36,6 +36,8 @@ from typing import Any
 
 from numba import njit
 from numba.core import caching, serialize, sigutils
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 from numba.core.runtime import rtsys
 from numba.extending import overload, register_jitable
 
@@ -45,7 +47,36 @@ except ImportError:  # no such locks on Windows
     fcntl = None  # type: ignore[assignment]
 
 SUMS_MAY_REORDER = {"reassoc", "contract", "nsz"}  # lets sums use vector registers; NaN and inf keep their meaning
-PART_OF_A_KERNEL = {"no_cfunc_wrapper": True, "_nrt": False, "fastmath": False}  # how helpers are compiled
+
+
+class _PartLibrary(JITCodeLibrary):
+    """The code of a helper, to be linked into kernels: it is optimised there, and never becomes machine code here."""
+
+    class codegen:  # in place of the engine that would hold its machine code
+        @staticmethod
+        def set_env(name: str, environment: Any) -> None: ...
+
+    def _optimize_final_module(self) -> None: ...
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        self._ensure_finalized()
+        return 0  # numba's word for: Python cannot call it
+
+
+class _PartCompiler(Compiler):
+    """numba's compiler, for helpers: a quarter of the compilation was machine code that nobody runs."""
+
+    def compile_extra(self, func: Callable) -> Any:
+        self.state.library = _PartLibrary(self.state.targetctx.codegen(), func.__qualname__)
+        return super().compile_extra(func)
+
+
+# how helpers are compiled
+PART_OF_A_KERNEL = {"no_cfunc_wrapper": True, "_nrt": False, "fastmath": False, "pipeline_class": _PartCompiler}
 
 
 def kernel(function: Any = None, /, *, allocates: bool = False, fastmath: Any = False) -> Any:
