@@ -347,6 +347,17 @@ def open_when_read(pipe, seconds=60.0):
         time.sleep(0.01)
 
 
+def test_an_interruption_of_the_imports_is_one_line(monkeypatch, capsys):
+    def interrupted(*words):
+        raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "hingerank.cli.app")
+    monkeypatch.setattr("builtins.__import__", interrupted)
+    assert main(["info"]) == 130
+    monkeypatch.undo()
+    assert capsys.readouterr().err == "hingerank: interrupted\n"
+
+
 def test_an_interruption_is_one_line(tmp_path):
     if not hasattr(os, "mkfifo"):
         pytest.skip("needs named pipes")
