@@ -19,6 +19,7 @@ MODELS = {
     "standard": lambda: hr.RankSVM(C=0.1, scale="standard"),
     "sparse": lambda: hr.FenchelRank(radius=2.0),
     "lightgbm": lambda: hr.LightGBMRanker(n_estimators=40, num_leaves=15, min_child_samples=5),
+    "xgboost": lambda: hr.XGBoostRanker(n_estimators=40, max_depth=4),
     "steps": lambda: hr.RankBoost(n_rounds=60),
     "nystroem": lambda: hr.NystroemRankSVM(n_components=40, gamma=0.3, C=0.1, scale="standard"),
     "fourier": lambda: hr.FourierRankSVM(n_components=60, gamma=0.3, C=0.1, scale="minmax"),

@@ -1,7 +1,7 @@
-"""Exports in the programs they are for: JPMML, Vespa's expressions, PostgreSQL, onnxruntime, DuckDB, node, C."""
+"""Exports in the programs they are for: JPMML, RankLib, Vespa's expressions, PostgreSQL, onnxruntime, node, C, …"""
 
+import json
 import os
-import re
 import shutil
 import subprocess
 import tempfile
@@ -30,12 +30,39 @@ def test_jpmml(java, scored, fitted, rows, tmp_path, name):
 
 
 @pytest.mark.parametrize("name", ["standard", "sparse", "lightgbm", "steps"])
-def test_vespa_expressions(java, scored, fitted, rows, tmp_path, name):
+def test_ranklib(java, scored, fitted, rows, tmp_path, name):
+    """The parser and the scorer that the plugins of Elasticsearch and OpenSearch hand model/ranklib to."""
     ranker = fitted(name)
-    profile = ranker.export(tmp_path / "v", "vespa").files[0].read_text("utf-8")
-    (tmp_path / "expression").write_text(re.search(r"expression \{\s*(.*?)\s*\}", profile, re.DOTALL)[1])
-    names = [f"attribute(f{j + 1})" for j in range(rows.n_features)]
-    close(ranker, rows, scored([*java("vespa", "VespaScores"), tmp_path / "expression"], names, rows.X))
+    done = ranker.export(tmp_path / "m", "opensearch", ranklib=True, shift="auto", check=rows)
+    (tmp_path / "model").write_text(json.loads(done.files[1].read_text("utf-8"))["model"]["model"]["definition"])
+    used = [int(f["name"][1:]) - 1 for f in json.loads(done.files[0].read_text("utf-8"))["featureset"]["features"]]
+    scores = scored([*java("ranklib", "RankLibScores"), tmp_path / "model"], list(map(str, used)), rows.X[:, used])
+    assert (scores >= 0).all()
+    close(ranker, rows, scores - done.options["shift"], 1e-6)
+
+
+@pytest.mark.parametrize("name", ["standard", "sparse", "lightgbm", "xgboost", "steps", "query-minmax"])
+def test_vespa_profiles(java, scored, fitted, rows, tmp_path, name):
+    """Vespa's parser of schemas reads the profile, its expressions score rows, its global phase scales queries."""
+    ranker, (X, _, qid) = fitted(name), rows_of(rows)
+    profile = ranker.export(tmp_path / "v", "vespa").files[0]
+    names = ["query", *(f"attribute(f{j + 1})" for j in range(rows.n_features))]
+    scores = scored([*java("vespa", "VespaScores"), profile], names, np.column_stack((qid, X)))
+    if name == "query-minmax":  # a constant column is 0.5 there and 0 here: one number for each query
+        scores = scores - np.array([(scores - ranker.predict(X, qid))[qid == q].mean() for q in qid])
+    close(ranker, rows, scores, 1e-6 if name == "xgboost" else 1e-12)  # XGBoost itself adds in single precision
+
+
+@pytest.mark.parametrize("name", ["nystroem", "fourier"])
+def test_vespa_hands_rows_to_an_onnx_model(java, scored, fitted, rows, tmp_path, name):
+    """The profile gives the model the row; what the model makes of it is tried by onnxruntime, which Vespa runs."""
+    ranker, (X, _, qid) = fitted(name), rows_of(rows)
+    done = ranker.export(tmp_path / "v", "vespa")
+    names = ["query", *(f"attribute(f{j + 1})" for j in range(rows.n_features))]
+    command = [*java("vespa", "VespaScores"), done.files[0], "ranker_features"]
+    given = scored(command, names, np.column_stack((qid, X))).reshape(X.shape)
+    assert (given == X).all()
+    close(ranker, rows, consumers.ONNX[0].run(done.files[1:], ranker._form(), given, qid), 1e-5)
 
 
 @pytest.fixture(scope="module")

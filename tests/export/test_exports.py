@@ -150,7 +150,7 @@ def test_names_travel(fitted, tmp_path):
         fitted("standard").export(tmp_path / "n.sql", "sql", features={"f2": "f1"})
 
 
-@pytest.mark.parametrize("to", ["python", "javascript", "onnx"])
+@pytest.mark.parametrize("to", ANYWHERE)
 @pytest.mark.parametrize("data", [None, DATA])
 def test_the_line_beside_an_export_tests_it(fitted, tmp_path, to, data):
     needs(to)
@@ -238,6 +238,42 @@ def test_a_shift_keeps_the_order_and_leaves_no_negatives(fitted, tmp_path, name,
     check = fitted(name).export(tmp_path / "b", to, check=DATA, shift=1.0 - min(0.0, least)).check
     assert check["negative_scores"] == 0 and check["reordered_queries"] == 0
     assert check["relative_to_largest_score"] < 2e-6
+
+
+@pytest.mark.parametrize("to", ["solr", "opensearch"])
+@pytest.mark.parametrize("name", ["standard", "linear", "lightgbm", "steps", "xgboost"])
+def test_a_shift_is_found(fitted, tmp_path, name, to):
+    """Enough for the rows of a check, and for any row at all where trees bound the scores."""
+    done = fitted(name).export(tmp_path / "a", to, check=DATA, shift="auto")
+    assert done.check["negative_scores"] == 0 and done.check["relative_to_largest_score"] < 2e-6
+    scores = fitted(name).predict(DATA)
+    assert -scores.min() <= done.options["shift"]
+    if name in ("standard", "linear"):
+        assert done.options["shift"] <= np.ptp(scores) / 2 - scores.min()
+        with pytest.raises(hr.ExportError, match="give some by check"):
+            fitted(name).export(tmp_path / "b", to, shift="auto")
+    else:
+        assert fitted(name).export(tmp_path / "b", to, shift="auto").options["shift"] == done.options["shift"]
+        far = np.random.default_rng(0).normal(0, 10, (500, DATA.n_features))
+        assert (fitted(name).predict(far) + done.options["shift"] >= 0).all()
+
+
+@pytest.mark.parametrize("name", ["standard", "minmax", "intercept", "sparse", "steps", "lightgbm", "bags"])
+def test_ranklib_models_for_the_plugins(fitted, tmp_path, name):
+    done = fitted(name).export(tmp_path / "m", "opensearch", ranklib=True, shift=30.0, check=DATA)
+    assert done.check["relative_to_largest_score"] < 1e-6 and done.check["negative_scores"] == 0
+    model = json.loads(done.files[1].read_text())["model"]["model"]
+    first = "## LambdaMART" if name in ("steps", "lightgbm", "bags") else "## Linear Regression"
+    assert model["type"] == "model/ranklib" and model["definition"].startswith(first)
+
+
+def test_ranklib_refuses_trees_whose_missing_values_are_no_zeros(tmp_path):
+    X = np.asarray(DATA.X).copy()
+    X[::3, 0] = np.nan
+    X[:, 0] += 1  # so that a zero goes left of every threshold, and a missing value does not always
+    ranker = hr.LightGBMRanker(n_estimators=9, num_leaves=7, min_child_samples=3).fit(X, DATA.y, DATA.qid)
+    with pytest.raises(hr.ExportError, match="takes missing values for zeros"):
+        ranker.export(tmp_path / "m", "opensearch", ranklib=True)
 
 
 @pytest.mark.parametrize("factor", [1.0, 1e-5, 1e5])

@@ -16,7 +16,7 @@ from hingerank.data.files import draft_of, plain
 from hingerank.export import code, consumers
 from hingerank.export.consumers import Consumer, first_present
 from hingerank.export.forms import ExportError, Form
-from hingerank.export.lucene import run_plugin, run_solr, write_plugin, write_solr
+from hingerank.export.lucene import run_plugin, run_solr, shift_for, write_plugin, write_solr
 from hingerank.export.onnx_graph import write_onnx
 from hingerank.export.pmml import run_pmml, write_pmml
 from hingerank.export.sql import write_sql
@@ -76,7 +76,10 @@ FORMATS: dict[str, Format] = {
     ),
     "c": Format(
         ("model.c",), code.write_c, consumers.C, ALL,
-        test="compile with cc -O2 -c {0}, then call double score(const double *) on each of 'rows'",
+        test="cc -O2 -shared -fPIC -o model.so -x c {0} -lm && python -c \"import ctypes, json; "
+        "s = ctypes.CDLL('./model.so').score; s.restype = ctypes.c_double; e = json.load(open('{1}')); "
+        "n = float('nan'); c = lambda x: (ctypes.c_double * len(x))(*[n if v is None else v for v in x]); "
+        "print(max(abs(s(c(x)) - y) for x, y in zip(e['rows'], e['scores'])))\"",
     ),
     "javascript": Format(
         ("model.js",), code.write_javascript, consumers.JAVASCRIPT, ALL,
@@ -85,7 +88,14 @@ FORMATS: dict[str, Format] = {
     ),
     "sql": Format(
         ("model.sql",), write_sql, consumers.SQL, ALL, ALL, TABLE,
-        test="put 'rows' into the table, run sqlite3 DATABASE < {0}, and compare with 'scores'",
+        test="python -c \"import json, sqlite3; e = json.load(open('{1}')); o = e['statement']; Q = chr(34); "
+        "q = lambda n: Q + n.replace(Q, Q + Q) + Q; c = list(map(q, [o['query'], o['key'], *e['features']])); "
+        "d = sqlite3.connect(':memory:'); t = q(o['table']); "
+        "d.execute('create table ' + t + ' (' + ', '.join(c) + ')'); "
+        "r = [[g, k, *x] for k, (g, x) in enumerate(zip(e['qid'], e['rows']))]; "
+        "d.executemany('insert into ' + t + ' values (' + ', '.join('?' * len(c)) + ')', r); "
+        "s = {{r[1]: r[2] for r in d.execute(open('{0}').read())}}; "
+        "print(max(abs(s[k] - y) for k, y in enumerate(e['scores'])))\"",
     ),
     "onnx": Format(
         ("model.onnx",), write_onnx, consumers.ONNX, ALL, ALL, {"precision": "double"},
@@ -102,11 +112,11 @@ FORMATS: dict[str, Format] = {
     ),
     "elasticsearch": Format(
         ("featureset.json", "model.json"), write_plugin, stand_in("the LTR plugin", run_plugin), ("linear", "trees"),
-        options={"name": "hingerank", "shift": 0.0}, test=ASK,
+        options={"name": "hingerank", "shift": 0.0, "ranklib": False}, test=ASK,
     ),
     "opensearch": Format(
         ("featureset.json", "model.json"), write_plugin, stand_in("the LTR plugin", run_plugin), ("linear", "trees"),
-        options={"name": "hingerank", "shift": 0.0}, test=ASK,
+        options={"name": "hingerank", "shift": 0.0, "ranklib": False}, test=ASK,
     ),
     "vespa": Format(
         ("model.profile", "model.onnx"), write_vespa, stand_in("Vespa", run_vespa),
@@ -147,6 +157,9 @@ def export(
     if unknown:
         raise ExportError(f"{to} has no option {', '.join(sorted(unknown))}; it has {', '.join(chosen.options) or '-'}")
     options = dict(chosen.options) | options
+    if options.get("shift") == "auto":
+        scores = None if check is None else ranker.predict(*[rows_of(check)[k] for k in (0, 2)])
+        options["shift"] = shift_for(form, scores)
     form = renamed(form, features or {})
     notes = notes_of(form) + ([SINGLE] if to in NO_NEGATIVES else [])
     about = {"ranker": type(ranker).__name__, "version": __version__, "notes": notes, "features": features or {}}

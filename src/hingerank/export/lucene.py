@@ -6,8 +6,10 @@ A feature x counts as weight · (x − mean) / width. There is no offset, so a c
 
 import json
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 
@@ -47,7 +49,9 @@ def write_solr(
     return [json.dumps(features, indent=1), json.dumps(model, indent=1)]
 
 
-def write_plugin(form: Form, about: dict[str, Any], name: str = "hingerank", shift: float = 0.0) -> list[str]:
+def write_plugin(
+    form: Form, about: dict[str, Any], name: str = "hingerank", shift: float = 0.0, ranklib: bool = False
+) -> list[str]:
     """featureset.json and model.json, bodies of _ltr/_featureset/NAME and of its _createmodel."""
     used = used_names(form)
     mapping = by_engine_name(about["features"])
@@ -60,7 +64,9 @@ def write_plugin(form: Form, about: dict[str, Any], name: str = "hingerank", shi
             plain | {key: given[key] for key in ("params", "template_language", "template") if key in given}
         )
     model: dict[str, Any] = {"type": "model/linear"}
-    if isinstance(form.body, Trees):
+    if ranklib:
+        model = {"type": "model/ranklib", "definition": ranklib_text(form.folded(), shift)}
+    elif isinstance(form.body, Trees):
         splits = plugin_trees(form.folded(), shift)
         model = {"type": "model/xgboost+json", "definition": json.dumps({"objective": "reg:linear", "splits": splits})}
     else:
@@ -71,6 +77,19 @@ def write_plugin(form: Form, about: dict[str, Any], name: str = "hingerank", shi
         model["definition"] = weights
     featureset = {"featureset": {"name": f"{name}_features", "features": features}}
     return [json.dumps(featureset, indent=1), json.dumps({"model": {"name": name, "model": model}}, indent=1)]
+
+
+def shift_for(form: Form, scores: np.ndarray | None) -> float:
+    """A constant after which no score is negative: of trees always, of others with room for half the scores' range."""
+    body = form.body
+    if isinstance(body, Trees):
+        bounds = np.append(body.roots, len(body.number))
+        leaves = np.where(body.feature < 0, body.number, np.inf)
+        least = body.start + sum(leaves[a:b].min() for a, b in pairwise(bounds))
+        return max(0.0, float(-least) * (1 + 1e-5))
+    if scores is None:
+        raise ExportError("shift='auto' takes the scores of rows: give some by check, or the shift as a number")
+    return max(0.0, float(np.ptp(scores) / 2 - scores.min()))
 
 
 def used_names(form: Form) -> list[str]:
@@ -142,6 +161,37 @@ def plugin_trees(form: Form, shift: float) -> list[dict[str, Any]]:
     return [node(k, k) for k in body.roots.tolist()] + ([{"nodeid": 0, "leaf": single(start)}] if start else [])
 
 
+def ranklib_text(form: Form, shift: float) -> str:
+    """A model in RankLib's own words, with features counted from 1 in the order of the feature set.
+
+    Linear models are sums in double precision with an offset; trees send a row left if it is at most the threshold.
+    """
+    body, number = form.body, {int(j): k for k, j in enumerate(form.used() if len(form.used()) else [0], 1)}
+    if not isinstance(body, Trees):
+        numbers = [(0, body.offset + shift), *((k, body.weights[j]) for j, k in number.items())]
+        said = " ".join(f"{k}:{float(value)!r}" for k, value in numbers)
+        return f"## Linear Regression\n## Lambda = 0.0\n{said}"
+    refuse_zeros(body)
+    if missing_matters(body):
+        raise ExportError("RankLib takes missing values for zeros, these trees do not: leave ranklib out")
+    limit = largest_single(body.number)
+
+    def node(k: int, way: str = "") -> str:
+        if body.feature[k] < 0:
+            inside = f"<output> {text(body.number[k])} </output>"
+        else:
+            first, j = int(body.child[k]), number[int(body.feature[k])]
+            inside = f"<feature> {j} </feature>\n<threshold> {text(limit[k])} </threshold>\n"
+            inside += node(first, ' pos="left"') + node(first + 1, ' pos="right"')
+        return f"<split{way}>\n{inside}\n</split>\n"
+
+    start = body.start + shift
+    trees = [node(root) for root in body.roots.tolist()]
+    trees += [f"<split>\n<output> {text(start)} </output>\n</split>\n"] if start else []
+    listed = "".join(f'<tree id="{k}" weight="1.0">\n{tree}</tree>\n' for k, tree in enumerate(trees, 1))
+    return f"## LambdaMART\n\n<ensemble>\n{listed}</ensemble>\n"
+
+
 def missing_matters(body: Trees) -> bool:
     """Whether a missing value goes elsewhere than a zero does, at any node."""
     inner = body.feature >= 0
@@ -203,6 +253,8 @@ def run_plugin(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) ->
         norms = {n: v["standard"] for n, v in model["feature_normalizers"].items()}
         scales = {n: (np.float32(v["mean"]), np.float32(v["standard_deviation"])) for n, v in norms.items()}
         return _sum(rows, model["definition"], scales)
+    if model["type"] == "model/ranklib":
+        return _run_ranklib(model["definition"], np.array([rows[n] for n in used_names(form)]))
     total = np.zeros(len(X), np.float32)
     for tree in json.loads(model["definition"])["splits"]:
         total += _plugin_tree(tree, rows, len(X))
@@ -215,6 +267,28 @@ def _plugin_tree(node: dict[str, Any], rows: dict[str, np.ndarray], count: int) 
     x, (yes, no) = rows[node["split"]], node["children"]
     left = np.where(np.isnan(x), node["missing"] == node["yes"], x < np.float32(node["split_condition"]))
     return np.where(left, _plugin_tree(yes, rows, count), _plugin_tree(no, rows, count))
+
+
+def _run_ranklib(definition: str, columns: np.ndarray) -> np.ndarray:
+    """RankLib's arithmetic: linear models in double precision, trees in single; missing values are zeros."""
+    columns = np.nan_to_num(columns, nan=0.0)
+    *_, last = definition.splitlines()
+    if definition.startswith("## Linear Regression"):
+        offset, *weights = (float(pair.partition(":")[2]) for pair in last.split())
+        return offset + np.asarray(weights) @ columns.astype(np.float64)
+    total = np.zeros(columns.shape[1], np.float32)
+    for tree in ElementTree.fromstring(definition.partition("\n")[2]).iter("tree"):
+        total += _ranklib_tree(tree[0], columns)
+    return total.astype(np.float64)
+
+
+def _ranklib_tree(node: ElementTree.Element, columns: np.ndarray) -> np.ndarray:
+    said = [str(part.text) for part in node if part.tag != "split"]
+    if len(said) == 1:
+        return np.full(columns.shape[1], np.float32(said[0]))
+    left, right = node.findall("split")
+    below = columns[int(said[0]) - 1] <= np.float32(said[1])
+    return np.where(below, _ranklib_tree(left, columns), _ranklib_tree(right, columns))
 
 
 def _sum(rows: dict[str, np.ndarray], weights: dict[str, float], scales: dict[str, Any]) -> np.ndarray:
