@@ -1,0 +1,167 @@
+"""The design of curves: for every value its bin and place, and a small map between weights and the curves' heights.
+
+The features of column c with knots t_0 < … < t_m are its line and one for each segment,
+
+    x / width_c    and    τ_s(x) / √(smoothness · m),    τ_s rising from 0 to 1 between t_(s-1) and t_s,
+
+so that ½‖w‖² is ½ Σ (b² + smoothness Σ_s ρ_s²) of the line's weight b and the rises ρ_s/√m over segments. They are never
+formed: Φ w = Ψ (T w), where T w are the height and slope of every bin and Ψ looks them up (kernels/rows.py). A constant
+of each curve is left out of Φ, which no difference of scores notices; so entries that CSR leaves out count nothing.
+"""
+
+from copy import copy
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from hingerank.arrays import Floats
+from hingerank.features.curves import Curves, Knots
+from hingerank.kernels.curves import bin_rows
+from hingerank.kernels.rows import back_range, scores_range
+from hingerank.kernels.threads import cut_shards, run_shards
+from hingerank.losses import Loss, WindowLoss
+from hingerank.preferences import GradedPreferences, Preferences
+from hingerank.problem.design import NUMBERS_PER_SHARD
+from hingerank.problem.mapped import MixedDesign
+from hingerank.problem.problem import Design, FusedPass, Pass, add_up
+
+
+class BinnedDesign(Design):
+    """Ψ: the row of a value has a 1 at its bin's height and its place at the bin's slope; places are float32."""
+
+    uneven = False
+
+    def __init__(self, X: Any, knots: Knots):
+        n, d = X.shape
+        self.stride = 2 * (int(knots.counts.max()) + 1)
+        self.shape, self.dense = (n, d * self.stride), not sp.issparse(X)
+        given = (np.ascontiguousarray(X),) if self.dense else (X.data, X.indices, X.indptr)
+        self.numbers = given[0].size
+        bins = np.empty(given[0].shape, np.uint8 if self.stride <= 256 else np.uint16)
+        places = np.empty(given[0].shape, np.float32)
+        self._shards = cut_shards(np.arange(n + 1), max(1, NUMBERS_PER_SHARD * n // max(1, self.numbers)))
+        where = knots.values, knots.starts, knots.width
+        with np.errstate(over="ignore"):
+            run_shards(lambda ab: bin_rows(given, *ab, *where, bins, places), self._shards)
+        self.rows: tuple[Any, ...] = (bins, places) if self.dense else (bins, places, *given[1:], self.stride)
+        # partial sums of a shard have a number for each bin: no more shards than keep those well below the data
+        self.most_shards = int(np.clip(self.numbers // (4 * self.shape[1]), 1, 64))
+
+    def scores(self, w: np.ndarray) -> np.ndarray:
+        w, out = np.ascontiguousarray(w, np.float64), np.empty(self.shape[0])
+        run_shards(lambda ab: scores_range(self.rows, *ab, w, out), self._shards)
+        return out
+
+    def back(self, z: np.ndarray) -> np.ndarray:
+        z = np.ascontiguousarray(z, np.float64)
+        return add_up(run_shards(lambda ab: back_range(self.rows, *ab, z, self.shape[1]), self._shards))
+
+    def scatter(self, weight: np.ndarray, offsets: np.ndarray, stride: int = 1) -> np.ndarray:
+        raise ValueError("the bins of curves have no scatter")
+
+    def sweep(self, loss: Loss, preferences: Preferences) -> Pass:
+        if self.dense and isinstance(loss, WindowLoss) and isinstance(preferences, GradedPreferences):
+            return FusedPass(self, loss, preferences)
+        return super().sweep(loss, preferences)
+
+
+class CurveBasis(Design):
+    """T: weights, one for each knot (the line's and then the segments'), to the height and slope of every bin.
+
+    Parameters
+    ----------
+    knots : of every column
+    smoothness : what a rise over a segment costs more than the line
+    sign : of every column: -1 where its weights count downwards
+    zero : whether curves are 0 at 0, as CSR needs it, and not at their middle knot
+    """
+
+    def __init__(self, knots: Knots, smoothness: float, sign: Floats, zero: bool):
+        counts, d = knots.counts, len(knots.width)
+        self.knots, self.smoothness, self.sign, self.counts = knots, smoothness, sign, counts
+        most = int(counts.max())
+        self.shape, self.numbers = (d * 2 * (most + 1), int(knots.starts[-1])), 0
+        self.mine = np.arange(most) < counts[:, None]  # d × most: which knots there are
+        placed = np.zeros((d, most))
+        placed[self.mine] = knots.values
+        self.placed = placed
+        lengths = np.zeros((d, most))
+        lengths[:, 1:] = np.where(self.mine[:, 1:], placed[:, 1:] - placed[:, :-1], 0.0) / knots.width[:, None]
+        self.lengths = sign[:, None] * lengths
+        self.unit = sign / np.sqrt(smoothness * np.maximum(counts - 1, 1))
+        self.columns, self.last = np.arange(d), counts
+        self.bin, self.place = self._reference(zero)
+
+    def with_smoothness(self, smoothness: float) -> "CurveBasis":
+        """The same at another smoothness."""
+        other = copy(self)
+        other.smoothness, other.unit = smoothness, self.unit * np.sqrt(self.smoothness / smoothness)
+        return other
+
+    def rescaled(self, w: Floats, smoothness: float) -> Floats:
+        """The weights at `smoothness` of the same curves, as those here of w."""
+        factor = np.full(len(w), np.sqrt(smoothness / self.smoothness))
+        factor[self.knots.starts[:-1]] = 1.0
+        return w * factor
+
+    def _reference(self, zero: bool) -> tuple[Any, Any]:
+        """The bin and place of the value at which a curve is 0."""
+        if not zero:
+            return np.maximum(self.counts // 2, 1), np.zeros(len(self.counts))
+        k = (np.where(self.mine, self.placed, np.inf) <= 0).sum(axis=1)
+        below = self.placed[self.columns, np.maximum(k - 1, 0)]
+        inside = (k > 0) & (k < self.counts)
+        above = self.placed[self.columns, np.minimum(k, self.counts - 1)]
+        return k, -below / np.where(inside, above - below, self.knots.width)
+
+    def scores(self, w: np.ndarray) -> np.ndarray:
+        heights, rises, slope = self._heights(w)
+        d, most = heights.shape
+        table = np.zeros((d, most + 1, 2))
+        table[:, 0, 0], table[:, 1:, 0] = heights[:, 0], heights
+        table[:, 1:-1, 1] = rises[:, 1:]
+        table[:, 0, 1] = table[self.columns, self.last, 1] = slope
+        at_reference = table[self.columns, self.bin, 0] + self.place * table[self.columns, self.bin, 1]
+        table[:, :, 0] -= at_reference[:, None]
+        return table.ravel()
+
+    def _heights(self, w: Floats) -> tuple[Floats, Floats, Floats]:
+        """Heights at knots above the first one, rises over segments, and slopes outside for a step of width."""
+        own = np.zeros(self.mine.shape)
+        own[self.mine] = w
+        line = own[:, 0].copy()
+        rises = self.unit[:, None] * own + line[:, None] * self.lengths
+        rises[:, 0] = 0.0
+        return np.cumsum(rises, axis=1), rises, self.sign * line
+
+    def back(self, z: np.ndarray) -> np.ndarray:
+        sums = z.reshape(len(self.counts), -1, 2).copy()
+        total = sums[:, :, 0].sum(axis=1)
+        sums[self.columns, self.bin, 0] -= total
+        sums[self.columns, self.bin, 1] -= self.place * total
+        outside = sums[:, 0, 1] + sums[self.columns, self.last, 1]
+        by_height = sums[:, 1:, 0].copy()
+        by_height[:, 0] += sums[:, 0, 0]
+        by_rise = np.zeros(self.mine.shape)
+        by_rise[:, 1:] = np.where(self.mine[:, 1:], sums[:, 1:-1, 1], 0.0)
+        by_rise += np.cumsum(by_height[:, ::-1], axis=1)[:, ::-1]
+        found = self.unit[:, None] * by_rise
+        found[:, 0] = (by_rise * self.lengths).sum(axis=1) + self.sign * outside
+        return found[self.mine]
+
+    def curves(self, w: Floats) -> Curves:
+        """The curves of weights w, 0 at their first knots."""
+        heights, _, slope = self._heights(w)
+        return Curves(self.knots.values, heights[self.mine], self.knots.starts, slope / self.knots.width)
+
+    def matrix(self, X: Any) -> Floats:
+        """Φ of rows X as a matrix, for solvers that go from row to row, and for tests."""
+        eye = np.eye(self.shape[1])
+        design = BinnedDesign(X, self.knots)
+        return np.stack([design.scores(self.scores(e)) for e in eye], axis=1)
+
+
+def curve_design(X: Any, knots: Knots, smoothness: float, sign: Floats) -> MixedDesign:
+    """Φ = Ψ T for rows X."""
+    return MixedDesign(BinnedDesign(X, knots), CurveBasis(knots, smoothness, sign, sp.issparse(X)))
