@@ -23,8 +23,11 @@ from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.losses import Loss, WindowLoss
 from hingerank.preferences import GradedPreferences, Preferences
 from hingerank.problem.design import NUMBERS_PER_SHARD
-from hingerank.problem.mapped import MixedDesign
+from hingerank.problem.mapped import MixedDesign, MixedPass
 from hingerank.problem.problem import Design, FusedPass, Pass, add_up
+
+
+ROWS_OF_A_LOOK = 8192  # from which the blocks of a Hessian are taken
 
 
 class BinnedDesign(Design):
@@ -60,6 +63,21 @@ class BinnedDesign(Design):
     def scatter(self, weight: np.ndarray, offsets: np.ndarray, stride: int = 1) -> np.ndarray:
         raise ValueError("the bins of curves have no scatter")
 
+    def moments(self, rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """Σ weight, Σ weight · place, Σ weight · place² over some rows, of every bin of every column."""
+        d, count = self.shape[1] // self.stride, self.stride // 2
+        if self.dense:
+            bins, places = (part[rows] for part in self.rows)
+            cells = (bins // 2 + count * np.arange(d)).ravel()
+            places, each = places.ravel().astype(np.float64), np.repeat(weight, d)
+        else:
+            chosen = sp.csr_matrix((np.arange(self.numbers), *self.rows[2:4]), shape=(self.shape[0], d))[rows]
+            at = chosen.data.astype(np.int64)
+            cells = self.rows[0][at] // 2 + count * chosen.indices.astype(np.int64)
+            places, each = self.rows[1][at].astype(np.float64), np.repeat(weight, np.diff(chosen.indptr))
+        found = [np.bincount(cells, each * places**power, d * count) for power in (0, 1, 2)]
+        return np.stack(found, axis=1).reshape(d, count, 3)
+
     def sweep(self, loss: Loss, preferences: Preferences) -> Pass:
         if self.dense and isinstance(loss, WindowLoss) and isinstance(preferences, GradedPreferences):
             return FusedPass(self, loss, preferences)
@@ -92,6 +110,10 @@ class CurveBasis(Design):
         self.unit = sign / np.sqrt(smoothness * np.maximum(counts - 1, 1))
         self.columns, self.last = np.arange(d), counts
         self.bin, self.place = self._reference(zero)
+
+    @property
+    def breadth(self) -> int:
+        return len(self.counts)
 
     def with_smoothness(self, smoothness: float) -> "CurveBasis":
         """The same at another smoothness."""
@@ -155,6 +177,24 @@ class CurveBasis(Design):
         heights, _, slope = self._heights(w)
         return Curves(self.knots.values, heights[self.mine], self.knots.starts, slope / self.knots.width)
 
+    def blocks(self, moments: Floats) -> Floats:
+        """Σ over rows of weight · φ φᵀ in the features of each column alone, around their means: d matrices.
+
+        moments: Σ weight, Σ weight · place and Σ weight · place² of every bin of every column (d × bins × 3).
+        """
+        d, most = self.mine.shape
+        tables = np.empty((most, d, most + 1, 2))
+        for k in range(most):  # the k-th feature of every column at once
+            own = np.zeros(self.mine.shape)
+            own[:, k] = 1.0
+            tables[k] = self.scores(own[self.mine]).reshape(d, most + 1, 2)
+        h, s = (np.ascontiguousarray(tables[..., part].transpose(1, 0, 2)) for part in (0, 1))
+        m0, m1, m2 = (moments[:, None, :, part] for part in (0, 1, 2))
+        found = np.matmul(h * m0 + s * m1, h.transpose(0, 2, 1)) + np.matmul(h * m1 + s * m2, s.transpose(0, 2, 1))
+        sums, total = (h * m0 + s * m1).sum(axis=2), np.maximum(moments[:, :, 0].sum(axis=1), 1e-300)
+        found -= sums[:, :, None] * sums[:, None, :] / total[:, None, None]
+        return found * (self.mine[:, :, None] & self.mine[:, None, :])
+
     def matrix(self, X: Any) -> Floats:
         """Φ of rows X as a matrix, for solvers that go from row to row, and for tests."""
         eye = np.eye(self.shape[1])
@@ -162,6 +202,69 @@ class CurveBasis(Design):
         return np.stack([design.scores(self.scores(e)) for e in eye], axis=1)
 
 
-def curve_design(X: Any, knots: Knots, smoothness: float, sign: Floats) -> MixedDesign:
+class Blocks:
+    """A matrix of one block for each column: of a Hessian what its diagonal is too, but for curves' own features."""
+
+    __array_ufunc__ = None  # a vector divided by it is for this class to work out
+
+    def __init__(self, blocks: Floats, mine: Any):
+        self.blocks, self.mine = blocks, mine
+        self.inverse: Floats | None = None
+
+    def __rmul__(self, factor: float) -> "Blocks":
+        return Blocks(factor * self.blocks, self.mine)
+
+    def __add__(self, number: float) -> "Blocks":
+        return Blocks(self.blocks + number * np.eye(self.blocks.shape[1]), self.mine)
+
+    def __rtruediv__(self, v: Floats) -> Floats:
+        """The solution of (this) u = v."""
+        if self.inverse is None:
+            self.inverse = np.linalg.inv(self.blocks)
+        own = np.zeros(self.mine.shape)
+        own[self.mine] = v
+        return np.matmul(self.inverse, own[:, :, None])[:, :, 0][self.mine]
+
+
+class CurvePass(MixedPass):
+    """A pass in T w that knows the Hessian's blocks: a curve's features are alike, those of two curves hardly."""
+
+    mixing: CurveBasis
+
+    def __init__(self, inner: Pass, mixing: CurveBasis, design: BinnedDesign):
+        super().__init__(inner, mixing)
+        self.design = design
+
+    def every(self, stride: int) -> "CurvePass":
+        return CurvePass(self.inner.every(stride), self.mixing, self.design)
+
+    def diagonal(self, w: np.ndarray) -> Any:
+        """From a few rows of every so many-th query, by the diagonal of the Hessian in scores."""
+        weight = self.inner.degrees(self.mixing.scores(w))
+        if weight is None:
+            return None
+        rows = np.flatnonzero(weight)
+        rows = rows[:: max(1, len(rows) // ROWS_OF_A_LOOK)]
+        if not len(rows):
+            return None
+        share = float(weight.sum() / weight[rows].sum())
+        return Blocks(share * self.mixing.blocks(self.design.moments(rows, weight[rows])), self.mixing.mine)
+
+
+class CurveDesign(MixedDesign):
+    """Φ = Ψ T of curves."""
+
+    inner: BinnedDesign
+    mixing: CurveBasis
+
+    def sweep(self, loss: Loss, preferences: Preferences) -> Pass:
+        return CurvePass(self.inner.sweep(loss, preferences), self.mixing, self.inner)
+
+    def with_smoothness(self, smoothness: float) -> "CurveDesign":
+        """The design at another smoothness, on the same bins."""
+        return CurveDesign(self.inner, self.mixing.with_smoothness(smoothness))
+
+
+def curve_design(X: Any, knots: Knots, smoothness: float, sign: Floats) -> CurveDesign:
     """Φ = Ψ T for rows X."""
-    return MixedDesign(BinnedDesign(X, knots), CurveBasis(knots, smoothness, sign, sp.issparse(X)))
+    return CurveDesign(BinnedDesign(X, knots), CurveBasis(knots, smoothness, sign, sp.issparse(X)))

@@ -42,6 +42,10 @@ class MixedDesign(Design):
         self.inner, self.mixing = inner, mixing
         self.shape, self.numbers = (inner.shape[0], mixing.shape[1]), inner.numbers
 
+    @property
+    def breadth(self) -> int:
+        return self.mixing.breadth
+
     def scores(self, w: np.ndarray) -> np.ndarray:
         return self.inner.scores(self.mixing.scores(w))
 

@@ -235,7 +235,7 @@ class AdditiveRankSVM(PairwiseRanker):
     def _vary(self, problem, value):
         C, smoothness = value if isinstance(value, tuple) else (value, None)
         if smoothness is not None and smoothness != self._basis.smoothness:
-            design = curve_design_at(problem.design, smoothness)
+            design = problem.design.with_smoothness(smoothness)
             parts = (problem.structure,) if isinstance(problem, GroupedProblem) else ()
             problem = type(problem)(design, problem.loss, problem.preferences, *parts)
             if parts:
@@ -313,7 +313,3 @@ class AdditiveRankSVM(PairwiseRanker):
         if not finite or not rises.all():
             raise ValueError("the curves' knots must rise, and their numbers be finite")
 
-
-def curve_design_at(design: Any, smoothness: float) -> Any:
-    """The design of curves at another smoothness, on the same bins."""
-    return type(design)(design.inner, design.mixing.with_smoothness(smoothness))
