@@ -29,6 +29,9 @@ MODELS = {
     "polynomial": lambda: hr.KernelRankSVM(kernel="polynomial", degree=2, gamma=0.1, C=0.01, scale="minmax"),
     "mapped-linear": lambda: hr.KernelRankSVM(kernel="linear", C=0.1),
     "steps": lambda: hr.RankBoost(n_rounds=20),
+    "curves": lambda: hr.AdditiveRankSVM(n_knots=6, C=0.1, smoothness=0.1),
+    "scaled-curves": lambda: hr.AdditiveRankSVM(n_knots=6, C=0.1, smoothness=0.1, scale="minmax"),
+    "few-curves": lambda: hr.AdditiveRankSVM(n_knots=4, C=0.1, sparsity=0.3),
     "lightgbm": lambda: hr.LightGBMRanker(n_estimators=12, num_leaves=7, min_child_samples=3),
     "scaled-trees": lambda: hr.LightGBMRanker(n_estimators=12, num_leaves=7, min_child_samples=3, scale="standard"),
     "bags": lambda: hr.LightGBMRanker(n_estimators=5, num_leaves=7, min_child_samples=3, n_bags=3),
@@ -38,6 +41,7 @@ PER_QUERY = {
     "query-minmax": lambda: hr.RankSVM(C=0.1, scale="query-minmax"),
     "query-standard": lambda: hr.RankSVM(C=0.1, scale="query-standard"),
     "query-nystroem": lambda: hr.NystroemRankSVM(n_components=15, gamma=0.5, C=0.1, scale="query-minmax"),
+    "query-curves": lambda: hr.AdditiveRankSVM(n_knots=6, C=0.1, scale="query-minmax"),
     "query-trees": lambda: hr.LightGBMRanker(n_estimators=9, num_leaves=7, min_child_samples=3, scale="query-minmax"),
 }
 

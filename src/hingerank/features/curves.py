@@ -50,10 +50,15 @@ class Curves(NamedTuple):
         """h_c(x_c) of every row and column."""
         return self._added(X, apart=True)
 
+    def of(self, column: int) -> tuple[Floats, Floats]:
+        """The knots of a column, and the heights there."""
+        own = slice(self.starts[column], self.starts[column + 1])
+        return self.knots[own], self.heights[own]
+
     def at(self, column: int, x: Any) -> Floats:
         """h_c at any values x."""
         x = np.asarray(x, np.float64)
-        knots, heights = (part[self.starts[column] : self.starts[column + 1]] for part in (self.knots, self.heights))
+        knots, heights = self.of(column)
         outside = x - np.clip(x, knots[0], knots[-1])
         return np.interp(x, knots, heights) + self.slopes[column] * outside
 

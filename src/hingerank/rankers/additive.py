@@ -292,6 +292,9 @@ class AdditiveRankSVM(PairwiseRanker):
     def _scores(self, X):
         return self._curves.scores(X)
 
+    def _body(self):
+        return self._curves
+
     def _contributions(self, X, blocks):
         return Contributions(self._curves.parts(X), np.zeros(X.shape[0]), SUMS, True)
 
