@@ -2,8 +2,8 @@
 
     python benchmarks/additive_letor.py [--data FOLDER] [--sets OHSUMED,MQ2008,MQ2007-partial] [--write FOLDER]
 
-Five folds; of 18 settings of each method the one with the largest NDCG@10 on validation is measured on test. p: two-sided
-randomisation test against AdditiveRankSVM over the test queries of all folds. --write keeps the table as
+Five folds; of 18 settings of each method the one with the largest NDCG@10 on validation is measured on test. p is of a
+two-sided randomisation test against AdditiveRankSVM over the test queries of all folds. --write keeps the table as
 additive-letor.json there (docs/results), for the documentation; --folder keeps every fit and continues from it.
 """
 

@@ -132,5 +132,7 @@ def _column(X: Any, by_column: Any, c: int, mass: Floats) -> tuple[Floats, Float
     rows = by_column.indices[entries]
     absent = np.ones(len(mass), bool)
     absent[rows] = False
-    values = np.concatenate((by_column.data[entries].astype(np.float64), [0.0]))
-    return values, np.concatenate((mass[rows], [mass[absent].sum()]))
+    values = by_column.data[entries].astype(np.float64)
+    if not absent.any():
+        return values, mass[rows]
+    return np.append(values, 0.0), np.append(mass[rows], mass[absent].sum())

@@ -1,6 +1,6 @@
 """Piecewise-linear curves of single columns: the bin and place of values, and the curves' values.
 
-Knots of column c are ``knots[starts[c]:starts[c + 1]]``, ascending. Bin 0 lies below the first knot, bin k between knots
+Knots of column c are ``knots[starts[c]:starts[c + 1]]``, ascending. Bin 0 is below the first knot, bin k between knots
 k - 1 and k, the last one above the last knot; a value that is a knot begins its bin. A place is the fraction of the bin
 below the value; in the first and last bin, which have no end, the distance from the knot in units of `width`.
 """

@@ -4,7 +4,7 @@ The features of column c with knots t_0 < … < t_m are its line and one for eac
 
     x / width_c    and    τ_s(x) / √(smoothness · m),    τ_s rising from 0 to 1 between t_(s-1) and t_s,
 
-so that ½‖w‖² is ½ Σ (b² + smoothness Σ_s ρ_s²) of the line's weight b and the rises ρ_s/√m over segments. They are never
+so that ½‖w‖² is ½ Σ (b² + smoothness Σ_s ρ_s²) of the line's weight b and the rises ρ_s/√m over segments. None is ever
 formed: Φ w = Ψ (T w), where T w are the height and slope of every bin and Ψ looks them up (kernels/rows.py). A constant
 of each curve is left out of Φ, which no difference of scores notices; so entries that CSR leaves out count nothing.
 """
@@ -26,8 +26,7 @@ from hingerank.problem.design import NUMBERS_PER_SHARD
 from hingerank.problem.mapped import MixedDesign, MixedPass
 from hingerank.problem.problem import Design, FusedPass, Pass, add_up
 
-
-ROWS_OF_A_LOOK = 8192  # from which the blocks of a Hessian are taken
+MANY_NUMBERS, ROWS_OF_A_LOOK = 1 << 20, 8192  # when the blocks of a Hessian are worth a look, and at how many rows
 
 
 class BinnedDesign(Design):
@@ -122,10 +121,10 @@ class CurveBasis(Design):
         return other
 
     def rescaled(self, w: Floats, smoothness: float) -> Floats:
-        """The weights at `smoothness` of the same curves, as those here of w."""
+        """The weights at another smoothness that mean the same curves as those of w here."""
         factor = np.full(len(w), np.sqrt(smoothness / self.smoothness))
         factor[self.knots.starts[:-1]] = 1.0
-        return w * factor
+        return np.asarray(w * factor)
 
     def _reference(self, zero: bool) -> tuple[Any, Any]:
         """The bin and place of the value at which a curve is 0."""
@@ -170,7 +169,7 @@ class CurveBasis(Design):
         by_rise += np.cumsum(by_height[:, ::-1], axis=1)[:, ::-1]
         found = self.unit[:, None] * by_rise
         found[:, 0] = (by_rise * self.lengths).sum(axis=1) + self.sign * outside
-        return found[self.mine]
+        return np.asarray(found[self.mine])
 
     def curves(self, w: Floats) -> Curves:
         """The curves of weights w, 0 at their first knots."""
@@ -193,13 +192,7 @@ class CurveBasis(Design):
         found = np.matmul(h * m0 + s * m1, h.transpose(0, 2, 1)) + np.matmul(h * m1 + s * m2, s.transpose(0, 2, 1))
         sums, total = (h * m0 + s * m1).sum(axis=2), np.maximum(moments[:, :, 0].sum(axis=1), 1e-300)
         found -= sums[:, :, None] * sums[:, None, :] / total[:, None, None]
-        return found * (self.mine[:, :, None] & self.mine[:, None, :])
-
-    def matrix(self, X: Any) -> Floats:
-        """Φ of rows X as a matrix, for solvers that go from row to row, and for tests."""
-        eye = np.eye(self.shape[1])
-        design = BinnedDesign(X, self.knots)
-        return np.stack([design.scores(self.scores(e)) for e in eye], axis=1)
+        return np.asarray(found * (self.mine[:, :, None] & self.mine[:, None, :]))
 
 
 class Blocks:
@@ -209,7 +202,7 @@ class Blocks:
 
     def __init__(self, blocks: Floats, mine: Any):
         self.blocks, self.mine = blocks, mine
-        self.inverse: Floats | None = None
+        self.inverse: Any = None
 
     def __rmul__(self, factor: float) -> "Blocks":
         return Blocks(factor * self.blocks, self.mine)
@@ -223,7 +216,7 @@ class Blocks:
             self.inverse = np.linalg.inv(self.blocks)
         own = np.zeros(self.mine.shape)
         own[self.mine] = v
-        return np.matmul(self.inverse, own[:, :, None])[:, :, 0][self.mine]
+        return np.asarray(np.matmul(self.inverse, own[:, :, None])[:, :, 0][self.mine])
 
 
 class CurvePass(MixedPass):
@@ -239,8 +232,11 @@ class CurvePass(MixedPass):
         return CurvePass(self.inner.every(stride), self.mixing, self.design)
 
     def diagonal(self, w: np.ndarray) -> Any:
-        """From a few rows of every so many-th query, by the diagonal of the Hessian in scores."""
-        weight = self.inner.degrees(self.mixing.scores(w))
+        """From a few rows of every so many-th query, by the diagonal of the Hessian in scores.
+
+        None for small data, where products are cheap and the active pairs change much from step to step.
+        """
+        weight = self.inner.degrees(self.mixing.scores(w)) if self.design.numbers >= MANY_NUMBERS else None
         if weight is None:
             return None
         rows = np.flatnonzero(weight)
@@ -260,9 +256,21 @@ class CurveDesign(MixedDesign):
     def sweep(self, loss: Loss, preferences: Preferences) -> Pass:
         return CurvePass(self.inner.sweep(loss, preferences), self.mixing, self.inner)
 
+    @property
+    def smoothness(self) -> float:
+        return self.mixing.smoothness
+
     def with_smoothness(self, smoothness: float) -> "CurveDesign":
         """The design at another smoothness, on the same bins."""
         return CurveDesign(self.inner, self.mixing.with_smoothness(smoothness))
+
+    def rescaled(self, w: Floats, smoothness: float) -> Floats:
+        """The weights at another smoothness that mean the same curves as those of w here."""
+        return self.mixing.rescaled(w, smoothness)
+
+    def shapes(self, w: Floats) -> tuple[Curves, list[Floats]]:
+        """The curves of weights w, and no surfaces."""
+        return self.mixing.curves(w), []
 
 
 def curve_design(X: Any, knots: Knots, smoothness: float, sign: Floats) -> CurveDesign:

@@ -122,4 +122,4 @@ def _inverse(norms: np.ndarray) -> np.ndarray:
 
 
 def _unit(structure: Any, w: np.ndarray, norms: np.ndarray) -> np.ndarray:
-    return w * _inverse(norms)[structure.group]
+    return np.asarray(w * _inverse(norms)[structure.group])

@@ -1,5 +1,7 @@
 """The half squared norm with groups that may vanish as a whole, and weights that may not be negative."""
 
+from typing import Any
+
 import numpy as np
 
 from hingerank.arrays import Floats, Integers
@@ -25,7 +27,7 @@ class GroupedSquare(HalfSquare):
     [2.4, 3.2, 0.0]
     """
 
-    def __init__(self, starts: Integers, amount: float, bounded: Floats):
+    def __init__(self, starts: Integers, amount: float, bounded: Any):
         self.starts, self.amount, self.bounded = starts, float(amount), bounded
         self.group = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
 
