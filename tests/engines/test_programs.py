@@ -21,7 +21,7 @@ def close(ranker, rows, scores, tolerance=1e-12):
     return found
 
 
-@pytest.mark.parametrize("name", ["standard", "sparse", "lightgbm", "steps"])
+@pytest.mark.parametrize("name", ["standard", "sparse", "lightgbm", "steps", "curves"])
 def test_jpmml(java, scored, fitted, rows, tmp_path, name):
     ranker = fitted(name)
     path = ranker.export(tmp_path / "model.pmml", "pmml").files[0]
@@ -29,7 +29,7 @@ def test_jpmml(java, scored, fitted, rows, tmp_path, name):
     close(ranker, rows, scored([*java("pmml", "PmmlScores"), path], names, rows.X))
 
 
-@pytest.mark.parametrize("name", ["standard", "sparse", "lightgbm", "steps"])
+@pytest.mark.parametrize("name", ["standard", "sparse", "lightgbm", "steps", "curves"])
 def test_vespa_expressions(java, scored, fitted, rows, tmp_path, name):
     ranker = fitted(name)
     profile = ranker.export(tmp_path / "v", "vespa").files[0].read_text("utf-8")

@@ -219,6 +219,23 @@ def test_engines_score_as_the_ranker_does(fitted, tmp_path, name, to):
     assert done.check["reordered_queries"] <= (1 if single else 0)
 
 
+@pytest.mark.parametrize("name", ["curves", "scaled-curves", "few-curves"])
+def test_curves_go_where_expressions_can_say_them(fitted, tmp_path, name):
+    for to in ("vespa", "pmml"):
+        done = fitted(name).export(tmp_path / to, to, check=DATA)
+        assert done.check["relative_to_largest_score"] < 1e-12 and done.check["reordered_queries"] == 0
+    for to in ("solr", "elasticsearch", "opensearch"):
+        with pytest.raises(hr.ExportError, match=r"cannot carry curves .* python, c, javascript, sql, onnx, vespa, pmml"):
+            fitted(name).export(tmp_path / "m", to)
+
+
+def test_curves_beyond_their_knots_are_exported_too(fitted, tmp_path):
+    far = hr.RankingData(3.0 * np.asarray(DATA.X, np.float64) - 1.0, DATA.y, DATA.qid)
+    for to in (*ANYWHERE, "vespa", "pmml"):
+        needs(to)
+        assert fitted("curves").export(tmp_path / to / "m.x", to, check=far).check["relative_to_largest_score"] < 1e-12
+
+
 def test_vespa_takes_kernels_as_onnx_and_scales_queries_in_the_global_phase(fitted, tmp_path):
     done = fitted("query-minmax").export(tmp_path / "query", "vespa", check=DATA)
     assert done.check["reordered_queries"] == 0 and "normalize_linear" in done.files[0].read_text()
