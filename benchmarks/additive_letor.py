@@ -27,7 +27,7 @@ from hingerank.lab.statistics import randomisation
 
 SETS = {"OHSUMED": "OHSUMED/QueryLevelNorm", "MQ2008": "MQ2008", "MQ2007-partial": "MQ2007-partial"}
 MEASURES = ("ndcg@10", "map")
-SIX = [1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0]
+SIX = [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1]
 METHODS = [
     Method("AdditiveRankSVM", hr.AdditiveRankSVM, {"smoothness": [1.0, 10.0, 100.0], "C": SIX}),
     Method("RankSVM", hr.RankSVM, {"C": np.geomspace(1e-6, 10.0, 18).tolist()}, {"scale": "standard"}),

@@ -225,7 +225,9 @@ def test_curves_go_where_expressions_can_say_them(fitted, tmp_path, name):
         done = fitted(name).export(tmp_path / to, to, check=DATA)
         assert done.check["relative_to_largest_score"] < 1e-12 and done.check["reordered_queries"] == 0
     for to in ("solr", "elasticsearch", "opensearch"):
-        with pytest.raises(hr.ExportError, match=r"cannot carry curves .* python, c, javascript, sql, onnx, vespa, pmml"):
+        with pytest.raises(
+            hr.ExportError, match=r"cannot carry curves .* python, c, javascript, sql, onnx, vespa, pmml"
+        ):
             fitted(name).export(tmp_path / "m", to)
 
 
@@ -233,7 +235,12 @@ def test_curves_beyond_their_knots_are_exported_too(fitted, tmp_path):
     far = hr.RankingData(3.0 * np.asarray(DATA.X, np.float64) - 1.0, DATA.y, DATA.qid)
     for to in (*ANYWHERE, "vespa", "pmml"):
         needs(to)
-        assert fitted("curves").export(tmp_path / to / "m.x", to, check=far).check["relative_to_largest_score"] < 1e-12
+        assert (
+            fitted("curves")
+            .export(tmp_path / (to if to == "vespa" else f"{to}.x"), to, check=far)
+            .check["relative_to_largest_score"]
+            < 1e-12
+        )
 
 
 def test_vespa_takes_kernels_as_onnx_and_scales_queries_in_the_global_phase(fitted, tmp_path):
