@@ -80,7 +80,7 @@ def main() -> None:
         against = f"{wall / line[0]:.1f} ({busy / line[1]:.1f}) × RankSVM's {line[0]:.3f} ({line[1]:.3f})"
         add(f"a pass, {count} knots", f"{wall:.3f} s ({busy:.3f})", against)
     add("bins and places", f"{sizes[asked.knots] / 1e6:.0f} MB", f"{sizes[asked.knots] / data.X.nbytes:.2f} × X")
-    slowest = 0.0
+    slowest = busiest = 0.0
     for C in (1e-4, 1e-2):
         fits = in_turns(
             {
@@ -89,13 +89,17 @@ def main() -> None:
             }
         )
         (a, b, ours), (c, d, _) = fits["ours"], fits["RankSVM"]
-        slowest = max(slowest, a)
+        slowest, busiest = max(slowest, a), max(busiest, b)
         assert ours.certificate_.converged
         add(f"a fit, C = {C:g}", f"{a:.2f} s ({b:.2f})", f"{a / c:.1f} ({b / d:.1f}) × RankSVM's {c:.2f} ({d:.2f})")
     if not asked.without_trees:
         trees = hr.LightGBMRanker(n_estimators=100, num_leaves=31, n_jobs=2)
         wall, busy, _ = timed(lambda: trees.fit(data))
-        add("LightGBM, 100 trees", f"{wall:.1f} s ({busy:.1f})", f"{wall / slowest:.1f} × our slower fit")
+        add(
+            "LightGBM, 100 trees",
+            f"{wall:.1f} s ({busy:.1f})",
+            f"{wall / slowest:.1f} ({busy / busiest:.1f}) × our slower fit",
+        )
     header = [f"{asked.size}: {data.n_rows:,} × {data.n_features}, {asked.knots} knots", "seconds", "against"]
     table = Table(*header)
     for row in rows:

@@ -46,12 +46,11 @@ METHODS = [
 def rows_of(name, results):
     """(method, means of measures, p against the first method) of a set."""
     found = []
-    for method in results.methods:
+    for method in (method.name for method in METHODS):
         pair = shared_values(results, "ndcg@10", METHODS[0].name, method)
         p = None if method == METHODS[0].name else randomisation(*pair).p
         means = [float(np.mean(results.fold_means(method, measure))) for measure in MEASURES]
-        seconds = float(np.mean([record["seconds"] for record in results.tests(method)]))
-        found.append((name, method, *means, p, seconds))
+        found.append((name, method, *means, p))
     return found
 
 
@@ -67,8 +66,8 @@ def main() -> None:
     for name in asked.sets.split(","):
         folder = None if asked.folder is None else asked.folder / name
         rows += rows_of(name, compare(METHODS, read_folds(asked.data / SETS[name]), "ndcg@10", MEASURES, folder=folder))
-    header = ["set", "method", "NDCG@10", "MAP", "p", "seconds of a fit"]
-    cells = [[n, m, f"{a:.4f}", f"{b:.4f}", "" if p is None else f"{p:.3f}", f"{s:.2f}"] for n, m, a, b, p, s in rows]
+    header = ["set", "method", "NDCG@10", "MAP", "p"]
+    cells = [[n, m, f"{a:.4f}", f"{b:.4f}", "" if p is None else f"{p:.3f}"] for n, m, a, b, p in rows]
     table = Table(*header)
     for row in cells:
         table.add_row(*row)

@@ -294,6 +294,14 @@ def test_bad_settings_are_named(settings, words):
         hr.AdditiveRankSVM(**settings).fit(DATA)
 
 
+def test_models_keep_what_was_asked_of_them(tmp_path):
+    asked = {"monotone": {0: 1, "f2": -1}, "interactions": [(2, 3)]}
+    ranker = hr.AdditiveRankSVM(C=0.1, **asked).fit(DATA)
+    back = hr.load(ranker.save(tmp_path))
+    assert back.monotone == asked["monotone"] and back.interactions == asked["interactions"]
+    assert np.array_equal(back.predict(DATA.X), ranker.predict(DATA.X))
+
+
 def test_forged_models_are_refused(tmp_path):
     ranker = hr.AdditiveRankSVM(C=0.1).fit(DATA)
     good = ranker.save(tmp_path / "good")
