@@ -3,9 +3,9 @@
     python benchmarks/additive.py [--size L] [--knots 16] [--without-trees] [--write FOLDER]
 
 Data of `make_benchmark` in float32; squared hinge, tol 1e-3. Fits and passes of both rankers are timed in turns in one
-process (the least of three), by the wall clock and, in brackets, by processor time of all threads, which tells more on a
-busy machine. A pass is one Hessian product over all rows. LightGBM grows 100 trees of 31 leaves. --write keeps the table
-as additive-cost.json there (docs/results).
+process (the least of three), by the wall clock and, in brackets, by processor time of all threads, which tells more on
+a busy machine. A pass is one Hessian product over all rows. LightGBM grows 100 trees of 31 leaves. --write keeps the
+table as additive-cost.json there (docs/results).
 """
 
 import argparse
@@ -35,7 +35,7 @@ def timed(call):
 
 def in_turns(calls, repeat=3):
     """The least (wall, processor) seconds of each call, and its last answer."""
-    found = {name: (np.inf, np.inf, None) for name in calls}
+    found = dict.fromkeys(calls, (np.inf, np.inf, None))
     for _ in range(repeat):
         for name, call in calls.items():
             wall, busy, answer = timed(call)
