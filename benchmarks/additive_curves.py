@@ -3,7 +3,7 @@
     python benchmarks/additive_curves.py [--figure docs/figures/additive-curves.svg] [--write FOLDER]
 
 Curves: 12,000 rows in queries of 30, utility sin(2 x1) - |x2| + step(x3) + noise, cut into 5 grades. Grades say nothing
-of the unit of scores, so curves are compared up to one factor. Interactions: utility x1 + 2 x3 x5 + noise, where a sum of
+of the unit of scores, so curves are compared up to one factor. Interactions: utility x1 + 2 x3 x5 + noise; a sum of
 curves cannot have the product; NDCG@10 on 50 further queries, the setting of each method chosen on 50 others.
 --write keeps the table as additive-interactions.json there (docs/results).
 """
