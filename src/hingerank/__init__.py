@@ -19,6 +19,7 @@ _HOME = {
     "RankSVM": "hingerank.rankers.linear",
     "KernelRankSVM": "hingerank.rankers.kernel",
     "NystroemRankSVM": "hingerank.rankers.kernel",
+    "AdditiveRankSVM": "hingerank.rankers.additive",
     "FourierRankSVM": "hingerank.rankers.kernel",
     "tune": "hingerank.tuning",
     "progress": "hingerank.watching",

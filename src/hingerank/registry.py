@@ -11,6 +11,7 @@ RANKERS: dict[str, str] = {
     "kernel-rank-svm": "hingerank.rankers.kernel:KernelRankSVM",
     "nystroem-rank-svm": "hingerank.rankers.kernel:NystroemRankSVM",
     "fourier-rank-svm": "hingerank.rankers.kernel:FourierRankSVM",
+    "additive-rank-svm": "hingerank.rankers.additive:AdditiveRankSVM",
     "factorized": "hingerank.rankers.multipliers:FactorizedRankSVM",
     "regularized": "hingerank.rankers.multipliers:RegularizedRankSVM",
     "fenchel-rank": "hingerank.rankers.sparse:FenchelRank",

@@ -21,7 +21,7 @@ def close(ranker, rows, scores, tolerance=1e-12):
     return found
 
 
-@pytest.mark.parametrize("name", ["standard", "sparse", "lightgbm", "steps"])
+@pytest.mark.parametrize("name", ["standard", "sparse", "lightgbm", "steps", "curves"])
 def test_jpmml(java, scored, fitted, rows, tmp_path, name):
     ranker = fitted(name)
     path = ranker.export(tmp_path / "model.pmml", "pmml").files[0]
@@ -41,7 +41,7 @@ def test_ranklib(java, scored, fitted, rows, tmp_path, name):
     close(ranker, rows, scores - done.options["shift"], 1e-6)
 
 
-@pytest.mark.parametrize("name", ["standard", "sparse", "lightgbm", "xgboost", "steps", "query-minmax"])
+@pytest.mark.parametrize("name", ["standard", "sparse", "lightgbm", "xgboost", "steps", "curves", "query-minmax"])
 def test_vespa_profiles(java, scored, fitted, rows, tmp_path, name):
     """Vespa's parser of schemas reads the profile, its expressions score rows, its global phase scales queries."""
     ranker, (X, _, qid) = fitted(name), rows_of(rows)
@@ -97,7 +97,8 @@ def postgres():
 
 
 @pytest.mark.parametrize(
-    "name", ["standard", "sparse", "lightgbm", "steps", "nystroem", "fourier", "query-minmax", "query-standard"]
+    "name",
+    ["standard", "sparse", "lightgbm", "steps", "curves", "nystroem", "fourier", "query-minmax", "query-standard"],
 )
 def test_postgres(postgres, fitted, rows, tmp_path, name):
     ranker = fitted(name)
@@ -113,7 +114,7 @@ def test_postgres(postgres, fitted, rows, tmp_path, name):
     close(ranker, rows, scores)
 
 
-@pytest.mark.parametrize("name", ["standard", "sparse", "lightgbm", "steps", "nystroem", "fourier"])
+@pytest.mark.parametrize("name", ["standard", "sparse", "lightgbm", "steps", "curves", "nystroem", "fourier"])
 @pytest.mark.parametrize(
     ("to", "consumer"),
     [("c", consumers.C[0]), ("javascript", consumers.JAVASCRIPT[0]), ("onnx", consumers.ONNX[0]),

@@ -29,6 +29,9 @@ MODELS = {
     "polynomial": lambda: hr.KernelRankSVM(kernel="polynomial", degree=2, gamma=0.1, C=0.01, scale="minmax"),
     "mapped-linear": lambda: hr.KernelRankSVM(kernel="linear", C=0.1),
     "steps": lambda: hr.RankBoost(n_rounds=20),
+    "curves": lambda: hr.AdditiveRankSVM(n_knots=6, C=0.1, smoothness=0.1),
+    "scaled-curves": lambda: hr.AdditiveRankSVM(n_knots=6, C=0.1, smoothness=0.1, scale="minmax"),
+    "few-curves": lambda: hr.AdditiveRankSVM(n_knots=4, C=0.1, sparsity=0.3),
     "lightgbm": lambda: hr.LightGBMRanker(n_estimators=12, num_leaves=7, min_child_samples=3),
     "scaled-trees": lambda: hr.LightGBMRanker(n_estimators=12, num_leaves=7, min_child_samples=3, scale="standard"),
     "bags": lambda: hr.LightGBMRanker(n_estimators=5, num_leaves=7, min_child_samples=3, n_bags=3),
@@ -38,6 +41,7 @@ PER_QUERY = {
     "query-minmax": lambda: hr.RankSVM(C=0.1, scale="query-minmax"),
     "query-standard": lambda: hr.RankSVM(C=0.1, scale="query-standard"),
     "query-nystroem": lambda: hr.NystroemRankSVM(n_components=15, gamma=0.5, C=0.1, scale="query-minmax"),
+    "query-curves": lambda: hr.AdditiveRankSVM(n_knots=6, C=0.1, scale="query-minmax"),
     "query-trees": lambda: hr.LightGBMRanker(n_estimators=9, num_leaves=7, min_child_samples=3, scale="query-minmax"),
 }
 
@@ -213,6 +217,30 @@ def test_engines_score_as_the_ranker_does(fitted, tmp_path, name, to):
     single = to not in ("vespa", "pmml")
     assert done.check["relative_to_largest_score"] < (2e-6 if single or "xgboost" in name else 1e-12)
     assert done.check["reordered_queries"] <= (1 if single else 0)
+
+
+@pytest.mark.parametrize("name", ["curves", "scaled-curves", "few-curves"])
+def test_curves_go_where_expressions_can_say_them(fitted, tmp_path, name):
+    for to in ("vespa", "pmml"):
+        done = fitted(name).export(tmp_path / to, to, check=DATA)
+        assert done.check["relative_to_largest_score"] < 1e-12 and done.check["reordered_queries"] == 0
+    for to in ("solr", "elasticsearch", "opensearch"):
+        with pytest.raises(
+            hr.ExportError, match=r"cannot carry curves .* python, c, javascript, sql, onnx, vespa, pmml"
+        ):
+            fitted(name).export(tmp_path / "m", to)
+
+
+def test_curves_beyond_their_knots_are_exported_too(fitted, tmp_path):
+    far = hr.RankingData(3.0 * np.asarray(DATA.X, np.float64) - 1.0, DATA.y, DATA.qid)
+    for to in (*ANYWHERE, "vespa", "pmml"):
+        needs(to)
+        assert (
+            fitted("curves")
+            .export(tmp_path / (to if to == "vespa" else f"{to}.x"), to, check=far)
+            .check["relative_to_largest_score"]
+            < 1e-12
+        )
 
 
 def test_vespa_takes_kernels_as_onnx_and_scales_queries_in_the_global_phase(fitted, tmp_path):

@@ -173,7 +173,7 @@ def test_the_file_gets_ordinary_permissions(fitted, tmp_path):
         (np.random.default_rng(0), "random generator"),
         (np.array([object()]), "array of object"),
         (np.array([1j]), "array of complex128"),
-        ({1: 2}, "keys other than plain strings"),
+        ({1.5: 2}, "keys other than plain strings"),
         ({"!": "float"}, "keys other than plain strings"),
         (object(), "is a object"),
         ([{"deep": (print,)}], "params.weights.0.deep.0 is"),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.export.forms import Affine, Expansion, Form, Trees, Waves
+from hingerank.export.forms import Affine, Curves, Expansion, Form, Trees, Waves
 
 ABOUT = "score(x) of a {ranker}, by hingerank {version}: x holds {count} features, a higher score ranks first."
 
@@ -17,6 +17,13 @@ def tables_of(form: Form) -> tuple[str, dict[str, Any]]:
     if isinstance(body, Affine):
         used = form.used()
         return "linear", {"OFFSET": float(body.offset), "FEATURE": used, "WEIGHT": body.weights[used]}
+    if isinstance(body, Curves):
+        used = form.used()
+        parts = [body.of(j) for j in used]
+        start = np.cumsum([0, *(len(knots) for knots, _ in parts)])
+        knots, heights = (np.concatenate([part[k] for part in parts] or [np.empty(0)]) for k in (0, 1))
+        names = ("FEATURE", "START", "KNOT", "HEIGHT", "SLOPE")
+        return "curves", dict(zip(names, (used, start, knots, heights, body.slopes[used]), strict=True))
     if isinstance(body, Trees):
         names = ("FEATURE", "NUMBER", "CHILD", "MISSING", "ROOT")
         columns = (body.feature, body.number, body.child, body.missing, body.roots)
@@ -62,7 +69,7 @@ def write_c(form: Form, about: dict[str, Any]) -> str:
         kind = "int" if np.asarray(value).dtype.kind in "iu" else "double"
         size = f"[{max(1, len(value))}]" if isinstance(value, np.ndarray) else ""
         lines.append(f"static const {kind} {name}{size} = {_literal(value, '{', '}') if np.size(value) else '{0}'};")
-    counts = {"N": len(tables["ROOT" if loop == "trees" else "WEIGHT"])}
+    counts = {"N": len(tables[{"trees": "ROOT", "curves": "SLOPE"}.get(loop, "WEIGHT")])}
     lines += [f"enum {{ N = {counts['N']} }};"]
     return "\n".join([*lines, "", C[loop].strip("\n"), ""])
 
@@ -106,6 +113,21 @@ def score(x):
                 left = v <= NUMBER[node]
             node = CHILD[node] if left else CHILD[node] + 1
         total += NUMBER[node]
+    return total
+''',
+    "curves": '''
+def score(x):
+    """The score of one row: of each feature's curve the height, linear between knots."""
+    total = 0.0
+    for k, j in enumerate(FEATURE):
+        v, first, last = x[j], START[k], START[k + 1] - 1
+        i = first
+        while i < last and KNOT[i + 1] <= v:
+            i += 1
+        if v < KNOT[first] or i == last:
+            total += HEIGHT[i] + SLOPE[k] * (v - KNOT[i])
+        else:
+            total += HEIGHT[i] + (HEIGHT[i + 1] - HEIGHT[i]) * ((v - KNOT[i]) / (KNOT[i + 1] - KNOT[i]))
     return total
 ''',
     "waves": '''
@@ -152,6 +174,20 @@ function score(x) {
       node = left ? CHILD[node] : CHILD[node] + 1;
     }
     total += NUMBER[node];
+  }
+  return total;
+}
+""",
+    "curves": """
+// of each feature's curve the height, linear between knots
+function score(x) {
+  let total = 0;
+  for (let k = 0; k < SLOPE.length; k++) {
+    const v = x[FEATURE[k]], first = START[k], last = START[k + 1] - 1;
+    let i = first;
+    while (i < last && KNOT[i + 1] <= v) i++;
+    if (v < KNOT[first] || i === last) total += HEIGHT[i] + SLOPE[k] * (v - KNOT[i]);
+    else total += HEIGHT[i] + (HEIGHT[i + 1] - HEIGHT[i]) * ((v - KNOT[i]) / (KNOT[i + 1] - KNOT[i]));
   }
   return total;
 }
@@ -218,6 +254,21 @@ double score(const double *x)
             node = left ? CHILD[node] : CHILD[node] + 1;
         }
         total += NUMBER[node];
+    }
+    return total;
+}
+""",
+    "curves": """
+/* of each feature's curve the height, linear between knots */
+double score(const double *x)
+{
+    double total = 0;
+    for (int k = 0; k < N; k++) {
+        double v = x[FEATURE[k]];
+        int first = START[k], last = START[k + 1] - 1, i = first;
+        while (i < last && KNOT[i + 1] <= v) i++;
+        if (v < KNOT[first] || i == last) total += HEIGHT[i] + SLOPE[k] * (v - KNOT[i]);
+        else total += HEIGHT[i] + (HEIGHT[i + 1] - HEIGHT[i]) * ((v - KNOT[i]) / (KNOT[i + 1] - KNOT[i]));
     }
     return total;
 }

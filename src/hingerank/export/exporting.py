@@ -24,7 +24,7 @@ from hingerank.export.vectors import write_vectors
 from hingerank.export.vespa import run_vespa, write_vespa
 
 EXAMPLE_ROWS, EXAMPLE_QUERIES = 20, 4
-WORDS = {"linear": "a linear model", "mapped": "a kernel or Fourier model", "trees": "trees"}
+WORDS = {"linear": "a linear model", "mapped": "a kernel or Fourier model", "trees": "trees", "curves": "curves"}
 SINGLE = (
     "The engine scores in single precision, so almost tied rows may change places, and forbids negative scores: the "
     "option shift adds a constant to all of them."
@@ -55,7 +55,7 @@ class Format(NamedTuple):
     test: str = ""
 
 
-ALL = ("linear", "mapped", "trees")
+ALL = ("linear", "mapped", "trees", "curves")
 TABLE = {"table": "documents", "key": "docid", "query": "qid"}
 
 
@@ -124,7 +124,7 @@ FORMATS: dict[str, Format] = {
         test="put the profile into a schema, feed 'rows', and query with ranking=NAME",
     ),
     "pmml": Format(
-        ("model.pmml",), write_pmml, stand_in("a PMML evaluator", run_pmml), ("linear", "trees"),
+        ("model.pmml",), write_pmml, stand_in("a PMML evaluator", run_pmml), ("linear", "trees", "curves"),
         test="score 'rows' by any PMML evaluator, such as JPMML",
     ),
 }  # fmt: skip

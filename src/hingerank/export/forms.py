@@ -1,6 +1,7 @@
 """The plain forms that rankers hand to exports: what a score is, as arrays, and how features are scaled before.
 
-A form is a sum of weights (`Affine`), of kernel functions (`Expansion`), of cosines (`Waves`) or of trees (`Trees`).
+A form is a sum of weights (`Affine`), of kernel functions (`Expansion`), of cosines (`Waves`), of trees (`Trees`) or of
+curves (`hingerank.features.curves.Curves`).
 """
 
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from scipy import sparse
 
 from hingerank.data.scaling import ColumnScaler, Scaler
 from hingerank.export.forest import MISSING_LEFT, ZERO_IS_MISSING, Forest, first_children
+from hingerank.features.curves import Curves
 from hingerank.features.fourier import FourierMap
 from hingerank.features.kernels import RBF, Kernel, Polynomial
 from hingerank.features.nystroem import NystroemMap
@@ -63,8 +65,8 @@ class Trees(NamedTuple):
     start: float
 
 
-Body = Affine | Expansion | Waves | Trees
-KINDS = {Affine: "linear", Expansion: "mapped", Waves: "mapped", Trees: "trees"}
+Body = Affine | Expansion | Waves | Trees | Curves
+KINDS = {Affine: "linear", Expansion: "mapped", Waves: "mapped", Trees: "trees", Curves: "curves"}
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ class Form:
 
     @property
     def kind(self) -> str:
-        """ "linear", "mapped" or "trees"."""
+        """ "linear", "mapped", "trees" or "curves"."""
         return KINDS[type(self.body)]
 
     @property
@@ -103,7 +105,7 @@ class Form:
         return cls(names, body, query=scaler.name.removeprefix("query-") if scaler and per_query else None)
 
     def folded(self) -> "Form":
-        """The same scores without scaling by columns: exactly so for weights, waves and thresholds.
+        """The same scores without scaling by columns: exactly so for weights, waves, knots and thresholds.
 
         Kernel functions of scaled rows stay as they are.
         """
@@ -116,6 +118,10 @@ class Form:
         elif isinstance(body, Waves):
             frequencies = body.frequencies / self.width
             body = body._replace(frequencies=frequencies, phases=body.phases - frequencies @ self.centre)
+        elif isinstance(body, Curves):
+            column = np.repeat(np.arange(self.n_features), np.diff(body.starts))
+            knots = self.centre[column] + self.width[column] * body.knots
+            body = body._replace(knots=knots, slopes=body.slopes / self.width)
         else:
             inner = body.feature >= 0
             column = body.feature[inner]
@@ -129,6 +135,8 @@ class Form:
         body = self.body
         if isinstance(body, Affine):
             return np.flatnonzero(body.weights)
+        if isinstance(body, Curves):
+            return np.flatnonzero((np.add.reduceat(np.abs(body.heights), body.starts[:-1]) > 0) | (body.slopes != 0))
         return np.unique(body.feature[body.feature >= 0]) if isinstance(body, Trees) else np.arange(self.n_features)
 
     def sample(self, count: int, seed: int = 0) -> np.ndarray:
@@ -139,6 +147,11 @@ class Form:
             for column in self.used():
                 near = body.number[body.feature == column]
                 spread = 0.5 * np.ptp(near) or abs(near[0]) or 1.0
+                rows[:, column] = rng.choice(near, count) + spread * rng.standard_normal(count)
+        elif isinstance(body, Curves):
+            for column in range(self.n_features):
+                near = body.of(column)[0]
+                spread = 0.2 * np.ptp(near) or abs(near[0]) or 1.0
                 rows[:, column] = rng.choice(near, count) + spread * rng.standard_normal(count)
         elif isinstance(body, Expansion):
             rows = body.rows[rng.integers(0, len(body.rows), count)] + 0.1 * rng.standard_normal(rows.shape)

@@ -126,6 +126,13 @@ def encode(value: Any, arrays: dict[str, np.ndarray], place: str) -> Any:
         return _encode_items(value, arrays, place)
     if isinstance(value, tuple):
         return {_TAG: "tuple", "items": _encode_items(value, arrays, place)}
+    if isinstance(value, dict) and any(type(key) is int for key in value):
+        if not all(type(key) in (int, str) for key in value):
+            raise ModelFileError(f"{place} is a dict with keys other than strings and whole numbers")
+        return {
+            _TAG: "mapping",
+            "items": [[key, encode(item, arrays, f"{place}.{key}")] for key, item in value.items()],
+        }
     if isinstance(value, dict):
         return _encode_dict(value, arrays, place)
     if isinstance(value, np.ndarray):
@@ -219,6 +226,8 @@ def decode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
         return float(value["value"])
     if kind == "tuple":
         return tuple(decode(item, arrays) for item in value["items"])
+    if kind == "mapping":
+        return {key if type(key) is int else str(key): decode(item, arrays) for key, item in value["items"]}
     if kind == "strings":
         return np.array([*map(str, value["items"]), None], object)[:-1]
     if kind == "array":

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hingerank.export.forest import ZERO_IS_MISSING
-from hingerank.export.forms import Affine, Expansion, ExportError, Form, Trees, Waves, largest_single
+from hingerank.export.forms import Affine, Curves, Expansion, ExportError, Form, Trees, Waves, largest_single
 
 OPSET, TREE_OPSET, IR_VERSION = 18, 5, 10
 PRECISIONS: dict[str, Any] = {"double": np.float64, "float": np.float32}
@@ -104,6 +104,8 @@ def _scores(graph: Graph, form: Form, x: str) -> str:
     body: Any = form.body
     if isinstance(body, Affine):
         return graph.add("Add", graph.add("MatMul", x, graph.constant(body.weights)), graph.constant(body.offset))
+    if isinstance(body, Curves):
+        return _curves(graph, body, x)
     if isinstance(body, Waves):
         waves = graph.add("MatMul", x, graph.constant(body.frequencies.T))
         values = graph.add("Cos", graph.add("Add", waves, graph.constant(body.phases)))
@@ -122,6 +124,26 @@ def _scores(graph: Graph, form: Form, x: str) -> str:
     exponent = graph.add("Sub", product, graph.constant(np.square(rows).sum(axis=1)))
     values = graph.add("Exp", graph.add("Min", exponent, graph.constant(0.0)))
     return graph.add("MatMul", values, graph.constant(body.weights))
+
+
+def _curves(graph: Graph, body: Curves, x: str) -> str:
+    """Rises over segments, each times how far the value has come in it, from 0 to 1, and the slopes outside."""
+    first, last = body.starts[:-1], body.starts[1:] - 1
+    column = np.repeat(np.arange(len(first)), np.diff(body.starts))
+    ends = np.flatnonzero(~np.isin(np.arange(len(column)), first))  # a segment ends at every knot but the first
+    zero, one = graph.constant(0.0), graph.constant(1.0)
+    below = graph.add("Min", graph.add("Sub", x, graph.constant(body.knots[first])), zero)
+    above = graph.add("Max", graph.add("Sub", x, graph.constant(body.knots[last])), zero)
+    outside = graph.add("MatMul", graph.add("Add", below, above), graph.constant(body.slopes))
+    scores = graph.add("Add", outside, graph.constant(body.heights[first].sum()))
+    if not len(ends):
+        return scores
+    each = graph.add("Gather", x, graph.constant(column[ends], np.int64), axis=1)
+    moved = graph.add("Sub", each, graph.constant(body.knots[ends - 1]))
+    place = graph.add("Div", moved, graph.constant(body.knots[ends] - body.knots[ends - 1]))
+    place = graph.add("Min", graph.add("Max", place, zero), one)
+    rises = graph.constant(body.heights[ends] - body.heights[ends - 1])
+    return graph.add("Add", scores, graph.add("MatMul", place, rises))
 
 
 def _trees(graph: Graph, form: Form, x: str) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.export.forms import Affine, Expansion, Form, Trees, Waves, goes_left
+from hingerank.export.forms import Affine, Curves, Expansion, Form, Trees, Waves, goes_left
 
 
 def write_sql(
@@ -60,6 +60,8 @@ def _score(form: Form, columns: dict[Any, str]) -> tuple[list[tuple[str, str, st
     if isinstance(body, Affine):
         terms = [f"{number(body.weights[j])} * {x}" for j, x in columns.items()]
         return [], total([number(body.offset), *terms])
+    if isinstance(body, Curves):
+        return [], total([number(0.0), *(_curve(body, j, x) for j, x in columns.items())])
     if isinstance(body, Trees):
         return [], total([number(body.start), *(_tree(body, root, columns) for root in body.roots.tolist())])
     x = list(columns.values())
@@ -79,6 +81,18 @@ def _score(form: Form, columns: dict[Any, str]) -> tuple[list[tuple[str, str, st
     lines = ",\n    ".join(f"({', '.join(number(v) for v in row)})" for row in rows.tolist())
     heads = f"({heads}, {', '.join(f'r{j + 1}' for j in range(len(x)))})"
     return [("known_", f"VALUES\n    {lines}", heads)], f"(SELECT SUM(l.c * {value}) FROM known_ l)"
+
+
+def _curve(body: Curves, column: int, x: str) -> str:
+    """Cases from the least knot up."""
+    knots, heights = body.of(column)
+    slope = number(body.slopes[column])
+    cases = [f"WHEN {x} < {number(knots[0])} THEN {number(heights[0])} + {slope} * ({x} - {number(knots[0])})"]
+    for k in range(1, len(knots)):
+        place = f"(({x} - {number(knots[k - 1])}) / {number(knots[k] - knots[k - 1])})"
+        rise = number(heights[k] - heights[k - 1])
+        cases.append(f"WHEN {x} < {number(knots[k])} THEN {number(heights[k - 1])} + {rise} * {place}")
+    return f"CASE {' '.join(cases)} ELSE {number(heights[-1])} + {slope} * ({x} - {number(knots[-1])}) END"
 
 
 def _tree(body: Trees, node: int, columns: dict[Any, str]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from hingerank.export.consumers import _run_onnx
-from hingerank.export.forms import Affine, ExportError, Form, Trees, goes_left
+from hingerank.export.forms import Affine, Curves, ExportError, Form, Trees, goes_left
 from hingerank.export.lucene import by_engine_name
 from hingerank.export.onnx_graph import write_onnx
 from hingerank.export.sql import total
@@ -38,7 +38,31 @@ def expression(form: Form, terms: dict[Any, str]) -> str:
     body = form.body
     if isinstance(body, Affine):
         return total([literal(body.offset), *(f"{literal(body.weights[j])} * {x}" for j, x in terms.items())])
+    if isinstance(body, Curves):
+        return total([literal(0.0), *(_curve(body, j, x) for j, x in terms.items())])
     return total([literal(body.start), *(_tree(body, root, terms) for root in body.roots.tolist())])
+
+
+def _curve(body: Curves, column: int, x: str) -> str:
+    """Nested ifs that halve the knots."""
+    knots, heights = body.of(column)
+    slope = literal(body.slopes[column])
+
+    def piece(k: int) -> str:
+        """The line of bin k."""
+        at = literal(knots[max(k - 1, 0)])
+        if k in (0, len(knots)):
+            return f"{literal(heights[max(k - 1, 0)])} + {slope} * ({x} - {at})"
+        rise, length = literal(heights[k] - heights[k - 1]), literal(knots[k] - knots[k - 1])
+        return f"{literal(heights[k - 1])} + {rise} * (({x} - {at}) / {length})"
+
+    def choice(low: int, high: int) -> str:
+        if low == high:
+            return piece(low)
+        middle = (low + high) // 2
+        return f"if ({x} < {literal(knots[middle])}, {choice(low, middle)}, {choice(middle + 1, high)})"
+
+    return choice(0, len(knots))
 
 
 def _tree(body: Trees, k: int, terms: dict[Any, str]) -> str:

@@ -33,6 +33,7 @@ SPECIAL: dict[str, dict[str, list[Any]]] = {
     "kernel-rank-svm": {"C": [1e-3, 1e-1, 10.0], "gamma": GAMMAS},
     "nystroem-rank-svm": {"C": [1e-4, 1e-2, 1.0], "gamma": GAMMAS},
     "fourier-rank-svm": {"C": [1e-4, 1e-2, 1.0], "gamma": GAMMAS},
+    "additive-rank-svm": {"smoothness": [1.0, 10.0, 100.0], "C": VALUES["C"][:6]},
     "sparse-rank-svm": {"C": [0.1, 1.0, 10.0, 100.0, 1000.0]},
     "tg-rank": {"C": [0.1, 1.0, 10.0, 100.0, 1000.0]},
     "rs-rank": {"C": [1e-2, 0.1, 1.0, 10.0, 100.0]},

@@ -142,13 +142,20 @@ def _lock(file: Any, path: Path) -> None:
 
 
 def save_arrays(folder: Path, method: str, fold: str, scores: np.ndarray, ranker: Any) -> str:
-    """Keep the test scores, and any weights or basis, beside the results; answers the file's name in the folder."""
+    """Keep the test scores, and any weights, basis or curves, beside the results; answers the file's name in the
+    folder."""
     arrays = {"scores": scores}
     weights, basis = getattr(ranker, "coef_", None), getattr(ranker, "basis_", None)
     if isinstance(weights, np.ndarray) and weights.ndim == 1:
         arrays["weights"] = weights
     if isinstance(basis, np.ndarray) and basis.ndim == 2:
         arrays["basis"] = (basis * np.where(ranker.user_weights_.mean(axis=0) < 0, -1, 1)).astype(np.float32)
+    curves = getattr(ranker, "curves_", None)
+    if curves:
+        parts = {"knots": "knots", "heights": "heights"}
+        arrays |= {f"curve_{name}": np.concatenate([getattr(c, part) for c in curves]) for name, part in parts.items()}
+        arrays["curve_starts"] = np.cumsum([0, *(len(curve.knots) for curve in curves)])
+        arrays["curve_weights"] = np.array([curve.weight for curve in curves])
     name = f"arrays/{_file_name(method)}.{_file_name(fold)}.npz"
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]

@@ -31,15 +31,20 @@ def mapped_design(feature_map: FeatureMap, X: Any, budget: int, by_rows: bool = 
     inner: Design = RowsDesign(feature_map.rows(X)) if stored else StreamedDesign(feature_map, X)
     if feature_map.mixing_ is None:
         return inner
-    return MixedDesign(inner, feature_map.mixing_.astype(storage_type(X.shape[0], feature_map.width_, X.dtype)))
+    stored_as = storage_type(X.shape[0], feature_map.width_, X.dtype)
+    return MixedDesign(inner, RowsDesign(feature_map.mixing_.astype(stored_as)))
 
 
 class MixedDesign(Design):
-    """Φ = Ψ T for a design Ψ of many rows and a small matrix T."""
+    """Φ = Ψ T for a design Ψ of many rows and a small map T, itself a design."""
 
-    def __init__(self, inner: Design, mixing: np.ndarray):
-        self.inner, self.mixing = inner, RowsDesign(mixing)
+    def __init__(self, inner: Design, mixing: Design):
+        self.inner, self.mixing = inner, mixing
         self.shape, self.numbers = (inner.shape[0], mixing.shape[1]), inner.numbers
+
+    @property
+    def breadth(self) -> int:
+        return self.mixing.breadth
 
     def scores(self, w: np.ndarray) -> np.ndarray:
         return self.inner.scores(self.mixing.scores(w))
@@ -55,7 +60,7 @@ class MixedDesign(Design):
 class MixedPass(Pass):
     """A pass in T w."""
 
-    def __init__(self, inner: Pass, mixing: RowsDesign):
+    def __init__(self, inner: Pass, mixing: Design):
         self.inner, self.mixing, self.graded = inner, mixing, inner.graded
 
     def at(self, w: np.ndarray) -> LossPoint:

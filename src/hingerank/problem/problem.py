@@ -111,6 +111,10 @@ class Pass(Protocol):
         """About the diagonal of the Hessian at w, where it is to be had cheaply."""
         return None
 
+    def degrees(self, w: np.ndarray) -> np.ndarray | None:
+        """The diagonal of the Hessian in scores at w, for each row, 0 for rows left out; None where it is unknown."""
+        return None
+
     def every(self, stride: int) -> "Pass":
         """The loss of every stride-th query."""
         ...
@@ -126,6 +130,11 @@ class Design(Protocol):
     def uneven(self) -> bool:
         """Whether the Hessian's diagonal may be so uneven that it is worth a look."""
         return False
+
+    @property
+    def breadth(self) -> int:
+        """Weights that a sample of the rows must determine: all, unless the norm holds most of them back."""
+        return self.shape[1]
 
     def scores(self, w: np.ndarray) -> np.ndarray:
         """Φ w."""
@@ -212,10 +221,10 @@ class Problem(Objective):
         graded = self._pass.graded
         if graded is None:
             return []
-        rows, queries = graded.n_items, graded.n_queries
-        most = min(rows // max(ROWS_OF_A_SAMPLE, 200 * self.dimension), queries // 100)
+        rows, queries, breadth = graded.n_items, graded.n_queries, self.design.breadth
+        most = min(rows // max(ROWS_OF_A_SAMPLE, 200 * breadth), queries // 100)
         strides = [k for k in (256, 64, 16, 4) if k <= most]
-        if strides and strides[0] * 8 <= rows // max(1000, 20 * self.dimension) and strides[0] * 8 <= queries // 20:
+        if strides and strides[0] * 8 <= rows // max(1000, 20 * breadth) and strides[0] * 8 <= queries // 20:
             strides.insert(0, strides[0] * 8)
         weight = graded.weight_per_query if strides else np.empty(0)
         return [self._sample(k, weight) for k in strides[:2] if weight[::k].sum() > 0]
@@ -273,6 +282,9 @@ class PlainPass(Pass):
         offsets = p.offsets if isinstance(p, GradedPreferences) else np.array([0, p.n_items])
         return self.design.scatter(here.diagonal, offsets)
 
+    def degrees(self, w: np.ndarray) -> np.ndarray | None:
+        return self.loss.at(self.design.scores(w), self.preferences).diagonal
+
     def every(self, stride: int) -> Pass:
         raise ValueError("samples of queries are taken where rows are swept query by query only")
 
@@ -325,13 +337,20 @@ class FusedPass(Pass):
         a column that does not differ in it is taken for an ordinary one."""
         if not self.design.uneven:
             return None
-        self._return_to(w)
         often = max(1, self.graded.n_items // (self.stride * ROWS_OF_A_DIAGONAL)) if self.design.dense else 1
-        weight = np.empty(self.graded.n_items)
-        weight[self.graded.row_at] = self.state.degree
-        found = often * self.design.scatter(weight, self.offsets, self.stride * often)
+        found = often * self.design.scatter(self._degrees(w), self.offsets, self.stride * often)
         known = found > 0
         return np.where(known, found, np.median(found[known]) if known.any() else 0.0)
+
+    def degrees(self, w: np.ndarray) -> np.ndarray | None:
+        queries = np.arange(self.graded.n_queries) % self.stride == 0
+        return np.where(np.repeat(queries, np.diff(self.offsets)), self._degrees(w), 0.0)
+
+    def _degrees(self, w: np.ndarray) -> np.ndarray:
+        self._return_to(w)
+        weight = np.empty(self.graded.n_items)
+        weight[self.graded.row_at] = self.state.degree
+        return weight
 
     def _return_to(self, w: np.ndarray) -> None:
         if self.latest is not w:

@@ -27,6 +27,7 @@ STAGES: dict[str, list[Stage]] = {
     "KernelRankSVM": KERNEL,
     "NystroemRankSVM": KERNEL,
     "FourierRankSVM": KERNEL,
+    "AdditiveRankSVM": [{"scale": [None, "query-minmax"], "smoothness": [1.0, 10.0, 100.0], "C": CS}],
     "FactorizedRankSVM": [{"scale": SCALES, "C": [1e-3, 1e-1, 10.0]}, {"rank": [2, 5, 10]}],
     "RegularizedRankSVM": [{"scale": SCALES, "C": [1e-3, 1e-1, 10.0]}, {"lam": [0.1, 1.0, 10.0]}],
     "FenchelRank": [{"scale": SCALES, "radius": [1.0, 3.0, 10.0, 30.0]}],

@@ -142,7 +142,9 @@ def newton_from(objective: Objective, point: Point, scale: float, run: Run, mode
 
 def spread_diagonal(diagonal: Any) -> Any:
     """A Hessian's diagonal, if it is so uneven that conjugate gradients need it (Hsia, Chiang & Lin 2018)."""
-    if diagonal is None or not np.isfinite(diagonal).all() or diagonal.max() < UNEVEN * diagonal.min():
+    if not isinstance(diagonal, np.ndarray):  # none, or more than a diagonal
+        return diagonal
+    if not np.isfinite(diagonal).all() or diagonal.max() < UNEVEN * diagonal.min():
         return None
     return diagonal
 

@@ -172,7 +172,8 @@ def test_every_section_is_there(page):
     shown = page.run("[...document.querySelectorAll('main section')].filter(s => !s.hidden).map(s => s.id)")
     first = "leaderboard pairs ranks cost queries search convergence weights basis"
     assert " ".join(shown) == f"{first} problems data keep rebuild"
-    heights = page.run("[...document.querySelectorAll('main section')].map(s => s.getBoundingClientRect().height)")
+    seen = "[...document.querySelectorAll('main section')].filter(s => !s.hidden)"
+    heights = page.run(f"{seen}.map(s => s.getBoundingClientRect().height)")
     assert min(heights) > 60
     assert page.texts("#search h3") == ["noise: kind", f"best{HOSTILE}: column", "other: column"]
     assert HOSTILE in page.texts("#command")[0]

@@ -144,6 +144,23 @@ function startBasis(run) {
   show();
 }
 
+function startShapes(run) {
+  const { shapes } = run.data, methods = Object.keys(shapes).filter(name => shapes[name] && shapes[name].features.length);
+  byId("shapes").hidden = !methods.length;
+  if (!methods.length) return;
+  const select = byId("shapes-method");
+  options(select, methods, methods[0]);
+  const show = () => {
+    const { total, features } = shapes[select.value];
+    byId("shapes-note").textContent = `What a feature's value adds to the score, one line for each fold; ${features.length} of ${total} features, those that move scores within queries most first (the number is that standard deviation). Lines that agree are sure.`;
+    const panel = f => make("figure", { class: "shape" }, make("figcaption", {}, `${f.name}  ${short(f.weight)}`), chart({ width: 250, height: 170, xLabel: "value", yLabel: "score",
+      series: f.folds.map(([fold, x, y], i) => ({ name: fold, x, y, colour: colour(i), thin: true, dots: false })) }));
+    document.querySelector("#shapes .body").replaceChildren(make("div", { class: "shapes" }, features.map(panel)));
+  };
+  select.onchange = show;
+  show();
+}
+
 function weightBar(f, most) {
   const at = scale(-most, most, 2, 138);
   return draw("svg", { class: "cell-svg", width: 140, height: 14, role: "img", "aria-label": short(f.mean) }, draw("line", { class: "axis", x1: 70, x2: 70, y1: 0, y2: 14 }),
@@ -205,6 +222,7 @@ function start() {
   drawSearches(run);
   startTraces(run);
   startWeights(run);
+  startShapes(run);
   startBasis(run);
   drawProblems(run);
   drawData(run);

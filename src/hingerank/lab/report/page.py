@@ -22,13 +22,14 @@ from hingerank.lab.statistics import differences, holm, p_values
 from hingerank.lab.winner import winner
 
 MOST_QUERIES, MOST_POINTS = 3000, 80
-MOST_WEIGHTS, MOST_FUNCTIONS, MOST_WORDS = 60, 12, 15
+MOST_WEIGHTS, MOST_FUNCTIONS, MOST_WORDS, MOST_CURVES = 60, 12, 15, 24
 MOST_BYTES = 2_000_000
 SCRIPTS = ("chart.js", "tables.js", "queries.js", "page.js")
 
 
 def make_payload(results: Results, baseline: str | None = None, test: str = "randomisation") -> dict[str, Any]:
-    """The page's data: leaderboard, pairs of methods, curves, queries, examples, searches, traces, weights, basis."""
+    """The page's data: leaderboard, pairs of methods, curves, queries, examples, searches, traces, weights, basis,
+    curves of features."""
     board = leaderboard(results, baseline=baseline, test=test)
     header = results.header
     about = header.get("about", {})
@@ -49,6 +50,7 @@ def make_payload(results: Results, baseline: str | None = None, test: str = "ran
             "searches": {method: search_curves(results, method) for method in results.methods},
             "traces": {method: traces(results, method) for method in results.methods},
             "weights": {method: weights(results, method) for method in results.methods},
+            "shapes": {method: shapes(results, method) for method in results.methods},
             "basis": {method: basis(results, method) for method in results.methods},
             "failures": [
                 {k: r.get(k) for k in ("method", "fold", "kind", "setting", "error")} for r in results.failures()
@@ -219,6 +221,32 @@ def weights(results: Results, method: str) -> dict[str, Any] | None:
                 "folds": int(np.count_nonzero(table[:, j])),
             }
             for j in order.tolist()
+        ],
+    }
+
+
+def shapes(results: Results, method: str) -> dict[str, Any] | None:
+    """The curves of an additive ranker, those of most weight first: of each fold its knots and heights, since those of
+    different folds show how sure a curve is; at most MOST_CURVES features. None for other rankers."""
+    found = [(fold, a) for fold in results.folds if "curve_knots" in (a := results.arrays(method, fold))]
+    if not found or len({len(a["curve_weights"]) for _, a in found}) > 1:
+        return None
+    weight = np.mean([a["curve_weights"] for _, a in found], axis=0)
+    names = _feature_names(results, len(weight))
+    order = np.argsort(-weight, kind="stable")[:MOST_CURVES]
+
+    def points(a: Any, j: int, part: str) -> list[float]:
+        return [float(f"{v:.5g}") for v in a[part][a["curve_starts"][j] : a["curve_starts"][j + 1]]]
+
+    return {
+        "total": len(weight),
+        "features": [
+            {
+                "name": names[j],
+                "weight": float(f"{weight[j]:.4g}"),
+                "folds": [[fold, points(a, j, "curve_knots"), points(a, j, "curve_heights")] for fold, a in found],
+            }
+            for j in order[weight[order] > 0].tolist()
         ],
     }
 

@@ -1,0 +1,138 @@
+"""Piecewise-linear curves of single columns: where their knots are, what they are worth, and their values.
+
+score(x) = Σ_f h_f(x_f) with h_f linear between knots at quantiles of the training rows, and beyond the outermost with a
+slope of its own. Compiled parts: kernels/curves.py.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from hingerank.arrays import Floats, Integers
+from hingerank.data.files import DataError
+from hingerank.data.scaling import make_scaler
+from hingerank.kernels.curves import add_curves
+from hingerank.kernels.threads import cut_shards, run_shards
+
+SAMPLED_ROWS = 1 << 14  # from which knots are taken, evenly spaced
+RUG = 25  # quantiles of each column that are kept to draw
+NUMBERS_PER_SHARD = 1 << 18
+
+
+class Knots(NamedTuple):
+    """Knots of column c are values[starts[c]:starts[c + 1]], ascending, one at least; width is its standard deviation
+    (1 where that is 0), and rug a few of its quantiles."""
+
+    values: Floats
+    starts: Integers
+    width: Floats
+    rug: Floats
+
+    @property
+    def counts(self) -> Integers:
+        return np.diff(self.starts)
+
+
+class Curves(NamedTuple):
+    """h_c(x): heights at knots, linear between them, and outside with the slope of column c."""
+
+    knots: Floats
+    heights: Floats
+    starts: Integers
+    slopes: Floats
+
+    def scores(self, X: Any) -> Floats:
+        """Σ_c h_c(x_c) of every row."""
+        return self._added(X, apart=False)[:, 0]
+
+    def parts(self, X: Any) -> Floats:
+        """h_c(x_c) of every row and column."""
+        return self._added(X, apart=True)
+
+    def of(self, column: int) -> tuple[Floats, Floats]:
+        """The knots of a column, and the heights there."""
+        own = slice(self.starts[column], self.starts[column + 1])
+        return self.knots[own], self.heights[own]
+
+    def at(self, column: int, x: Any) -> Floats:
+        """h_c at any values x."""
+        x = np.asarray(x, np.float64)
+        knots, heights = self.of(column)
+        outside = x - np.clip(x, knots[0], knots[-1])
+        return np.interp(x, knots, heights) + self.slopes[column] * outside
+
+    def at_zero(self) -> Floats:
+        """h_c(0) of every column."""
+        return np.array([self.at(c, 0.0) for c in range(len(self.slopes))])
+
+    def _added(self, X: Any, apart: bool) -> Floats:
+        rows = (X.data, X.indices, X.indptr) if sparse.issparse(X) else (np.ascontiguousarray(X),)
+        n, d = X.shape
+        out = np.zeros((n, d if apart else 1))
+        zero = self.at_zero() if sparse.issparse(X) else np.zeros(d)
+        shards = cut_shards(np.arange(n + 1), max(1, NUMBERS_PER_SHARD // max(1, d)))
+        run_shards(lambda ab: add_curves(rows, *ab, *self._in_order(), zero, int(apart), out), shards)
+        return out
+
+    def _in_order(self) -> tuple[Any, ...]:
+        return self.knots, self.heights, self.slopes, self.starts
+
+
+def place_knots(X: Any, count: int, weight: Floats | None = None) -> Knots:
+    """At most `count` knots for each column, at evenly spaced quantiles of its values from the least to the largest.
+
+    A quantile is the least value that no less than that fraction of the rows, by weight, does not exceed, so a row of
+    weight 2 is the row given twice. Of many rows SAMPLED_ROWS are looked at, evenly spaced; equal quantiles are one
+    knot.
+
+    Examples
+    --------
+    >>> place_knots(np.array([[0.0], [0.0], [1.0], [5.0]]), 3).values.tolist()
+    [0.0, 5.0]
+    """
+    n, d = X.shape
+    rows = slice(None) if n <= SAMPLED_ROWS else np.linspace(0, n - 1, SAMPLED_ROWS).astype(np.int64)
+    sample, mass = X[rows], np.ones(min(n, SAMPLED_ROWS)) if weight is None else weight[rows]
+    with np.errstate(over="ignore", invalid="ignore"):
+        width = make_scaler("standard").fit(X, sample_weight=weight).width_
+    if not np.isfinite(width).all():
+        raise DataError("squares of the features overflow: divide the features first (scale=...)")
+    asked = np.linspace(0, 1, count)
+    found = _quantiles(sample, mass, np.concatenate((asked, np.linspace(0, 1, RUG))))
+    columns = [np.unique(found[c, :count]) for c in range(d)]
+    starts = np.concatenate(([0], np.cumsum([len(column) for column in columns])))
+    return Knots(np.concatenate(columns), starts, width, found[:, count:])
+
+
+def _quantiles(X: Any, mass: Floats, asked: Floats) -> Floats:
+    """Of every column the values at the asked fractions of the rows' mass."""
+    total = float(mass.sum())
+    wanted = asked * total * (1 - 1e-12)  # a fraction that is a whole number of rows must not miss it by rounding
+    even = bool((mass == mass[0]).all())
+    found = np.empty((X.shape[1], len(asked)))
+    if not sparse.issparse(X) and even:
+        ordered = np.sort(np.ascontiguousarray(X.T), axis=1)
+        at = np.searchsorted(np.cumsum(mass), wanted)
+        return ordered[:, np.minimum(at, X.shape[0] - 1)].astype(np.float64)
+    by_column = X.tocsc() if sparse.issparse(X) else None
+    for c in range(X.shape[1]):
+        values, own = _column(X, by_column, c, mass)
+        order = np.argsort(values, kind="stable")
+        at = np.searchsorted(np.cumsum(own[order]), wanted)
+        found[c] = values[order][np.minimum(at, len(values) - 1)]
+    return found
+
+
+def _column(X: Any, by_column: Any, c: int, mass: Floats) -> tuple[Floats, Floats]:
+    """The values of a column with their mass; of CSC one 0 with that of all entries left out."""
+    if by_column is None:
+        return np.asarray(X[:, c], np.float64), mass
+    entries = slice(by_column.indptr[c], by_column.indptr[c + 1])
+    rows = by_column.indices[entries]
+    absent = np.ones(len(mass), bool)
+    absent[rows] = False
+    values = by_column.data[entries].astype(np.float64)
+    if not absent.any():
+        return values, mass[rows]
+    return np.append(values, 0.0), np.append(mass[rows], mass[absent].sum())

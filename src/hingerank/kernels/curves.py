@@ -1,0 +1,105 @@
+"""Piecewise-linear curves of single columns: the bin and place of values, and the curves' values.
+
+Knots of column c are ``knots[starts[c]:starts[c + 1]]``, ascending. Bin 0 is below the first knot, bin k between knots
+k - 1 and k, the last one above the last knot; a value that is a knot begins its bin. A place is the fraction of the bin
+below the value; in the first and last bin, which have no end, the distance from the knot in units of `width`.
+"""
+
+import numpy as np
+
+from hingerank.kernels.compiled import chosen, inner, kernel
+
+
+@inner
+def knots_up_to(x, knots, first, last):
+    """How many of the knots first:last are not above x. O(log knots)."""
+    low, high = first, last
+    while low < high:
+        middle = (low + high) // 2
+        if knots[middle] <= x:
+            low = middle + 1
+        else:
+            high = middle
+    return low - first
+
+
+@inner
+def place_of(x, k, knots, first, last, width):
+    """The place of x in bin k of the column with the knots first:last."""
+    if k == 0:
+        return (x - knots[first]) / width
+    if first + k == last:
+        return (x - knots[last - 1]) / width
+    return (x - knots[first + k - 1]) / (knots[first + k] - knots[first + k - 1])
+
+
+@chosen
+def bin_block(rows, lo, hi, knots, starts, width, bins, places):
+    def dense(rows, lo, hi, knots, starts, width, bins, places):
+        X = rows[0]
+        for r in range(lo, hi):
+            for c in range(X.shape[1]):
+                x = np.float64(X[r, c])
+                k = knots_up_to(x, knots, starts[c], starts[c + 1])
+                bins[r, c] = 2 * k
+                places[r, c] = place_of(x, k, knots, starts[c], starts[c + 1], width[c])
+
+    def sparse(rows, lo, hi, knots, starts, width, bins, places):
+        values, columns, begins = rows
+        for e in range(begins[lo], begins[hi]):
+            x, c = np.float64(values[e]), columns[e]
+            k = knots_up_to(x, knots, starts[c], starts[c + 1])
+            bins[e] = 2 * k
+            places[e] = place_of(x, k, knots, starts[c], starts[c + 1], width[c])
+
+    return dense if len(rows) == 1 else sparse
+
+
+@kernel
+def bin_rows(rows, lo, hi, knots, starts, width, bins, places):
+    """Twice the bin and the place of every value of rows lo:hi (of CSR: of every entry). O(values · log knots)."""
+    bin_block(rows, lo, hi, knots, starts, width, bins, places)
+
+
+@inner
+def curve_at(x, knots, heights, slope, first, last):
+    """A curve's value: linear between knots, and outside with the slope given."""
+    k = knots_up_to(x, knots, first, last)
+    if k == 0:
+        return heights[first] + slope * (x - knots[first])
+    if first + k == last:
+        return heights[last - 1] + slope * (x - knots[last - 1])
+    below = first + k - 1
+    place = (x - knots[below]) / (knots[below + 1] - knots[below])
+    return heights[below] + (heights[below + 1] - heights[below]) * place
+
+
+@chosen
+def add_block(rows, lo, hi, knots, heights, slopes, starts, at_zero, apart, out):
+    def dense(rows, lo, hi, knots, heights, slopes, starts, at_zero, apart, out):
+        X = rows[0]
+        for r in range(lo, hi):
+            for c in range(X.shape[1]):
+                x = np.float64(X[r, c])
+                out[r, c * apart] += curve_at(x, knots, heights, slopes[c], starts[c], starts[c + 1])
+
+    def sparse(rows, lo, hi, knots, heights, slopes, starts, at_zero, apart, out):
+        values, columns, begins = rows
+        for r in range(lo, hi):
+            for c in range(len(slopes)):
+                out[r, c * apart] += at_zero[c]
+            for e in range(begins[r], begins[r + 1]):
+                x, c = np.float64(values[e]), columns[e]
+                value = curve_at(x, knots, heights, slopes[c], starts[c], starts[c + 1])
+                out[r, c * apart] += value - at_zero[c]
+
+    return dense if len(rows) == 1 else sparse
+
+
+@kernel
+def add_curves(rows, lo, hi, knots, heights, slopes, starts, at_zero, apart, out):
+    """out[r, c] += the curve of column c at row r's value (apart = 1), or out[r, 0] their sum (apart = 0).
+
+    at_zero: the curves at 0, for entries that CSR leaves out. O(values · log knots).
+    """
+    add_block(rows, lo, hi, knots, heights, slopes, starts, at_zero, apart, out)

@@ -1,0 +1,278 @@
+"""The design of curves: for every value its bin and place, and a small map between weights and the curves' heights.
+
+The features of column c with knots t_0 < … < t_m are its line and one for each segment,
+
+    x / width_c    and    τ_s(x) / √(smoothness · m),    τ_s rising from 0 to 1 between t_(s-1) and t_s,
+
+so that ½‖w‖² is ½ Σ (b² + smoothness Σ_s ρ_s²) of the line's weight b and the rises ρ_s/√m over segments. None is ever
+formed: Φ w = Ψ (T w), where T w are the height and slope of every bin and Ψ looks them up (kernels/rows.py). A constant
+of each curve is left out of Φ, which no difference of scores notices; so entries that CSR leaves out count nothing.
+"""
+
+from copy import copy
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from hingerank.arrays import Floats
+from hingerank.features.curves import Curves, Knots
+from hingerank.kernels.curves import bin_rows
+from hingerank.kernels.rows import back_range, scores_range
+from hingerank.kernels.threads import cut_shards, run_shards
+from hingerank.losses import Loss, WindowLoss
+from hingerank.preferences import GradedPreferences, Preferences
+from hingerank.problem.design import NUMBERS_PER_SHARD
+from hingerank.problem.mapped import MixedDesign, MixedPass
+from hingerank.problem.problem import Design, FusedPass, Pass, add_up
+
+MANY_NUMBERS, ROWS_OF_A_LOOK = 1 << 20, 8192  # when the blocks of a Hessian are worth a look, and at how many rows
+
+
+class BinnedDesign(Design):
+    """Ψ: the row of a value has a 1 at its bin's height and its place at the bin's slope; places are float32."""
+
+    uneven = False
+
+    def __init__(self, X: Any, knots: Knots):
+        n, d = X.shape
+        self.stride = 2 * (int(knots.counts.max()) + 1)
+        self.shape, self.dense = (n, d * self.stride), not sp.issparse(X)
+        given = (np.ascontiguousarray(X),) if self.dense else (X.data, X.indices, X.indptr)
+        self.numbers = given[0].size
+        bins = np.empty(given[0].shape, np.uint8 if self.stride <= 256 else np.uint16)
+        places = np.empty(given[0].shape, np.float32)
+        self._shards = cut_shards(np.arange(n + 1), max(1, NUMBERS_PER_SHARD * n // max(1, self.numbers)))
+        where = knots.values, knots.starts, knots.width
+        with np.errstate(over="ignore"):
+            run_shards(lambda ab: bin_rows(given, *ab, *where, bins, places), self._shards)
+        self.rows: tuple[Any, ...] = (bins, places) if self.dense else (bins, places, *given[1:], self.stride)
+        # partial sums of a shard have a number for each bin: no more shards than keep those well below the data
+        self.most_shards = int(np.clip(self.numbers // (4 * self.shape[1]), 1, 64))
+
+    def scores(self, w: np.ndarray) -> np.ndarray:
+        w, out = np.ascontiguousarray(w, np.float64), np.empty(self.shape[0])
+        run_shards(lambda ab: scores_range(self.rows, *ab, w, out), self._shards)
+        return out
+
+    def back(self, z: np.ndarray) -> np.ndarray:
+        z = np.ascontiguousarray(z, np.float64)
+        return add_up(run_shards(lambda ab: back_range(self.rows, *ab, z, self.shape[1]), self._shards))
+
+    def scatter(self, weight: np.ndarray, offsets: np.ndarray, stride: int = 1) -> np.ndarray:
+        raise ValueError("the bins of curves have no scatter")
+
+    def moments(self, rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """Σ weight, Σ weight · place, Σ weight · place² over some rows, of every bin of every column."""
+        d, count = self.shape[1] // self.stride, self.stride // 2
+        if self.dense:
+            bins, places = (part[rows] for part in self.rows)
+            cells = (bins // 2 + count * np.arange(d)).ravel()
+            places, each = places.ravel().astype(np.float64), np.repeat(weight, d)
+        else:
+            chosen = sp.csr_matrix((np.arange(self.numbers), *self.rows[2:4]), shape=(self.shape[0], d))[rows]
+            at = chosen.data.astype(np.int64)
+            cells = self.rows[0][at] // 2 + count * chosen.indices.astype(np.int64)
+            places, each = self.rows[1][at].astype(np.float64), np.repeat(weight, np.diff(chosen.indptr))
+        found = [np.bincount(cells, each * places**power, d * count) for power in (0, 1, 2)]
+        return np.stack(found, axis=1).reshape(d, count, 3)
+
+    def sweep(self, loss: Loss, preferences: Preferences) -> Pass:
+        if self.dense and isinstance(loss, WindowLoss) and isinstance(preferences, GradedPreferences):
+            return FusedPass(self, loss, preferences)
+        return super().sweep(loss, preferences)
+
+
+class CurveBasis(Design):
+    """T: weights, one for each knot (the line's and then the segments'), to the height and slope of every bin.
+
+    Parameters
+    ----------
+    knots : of every column
+    smoothness : what a rise over a segment costs more than the line
+    sign : of every column: -1 where its weights count downwards
+    zero : whether curves are 0 at 0, as CSR needs it, and not at their middle knot
+    """
+
+    def __init__(self, knots: Knots, smoothness: float, sign: Floats, zero: bool):
+        counts, d = knots.counts, len(knots.width)
+        self.knots, self.smoothness, self.sign, self.counts = knots, smoothness, sign, counts
+        most = int(counts.max())
+        self.shape, self.numbers = (d * 2 * (most + 1), int(knots.starts[-1])), 0
+        self.mine = np.arange(most) < counts[:, None]  # d × most: which knots there are
+        placed = np.zeros((d, most))
+        placed[self.mine] = knots.values
+        self.placed = placed
+        lengths = np.zeros((d, most))
+        lengths[:, 1:] = np.where(self.mine[:, 1:], placed[:, 1:] - placed[:, :-1], 0.0) / knots.width[:, None]
+        self.lengths = sign[:, None] * lengths
+        self.unit = sign / np.sqrt(smoothness * np.maximum(counts - 1, 1))
+        self.columns, self.last = np.arange(d), counts
+        self.bin, self.place = self._reference(zero)
+
+    @property
+    def breadth(self) -> int:
+        return len(self.counts)
+
+    def with_smoothness(self, smoothness: float) -> "CurveBasis":
+        """The same at another smoothness."""
+        other = copy(self)
+        other.smoothness, other.unit = smoothness, self.unit * np.sqrt(self.smoothness / smoothness)
+        return other
+
+    def rescaled(self, w: Floats, smoothness: float) -> Floats:
+        """The weights at another smoothness that mean the same curves as those of w here."""
+        factor = np.full(len(w), np.sqrt(smoothness / self.smoothness))
+        factor[self.knots.starts[:-1]] = 1.0
+        return np.asarray(w * factor)
+
+    def _reference(self, zero: bool) -> tuple[Any, Any]:
+        """The bin and place of the value at which a curve is 0."""
+        if not zero:
+            return np.maximum(self.counts // 2, 1), np.zeros(len(self.counts))
+        k = (np.where(self.mine, self.placed, np.inf) <= 0).sum(axis=1)
+        below = self.placed[self.columns, np.maximum(k - 1, 0)]
+        inside = (k > 0) & (k < self.counts)
+        above = self.placed[self.columns, np.minimum(k, self.counts - 1)]
+        return k, -below / np.where(inside, above - below, self.knots.width)
+
+    def scores(self, w: np.ndarray) -> np.ndarray:
+        heights, rises, slope = self._heights(w)
+        d, most = heights.shape
+        table = np.zeros((d, most + 1, 2))
+        table[:, 0, 0], table[:, 1:, 0] = heights[:, 0], heights
+        table[:, 1:-1, 1] = rises[:, 1:]
+        table[:, 0, 1] = table[self.columns, self.last, 1] = slope
+        at_reference = table[self.columns, self.bin, 0] + self.place * table[self.columns, self.bin, 1]
+        table[:, :, 0] -= at_reference[:, None]
+        return table.ravel()
+
+    def _heights(self, w: Floats) -> tuple[Floats, Floats, Floats]:
+        """Heights at knots above the first one, rises over segments, and slopes outside for a step of width."""
+        own = np.zeros(self.mine.shape)
+        own[self.mine] = w
+        line = own[:, 0].copy()
+        rises = self.unit[:, None] * own + line[:, None] * self.lengths
+        rises[:, 0] = 0.0
+        return np.cumsum(rises, axis=1), rises, self.sign * line
+
+    def back(self, z: np.ndarray) -> np.ndarray:
+        sums = z.reshape(len(self.counts), -1, 2).copy()
+        total = sums[:, :, 0].sum(axis=1)
+        sums[self.columns, self.bin, 0] -= total
+        sums[self.columns, self.bin, 1] -= self.place * total
+        outside = sums[:, 0, 1] + sums[self.columns, self.last, 1]
+        by_height = sums[:, 1:, 0].copy()
+        by_height[:, 0] += sums[:, 0, 0]
+        by_rise = np.zeros(self.mine.shape)
+        by_rise[:, 1:] = np.where(self.mine[:, 1:], sums[:, 1:-1, 1], 0.0)
+        by_rise += np.cumsum(by_height[:, ::-1], axis=1)[:, ::-1]
+        found = self.unit[:, None] * by_rise
+        found[:, 0] = (by_rise * self.lengths).sum(axis=1) + self.sign * outside
+        return np.asarray(found[self.mine])
+
+    def curves(self, w: Floats) -> Curves:
+        """The curves of weights w, 0 at their first knots."""
+        heights, _, slope = self._heights(w)
+        return Curves(self.knots.values, heights[self.mine], self.knots.starts, slope / self.knots.width)
+
+    def blocks(self, moments: Floats) -> Floats:
+        """Σ over rows of weight · φ φᵀ in the features of each column alone, around their means: d matrices.
+
+        moments: Σ weight, Σ weight · place and Σ weight · place² of every bin of every column (d × bins × 3).
+        """
+        d, most = self.mine.shape
+        tables = np.empty((most, d, most + 1, 2))
+        for k in range(most):  # the k-th feature of every column at once
+            own = np.zeros(self.mine.shape)
+            own[:, k] = 1.0
+            tables[k] = self.scores(own[self.mine]).reshape(d, most + 1, 2)
+        h, s = (np.ascontiguousarray(tables[..., part].transpose(1, 0, 2)) for part in (0, 1))
+        m0, m1, m2 = (moments[:, None, :, part] for part in (0, 1, 2))
+        found = np.matmul(h * m0 + s * m1, h.transpose(0, 2, 1)) + np.matmul(h * m1 + s * m2, s.transpose(0, 2, 1))
+        sums, total = (h * m0 + s * m1).sum(axis=2), np.maximum(moments[:, :, 0].sum(axis=1), 1e-300)
+        found -= sums[:, :, None] * sums[:, None, :] / total[:, None, None]
+        return np.asarray(found * (self.mine[:, :, None] & self.mine[:, None, :]))
+
+
+class Blocks:
+    """A matrix of one block for each column: of a Hessian what its diagonal is too, but for curves' own features."""
+
+    __array_ufunc__ = None  # a vector divided by it is for this class to work out
+
+    def __init__(self, blocks: Floats, mine: Any):
+        self.blocks, self.mine = blocks, mine
+        self.inverse: Any = None
+
+    def __rmul__(self, factor: float) -> "Blocks":
+        return Blocks(factor * self.blocks, self.mine)
+
+    def __add__(self, number: float) -> "Blocks":
+        return Blocks(self.blocks + number * np.eye(self.blocks.shape[1]), self.mine)
+
+    def __rtruediv__(self, v: Floats) -> Floats:
+        """The solution of (this) u = v."""
+        if self.inverse is None:
+            self.inverse = np.linalg.inv(self.blocks)
+        own = np.zeros(self.mine.shape)
+        own[self.mine] = v
+        return np.asarray(np.matmul(self.inverse, own[:, :, None])[:, :, 0][self.mine])
+
+
+class CurvePass(MixedPass):
+    """A pass in T w that knows the Hessian's blocks: a curve's features are alike, those of two curves hardly."""
+
+    mixing: CurveBasis
+
+    def __init__(self, inner: Pass, mixing: CurveBasis, design: BinnedDesign):
+        super().__init__(inner, mixing)
+        self.design = design
+
+    def every(self, stride: int) -> "CurvePass":
+        return CurvePass(self.inner.every(stride), self.mixing, self.design)
+
+    def diagonal(self, w: np.ndarray) -> Any:
+        """From a few rows of every so many-th query, by the diagonal of the Hessian in scores.
+
+        None for small data, where products are cheap and the active pairs change much from step to step.
+        """
+        weight = self.inner.degrees(self.mixing.scores(w)) if self.design.numbers >= MANY_NUMBERS else None
+        if weight is None:
+            return None
+        rows = np.flatnonzero(weight)
+        rows = rows[:: max(1, len(rows) // ROWS_OF_A_LOOK)]
+        if not len(rows):
+            return None
+        share = float(weight.sum() / weight[rows].sum())
+        return Blocks(share * self.mixing.blocks(self.design.moments(rows, weight[rows])), self.mixing.mine)
+
+
+class CurveDesign(MixedDesign):
+    """Φ = Ψ T of curves."""
+
+    inner: BinnedDesign
+    mixing: CurveBasis
+
+    def sweep(self, loss: Loss, preferences: Preferences) -> Pass:
+        return CurvePass(self.inner.sweep(loss, preferences), self.mixing, self.inner)
+
+    @property
+    def smoothness(self) -> float:
+        return self.mixing.smoothness
+
+    def with_smoothness(self, smoothness: float) -> "CurveDesign":
+        """The design at another smoothness, on the same bins."""
+        return CurveDesign(self.inner, self.mixing.with_smoothness(smoothness))
+
+    def rescaled(self, w: Floats, smoothness: float) -> Floats:
+        """The weights at another smoothness that mean the same curves as those of w here."""
+        return self.mixing.rescaled(w, smoothness)
+
+    def shapes(self, w: Floats) -> tuple[Curves, list[Floats]]:
+        """The curves of weights w, and no surfaces."""
+        return self.mixing.curves(w), []
+
+
+def curve_design(X: Any, knots: Knots, smoothness: float, sign: Floats) -> CurveDesign:
+    """Φ = Ψ T for rows X."""
+    return CurveDesign(BinnedDesign(X, knots), CurveBasis(knots, smoothness, sign, sp.issparse(X)))

@@ -1,0 +1,40 @@
+"""Problems whose weights come in groups that may vanish, or may not be negative."""
+
+from copy import copy
+from typing import Any
+
+import numpy as np
+
+from hingerank.problem.problem import Point, Problem
+from hingerank.structures.groups import GroupedSquare
+
+
+class GroupedProblem(Problem):
+    """f(w) = ½‖w‖² + amount · Σ over groups ‖w_g‖ + C · loss(Φ w; preferences), some weights not negative.
+
+    `at` gives the smooth part, ½‖w‖² + C · loss; `total` what is minimised.
+    """
+
+    structure: GroupedSquare
+
+    def __init__(self, design: Any, loss: Any, preferences: Any, structure: GroupedSquare, C: float = 1.0):
+        super().__init__(design, loss, preferences, structure, C)
+
+    def total(self, point: Point) -> float:
+        """The objective at a point."""
+        return point.value + self.structure.extra(point.w)
+
+    def gap(self, point: Point) -> float:
+        return self.structure.gap(point.w, point.gradient)
+
+    def largest_amount(self) -> float:
+        """The least amount at which all weights are 0."""
+        g = self.at(np.zeros(self.dimension)).gradient
+        return float(self.structure.norms(self.structure.allowed(-g)).max())
+
+    def with_amount(self, amount: float) -> "GroupedProblem":
+        """The same problem where a group's norm costs so much."""
+        other = copy(self)
+        s = self.structure
+        other.structure = GroupedSquare(s.starts, amount, s.bounded)
+        return other

@@ -1,0 +1,411 @@
+"""AdditiveRankSVM: a score that is a sum of curves, one of each feature, at the cost of a linear ranker."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from hingerank.data.checks import positive, whole
+from hingerank.data.files import DataError
+from hingerank.export.forms import ExportError
+from hingerank.features.curves import Curves, Knots, place_knots
+from hingerank.features.surfaces import Grid, best_pairs, make_grid
+from hingerank.losses import make_loss
+from hingerank.problem import Problem, RowsDesign
+from hingerank.problem.binned import curve_design
+from hingerank.problem.grouped import GroupedProblem
+from hingerank.problem.surfaces import ShapeDesign, StackedDesign, SurfaceDesign
+from hingerank.rankers.explanation import SUMS, Contributions
+from hingerank.rankers.inputs import names_of_features
+from hingerank.rankers.linear import PairwiseRanker
+from hingerank.rankers.shapes import Curve, Look, Surface
+from hingerank.solvers.grouped import grouped_newton
+from hingerank.solvers.newton import newton
+from hingerank.structures.groups import GroupedSquare
+
+MOST_KNOTS, SURFACE_KNOTS = 1000, 5  # of a curve at most, and of a surface in each direction
+ROUGH = 1e-2  # gap to which curves are solved before pairs are looked for
+
+
+class AdditiveRankSVM(PairwiseRanker):
+    """min over curves of  ½ Σ_f ( b_f² + smoothness Σ_s ρ_fs² ) + C · sum over pairs of  loss(score(x_i) − score(x_j)),
+
+    score(x) = Σ_f h_f(x_f), h_f(x) = b_f x/σ_f + Σ_s ρ_fs τ_s(x)/√m: a line in the standardised feature plus m segments
+    between knots at quantiles of the training rows, τ_s rising from 0 to 1 over segment s. A pass over the rows
+    costs the same for any number of knots; with smoothness → ∞ it is ``RankSVM(scale="standard")``.
+
+    Parameters
+    ----------
+    n_knots : knots of a curve, at most; features with fewer distinct values have fewer
+    C : weight of the summed pair losses against the norm
+    smoothness : what departing from the line costs; small data want much, large data little
+    loss : as in RankSVM
+    tol : stop when the duality gap is at most tol times the objective
+    monotone : {feature: +1 or -1}: curves that must not fall, or rise; features by name or number
+    sparsity : from 0, none, to 1, where no curve is left: of the least weight on Σ_f ‖(b_f, √smoothness ρ_f)‖ that
+        does that; in between few features have a curve, and the others none
+    interactions : pairs of features, by name or number, that get a surface beside their curves, or how many to find
+        A surface is a sum of products of rises over a grid of 5 × 5 quantiles, penalised as the curves' rises are.
+        Pairs are found by how steeply the loss falls along their surfaces at the curves' optimum.
+    solver : as in RankSVM; monotone curves and few curves need a smooth loss and "newton"
+    pair_weight : as in RankSVM
+    grade_weight : as in RankSVM
+    scale : feature scaling learnt in fit and carried in the model
+        Curves standardise columns themselves, so only scalings within queries and "log" make a difference.
+    max_iter : most iterations
+    max_seconds : most seconds
+    callback : called with each trace entry; a true answer stops the fit
+
+    Attributes
+    ----------
+    curves_ : one of each feature: name, knots, heights, slope beyond the outermost knots, weight in the ranking
+    surfaces_ : one of each interaction: names, knots x and y, heights, weight in the ranking
+    feature_importances_ : the curves' weights, as fractions
+    knots_ : of all curves, one after the other
+    knot_starts_ : where each curve's begin
+    heights_ : at the knots; their mean over training rows is 0 for every curve
+    slopes_ : beyond the outermost knots
+    deviations_ : the curves' weights: standard deviations within queries
+    rug_ : a few quantiles of each feature
+    knot_weights_ : for each feature b and then √smoothness · ρ of its segments, as the norm counts them
+    certificate_ : how near the optimum the curves are
+    trace_ : one entry per iteration
+    n_iter_ : iterations
+    n_pairs_ : preference pairs
+    objective_ : the value reached
+
+    Examples
+    --------
+    >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), [0, 1, 1, 0]  # the best rows lie in the middle
+    >>> ranker = AdditiveRankSVM(n_knots=4, C=10.0, smoothness=0.1).fit(X, y, qid=[1, 1, 1, 1])
+    >>> sorted(ranker.rank(X, top=2).tolist())
+    [1, 2]
+    """
+
+    _arrays = ("knots_", "knot_starts_", "heights_", "slopes_", "deviations_", "rug_", "knot_weights_")
+    _of_surfaces = ("surface_pairs_", "surface_knots_", "surface_shapes_", "surface_heights_", "surface_deviations_")
+    _fitted: tuple[str, ...] = (*_arrays, *_of_surfaces)
+    _training_only = ("callback",)
+
+    def __init__(
+        self, n_knots=12, C=1.0, smoothness=10.0, loss="squared_hinge", tol=1e-3, *, monotone=None, sparsity=0.0,
+        interactions=None, solver="auto", pair_weight="uniform", grade_weight=None, scale=None, max_iter=None,
+        max_seconds=None, callback=None,
+    ):  # fmt: skip
+        self.n_knots = n_knots
+        self.C = C
+        self.smoothness = smoothness
+        self.loss = loss
+        self.tol = tol
+        self.monotone = monotone
+        self.sparsity = sparsity
+        self.interactions = interactions
+        self.solver = solver
+        self.pair_weight = pair_weight
+        self.grade_weight = grade_weight
+        self.scale = scale
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.callback = callback
+
+    # The problem
+
+    def _problem(self, X, preferences, sample_weight):
+        solver, shaped = self._solver(), self._shaped()
+        if shaped and solver != "newton":
+            raise ValueError(
+                f"monotone and sparsity need a smooth loss and solver='newton', not loss={self.loss!r} with "
+                f"solver={solver!r}: use loss='squared_hinge'"
+            )
+        knots = place_knots(X, self._count(), sample_weight)
+        sign, bounded = self._signs(X.shape[1])
+        self._look, self._rug = Look.at(X, preferences, sample_weight), knots.rug
+        design: Any = curve_design(X, knots, positive("smoothness", self.smoothness), sign)
+        starts, limits = knots.starts, np.repeat(bounded, knots.counts)
+        self._grids = self._chosen_grids(knots, X, design, preferences, bounded)
+        if self._grids:
+            surfaces = SurfaceDesign(X, self._grids, design.smoothness)
+            design = StackedDesign(design, surfaces)
+            starts = np.concatenate((starts, starts[-1] + surfaces.starts[1:]))
+            limits = np.concatenate((limits, np.zeros(surfaces.shape[1], bool)))
+        self._shape: ShapeDesign = design
+        if solver == "dual":
+            design = RowsDesign(np.stack([design.scores(e) for e in np.eye(design.shape[1])], axis=1))
+        if not shaped:
+            return Problem(design, make_loss(self.loss), preferences)
+        problem = GroupedProblem(design, make_loss(self.loss), preferences, GroupedSquare(starts, 0.0, limits))
+        self._largest = problem.largest_amount()
+        return problem
+
+    def _chosen_grids(self, knots: Knots, X: Any, design: Any, preferences: Any, bounded: np.ndarray) -> list[Grid]:
+        """Grids of the pairs asked for, or of the best ones."""
+        asked, d = self.interactions, X.shape[1]
+        if asked is None:
+            return []
+        if isinstance(asked, int | np.integer) and not isinstance(asked, bool):
+            pairs = self._best_pairs(whole("interactions", asked, 0), knots, design, preferences, bounded)
+        else:
+            pairs = []
+            for pair in asked:
+                if isinstance(pair, str) or len(pair) != 2:
+                    raise ValueError(f"an interaction is a pair of features, such as (3, 7), not {pair!r}")
+                pairs.append((self._column(pair[0], d), self._column(pair[1], d)))
+        names = names_of_features(self, d)
+        for first, second in pairs:
+            if first == second or bounded[first] or bounded[second]:
+                raise ValueError(
+                    f"{names[first]} and {names[second]} can have no surface: features of a pair must differ, and a "
+                    "surface would not keep monotone curves"
+                )
+            if min(knots.counts[[first, second]]) < 2:
+                raise ValueError(f"{names[first]} or {names[second]} has one value only: there is no surface over it")
+        return [make_grid(knots, first, second, SURFACE_KNOTS) for first, second in pairs]
+
+    def _best_pairs(
+        self, most: int, knots: Knots, design: Any, preferences: Any, bounded: np.ndarray
+    ) -> list[tuple[int, int]]:
+        """By the gradient in scores at the optimum of curves alone, under the squared hinge."""
+        if most == 0 or preferences.n_pairs == 0:
+            return []
+        problem = Problem(design, make_loss("squared_hinge"), preferences, C=positive("C", self.C))
+        w, look = newton(problem, tol=ROUGH).w, self._look
+        z = problem.loss.at(design.scores(w), preferences).gradient[look.rows]
+        weight = np.where(bounded, -1.0, look.deviation(design.shapes(w)[0].parts(look.X)))
+        return best_pairs(look.X, z, knots, weight, most, SURFACE_KNOTS)
+
+    def _count(self) -> int:
+        count = whole("n_knots", self.n_knots, 2)
+        if count > MOST_KNOTS:
+            raise ValueError(f"n_knots must be at most {MOST_KNOTS}, not {count}: curves of a dozen knots are plenty")
+        return count
+
+    def _shaped(self) -> bool:
+        """Whether curves are bounded or few."""
+        sparsity = self.sparsity
+        if isinstance(sparsity, bool) or not isinstance(sparsity, int | float) or not 0 <= sparsity < 1:
+            raise ValueError(f"sparsity must be a number from 0 to below 1, not {sparsity!r}")
+        return sparsity > 0 or bool(self.monotone)
+
+    def _signs(self, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """For every feature the direction in which its weights count, and whether that is the only one allowed."""
+        sign, bounded = np.ones(count), np.zeros(count, bool)
+        if self.monotone is not None and not isinstance(self.monotone, Mapping):
+            raise ValueError(f"monotone must be a mapping of features to +1 or -1, not {self.monotone!r}")
+        for feature, direction in (self.monotone or {}).items():
+            if isinstance(direction, bool) or direction not in (1, -1):
+                raise ValueError(f"monotone[{feature!r}] must be +1 (never falls) or -1 (never rises): {direction!r}")
+            column = self._column(feature, count)
+            sign[column], bounded[column] = direction, True
+        return sign, bounded
+
+    def _column(self, feature: Any, count: int) -> int:
+        """The number of a feature given by name or number."""
+        if isinstance(feature, str):
+            names = [str(name) for name in names_of_features(self, count)]
+            if feature in names:
+                return names.index(feature)
+            raise ValueError(f"there is no feature {feature!r}; the features are {', '.join(names[:20])} …")
+        if isinstance(feature, bool) or not isinstance(feature, int | np.integer) or not 0 <= feature < count:
+            raise ValueError(f"a feature is a name, or a number from 0 to {count - 1}, not {feature!r}")
+        return int(feature)
+
+    # Paths over C and smoothness: a value is C, or (C, smoothness)
+
+    def fit_path(
+        self, X: Any, y: Any = None, qid: Any = None, Cs: Iterable[float] = (), sample_weight: Any = None, *,
+        smoothness: Iterable[float] | None = None, group: Any = None,
+    ) -> list[Any]:  # fmt: skip
+        """One fitted ranker for every C, or for every C with every smoothness (C varies slowest), in the order given.
+
+        Values are placed in bins once, and each fit starts from the curves of the one before.
+
+        Parameters
+        ----------
+        X, y, qid, sample_weight, group : as in fit
+        Cs : values of C
+        smoothness : values of smoothness; the ranker's own if None
+        """
+        Cs = list(Cs)
+        values = Cs if smoothness is None else [(C, value) for C in Cs for value in list(smoothness)]
+        return self._fit_path(values, X, y, qid, sample_weight, group)
+
+    def _path_value(self, value):
+        if not isinstance(value, tuple):
+            return super()._path_value(value)
+        return super()._path_value(value[0]), positive("smoothness", value[1])
+
+    def _with(self, value):
+        if not isinstance(value, tuple):
+            return super()._with(value)
+        return super()._with(value[0]).set_params(smoothness=value[1])
+
+    def _vary(self, problem, value):
+        C, smoothness = value if isinstance(value, tuple) else (value, None)
+        if smoothness is not None and smoothness != problem.design.smoothness:
+            design = problem.design.with_smoothness(smoothness)
+            parts = (problem.structure,) if isinstance(problem, GroupedProblem) else ()
+            problem = type(problem)(design, problem.loss, problem.preferences, *parts)
+            if parts:
+                self._largest = problem.largest_amount()
+        problem = problem.with_C(C)
+        if isinstance(problem, GroupedProblem):
+            problem = problem.with_amount(float(self.sparsity) * self._largest * C)
+        return problem
+
+    def _how(self, problem, before):
+        solve, options = super()._how(problem, before)
+        grouped = isinstance(problem, GroupedProblem)
+        shape = self._shape if self._solver() == "dual" else problem.design
+        if before is not None:
+            options["w"] = before.extra["shape"].rescaled(before.w, shape.smoothness)
+
+        def solved(problem: Any, **options: Any) -> Any:
+            found = grouped_newton(problem, **options) if grouped else solve(problem, **options)
+            return replace(found, extra={**found.extra, "shape": shape})
+
+        return solved, options
+
+    # The curves found
+
+    def _keep(self, solution):
+        shape: ShapeDesign = solution.extra["shape"]
+        look, grids = self.__dict__.pop("_look"), self.__dict__.pop("_grids")
+        for name in ("_shape", "_largest", *self._of_surfaces):
+            self.__dict__.pop(name, None)
+        (curves, surfaces), self.knot_weights_ = shape.shapes(solution.w), solution.w
+        parts = curves.parts(look.X)
+        heights = curves.heights - np.repeat(look.mean(parts), np.diff(curves.starts))
+        if not np.isfinite(heights).all():
+            raise DataError("the curves are not finite: squares of the features overflow; rescale them (scale=...)")
+        self.knots_, self.knot_starts_, self.heights_, self.slopes_ = (
+            curves.knots,
+            curves.starts,
+            heights,
+            curves.slopes,
+        )
+        self.deviations_, self.rug_ = look.deviation(parts), self.__dict__.pop("_rug")
+        if grids:
+            parts = np.stack([grid.values(look.X, h) for grid, h in zip(grids, surfaces, strict=True)], axis=1)
+            moved = [h - mean for h, mean in zip(surfaces, look.mean(parts), strict=True)]
+            self.surface_pairs_ = np.array([[grid.first, grid.second] for grid in grids])
+            self.surface_shapes_ = np.array([grid.shape for grid in grids])
+            self.surface_knots_ = np.concatenate([np.concatenate((grid.x, grid.y)) for grid in grids])
+            self.surface_heights_ = np.concatenate([h.ravel() for h in moved])
+            self.surface_deviations_ = look.deviation(parts)
+
+    @property
+    def _curves(self) -> Curves:
+        return Curves(self.knots_, self.heights_, self.knot_starts_, self.slopes_)
+
+    @property
+    def curves_(self) -> list[Curve]:
+        """One curve for each feature."""
+        names, cuts = names_of_features(self, len(self.slopes_)), self.knot_starts_[1:-1]
+        parts = zip(names, np.split(self.knots_, cuts), np.split(self.heights_, cuts), self.slopes_, self.deviations_)
+        return [Curve(str(name), t, h, float(slope), float(weight)) for name, t, h, slope, weight in parts]
+
+    @property
+    def surfaces_(self) -> list[Surface]:
+        """One surface for each interaction."""
+        names = [str(name) for name in names_of_features(self, len(self.slopes_))]
+        return [
+            Surface((names[grid.first], names[grid.second]), grid.x, grid.y, heights, float(weight))
+            for (grid, heights), weight in zip(self._surfaces, getattr(self, "surface_deviations_", []), strict=True)
+        ]
+
+    @property
+    def _surfaces(self) -> list[tuple[Grid, np.ndarray]]:
+        """Every surface's grid and heights."""
+        found, at, height = [], 0, 0
+        for (first, second), (a, b) in zip(getattr(self, "surface_pairs_", ()), getattr(self, "surface_shapes_", ())):
+            knots = self.surface_knots_[at : at + a + b]
+            heights = self.surface_heights_[height : height + a * b].reshape(a, b)
+            found.append((Grid(int(first), int(second), knots[:a], knots[a:]), heights))
+            at, height = at + a + b, height + a * b
+        return found
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """How much each curve moves scores within queries, as a fraction of all."""
+        total = self.deviations_.sum()
+        return self.deviations_ / total if total > 0 else self.deviations_.copy()
+
+    def plot(self, features: Iterable[Any] | None = None, top: int = 12, figure: Any = None) -> Any:
+        """The curves as small multiples: heights over values, ticks below where the data are, weights beside the names.
+
+        All panels have the same height scale: a flat curve hardly matters. Needs matplotlib.
+
+        Parameters
+        ----------
+        features : names or numbers of those to draw, in this order; the `top` of most weight if None
+        top : how many to draw
+        figure : a matplotlib Figure to draw in; default a new one
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            ``figure.savefig("curves.svg")`` writes it.
+        """
+        from hingerank.rankers.curve_figure import draw_curves
+
+        check_is_fitted(self)
+        if features is None:
+            chosen = np.argsort(-self.deviations_, kind="stable")[: whole("top", top)]
+        else:
+            chosen = np.array([self._column(feature, len(self.slopes_)) for feature in features], np.int64)
+        curves = self.curves_
+        title = "curves, and the standard deviation of scores within queries that each makes"
+        return draw_curves([curves[j] for j in chosen], self.rug_[chosen], title, figure)
+
+    def _scores(self, X):
+        total = self._curves.scores(X)
+        for grid, heights in self._surfaces:
+            total += grid.values(X, heights)
+        return total
+
+    def _body(self):
+        if self._surfaces:
+            raise ExportError("no format carries surfaces: fit with interactions=None, or use the ranker from Python")
+        return self._curves
+
+    def _contributions(self, X, blocks):
+        parts = self._curves.parts(X)
+        for grid, heights in self._surfaces:  # half to each, as Shapley values have it
+            half = 0.5 * grid.values(X, heights)
+            parts[:, grid.first] += half
+            parts[:, grid.second] += half
+        return Contributions(parts, np.zeros(X.shape[0]), SUMS, True)
+
+    def _restore(self, state):
+        super()._restore(state)
+        d, starts, knots = self.n_features_in_, np.asarray(self.knot_starts_), np.asarray(self.knots_)
+        if starts.shape != (d + 1,) or starts.dtype.kind not in "iu" or (np.diff(starts) < 1).any():
+            raise ValueError(f"knot_starts_ must be {d + 1} rising numbers")
+        wanted = {"knots_": (int(starts[-1]),), "heights_": (int(starts[-1]),), "slopes_": (d,), "deviations_": (d,)}
+        check_numbers(self, wanted)
+        rises = np.diff(knots) > 0
+        rises[starts[1:-1] - 1] = True
+        if starts[0] != 0 or not rises.all():
+            raise ValueError("the curves' knots must rise")
+        if "surface_pairs_" in state:
+            pairs, shapes = np.asarray(self.surface_pairs_), np.asarray(self.surface_shapes_)
+            count = len(pairs)
+            plain = pairs.shape == shapes.shape == (count, 2) and pairs.dtype.kind in "iu" and shapes.dtype.kind in "iu"
+            if not plain or pairs.min() < 0 or pairs.max() >= d or shapes.min() < 2 or shapes.max() > MOST_KNOTS:
+                raise ValueError(f"the surfaces are not pairs of the {d} features with grids of two points or more")
+            sizes = {"surface_knots_": shapes.sum(), "surface_heights_": shapes.prod(axis=1).sum()}
+            check_numbers(
+                self, {name: (int(size),) for name, size in sizes.items()} | {"surface_deviations_": (count,)}
+            )
+            if any((np.diff(axis) <= 0).any() for grid, _ in self._surfaces for axis in (grid.x, grid.y)):
+                raise ValueError("the surfaces' knots must rise")
+
+
+def check_numbers(ranker: Any, wanted: Mapping[str, tuple[int, ...]]) -> None:
+    """Whether attributes are finite numbers of these shapes; a ValueError names the first that is not."""
+    for name, shape in wanted.items():
+        value = np.asarray(getattr(ranker, name, None))
+        if value.shape != shape or value.dtype.kind != "f" or not np.isfinite(value).all():
+            raise ValueError(f"{name} must be {shape} finite numbers, as the curves need them, got {value.shape}")

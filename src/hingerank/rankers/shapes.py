@@ -1,0 +1,68 @@
+"""What an additive ranker found, as values: curves of features, surfaces of pairs; and rows to look at them on."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from hingerank.features.curves import SAMPLED_ROWS
+from hingerank.preferences import GradedPreferences
+
+
+class Curve(NamedTuple):
+    """One feature's curve: its height at each knot, linear between them; beyond, it goes on with `slope`.
+
+    weight: how much it moves scores within queries, their standard deviation if nothing else differed.
+    """
+
+    name: str
+    knots: np.ndarray
+    heights: np.ndarray
+    slope: float
+    weight: float
+
+
+class Surface(NamedTuple):
+    """What two features do together beyond their curves: heights at the points of a grid, bilinear between them.
+
+    Beyond the grid it goes on with the height at its border. weight: as of a curve.
+    """
+
+    names: tuple[str, str]
+    x: np.ndarray
+    y: np.ndarray
+    heights: np.ndarray
+    weight: float
+
+
+class Look(NamedTuple):
+    """A few training rows, whole queries, to see curves at: their numbers, features, weights, the query of each."""
+
+    rows: np.ndarray
+    X: Any
+    weight: np.ndarray
+    query: np.ndarray
+
+    @classmethod
+    def at(cls, X: Any, preferences: Any, weight: np.ndarray | None) -> "Look":
+        """Of graded rows every so many-th query, else of all rows every so many-th."""
+        n = X.shape[0]
+        graded = isinstance(preferences, GradedPreferences)
+        offsets = preferences.offsets if graded else np.arange(n + 1)
+        stride = -(-n // SAMPLED_ROWS)
+        kept = np.arange(len(offsets) - 1) % stride == 0
+        rows = np.flatnonzero(np.repeat(kept, np.diff(offsets)))
+        query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))[rows] if graded else np.zeros(len(rows), int)
+        return cls(rows, X[rows], np.ones(len(rows)) if weight is None else weight[rows], query)
+
+    def mean(self, parts: np.ndarray) -> np.ndarray:
+        """Means of columns over the rows."""
+        return self.weight @ parts / self.weight.sum()
+
+    def deviation(self, parts: np.ndarray) -> np.ndarray:
+        """Standard deviations of columns around the means of their queries."""
+        number = np.unique(self.query, return_inverse=True)[1].ravel()
+        picks = sparse.csr_matrix((self.weight, (number, np.arange(len(number)))))
+        means = (picks @ parts) / np.maximum(np.bincount(number, self.weight), 1e-300)[:, None]
+        apart = parts - means[number]
+        return np.sqrt(self.weight @ (apart * apart) / self.weight.sum())

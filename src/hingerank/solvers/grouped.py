@@ -1,0 +1,125 @@
+"""Proximal Newton over groups of weights: steps along the gradient choose the groups and the weights in use, Newton's
+steps by conjugate gradients then move these.
+
+A proximal gradient step always goes down and finds in finitely many steps which groups vanish and which bounded weights
+are 0; among the others the objective is smooth, and Newton's method is fast there. The duality gap comes from the
+gradient that both need.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from hingerank.problem.grouped import GroupedProblem
+from hingerank.problem.problem import Point
+from hingerank.solvers.newton import conjugate_gradients
+from hingerank.solvers.run import GAP, Callback, Run, Solution, relative
+
+ROUGH, FEW = 1e-2, 8  # gap to which samples are solved, and halvings of a Newton step before it is given up
+ENOUGH = 1e-4  # fraction of the forecast decrease that a step must bring
+
+
+def grouped_newton(
+    problem: GroupedProblem,
+    w: Any = None,
+    *,
+    tol: float = 1e-3,
+    max_iter: int = 200,
+    max_seconds: float = np.inf,
+    callback: Callback = None,
+) -> Solution:
+    """Minimise until the duality gap is at most tol times the objective; w: start, default 0."""
+    run = Run("gap", tol, max_iter, max_seconds, callback)
+    start = np.zeros(problem.dimension) if w is None else problem.structure.allowed(np.asarray(w, np.float64))
+    if not start.any():
+        for sample in problem.samples():
+            assert isinstance(sample, GroupedProblem)
+            rough = Run("gap", ROUGH, 20, max_seconds - run.seconds)
+            start = _minimise(sample, start, rough).w
+    point = _minimise(problem, start, run)
+    used = int(np.count_nonzero(problem.structure.norms(point.w)))
+    return run.solution(GAP, point.w, problem.total(point), len(run.trace) - 1, groups=used)
+
+
+def _minimise(problem: GroupedProblem, w: np.ndarray, run: Run) -> Point:
+    """The point reached when the run stops."""
+    point, size, iteration = problem.at(w), 1.0, 0
+    while True:
+        value, gap = problem.total(point), problem.gap(point)
+        left = relative(gap, value)
+        if run.stops(iteration=iteration, value=value, gap=left, groups=_in_use(problem, point.w)):
+            return point
+        before, iteration = point, iteration + 1
+        point, size = _proximal_step(problem, point, size)
+        point = _newton_step(problem, point, left, run.tol)
+        if point is before:
+            run.status = "stalled"
+            return point
+
+
+def _in_use(problem: GroupedProblem, w: np.ndarray) -> int:
+    return int(np.count_nonzero(problem.structure.norms(w)))
+
+
+def _proximal_step(problem: GroupedProblem, point: Point, size: float) -> tuple[Point, float]:
+    """A step along the gradient of the smooth part, shrunk by the structure, as long as curvature allows."""
+    structure, w, g = problem.structure, point.w, point.gradient
+    size *= 4.0
+    if size == 4.0 and g.any():  # the curvature along the gradient is a first guess
+        size = min(1.0, float(g @ g) / max(float(g @ point.curvature(g)), 1e-300))
+    for _ in range(60):
+        moved = structure.shrunk(w - size * g, size)
+        step = moved - w
+        if not step.any():
+            return point, size
+        trial = problem.at(moved)
+        model = point.value + float(g @ step) + float(step @ step) / (2 * size)
+        if trial.value <= model + 1e-14 * abs(point.value) and problem.total(trial) <= problem.total(point):
+            return trial, size
+        size *= 0.25
+    return point, size
+
+
+def _newton_step(problem: GroupedProblem, point: Point, left: float, tol: float) -> Point:
+    """Newton's step of the weights in use, shortened until it goes down; the same point if it never does."""
+    structure, w = problem.structure, point.w
+    norms = structure.norms(w)
+    free = (norms[structure.group] > 0) if structure.amount > 0 else np.ones(len(w), bool)
+    free &= ~(structure.bounded & (w <= 0) & (structure.amount * _unit(structure, w, norms) + point.gradient >= 0))
+    direction = np.where(free, w, 0.0) * _inverse(norms)[structure.group]
+    gradient = np.where(free, point.gradient + structure.amount * direction, 0.0)
+    size = float(np.linalg.norm(gradient))
+    if size == 0.0:
+        return point
+    bend = structure.amount * _inverse(norms)[structure.group]
+
+    def curvature(v: np.ndarray) -> np.ndarray:
+        found = point.curvature(v)
+        if structure.amount > 0:
+            along = np.bincount(structure.group, direction * v, len(norms))[structure.group]
+            found = found + bend * (v - along * direction)
+        return np.where(free, found, 0.0)
+
+    target = 0.5 * size * min(1.0, float(np.sqrt(tol / max(left, 1e-300))))
+    step, forecast, _ = conjugate_gradients(curvature, gradient, np.inf, target)
+    value = problem.total(point)
+    for _ in range(FEW):
+        moved = structure.allowed(w + step)
+        if structure.amount > 0:  # a group that turned round has passed 0, where it would have stopped
+            turned = np.bincount(structure.group, moved * w, len(norms)) <= 0
+            moved = np.where(turned[structure.group], 0.0, moved)
+        trial = problem.at(moved)
+        if value - problem.total(trial) > ENOUGH * max(forecast, 0.0) or (
+            forecast <= 1e-12 * abs(value) and problem.gap(trial) < problem.gap(point)
+        ):
+            return trial
+        step, forecast = 0.5 * step, 0.5 * forecast
+    return point
+
+
+def _inverse(norms: np.ndarray) -> np.ndarray:
+    return np.where(norms > 0, 1.0 / np.maximum(norms, 1e-300), 0.0)
+
+
+def _unit(structure: Any, w: np.ndarray, norms: np.ndarray) -> np.ndarray:
+    return np.asarray(w * _inverse(norms)[structure.group])

@@ -1,0 +1,68 @@
+"""The half squared norm with groups that may vanish as a whole, and weights that may not be negative."""
+
+from typing import Any
+
+import numpy as np
+
+from hingerank.arrays import Floats, Integers
+from hingerank.structures.squares import HalfSquare
+
+
+class GroupedSquare(HalfSquare):
+    """R(w) = ½‖w‖² + amount · Σ over groups ‖w_g‖, where some weights must not be negative.
+
+    With [v] the part of v that they allow (negative ones of these set to 0), the minimiser of R(w) - <v, w> has the
+    groups (1 - amount/‖[v_g]‖)₊ [v_g], and R*(v) = ½ Σ_g (‖[v_g]‖ - amount)₊².
+
+    Parameters
+    ----------
+    starts : borders of the groups
+    amount : what a group's norm costs
+    bounded : which weights must not be negative
+
+    Examples
+    --------
+    >>> R = GroupedSquare(np.array([0, 2, 3]), 1.0, np.array([False, False, True]))
+    >>> R.shrunk(np.array([3.0, 4.0, -2.0]), 1.0).round(2).tolist()
+    [2.4, 3.2, 0.0]
+    """
+
+    def __init__(self, starts: Integers, amount: float, bounded: Any):
+        self.starts, self.amount, self.bounded = starts, float(amount), bounded
+        self.group = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+
+    def norms(self, w: Floats) -> Floats:
+        """‖w_g‖ of every group."""
+        return np.sqrt(np.bincount(self.group, w * w, len(self.starts) - 1))
+
+    def extra(self, w: Floats) -> float:
+        """What R adds to ½‖w‖²."""
+        return self.amount * float(self.norms(w).sum()) if self.amount > 0 else 0.0
+
+    def allowed(self, v: Floats) -> Floats:
+        """The nearest weights to v without negative ones where these must not be."""
+        return np.where(self.bounded & (v < 0), 0.0, v)
+
+    def shrunk(self, v: Floats, step: float) -> Floats:
+        """argmin over allowed w of  ½‖w - v‖² + step · amount · Σ ‖w_g‖."""
+        v = self.allowed(v)
+        return v * self._kept(self.norms(v), step * self.amount)[self.group]
+
+    @staticmethod
+    def _kept(norms: Floats, amount: float) -> Floats:
+        return np.maximum(0.0, 1.0 - amount / np.maximum(norms, 1e-300))
+
+    def gap(self, w: Floats, g: Floats) -> float:
+        """R(w) + R*(v) - <v, w> with v = w - g, g the gradient of ½‖w‖² + loss at w: how far above the optimum w is.
+
+        v is minus the gradient of the loss: Fenchel's equality, as in `Objective.gap`, makes the loss's part of the
+        duality gap <w, -v>. The sum is taken group by group, none of which is negative.
+        """
+        v = w - g
+        norms, own, count = self.norms(self.allowed(v)), self.norms(w), len(self.starts) - 1
+        products = np.bincount(self.group, w * v, count)
+        parts = 0.5 * own**2 + self.amount * own + 0.5 * np.maximum(norms - self.amount, 0.0) ** 2 - products
+        if self.amount == 0:  # as sums of squares, which lose nothing by cancelling
+            out = self.bounded & (v < 0)
+            parts = np.where(out, w * (g - 0.5 * w), 0.5 * g * g)
+        return float(parts.sum())
