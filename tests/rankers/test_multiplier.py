@@ -416,4 +416,4 @@ def test_a_large_C_converges():
     one = FactorizedRankSVM(rank=3, C=50.0, max_iter=200).fit(X, y, qid)
     best = FactorizedRankSVM(rank=3, C=50.0, max_iter=200, n_starts=3).fit(X, y, qid)
     assert one.certificate_.converged and best.certificate_.converged
-    assert best.objective_ <= one.objective_ * (1 - 1e-12 * np.sign(one.objective_))
+    assert best.objective_ <= one.objective_ + 1e-9 * abs(one.objective_)
