@@ -1,6 +1,6 @@
 """The baselines on OHSUMED and MQ2008, five folds, beside the rows of the papers.
 
-    python benchmarks/baselines.py [--data FOLDER] [--sets OHSUMED,MQ2008] [--trees] [--only PRank,SVM-MAP]   # or $HINGERANK_DATA
+    python benchmarks/baselines.py [--data FOLDER] [--sets OHSUMED,MQ2008] [--trees] [--only PRank,SVM-MAP]
 
 Settings are chosen by MAP on each fold's validation part. All measures follow LETOR 3.0's evaluation script (preset
 letor3), as the papers' tables do. RankNet, ListNet and LambdaMART of Xu et al. are RankLib's, AdaRank and RankBoost are

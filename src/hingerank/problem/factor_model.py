@@ -1,8 +1,8 @@
 """Factorised multipliers near V, with w(V) as a line: what a Gauss-Newton step over all queries needs.
 
 Each number v_ik moves w along  M_ik = sum over pairs of i of ±v_jk (x_i - x_j) = D_gk x_i - B_gk,  where D and B depend
-on i's query and grade alone, g: sums over the rows of lower grades less those over higher ones. So all products with the
-d × nK matrix of these directions cost O(nd + nK), and it is never made.
+on i's query and grade alone, g: sums over the rows of lower grades less those over higher ones. So all products with
+the d × nK matrix of these directions cost O(nd + nK), and it is never made.
 """
 
 from collections.abc import Callable

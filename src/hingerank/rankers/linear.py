@@ -185,7 +185,7 @@ class RankSVM(PairwiseRanker, LinearRanker):
         LIBLINEAR's ranksvm uses the same C; for SVMrank see ``hingerank.export.svmlight.C_from_svmrank``.
     loss : of a pair, or of a whole list
         "squared_hinge" max(0, 1-t)², "hinge" max(0, 1-t), or "modified_huber", "logistic", "exponential", "fidelity",
-        "squared"; of whole lists "listnet", "listmle", "grade_differences", "all_differences", "cosine", and of rankings
+        "squared"; of whole lists "listnet", "listmle", "grade_differences", "all_differences", "cosine"; of rankings
         "average_precision" (by cutting planes).
     tol : stop when the duality gap is at most tol times the objective
         The objective is then provably within that fraction of its optimum. (Where a loss is not convex, as "fidelity",

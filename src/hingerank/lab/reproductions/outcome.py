@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hingerank.data.files import plain, write_whole
-from hingerank.lab.reproductions.engine import Ours, PaperTable, Place, Section
+from hingerank.lab.reproductions.engine import Ours, PaperTable, Place, Section, shown
 from hingerank.lab.reproductions.pictures import Panel, Point, draw
 from hingerank.lab.reproductions.sets import KNOWN, MissingSet
 from hingerank.lab.run_folder import versions
@@ -166,6 +166,23 @@ class Outcome:
                 if points:
                     panels.append(Panel(self.section_title(place), column, points, section.digits))
         return draw(panels)
+
+    def grids(self) -> list[str]:
+        """Lines that say which grids grew since the best value was at their edge, and where it still is."""
+        grown, edges = [], []
+        for place, section in enumerate(self.table.sections):
+            rows = [(row, recipe) for row, recipe in section.methods.items() if row in self.sections[place]]
+            for row, recipe in rows:
+                ours = self.sections[place][row]
+                grown += [f"{row} ({name} = {', '.join(map(shown, values))})"
+                          for name, values in (ours.widened or {}).items()]  # fmt: skip
+                edges += [f"{row} ({', '.join(found)})" for found in [recipe.edges(ours)] if found]
+        lines = []
+        if grown:
+            lines += [f"Grids grew where the best value was at their edge: {'; '.join(dict.fromkeys(grown))}.", ""]
+        if edges:
+            lines += [f"Best at the edge of what was tried, in some fold: {'; '.join(dict.fromkeys(edges))}.", ""]
+        return lines
 
     def _printed(self) -> bool:
         """Whether the paper has a figure beside one of ours, of whatever data."""
@@ -345,7 +362,7 @@ def _chapter(outcome: Outcome, pictures: str) -> str:
             lines += [outcome.note(place), ""]
     if outcome.not_run():
         lines += [f"Not run, for want of the data: {', '.join(outcome.not_run())}.", ""]
-    lines += [outcome.summary(), ""]
+    lines += [outcome.summary(), "", *outcome.grids()]
     lines += [f"![{table.name}: the paper's figures beside ours]({pictures}/{table.name}.svg)", ""]
     if table.finding:
         lines += [table.finding, ""]
