@@ -35,7 +35,7 @@ class FactorModel:
 
     def along(self, r: np.ndarray) -> np.ndarray:
         """<M_ik, r> of all numbers."""
-        return self.D * (self.rows @ r) - (self.B @ r)[:, self.group]
+        return np.asarray(self.D * (self.rows @ r) - (self.B @ r)[:, self.group])
 
     def combine(self, v: np.ndarray) -> np.ndarray:
         """sum of v_ik M_ik."""
@@ -71,7 +71,13 @@ class FactorModel:
             step = -np.linalg.solve(H, gradient)
             pushed = self.along(step)
 
-            def slope(t: float, free: np.ndarray = free, r: np.ndarray = r, step=step, pushed=pushed) -> float:
+            def slope(
+                t: float,
+                free: np.ndarray = free,
+                r: np.ndarray = r,
+                step: np.ndarray = step,
+                pushed: np.ndarray = pushed,
+            ) -> float:
                 """Of the convex function, along the step."""
                 there = np.clip(free - (t / rho) * pushed, 0.0, self.limit)
                 return float((r + t * step) @ step - (self.w - moved) @ step - (there * pushed).sum())

@@ -73,8 +73,9 @@ class PRank(UnweightedRanker, LinearRanker):
                 break
         if not np.isfinite(spare).all():
             raise DataError("scores overflow; rescale the features (scale=...)")
-        steps = len(y) * iteration if self.average else 1
-        self.coef_, self.thresholds_ = (total_w / steps, total_b / steps) if self.average else (w, b)
+        steps = len(y) * iteration
+        self.coef_ = total_w / steps if self.average else w
+        self.thresholds_: np.ndarray = total_b / steps if self.average else b
         self.n_iter_ = iteration
         status = "converged" if value == 0.0 else "max_iter"
         seconds = time.perf_counter() - began

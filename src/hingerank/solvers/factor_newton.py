@@ -23,7 +23,7 @@ MOST_FEATURES, MOST_NUMBERS = 400, 50_000_000  # of the rows: a step makes a mat
 def affordable(problem: FactorizedDual) -> bool:
     """Whether these steps are worth their memory and time."""
     n, d = problem.design.shape
-    return d <= MOST_FEATURES and n * d * (1 + problem.rank) <= MOST_NUMBERS
+    return bool(d <= MOST_FEATURES and n * d * (1 + problem.rank) <= MOST_NUMBERS)
 
 
 def factor_newton(
