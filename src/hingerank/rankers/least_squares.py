@@ -198,7 +198,7 @@ class PointwiseRegression(CRR):
     >>> import numpy as np
     >>> X, y, qid = np.array([[0.0], [1.0], [0.2], [0.9]]), [0, 2, 0, 2], ["a", "a", "b", "b"]
     >>> PointwiseRegression(C=1e6).fit(X, y, qid=qid).predict(X).round(1).tolist()
-    [-0.2, 2.1, 0.2, 1.9]
+    [-0.2, 2.1, 0.3, 1.9]
     """
 
     alpha, loss = 1.0, "grade_differences"

@@ -33,7 +33,7 @@ def draw(panels: Sequence[Panel]) -> str:
 
     >>> picture = draw([Panel("Set", "MAP", [Point("RSVM", 0.44, 0.45, 0.01)])])
     >>> picture.count("<circle"), picture.count("<rect"), "RSVM" in picture
-    (2, 3, True)
+    (2, 2, True)
     """
     parts = [*_key()]
     top = 28
