@@ -182,7 +182,7 @@ class SoftRank(UnweightedRanker, LossRanker):
 class LambdaRank(LossRanker):
     """w with  w + C · sum over pairs (i preferred to j) of  W_ij / (1 + exp(s_i - s_j)) · (x_j - x_i) = 0,  s = Φ w,
 
-    W_ij = (2^y_i - 2^y_j) |D_i - D_j| / DCG*, D = 1 / log2(1 + rank), being the change of NDCG if i and j swapped
+    W_ij = (2^y_i - 2^y_j) abs(D_i - D_j) / DCG*, D = 1 / log2(1 + rank), the change of NDCG if i and j swapped
     places in the ranking by s (Burges, Ragno & Le 2006). These lambdas are the gradient of no function, since W follows
     the ranking: such a w is a fixed point, the minimiser of the RankNet problem with the weights of its own ranking,
     and no optimum of NDCG. The certificate is that problem's duality gap; where rows flip to and fro there is no fixed
