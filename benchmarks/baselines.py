@@ -1,6 +1,6 @@
 """The baselines on OHSUMED and MQ2008, five folds, beside the rows of the papers.
 
-    python benchmarks/baselines.py [--data FOLDER] [--sets OHSUMED,MQ2008] [--trees]      # or $HINGERANK_DATA
+    python benchmarks/baselines.py [--data FOLDER] [--sets OHSUMED,MQ2008] [--trees] [--only PRank,SVM-MAP]
 
 Settings are chosen by MAP on each fold's validation part. All measures follow LETOR 3.0's evaluation script (preset
 letor3), as the papers' tables do. RankNet, ListNet and LambdaMART of Xu et al. are RankLib's, AdaRank and RankBoost are
@@ -61,6 +61,12 @@ def methods(trees: bool) -> list[Method]:
         Method("AdaRank-MAP", hr.AdaRank, rounds, {"measure": "map"}),
         Method("AdaRank-NDCG", hr.AdaRank, rounds, {"measure": "ndcg@10"}),
         Method("RankBoost", hr.RankBoost, rounds),
+        Method("Pointwise regression", hr.PointwiseRegression, powers(-4, 16)),
+        Method("PRank", hr.PRank, {"n_passes": [1, 2, 5, 10, 20, 50, 100]}, {"scale": "query-standard"}),
+        Method("SVM-MAP", hr.SVMMAP, powers(-12, 8)),
+        Method("LambdaRank", hr.LambdaRank, powers(-12, 2)),
+        Method("SoftRank", hr.SoftRank, powers(-4, 12)),
+        Method("RankCosine", hr.RankCosine, powers(-12, 10)),
     ]
     if trees:
         counts = {"n_estimators": [10, 20, 40, 70, 100, 150]}
@@ -77,12 +83,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=default_data())
     parser.add_argument("--sets", default="OHSUMED")
+    parser.add_argument("--only", default="", help="names of methods, with commas between them")
     parser.add_argument("--trees", action="store_true", help="LightGBM and XGBoost as well")
     asked = parser.parse_args()
     console, names = Console(width=140), [f"{name}:letor3" for name in MEASURES]
     warnings.simplefilter("ignore")
+    wanted = [method for method in methods(asked.trees) if not asked.only or method.name in asked.only.split(",")]
     for name in asked.sets.split(","):
-        results = compare(methods(asked.trees), read_folds(asked.data / SETS[name]), "map:letor3", names)
+        results = compare(wanted, read_folds(asked.data / SETS[name]), "map:letor3", names)
         console.print(beside_papers(name, results, PAPERS[name]))
 
 

@@ -16,7 +16,7 @@ from hingerank.data.ranking_data import RankingData
 from hingerank.data.scaling import make_scaler
 from hingerank.metrics import evaluate, parse_measure
 from hingerank.rankers.base import BaseRanker
-from hingerank.rankers.grids import AROUND, LIMITS, MOST_WIDENINGS, SCALES, farther, near, size_of, stages_of
+from hingerank.rankers.grids import AROUND, MOST_WIDENINGS, SCALES, beyond, near, size_of, stages_of
 from hingerank.rankers.kernel_search import path_scores
 from hingerank.rankers.tuned import Trial, Tuning
 from hingerank.registry import RANKERS, ranker_class, ranker_name, registered_name
@@ -231,10 +231,8 @@ class Study:
 
     def _beyond(self, name: str, best: Setting) -> list[Setting]:
         """Settings beyond the edge of the grid, if the best value is there."""
-        rest = canonical({**best, name: None})
-        alike = [t.setting[name] for t in self.trials.values() if canonical({**t.setting, name: None}) == rest]
-        limit = (1, self.parts[0][0].n_features) if name == "k" else LIMITS.get(name)
-        added = farther(alike, best[name], limit)
+        limit = (1, self.parts[0][0].n_features) if name == "k" else None
+        added = beyond(name, best, [trial.setting for trial in self.trials.values()], limit)
         if added:
             self.widened.setdefault(name, []).extend(added)
         return [{**best, name: value} for value in added]

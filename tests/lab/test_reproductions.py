@@ -4,7 +4,9 @@ import json
 import os
 import re
 import tomllib
+from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -25,7 +27,7 @@ from hingerank.lab.reproductions import (
     load_outcome,
     reproduce,
 )
-from hingerank.lab.reproductions.engine import RUNNERS, make_tables
+from hingerank.lab.reproductions.engine import RUNNERS, make_recipe, make_tables
 from hingerank.lab.reproductions.letor import measures_of, results_of
 from hingerank.lab.reproductions.outcome import write_page
 from hingerank.lab.statistics import randomisation
@@ -447,3 +449,50 @@ def test_mq2008_has_the_papers_ndcg_under_letor4_and_more_than_twice_that_by_def
     for name, given in published.items():
         assert means[name][:2] == pytest.approx(given, abs=0.005)
         assert means[name][2] == pytest.approx(0.505, abs=0.005)
+
+
+def test_the_pictures_of_the_documentation_are_those_of_the_saved_results():
+    for table in TABLES.values():
+        if (outcome := load_outcome(table, SAVED)) is not None:
+            stored = (SAVED / f"{table.name}.svg").read_text("utf-8")
+            assert stored == outcome.picture(), "run `hingerank reproduce --write-docs`"
+            ElementTree.fromstring(stored)
+
+
+def test_a_picture_has_the_papers_figures_ours_and_their_deviations():
+    section = Section("<S>", ["a", "seconds"], {"x & y": [0.5, 1.0], "not run": [0.4, 2.0]})
+    rows = {"x & y": Ours({"a": 0.6, "seconds": 3.0}, spread={"a": 0.1}), "ours alone": Ours({"a": 0.7})}
+    picture = Outcome(PaperTable("t", "P 2000, T", "Table 1", "S.", [section]), [rows], 1.0, {}).picture()
+    root = ElementTree.fromstring(picture)
+    kinds = [node.tag.partition("}")[2] for node in root]
+    words = [node.text for node in root if node.text and node.tag.endswith("text")]
+    assert kinds.count("polygon") == 1 + 1 and kinds.count("circle") == 1 + 2  # one of each is in the key
+    assert {"<S>", "a", "x & y", "ours alone"} <= set(words) and not {"seconds", "not run"} & set(words)
+    ours = [float(node.get("cx")) for node in root if node.tag.endswith("circle")][1:]
+    bar = next(node for node in root if node.tag.endswith("line") and node.get("stroke") == "#1f5fa8")
+    assert float(bar.get("x1")) < ours[0] < float(bar.get("x2")) and ours[0] < ours[1]
+
+
+def test_what_grew_and_what_is_still_at_an_edge_is_said():
+    recipe = make_recipe("rank-svm", {"C": [1.0, 4.0], "loss": ["hinge", "logistic"]})
+    section = Section("S", ["a"], {}, methods={"row": recipe})
+    table = PaperTable("t", "P 2000, T", "Table 1", "S.", [section])
+
+    def said(chosen, settings):
+        ours = Ours({"a": 0.5}, chosen=[{"C": C, "loss": "hinge"} for C in chosen], widened=recipe.grown(settings))
+        return " ".join(Outcome(table, [{"row": ours}], 1.0, {}).grids())
+
+    tried = [{"C": C, "loss": "hinge"} for C in (1.0, 4.0, 64.0, 16.0)]
+    assert said([4.0], tried).strip() == "Grids grew where the best value was at their edge: row (C = 16, 64)."
+    assert "Best at the edge of what was tried, in some fold: row (C = 64)." in said([16.0, 64.0], tried)
+    assert said([1.0], tried[:2]).strip() == "Best at the edge of what was tried, in some fold: row (C = 1)."
+
+
+def test_a_grid_that_ends_too_early_grows_in_a_comparison(place):
+    recipe = make_recipe("rank-svm", {"C": [1e-9, 2e-9]})
+    section = small_section({"row": []})
+    study = replace(section.study, run="grows", methods={"row": recipe})
+    found = replace(section, study=study, methods={"row": recipe}).compute(place)["row"]
+    assert found.widened == {} or set(found.widened) == {"C"}
+    settings = [r["setting"]["C"] for r in results_of(study, [recipe.method("row")], place).records]
+    assert sorted(set(settings) - {1e-9, 2e-9}) == found.widened.get("C", [])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hingerank.lab.methods import Method
-from hingerank.lab.search import Choice, Grid, Integers, LogUniform, OptunaSearch, RandomSearch, Uniform
+from hingerank.lab.search import Choice, Grid, Integers, LogUniform, OptunaSearch, RandomSearch, Uniform, WideningGrid
 
 SPACE = {"C": LogUniform(1e-3, 1e3), "a": Uniform(-1, 1), "k": Integers(2, 4), "loss": ["hinge", "logistic"]}
 
@@ -89,3 +89,20 @@ def test_batches_follow_the_path(rankers):
     assert [[s["C"] for s in group] for group in groups] == [[1, 2], [1, 2]]
     assert [{s["intercept"] for s in group} for group in groups] == [{0}, {1}]
     assert len(Method("c", rankers.Column).batches([{"column": 0}, {"column": 1}])) == 2
+
+
+def test_a_grid_grows_until_the_best_value_has_one_on_either_side():
+    grid = WideningGrid({"C": [1.0, 4.0], "loss": ["hinge", "logistic"]})
+    tried = play(grid, 0, lambda s: -abs(s["C"] - 64.0) - (s["loss"] == "hinge"))
+    assert tried[:4] == Grid(grid.space).settings()
+    assert [s["C"] for s in tried[4:]] == [16.0, 64.0, 256.0, 1024.0]
+    assert {s["loss"] for s in tried[4:]} == {"logistic"}
+    inside = WideningGrid({"C": [1.0, 4.0, 16.0]})
+    assert play(inside, 0, lambda s: -abs(s["C"] - 4.0)) == inside.settings()
+
+
+def test_a_grid_does_not_grow_for_ever_nor_where_everything_failed():
+    grid = WideningGrid({"C": [1.0, 10.0]})
+    assert len(play(grid, 0, lambda s: s["C"])) <= 2 + 2 * 4
+    assert max(s["C"] for s in play(grid, 0, lambda s: s["C"])) <= 1e6
+    assert play(grid, 0, lambda s: None) == grid.settings()

@@ -9,6 +9,11 @@ import scipy.sparse as sp
 from hingerank import FactorizedRankSVM, GradedPreferences, RankingData, RankSVM, RegularizedRankSVM, load
 from hingerank.kernels.multipliers import factor_chain, factor_epoch, factor_lines, factor_weights, query_borders
 from hingerank.lab.interactions import Interactions, QueryInteractions, interactions
+from hingerank.problem.design import RowsDesign
+from hingerank.problem.factor_model import FactorModel
+from hingerank.problem.multipliers import FactorizedDual
+from hingerank.solvers.factor_descent import factor_descent
+from hingerank.solvers.factor_newton import factor_newton
 from hingerank.structures.nuclear import shrink_singular_values
 
 
@@ -361,3 +366,54 @@ def test_nothing_is_left_of_the_multipliers_of_an_earlier_fit():
         interactions(ranker)
     ranker.set_params(solver="auto").fit(X, y, qid=qid)
     assert not hasattr(ranker, "multipliers_") and not hasattr(ranker, "pairs_")
+
+
+@pytest.mark.parametrize("n_grades", [1, 2, 4])
+def test_the_model_of_a_gauss_newton_step_equals_brute_force(n_grades):
+    """Directions M_ik by differences of w(V), which is quadratic, and what is made of them without making them."""
+    X, y, qid = problem(5, n_grades=n_grades)
+    preferences, _, row, V = setting(X, y, qid)
+    dual, V = FactorizedDual(RowsDesign(X), preferences, 3, 2.0), V[row].T.copy()
+    w = dual.weights(V)[0]
+    model = FactorModel(dual, X[row], V, w)
+    units = np.eye(V.size).reshape(-1, *V.shape)
+    M = np.array([(dual.weights(V + e)[0] - dual.weights(V - e)[0]) / 2 for e in units])
+    T = np.array([(dual.weights(V + e)[1] - dual.weights(V - e)[1]) / 2 for e in units])
+    rng = np.random.default_rng(0)
+    r, v, inside = rng.normal(size=X.shape[1]), rng.normal(size=V.shape), rng.integers(0, 2, V.shape) * 1.0
+    np.testing.assert_allclose(model.T.ravel(), T, atol=1e-9)
+    np.testing.assert_allclose(model.along(r).ravel(), M @ r, atol=1e-9)
+    np.testing.assert_allclose(model.combine(v), M.T @ v.ravel(), atol=1e-9)
+    np.testing.assert_allclose(model.scatter(inside), (M.T * inside.ravel()) @ M, atol=1e-8)
+    best, lower = model.minimise(0.7)
+    assert (best >= 0).all() and (best <= dual.limit).all()
+
+    def value(v):
+        ahead = w + M.T @ (v - V.ravel())
+        return 0.5 * ahead @ ahead - T @ (v - V.ravel()), 0.35 * ((v - V.ravel()) ** 2).sum()
+
+    at, start = value(best.ravel()), value(V.ravel())
+    assert lower == pytest.approx(start[0] - at[0], rel=1e-9, abs=1e-9)
+    for _ in range(50):  # nothing in the box is better by more than the accuracy asked for
+        other = np.clip(best + rng.normal(size=V.shape) * 10 ** rng.uniform(-4, 0), 0, dual.limit)
+        assert sum(value(other.ravel())) >= sum(at) - 0.1 * lower - 1e-9
+
+
+def test_a_large_C_converges():
+    """Where epochs alone end far from the bottom."""
+    X, y, qid = problem(11, n_queries=30, d=6)
+    dual = FactorizedDual(
+        RowsDesign(X), GradedPreferences(y, np.concatenate(([0], np.cumsum(np.bincount(qid))))), 3, 50.0
+    )
+    rng = np.random.default_rng(0)
+    epochs = factor_descent(dual, dual.start(rng), rng, max_iter=60)
+    assert not epochs.certificate.converged
+    whole = factor_newton(dual, epochs.extra["V"], before=epochs)
+    assert whole.certificate.converged and whole.value < epochs.value
+    assert dual.stationarity(whole.extra["V"], whole.w) <= 1e-3
+    assert [entry["iteration"] for entry in whole.trace] == list(range(whole.certificate.n_iter + 1))
+    assert all(a["value"] >= b["value"] - 1e-9 * abs(a["value"]) for a, b in itertools.pairwise(whole.trace))
+    one = FactorizedRankSVM(rank=3, C=50.0, max_iter=200).fit(X, y, qid)
+    best = FactorizedRankSVM(rank=3, C=50.0, max_iter=200, n_starts=3).fit(X, y, qid)
+    assert one.certificate_.converged and best.certificate_.converged
+    assert best.objective_ <= one.objective_ + 1e-9 * abs(one.objective_)

@@ -362,6 +362,7 @@ def _list(json: bool) -> None:
 
 
 def _write_page(output: Path) -> None:
+    from hingerank.data.files import write_whole
     from hingerank.lab.reproductions import TABLES, load_outcome
     from hingerank.lab.reproductions.outcome import write_page
     from hingerank.lab.reproductions.pages import fill_pages
@@ -370,7 +371,9 @@ def _write_page(output: Path) -> None:
     if not found:
         raise ValueError(f"{output} holds no saved results: run `hingerank reproduce NAME -o {output}` first")
     path = output.with_suffix(".md")
-    write_page(path, found)
+    write_page(path, found, output.name)
+    for outcome in found:
+        write_whole(output / f"{outcome.table.name}.svg", outcome.picture().encode())
     for written in [path, *fill_pages(path.parent, {outcome.table.name: outcome for outcome in found})]:
         print(written)
 

@@ -181,13 +181,17 @@ class _Study:
     def __init__(self, method: Method, fold: int, plan: "Plan", known: Mapping[Key, Record]) -> None:
         self.method, self.fold, self.plan, self.known = method, fold, plan, known
         self.single = method.search.size <= 1
-        self.size = 1 if self.single else method.search.size + 1
         self.proposals = method.search.propose(plan.seed + zlib.crc32(method.name.encode()))
         self.batch: list[Setting] = next(self.proposals)
         self.issued = False
         self.tried: list[tuple[Setting, float | None]] = []
         self.hopeless = False  # every setting failed: there is nothing to test
         self.chosen: Setting | None = self.batch[0] if self.single else None
+
+    @property
+    def size(self) -> int:
+        """Results to expect, as far as the search has told."""
+        return 1 if self.single else max(self.method.search.size, len(self.tried) + len(self.batch)) + 1
 
     @property
     def done(self) -> int:

@@ -19,6 +19,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from hingerank.rankers.grids import MOST_WIDENINGS, beyond
+
 Setting = dict[str, Any]
 Proposals = Generator[list[Setting], list[float | None], None]
 
@@ -124,6 +126,37 @@ class Grid:
 
     def propose(self, seed: int) -> Proposals:
         yield self.settings()
+
+
+@dataclass(frozen=True)
+class WideningGrid(Grid):
+    """A grid that grows, a few times at most, where the best setting has a number at its edge.
+
+    Only the best setting's numbers move, one at a time, by the grid's own steps.
+
+    >>> proposals = WideningGrid({"C": [1.0, 2.0]}).propose(0)
+    >>> next(proposals), proposals.send([0.3, 0.5])
+    ([{'C': 1.0}, {'C': 2.0}], [{'C': 4.0}, {'C': 8.0}])
+    """
+
+    def propose(self, seed: int) -> Proposals:
+        tried: list[tuple[float, Setting]] = []
+        batch = self.settings()
+        for _ in range(MOST_WIDENINGS + 1):
+            values = yield batch
+            tried += [(value, setting) for setting, value in zip(batch, values) if value is not None]
+            if not tried:
+                return
+            known = [setting for _, setting in tried]
+            best = max(tried, key=lambda pair: pair[0])[1]
+            batch = [
+                {**best, name: value}
+                for name, given in self.space.items()
+                if len(given) > 1
+                for value in beyond(name, best, known)
+            ]
+            if not batch:
+                return
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,13 @@
 
 ``loss.at(scores, preferences)`` gives a LossAt: value, gradient, Hessian products and Hessian diagonal in score space.
 `LOSSES` are those of pairs: ``loss.pointwise(t)`` gives the loss of one pair with margin t = s_i - s_j, its slope and
-curvature. `LIST_LOSSES` are those of whole graded lists. ``make_loss(name)`` knows both.
+curvature. `LIST_LOSSES` are those of whole graded lists, `RANKING_LOSSES` those of rankings, which have
+edges. ``make_loss(name)`` knows all of them.
 """
 
 from collections.abc import Callable
 
-from hingerank.losses.lists import AllDifferences, GradeDifferences, ListLoss, PlackettLuce, Squared, TopOne
+from hingerank.losses.lists import AllDifferences, Cosine, GradeDifferences, ListLoss, PlackettLuce, Squared, TopOne
 from hingerank.losses.pairs import (
     Exponential,
     Fidelity,
@@ -21,6 +22,7 @@ from hingerank.losses.pairs import (
     smoothed_hinge,
     squared_hinge,
 )
+from hingerank.losses.rankings import AveragePrecision
 
 LOSSES = {
     "hinge": hinge,
@@ -37,12 +39,14 @@ LIST_LOSSES = {
     "listmle": PlackettLuce,
     "grade_differences": GradeDifferences,
     "all_differences": AllDifferences,
+    "cosine": Cosine,
 }
+RANKING_LOSSES = {"average_precision": AveragePrecision}
 
 
 def make_loss(name: str) -> Loss:
     """The loss registered under `name`, as its own docstring describes it."""
-    known: dict[str, Callable[[], Loss]] = {**LOSSES, **LIST_LOSSES}
+    known: dict[str, Callable[[], Loss]] = {**LOSSES, **LIST_LOSSES, **RANKING_LOSSES}
     if name not in known:
         raise ValueError(f"there is no loss {name!r}; the known ones are: {', '.join(sorted(known))}")
     return known[name]()
@@ -51,7 +55,10 @@ def make_loss(name: str) -> Loss:
 __all__ = [
     "LIST_LOSSES",
     "LOSSES",
+    "RANKING_LOSSES",
     "AllDifferences",
+    "AveragePrecision",
+    "Cosine",
     "Exponential",
     "Fidelity",
     "GradeDifferences",

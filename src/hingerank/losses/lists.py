@@ -20,6 +20,8 @@ from hingerank.kernels.threads import run_shards
 from hingerank.losses.pairs import LossAt, PairLoss
 from hingerank.preferences import GradedPreferences, Preferences
 
+ONE_GRADE = 1e-12  # grades that differ from their mean by less, relatively, are the same
+
 
 class ListLoss(ABC):
     """sum over queries of a function of the query's scores and grades.
@@ -151,6 +153,52 @@ class AllDifferences(ListLoss):
         share = m / np.repeat(np.where(mass > 0, mass, 1.0), sizes)
         diagonal = 2.0 * weight * (1.0 - share)
         return LossAt(float((weight * z * z).sum()), -2.0 * weight * z, lambda v: 2.0 * weight * centred(v), diagonal)
+
+
+class Cosine(ListLoss):
+    """sum over queries of  ½ (1 - a / sqrt(1 + z·z)),  a = z·u,  z = s - mean s,  u = (y - mean y) / ‖y - mean y‖.
+
+    RankCosine's loss: half of one less the cosine between scores and grades, which count from their query's mean here,
+    so that a shift of scores changes nothing, and with 1 under the root, so that it is smooth and has a value at s = 0.
+    Between 0 and 1, not convex; queries of one grade cost nothing. O(n).
+    """
+
+    name = "cosine"
+    convex = False
+
+    def lists(self, s: Floats, preferences: GradedPreferences) -> LossAt:
+        m, c = list_weights(preferences)
+        offsets, n_queries = preferences.offsets, preferences.n_queries
+        query = np.repeat(np.arange(n_queries), np.diff(offsets))
+
+        def total(v: Floats) -> Floats:
+            """The weighted sum of each query, at its rows."""
+            return np.asarray(np.bincount(query, m * v, n_queries), np.float64)[query]
+
+        mass = total(np.ones_like(s))
+
+        def centred(v: Floats) -> Floats:
+            return v - total(v) / np.where(mass > 0, mass, 1.0)
+
+        u = centred(preferences.y)
+        u = np.where(np.abs(u) > ONE_GRADE * np.abs(preferences.y), u, 0.0)
+        length = np.sqrt(total(u * u))
+        u = np.divide(u, length, out=np.zeros_like(u), where=length > 0)
+        z = centred(s)
+        a, N = total(u * z), np.hypot(1.0, np.sqrt(total(z * z)))
+        half, counts = 0.5 * c[query] * m, total(u * u) > 0
+
+        def curvature(v: Floats) -> Floats:
+            uv, zv = total(u * v), total(z * v)
+            moved = (u * zv + z * uv + a * centred(v)) / N**3 - 3.0 * a * z * zv / N**5
+            return np.where(counts, half * moved, 0.0)
+
+        share = m / np.where(mass > 0, mass, 1.0)
+        diagonal = (2.0 * m * u * z + a * (1.0 - share)) / N**3 - 3.0 * a * m * z * z / N**5
+        first = np.unique(query, return_index=True)[1]
+        costs = np.where(counts, c[query] * 0.5 * (1.0 - a / N), 0.0)[first]
+        gradient = np.where(counts, half * (a * z / N**3 - u / N), 0.0)
+        return LossAt(float(costs.sum()), gradient, curvature, np.where(counts, half * diagonal, 0.0))
 
 
 def _over_nodes(margin: float, s: Floats, preferences: GradedPreferences) -> LossAt:

@@ -4,9 +4,11 @@ A search goes through the stages of a ranker, each around the best setting of th
 the scalings that suit the data, AROUND values around the best one so far.
 """
 
+from collections.abc import Iterable, Mapping
 from numbers import Real
 from typing import Any
 
+from hingerank.data.files import canonical
 from hingerank.features.kernels import gamma_rule
 
 SCALES, AROUND = ["the scalings that suit the data"], ["around the best so far"]  # known by identity
@@ -38,6 +40,12 @@ STAGES: dict[str, list[Stage]] = {
     "ListNet": [{"scale": SCALES, "C": [1e-2, 1e-1, 1.0, 10.0]}],
     "RankRLS": [{"scale": SCALES, "C": [1e-6, 1e-4, 1e-2, 1.0]}],
     "CRR": [{"scale": SCALES, "C": [1.0, 10.0, 100.0, 1e3]}, {"alpha": [0.1, 0.5, 0.9]}],
+    "PointwiseRegression": [{"scale": SCALES, "C": [1.0, 10.0, 100.0, 1e3]}],
+    "PRank": [{"scale": SCALES, "n_passes": [1, 5, 20]}],
+    "SVMMAP": [{"scale": SCALES, "C": [1e-2, 1e-1, 1.0, 10.0]}],
+    "LambdaRank": [{"scale": SCALES, "C": [1e-2, 1e-1, 1.0]}],
+    "SoftRank": [{"scale": SCALES, "C": [1.0, 10.0, 100.0]}],
+    "RankCosine": [{"scale": SCALES, "C": [1e-2, 1e-1, 1.0, 10.0]}],
     "AdaRank": [{"n_rounds": [1, 3, 10, 30]}],
     "RankBoost": [{"n_rounds": [10, 30, 100, 300]}],
     "LightGBMRanker": [
@@ -54,7 +62,8 @@ STAGES: dict[str, list[Stage]] = {
 # how far a grid may grow
 LIMITS: dict[str, tuple[float, float]] = {
     "C": (1e-9, 1e6), "radius": (1e-2, 1e5), "lam": (1e-4, 1e4), "gamma": (1e-9, 1e9), "rank": (1, 100),
-    "alpha": (0.01, 0.99), "n_rounds": (1, 2000), "n_estimators": (5, 1000), "num_leaves": (3, 255),
+    "alpha": (0.01, 0.99), "n_rounds": (1, 2000), "n_passes": (1, 1000), "n_estimators": (5, 1000),
+    "num_leaves": (3, 255),
     "max_depth": (1, 12), "learning_rate": (0.01, 1.0), "min_child_samples": (1, 1000), "smoothness": (1e-3, 1e5),
     "n_components": (10, 5000), "n_knots": (3, 50),
 }  # fmt: skip
@@ -115,3 +124,16 @@ def farther(values: list[Any], best: Any, limit: tuple[float, float] | None) -> 
         else:
             found.append(round(size) if isinstance(best, int) else float(f"{size:.12g}"))
     return [value for value in dict.fromkeys(found) if value not in values and size_of(value) != 0]
+
+
+def beyond(
+    name: str, best: Mapping[str, Any], tried: Iterable[Mapping[str, Any]], limit: tuple[float, float] | None = None
+) -> list[Any]:
+    """Values of a parameter beyond the edge of those tried with the rest of the best setting, if the best is there.
+
+    >>> beyond("C", {"C": 10.0, "rank": 2}, [{"C": 1.0, "rank": 2}, {"C": 10.0, "rank": 2}, {"C": 99.0, "rank": 5}])
+    [100.0, 1000.0]
+    """
+    rest = canonical({**best, name: None})
+    alike = [setting[name] for setting in tried if canonical({**setting, name: None}) == rest]
+    return farther(alike, best[name], limit or LIMITS.get(name))

@@ -164,3 +164,52 @@ class CRR(LeastSquaresRanker):
 
     def _body(self):
         return super()._body()._replace(offset=float(self.intercept_))
+
+
+class PointwiseRegression(CRR):
+    """min over w, b of  ½‖w‖² + C · mean over rows of (y_i - b - s_i)²,  s = Φ w.
+
+    The pointwise approach: the grade of every row by itself, whatever its query. It is CRR with alpha = 1, and ridge
+    regression on the grades with a penalty of rows / (2C). Solved exactly, in O(n d²) for all values of C together.
+
+    Parameters
+    ----------
+    C : weight of the mean against the norm
+    tol : accepted duality gap relative to the objective
+    scale : feature scaling learnt in fit and carried in the model
+    features : a feature map, as in RankSVM
+    max_iter : most iterations
+    max_seconds : most seconds
+    callback : called with each trace entry; a true answer stops the fit
+
+    Attributes
+    ----------
+    coef_ : weights
+    intercept_ : b
+    certificate_ : how near the optimum the weights are
+    trace_ : one entry per iteration
+    n_iter_ : iterations
+    n_pairs_ : preference pairs
+    objective_ : the value reached
+    features_ : the fitted feature map, or None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, y, qid = np.array([[0.0], [1.0], [0.2], [0.9]]), [0, 2, 0, 2], ["a", "a", "b", "b"]
+    >>> PointwiseRegression(C=1e6).fit(X, y, qid=qid).predict(X).round(1).tolist()
+    [-0.2, 2.1, 0.3, 1.9]
+    """
+
+    alpha, loss = 1.0, "grade_differences"
+
+    def __init__(
+        self, C=1.0, tol=1e-6, *, scale=None, features=None, max_iter=None, max_seconds=None, callback=None
+    ):  # fmt: skip
+        self.C = C
+        self.tol = tol
+        self.scale = scale
+        self.features = features
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.callback = callback

@@ -10,7 +10,7 @@ from hingerank.data.checks import positive
 from hingerank.data.memory import memory_budget
 from hingerank.export.forms import body_of_map
 from hingerank.features.maps import as_feature_map
-from hingerank.losses import LIST_LOSSES, Loss, make_loss
+from hingerank.losses import LIST_LOSSES, RANKING_LOSSES, Loss, make_loss
 from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
 from hingerank.problem import Problem, RowsDesign
 from hingerank.problem.mapped import mapped_design
@@ -37,7 +37,7 @@ class Solver(NamedTuple):
 SOLVERS = {
     "newton": Solver(newton, SMOOTH, 200),
     "smoothing": Solver(smoothing, ("hinge",), 300),
-    "cutting-plane": Solver(cutting_planes, ("hinge",), 3000),
+    "cutting-plane": Solver(cutting_planes, ("hinge", *RANKING_LOSSES), 3000),
     "dual": Solver(dual_coordinate_descent, ("hinge",), 1000),
 }
 
@@ -185,7 +185,8 @@ class RankSVM(PairwiseRanker, LinearRanker):
         LIBLINEAR's ranksvm uses the same C; for SVMrank see ``hingerank.export.svmlight.C_from_svmrank``.
     loss : of a pair, or of a whole list
         "squared_hinge" max(0, 1-t)², "hinge" max(0, 1-t), or "modified_huber", "logistic", "exponential", "fidelity",
-        "squared"; of whole lists "listnet", "listmle", "grade_differences", "all_differences".
+        "squared"; of whole lists "listnet", "listmle", "grade_differences", "all_differences", "cosine"; of rankings
+        "average_precision" (by cutting planes).
     tol : stop when the duality gap is at most tol times the objective
         The objective is then provably within that fraction of its optimum. (Where a loss is not convex, as "fidelity",
         the same number says how stationary the weights are.)

@@ -13,6 +13,7 @@ from hingerank.problem.multipliers import FactorizedDual, FactorizedPrimal, Regu
 from hingerank.rankers.base import BaseRanker, LinearRanker, UnweightedRanker, warn_not_converged
 from hingerank.rankers.rank_parameter import RankParameter
 from hingerank.solvers.factor_descent import factor_descent
+from hingerank.solvers.factor_newton import affordable, factor_newton
 from hingerank.solvers.lbfgs import lbfgs
 from hingerank.solvers.run import Solution
 from hingerank.solvers.shrinkage import shrinkage
@@ -78,7 +79,8 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
     C : as in RankSVM
     tol : stop when the projected gradient's norm is at most tol times that of the second sum alone
     max_iter : epochs, each one projected gradient step for every query, in random order
-        Steps adapt: one that would raise the objective is halved, so it never diverges.
+        Steps adapt: one that would raise the objective is halved, so it never diverges. Where they are not enough, as
+        for a large C, up to as many Gauss-Newton steps over all queries follow (with up to 400 features).
     n_starts : random starts; the one with the lowest objective is kept
     form : "dual", as above, or "primal"
         The latter is min over V of ½‖w(V)‖² + C sum of hinges of the factorised model
@@ -150,7 +152,9 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
         limits, V = {"tol": self.tol, "max_iter": self.max_iter}, problem.start(rng)
         if self.form == "dual":
             validate = None if self.validation is None else self._validation_score
-            return factor_descent(problem, V, rng, validate=validate, patience=self.patience, **limits)
+            found = factor_descent(problem, V, rng, validate=validate, patience=self.patience, **limits)
+            hard = found.certificate.status == "max_iter" and validate is None and affordable(problem)
+            return factor_newton(problem, found.extra["V"], before=found, **limits) if hard else found
         found = lbfgs(problem.at, V.ravel(), measure=problem.flatness, **limits)
         V = found.w.reshape(V.shape)
         return replace(found, w=problem.weights(V)[0], extra={"V": V})

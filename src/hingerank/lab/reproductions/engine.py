@@ -49,6 +49,8 @@ from hingerank.data.files import plain, write_whole
 from hingerank.lab.comparison import Progress
 from hingerank.lab.methods import Method
 from hingerank.lab.reproductions.sets import GRADED, KNOWN, find_set
+from hingerank.lab.search import WideningGrid
+from hingerank.rankers.grids import LIMITS, size_of
 
 TREES = ("lightgbm", "xgboost")  # rankers that do not mind how columns are scaled
 
@@ -81,6 +83,7 @@ class Ours:
     chosen : what validation chose in each fold
     seconds : median time of a fit
     made : when and by which version, where the row was run later than the rest of its table
+    widened : by parameter the values tried beyond the grid, since the best one was at its edge
     """
 
     values: Mapping[str, float]
@@ -89,6 +92,7 @@ class Ours:
     chosen: Sequence[Mapping[str, Any]] = ()
     seconds: float | None = None
     made: str = ""
+    widened: Mapping[str, Sequence[Any]] | None = None
 
 
 @dataclass(frozen=True)
@@ -135,7 +139,36 @@ class Recipe:
         """The method of that name for `compare`."""
         from hingerank.registry import ranker_class
 
-        return Method(name, ranker_class(self.ranker), dict(self.search), dict(self.fixed), self.path)
+        return Method(name, ranker_class(self.ranker), WideningGrid(dict(self.search)), dict(self.fixed), self.path)
+
+    def grown(self, settings: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
+        """By parameter the values among those tried that are beyond the grid."""
+        found: dict[str, list[Any]] = {}
+        for setting in settings:
+            for name, given in self.search.items():
+                if setting[name] not in [*given, *found.get(name, [])]:
+                    found.setdefault(name, []).append(setting[name])
+        return {name: sorted(values, key=lambda value: size_of(value) or 0.0) for name, values in found.items()}
+
+    def edges(self, ours: "Ours") -> list[str]:
+        """The numbers that were best, in some fold, at the edge of all values tried: "C = 64"."""
+        found: dict[str, None] = {}
+        for name, given in self.search.items():
+            sizes = {size_of(value) for value in [*given, *(ours.widened or {}).get(name, [])]}
+            if None in sizes or len(sizes) < 2:
+                continue
+            ends = {min(sizes), max(sizes)} - set(LIMITS.get(name, ()))  # type: ignore[type-var]
+            found |= {f"{name} = {shown(s[name])}": None for s in ours.chosen if size_of(s.get(name)) in ends}
+        return list(found)
+
+
+def shown(value: Any) -> str:
+    """A value of a grid, short.
+
+    >>> shown(2.0**-14), shown("4*scale")
+    ('6.104e-05', '4*scale')
+    """
+    return f"{value:.4g}" if isinstance(value, int | float) else str(value)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import json
 import warnings
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -59,7 +60,9 @@ def comparison(section: Section, place: Place) -> dict[str, Ours]:
     results = results_of(section.study, [recipe.method(row) for row, recipe in section.methods.items()], place)
     columns = _columns(section)
     signs = _signs(results, columns, section.marks)
-    return {row: _ours(results, row, columns, signs.get(row)) for row in section.methods}
+    found = {row: _ours(results, row, columns, signs.get(row)) for row in section.methods}
+    tried = {row: [r["setting"] for r in results.records if r["method"] == row] for row in section.methods}
+    return {row: replace(ours, widened=section.methods[row].grown(tried[row])) for row, ours in found.items()}
 
 
 def _columns(section: Section) -> dict[str, str]:

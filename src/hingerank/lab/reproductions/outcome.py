@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from hingerank.data.files import plain, write_whole
-from hingerank.lab.reproductions.engine import Ours, PaperTable, Place, Section
+from hingerank.lab.reproductions.engine import Ours, PaperTable, Place, Section, shown
+from hingerank.lab.reproductions.pictures import Panel, Point, draw
 from hingerank.lab.reproductions.sets import KNOWN, MissingSet
 from hingerank.lab.run_folder import versions
 
@@ -150,13 +151,46 @@ class Outcome:
                     found.append(f"{', '.join([section.title, *cell])}: {was} to {now}")
         return found
 
+    def picture(self) -> str:
+        """SVG of the paper's figures beside ours, a panel for each column of a section that was run."""
+        panels = []
+        for place, section in enumerate(self.table.sections):
+            ours, rows = self.sections[place], self.figures(place) if self.sections[place] else []
+            for column in section.columns if rows else []:
+                cells = [cell for row in rows for cell in row if cell.column == column and column != TIME]
+                points = [
+                    Point(cell.row, cell.paper, cell.ours, (ours[cell.row].spread or {}).get(column))
+                    for cell in cells
+                    if cell.ours is not None
+                ]
+                if points:
+                    panels.append(Panel(self.section_title(place), column, points, section.digits))
+        return draw(panels)
+
+    def grids(self) -> list[str]:
+        """Lines that say which grids grew since the best value was at their edge, and where it still is."""
+        grown, edges = [], []
+        for place, section in enumerate(self.table.sections):
+            rows = [(row, recipe) for row, recipe in section.methods.items() if row in self.sections[place]]
+            for row, recipe in rows:
+                ours = self.sections[place][row]
+                grown += [f"{row} ({name} = {', '.join(map(shown, values))})"
+                          for name, values in (ours.widened or {}).items()]  # fmt: skip
+                edges += [f"{row} ({', '.join(found)})" for found in [recipe.edges(ours)] if found]
+        lines = []
+        if grown:
+            lines += [f"Grids grew where the best value was at their edge: {'; '.join(dict.fromkeys(grown))}.", ""]
+        if edges:
+            lines += [f"Best at the edge of what was tried, in some fold: {'; '.join(dict.fromkeys(edges))}.", ""]
+        return lines
+
     def _printed(self) -> bool:
         """Whether the paper has a figure beside one of ours, of whatever data."""
         rows = (row for place in range(len(self.table.sections)) for row in self.figures(place))
         return any(figure.difference is not None for row in rows for figure in row)
 
     def save(self, folder: Path) -> Path:
-        """Write NAME.json into the folder."""
+        """Write NAME.json, and NAME.svg with the picture, into the folder."""
         path = folder / f"{self.table.name}.json"
         sections = [
             {
@@ -174,6 +208,7 @@ class Outcome:
         }
         text = json.dumps(plain({**words, "sections": sections}), indent=1, ensure_ascii=False)
         write_whole(path, (text + "\n").encode())
+        write_whole(path.with_suffix(".svg"), self.picture().encode())
         return path
 
 
@@ -292,14 +327,14 @@ file for all topics, called after the table's row.
 """
 
 
-def write_page(path: Path, outcomes: Sequence[Outcome]) -> None:
-    """One Markdown page with all outcomes."""
+def write_page(path: Path, outcomes: Sequence[Outcome], pictures: str = "reproductions") -> None:
+    """One Markdown page with all outcomes; pictures: the folder beside it that has theirs."""
     parts = [
         INTRODUCTION,
         _sets(),
         "## The tables\n",
         _overview(outcomes),
-        *(_chapter(outcome) for outcome in outcomes),
+        *(_chapter(outcome, pictures) for outcome in outcomes),
     ]
     write_whole(path, ("\n".join(parts).rstrip() + "\n").encode())
 
@@ -316,7 +351,7 @@ def table_lines(outcome: Outcome, place: int) -> tuple[list[str], list[list[str]
     return ["", "", *section.columns], lines
 
 
-def _chapter(outcome: Outcome) -> str:
+def _chapter(outcome: Outcome, pictures: str) -> str:
     table = outcome.table
     lines = [f"## {table.name}", "", f"{table.paper}. {outcome.title}.", "", table.setup, ""]
     for place in range(len(table.sections)):
@@ -327,7 +362,8 @@ def _chapter(outcome: Outcome) -> str:
             lines += [outcome.note(place), ""]
     if outcome.not_run():
         lines += [f"Not run, for want of the data: {', '.join(outcome.not_run())}.", ""]
-    lines += [outcome.summary(), ""]
+    lines += [outcome.summary(), "", *outcome.grids()]
+    lines += [f"![{table.name}: the paper's figures beside ours]({pictures}/{table.name}.svg)", ""]
     if table.finding:
         lines += [table.finding, ""]
     if outcome.date:

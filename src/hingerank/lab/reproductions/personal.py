@@ -12,7 +12,7 @@ import numpy as np
 
 from hingerank.lab.reproductions.engine import Ours, Place, Recipe, Section, kept
 from hingerank.lab.reproductions.outcome import TIME
-from hingerank.lab.search import Grid, Setting
+from hingerank.lab.search import Setting, WideningGrid
 
 # item features, {"train", "validation", "test": triples}, whether the triples are comparisons (else they are ratings)
 Parts = tuple[Any, Mapping[str, tuple[Any, Any, Any]], bool]
@@ -24,13 +24,24 @@ def personal(section: Section, place: Place) -> dict[str, Ours]:
 
 
 def _row(row: str, recipe: Recipe, section: Section, place: Place) -> Ours:
-    settings, tried = Grid(recipe.search).settings(), []
-    for setting in settings:
-        name = "-".join([row, *(f"{parameter}={value:g}" for parameter, value in setting.items())])
-        tried.append(kept(place, section.study.run, name, partial(_fit, recipe, setting, section.study.data, place)))
+    settings: list[Setting] = []
+    tried: list[dict[str, float]] = []
+    proposals = WideningGrid(recipe.search).propose(0)
+    batch = next(proposals)
+    while batch:
+        for setting in batch:
+            name = "-".join([row, *(f"{parameter}={value:g}" for parameter, value in setting.items())])
+            fit = partial(_fit, recipe, setting, section.study.data, place)
+            tried.append(kept(place, section.study.run, name, fit))
+            settings.append(setting)
+        try:
+            batch = proposals.send([found["validation"] for found in tried[-len(batch) :]])
+        except StopIteration:
+            break
     best = max(range(len(tried)), key=lambda k: tried[k]["validation"])
     values = {TIME: tried[best][TIME], "train accuracy": tried[best]["train"], "test accuracy": tried[best]["test"]}
-    return Ours(values, chosen=[settings[best]], seconds=tried[best]["fit seconds"])
+    grown = recipe.grown(settings)
+    return Ours(values, chosen=[settings[best]], seconds=tried[best]["fit seconds"], widened=grown)
 
 
 def _fit(recipe: Recipe, setting: Setting, data: str, place: Place) -> dict[str, float]:

@@ -1,0 +1,101 @@
+"""Losses that look at whole rankings: the margin of average precision, expected NDCG, and pairs weighted by swaps."""
+
+import numpy as np
+
+from hingerank.arrays import Floats
+from hingerank.kernels.rankings import average_precision_pass, lambda_curvature_pass, lambda_pass, soft_ndcg_pass
+from hingerank.kernels.threads import run_shards
+from hingerank.losses.lists import ListLoss, NdcgSwaps, list_weights
+from hingerank.losses.pairs import LossAt
+from hingerank.preferences import GradedPreferences
+
+
+class RankingLoss(ListLoss):
+    """A loss of whole rankings, in which a row has one place: weights of rows have no meaning."""
+
+    def lists(self, s: Floats, preferences: GradedPreferences) -> LossAt:
+        if preferences.item_weight is not None:
+            raise ValueError(f"the loss {self.name!r} is one of whole rankings and takes no sample_weight")
+        return self.rankings(s, preferences)
+
+    def rankings(self, s: Floats, preferences: GradedPreferences) -> LossAt:
+        """The loss over graded rows."""
+        raise NotImplementedError
+
+
+class AveragePrecision(RankingLoss):
+    """sum over queries of  max over rankings π of  1 - AP(π) + Ψ(π) - Ψ(π*)  (SVM-MAP's structural hinge),
+
+    Ψ(π) = mean over relevant i and other j of  ±(s_i - s_j),  + where π has i above j; π* has all relevant rows first.
+    Relevant are rows of a grade of at least `relevant`; a query without relevant or without other rows costs nothing.
+    Never less than 1 - AP of the ranking by s, and convex; the worst ranking is found exactly, in O(n log n). The loss
+    has edges: the curvature given is 0.
+    """
+
+    name = "average_precision"
+
+    def __init__(self, relevant: float = 1.0):
+        self.relevant = relevant
+
+    def rankings(self, s: Floats, preferences: GradedPreferences) -> LossAt:
+        offsets, shards, z = preferences.offsets, preferences.shards, np.zeros_like(s)
+        c, relevant = list_weights(preferences)[1], preferences.y >= self.relevant
+        longest = int(np.diff(offsets).max(initial=0))
+        harmonic = np.concatenate(([0.0], np.cumsum(1.0 / np.arange(1, longest + 1))))
+        parts = run_shards(lambda ab: average_precision_pass(s, relevant, c, offsets, *ab, harmonic, z), shards)
+        return LossAt(float(sum(parts)), z, np.zeros_like, np.zeros_like(s))
+
+
+class ExpectedNdcg(RankingLoss):
+    """sum over queries of  1 - sum_i g_i E[D(rank of i)],  scores drawn from N(s_i, 1)  (SoftRank's loss).
+
+    g = (2^y - 1) / DCG*, D = 1/log2(1 + rank) for the first `depth` places (None: for all). As in the paper, the rank
+    of i is one more than a sum of independent events, one for each other row j: that j is drawn above i. Smooth, not
+    convex; queries without a relevant row cost nothing. The variance is 1, since another one is another scale of s. No
+    curvature is given.
+    """
+
+    name = "expected_ndcg"
+    convex = False
+
+    def __init__(self, depth: int | None = None):
+        self.depth = depth
+
+    def rankings(self, s: Floats, preferences: GradedPreferences) -> LossAt:
+        offsets, z = preferences.offsets, np.zeros_like(s)
+        swaps, c = NdcgSwaps(preferences, depth=self.depth), list_weights(preferences)[1]
+        discount, gain = np.diff(swaps.filled)[: self.depth], swaps.gain
+        parts = run_shards(lambda ab: soft_ndcg_pass(s, gain, c, offsets, *ab, discount, z), preferences.shards)
+        return LossAt(float(sum(parts)), z, np.zeros_like, np.zeros_like(s))
+
+
+class LambdaLoss(ListLoss):
+    """sum over pairs of  W_ij log(1 + exp(-(s_i - s_j))),  W_ij = (2^y_i - 2^y_j) |D_i - D_j| / DCG*  (LambdaRank).
+
+    W is the change of NDCG when i and j swap places in the ranking given last to `rank`. For fixed W this is a convex
+    function of s, whose gradient at the scores that ranked are LambdaRank's lambdas; with W taken anew it is no
+    function of s at all, hence not convex.
+    """
+
+    name = "lambda"
+    convex = False
+    takes_pair_weights = True
+
+    def __init__(self, preferences: GradedPreferences, depth: int | None = None):
+        self.swaps = NdcgSwaps(preferences, preferences.item_weight, depth)
+
+    def rank(self, s: Floats) -> None:
+        """Take the pairs' weights from the ranking by s."""
+        self.swaps.rank(s)
+
+    def lists(self, s: Floats, preferences: GradedPreferences) -> LossAt:
+        gain, discount = self.swaps.gain, self.swaps.discount
+        tree, shards, (z, diagonal) = preferences.tree, preferences.shards, np.empty((2, len(s)))
+        values = run_shards(lambda ab: lambda_pass(s, gain, discount, *ab, tree, z, diagonal), shards)
+
+        def curvature(v: Floats) -> Floats:
+            v, out = np.ascontiguousarray(v, np.float64), np.empty_like(s)
+            run_shards(lambda ab: lambda_curvature_pass(s, v, gain, discount, *ab, tree, out), shards)
+            return out
+
+        return LossAt(float(sum(values)), z, curvature, diagonal)

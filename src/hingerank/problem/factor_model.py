@@ -1,0 +1,112 @@
+"""Factorised multipliers near V, with w(V) as a line: what a Gauss-Newton step over all queries needs.
+
+Each number v_ik moves w along  M_ik = sum over pairs of i of ±v_jk (x_i - x_j) = D_gk x_i - B_gk,  where D and B depend
+on i's query and grade alone, g: sums over the rows of lower grades less those over higher ones. So all products with
+the d × nK matrix of these directions cost O(nd + nK), and it is never made.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from hingerank.kernels.sweeps import GradeTree
+from hingerank.problem.multipliers import FactorizedDual
+
+MOST_ROUNDS, EXACT = 60, 0.1  # of Newton's method, and how near its optimum, relative to what it gains
+FLAT, SHORTEST, FARTHEST = 0.1, 1e-6, 64.0  # of a search along a step
+
+
+class FactorModel:
+    """½‖w + M (v - V)‖² - T·(v - V) + ½ρ‖v - V‖² over 0 ≤ v ≤ limit, the objective near V with w linear in v.
+
+    rows: the rows by position, in double precision.
+    """
+
+    def __init__(self, problem: FactorizedDual, rows: np.ndarray, V: np.ndarray, w: np.ndarray):
+        self.rows, self.V, self.w, self.limit, self.leaf = rows, V, w, problem.limit, problem.tree.leaf
+        sizes = np.diff(np.append(self.leaf, len(rows)))
+        self.group = np.repeat(np.arange(len(self.leaf)), sizes)
+        low, high = sides(problem.tree, np.add.reduceat(V, self.leaf, axis=1).T)
+        self.D, self.T = (low - high)[self.group].T, (low + high)[self.group].T
+        self.B = np.empty((len(V), len(self.leaf), rows.shape[1]))
+        for k, v in enumerate(V):
+            low, high = sides(problem.tree, np.add.reduceat(rows * v[:, None], self.leaf, axis=0))
+            self.B[k] = low - high
+
+    def along(self, r: np.ndarray) -> np.ndarray:
+        """<M_ik, r> of all numbers."""
+        return np.asarray(self.D * (self.rows @ r) - (self.B @ r)[:, self.group])
+
+    def combine(self, v: np.ndarray) -> np.ndarray:
+        """sum of v_ik M_ik."""
+        sums = np.add.reduceat(v, self.leaf, axis=1)
+        return np.asarray(self.rows.T @ (self.D * v).sum(axis=0) - np.einsum("kgd,kg->d", self.B, sums))
+
+    def scatter(self, inside: np.ndarray) -> np.ndarray:
+        """sum of M_ik M_ikᵀ over the numbers inside the box."""
+        H = (self.rows * (inside * self.D**2).sum(axis=0)[:, None]).T @ self.rows
+        for k, B in enumerate(self.B):
+            mixed = np.add.reduceat(self.rows * (inside[k] * self.D[k])[:, None], self.leaf, axis=0).T @ B
+            H += (B * np.add.reduceat(inside[k], self.leaf)[:, None]).T @ B - mixed - mixed.T
+        return np.asarray(H)
+
+    def minimise(self, rho: float) -> tuple[np.ndarray, float]:
+        """(about the best v, by how much the model, without its last term, is then lower).
+
+        For a given r = w + M (v - V) the best v is  clip(V + (T - Mᵀr) / ρ),  and r is the minimiser of a convex
+        function of as many numbers as there are features, which Newton's method finds: the directions in which the
+        objective is steep are few, and are all in there.
+        """
+        V, r, moved = self.V, self.w, self.combine(self.V)
+        pull = self.T - self.along(r)
+        for _ in range(MOST_ROUNDS):
+            free = V + pull / rho
+            v = np.clip(free, 0.0, self.limit)
+            change = self.combine(v) - moved
+            gradient, ahead = r - self.w - change, self.w + change
+            lower = 0.5 * float(self.w @ self.w - ahead @ ahead) + float((self.T * (v - V)).sum())
+            if 0.5 * float(gradient @ gradient) <= EXACT * lower:
+                break
+            H = np.eye(len(r)) + self.scatter(((free > 0) & (free < self.limit)).astype(np.float64)) / rho
+            step = -np.linalg.solve(H, gradient)
+            pushed = self.along(step)
+
+            def slope(
+                t: float,
+                free: np.ndarray = free,
+                r: np.ndarray = r,
+                step: np.ndarray = step,
+                pushed: np.ndarray = pushed,
+            ) -> float:
+                """Of the convex function, along the step."""
+                there = np.clip(free - (t / rho) * pushed, 0.0, self.limit)
+                return float((r + t * step) @ step - (self.w - moved) @ step - (there * pushed).sum())
+
+            t = root(slope)
+            r, pull = r + t * step, pull - t * pushed
+        return v, lower
+
+
+def root(slope: Callable[[float], float]) -> float:
+    """About where a rising slope, negative at 0, is zero: halving between ends around it, the first being 0 and 1."""
+    first, low, high = slope(0.0), 0.0, 1.0
+    while (there := slope(high)) < 0.0 and high < FARTHEST:
+        low, high = high, 2.0 * high
+    if there <= FLAT * -first:
+        return high
+    while high - low > SHORTEST:
+        middle = 0.5 * (low + high)
+        there = slope(middle)
+        if abs(there) <= FLAT * -first:
+            return middle
+        low, high = (middle, high) if there < 0.0 else (low, middle)
+    return high
+
+
+def sides(tree: GradeTree, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For each grade of each query the sums over the lower grades, and over the higher ones."""
+    query = np.repeat(np.arange(len(tree.leaf_start) - 1), np.diff(tree.leaf_start))
+    first, last = tree.leaf_start[query], tree.leaf_start[query + 1] - 1
+    before = np.cumsum(sums, axis=0) - sums
+    low = before - before[first]
+    return low, (before[last] + sums[last]) - (before + sums)

@@ -1,0 +1,270 @@
+"""Rankers that aim at a measure of whole rankings: SVM-MAP, LambdaRank, SoftRank and RankCosine."""
+
+from typing import Any
+
+import numpy as np
+
+from hingerank.data.checks import whole
+from hingerank.losses.rankings import AveragePrecision, ExpectedNdcg, LambdaLoss
+from hingerank.preferences import GradedPreferences
+from hingerank.problem import Problem
+from hingerank.rankers.base import UnweightedRanker
+from hingerank.rankers.linear import LossRanker
+from hingerank.solvers.lbfgs import lbfgs
+from hingerank.solvers.reranking import reranking
+from hingerank.solvers.run import Solution, relative
+
+MOST_ROUNDS = 100  # of LambdaRank, which may have no fixed point
+
+
+class RankCosine(LossRanker):
+    """min over w of  ½‖w‖² + C · sum over queries of  ½ (1 - z·u / sqrt(1 + z·z)),  z = s - mean s,  s = Φ w,
+
+    u the grades of the query less their mean, divided by their length: half of one less the cosine between scores and
+    grades (Qin et al. 2008). The paper's scores and grades count from 0 and its scores are sums of weak rankers; here
+    they count from their query's mean, so that a shift of scores changes nothing, 1 stands under the root, so that the
+    loss has a value at s = 0, and s is linear in the features or in those of any feature map. Every query weighs the
+    same and costs at most 1, so the problem is not convex: the fit starts at w = 0, and the certificate is that of a
+    stationary point. O(rows).
+
+    Parameters
+    ----------
+    C : weight of the losses, summed over queries, against the norm
+    tol : stop when half the squared gradient is at most tol times the objective
+    scale : feature scaling learnt in fit and carried in the model
+    features : a feature map, as in RankSVM
+    max_iter : most iterations
+    max_seconds : most seconds
+    init : weights to start from
+    callback : called with each trace entry; a true answer stops the fit
+
+    Attributes
+    ----------
+    coef_ : weights
+    certificate_ : how stationary the weights are
+    trace_ : one entry per iteration
+    n_iter_ : iterations
+    n_pairs_ : preference pairs
+    objective_ : the value reached
+    features_ : the fitted feature map, or None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, y, qid = np.array([[0.0], [1.0], [0.2], [0.9]]), [0, 1, 0, 1], ["a", "a", "b", "b"]
+    >>> RankCosine(C=1.0).fit(X, y, qid=qid).rank(X, qid=qid).tolist()
+    [1, 0, 3, 2]
+    """
+
+    loss = "cosine"
+
+
+class SVMMAP(UnweightedRanker, LossRanker):
+    """min over w of  ½‖w‖² + C · sum over queries of  max over rankings π of  1 - AP(π) + w·(Ψ(π) - Ψ(π*)),
+
+    Ψ(π) = mean over relevant rows i and others j of ±(x_i - x_j), + where π has i above j, and π* any ranking with all
+    relevant rows first (Yue et al. 2007). The sum is convex and never below that of 1 - AP. The maximum runs over all
+    rankings and is exact, in O(n log n) for a query of n rows; the solver is that of 1-slack cutting planes. The
+    paper's C is divided by the number of queries. Queries without relevant rows, or without others, are left out.
+
+    Parameters
+    ----------
+    C : weight of the losses, summed over queries, against the norm
+    relevant : the least grade of a relevant row
+    tol : stop when the duality gap is at most tol times the objective
+    scale : feature scaling learnt in fit and carried in the model
+    features : a feature map, as in RankSVM
+    max_iter : most iterations
+    max_seconds : most seconds
+    init : weights to start from
+    callback : called with each trace entry; a true answer stops the fit
+
+    Attributes
+    ----------
+    coef_ : weights
+    certificate_ : how near the optimum the weights are
+    trace_ : one entry per iteration
+    n_iter_ : iterations
+    n_pairs_ : pairs of a relevant row and another
+    objective_ : the value reached
+    features_ : the fitted feature map, or None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, y, qid = np.array([[0.0], [1.0], [0.2], [0.9]]), [0, 1, 0, 1], ["a", "a", "b", "b"]
+    >>> SVMMAP(C=1.0).fit(X, y, qid=qid).rank(X, qid=qid).tolist()
+    [1, 0, 3, 2]
+    """
+
+    loss = "average_precision"
+
+    def __init__(
+        self, C=1.0, relevant=1.0, tol=1e-3, *, scale=None, features=None, max_iter=None, max_seconds=None, init=None,
+        callback=None,
+    ):  # fmt: skip
+        super().__init__(
+            C, tol, scale=scale, features=features, max_iter=max_iter, max_seconds=max_seconds, init=init,
+            callback=callback,
+        )  # fmt: skip
+        self.relevant = relevant
+
+    def _loss(self):
+        return AveragePrecision(self.relevant)
+
+    def _preferences(self, y, blocks, sample_weight):
+        two = np.where(y >= self.relevant, self.relevant, self.relevant - 1.0)
+        return GradedPreferences(two, blocks.offsets, item_weight=sample_weight)
+
+
+class SoftRank(UnweightedRanker, LossRanker):
+    """min over w of  ½‖w‖² + C · sum over queries of  1 - sum_i g_i E[D(rank of i)],  scores drawn from N(s_i, 1),
+
+    s = Φ w, g = (2^y - 1) / DCG*, D = 1 / log2(1 + rank): NDCG, made smooth by noise on the scores (Taylor et al.
+    2008). Another variance than 1 would be another C. The paper's score is a neural network; here it is linear in the
+    features, or in those of any feature map. Not convex: L-BFGS from w = 0, and the certificate is that of a stationary
+    point. The distribution of every relevant row's rank costs O(rows · depth), so a query costs O(rows · relevant rows
+    · depth).
+
+    Parameters
+    ----------
+    C : weight of the losses, summed over queries, against the norm
+    depth : places that count, as in NDCG@10; None for all
+        With few places for many rows nothing is felt at w = 0, where all rows tie: give ``init`` then.
+    tol : stop when ‖w + C ∇loss‖ is at most tol times ‖w‖ + ‖C ∇loss‖
+    scale : feature scaling learnt in fit and carried in the model
+    features : a feature map, as in RankSVM
+    max_iter : most iterations
+    max_seconds : most seconds
+    init : weights to start from
+    callback : called with each trace entry; a true answer stops the fit
+
+    Attributes
+    ----------
+    coef_ : weights
+    certificate_ : how stationary the weights are
+    trace_ : one entry per iteration
+    n_iter_ : iterations
+    n_pairs_ : preference pairs
+    objective_ : the value reached
+    features_ : the fitted feature map, or None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, y, qid = np.array([[0.0], [1.0], [0.2], [0.9]]), [0, 1, 0, 1], ["a", "a", "b", "b"]
+    >>> SoftRank(C=1.0).fit(X, y, qid=qid).rank(X, qid=qid).tolist()
+    [1, 0, 3, 2]
+    """
+
+    loss = "expected_ndcg"
+
+    def __init__(
+        self, C=1.0, depth=None, tol=1e-3, *, scale=None, features=None, max_iter=None, max_seconds=None, init=None,
+        callback=None,
+    ):  # fmt: skip
+        super().__init__(
+            C, tol, scale=scale, features=features, max_iter=max_iter, max_seconds=max_seconds, init=init,
+            callback=callback,
+        )  # fmt: skip
+        self.depth = depth
+
+    def _loss(self):
+        return ExpectedNdcg(checked_depth(self.depth))
+
+    def _solver(self):
+        return "newton"  # whose limit of iterations holds here, too
+
+    def _how(self, problem, before):
+        return descend, super()._how(problem, before)[1]
+
+
+class LambdaRank(LossRanker):
+    """w with  w + C · sum over pairs (i preferred to j) of  W_ij / (1 + exp(s_i - s_j)) · (x_j - x_i) = 0,  s = Φ w,
+
+    W_ij = (2^y_i - 2^y_j) abs(D_i - D_j) / DCG*, D = 1 / log2(1 + rank), the change of NDCG if i and j swapped
+    places in the ranking by s (Burges, Ragno & Le 2006). These lambdas are the gradient of no function, since W follows
+    the ranking: such a w is a fixed point, the minimiser of the RankNet problem with the weights of its own ranking,
+    and no optimum of NDCG. The certificate is that problem's duality gap; where rows flip to and fro there is no fixed
+    point, and the fit ends at max_iter, with a warning. The paper's score is a neural network; here it is linear in the
+    features, or in those of any feature map. Every pair is visited: O(rows²) for a query.
+
+    Parameters
+    ----------
+    C : weight of the lambdas, summed over queries, against the norm
+    depth : places that count, as in NDCG@10; None for all
+    tol : stop when that duality gap is at most tol times the objective
+    scale : feature scaling learnt in fit and carried in the model
+    features : a feature map, as in RankSVM
+    max_iter : most iterations
+    max_seconds : most seconds
+    init : weights to start from
+    callback : called with each trace entry; a true answer stops the fit
+
+    Attributes
+    ----------
+    coef_ : weights
+    certificate_ : how near a fixed point the weights are
+    trace_ : one entry per iteration
+    n_iter_ : iterations
+    n_pairs_ : preference pairs
+    objective_ : the weighted losses and the norm at the last weights W
+    features_ : the fitted feature map, or None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, y, qid = np.array([[0.0], [1.0], [0.2], [0.9]]), [0, 1, 0, 1], ["a", "a", "b", "b"]
+    >>> LambdaRank(C=1.0).fit(X, y, qid=qid).rank(X, qid=qid).tolist()
+    [1, 0, 3, 2]
+    """
+
+    loss = "logistic"  # that of RankNet, before it is weighted
+
+    def __init__(
+        self, C=1.0, depth=None, tol=1e-3, *, scale=None, features=None, max_iter=None, max_seconds=None, init=None,
+        callback=None,
+    ):  # fmt: skip
+        super().__init__(
+            C, tol, scale=scale, features=features, max_iter=max_iter, max_seconds=max_seconds, init=init,
+            callback=callback,
+        )  # fmt: skip
+        self.depth = depth
+
+    def _problem(self, X, preferences, sample_weight):
+        depth, plain = checked_depth(self.depth), super()._problem(X, preferences, sample_weight)
+        if not isinstance(preferences, GradedPreferences):
+            raise ValueError("LambdaRank learns from graded rows: it cannot learn from single comparisons")
+        uphill = plain.design.scores(-plain.at(np.zeros(plain.dimension)).gradient)
+        self._first_scores = uphill  # ranks the rows before there is a model: one step of RankNet
+        return Problem(plain.design, LambdaLoss(preferences, depth), preferences)
+
+    def _how(self, problem, before):
+        def rank(w: np.ndarray) -> None:
+            problem.loss.rank(problem.design.scores(w) if w.any() else self._first_scores)
+
+        options = super()._how(problem, before)[1]
+        options["max_iter"] = MOST_ROUNDS if self.max_iter is None else self.max_iter
+        start = np.zeros(problem.dimension) if options["w"] is None else options["w"]
+        return reranking, options | {"rank": rank, "w": start}
+
+
+def checked_depth(depth: Any) -> int | None:
+    """Places that count, checked."""
+    return None if depth is None else whole("depth", depth)
+
+
+def descend(problem: Problem, w: np.ndarray | None, **limits: Any) -> Solution:
+    """L-BFGS until  ‖w + C ∇loss‖ ≤ tol · (‖w‖ + ‖C ∇loss‖):  what pulls outwards and the norm are in balance."""
+    here: Any = None  # the point evaluated last
+
+    def at(w: np.ndarray) -> tuple[float, np.ndarray]:
+        nonlocal here
+        here = problem.at(w)
+        return here.value, here.gradient
+
+    def imbalance(gradient: np.ndarray) -> float:
+        norms = float(np.linalg.norm(here.w) + np.linalg.norm(gradient - here.w))
+        return relative(float(np.linalg.norm(gradient)), norms)
+
+    return lbfgs(at, np.zeros(problem.dimension) if w is None else w, measure=imbalance, **limits)
