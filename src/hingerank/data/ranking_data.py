@@ -19,11 +19,13 @@ from hingerank.data.blocks import (
 )
 from hingerank.data.checks import GIVE_IDS, warn_one_query
 from hingerank.data.files import DataError
+from hingerank.data.rows_view import RowsView, is_mapped, matrix_bytes
 
 if TYPE_CHECKING:
     from hingerank.data.describe import Description
 
 Part = TypeVar("Part")
+MOST_COPIED = 1 << 26  # bytes: more rows than that of a mapped file are not copied by `take` but shown where they are
 
 
 class Fold(NamedTuple):
@@ -243,7 +245,14 @@ class RankingData:
         else:
             part = rows
         docid = None if self.docid is None else self.docid[part]
-        return replace(self, X=self.X[part], y=self.y[part], qid=self.qid[part], docid=docid)
+        return replace(self, X=self._rows(rows, part), y=self.y[part], qid=self.qid[part], docid=docid)
+
+    def _rows(self, rows: np.ndarray, part: Any) -> Any:
+        """X at these rows; where they are many of a mapped file they are shown where they lie, not copied."""
+        if isinstance(self.X, RowsView):
+            return self.X.take(rows)
+        many = matrix_bytes(self.X) // max(1, self.n_rows) * len(rows) > MOST_COPIED
+        return RowsView(self.X, rows) if many and part is rows and is_mapped(self.X) else self.X[part]
 
     def subset(self, queries: Any = None, *, rows: Any = None) -> "RankingData":
         """The rows of some queries (a list of their ids), or the rows where a boolean mask is true, in their order."""

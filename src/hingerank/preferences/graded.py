@@ -101,6 +101,10 @@ class GradedPreferences:
         l0, l1, w0, w1 = t.node.T
         return self._per_query(t.scale * (up[w1] - up[w0]) * (down[l1] - down[l0]))
 
+    def weight_of(self, stride: int) -> float:
+        """Sum of the weights of the pairs of every stride-th query."""
+        return float(self.weight_per_query[::stride].sum())
+
     @property
     def row_at(self) -> Integers:
         """The row at each position of the tree."""

@@ -14,6 +14,7 @@ from hingerank.data.blocks import QueryBlocks, blocks_from_qid, fingerprint, kep
 from hingerank.data.checks import GIVE_IDS, positive, warn_one_query
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
+from hingerank.data.rows_view import is_mapped
 from hingerank.export.forms import Affine, Body, ExportError, Form
 from hingerank.export.model_file import SavedModel
 from hingerank.features.maps import FeatureMap
@@ -30,6 +31,7 @@ from hingerank.rankers.inputs import (
     unpack,
     warn_spreads,
 )
+from hingerank.rankers.large import block_scores, view_rows
 from hingerank.rankers.tuned import Tuning
 from hingerank.solvers.run import Certificate, Solution
 
@@ -122,13 +124,18 @@ class BaseRanker(SavedModel, BaseEstimator):
             warn_one_query(grades, GIVE_IDS, stacklevel=3)
         taken, blocks = kept_rows(blocks, weight)
         self._source_rows = taken  # for rankers whose answer names training rows
-        checked, grades = gather_rows(checked, taken), gather_rows(grades, taken)
+        grades = gather_rows(grades, taken)
         weight = None if weight is None else gather_rows(weight, taken)
+        if self._by_blocks and is_mapped(checked):
+            return Rows(view_rows(self, checked, taken, grades, blocks, weight), grades, blocks, weight)
+        checked = gather_rows(checked, taken)
         self.fingerprint_ = fingerprint(checked, grades, blocks)
         self.scaler_ = self._fitted_scaler(checked, weight)
         if self.scaler_ is not None:
             checked = self.scaler_.transform(checked, blocks.numbers)
         return Rows(checked, grades, blocks, weight)
+
+    _by_blocks = False  # whether a fit reads mapped rows where they are, a block at a time
 
     def predict(self, X: Any, qid: Any = None) -> np.ndarray:
         """One score per row of X, rows in the order given.
@@ -147,18 +154,23 @@ class BaseRanker(SavedModel, BaseEstimator):
         checked = check_features(self, X, reset=False)
         if qid is None and one_query:
             qid = np.zeros(checked.shape[0], np.int64)
+        if self._by_blocks and is_mapped(checked):
+            return block_scores(self, checked, qid)
         return self._scores(self._scaled(checked, qid))
 
     def _scaled(self, X: Any, qid: Any) -> Any:
+        scaler = self._scaler_for(qid)
+        return X if scaler is None else scaler.transform(X, qid)
+
+    def _scaler_for(self, qid: Any) -> Any:
+        """The scaler of the fit, or None; one that works within queries needs their ids."""
         scaler = getattr(self, "scaler_", None)
-        if scaler is None:
-            return X
-        if qid is None and scaler.per_query:
+        if scaler is not None and qid is None and scaler.per_query:
             raise ValueError(
                 f"this ranker scales features within each query (scale={getattr(self, 'scale', None)!r}), so predict "
                 "needs qid: one query id per row (for the rows of a single query a list of zeros will do)"
             )
-        return scaler.transform(X, qid)
+        return scaler
 
     def rank(self, X: Any, qid: Any = None, top: int | None = None) -> np.ndarray:
         """Row numbers, best first within each query, queries one after another in order of first appearance.
@@ -260,8 +272,11 @@ class BaseRanker(SavedModel, BaseEstimator):
             return None
         from hingerank.data.scaling import make_scaler
 
+        return self._finite_scaler(name, lambda: make_scaler(name).fit(X, sample_weight=weight))
+
+    def _finite_scaler(self, name: str, learn: Callable[[], Any]) -> Any:
         with np.errstate(over="ignore", invalid="ignore"):
-            scaler = make_scaler(name).fit(X, sample_weight=weight)
+            scaler = learn()
         learnt = (value for value in vars(scaler).values() if isinstance(value, np.ndarray) and value.dtype.kind == "f")
         if not all(np.isfinite(value).all() for value in learnt):
             raise DataError(f"scale={name!r}: squares of the features overflow; divide the features first")

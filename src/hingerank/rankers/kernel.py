@@ -19,6 +19,7 @@ from hingerank.problem.kernel_space import KernelProblem
 from hingerank.problem.mapped import mapped_design
 from hingerank.problem.torch_design import TorchDesign, TorchGram, check_device
 from hingerank.rankers.base import BaseRanker
+from hingerank.rankers.large import rows_for_map
 from hingerank.rankers.linear import PairwiseRanker
 from hingerank.rankers.rank_parameter import RankParameter
 from hingerank.solvers.kernel import kernel_dual, kernel_newton, kernel_smoothing
@@ -205,7 +206,7 @@ class MappedRanker(ScaledByDefault, PairwiseRanker):
 
     _fitted: tuple[str, ...] = ("gamma_", "coef_")
     _training_only = ("callback",)
-    _sees_spreads = True
+    _sees_spreads = _by_blocks = True
     _map: Any
 
     def _new_map(self) -> Any:
@@ -216,7 +217,8 @@ class MappedRanker(ScaledByDefault, PairwiseRanker):
 
     def _problem(self, X, preferences, sample_weight):
         device, by_rows = check_device(self.device), self._solver() == "dual"
-        self._map = self._new_map().fit(X, sample_weight=sample_weight)
+        rows, weight = rows_for_map(X, sample_weight)
+        self._map = self._new_map().fit(rows, sample_weight=weight)
         self.gamma_ = self._map.gamma_
         if device is None or by_rows:
             design = mapped_design(self._map, X, memory_budget(self.memory_gb), by_rows)

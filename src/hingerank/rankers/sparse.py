@@ -16,7 +16,7 @@ from hingerank.losses import squared_hinge
 from hingerank.losses.lists import NdcgSwaps
 from hingerank.metrics import evaluate
 from hingerank.problem import RowsDesign
-from hingerank.problem.sparse import SparseProblem
+from hingerank.problem.sparse import SparseProblem, sparse_problem
 from hingerank.rankers.base import LinearRanker, ProblemRanker, warn_not_converged
 from hingerank.rankers.inputs import unpack
 from hingerank.solvers.frank_wolfe import VARIANTS, frank_wolfe
@@ -35,6 +35,7 @@ class SparseRanker(ProblemRanker, LinearRanker):
 
     _fitted = ("objective_",)
     _training_only = ("callback",)
+    _by_blocks = True
 
     @property
     def selected_features_(self) -> np.ndarray:
@@ -130,7 +131,7 @@ class FenchelRank(SparseRanker):
             raise ValueError(f"there is no step {self.step!r}; use one of: {', '.join(STEPS)}")
         if self.variant == "corrective" and self.step != "exact":
             raise ValueError(f"step {self.step!r} works with the variants {', '.join(VARIANTS)}, not with 'corrective'")
-        return SparseProblem(RowsDesign(X), squared_hinge(), preferences, L1Ball(self.radius))
+        return sparse_problem(X, squared_hinge(), preferences, L1Ball(self.radius))
 
     def _vary(self, problem, value):
         return problem.within(L1Ball(value))
@@ -203,7 +204,7 @@ class SparseRankSVM(SparseRanker):
 
     def _problem(self, X, preferences, sample_weight):
         norm = L1Norm(positive("ridge", self.ridge, least=0))
-        return SparseProblem(RowsDesign(X), squared_hinge(), preferences, norm)
+        return sparse_problem(X, squared_hinge(), preferences, norm)
 
     def _how(self, problem, before):
         """On the way straight to a much larger C too many features would be in use: come through those in between."""
@@ -297,7 +298,7 @@ class TGRank(TruncatedGradientRanker):
     """
 
     def _problem(self, X, preferences, sample_weight):
-        problem = SparseProblem(RowsDesign(X), squared_hinge(), preferences, L1Norm())
+        problem = sparse_problem(X, squared_hinge(), preferences, L1Norm())
         start = problem.at(np.zeros(problem.n_rows))  # every pair is active here: the largest curvature
         self._curvature = largest_eigenvalue(
             lambda v: problem.back(start.curvature(problem.design.scores(v))), problem.back(start.gradient)
