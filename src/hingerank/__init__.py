@@ -80,7 +80,12 @@ _HOME = {
 __all__ = ["__version__", *sorted(_HOME)]
 
 
+_ROOMS = ("distributed",)  # packages that are public as a whole
+
+
 def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f"{__name__}.{name}")
     if name in _HOME:
         value = getattr(import_module(_HOME[name]), name)
         globals()[name] = value
@@ -89,4 +94,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME])
+    return sorted([*globals(), *_HOME, *_ROOMS])

@@ -35,6 +35,7 @@ class Scaler(TransformerMixin, BaseEstimator):
 
     name: ClassVar[str] = "none"
     per_query: ClassVar[bool] = False
+    of_sample: ClassVar[bool] = False  # whether it learns from SAMPLED_ROWS rows, figures of the columns not telling
 
     @property
     def factor(self) -> np.ndarray | None:
@@ -229,6 +230,7 @@ class LogScaler(ColumnScaler):
     """
 
     name = "log"
+    of_sample = True
     _arrays = ("width",)
 
     @property
@@ -263,6 +265,7 @@ class QuantileScaler(Scaler):
     """
 
     name = "quantile"
+    of_sample = True
     _arrays = ("quantiles",)
 
     def _learn(self, X: Any, weight: np.ndarray | None) -> None:

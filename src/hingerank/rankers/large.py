@@ -32,7 +32,7 @@ def view_rows(
     figures = look_through(view, weight, names)
     ranker.scaler_ = None
     if name is not None:
-        sample = view[_evenly(len(view), SAMPLED_ROWS)]
+        sample = view[_evenly(len(view), SAMPLED_ROWS if make_scaler(name).of_sample else 1)]
         ranker.scaler_ = ranker._finite_scaler(name, lambda: make_scaler(name).fit_figures(figures, sample))
         return view.scaled(ranker.scaler_, blocks.offsets)
     if ranker._sees_spreads and getattr(ranker, "features", None) is None:

@@ -134,6 +134,7 @@ class CRR(LeastSquaresRanker):
     """
 
     _fitted = ("intercept_",)
+    _adds_up = False  # the regression is about all rows together
 
     def __init__(
         self, C=1.0, alpha=0.5, loss="grade_differences", tol=1e-6, *, scale=None, features=None, max_iter=None,

@@ -234,7 +234,8 @@ class RankSVM(PairwiseRanker, LinearRanker):
     """
 
     _fitted: tuple[str, ...] = ("features_",)
-    _by_blocks = True
+    _by_blocks = _adds_up = True
+    features_: Any
 
     def __init__(
         self, C=1.0, loss="squared_hinge", tol=1e-3, *, solver="auto", pair_weight="uniform", grade_weight=None,
@@ -257,12 +258,31 @@ class RankSVM(PairwiseRanker, LinearRanker):
         design = self._design(X, sample_weight, by_rows=self._solver() == "dual")
         return Problem(design, self._loss(), preferences)
 
+    def _over(self, design, preferences):
+        self._solver()  # checks the loss
+        return Problem(design, self._loss(), preferences)
+
+    def _maps(self):
+        self.features_ = None
+        return self.features is not None
+
+    def _learn_map(self, rows: Any) -> int:
+        """Fit the feature map to these rows; how many weights there are."""
+        self.features_ = as_feature_map(self.features).fit(rows)
+        mixing = self.features_.mixing_
+        return self.features_.width_ if mixing is None else mixing.shape[1]
+
+    def _sweep(self, X, preferences):
+        mapped = self.features_ is not None
+        design = mapped_design(self.features_, X, memory_budget(None)) if mapped else rows_design(X)
+        return design.sweep(self._loss(), preferences)
+
     def _loss(self) -> Loss:
         return make_loss(self.loss)
 
     def _design(self, X: Any, sample_weight: np.ndarray | None, by_rows: bool) -> Any:
         """The rows, or what the feature map makes of them; by_rows: as a matrix in any case."""
-        self.features_: Any = None
+        self.features_ = None
         if self.features is None:
             return rows_design(X, by_rows)
         rows, weight = rows_for_map(X, sample_weight)
