@@ -159,6 +159,17 @@ def test_a_checkpoint_is_where_a_fit_goes_on(data, folder, tmp_path):
     assert hr.RankSVM(tol=1e-8, init=checkpoint.weights()).fit(spread).certificate_.n_iter == 0
 
 
+def test_tuning_over_parts(data, folder):
+    spread = hr.distributed.read(folder, parts=3)
+    grid = {"C": [0.001, 1.0], "scale": ["standard", "query-minmax"]}
+    found = hr.tune("rank-svm", spread, folds=3, params=grid, widen=False)
+    assert len(found.tuning_.trials) == 4 and all(trial.problem is None for trial in found.tuning_.trials)
+    assert len(found.tuning_.chosen.scores) == 3 and found.certificate_.converged
+    train, check = spread.fold(0, 4, False), spread.fold(0, 4, True)
+    last = hr.tune("rank-svm", train, validation=check, params={"C": [0.01, 1.0]}, widen=False)
+    assert last.fingerprint_["rows"] == data.n_rows
+
+
 def test_folds_of_parts_share_no_query(folder):
     spread = hr.distributed.read(folder, parts=3)
     held, rest = spread.fold(1, 4, True), spread.fold(1, 4, False)

@@ -50,6 +50,7 @@ def fitted(name, data, scale, **more):
 def no_copies(monkeypatch):
     """Blocks of a few rows, and an error where all rows are asked for at once."""
     monkeypatch.setattr(rows_view, "BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr(rows_view, "MOST_COPIED", 0)
 
     def refuse(self, why):
         raise AssertionError(f"all rows were copied for {why}")
@@ -108,7 +109,7 @@ def test_the_hessian_of_blocks_is_that_of_the_rows(pairs, no_copies):
         np.testing.assert_allclose(other.hessian(w, stride), one.hessian(w, stride), rtol=1e-10)
 
 
-def test_not_finite_values_are_named(tmp_path):
+def test_not_finite_values_are_named(no_copies, tmp_path):
     data = hr.make_letor(20, 10, seed=0)
     X = data.X.copy()
     X[7, 3] = np.inf
@@ -123,7 +124,7 @@ def test_not_finite_values_are_named(tmp_path):
         ranker.predict(bad)
 
 
-def test_a_machine_too_small_says_so_before_it_starts(pairs, monkeypatch):
+def test_a_machine_too_small_says_so_before_it_starts(pairs, no_copies, monkeypatch):
     _, mapped = pairs["dense"]
     monkeypatch.setattr(rows_view, "machine_memory", lambda: 100_000_000)
     with pytest.raises(hr.DataError, match=r"takes about 0\.20 GB beside the file, and this machine has 0\.10 GB"):
@@ -136,6 +137,8 @@ import sys, warnings, numpy as np, hingerank as hr
 warnings.simplefilter("ignore")
 def anonymous():
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("RssAnon")) * 1024
+from hingerank.data import rows_view
+rows_view.MOST_COPIED = 0
 small, large = hr.read(sys.argv[1], verify=False), hr.read(sys.argv[2], verify=False)
 import threading, time
 for name, scale in [("RankSVM", "standard"), ("RankSVM", "query-minmax"), ("SparseRankSVM", "query-standard"),
@@ -155,6 +158,30 @@ for name, scale in [("RankSVM", "standard"), ("RankSVM", "query-minmax"), ("Spar
     thread.join()
     print(name, scale, peak - before)
 """
+
+
+def test_tune_and_folds_make_no_copies(pairs, no_copies):
+    memory, mapped = pairs["disorder"]
+    grid = {"C": [0.01, 1.0], "scale": ["standard", "query-minmax"], "tol": 1e-6}
+    one = hr.tune("rank-svm", memory, folds=3, params=grid, widen=False)
+    other = hr.tune("rank-svm", mapped, folds=3, params=grid, widen=False)
+    assert isinstance(mapped.subset(mapped.blocks.ids[::2].tolist()).X, RowsView)
+    assert other.tuning_.best == one.tuning_.best
+    for a, b in zip(one.tuning_.trials, other.tuning_.trials):
+        assert b.problem is None and b.scores == pytest.approx(a.scores, abs=2e-3)
+
+
+def test_compare_makes_no_copies(pairs, no_copies):
+    from hingerank.lab import Method, query_folds
+
+    method = Method("linear", hr.RankSVM, {"C": [0.01, 1.0]}, {"scale": "query-minmax", "tol": 1e-7})
+    found = [hr.compare([method], query_folds(data, 3), workers=1) for data in pairs["dense"]]
+    means = [results.fold_means("linear", "ndcg@10") for results in found]
+    assert not found[1].failures() and means[0] == pytest.approx(means[1], abs=1e-3)
+
+
+def test_small_mapped_data_are_copied_where_that_is_faster(pairs):
+    assert not is_mapped(pairs["dense"][1].X)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

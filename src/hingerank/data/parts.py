@@ -211,7 +211,10 @@ class PartedData:
 
     def fold(self, k: int, folds: int, chosen: bool) -> "PartedData":
         """The queries whose number in their part is k modulo folds, or all the others."""
-        return PartedData([replace(part, fold=(k, folds, chosen)) for part in self.parts], self.runner)
+        counts = [len(range(k, len(facts.ids), folds)) for facts in self.facts]
+        counts = counts if chosen else [len(facts.ids) - count for facts, count in zip(self.facts, counts)]
+        some = [part for part, count in zip(self.parts, counts) if count]
+        return PartedData([replace(part, fold=(k, folds, chosen)) for part in some], self.runner)
 
     def fingerprint(self) -> dict[str, Any]:
         """What a model was trained on: sizes, and a hash of evenly spaced rows of every part."""

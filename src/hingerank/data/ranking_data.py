@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 import scipy.sparse as sp
 
+from hingerank.data import rows_view
 from hingerank.data.blocks import (
     QueryBlocks,
     blocks_from_group,
@@ -19,13 +20,12 @@ from hingerank.data.blocks import (
 )
 from hingerank.data.checks import GIVE_IDS, warn_one_query
 from hingerank.data.files import DataError
-from hingerank.data.rows_view import RowsView, is_mapped, matrix_bytes
+from hingerank.data.rows_view import RowsView, is_mapped
 
 if TYPE_CHECKING:
     from hingerank.data.describe import Description
 
 Part = TypeVar("Part")
-MOST_COPIED = 1 << 26  # bytes: more rows than that of a mapped file are not copied by `take` but shown where they are
 
 
 class Fold(NamedTuple):
@@ -251,8 +251,8 @@ class RankingData:
         """X at these rows; where they are many of a mapped file they are shown where they lie, not copied."""
         if isinstance(self.X, RowsView):
             return self.X.take(rows)
-        many = matrix_bytes(self.X) // max(1, self.n_rows) * len(rows) > MOST_COPIED
-        return RowsView(self.X, rows) if many and part is rows and is_mapped(self.X) else self.X[part]
+        view = RowsView(self.X, rows) if part is rows and is_mapped(self.X) else None
+        return self.X[part] if view is None or view.nbytes <= rows_view.MOST_COPIED else view
 
     def subset(self, queries: Any = None, *, rows: Any = None) -> "RankingData":
         """The rows of some queries (a list of their ids), or the rows where a boolean mask is true, in their order."""

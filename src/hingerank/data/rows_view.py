@@ -18,7 +18,7 @@ from hingerank.kernels.threads import cut_shards, thread_count
 
 BLOCK_BYTES = 1 << 21  # of a block of rows, which stays in cache while it is worked on
 BYTES_A_ROW, FIXED_BYTES = 64, 200_000_000  # what a fit on mapped rows may take beside them
-ROWS_OF_A_SAMPLE = 16_384
+MOST_COPIED = 1 << 26  # bytes of mapped rows up to which a copy is part of that, and faster
 
 
 class RowsView:
@@ -80,6 +80,11 @@ class RowsView:
         """Lists of blocks that cover the rows, at most 64 lists; blocks are whole queries where that matters."""
         return cut_blocks(len(self), self.height, self.offsets)
 
+    @property
+    def nbytes(self) -> int:
+        """What the rows would take if they were copied."""
+        return matrix_bytes(self.X) * len(self) // max(1, self.X.shape[0])
+
     def take(self, rows: np.ndarray) -> "RowsView":
         """A view of some of the rows shown."""
         if self.scaler is not None:
@@ -92,7 +97,7 @@ class RowsView:
 
     def copied(self, why: str) -> Any:
         """All rows at once, where they fit; why: what needs them, for the error where they do not."""
-        size, there = matrix_bytes(self.X) / max(1, self.X.shape[0]) * len(self), machine_memory()
+        size, there = self.nbytes, machine_memory()
         if there is not None and size > 0.8 * there:
             raise DataError(
                 f"{why} needs all rows in memory at once, {size / 1e9:.1f} GB, and this machine has "
@@ -122,14 +127,15 @@ def cut_blocks(n_rows: int, height: int, offsets: np.ndarray | None = None) -> l
 
 
 def is_mapped(X: Any) -> bool:
-    """Whether X lies in a mapped file, or is a view: never to be copied whole.
+    """Whether X lies in a mapped file of some size, or is a view: never to be copied whole.
 
     >>> is_mapped(np.zeros((2, 2)))
     False
     """
     if isinstance(X, RowsView):
         return True
-    return any(_map_below(array) is not None for array in ([X.data] if sp.issparse(X) else [X]))
+    array = X.data if sp.issparse(X) else X
+    return isinstance(array, np.ndarray) and _map_below(array) is not None and matrix_bytes(X) > MOST_COPIED
 
 
 def _map_below(array: Any) -> mmap.mmap | None:
