@@ -9,6 +9,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -199,9 +200,22 @@ class PartedData:
             f"{self.n_features} features, {self.dtype})"
         )
 
+    @cached_property
+    def _looked(self) -> tuple[Any, dict[str, Any]]:
+        """Figures of the columns and the fingerprint, in one pass that also finds what is not finite."""
+        found = self.ask(look_at)
+        digest = hashlib.sha256(b"".join(digest for _, digest in found))
+        sizes = {"rows": self.n_rows, "features": self.n_features}
+        fingerprint = sizes | {"sha256_of_sample": digest.hexdigest(), "queries": self.n_queries}
+        return merge_figures([figures for figures, _ in found]), fingerprint
+
     def figures(self) -> Any:
-        """The columns' figures, in one pass that also finds what is not finite, which is a DataError."""
-        return merge_figures(self.ask(figures_of))
+        """The columns' figures, as `column_figures` gives them; a value that is not finite is a DataError."""
+        return self._looked[0]
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What a model was trained on: sizes, and a hash of evenly spaced rows of every part."""
+        return dict(self._looked[1])
 
     def sample(self, most: int) -> Any:
         """At most about so many rows, evenly spaced."""
@@ -216,19 +230,12 @@ class PartedData:
         some = [part for part, count in zip(self.parts, counts) if count]
         return PartedData([replace(part, fold=(k, folds, chosen)) for part in some], self.runner)
 
-    def fingerprint(self) -> dict[str, Any]:
-        """What a model was trained on: sizes, and a hash of evenly spaced rows of every part."""
-        digest = hashlib.sha256(b"".join(self.ask(digest_of)))
-        return {
-            "rows": self.n_rows,
-            "features": self.n_features,
-            "sha256_of_sample": digest.hexdigest(),
-            "queries": self.n_queries,
-        }
 
+def look_at(part: Held) -> tuple[Any, bytes]:
+    """The figures of a part's columns and a hash of evenly spaced rows.
 
-def figures_of(part: Held) -> Any:
-    """The figures of a part's columns; a value that is not finite is a DataError that names the part."""
+    A value that is not finite is a DataError that names the part.
+    """
     view = part.data.X if isinstance(part.data.X, RowsView) else RowsView(part.data.X)
     blocks = [block for shard in cut_blocks(len(view), view.height) for block in shard]
 
@@ -242,9 +249,10 @@ def figures_of(part: Held) -> Any:
     found = run_shards(look, blocks)
     low, high, mean, spread, nonzero, missing = merge_figures(found)
     known = np.sum([figures.known for figures in found], axis=0)
-    return found[0]._replace(
+    whole = found[0]._replace(
         low=low, high=high, known=known, mean=mean, square=spread**2 * known, nonzero=nonzero, missing=missing
     )
+    return whole, digest_of(part)
 
 
 def rows_of(part: Held, stride: int) -> Any:

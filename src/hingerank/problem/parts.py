@@ -18,6 +18,7 @@ from hingerank.preferences import GradedPreferences
 from hingerank.problem.problem import Design, LossPoint, Pass, add_up
 
 SAMPLE_BYTES = 1 << 28  # of a sample of queries that is fetched, and solved where the solver is
+STRIDES = (1, 4, 16, 32, 64, 128, 256, 512, 2048)  # of samples that problems ask for
 
 _numbers = count()
 
@@ -55,8 +56,8 @@ class PartsQueries:
         self.data, self.make, self.token = data, make, token
         self.n_items, self.n_queries = data.n_rows, data.n_queries
         found = data.ask(_pairs, token, make)
-        self.n_pairs, self.swept = sum(pairs for pairs, _ in found), all(swept for _, swept in found)
-        self._weights: dict[int, float] = {}
+        self.n_pairs, self.swept = sum(part[0] for part in found), all(part[1] for part in found)
+        self._weights = {k: float(sum(part[2][k] for part in found)) for k in STRIDES}
 
     @property
     def total_weight(self) -> float:
@@ -142,9 +143,11 @@ def _kept(part: Held, token: str, make: MakePass | None) -> _Kept | None:
     return kept
 
 
-def _pairs(part: Held, token: str, make: MakePass) -> tuple[int, bool]:
-    kept = part.keep(token, lambda: _Kept(*make(part.data)))
-    return kept.preferences.n_pairs, kept.passed.graded is not None
+def _pairs(part: Held, token: str, make: MakePass) -> tuple[int, bool, dict[int, float]]:
+    kept: _Kept = part.keep(token, lambda: _Kept(*make(part.data)))
+    weight = kept.preferences.weight_per_query
+    sums = {stride: float(weight[::stride].sum()) for stride in STRIDES}
+    return kept.preferences.n_pairs, kept.passed.graded is not None, sums
 
 
 def _weight(part: Held, token: str, make: MakePass, stride: int) -> float:

@@ -19,6 +19,8 @@ from hingerank.problem.problem import Pass
 from hingerank.rankers.inputs import gather_rows, names_of_features, warn_spreads
 from hingerank.rankers.large import ROWS_FOR_A_MAP
 
+SPREADS_ROWS = 4096  # from which columns of very different spreads are found
+
 
 @dataclass(frozen=True)
 class PassOfRows:
@@ -74,7 +76,7 @@ def design_of_parts(ranker: Any, data: PartedData) -> tuple[PartsDesign, PartsQu
     name, names = ranker._scaling(), names_of_features(ranker, data.n_features)
     ranker.fingerprint_, ranker._source_rows, figures = data.fingerprint(), None, data.figures()
     ranker.scaler_ = None
-    sample = data.sample(SAMPLED_ROWS)
+    sample = data.sample(SAMPLED_ROWS if name is not None and make_scaler(name).of_sample else SPREADS_ROWS)
     if name is not None:
         ranker.scaler_ = ranker._finite_scaler(name, lambda: make_scaler(name).fit_figures(figures, sample))
     elif ranker._sees_spreads and getattr(ranker, "features", None) is None:
