@@ -152,6 +152,11 @@ class DesignOfRows(Protocol):
     dense: bool
 
     @property
+    def matrix(self) -> Any:
+        """The rows as a NumPy or SciPy matrix, uncopied."""
+        ...
+
+    @property
     def uneven(self) -> bool:
         """As a Design's."""
         ...

@@ -209,9 +209,8 @@ def column_spreads(X: Any) -> np.ndarray:
         return np.asarray(rows.std(axis=0, dtype=np.float64))
 
 
-def warn_spreads(X: Any, names: Sequence[str], stacklevel: int) -> None:
+def warn_spreads(spreads: np.ndarray, names: Sequence[str], stacklevel: int) -> None:
     """A ScaleWarning where the spreads of columns that vary differ by more than MOST_SPREAD."""
-    spreads = column_spreads(X)
     varying = np.flatnonzero((spreads > 0) & np.isfinite(spreads))
     if len(varying) < 2:
         return

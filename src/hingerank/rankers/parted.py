@@ -19,8 +19,6 @@ from hingerank.problem.problem import Pass
 from hingerank.rankers.inputs import gather_rows, names_of_features, warn_spreads
 from hingerank.rankers.large import ROWS_FOR_A_MAP
 
-SPREADS_ROWS = 4096  # from which columns of very different spreads are found
-
 
 @dataclass(frozen=True)
 class PassOfRows:
@@ -76,11 +74,11 @@ def design_of_parts(ranker: Any, data: PartedData) -> tuple[PartsDesign, PartsQu
     name, names = ranker._scaling(), names_of_features(ranker, data.n_features)
     ranker.fingerprint_, ranker._source_rows, figures = data.fingerprint(), None, data.figures()
     ranker.scaler_ = None
-    sample = data.sample(SAMPLED_ROWS if name is not None and make_scaler(name).of_sample else SPREADS_ROWS)
     if name is not None:
+        sample = data.sample(SAMPLED_ROWS if make_scaler(name).of_sample else 1)
         ranker.scaler_ = ranker._finite_scaler(name, lambda: make_scaler(name).fit_figures(figures, sample))
     elif ranker._sees_spreads and getattr(ranker, "features", None) is None:
-        warn_spreads(sample, names, stacklevel=6)
+        warn_spreads(figures[3], names, stacklevel=6)
     width = data.n_features
     if ranker._maps():
         if ranker.scaler_ is not None and ranker.scaler_.per_query:
