@@ -52,6 +52,7 @@ def main() -> None:
     import hingerank as hr
 
     warnings.simplefilter("ignore")
+    empty: dict[int, float] = {}
     folder = tempfile.mkdtemp(prefix="hingerank-distributed-")
     try:
         paths = make_parts(folder, asked.rows, asked.parts)
@@ -68,10 +69,20 @@ def main() -> None:
             with LocalCluster(n_workers=count, **options) as cluster, Client(cluster) as client:
                 data = hr.distributed.read(paths, client)
                 hr.RankSVM(tol=0.5).fit(data)  # kernels are loaded
+                empty[count] = min(timed(lambda data=data: data.ask(nothing))[1] for _ in range(30))
                 for killed in [False, True][: 1 + asked.kill]:
                     report(client, data, one, processor, asked, f"{count}{', one killed' if killed else ''}", killed)
+        print("\nempty round: " + ", ".join(f"{1e3 * s:.0f} ms with {count} workers" for count, s in empty.items()))
+        rows = whole.n_rows
+        problem = hr.RankSVM()._problem(whole.X, hr.GradedPreferences(whole.y, whole.blocks.offsets), None)
+        spent = min(timed(lambda: problem.at(0.1 * one.coef_))[2] for _ in range(5))
+        print(f"one evaluation: {1e9 * spent / rows / whole.n_features:.2f} ns of a processor a number")
     finally:
         shutil.rmtree(folder)
+
+
+def nothing(part) -> None:
+    """A question that costs nothing."""
 
 
 def report(client, data, one, processor: float, asked, label: str, kill: bool) -> None:

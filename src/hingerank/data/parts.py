@@ -20,10 +20,10 @@ from hingerank.data.describe import block_figures, merge_figures
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.read_write import read
-from hingerank.data.rows_view import RowsView, cut_blocks
+from hingerank.data.rows_view import MOST_COPIED, RowsView, cut_blocks
 from hingerank.kernels.threads import run_shards
 
-MOST_MADE = 4  # passes that a held part keeps ready
+MOST_MADE = 2  # problems that a held part keeps ready
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,10 @@ class Part:
             data = held(self.whole).data
             k, folds, chosen = self.fold
             inside = (np.arange(data.n_queries) % folds == k) == chosen
-            return data.take(np.flatnonzero(data.blocks.scatter(np.repeat(inside, data.blocks.sizes))))
+            rows = np.flatnonzero(data.blocks.scatter(np.repeat(inside, data.blocks.sizes)))
+            view = data.X.take(rows) if isinstance(data.X, RowsView) else RowsView(data.X, rows)
+            X = view[:] if view.nbytes <= MOST_COPIED else view
+            return RankingData(X, data.y[rows], data.qid[rows], None, data.feature_names)
         options = dict(self.options)
         try:
             data = read(self.path, **options)
@@ -80,7 +83,7 @@ class Part:
 
 
 class Held:
-    """A part that this process has loaded, and what was made of it; loads: how often it was read here."""
+    """A part that this process has loaded, and what was made of it."""
 
     def __init__(self, part: Part):
         self.part, self.data = part, part.load()
@@ -191,6 +194,10 @@ class PartedData:
         """question(held part, *arguments) of every part, in part order."""
         return self.runner.run(question, self.parts, arguments)
 
+    def close(self) -> None:
+        """Let the memory go that the parts take where they are held; whoever asks them again reads them again."""
+        self.ask(let_go)
+
     def __len__(self) -> int:
         return self.n_rows
 
@@ -229,6 +236,11 @@ class PartedData:
         counts = counts if chosen else [len(facts.ids) - count for facts, count in zip(self.facts, counts)]
         some = [part for part, count in zip(self.parts, counts) if count]
         return PartedData([replace(part, fold=(k, folds, chosen)) for part in some], self.runner)
+
+
+def let_go(part: Held) -> None:
+    """Forget the part."""
+    forget([part.part])
 
 
 def look_at(part: Held) -> tuple[Any, bytes]:

@@ -413,8 +413,8 @@ class ProblemRanker(BaseRanker):
         """The problem over any design of features."""
         raise NotImplementedError
 
-    def _sweep(self, X: Any, preferences: Any) -> Any:
-        """The loss on the rows of a part, as a function of weights."""
+    def _rows_design(self, X: Any) -> Any:
+        """The design of the rows of a part."""
         raise NotImplementedError
 
     def _maps(self) -> bool:
