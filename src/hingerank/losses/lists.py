@@ -75,7 +75,10 @@ class TopOne(ListLoss):
             run_shards(lambda ab: listnet_curvature_pass(p, v, c, offsets, *ab, out), shards)
             return out
 
-        return LossAt(float(sum(values)), z, curvature, np.repeat(c, np.diff(offsets)) * p * (1.0 - p))
+        diagonal = p * (1.0 - p)
+        if preferences.query_weight is not None:
+            diagonal *= np.repeat(c, np.diff(offsets))
+        return LossAt(float(sum(values)), z, curvature, diagonal)
 
 
 class PlackettLuce(ListLoss):
