@@ -84,10 +84,14 @@ _HOME = {
     "write": "hingerank.data.read_write",
 }
 
-__all__ = ["__version__", *sorted(_HOME)]
+_ROOMS = ("distributed",)  # packages that are public as a whole
+
+__all__ = ["__version__", *sorted([*_HOME, *_ROOMS])]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f"{__name__}.{name}")
     if name in _HOME:
         value = getattr(import_module(_HOME[name]), name)
         globals()[name] = value
@@ -96,4 +100,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME])
+    return sorted([*globals(), *_HOME, *_ROOMS])

@@ -12,12 +12,15 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from hingerank.data.files import DataError, canonical
+from hingerank.data.parts import PartedData
 from hingerank.data.ranking_data import RankingData
-from hingerank.data.scaling import make_scaler
+from hingerank.data.rows_view import RowsView, is_mapped
+from hingerank.data.scaling import SAMPLED_ROWS, make_scaler
 from hingerank.metrics import evaluate, parse_measure
 from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.grids import AROUND, MOST_WIDENINGS, SCALES, beyond, near, size_of, stages_of
 from hingerank.rankers.kernel_search import path_scores
+from hingerank.rankers.parted import evaluate_parts
 from hingerank.rankers.tuned import Trial, Tuning
 from hingerank.registry import RANKERS, ranker_class, ranker_name, registered_name
 from hingerank.watching import tell_task
@@ -30,10 +33,10 @@ Outcome = tuple[str, float, float, float, str | None]  # setting, value, its err
 
 def tune(
     ranker_or_name: Any,
-    data: RankingData,
+    data: RankingData | PartedData,
     *,
     measure: str = "ndcg@10",
-    validation: RankingData | None = None,
+    validation: RankingData | PartedData | None = None,
     folds: int = 5,
     params: Mapping[str, Any] | None = None,
     random_state: int = 0,
@@ -52,7 +55,7 @@ def tune(
     ----------
     ranker_or_name : a ranker, its class, its name ("rank-svm"), or several of them, of which the best is kept
         What its parameters are set to stays, unless it is tried.
-    data : RankingData
+    data : RankingData, or data in parts (`hingerank.distributed.read`), of which every part is cut into folds
     measure : what to maximise
     validation : data to choose on instead of folds; the last fit is on both
     folds : parts of the queries, each held out once
@@ -76,7 +79,8 @@ def tune(
     """
     started = time.perf_counter()
     parse_measure(measure)
-    if not isinstance(data, RankingData) or not (validation is None or isinstance(validation, RankingData)):
+    kind = PartedData if isinstance(data, PartedData) else RankingData
+    if not isinstance(data, kind) or not (validation is None or isinstance(validation, kind)):
         raise ValueError("tune takes RankingData: hingerank.read(path), or RankingData.from_arrays(X, y, qid)")
     parts, everything = _parts(data, validation, folds, random_state)
     given = ranker_or_name if isinstance(ranker_or_name, list | tuple) else [ranker_or_name]
@@ -123,23 +127,27 @@ def _registered(ranker: Any) -> bool:
     return any(place.endswith(f":{type(ranker).__name__}") for place in RANKERS.values())
 
 
-def _parts(
-    data: RankingData, validation: RankingData | None, folds: int, seed: int
-) -> tuple[list[tuple[RankingData, Any, RankingData, Any]], RankingData]:
+def _parts(data: Any, validation: Any, folds: int, seed: int) -> tuple[list[tuple[Any, Any, Any, Any]], Any]:
     """(data, rows to learn from, data, rows to choose on) of every fold, None for all rows; and everything."""
     if validation is not None:
         if validation.n_features != data.n_features:
             raise DataError(f"validation has {validation.n_features} features but the data have {data.n_features}")
+        if isinstance(data, PartedData):
+            both = PartedData([*data.parts, *validation.parts], data.runner, [*data.facts, *validation.facts])
+            return [(data, None, validation, None)], both
         numbers = [part.blocks.scatter(part.blocks.numbers) for part in (data, validation)]
         qids = numbers[0], numbers[1] + data.n_queries  # files often count their queries anew
-        both = [replace(part, qid=q, docid=None) for part, q in zip((data, validation), qids)]
-        return [(data, None, validation, None)], RankingData.concatenate(both)
+        renamed = [replace(part, qid=q, docid=None) for part, q in zip((data, validation), qids)]
+        return [(data, None, validation, None)], RankingData.concatenate(renamed)
     if isinstance(folds, bool) or not isinstance(folds, int) or folds < 2:
         raise ValueError(f"folds must be a whole number of at least 2, not {folds!r}")
     if data.n_queries < 2:
         raise DataError(
             "tuning holds out whole queries, and the data have one query only: give query ids or validation="
         )
+    if isinstance(data, PartedData):
+        folds = min(folds, data.n_queries)
+        return [(data.fold(k, folds, False), None, data.fold(k, folds, True), None) for k in range(folds)], data
     order = np.random.default_rng(seed).permutation(data.n_queries)
     number = data.blocks.scatter(data.blocks.numbers)
     part_of = np.empty(data.n_queries, np.int64)
@@ -150,7 +158,7 @@ def _parts(
     return [(data, learn, data, choose) for learn, choose in rows], data
 
 
-def _stages(ranker: Any, params: Mapping[str, Any] | None, data: RankingData) -> list[dict[str, list[Any]]]:
+def _stages(ranker: Any, params: Mapping[str, Any] | None, data: Any) -> list[dict[str, list[Any]]]:
     """The grids to go through: those given as one stage, else the ranker's usual ones without what is fixed."""
     known = ranker.get_params(deep=False)
     given = {name: _listed(name, values) for name, values in (params or {}).items()}
@@ -162,7 +170,7 @@ def _stages(ranker: Any, params: Mapping[str, Any] | None, data: RankingData) ->
         usual = [{}]
     free = [{name: values for name, values in stage.items() if name not in given} for stage in usual]
     stages = [{**given, **free[0]}, *free[1:]]
-    scales = scales_for(data.X)
+    scales = scales_for(data.sample(SAMPLED_ROWS) if isinstance(data, PartedData) else data.X)
     stages = [{name: scales if values is SCALES else values for name, values in stage.items()} for stage in stages]
     return [stages[0], *(stage for stage in stages[1:] if any(values is not AROUND for values in stage.values()))]
 
@@ -188,8 +196,9 @@ def scales_for(X: Any) -> list[str | None]:
     spreads = column_spreads(X)
     spreads = spreads[(spreads > 0) & np.isfinite(spreads)]
     raw: list[str | None] = [None] if not len(spreads) or spreads.max() <= MOST_SPREAD * spreads.min() else []
-    if sp.issparse(X):
-        return [*raw, "deviation", "log", *(["query-minmax"] if X.data.min(initial=0.0) >= 0 else [])]
+    matrix = X.X if isinstance(X, RowsView) else X
+    if sp.issparse(matrix):
+        return [*raw, "deviation", "log", *(["query-minmax"] if matrix.data.min(initial=0.0) >= 0 else [])]
     return [*raw, "standard", "query-minmax", *(["log", "quantile"] if long_tailed(X).any() else [])]
 
 
@@ -199,7 +208,7 @@ class Study:
 
     name: str
     ranker: Any
-    parts: list[tuple[RankingData, Any, RankingData, Any]]
+    parts: list[tuple[Any, Any, Any, Any]]
     measure: str
     progress: Progress | None
     trials: dict[str, Trial] = field(default_factory=dict)
@@ -290,7 +299,9 @@ class Study:
         data, learn, other, choose = part
         train = data if learn is None else data.take(learn)
         held = other if choose is None else other.take(choose)
-        scaled = "scale" in self.ranker.get_params(deep=False)
+        # rows that stay where they are, in a mapped file or with their workers, are scaled by the ranker itself
+        stay = isinstance(train, PartedData) or is_mapped(train.X)
+        scaled = "scale" in self.ranker.get_params(deep=False) and not stay
         by_scale: dict[Any, list[Setting]] = {}
         for setting in settings:
             by_scale.setdefault(self._scaling(setting) if scaled else None, []).append(setting)
@@ -325,12 +336,10 @@ class Study:
             groups.setdefault(rest, []).append(setting)
         return list(groups.values())
 
-    def _fits(
-        self, batch: list[Setting], here: RankingData, there: RankingData, scaled: bool, spent: float, problem: Any
-    ):
+    def _fits(self, batch: list[Setting], here: Any, there: Any, scaled: bool, spent: float, problem: Any):
         """Fit settings that differ in the path parameter alone, and measure them."""
         began = time.perf_counter()
-        fixed = {n: v for n, v in batch[0].items() if n != "scale"} | ({"scale": None} if scaled else {})
+        fixed = batch[0] | ({"scale": None} if scaled else {})
         tol = self.ranker.get_params(deep=False).get("tol")
         if tol is not None and "tol" not in fixed:
             fixed["tol"] = max(tol, min(10 * tol, MOST_TOL))
@@ -341,12 +350,12 @@ class Study:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # about settings that are only tried
                     ranker.set_params(**fixed)
+                    rows = (here, None, None) if isinstance(here, PartedData) else (here.X, here.y, here.qid)
                     if len(batch) > 1:
-                        found = ranker.fit_path(here.X, here.y, here.qid, [setting[path] for setting in batch])
+                        found = ranker.fit_path(*rows, [setting[path] for setting in batch])
                     else:
-                        found = [ranker.fit(here.X, here.y, here.qid)]
-                    for scores in path_scores(found, there.X, there.qid):
-                        values.append(evaluate(there.y, scores, there.qid, self.measure, per_query=True)[self.measure])
+                        found = [ranker.fit(*rows)]
+                    values = held_out(found, there, self.measure)
             except (ValueError, ArithmeticError, np.linalg.LinAlgError, MemoryError, ImportError) as error:
                 problem = str(error) or type(error).__name__
         if problem is not None and len(batch) > 1:  # find out which of them it was
@@ -359,6 +368,14 @@ class Study:
             mean = float(known.mean()) if len(known) else np.nan
             spread = float(known.std(ddof=1) / np.sqrt(len(known))) if len(known) > 1 else 0.0
             yield canonical(setting), mean, spread, seconds, problem
+
+
+def held_out(found: list[Any], data: Any, measure: str) -> list[np.ndarray]:
+    """Every query's value for each ranker."""
+    if isinstance(data, PartedData):
+        return [values[measure] for values in evaluate_parts(found, data, [measure])]
+    path = path_scores(found, data.X, data.qid)
+    return [evaluate(data.y, scores, data.qid, measure, per_query=True)[measure] for scores in path]
 
 
 def product(grid: Mapping[str, Sequence[Any]]) -> list[Setting]:

@@ -45,11 +45,20 @@ def fit(
     qid: Qid = None,
     features: Features = None,
     one_query: OneQuery = False,
+    dask: Annotated[
+        str | None,
+        typer.Option(metavar="CLUSTER", help="Fit over a Dask cluster: tcp://HOST:PORT, or local:N for N processes."),
+    ] = None,
+    parts: Annotated[int | None, typer.Option(min=1, help="With --dask: parts to cut a binary folder into.")] = None,
     json: Json = False,
 ) -> None:
     """Fit a ranker to graded data and save it.
 
+    With --dask DATA is a file, a binary folder or a folder of such files, of which each is a part that a worker holds.
+
     Example: hingerank fit train.txt --model rank-svm --C 0.01 -o model/
+
+    Example: hingerank fit parts/ --dask local:4 -o model/
     """
     from hingerank.cli.files import Columns, check_target, open_data
     from hingerank.lab.methods import not_from_rows
@@ -68,6 +77,15 @@ def fit(
     ranker = make_ranker(ranker_class(model), model, parameters)
     check_target(output, data)
     columns = Columns(label, qid, features, one_query)
+    if dask is not None:
+        from hingerank.cli.cluster import open_parts
+
+        if validation is not None:
+            raise ValueError("--validation is not for data in parts: score the model with `hingerank rank`")
+        with open_parts(data, dask, parts, missing, columns) as spread, working(f"fitting {model}"):
+            ranker.fit(spread)
+        _report_fit(model, ranker, ranker.save(output, {"data": data.name}), json)
+        return
     rows, checks = open_data(data, missing=missing, columns=columns), []
     if validation is not None:
         checks = [open_data(validation, missing, rows.n_features, index_base=rows.index_base, columns=columns)]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -162,7 +162,7 @@ def scaling_advice(low: np.ndarray, high: np.ndarray, spread: np.ndarray, tails:
 
 def long_tailed(X: Any) -> np.ndarray:
     """Columns with a value FAR standard deviations from the mean, among at most 4,096 evenly spaced rows."""
-    rows = X if X.shape[0] <= 4096 else X[np.linspace(0, X.shape[0] - 1, 4096).astype(np.int64)]
+    rows = X[slice(None) if X.shape[0] <= 4096 else np.linspace(0, X.shape[0] - 1, 4096).astype(np.int64)]
     low, high, mean, spread, _, _ = column_figures(rows)
     with np.errstate(invalid="ignore"):
         return np.maximum(high - mean, mean - low) > FAR * np.where(spread > 0, spread, np.inf)
@@ -170,32 +170,75 @@ def long_tailed(X: Any) -> np.ndarray:
 
 def column_figures(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int, int]:
     """Smallest and largest values, means and standard deviations (NaN aside); values that are not 0; NaN."""
-    values = X.data if sp.issparse(X) else X
-    missing = int(np.isnan(values).sum()) if np.isnan(values.sum()) else 0
     if sp.issparse(X):
+        missing = int(np.isnan(X.data).sum()) if np.isnan(X.data.sum()) else 0
         return *_sparse_columns(X), int(np.count_nonzero(X.data)), missing
+    starts = range(0, len(X), ROWS_AT_A_TIME)
+    return merge_figures(run_shards(lambda first: block_figures(X[first : first + ROWS_AT_A_TIME]), starts))
 
-    def look(first: int) -> tuple[Any, ...]:
-        rows = X[first : first + ROWS_AT_A_TIME]
-        with np.errstate(over="ignore", invalid="ignore"):
-            if not missing:
-                mean = rows.mean(axis=0, dtype=np.float64)
-                apart = rows - mean
-                square, known = np.einsum("ij,ij->j", apart, apart), np.full(X.shape[1], len(rows))
-                return rows.min(axis=0), rows.max(axis=0), known, mean, square, int(np.count_nonzero(rows))
-            known = len(rows) - np.isnan(rows).sum(axis=0)
-            mean = np.nansum(rows, axis=0, dtype=np.float64) / np.maximum(known, 1)
-            square = np.nansum(np.square(rows - mean, dtype=np.float64), axis=0)
-        return np.fmin.reduce(rows), np.fmax.reduce(rows), known, mean, square, int(np.count_nonzero(rows))
 
-    lows, highs, counts, means, squares, nonzero = zip(*run_shards(look, range(0, len(X), ROWS_AT_A_TIME)))
-    total = np.maximum(np.sum(counts, axis=0), 1)
+class BlockFigures(NamedTuple):
+    """Of each column of some rows: extremes, values known, their mean and sum of squares around it."""
+
+    low: np.ndarray
+    high: np.ndarray
+    known: np.ndarray
+    mean: np.ndarray
+    square: np.ndarray
+    nonzero: int
+    missing: int
+
+
+def block_figures(rows: Any, weight: np.ndarray | None = None) -> BlockFigures:
+    """The figures of a few rows, by one look at them; NaN is passed over. weight: rows counted so many times."""
+    if weight is not None:
+        return _weighted_figures(rows, weight)
+    if sp.issparse(rows):
+        low, high, mean, spread = _sparse_columns(rows)
+        absent = np.bincount(rows.indices[np.isnan(rows.data)], minlength=rows.shape[1])
+        known = rows.shape[0] - absent
+        return BlockFigures(
+            low, high, known, mean, spread**2 * known, int(np.count_nonzero(rows.data)), int(absent.sum())
+        )
     with np.errstate(over="ignore", invalid="ignore"):
-        mean = np.sum([n * m for n, m in zip(counts, means)], axis=0) / total
-        between = np.sum([n * (m - mean) ** 2 for n, m in zip(counts, means)], axis=0)
-        spread = np.sqrt((np.sum(squares, axis=0) + between) / total)
-    low, high = np.fmin.reduce(lows), np.fmax.reduce(highs)
-    return low, high, mean, np.where(high > low, spread, 0.0), sum(nonzero), missing
+        mean = rows.mean(axis=0, dtype=np.float64)
+        if not np.isnan(mean).any():
+            apart = rows - mean
+            square, known = np.einsum("ij,ij->j", apart, apart), np.full(rows.shape[1], len(rows))
+            return BlockFigures(rows.min(axis=0), rows.max(axis=0), known, mean, square, int(np.count_nonzero(rows)), 0)
+        known = len(rows) - np.isnan(rows).sum(axis=0)
+        mean = np.nansum(rows, axis=0, dtype=np.float64) / np.maximum(known, 1)
+        square = np.nansum(np.square(rows - mean, dtype=np.float64), axis=0)
+    missing = int(len(rows) * rows.shape[1] - known.sum())
+    return BlockFigures(
+        np.fmin.reduce(rows), np.fmax.reduce(rows), known, mean, square, int(np.count_nonzero(rows)), missing
+    )
+
+
+def _weighted_figures(rows: Any, weight: np.ndarray) -> BlockFigures:
+    plain, total = block_figures(rows), float(weight.sum())
+    if not sp.issparse(rows):
+        mean = weight @ rows / total
+        square = weight @ (rows - mean) ** 2
+    else:
+        of_entry, width = np.repeat(weight, np.diff(rows.indptr)), rows.shape[1]
+        mean = np.bincount(rows.indices, of_entry * rows.data, width) / total
+        square = np.bincount(rows.indices, of_entry * (rows.data - mean[rows.indices]) ** 2, width)
+        square = square + (total - np.bincount(rows.indices, of_entry, width)) * mean**2
+    return plain._replace(known=np.full(rows.shape[1], total), mean=mean, square=square)
+
+
+def merge_figures(parts: Sequence[BlockFigures]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int, int]:
+    """`column_figures` of all rows from those of their blocks, added up in the order given."""
+    total = np.sum([part.known for part in parts], axis=0)
+    total = np.where(total > 0, total, 1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = np.sum([part.known * part.mean for part in parts], axis=0) / total
+        between = np.sum([part.known * (part.mean - mean) ** 2 for part in parts], axis=0)
+        spread = np.sqrt((np.sum([part.square for part in parts], axis=0) + between) / total)
+    low, high = np.fmin.reduce([part.low for part in parts]), np.fmax.reduce([part.high for part in parts])
+    spread = np.where(high > low, spread, 0.0)
+    return low, high, mean, spread, sum(part.nonzero for part in parts), sum(part.missing for part in parts)
 
 
 def _sparse_columns(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

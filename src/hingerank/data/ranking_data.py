@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 import scipy.sparse as sp
 
+from hingerank.data import rows_view
 from hingerank.data.blocks import (
     QueryBlocks,
     blocks_from_group,
@@ -19,6 +20,7 @@ from hingerank.data.blocks import (
 )
 from hingerank.data.checks import GIVE_IDS, warn_one_query
 from hingerank.data.files import DataError
+from hingerank.data.rows_view import RowsView, is_mapped
 
 if TYPE_CHECKING:
     from hingerank.data.describe import Description
@@ -243,7 +245,14 @@ class RankingData:
         else:
             part = rows
         docid = None if self.docid is None else self.docid[part]
-        return replace(self, X=self.X[part], y=self.y[part], qid=self.qid[part], docid=docid)
+        return replace(self, X=self._rows(rows, part), y=self.y[part], qid=self.qid[part], docid=docid)
+
+    def _rows(self, rows: np.ndarray, part: Any) -> Any:
+        """X at these rows; where they are many of a mapped file they are shown where they lie, not copied."""
+        if isinstance(self.X, RowsView):
+            return self.X.take(rows)
+        view = RowsView(self.X, rows) if part is rows and is_mapped(self.X) else None
+        return self.X[part] if view is None or view.nbytes <= rows_view.MOST_COPIED else view
 
     def subset(self, queries: Any = None, *, rows: Any = None) -> "RankingData":
         """The rows of some queries (a list of their ids), or the rows where a boolean mask is true, in their order."""

@@ -27,6 +27,7 @@ from hingerank.kernels.threads import cut_shards, run_shards
 ROWS_PER_SHARD = 4096
 SAMPLED_ROWS, QUANTILES = 1 << 14, 65
 State = tuple[dict[str, Any], dict[str, np.ndarray]]
+Figures = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int, int]  # what `column_figures` gives
 
 
 class Scaler(TransformerMixin, BaseEstimator):
@@ -34,6 +35,13 @@ class Scaler(TransformerMixin, BaseEstimator):
 
     name: ClassVar[str] = "none"
     per_query: ClassVar[bool] = False
+    of_sample: ClassVar[bool] = False  # whether it learns from SAMPLED_ROWS rows, figures of the columns not telling
+
+    @property
+    def factor(self) -> np.ndarray | None:
+        """What scores of weights w need of this scaler, but for a constant: Σ_j w_j x'_j = Σ_j (factor_j w_j) x_j + c.
+        None where x' is no linear function of x, the same for all rows."""
+        return None
 
     def fit(self, X: Any, y: Any = None, qid: Any = None, sample_weight: np.ndarray | None = None) -> Any:
         """Learn from training rows; y and qid are ignored, weights count where a scaler takes means."""
@@ -51,6 +59,17 @@ class Scaler(TransformerMixin, BaseEstimator):
             raise DataError(f"X has {matrix.shape[1]} features, the scaler was fitted on {self.n_features_in_}")
         return self._scale(matrix, qid)
 
+    def fit_figures(self, figures: Figures, sample: Any) -> Any:
+        """Learn from figures of all columns, and from some rows where figures do not tell: for rows that are never all
+        at hand. It is what `fit` would learn, but for rounding and for the rows sampled."""
+        self.n_features_in_ = sample.shape[1]
+        self._learn_figures(figures, sample)
+        return self
+
+    def scale_rows(self, X: Any, query: np.ndarray | None) -> Any:
+        """`transform` of rows that were checked before; query: the number of each row's query."""
+        return self._scale(X, query)
+
     def fit_transform(self, X: Any, y: Any = None, qid: Any = None) -> Any:
         """fit(X).transform(X, qid)."""
         return self.fit(X, y).transform(X, qid)
@@ -64,6 +83,9 @@ class Scaler(TransformerMixin, BaseEstimator):
 
     def _learn(self, X: Any, weight: np.ndarray | None) -> None:
         """Nothing to learn."""
+
+    def _learn_figures(self, figures: Figures, sample: Any) -> None:
+        self._learn(sample, None)
 
     def _scale(self, X: Any, qid: Any) -> Any:
         return X
@@ -109,6 +131,10 @@ class ColumnScaler(Scaler):
 
     _arrays: ClassVar[tuple[str, ...]] = ("centre", "width")
 
+    @property
+    def factor(self) -> np.ndarray | None:
+        return 1 / self.width_
+
     def _scale(self, X: Any, qid: Any) -> Any:
         if sp.issparse(X):
             if self.centre_.any():
@@ -134,6 +160,11 @@ class MinMaxScaler(ColumnScaler):
         self.centre_ = learner.data_min_.astype(np.float64)
         self.width_ = 1 / learner.scale_.astype(np.float64)
 
+    def _learn_figures(self, figures: Figures, sample: Any) -> None:
+        self._learn(sample[:1], None)  # refuses CSR
+        low, high = figures[0].astype(np.float64), figures[1].astype(np.float64)
+        self.centre_, self.width_ = low, np.where(high > low, high - low, 1.0)
+
 
 class StandardScaler(ColumnScaler):
     """x' = (x − mean)/sd of the column over the training rows, scikit-learn's StandardScaler; CSR is not centred."""
@@ -143,6 +174,11 @@ class StandardScaler(ColumnScaler):
     def _learn(self, X: Any, weight: np.ndarray | None) -> None:
         mean, self.width_ = _moments(X, weight)
         self.centre_ = np.zeros(X.shape[1]) if sp.issparse(X) else mean
+
+    def _learn_figures(self, figures: Figures, sample: Any) -> None:
+        mean, spread = figures[2:4]
+        self.width_ = np.where(spread > 0, spread, 1.0)
+        self.centre_ = np.zeros(len(mean)) if sp.issparse(sample) else mean
 
 
 class MaxAbsScaler(ColumnScaler):
@@ -155,6 +191,10 @@ class MaxAbsScaler(ColumnScaler):
 
         self.width_ = Learner().fit(X).scale_.astype(np.float64)
         self.centre_ = np.zeros(X.shape[1])
+
+    def _learn_figures(self, figures: Figures, sample: Any) -> None:
+        largest = np.maximum(np.abs(figures[0]), np.abs(figures[1])).astype(np.float64)
+        self.width_, self.centre_ = np.where(largest > 0, largest, 1.0), np.zeros(len(largest))
 
 
 class DeviationScaler(ColumnScaler):
@@ -173,6 +213,10 @@ class DeviationScaler(ColumnScaler):
     def _learn(self, X: Any, weight: np.ndarray | None) -> None:
         self.width_, self.centre_ = _deviation(X, weight), np.zeros(X.shape[1])
 
+    def _learn_figures(self, figures: Figures, sample: Any) -> None:
+        spread = figures[3]
+        self.width_, self.centre_ = _to_seven_digits(np.where(spread > 0, spread, 1.0)), np.zeros(len(spread))
+
 
 class LogScaler(ColumnScaler):
     """x' = sign(x) · log(1 + |x|)/width, the width being the sd of the logarithms: for counts and other long tails.
@@ -186,7 +230,12 @@ class LogScaler(ColumnScaler):
     """
 
     name = "log"
+    of_sample = True
     _arrays = ("width",)
+
+    @property
+    def factor(self) -> np.ndarray | None:
+        return None
 
     def _learn(self, X: Any, weight: np.ndarray | None) -> None:
         sample = X[_evenly(X.shape[0], SAMPLED_ROWS)]
@@ -216,6 +265,7 @@ class QuantileScaler(Scaler):
     """
 
     name = "quantile"
+    of_sample = True
     _arrays = ("quantiles",)
 
     def _learn(self, X: Any, weight: np.ndarray | None) -> None:
@@ -285,7 +335,11 @@ def _evenly(n_rows: int, most: int) -> np.ndarray | slice:
 
 def _deviation(X: Any, weight: np.ndarray | None) -> np.ndarray:
     """sd of each column, 1 where it is 0; to seven digits, so that weight 2 and a row given twice are the same."""
-    return np.array([float(f"{sd:.7g}") for sd in _moments(X, weight)[1]])
+    return _to_seven_digits(_moments(X, weight)[1])
+
+
+def _to_seven_digits(values: np.ndarray) -> np.ndarray:
+    return np.array([float(f"{value:.7g}") for value in values])
 
 
 def _moments(X: Any, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:

@@ -19,31 +19,35 @@ BLOCK = 1 << 20  # numbers in the block of one query's columns; wider ones are h
 
 
 @with_room
-def hessian_pass(rows, width, first, last, stride, tree, state, terms):
-    """Hessian in the weights of the rows' `width` columns, of every stride-th query. O(rows · width²)."""
+def hessian_pass(rows, width, first, last, stride, tree, state, terms, base=0):
+    """Hessian in the weights of the rows' `width` columns, of every stride-th query. O(rows · width²).
+
+    base: the row of the whole that is the first of `rows`.
+    """
     n = int(np.diff(tree.offsets[first : last + 1]).max(initial=1))
     padded = -(-width // LANES) * LANES
     step = max(LANES, min(padded, BLOCK // n // LANES * LANES))
     block, running, partners = np.zeros((n, step)), np.empty((n + 1, step)), np.empty((n, step))
     room = block, running, partners, np.empty(n, np.bool_), np.empty(n, np.int32)
     full, lower = np.zeros((width, padded)), np.zeros((width, padded))
-    _hessian_pass(rows, width, step, first, last, stride, tree, state, terms, *room, full, lower)
+    _hessian_pass(rows, width, step, first, last, stride, base, tree, state, terms, *room, full, lower)
     lower = np.tril(lower[:, :width] + 0.5 * (full[:, :width] + full[:, :width].T))
     return lower + np.tril(lower, -1).T
 
 
 @kernel
 def _hessian_pass(
-    rows, width, step, first, last, stride, tree, state, terms, block, running, partners, wins, some, full, lower
+    rows, width, step, first, last, stride, base, tree, state, terms, block, running, partners, wins, some, full, lower
 ):
     for q in range(first, last, stride):
         if tree.node_start[q] < tree.node_start[q + 1]:
             lo, hi = tree.offsets[q], tree.offsets[q + 1]
             for c0 in range(0, width, step):
                 c1 = min(c0 + step, width)
-                block_columns(rows, lo, tree.perm[lo:hi], c0, c1, block)
+                block_columns(rows, lo - base, tree.perm[lo:hi], c0, c1, block)
                 curve_block(q, c1 - c0, tree, state, terms, block, running, partners, wins)
-                add_outer(rows, lo, tree.perm[lo:hi], state.degree, wins, block, c0, c1, some, full, lower)
+                degree = state.degree[lo:hi]
+                add_outer(rows, lo - base, tree.perm[lo:hi], degree, wins, block, c0, c1, some, full, lower)
 
 
 @inner
@@ -87,14 +91,14 @@ def curve_block(q, width, tree, state, terms, block, running, partners, wins):
 def add_outer(rows, lo, perm, degree, wins, block, c0, c1, some, full, lower):
     """full[:, c0:c1] += sum over the p that win of (row lo + perm[p]) block[p]^T.
 
-    The others, for which block[p] = degree[lo + p] (row lo + perm[p]), add to the lower triangle of `lower` instead.
+    The others, for which block[p] = degree[p] (row lo + perm[p]), add to the lower triangle of `lower` instead.
     """
 
     def dense(rows, lo, perm, degree, wins, block, c0, c1, some, full, lower):
         for half in range(2):
             count = 0
             for p in range(len(perm)):
-                if wins[p] == (half == 0) and degree[lo + p] != 0.0:
+                if wins[p] == (half == 0) and degree[p] != 0.0:
                     some[count] = p
                     count += 1
             add_rows(rows[0], lo, perm, some, count, block, c0, c1, half == 1, full if half == 0 else lower)
@@ -102,7 +106,7 @@ def add_outer(rows, lo, perm, degree, wins, block, c0, c1, some, full, lower):
     def sparse(rows, lo, perm, degree, wins, block, c0, c1, some, full, lower):
         values, columns, starts = rows
         for p in range(len(perm)):
-            weight = degree[lo + p]
+            weight = degree[p]
             if weight == 0.0:
                 continue
             begin, end = starts[lo + perm[p]], starts[lo + perm[p] + 1]

@@ -20,6 +20,7 @@ import numpy as np
 from hingerank.data.blocks import blocks_from_qid, fingerprint_whole, number_ids
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData, rotate
+from hingerank.data.rows_view import RowsView
 from hingerank.personal.item_features import Features
 from hingerank.personal.ratings import Ratings
 
@@ -63,7 +64,9 @@ class Fold:
 
 def _plain_arrays(data: RankingData) -> RankingData:
     """The same data with arrays mapped from a file as plain ones, which is what they are to every kernel."""
-    if isinstance(data.X, np.ndarray):
+    if isinstance(data.X, RowsView):
+        X: Any = data.X
+    elif isinstance(data.X, np.ndarray):
         X = np.asarray(data.X)
     else:
         parts = (np.asarray(data.X.data), np.asarray(data.X.indices), np.asarray(data.X.indptr))

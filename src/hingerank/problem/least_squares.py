@@ -1,5 +1,6 @@
 """Objectives whose loss is a sum of squares: one small matrix, decomposed once, answers every C."""
 
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ import scipy.linalg
 from scipy import sparse
 
 from hingerank.data.files import DataError
+from hingerank.data.rows_view import RowsView, cut_blocks
 from hingerank.features.maps import serial_blas
 from hingerank.kernels.rows import group_sums
 from hingerank.kernels.threads import cut_shards, run_shards
@@ -14,7 +16,7 @@ from hingerank.losses.lists import AllDifferences, GradeDifferences, Squared, Wi
 from hingerank.preferences import GradedPreferences
 from hingerank.preferences.graded import ROWS_PER_SHARD
 from hingerank.problem.design import RowsDesign
-from hingerank.problem.problem import Point, Problem, add_up
+from hingerank.problem.problem import Design, Point, Problem, add_up
 
 BLOCK = 1 << 18  # numbers of a block of rows in double precision
 
@@ -28,10 +30,24 @@ class LeastSquaresProblem(Problem):
     without another look at the rows.
     """
 
-    def __init__(self, design: RowsDesign, loss: Any, preferences: GradedPreferences, C: float = 1.0):
+    def __init__(
+        self,
+        design: Design,
+        loss: Any,
+        preferences: GradedPreferences,
+        C: float = 1.0,
+        source: RowsView | None = None,
+    ):
         super().__init__(design, loss, preferences, C=C)
-        self.rows, self.graded = design, preferences
+        self.graded, self.source = preferences, source
         self._shared: dict[str, Any] = {}
+
+    def _half_hessian(self) -> np.ndarray:
+        if self.source is not None:
+            return half_hessian_by_blocks(self.source, self.loss, self.graded)
+        if not isinstance(self.design, RowsDesign):
+            raise ValueError("the sum of squares needs rows in memory, or a source of blocks of them")
+        return half_hessian(self.design, self.loss, self.graded)
 
     def at(self, w: np.ndarray) -> Point:
         if np.any(w) and "eigen" not in self._shared:
@@ -47,7 +63,7 @@ class LeastSquaresProblem(Problem):
 
     def minimiser(self, right: np.ndarray) -> np.ndarray:
         """(I + 2C A)⁻¹ right."""
-        A = self._once("A", lambda: half_hessian(self.rows, self.loss, self.graded))
+        A = self._once("A", self._half_hessian)
         if not np.isfinite(A).all():
             raise DataError("squares of the features overflow; rescale them (scale=...)")
         with serial_blas():
@@ -88,6 +104,49 @@ def half_hessian(design: RowsDesign, loss: Any, preferences: GradedPreferences) 
     if row_weight:
         A += _between(means, mass, np.zeros_like(query), np.full(len(mass), row_weight))
     return A
+
+
+def half_hessian_by_blocks(source: RowsView, loss: Any, preferences: GradedPreferences) -> np.ndarray:
+    """`half_hessian` of rows that are never all held: the sum over blocks of whole queries, and the regression's part
+    from sums of x and x xᵀ around the first row of all."""
+    row_weight, pair_weight = loss.weights(preferences) if isinstance(loss, WithRegression) else (0.0, 1.0)
+    inner = loss.loss if isinstance(loss, WithRegression) else loss
+    d, p, offsets = source.shape[1], preferences, preferences.offsets
+    origin = _dense(source.block(0, int(offsets[1])))[0] if len(offsets) > 1 else np.zeros(d)
+
+    def work(blocks: list[tuple[int, int]]) -> tuple[np.ndarray, ...]:
+        A, square, first, mass = np.zeros((d, d)), np.zeros((d, d)), np.zeros(d), np.zeros(1)
+        for a, b in blocks:
+            q0, q1 = np.searchsorted(offsets, [a, b])
+            X = source.block(a, b)
+            weight = None if p.item_weight is None else p.item_weight[a:b]
+            part = GradedPreferences(
+                p.y[a:b],
+                offsets[q0 : q1 + 1] - a,
+                item_weight=weight,
+                query_weight=None if p.query_weight is None else p.query_weight[q0:q1],
+            )
+            A += half_hessian(RowsDesign(X), inner, part)
+            if row_weight:
+                m = np.ones(b - a) if weight is None else weight
+                apart = _dense(X) - origin
+                square += (m[:, None] * apart).T @ apart
+                first += m @ apart
+                mass += m.sum()
+        return A, square, first, mass
+
+    shards = cut_blocks(source.shape[0], source.height, offsets)
+    lanes = [list(chain(*shards[k::4])) for k in range(4)]
+    with serial_blas():
+        A, square, first, mass = (add_up(list(sums)) for sums in zip(*run_shards(work, lanes)))
+    A *= pair_weight
+    if row_weight:
+        A += row_weight * (square - np.outer(first, first) / max(float(mass[0]), 1e-300))
+    return A
+
+
+def _dense(X: Any) -> np.ndarray:
+    return np.asarray(X.toarray() if sparse.issparse(X) else X, np.float64)
 
 
 class _Groups:

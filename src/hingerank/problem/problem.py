@@ -103,8 +103,8 @@ class Pass(Protocol):
         """The loss at w."""
         ...
 
-    def hessian(self, w: np.ndarray) -> np.ndarray:
-        """The Hessian at w as a matrix."""
+    def hessian(self, w: np.ndarray, stride: int = 1) -> np.ndarray:
+        """The Hessian at w as a matrix; of every stride-th query alone where asked."""
         ...
 
     def diagonal(self, w: np.ndarray) -> np.ndarray | None:
@@ -159,6 +159,11 @@ class DesignOfRows(Protocol):
     rows: tuple[Any, ...]
     most_shards: int
     dense: bool
+
+    @property
+    def matrix(self) -> Any:
+        """The rows as a NumPy or SciPy matrix, uncopied."""
+        ...
 
     @property
     def uneven(self) -> bool:
@@ -226,11 +231,12 @@ class Problem(Objective):
         strides = [k for k in (256, 64, 16, 4) if k <= most]
         if strides and strides[0] * 8 <= rows // max(1000, 20 * breadth) and strides[0] * 8 <= queries // 20:
             strides.insert(0, strides[0] * 8)
-        weight = graded.weight_per_query if strides else np.empty(0)
-        return [self._sample(k, weight) for k in strides[:2] if weight[::k].sum() > 0]
+        whole = graded.weight_of(1) if strides else 0.0
+        chosen = [(k, graded.weight_of(k)) for k in strides[:2]]
+        return [self._sample(k, whole / weight) for k, weight in chosen if weight > 0]
 
-    def _sample(self, stride: int, weight: np.ndarray) -> "Problem":
-        part = self.with_C(self.C * weight.sum() / weight[::stride].sum())
+    def _sample(self, stride: int, factor: float) -> "Problem":
+        part = self.with_C(self.C * factor)
         part._pass = self._pass.every(stride)
         return part
 
@@ -265,15 +271,16 @@ class PlainPass(Pass):
 
     def at(self, w: np.ndarray) -> LossPoint:
         design, here = self.design, self.loss.at(self.design.scores(w), self.preferences)
+        curvature = here.curvature  # and no more of `here`, whose vectors are as long as the rows
         return LossPoint(
             here.value,
             design.back(here.gradient),
-            lambda v: design.back(here.curvature(design.scores(v))),
+            lambda v: design.back(curvature(design.scores(v))),
             here.moments,
         )
 
-    def hessian(self, w: np.ndarray) -> np.ndarray:
-        return hessian_by_columns(self, w)
+    def hessian(self, w: np.ndarray, stride: int = 1) -> np.ndarray:
+        return hessian_by_columns(self if stride == 1 else self.every(stride), w)
 
     def diagonal(self, w: np.ndarray) -> np.ndarray | None:
         if not self.design.uneven:
@@ -324,12 +331,17 @@ class FusedPass(Pass):
 
         return LossPoint(self.loss.value(moments), add_up([g for _, g in parts]), curvature, moments)
 
-    def hessian(self, w: np.ndarray) -> np.ndarray:
+    def hessian(self, w: np.ndarray, stride: int = 1) -> np.ndarray:
         """The Hessian of the loss in w as a matrix; fewer shards, since a part has d² entries."""
         self._return_to(w)
         rows, tree, state, terms = self.rows, self.tree, self.state, self.terms
-        shards = cut_shards(self.offsets, ROWS_PER_SHARD, min(4, self.most_shards))
-        return add_up(run_shards(lambda ab: hessian_pass(rows, len(w), *ab, 1, tree, state, terms), shards))
+
+        def part(shard: tuple[int, int]) -> np.ndarray:
+            first, last = shard
+            found = hessian_pass(rows, len(w), first + -first % stride, last, stride, tree, state, terms)
+            return np.asarray(found)
+
+        return add_up(run_shards(part, cut_shards(self.offsets, ROWS_PER_SHARD, min(4, self.most_shards))))
 
     def diagonal(self, w: np.ndarray) -> np.ndarray | None:
         """Σ over rows of (the score-space Hessian's diagonal) · (x - mean of its query)²: at most the Hessian's own

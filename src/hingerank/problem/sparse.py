@@ -3,10 +3,13 @@
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from hingerank.data.checks import positive
+from hingerank.data.rows_view import is_mapped
 from hingerank.kernels.hessian import hessian_pass
 from hingerank.kernels.sweeps import curvature_pass, score_pass
 from hingerank.kernels.threads import cut_shards, run_shards
@@ -14,7 +17,8 @@ from hingerank.losses import WindowLoss
 from hingerank.preferences import GradedPreferences
 from hingerank.preferences.graded import ROWS_PER_SHARD
 from hingerank.problem.design import RowsDesign
-from hingerank.problem.problem import add_up
+from hingerank.problem.mapped import rows_design
+from hingerank.problem.problem import Design, add_up
 from hingerank.structures import SparseStructure
 
 ROWS_OF_A_HESSIAN = 10_000  # more full rows than this, or 100 a column, hardly change the Hessian of a working set
@@ -121,6 +125,59 @@ class SparseProblem:
 
         shards = cut_shards(self.preferences.offsets, stride * max(ROWS_PER_SHARD, 4 * width))
         return scale * add_up(run_shards(part, shards))
+
+
+class PassProblem(SparseProblem):
+    """The same F over rows that are only ever swept, such as those of a mapped file: every evaluation is a reading.
+
+    To solvers that keep scores, the scores are the weights themselves and X is the identity.
+    """
+
+    def __init__(
+        self,
+        design: Design,
+        loss: WindowLoss,
+        preferences: GradedPreferences,
+        structure: SparseStructure,
+        C: float = 1.0,
+    ):
+        self.loss, self.preferences, self.structure = loss, preferences, structure
+        self.dimension = self.n_rows = design.shape[1]
+        self.total, self.C = preferences.total_weight, positive("C", C)
+        self.design, self._sweeps = RowsDesign(sp.identity(self.dimension, format="csr")), design
+        self._pass, self._latest = design.sweep(loss, preferences), np.zeros(self.dimension)
+
+    def separate(self) -> "PassProblem":
+        other = copy(self)
+        other._pass = self._sweeps.sweep(self.loss, self.preferences)
+        return other
+
+    def at(self, s: np.ndarray) -> ScorePoint:
+        factor, w = self.factor, np.array(s, np.float64)
+        here, self._latest = self._pass.at(w), w
+        return ScorePoint(w, factor * here.value, factor * here.gradient, lambda v: factor * here.curvature(v))
+
+    def back(self, z: np.ndarray) -> np.ndarray:
+        return z
+
+    def stride(self, columns: RowsDesign) -> int:
+        enough: int = self.preferences.n_items // max(ROWS_OF_A_HESSIAN, 100 * columns.shape[1])
+        return max(1, min(enough, self.preferences.n_queries // 20))
+
+    def hessian(self, columns: RowsDesign, stride: int = 1) -> np.ndarray:
+        wanted = np.asarray(columns.matrix.tocoo().row)
+        scale = self.factor * self.preferences.weight_of(1) / max(self.preferences.weight_of(stride), 1e-300)
+        H: np.ndarray = scale * self._pass.hessian(self._latest, stride)[np.ix_(wanted, wanted)]
+        return H
+
+
+def sparse_problem(
+    X: Any, loss: WindowLoss, preferences: GradedPreferences, structure: SparseStructure
+) -> SparseProblem:
+    """The problem on a matrix, or on rows of a mapped file, of which no columns are taken out."""
+    if is_mapped(X):
+        return PassProblem(rows_design(X), loss, preferences, structure)
+    return SparseProblem(RowsDesign(X), loss, preferences, structure)
 
 
 class SingleColumns:

@@ -13,16 +13,19 @@ from sklearn.utils.validation import check_is_fitted
 from hingerank.data.blocks import QueryBlocks, blocks_from_qid, fingerprint, kept_rows
 from hingerank.data.checks import GIVE_IDS, positive, warn_one_query
 from hingerank.data.files import DataError
+from hingerank.data.parts import PartedData
 from hingerank.data.ranking_data import RankingData
+from hingerank.data.rows_view import is_mapped
 from hingerank.export.forms import Affine, Body, ExportError, Form
 from hingerank.export.model_file import SavedModel
 from hingerank.features.maps import FeatureMap
 from hingerank.preferences import GradedPreferences
-from hingerank.rankers.explanation import GRADIENT, SUMS, Contributions, Explanation, along_a_line
+from hingerank.rankers.explanation import SUMS, Contributions, Explained
 from hingerank.rankers.inputs import (
     check_features,
     check_grades,
     check_weight,
+    column_spreads,
     evaluation_sets,
     gather_rows,
     make_blocks,
@@ -30,6 +33,8 @@ from hingerank.rankers.inputs import (
     unpack,
     warn_spreads,
 )
+from hingerank.rankers.large import block_scores, view_rows
+from hingerank.rankers.parted import design_of_parts, evaluate_parts, predict_parts, refuse_parts
 from hingerank.rankers.tuned import Tuning
 from hingerank.solvers.run import Certificate, Solution
 
@@ -43,7 +48,7 @@ class Rows(NamedTuple):
     weight: np.ndarray | None
 
 
-class BaseRanker(SavedModel, BaseEstimator):
+class BaseRanker(Explained, SavedModel, BaseEstimator):
     """score(x) for ordering the rows of a query: higher comes first.
 
     A ranker defines ``_fit(X, y, blocks, sample_weight)`` and ``_scores(X)``; everything else is here. Rows reach
@@ -102,8 +107,11 @@ class BaseRanker(SavedModel, BaseEstimator):
             The fitted ranker is scored on them (mean NDCG@10, in ``validation_scores_``); they never change the fit.
         eval_group : for each pair of eval_set its rows per query, or None
         """
-        rows = self._learning_rows(X, y, qid, sample_weight, group)
-        self._fit(*rows)
+        if isinstance(X, PartedData):
+            refuse_parts(self, {"y": y, "qid": qid, "sample_weight": sample_weight, "group": group})
+            self._fit_parts(X)
+        else:
+            self._fit(*self._learning_rows(X, y, qid, sample_weight, group))
         if not np.isfinite(getattr(self, "coef_", 0.0)).all():
             raise DataError("the weights are not finite: squares of the features overflow; rescale them (scale=...)")
         self.fingerprint_["pairs"] = getattr(self, "n_pairs_", None)
@@ -122,13 +130,23 @@ class BaseRanker(SavedModel, BaseEstimator):
             warn_one_query(grades, GIVE_IDS, stacklevel=3)
         taken, blocks = kept_rows(blocks, weight)
         self._source_rows = taken  # for rankers whose answer names training rows
-        checked, grades = gather_rows(checked, taken), gather_rows(grades, taken)
+        grades = gather_rows(grades, taken)
         weight = None if weight is None else gather_rows(weight, taken)
+        if self._by_blocks and is_mapped(checked):
+            return Rows(view_rows(self, checked, taken, grades, blocks, weight), grades, blocks, weight)
+        checked = gather_rows(checked, taken)
         self.fingerprint_ = fingerprint(checked, grades, blocks)
         self.scaler_ = self._fitted_scaler(checked, weight)
         if self.scaler_ is not None:
             checked = self.scaler_.transform(checked, blocks.numbers)
         return Rows(checked, grades, blocks, weight)
+
+    _by_blocks = False  # whether a fit reads mapped rows where they are, a block at a time
+    _adds_up = False  # whether a fit learns from data in parts, its loss being a sum over queries
+
+    def _fit_parts(self, data: PartedData) -> None:
+        """Learn from data in parts."""
+        raise NotImplementedError
 
     def predict(self, X: Any, qid: Any = None) -> np.ndarray:
         """One score per row of X, rows in the order given.
@@ -138,7 +156,7 @@ class BaseRanker(SavedModel, BaseEstimator):
         X : rows as in fit
         qid : a query id per row; needed only by a scaler that works per query
         """
-        return self._predict(X, qid, one_query=False)
+        return predict_parts(self, X) if isinstance(X, PartedData) else self._predict(X, qid, one_query=False)
 
     def _predict(self, X: Any, qid: Any, one_query: bool) -> np.ndarray:
         """Scores; one_query: as in `fit`, no qid means that all rows belong to one query."""
@@ -147,18 +165,23 @@ class BaseRanker(SavedModel, BaseEstimator):
         checked = check_features(self, X, reset=False)
         if qid is None and one_query:
             qid = np.zeros(checked.shape[0], np.int64)
+        if self._by_blocks and is_mapped(checked):
+            return block_scores(self, checked, qid)
         return self._scores(self._scaled(checked, qid))
 
     def _scaled(self, X: Any, qid: Any) -> Any:
+        scaler = self._scaler_for(qid)
+        return X if scaler is None else scaler.transform(X, qid)
+
+    def _scaler_for(self, qid: Any) -> Any:
+        """The scaler of the fit, or None; one that works within queries needs their ids."""
         scaler = getattr(self, "scaler_", None)
-        if scaler is None:
-            return X
-        if qid is None and scaler.per_query:
+        if scaler is not None and qid is None and scaler.per_query:
             raise ValueError(
                 f"this ranker scales features within each query (scale={getattr(self, 'scale', None)!r}), so predict "
                 "needs qid: one query id per row (for the rows of a single query a list of zeros will do)"
             )
-        return scaler.transform(X, qid)
+        return scaler
 
     def rank(self, X: Any, qid: Any = None, top: int | None = None) -> np.ndarray:
         """Row numbers, best first within each query, queries one after another in order of first appearance.
@@ -194,6 +217,8 @@ class BaseRanker(SavedModel, BaseEstimator):
         """
         from hingerank.metrics import evaluate
 
+        if isinstance(X, PartedData):
+            return float(np.nanmean(evaluate_parts([self], X, ["ndcg@10"])[0]["ndcg@10"]))
         _, y, qid = unpack(X, y, qid)
         known = self.__dict__.get("fingerprint_", {}).get("queries", 1)
         if qid is None and known > 1:
@@ -212,43 +237,6 @@ class BaseRanker(SavedModel, BaseEstimator):
         grades, scores = gather_rows(grades, rows), gather_rows(scores, rows)
         return float(evaluate(grades, scores, blocks.numbers, "ndcg@10", sample_weight=weight)["ndcg@10"])
 
-    def explain(self, X: Any, qid: Any = None) -> Explanation:
-        """What each feature gave to the score of every row.
-
-        Exact for linear, sparse and boosted rankers and for trees; by the gradient of the score for others, which the
-        answer says.
-
-        Parameters
-        ----------
-        X : rows as in fit
-        qid : a query id per row; None: the rows are those of one query
-        """
-        check_is_fitted(self)
-        documents = X.docid if isinstance(X, RankingData) else None
-        X, _, qid = unpack(X, None, qid)
-        checked = check_features(self, X, reset=False)
-        n_rows = checked.shape[0]
-        ids = np.zeros(n_rows, np.int64) if qid is None else np.full(n_rows, qid) if np.ndim(qid) == 0 else qid
-        scaled = self._scaled(checked, ids)
-        found = self._contributions(scaled, blocks_from_qid(ids, n_rows))
-        values = checked.toarray() if sparse.issparse(checked) else checked
-        documents = np.arange(1, n_rows + 1) if documents is None else np.asarray(documents)
-        names = [str(name) for name in names_of_features(self, self.n_features_in_)]
-        scores = np.asarray(self._scores(scaled), np.float64)
-        return Explanation(
-            names, values, found.parts, found.base, scores, np.asarray(ids), documents, found.how, found.exact
-        )
-
-    def _contributions(self, X: Any, blocks: QueryBlocks) -> Contributions:
-        """What the features of checked, scaled rows gave to their scores."""
-        rows = (X.toarray() if sparse.issparse(X) else X).astype(np.float64)
-        gathered = blocks.gather(rows)
-        means = np.add.reduceat(gathered, blocks.offsets[:-1], axis=0) / blocks.sizes[:, None]
-        start = blocks.scatter(means[blocks.numbers])
-        parts = along_a_line(lambda Z: np.asarray(self._scores(Z), np.float64), rows, start)
-        base = blocks.scatter(np.asarray(self._scores(means), np.float64)[blocks.numbers])
-        return Contributions(parts, base, GRADIENT, False)
-
     _sees_spreads = False  # whether a column of a wide spread drowns the others
 
     def _fitted_scaler(self, X: Any, weight: np.ndarray | None = None) -> Any:
@@ -256,12 +244,15 @@ class BaseRanker(SavedModel, BaseEstimator):
         name = self._scaling()
         if name is None:
             if self._sees_spreads and getattr(self, "features", None) is None:
-                warn_spreads(X, names_of_features(self, X.shape[1]), stacklevel=4)
+                warn_spreads(column_spreads(X), names_of_features(self, X.shape[1]), stacklevel=4)
             return None
         from hingerank.data.scaling import make_scaler
 
+        return self._finite_scaler(name, lambda: make_scaler(name).fit(X, sample_weight=weight))
+
+    def _finite_scaler(self, name: str, learn: Callable[[], Any]) -> Any:
         with np.errstate(over="ignore", invalid="ignore"):
-            scaler = make_scaler(name).fit(X, sample_weight=weight)
+            scaler = learn()
         learnt = (value for value in vars(scaler).values() if isinstance(value, np.ndarray) and value.dtype.kind == "f")
         if not all(np.isfinite(value).all() for value in learnt):
             raise DataError(f"scale={name!r}: squares of the features overflow; divide the features first")
@@ -407,6 +398,29 @@ class ProblemRanker(BaseRanker):
         solve, options = self._how(problem, None)
         self._take(solve(problem, **options))
 
+    def _fit_parts(self, data: PartedData) -> None:
+        problem = self._posed_parts(data)
+        solve, options = self._how(problem, None)
+        self._take(solve(problem, **options))
+
+    def _posed_parts(self, data: PartedData) -> Any:
+        """The problem on data in parts."""
+        design, queries = design_of_parts(self, data)
+        self.n_pairs_ = queries.n_pairs
+        return self._vary(self._over(design, queries), self._path_value(getattr(self, self.path_parameter)))
+
+    def _over(self, design: Any, preferences: Any) -> Any:
+        """The problem over any design of features."""
+        raise NotImplementedError
+
+    def _rows_design(self, X: Any) -> Any:
+        """The design of the rows of a part."""
+        raise NotImplementedError
+
+    def _maps(self) -> bool:
+        """Whether the ranker has a feature map to learn."""
+        return False
+
     def _posed(self, X: Any, preferences: Any, sample_weight: np.ndarray | None, stacklevel: int) -> Any:
         """The problem at the ranker's own parameters; a warning where there is nothing to learn."""
         self.n_pairs_ = preferences.n_pairs
@@ -426,9 +440,13 @@ class ProblemRanker(BaseRanker):
         if not wanted and count < 1:
             raise ValueError(f"the path is empty: give values of {self.path_parameter}, such as [1, 2, 4]")
         leader = self._with(wanted[0] if wanted else getattr(self, self.path_parameter))
-        rows = leader._learning_rows(X, y, qid, sample_weight, group)
-        preferences = leader._preferences(rows.y, rows.blocks, rows.weight)
-        problem = leader._posed(rows.X, preferences, rows.weight, stacklevel=4)
+        if isinstance(X, PartedData):
+            refuse_parts(self, {"y": y, "qid": qid, "sample_weight": sample_weight, "group": group})
+            problem = leader._posed_parts(X)
+        else:
+            rows = leader._learning_rows(X, y, qid, sample_weight, group)
+            preferences = leader._preferences(rows.y, rows.blocks, rows.weight)
+            problem = leader._posed(rows.X, preferences, rows.weight, stacklevel=4)
         leader.fingerprint_["pairs"], leader.validation_scores_ = leader.n_pairs_, []
         wanted = wanted or self._grid(problem, count)
         solutions, solution = {}, None

@@ -13,9 +13,14 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
 
+from hingerank.data.blocks import QueryBlocks, blocks_from_qid
 from hingerank.data.files import DataError
+from hingerank.data.ranking_data import RankingData
 from hingerank.notebook import html_table
+from hingerank.rankers.inputs import check_features, names_of_features, unpack
 
 STEPS = 8
 ROWS_AT_ONCE = 1 << 14
@@ -198,3 +203,48 @@ def along_a_line(scores: Callable[[np.ndarray], np.ndarray], X: np.ndarray, star
                 found = scores(both)
                 parts[i, columns] += found[:n] - found[n:]
     return parts
+
+
+class Explained:
+    """What explains a ranker's scores; a ranker whose scores are sums says so by its own `_contributions`."""
+
+    n_features_in_: int
+    _scaled: Callable[[Any, Any], Any]
+    _scores: Callable[[Any], np.ndarray]
+
+    def explain(self, X: Any, qid: Any = None) -> Explanation:
+        """What each feature gave to the score of every row.
+
+        Exact for linear, sparse and boosted rankers and for trees; by the gradient of the score for others, which the
+        answer says.
+
+        Parameters
+        ----------
+        X : rows as in fit
+        qid : a query id per row; None: the rows are those of one query
+        """
+        check_is_fitted(self)
+        documents = X.docid if isinstance(X, RankingData) else None
+        X, _, qid = unpack(X, None, qid)
+        checked = check_features(self, X, reset=False)
+        n_rows = checked.shape[0]
+        ids = np.zeros(n_rows, np.int64) if qid is None else np.full(n_rows, qid) if np.ndim(qid) == 0 else qid
+        scaled = self._scaled(checked, ids)
+        found = self._contributions(scaled, blocks_from_qid(ids, n_rows))
+        values = checked.toarray() if sparse.issparse(checked) else checked
+        documents = np.arange(1, n_rows + 1) if documents is None else np.asarray(documents)
+        names = [str(name) for name in names_of_features(self, self.n_features_in_)]
+        scores = np.asarray(self._scores(scaled), np.float64)
+        return Explanation(
+            names, values, found.parts, found.base, scores, np.asarray(ids), documents, found.how, found.exact
+        )
+
+    def _contributions(self, X: Any, blocks: QueryBlocks) -> Contributions:
+        """What the features of checked, scaled rows gave to their scores."""
+        rows = (X.toarray() if sparse.issparse(X) else X).astype(np.float64)
+        gathered = blocks.gather(rows)
+        means = np.add.reduceat(gathered, blocks.offsets[:-1], axis=0) / blocks.sizes[:, None]
+        start = blocks.scatter(means[blocks.numbers])
+        parts = along_a_line(lambda Z: np.asarray(self._scores(Z), np.float64), rows, start)
+        base = blocks.scatter(np.asarray(self._scores(means), np.float64)[blocks.numbers])
+        return Contributions(parts, base, GRADIENT, False)

@@ -14,6 +14,7 @@ from hingerank.data.blocks import QueryBlocks, blocks_from_group, blocks_from_qi
 from hingerank.data.checks import ScaleWarning
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
+from hingerank.data.rows_view import RowsView, is_mapped
 
 LARGEST_WEIGHT = 1e100
 
@@ -44,8 +45,12 @@ def check_features(ranker: Any, X: Any, *, reset: bool) -> Any:
     given, names = (X.X, X.feature_names) if isinstance(X, RankingData) else (X, None)
     if isinstance(X, RankingData) and names is None and not reset and _are_counted(ranker):
         names = X.names
+    if isinstance(given, RowsView) and not _reads_blocks(ranker):
+        given = given.copied(type(ranker).__name__)
     try:
-        if names is None:
+        if _stays(ranker, given):
+            checked = given if names is not None else validate_data(ranker, given, reset=reset, skip_check_array=True)
+        elif names is None:
             checked = validate_data(ranker, given, reset=reset, **options)
         else:
             checked = check_array(given, estimator=ranker, input_name="X", **options)
@@ -55,6 +60,19 @@ def check_features(ranker: Any, X: Any, *, reset: bool) -> Any:
     if names is not None:
         _check_names(ranker, np.asarray([str(name) for name in names], object), checked.shape[1], reset)
     return plain_csr(checked) if sparse.issparse(checked) else checked
+
+
+def _reads_blocks(ranker: Any) -> bool:
+    """Whether the ranker is one of graded rows that reads mapped ones block by block; others have no such word."""
+    return getattr(ranker, "_by_blocks", False)
+
+
+def _stays(ranker: Any, X: Any) -> bool:
+    """Whether X lies in a mapped file in the form that kernels take, and the ranker reads it from there: its values are
+    then looked at in the first pass, not here."""
+    if not (_reads_blocks(ranker) and is_mapped(X)) or X.dtype not in (np.float32, np.float64):
+        return False
+    return sparse.issparse(X) or isinstance(X, RowsView) or bool(X.ndim == 2 and X.flags.c_contiguous)
 
 
 def _name_not_finite(X: Any, allow_nan: bool, names: Sequence[str] | None) -> None:
@@ -187,7 +205,8 @@ SAMPLED_ROWS, MOST_SPREAD = 4096, 1e4
 
 def column_spreads(X: Any) -> np.ndarray:
     """Standard deviations of the columns over at most SAMPLED_ROWS evenly spaced rows."""
-    rows = X if X.shape[0] <= SAMPLED_ROWS else X[np.linspace(0, X.shape[0] - 1, SAMPLED_ROWS).astype(np.int64)]
+    few = X.shape[0] <= SAMPLED_ROWS
+    rows = X[slice(None) if few else np.linspace(0, X.shape[0] - 1, SAMPLED_ROWS).astype(np.int64)]
     if sparse.issparse(rows):
         mean, square = rows.mean(axis=0), rows.multiply(rows).mean(axis=0)
         return np.sqrt(np.maximum(np.asarray(square).ravel() - np.asarray(mean).ravel() ** 2, 0.0))
@@ -195,9 +214,8 @@ def column_spreads(X: Any) -> np.ndarray:
         return np.asarray(rows.std(axis=0, dtype=np.float64))
 
 
-def warn_spreads(X: Any, names: Sequence[str], stacklevel: int) -> None:
+def warn_spreads(spreads: np.ndarray, names: Sequence[str], stacklevel: int) -> None:
     """A ScaleWarning where the spreads of columns that vary differ by more than MOST_SPREAD."""
-    spreads = column_spreads(X)
     varying = np.flatnonzero((spreads > 0) & np.isfinite(spreads))
     if len(varying) < 2:
         return

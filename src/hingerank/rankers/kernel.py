@@ -19,6 +19,7 @@ from hingerank.problem.kernel_space import KernelProblem
 from hingerank.problem.mapped import mapped_design
 from hingerank.problem.torch_design import TorchDesign, TorchGram, check_device
 from hingerank.rankers.base import BaseRanker
+from hingerank.rankers.large import rows_for_map
 from hingerank.rankers.linear import PairwiseRanker
 from hingerank.rankers.rank_parameter import RankParameter
 from hingerank.solvers.kernel import kernel_dual, kernel_newton, kernel_smoothing
@@ -205,7 +206,7 @@ class MappedRanker(ScaledByDefault, PairwiseRanker):
 
     _fitted: tuple[str, ...] = ("gamma_", "coef_")
     _training_only = ("callback",)
-    _sees_spreads = True
+    _sees_spreads = _by_blocks = _adds_up = True
     _map: Any
 
     def _new_map(self) -> Any:
@@ -216,13 +217,34 @@ class MappedRanker(ScaledByDefault, PairwiseRanker):
 
     def _problem(self, X, preferences, sample_weight):
         device, by_rows = check_device(self.device), self._solver() == "dual"
-        self._map = self._new_map().fit(X, sample_weight=sample_weight)
-        self.gamma_ = self._map.gamma_
+        rows, weight = rows_for_map(X, sample_weight)
+        self._map = self._new_map().fit(rows, sample_weight=weight)
+        self._hold_map()
         if device is None or by_rows:
             design = mapped_design(self._map, X, memory_budget(self.memory_gb), by_rows)
         else:
             design = TorchDesign(self._map, X, device)
         return Problem(design, make_loss(self.loss), preferences)
+
+    def _over(self, design, preferences):
+        self._solver()  # checks the loss
+        return Problem(design, make_loss(self.loss), preferences)
+
+    def _maps(self):
+        return True
+
+    def _learn_map(self, rows: Any) -> int:
+        """Fit the feature map to these rows; how many weights there are."""
+        self._map = self._new_map().fit(rows)
+        self._hold_map()
+        return self._map.width_ if self._map.mixing_ is None else self._map.mixing_.shape[1]
+
+    def _hold_map(self) -> None:
+        """Keep what the model file holds of the map."""
+        self.gamma_ = self._map.gamma_
+
+    def _rows_design(self, X):
+        return mapped_design(self._map, X, memory_budget(self.memory_gb))
 
     def _keep(self, solution):
         self.coef_ = self._map.unmixed(solution.w)
@@ -334,10 +356,9 @@ class NystroemRankSVM(MappedRanker):
         found.gamma_ = self.gamma_
         return found.place(self.landmarks_)
 
-    def _problem(self, X, preferences, sample_weight):
-        problem = super()._problem(X, preferences, sample_weight)
+    def _hold_map(self):
+        super()._hold_map()
         self.landmarks_ = self._map.landmarks_
-        return problem
 
 
 class FourierRankSVM(MappedRanker):
@@ -422,7 +443,6 @@ class FourierRankSVM(MappedRanker):
     def _placed_map(self):
         return self._new_map().place(self.frequencies_, self.phases_)
 
-    def _problem(self, X, preferences, sample_weight):
-        problem = super()._problem(X, preferences, sample_weight)
+    def _hold_map(self):
+        super()._hold_map()
         self.frequencies_, self.phases_ = self._map.frequencies_, self._map.phases_
-        return problem

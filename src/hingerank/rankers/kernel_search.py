@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from hingerank.data.ranking_data import RankingData
+from hingerank.data.rows_view import is_mapped
 from hingerank.features.kernels import choose_gamma
 from hingerank.metrics import evaluate
 from hingerank.rankers.inputs import check_features, unpack
@@ -78,7 +80,8 @@ def search_kernel(
 def path_scores(path: list[Any], X: Any, qid: Any = None) -> list[np.ndarray]:
     """The scores of every ranker of one path; rankers that share a feature map have the rows mapped once."""
     first = path[0]
-    if not isinstance(first, MappedRanker) or any(member._map is not first._map for member in path):
+    apart = not isinstance(first, MappedRanker) or any(member._map is not first._map for member in path)
+    if apart or is_mapped(X.X if isinstance(X, RankingData) else X):
         return [member.predict(X, qid) for member in path]
     _, _, qid = unpack(X, None, qid)
     rows = first._scaled(check_features(first, X, reset=False), qid)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from hingerank.data.rows_view import RowsView, is_mapped
 from hingerank.losses.lists import WithRegression
 from hingerank.preferences import GradedPreferences
 from hingerank.problem.least_squares import LeastSquaresProblem
@@ -21,9 +22,12 @@ class LeastSquaresRanker(RankSVM):
     def _problem(self, X, preferences, sample_weight):
         self._solver()  # checks the loss
         graded = isinstance(preferences, GradedPreferences) and not preferences.pairs_differ
-        if self.loss not in SQUARES or not graded:
+        mapped = is_mapped(X)
+        if self.loss not in SQUARES or not graded or (mapped and self.features is not None):
             return super()._problem(X, preferences, sample_weight)
-        return LeastSquaresProblem(self._design(X, sample_weight, by_rows=True), self._loss(), preferences)
+        source = None if not mapped else X if isinstance(X, RowsView) else RowsView(X)
+        design = self._design(X, sample_weight, by_rows=not mapped)
+        return LeastSquaresProblem(design, self._loss(), preferences, source=source)
 
     def _how(self, problem, before):
         solve, options = super()._how(problem, before)
@@ -130,6 +134,7 @@ class CRR(LeastSquaresRanker):
     """
 
     _fitted = ("intercept_",)
+    _adds_up = False  # the regression is about all rows together
 
     def __init__(
         self, C=1.0, alpha=0.5, loss="grade_differences", tol=1e-6, *, scale=None, features=None, max_iter=None,

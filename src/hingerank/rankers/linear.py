@@ -5,17 +5,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hingerank.data.blocks import fingerprint_rows
+from hingerank.data.blocks import blocks_from_qid, fingerprint_rows
 from hingerank.data.checks import positive
 from hingerank.data.memory import memory_budget
+from hingerank.data.rows_view import RowsView, is_mapped
 from hingerank.export.forms import body_of_map
 from hingerank.features.maps import as_feature_map
 from hingerank.losses import LIST_LOSSES, RANKING_LOSSES, Loss, make_loss
 from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
-from hingerank.problem import Problem, RowsDesign
-from hingerank.problem.mapped import mapped_design
+from hingerank.problem import Problem
+from hingerank.problem.mapped import mapped_design, rows_design
 from hingerank.rankers.base import LinearRanker, ProblemRanker, warn_not_converged
 from hingerank.rankers.inputs import check_features
+from hingerank.rankers.large import rows_for_map, view_rows
 from hingerank.rankers.multipliers import HasMultipliers
 from hingerank.solvers.cutting_plane import cutting_planes
 from hingerank.solvers.dual import dual_coordinate_descent
@@ -114,9 +116,14 @@ class PairwiseRanker(HasMultipliers, ProblemRanker):
         """Rows for preferences that are given directly."""
         X = check_features(self, X, reset=True)
         self._forget_pairs()
-        self.scaler_, self._source_rows = self._fitted_scaler(X), None
-        self.fingerprint_, self.validation_scores_ = fingerprint_rows(X), []
-        if self.scaler_ is None:
+        self.fingerprint_, self.validation_scores_, self._source_rows = fingerprint_rows(X), [], None
+        if self._by_blocks and is_mapped(X):
+            seen = self.fingerprint_
+            X = view_rows(self, X, None, np.zeros(X.shape[0]), blocks_from_qid(None, X.shape[0]), None)
+            self.fingerprint_ = seen
+        else:
+            self.scaler_ = self._fitted_scaler(X)
+        if self.scaler_ is None or (isinstance(X, RowsView) and not self.scaler_.per_query):
             return X
         if self.scaler_.per_query:
             raise ValueError(
@@ -228,6 +235,8 @@ class RankSVM(PairwiseRanker, LinearRanker):
     """
 
     _fitted: tuple[str, ...] = ("features_",)
+    _by_blocks = _adds_up = True
+    features_: Any
 
     def __init__(
         self, C=1.0, loss="squared_hinge", tol=1e-3, *, solver="auto", pair_weight="uniform", grade_weight=None,
@@ -250,15 +259,33 @@ class RankSVM(PairwiseRanker, LinearRanker):
         design = self._design(X, sample_weight, by_rows=self._solver() == "dual")
         return Problem(design, self._loss(), preferences)
 
+    def _over(self, design, preferences):
+        self._solver()  # checks the loss
+        return Problem(design, self._loss(), preferences)
+
+    def _maps(self):
+        self.features_ = None
+        return self.features is not None
+
+    def _learn_map(self, rows: Any) -> int:
+        """Fit the feature map to these rows; how many weights there are."""
+        self.features_ = as_feature_map(self.features).fit(rows)
+        mixing = self.features_.mixing_
+        return self.features_.width_ if mixing is None else mixing.shape[1]
+
+    def _rows_design(self, X):
+        return rows_design(X) if self.features_ is None else mapped_design(self.features_, X, memory_budget(None))
+
     def _loss(self) -> Loss:
         return make_loss(self.loss)
 
     def _design(self, X: Any, sample_weight: np.ndarray | None, by_rows: bool) -> Any:
         """The rows, or what the feature map makes of them; by_rows: as a matrix in any case."""
-        self.features_: Any = None
+        self.features_ = None
         if self.features is None:
-            return RowsDesign(X)
-        self.features_ = as_feature_map(self.features).fit(X, sample_weight=sample_weight)
+            return rows_design(X, by_rows)
+        rows, weight = rows_for_map(X, sample_weight)
+        self.features_ = as_feature_map(self.features).fit(rows, sample_weight=weight)
         return mapped_design(self.features_, X, memory_budget(None), by_rows)
 
     def _start(self, dimension):

@@ -16,7 +16,8 @@ from hingerank.losses import squared_hinge
 from hingerank.losses.lists import NdcgSwaps
 from hingerank.metrics import evaluate
 from hingerank.problem import RowsDesign
-from hingerank.problem.sparse import SparseProblem
+from hingerank.problem.mapped import rows_design
+from hingerank.problem.sparse import PassProblem, SparseProblem, sparse_problem
 from hingerank.rankers.base import LinearRanker, ProblemRanker, warn_not_converged
 from hingerank.rankers.inputs import unpack
 from hingerank.solvers.frank_wolfe import VARIANTS, frank_wolfe
@@ -35,6 +36,10 @@ class SparseRanker(ProblemRanker, LinearRanker):
 
     _fitted = ("objective_",)
     _training_only = ("callback",)
+    _by_blocks = True
+
+    def _rows_design(self, X):
+        return rows_design(X)
 
     @property
     def selected_features_(self) -> np.ndarray:
@@ -101,6 +106,7 @@ class FenchelRank(SparseRanker):
     """
 
     path_parameter = "radius"
+    _adds_up = True
 
     def __init__(
         self, radius=1.0, tol=1e-3, max_iter=1000, step="exact", variant="corrective", *, scale=None, max_seconds=None,
@@ -130,7 +136,10 @@ class FenchelRank(SparseRanker):
             raise ValueError(f"there is no step {self.step!r}; use one of: {', '.join(STEPS)}")
         if self.variant == "corrective" and self.step != "exact":
             raise ValueError(f"step {self.step!r} works with the variants {', '.join(VARIANTS)}, not with 'corrective'")
-        return SparseProblem(RowsDesign(X), squared_hinge(), preferences, L1Ball(self.radius))
+        return sparse_problem(X, squared_hinge(), preferences, L1Ball(self.radius))
+
+    def _over(self, design, preferences):
+        return PassProblem(design, squared_hinge(), preferences, L1Ball(self.radius))
 
     def _vary(self, problem, value):
         return problem.within(L1Ball(value))
@@ -179,6 +188,8 @@ class SparseRankSVM(SparseRanker):
     [0]
     """
 
+    _adds_up = True
+
     def __init__(self, C=100.0, ridge=0.0, tol=1e-3, *, max_iter=1000, scale=None, max_seconds=None, callback=None):
         self.C = C
         self.ridge = ridge
@@ -202,8 +213,10 @@ class SparseRankSVM(SparseRanker):
         return self._fit_path(Cs, X, y, qid, sample_weight, group)
 
     def _problem(self, X, preferences, sample_weight):
-        norm = L1Norm(positive("ridge", self.ridge, least=0))
-        return SparseProblem(RowsDesign(X), squared_hinge(), preferences, norm)
+        return sparse_problem(X, squared_hinge(), preferences, L1Norm(positive("ridge", self.ridge, least=0)))
+
+    def _over(self, design, preferences):
+        return PassProblem(design, squared_hinge(), preferences, L1Norm(positive("ridge", self.ridge, least=0)))
 
     def _how(self, problem, before):
         """On the way straight to a much larger C too many features would be in use: come through those in between."""
@@ -297,7 +310,7 @@ class TGRank(TruncatedGradientRanker):
     """
 
     def _problem(self, X, preferences, sample_weight):
-        problem = SparseProblem(RowsDesign(X), squared_hinge(), preferences, L1Norm())
+        problem = sparse_problem(X, squared_hinge(), preferences, L1Norm())
         start = problem.at(np.zeros(problem.n_rows))  # every pair is active here: the largest curvature
         self._curvature = largest_eigenvalue(
             lambda v: problem.back(start.curvature(problem.design.scores(v))), problem.back(start.gradient)

@@ -115,7 +115,8 @@ def newton_from(objective: Objective, point: Point, scale: float, run: Run, mode
     while True:
         gap = relative(objective.gap(point), point.value)
         gradient = norm / scale if scale > 0 else 0.0
-        if run.stops(iteration=iteration, value=point.value, gap=gap, gradient=gradient, products=products):
+        figures: dict[str, Any] = {"iteration": iteration, "value": point.value, "gap": gap, "gradient": gradient}
+        if run.stops(w=point.w, **figures, products=products):
             return point
         iteration += 1
         left = run.tol / gradient if run.measured == "gradient" else float(np.sqrt(run.tol / gap))  # of the norm

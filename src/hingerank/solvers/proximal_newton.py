@@ -138,7 +138,7 @@ def proximal_newton(
             gap = structure.gap(point.value, g, w)
         value = point.value + structure.value(w)
         early, selected = iteration < min_iter and gap != 0, int(np.count_nonzero(w))
-        if run.stops(early=early, iteration=done + iteration, value=value, gap=gap, selected=selected):
+        if run.stops(early=early, w=w, iteration=done + iteration, value=value, gap=gap, selected=selected):
             break
         working.choose(problem, structure.violation(g, w), w)
         moved = _step(problem, point, g, w, gap, working, better=gap > PAYING * before)

@@ -111,12 +111,13 @@ class Run:
     def seconds(self) -> float:
         return time.perf_counter() - self.began
 
-    def stops(self, *, early: bool = False, **figures: Any) -> bool:
-        """Enter the figures into the trace; whether that ends the run. early: too early to have converged."""
+    def stops(self, *, early: bool = False, w: Any = None, **figures: Any) -> bool:
+        """Enter the figures into the trace; whether that ends the run. early: too early to have converged; w: the
+        weights here, which the callback sees and the trace does not keep."""
         entry = {**figures, "seconds": self.seconds}
         self.trace.append(entry)
         tell(len(self.trace), entry, self.tol, self.measured)
-        if self.callback is not None and self.callback(entry):
+        if self.callback is not None and self.callback(entry if w is None else {**entry, "w": w}):
             self.status = "callback"
         elif np.isnan(entry[self.measured]):
             self.status = "overflow"

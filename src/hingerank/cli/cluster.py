@@ -1,0 +1,48 @@
+"""Data in parts over a Dask cluster that the command line names."""
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hingerank.data.files import DataError, is_binary, kind_to_read
+
+if TYPE_CHECKING:
+    from hingerank.cli.files import Columns
+    from hingerank.data.parts import PartedData
+
+
+@contextmanager
+def open_parts(path: Path, cluster: str, parts: int | None, missing: str, columns: "Columns") -> "Iterator[PartedData]":
+    """The data at a path in parts, on the cluster "tcp://HOST:PORT" or on "local:N" processes of this machine."""
+    if not path.exists():
+        raise DataError(f"{path}: there is no such file or folder")
+    try:
+        from distributed import Client, LocalCluster
+    except ImportError:
+        raise ValueError("--dask needs Dask: pip install 'hingerank[dask]'") from None
+    from hingerank.distributed import read
+
+    kind, _, count = cluster.partition(":")
+    with ExitStack() as stack:
+        if kind == "local":
+            if not count.isdigit() or int(count) < 1:
+                raise ValueError(f"--dask {cluster}: expected local:N, such as local:4")
+            each = max(1, (os.cpu_count() or 1) // int(count))
+            options: dict[str, Any] = {"threads_per_worker": each, "dashboard_address": None, "silence_logs": 40}
+            address: Any = stack.enter_context(LocalCluster(n_workers=int(count), **options))
+        elif "://" in cluster:
+            address = cluster
+        else:
+            raise ValueError(f"--dask {cluster}: expected the scheduler's address, tcp://HOST:PORT, or local:N")
+        try:
+            client = stack.enter_context(Client(address, timeout=10))
+        except OSError as error:
+            raise ValueError(f"--dask {cluster}: no scheduler answers there ({error})") from None
+        first = path if path.is_file() or is_binary(path) else next(iter(sorted(path.iterdir())), path)
+        kind = kind_to_read(first)
+        given = columns.options(kind) | ({} if kind == "binary" else {"missing": missing})
+        if kind == "binary" and parts is None:
+            parts = len(client.scheduler_info(n_workers=-1)["workers"])
+        yield read(path, client, parts=parts, **given)

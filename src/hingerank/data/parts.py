@@ -1,0 +1,292 @@
+"""Data in parts of whole queries, each of which loads itself where it is needed: in this process or on a worker.
+
+A question is a function of a held part; `PartedData.ask` puts it to every part and gives the answers in part order, so
+that sums over parts have the same bits wherever the parts are.
+"""
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+
+from hingerank.data.blocks import check_finite
+from hingerank.data.describe import block_figures, merge_figures
+from hingerank.data.files import DataError
+from hingerank.data.ranking_data import RankingData
+from hingerank.data.read_write import read
+from hingerank.data.rows_view import MOST_COPIED, RowsView, cut_blocks
+from hingerank.kernels.threads import run_shards
+
+MOST_MADE = 2  # problems that a held part keeps ready
+
+
+@dataclass(frozen=True)
+class Part:
+    """Whole queries of a data set, as the path that they are read from; pickled, it is no more than that.
+
+    Parameters
+    ----------
+    path : a file or folder that `hingerank.read` takes, at the same place on every machine
+    options : of `hingerank.read`
+    rows : first:last rows of a binary folder, None for all
+    without : ids of queries that another part takes over
+    more : (path, options, rows, ids) of queries that this part takes over from others
+    fold : (k, folds, chosen): the queries whose number in the part is k modulo folds (chosen), or all the others
+    """
+
+    path: str
+    options: tuple[tuple[str, Any], ...] = ()
+    rows: tuple[int, int] | None = None
+    without: tuple[Any, ...] = ()
+    more: "tuple[tuple[Part, tuple[Any, ...]], ...]" = ()
+    fold: tuple[int, int, bool] | None = None
+
+    @property
+    def key(self) -> str:
+        return hashlib.blake2b(repr(self).encode(), digest_size=16).hexdigest()
+
+    @property
+    def whole(self) -> "Part":
+        """The part that this is a fold of."""
+        return replace(self, fold=None)
+
+    def load(self) -> RankingData:
+        """Read the rows."""
+        if self.fold is not None:
+            data = held(self.whole).data
+            k, folds, chosen = self.fold
+            inside = (np.arange(data.n_queries) % folds == k) == chosen
+            rows = np.flatnonzero(data.blocks.scatter(np.repeat(inside, data.blocks.sizes)))
+            view = data.X.take(rows) if isinstance(data.X, RowsView) else RowsView(data.X, rows)
+            X = view[:] if view.nbytes <= MOST_COPIED else view
+            return RankingData(X, data.y[rows], data.qid[rows], None, data.feature_names)
+        options = dict(self.options)
+        try:
+            data = read(self.path, **options)
+        except OSError as error:
+            raise DataError(f"{self.path}: the file of a part is not there, or cannot be read ({error})") from None
+        if self.rows is not None:
+            data = data.take(np.arange(*self.rows))
+        if self.without:
+            data = data.subset(rows=~np.isin(data.qid, np.array(self.without)))
+        for other, ids in self.more:
+            there = other.load()
+            mine = there.subset(rows=np.isin(there.qid, np.array(ids)))
+            data = RankingData.concatenate([data, mine], join_queries=True)
+        return data
+
+
+class Held:
+    """A part that this process has loaded, and what was made of it."""
+
+    def __init__(self, part: Part):
+        self.part, self.data = part, part.load()
+        self.made: OrderedDict[Any, Any] = OrderedDict()
+
+    def keep(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What was made under this key, or is made now; the least recently used are forgotten."""
+        if key not in self.made:
+            self.made[key] = make()
+            while len(self.made) > MOST_MADE:
+                self.made.popitem(last=False)
+        self.made.move_to_end(key)
+        return self.made[key]
+
+
+_AT_HAND: dict[str, Held] = {}
+_LOCK = threading.RLock()
+LOADED = [0]  # parts that this process has read so far
+
+
+def held(part: Part) -> Held:
+    """The part as this process holds it, read if it does not yet."""
+    with _LOCK:
+        if part.key not in _AT_HAND:
+            _AT_HAND[part.key] = Held(part)
+            LOADED[0] += 1
+        return _AT_HAND[part.key]
+
+
+def forget(parts: Sequence[Part]) -> None:
+    """Let go of parts that this process holds."""
+    with _LOCK:
+        for part in parts:
+            _AT_HAND.pop(part.key, None)
+
+
+Question = Callable[..., Any]
+
+
+def answers(question: Question, parts: Sequence[Part], arguments: tuple[Any, ...]) -> list[Any]:
+    """question(held part, *arguments) of some parts, one after the other."""
+    return [question(held(part), *arguments) for part in parts]
+
+
+class Runner(Protocol):
+    """Who puts questions to parts."""
+
+    def run(self, question: Question, parts: Sequence[Part], arguments: tuple[Any, ...]) -> list[Any]:
+        """The answers in part order."""
+        ...
+
+
+class InThisProcess:
+    """Parts that are all held here, asked one after the other."""
+
+    def run(self, question: Question, parts: Sequence[Part], arguments: tuple[Any, ...]) -> list[Any]:
+        return answers(question, parts, arguments)
+
+
+@dataclass(frozen=True)
+class PartFacts:
+    """What is known of a part before anything is learnt from it."""
+
+    n_rows: int
+    ids: np.ndarray
+    n_features: int
+    names: tuple[str, ...] | None
+    dtype: str
+    sparse: bool
+
+
+def facts_of(part: Held) -> PartFacts:
+    """Sizes, query ids and names of a part."""
+    X, data = part.data.X, part.data
+    names = None if data.feature_names is None else tuple(data.feature_names)
+    sparse = sp.issparse(X) or (isinstance(X, RowsView) and X.sparse)
+    return PartFacts(data.n_rows, data.blocks.ids, data.n_features, names, str(X.dtype), sparse)
+
+
+class PartedData:
+    """Rows in parts of whole queries: what rankers learn from in place of `RankingData`.
+
+    Parameters
+    ----------
+    parts : Parts, whose order is that of all sums
+    runner : who asks them
+    """
+
+    def __init__(self, parts: Sequence[Part], runner: Runner, facts: Sequence[PartFacts] | None = None):
+        self.parts, self.runner = list(parts), runner
+        if not self.parts:
+            raise DataError("there are no parts to learn from")
+        self.facts: list[PartFacts] = self.ask(facts_of) if facts is None else list(facts)
+        wide, names = {f.n_features for f in self.facts}, {f.names for f in self.facts}
+        if len(wide) > 1:
+            raise DataError(
+                f"the parts differ in their number of features: {', '.join(map(str, sorted(wide)))}; give n_features= "
+                "to read text whose last features may be absent"
+            )
+        if len(names) > 1 or len({f.sparse for f in self.facts}) > 1:
+            raise DataError("the parts differ in their feature names, or some are sparse and others dense")
+        self.n_features, self.feature_names = wide.pop(), names.pop()
+        self.n_rows = sum(f.n_rows for f in self.facts)
+        self.n_queries = sum(len(f.ids) for f in self.facts)
+        self.sparse, self.dtype = self.facts[0].sparse, np.dtype(self.facts[0].dtype)
+
+    def ask(self, question: Question, *arguments: Any) -> list[Any]:
+        """question(held part, *arguments) of every part, in part order."""
+        return self.runner.run(question, self.parts, arguments)
+
+    def close(self) -> None:
+        """Let the memory go that the parts take where they are held; whoever asks them again reads them again."""
+        self.ask(let_go)
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({len(self.parts)} parts, {self.n_queries} queries, {self.n_rows} rows, "
+            f"{self.n_features} features, {self.dtype})"
+        )
+
+    @cached_property
+    def _looked(self) -> tuple[Any, dict[str, Any]]:
+        """Figures of the columns and the fingerprint, in one pass that also finds what is not finite."""
+        found = self.ask(look_at)
+        digest = hashlib.sha256(b"".join(digest for _, digest in found))
+        sizes = {"rows": self.n_rows, "features": self.n_features}
+        fingerprint = sizes | {"sha256_of_sample": digest.hexdigest(), "queries": self.n_queries}
+        return merge_figures([figures for figures, _ in found]), fingerprint
+
+    def figures(self) -> Any:
+        """The columns' figures, as `column_figures` gives them; a value that is not finite is a DataError."""
+        return self._looked[0]
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What a model was trained on: sizes, and a hash of evenly spaced rows of every part."""
+        return dict(self._looked[1])
+
+    def sample(self, most: int) -> Any:
+        """At most about so many rows, evenly spaced."""
+        stride = max(1, -(-self.n_rows // most))
+        rows = self.ask(rows_of, stride)
+        return sp.vstack(rows, format="csr") if self.sparse else np.concatenate(rows)
+
+    def fold(self, k: int, folds: int, chosen: bool) -> "PartedData":
+        """The queries whose number in their part is k modulo folds, or all the others."""
+        counts = [len(range(k, len(facts.ids), folds)) for facts in self.facts]
+        counts = counts if chosen else [len(facts.ids) - count for facts, count in zip(self.facts, counts)]
+        some = [part for part, count in zip(self.parts, counts) if count]
+        return PartedData([replace(part, fold=(k, folds, chosen)) for part in some], self.runner)
+
+
+def let_go(part: Held) -> None:
+    """Forget the part."""
+    forget([part.part])
+
+
+def look_at(part: Held) -> tuple[Any, bytes]:
+    """The figures of a part's columns and a hash of evenly spaced rows.
+
+    A value that is not finite is a DataError that names the part.
+    """
+    view = part.data.X if isinstance(part.data.X, RowsView) else RowsView(part.data.X)
+    blocks = [block for shard in cut_blocks(len(view), view.height) for block in shard]
+
+    def look(block: tuple[int, int]) -> Any:
+        try:
+            check_finite(view.block(*block), False, part.data.feature_names)
+        except DataError as error:
+            raise DataError(f"{part.part.path}: among rows {block[0]}:{block[1]} {error}") from None
+        return block_figures(view.block(*block))
+
+    found = run_shards(look, blocks)
+    low, high, mean, spread, nonzero, missing = merge_figures(found)
+    known = np.sum([figures.known for figures in found], axis=0)
+    whole = found[0]._replace(
+        low=low, high=high, known=known, mean=mean, square=spread**2 * known, nonzero=nonzero, missing=missing
+    )
+    return whole, digest_of(part)
+
+
+def rows_of(part: Held, stride: int) -> Any:
+    """Every stride-th row of a part."""
+    return part.data.X[np.arange(0, part.data.n_rows, stride)]
+
+
+def queries_of(part: Held, stride: int) -> RankingData:
+    """Every stride-th query of a part."""
+    data = part.data
+    inside = np.arange(data.n_queries) % stride == 0
+    rows = np.flatnonzero(data.blocks.scatter(np.repeat(inside, data.blocks.sizes)))
+    X = data.X[rows]
+    return RankingData(X, data.y[rows], data.qid[rows], None, data.feature_names)
+
+
+def digest_of(part: Held) -> bytes:
+    """A hash of evenly spaced rows of a part."""
+    from hingerank.data.blocks import fingerprint
+
+    data = part.data
+    if data.blocks.order is None:
+        return bytes.fromhex(fingerprint(data.X, data.y, data.blocks)["sha256_of_sample"])
+    rows = data.blocks.order[: min(256, data.n_rows)]
+    return hashlib.sha256(np.ascontiguousarray(data.y[rows]).tobytes()).digest()

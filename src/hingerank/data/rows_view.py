@@ -1,0 +1,200 @@
+"""Rows that are never all held at once: some of a matrix, or in another order, scaled as they are asked for.
+
+Data larger than memory lie in a mapped file. What a fit needs of them beside the passes over the file itself (another
+order, a fold, scaled columns) is a view, which computes a block of whole queries at a time and forgets it.
+"""
+
+import mmap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from hingerank.data.files import DataError
+from hingerank.data.memory import machine_memory
+from hingerank.data.scaling import Scaler
+from hingerank.kernels.threads import cut_shards, thread_count
+
+BLOCK_BYTES = 1 << 21  # of a block of rows, which stays in cache while it is worked on
+BYTES_A_ROW, FIXED_BYTES = 64, 200_000_000  # what a fit on mapped rows may take beside them
+MOST_COPIED = 1 << 26  # bytes of mapped rows up to which a copy is part of that, and faster
+
+
+class RowsView:
+    """``scaler(X[rows])``, computed a block at a time.
+
+    Parameters
+    ----------
+    X : array or CSR matrix, usually of a mapped file
+    rows : numbers of the rows to show, in this order; None for all
+    scaler : a fitted Scaler, or None
+    offsets : borders of the queries among the rows shown, which a scaler within queries needs
+    """
+
+    ndim = 2
+
+    def __init__(
+        self, X: Any, rows: np.ndarray | None = None, scaler: Scaler | None = None, offsets: np.ndarray | None = None
+    ):
+        self.X, self.rows, self.scaler = X, rows, scaler
+        self.offsets = offsets if scaler is not None and scaler.per_query else None
+        self.shape = (X.shape[0] if rows is None else len(rows), X.shape[1])
+        self.dtype, self.sparse, self.height = X.dtype, sp.issparse(X), block_height(X)  # height: rows of a block
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> Any:
+        """The rows of a slice or a list of numbers, scaled: meant for samples."""
+        with scattered(self.X):
+            return self._some(np.arange(len(self))[key])
+
+    def _some(self, wanted: np.ndarray) -> Any:
+        if self.offsets is None:
+            return self._scaled(self._raw(wanted), None)
+        queries, at = np.unique(np.searchsorted(self.offsets, wanted, side="right") - 1, return_inverse=True)
+        out: Any = [None] * len(wanted)
+        for place, q in enumerate(queries.tolist()):
+            first, last = int(self.offsets[q]), int(self.offsets[q + 1])
+            block = self.block(first, last)
+            for k in np.flatnonzero(at == place).tolist():
+                out[k] = block[wanted[k] - first : wanted[k] - first + 1]
+        if not out:
+            return self._raw(wanted)
+        return sp.vstack(out, format="csr") if self.sparse else np.concatenate(out)
+
+    def block(self, a: int, b: int) -> Any:
+        """Rows a:b; with a scaler within queries these must be whole queries."""
+        raw = self.X[a:b] if self.rows is None else self._raw(slice(a, b))
+        if self.scaler is None or self.offsets is None:
+            return self._scaled(raw, None)
+        first, last = np.searchsorted(self.offsets, [a, b])
+        sizes = np.diff(self.offsets[first : last + 1])
+        return self._scaled(raw, np.repeat(np.arange(len(sizes)), sizes))
+
+    def _raw(self, wanted: Any) -> Any:
+        return self.X[wanted if self.rows is None else self.rows[wanted]]
+
+    def _scaled(self, rows: Any, query: np.ndarray | None) -> Any:
+        return rows if self.scaler is None else self.scaler.scale_rows(rows, query)
+
+    def shards(self) -> list[list[tuple[int, int]]]:
+        """Lists of blocks that cover the rows, at most 64 lists; blocks are whole queries where that matters."""
+        return cut_blocks(len(self), self.height, self.offsets)
+
+    @property
+    def nbytes(self) -> int:
+        """What the rows would take if they were copied."""
+        return matrix_bytes(self.X) * len(self) // max(1, self.X.shape[0])
+
+    def take(self, rows: np.ndarray) -> "RowsView":
+        """A view of some of the rows shown."""
+        if self.scaler is not None:
+            raise ValueError("rows are taken before they are scaled")
+        return RowsView(self.X, rows if self.rows is None else self.rows[rows])
+
+    def scaled(self, scaler: Scaler, offsets: np.ndarray) -> "RowsView":
+        """The same rows as a scaler makes them."""
+        return RowsView(self.X, self.rows, scaler, offsets)
+
+    def copied(self, why: str) -> Any:
+        """All rows at once, where they fit; why: what needs them, for the error where they do not."""
+        size, there = self.nbytes, machine_memory()
+        if there is not None and size > 0.8 * there:
+            raise DataError(
+                f"{why} needs all rows in memory at once, {size / 1e9:.1f} GB, and this machine has "
+                f"{there / 1e9:.1f} GB; RankSVM and the other rankers of docs/scale.md learn from the file as it is"
+            )
+        blocks = [self.block(a, b) for shard in self.shards() for a, b in shard]
+        return sp.vstack(blocks, format="csr") if self.sparse else np.concatenate(blocks)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        rows = self.copied("an ordinary array")
+        return np.asarray(rows.toarray() if self.sparse else rows, dtype)
+
+
+def block_height(X: Any) -> int:
+    """Rows of X that make a block."""
+    return max(1, BLOCK_BYTES // max(1, matrix_bytes(X) // max(1, X.shape[0])))
+
+
+def cut_blocks(n_rows: int, height: int, offsets: np.ndarray | None = None) -> list[list[tuple[int, int]]]:
+    """Ranges of about `height` rows that cover n_rows, in at most 64 lists; borders fall on `offsets` where given."""
+    count = max(1, -(-n_rows // height))
+    edges = np.linspace(0, n_rows, count + 1).astype(np.int64)
+    if offsets is not None:
+        edges = np.unique(np.asarray(offsets)[np.searchsorted(offsets, edges)])
+    blocks = [(int(a), int(b)) for a, b in pairwise(edges)]
+    return [blocks[a:b] for a, b in cut_shards(np.arange(len(blocks) + 1), 1)] if blocks else []
+
+
+def is_mapped(X: Any) -> bool:
+    """Whether X lies in a mapped file of some size, or is a view: never to be copied whole.
+
+    >>> is_mapped(np.zeros((2, 2)))
+    False
+    """
+    if isinstance(X, RowsView):
+        return True
+    array = X.data if sp.issparse(X) else X
+    return isinstance(array, np.ndarray) and _map_below(array) is not None and matrix_bytes(X) > MOST_COPIED
+
+
+def _map_below(array: Any) -> mmap.mmap | None:
+    while isinstance(array, np.ndarray | memoryview):
+        array = array.base if isinstance(array, np.ndarray) else array.obj
+    return array if isinstance(array, mmap.mmap) else None
+
+
+def matrix_bytes(X: Any) -> int:
+    """Bytes of a matrix as it is stored."""
+    X = X.X if isinstance(X, RowsView) else X
+    if sp.issparse(X):
+        return int(X.data.nbytes + X.indices.nbytes + X.indptr.nbytes)
+    return int(X.nbytes)
+
+
+def read_ahead(X: Any, much: bool = True) -> None:
+    """Tell the system that a mapped X is read from front to back, again and again; or (much=False) here and there."""
+    X = X.X if isinstance(X, RowsView) else X
+    if not hasattr(mmap, "MADV_SEQUENTIAL"):  # not on this platform
+        return
+    for array in [X.data, X.indices] if sp.issparse(X) else [X]:
+        below = _map_below(array)
+        if below is not None and len(below) > BLOCK_BYTES:
+            below.madvise(mmap.MADV_SEQUENTIAL if much else mmap.MADV_RANDOM)
+
+
+@contextmanager
+def scattered(X: Any) -> Iterator[None]:
+    """While rows here and there are read: the system would fetch megabytes around each of them."""
+    read_ahead(X, much=False)
+    try:
+        yield
+    finally:
+        read_ahead(X)
+
+
+def expected_bytes(n_rows: int, n_features: int, longest: int) -> int:
+    """What a fit on mapped rows takes beside them at most, reckoned before it starts.
+
+    64 bytes a row for grades, their order and the windows of the sweeps; 200 MB for the program and blocks of rows; and
+    a copy of the longest query for every thread where it exceeds a block.
+    """
+    over = max(0, 8 * longest * n_features - 2 * BLOCK_BYTES) * 2 * thread_count()
+    return BYTES_A_ROW * n_rows + FIXED_BYTES + over
+
+
+def check_memory(X: Any, longest: int) -> int:
+    """`expected_bytes` of a mapped X, or a DataError where the machine does not have them."""
+    needed, there = expected_bytes(X.shape[0], X.shape[1], longest), machine_memory()
+    if there is not None and needed > there:
+        raise DataError(
+            f"a fit on {X.shape[0]:,} rows, the longest query having {longest:,}, takes about {needed / 1e9:.2f} GB "
+            f"beside the file, and this machine has {there / 1e9:.2f} GB: use fewer rows, or spread them over several "
+            "machines (hingerank.distributed)"
+        )
+    return needed

@@ -1,0 +1,11 @@
+"""Data over many machines: parts of whole queries, each held by a worker, and rankers that learn from their sum.
+
+`read` gives data for ``ranker.fit(data)``, ``ranker.predict(data)``, ``hingerank.tune(ranker, data)`` and `evaluate`.
+"""
+
+from hingerank.data.parts import PartedData
+from hingerank.distributed.checkpoint import Checkpoint
+from hingerank.distributed.errors import ClusterError
+from hingerank.distributed.reading import evaluate, read
+
+__all__ = ["Checkpoint", "ClusterError", "PartedData", "evaluate", "read"]

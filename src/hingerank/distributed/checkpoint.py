@@ -1,0 +1,43 @@
+"""The weights of a fit on disk, from which it can be taken up again."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hingerank.data.files import DataError, PathLike, draft_of
+
+
+class Checkpoint:
+    """A callback that keeps the weights of every iteration in a file, whole or not at all.
+
+    Parameters
+    ----------
+    path : the file, .npy
+    also : another callback to call with each entry
+
+    Examples
+    --------
+    >>> import hingerank as hr
+    >>> data, checkpoint = hr.make_letor(20), Checkpoint("weights.npy")
+    >>> ranker = hr.RankSVM(callback=checkpoint).fit(data)
+    >>> hr.RankSVM(init=checkpoint.weights()).fit(data).certificate_.n_iter
+    0
+    """
+
+    def __init__(self, path: PathLike, also: Any = None):
+        self.path, self.also = Path(os.fspath(path)), also
+
+    def __call__(self, entry: dict[str, Any]) -> Any:
+        if "w" in entry:
+            with draft_of(self.path) as draft, open(draft, "wb") as file:
+                np.save(file, np.asarray(entry["w"], np.float64), allow_pickle=False)
+        return self.also(entry) if self.also is not None else False
+
+    def weights(self) -> np.ndarray:
+        """What was kept last."""
+        try:
+            return np.asarray(np.load(self.path, allow_pickle=False), np.float64)
+        except (OSError, ValueError) as error:
+            raise DataError(f"{self.path}: no weights were kept here ({error})") from None

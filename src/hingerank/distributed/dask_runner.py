@@ -1,0 +1,170 @@
+"""Parts on the workers of a Dask cluster: one task a worker a round, and what to do when workers go.
+
+Each part stays with its worker, which keeps it in its process; a task carries the parts' paths and the question, so a
+worker that began anew loads what it lacks. Tasks are bound to their workers and never stolen. When a worker is gone
+its parts, and only these, go to the others.
+"""
+
+import os
+import pickle
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+from distributed import Client, wait
+from distributed.worker import get_worker
+
+from hingerank.data.parts import LOADED, Part, Question, answers
+from hingerank.distributed.errors import ClusterError
+
+LOOK = 0.5  # seconds between looks at who is still there, while a round takes that long
+PATIENCE = 30.0  # seconds to wait for a scheduler or for a worker
+MOST_DEATHS = 3  # workers that may die over the same parts
+LOST = ("KilledWorker", "CancelledError", "FutureCancelledError", "FuturesCancelledError", "CommClosedError")
+ENDED = ("closed", "closing", "newly-created")
+
+
+class DaskRunner:
+    """Asks parts on the workers of a client.
+
+    rounds, sent, received : how often all parts were asked, and the bytes of arrays that went out and came back
+    loads : how many parts were read by workers
+    """
+
+    def __init__(self, client: Client):
+        self.client = client
+        self.place: dict[str, str] = {}  # part -> worker
+        self.rounds = self.sent = self.received = self.loads = 0
+
+    def run(self, question: Question, parts: Sequence[Part], arguments: tuple[Any, ...]) -> list[Any]:
+        self.rounds += 1
+        found: dict[int, Any] = {}
+        content, deaths = pickle.dumps((question, arguments), protocol=5), 0
+        while len(found) < len(parts):
+            todo = [k for k in range(len(parts)) if k not in found]
+            batches = self._batches(parts, todo)
+            futures: dict[str, Any] = {}
+            try:
+                futures = self._submit(parts, batches, content)
+                lost = self._collect(futures, batches, found)
+            except Exception as error:
+                if self.client.status in ENDED or type(error).__name__ in LOST:
+                    raise ClusterError(
+                        f"the scheduler, or a task of it, is lost ({error}); {self._advice()}"
+                    ) from error
+                raise
+            finally:
+                if self.client.status not in ENDED:
+                    for future in futures.values():
+                        future.release()
+            deaths += lost
+            if deaths > MOST_DEATHS:
+                paths = ", ".join(parts[k].path for k in todo[:3])
+                raise ClusterError(
+                    f"{deaths} workers died while they worked on the parts {paths}: most likely these do not fit in a "
+                    "worker's memory (memory_limit of the worker, `dask worker --memory-limit`). Cut the data into "
+                    f"more parts, or use workers with more memory; {self._advice()}"
+                )
+        return [found[k] for k in range(len(parts))]
+
+    @staticmethod
+    def _advice() -> str:
+        return "weights kept by callback=hingerank.distributed.Checkpoint(path) can be given as init= to a new fit"
+
+    def _batches(self, parts: Sequence[Part], todo: list[int]) -> dict[str, list[int]]:
+        """The parts of each worker; parts without one, or whose worker is gone, go where fewest are."""
+        known = {self.place.get(parts[k].key) for k in todo}
+        if None in known or not known <= self._seen:
+            workers = self._workers()
+            load = dict.fromkeys(workers, 0)
+            for address in self.place.values():
+                if address in load:
+                    load[address] += 1
+            for k in todo:
+                if self.place.get(parts[k].key) not in load:
+                    self.place[parts[k].key] = address = min(load, key=lambda worker: (load[worker], worker))
+                    load[address] += 1
+        batches: dict[str, list[int]] = {}
+        for k in todo:
+            batches.setdefault(self.place[parts[k].key], []).append(k)
+        return batches
+
+    _seen: frozenset[str] = frozenset()
+
+    def _workers(self) -> list[str]:
+        """Addresses of the workers there are, in order; waits a while where there is none."""
+        until = time.monotonic() + PATIENCE
+        while True:
+            found = sorted(self._info())
+            if found:
+                self._seen = frozenset(found)
+                return found
+            if time.monotonic() > until:
+                raise ClusterError(f"the cluster had no worker for {PATIENCE:.0f} s; {self._advice()}")
+            time.sleep(LOOK)
+
+    def _info(self) -> dict[str, Any]:
+        if self.client.status in ENDED:
+            raise ClusterError(f"the connection to the scheduler is closed; {self._advice()}")
+        try:
+            self.client.sync(self.client._update_scheduler_info, n_workers=-1)
+            return dict(self.client._scheduler_identity["workers"])
+        except (OSError, TimeoutError) as error:
+            raise ClusterError(f"the scheduler does not answer ({error}); {self._advice()}") from error
+
+    def _submit(self, parts: Sequence[Part], batches: dict[str, list[int]], content: bytes) -> dict[str, Any]:
+        self.sent += len(content) * len(batches)
+        return {
+            address: self.client.submit(
+                _answer, [parts[k] for k in of], content, os.getpid(), workers=[address], pure=False, retries=0
+            )
+            for address, of in batches.items()
+        }
+
+    def _collect(self, futures: dict[str, Any], batches: dict[str, list[int]], found: dict[int, Any]) -> int:
+        """Take over the answers of workers that live; how many died meanwhile."""
+        lost, waiting = 0, dict(futures)
+        while waiting:
+            with suppress(TimeoutError):
+                wait(list(waiting.values()), timeout=LOOK)
+            self._check_scheduler()
+            done = [address for address, future in waiting.items() if future.done()]
+            for address, answer in zip(done, self.client.gather([waiting.pop(address) for address in done])):
+                self._take(answer, batches[address], found)
+            if waiting:
+                there = self._info()
+                for address in [a for a in waiting if a not in there]:
+                    waiting.pop(address).cancel()
+                    self._forget_worker(address)
+                    lost += 1
+        return lost
+
+    def _check_scheduler(self) -> None:
+        """A ClusterError where the scheduler is gone; a short loss of the connection is waited out."""
+        until = time.monotonic() + 2 * LOOK
+        while self.client.status != "running":
+            if self.client.status in ENDED or time.monotonic() > until:
+                raise ClusterError(f"the scheduler is lost; {self._advice()}")
+            time.sleep(0.05)
+
+    def _take(self, answer: tuple[bytes, int], of: list[int], found: dict[int, Any]) -> None:
+        content, loads = answer
+        self.received += len(content)
+        self.loads += loads
+        found.update(zip(of, pickle.loads(content)))
+
+    def _forget_worker(self, address: str) -> None:
+        self._seen = self._seen - {address}
+        self.place = {key: worker for key, worker in self.place.items() if worker != address}
+
+
+def _answer(parts: list[Part], content: bytes, driver: int) -> tuple[bytes, int]:
+    """The answers of some parts, pickled, and how many of them had to be read for it."""
+    if os.getpid() != driver:  # a process of its own: as many threads as the worker was given
+        os.environ.setdefault("HINGERANK_NUM_THREADS", str(get_worker().state.nthreads))
+    before, (question, arguments) = LOADED[0], pickle.loads(content)
+    with np.errstate(over="ignore"):
+        found = answers(question, parts, arguments)
+    return pickle.dumps(found, protocol=5), LOADED[0] - before

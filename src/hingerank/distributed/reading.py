@@ -1,0 +1,176 @@
+"""From paths, or a Dask data frame, to data in parts of whole queries."""
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hingerank.data.binary import load_binary
+from hingerank.data.files import DataError, PathLike, is_binary, kind_to_read
+from hingerank.data.parts import InThisProcess, Part, PartedData, PartFacts, Runner, facts_of
+from hingerank.rankers.parted import evaluate_parts
+
+SPANNING = ("error", "join")
+ROWS_A_PART = 1 << 20  # of a single binary folder, where nobody says how many parts to make of it
+
+
+def read(
+    paths: Any,
+    client: Any = None,
+    *,
+    parts: int | None = None,
+    spanning: str = "error",
+    folder: PathLike | None = None,
+    **options: Any,
+) -> PartedData:
+    """Data in parts of whole queries, for ``ranker.fit(data)``.
+
+    Parameters
+    ----------
+    paths : path, sequence of paths, or Dask data frame
+        Files and folders that every worker finds under the same name: LETOR text, Parquet and other tables, binary
+        folders; or one folder of such files. Each is a part; a binary folder may be cut into several. The partitions of
+        a data frame are brought together by query id, written to `folder` and are parts from then on.
+    client : dask.distributed.Client, or None
+        Whose workers hold the parts. None: this process, part after part; anything with a method ``run(question, parts,
+        arguments)`` serves as well.
+    parts : int, optional
+        Into how many parts a single binary folder is cut; default: of about a million rows each.
+    spanning : {"error", "join"}
+        A query id in several parts is refused, since ids often start anew in every file; "join" says that the same id
+        means the same query, whose rows the first of the parts then takes over.
+    folder : path, optional
+        Of a data frame: where its parts go, on a disk that all workers see; required with workers on other machines.
+    **options
+        Of `hingerank.read`, or of `RankingData.from_frame` for a data frame.
+
+    Returns
+    -------
+    PartedData
+
+    Examples
+    --------
+    >>> import hingerank as hr
+    >>> for k in range(3):
+    ...     data = hr.make_letor(10, 5, seed=k)
+    ...     hr.write(hr.RankingData(data.X, data.y, data.qid + 100 * k), f"part{k}/")
+    >>> data = hr.distributed.read([f"part{k}" for k in range(3)])
+    >>> data
+    PartedData(3 parts, 30 queries, 150 rows, 46 features, float32)
+    >>> hr.RankSVM().fit(data).certificate_.converged
+    True
+    """
+    if spanning not in SPANNING:
+        raise ValueError(f"spanning must be one of {', '.join(map(repr, SPANNING))}, not {spanning!r}")
+    runner = _runner(client)
+    if not isinstance(paths, str | os.PathLike | Sequence):
+        from hingerank.distributed.frames import write_partitions
+
+        paths, options = write_partitions(paths, folder, options), {}
+    given = tuple(sorted(options.items()))
+    found = [Part(str(path), given, rows) for path in _listed(paths) for rows in _cut(path, parts)]
+    if not found:
+        raise DataError("there are no parts to learn from: name files or folders")
+    facts: list[PartFacts] | None = runner.run(facts_of, found, ())
+    spread = _spanning(facts or [])
+    if spread:
+        if spanning == "error":
+            query, places = next(iter(spread.items()))
+            raise DataError(
+                f"query {query!r} lies in several parts ({', '.join(found[k].path for k in places[:3])}), and "
+                f"{len(spread) - 1} others do; a part holds whole queries: pass spanning='join' if the same id means "
+                "the same query, or number the queries of every file differently"
+            )
+        found, facts = _joined(found, spread), None
+    return PartedData(found, runner, facts)
+
+
+def evaluate(ranker: Any, data: PartedData, measures: Any = "ndcg@10", per_query: bool = False) -> dict[str, Any]:
+    """Measures of a fitted ranker on data in parts, each part measured where it is.
+
+    Parameters
+    ----------
+    ranker : fitted
+    data : PartedData
+    measures : a name such as "ndcg@10", or several
+    per_query : the values of every query, queries part after part, instead of means
+    """
+    names = [measures] if isinstance(measures, str) else list(measures)
+    values = evaluate_parts([ranker], data, names)[0]
+    return values if per_query else {name: float(np.nanmean(values[name])) for name in names}
+
+
+def _runner(client: Any) -> Runner:
+    if client is None:
+        return InThisProcess()
+    try:
+        from distributed import Client
+    except ImportError:
+        Client = ()  # type: ignore[assignment,misc]
+    if isinstance(client, Client):
+        from hingerank.distributed.dask_runner import DaskRunner
+
+        return DaskRunner(client)
+    if not callable(getattr(client, "run", None)):
+        raise ValueError(f"client must be a dask.distributed.Client, something with a method run, or None: {client!r}")
+    return client
+
+
+def _listed(paths: Any) -> list[str]:
+    """Absolute paths of the parts: a folder of files is all of them, in the order of their names."""
+    if not isinstance(paths, str | os.PathLike):
+        return [os.path.abspath(path) for path in paths]
+    top = Path(os.path.abspath(paths))
+    if not top.is_dir() or is_binary(top):
+        return [str(top)]
+    inside = [
+        path for path in sorted(top.iterdir()) if is_binary(path) or (path.is_file() and path.name[0] not in "._")
+    ]
+    return [str(path) for path in inside if is_binary(path) or kind_to_read(path) in ("text", "table")]
+
+
+def _cut(path: str, parts: int | None) -> Iterable[tuple[int, int] | None]:
+    """Rows of the parts of one path, None for all of them: binary folders are cut where a query ends."""
+    if not os.path.exists(path) or not is_binary(Path(path)):
+        return [None]
+    data = load_binary(path, verify=False)
+    count = -(-data.n_rows // ROWS_A_PART) if parts is None else parts
+    if count == 1 or data.blocks.order is not None:
+        return [None]
+    offsets = data.blocks.offsets
+    edges = np.unique(offsets[np.searchsorted(offsets, np.linspace(0, data.n_rows, count + 1))])
+    return [(int(a), int(b)) for a, b in pairwise(edges)]
+
+
+def _spanning(facts: Sequence[PartFacts]) -> dict[Any, list[int]]:
+    """Query ids that lie in several parts, and in which."""
+    seen: dict[Any, int] = {}
+    found: dict[Any, list[int]] = {}
+    for k, part in enumerate(facts):
+        for query in part.ids.tolist():
+            first = seen.setdefault(query, k)
+            if first != k:
+                found.setdefault(query, [first]).append(k)
+    return found
+
+
+def _joined(parts: list[Part], spread: dict[Any, list[int]]) -> list[Part]:
+    """Parts of which the first takes over every query that several of them have."""
+    taken: dict[int, dict[int, list[Any]]] = {}
+    lost: dict[int, list[Any]] = {}
+    for query, (first, *others) in spread.items():
+        for k in others:
+            taken.setdefault(first, {}).setdefault(k, []).append(query)
+            lost.setdefault(k, []).append(query)
+    return [
+        replace(
+            part,
+            without=tuple(lost.get(k, ())),
+            more=tuple((parts[other], tuple(ids)) for other, ids in taken.get(k, {}).items()),
+        )
+        for k, part in enumerate(parts)
+    ]

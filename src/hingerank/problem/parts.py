@@ -1,0 +1,193 @@
+"""Problems over data in parts: loss, gradient and Hessian are sums over queries, so over parts of whole queries too.
+
+Solvers see an ordinary problem. Every evaluation asks all parts once and adds up their answers in part order: the bits
+of a fit do not depend on where the parts are, nor on how many workers hold them.
+"""
+
+import hashlib
+import pickle
+from collections.abc import Callable
+from itertools import count
+from typing import Any, Protocol
+from uuid import uuid4
+
+import numpy as np
+
+from hingerank.data.parts import Held, PartedData, queries_of
+from hingerank.data.ranking_data import RankingData
+from hingerank.losses import Loss, WindowLoss
+from hingerank.preferences import GradedPreferences
+from hingerank.problem.problem import Design, LossPoint, Pass, add_up
+
+SAMPLE_BYTES = 1 << 28  # of a sample of queries that is fetched, and solved where the solver is
+STRIDES = (1, 4, 16, 32, 64, 128, 256, 512, 2048)  # of samples that problems ask for
+
+_numbers = count()
+
+
+class MakeDesign(Protocol):
+    """What is made of the rows of a part; it is pickled and sent to where the part is."""
+
+    def __call__(self, data: RankingData) -> tuple[Design, GradedPreferences]: ...
+
+
+class PartsDesign(Design):
+    """The rows of data in parts, seen through what `make` makes of every part; `width`: weights of the problem."""
+
+    def __init__(self, data: PartedData, make: MakeDesign, width: int):
+        self.data, self.make, self.shape = data, make, (data.n_rows, width)
+        self.numbers = data.n_rows * width
+
+    def scores(self, w: np.ndarray) -> np.ndarray:
+        raise ValueError("scores of all rows are not kept in one place where the rows are not: sweep them")
+
+    def back(self, z: np.ndarray) -> np.ndarray:
+        raise ValueError("the rows of parts are swept where they are")
+
+    def sweep(self, loss: Loss, preferences: Any) -> Pass:
+        """The sum over parts, whose own preferences `make` gives."""
+        return PartsPass(self.data, self.make, self.shape[1], preferences, loss)
+
+
+class PartsQueries:
+    """What problems ask of preferences, as sums over parts."""
+
+    pairs_differ, item_weight, query_weight = False, None, None
+
+    def __init__(self, data: PartedData, make: MakeDesign, token: str):
+        self.data, self.make, self.token = data, make, token
+        self.n_items, self.n_queries = data.n_rows, data.n_queries
+        found = data.ask(_pairs, token, make)
+        self.n_pairs = sum(pairs for pairs, _ in found)
+        self._weights = {k: float(sum(weight[k] for _, weight in found)) for k in STRIDES}
+
+    @property
+    def total_weight(self) -> float:
+        return self.weight_of(1)
+
+    def weight_of(self, stride: int) -> float:
+        """Sum of the weights of the pairs of every stride-th query of every part."""
+        if stride not in self._weights:
+            self._weights[stride] = float(sum(self.data.ask(_weight, self.token, self.make, stride)))
+        return self._weights[stride]
+
+
+class PartsPass(Pass):
+    """The sum of the parts' passes. `latest`: the weights last evaluated, from which a fit can be taken up again."""
+
+    def __init__(self, data: PartedData, make: MakeDesign, width: int, queries: Any, loss: Loss, stride: int = 1):
+        self.data, self.make, self.width, self.stride, self.queries = data, make, width, stride, queries
+        self.loss, self.key = loss, hashlib.blake2b(pickle.dumps(loss), digest_size=16).hexdigest()
+        swept = isinstance(loss, WindowLoss)  # by queries, of which a part can take some
+        self.graded: Any = queries if swept or self._bytes(4) <= SAMPLE_BYTES else None
+        self.latest: np.ndarray | None = None
+
+    def _bytes(self, stride: int) -> int:
+        """Of a sample of the rows."""
+        return self.data.n_rows * self.data.n_features * self.data.dtype.itemsize // stride
+
+    def at(self, w: np.ndarray) -> LossPoint:
+        found = self._ask(_at, w)
+        moments = [part[2] for part in found]
+        self.latest = w
+        return LossPoint(
+            float(sum(part[0] for part in found)),
+            add_up([part[1].copy() for part in found]),
+            lambda v: add_up([part.copy() for part in self._ask(_curvature, w, v)]),
+            None if any(m is None for m in moments) else add_up([m.copy() for m in moments]),
+        )
+
+    def hessian(self, w: np.ndarray, stride: int = 1) -> np.ndarray:
+        return add_up([part.copy() for part in self._ask(_hessian, w, stride)])
+
+    def every(self, stride: int) -> Pass:
+        """The loss of every stride-th query of every part: fetched where that is little, else asked like the whole."""
+        if self._bytes(stride) > SAMPLE_BYTES:
+            return PartsPass(self.data, self.make, self.width, self.queries, self.loss, stride)
+        parts = self.data.ask(queries_of, stride)
+        design, preferences = self.make(RankingData.concatenate(parts, join_queries=True))
+        return design.sweep(self.loss, preferences)
+
+    def _ask(self, question: Callable[..., Any], *arguments: Any) -> list[Any]:
+        token, about = self.queries.token, (self.key, self.loss, self.stride)
+        found = self.data.ask(question, token, None, about, *arguments)
+        if any(isinstance(part, Unknown) for part in found):  # where a worker began anew
+            found = self.data.ask(question, token, self.make, about, *arguments)
+        return found
+
+
+class Unknown:
+    """The answer of a part that does not know the problem yet, or has lost it."""
+
+
+def new_token() -> str:
+    """A name for a problem that no other has."""
+    return f"{uuid4().hex}-{next(_numbers)}"
+
+
+About = tuple[str, Loss, int]  # which loss, by its key, and of every how many-th query
+
+
+class _Kept:
+    """A part's design and preferences; of the loss asked for last, the pass and the point last evaluated."""
+
+    def __init__(self, design: Design, preferences: GradedPreferences):
+        self.design, self.preferences = design, preferences
+        self.key, self.passes = "", dict[int, Pass]()
+        self.point: tuple[int, np.ndarray, LossPoint] | None = None
+
+    def passed(self, about: About) -> Pass:
+        key, loss, stride = about
+        if key != self.key:
+            self.key, self.passes, self.point = key, {1: self.design.sweep(loss, self.preferences)}, None
+        if stride not in self.passes:
+            self.passes[stride] = self.passes[1].every(stride)
+        return self.passes[stride]
+
+    def at(self, w: np.ndarray, about: About) -> LossPoint:
+        passed, stride = self.passed(about), about[2]
+        if self.point is None or self.point[0] != stride or not np.array_equal(self.point[1], w):
+            self.point = stride, w, passed.at(w)
+        return self.point[2]
+
+
+def _kept(part: Held, token: str, make: MakeDesign | None) -> _Kept | None:
+    """What the part has made of the problem; None if it does not know it and was not told how."""
+    if make is None:
+        return part.made.get(token)
+    kept: _Kept = part.keep(token, lambda: _Kept(*make(part.data)))
+    return kept
+
+
+def _pairs(part: Held, token: str, make: MakeDesign) -> tuple[int, dict[int, float]]:
+    kept: _Kept = part.keep(token, lambda: _Kept(*make(part.data)))
+    weight = kept.preferences.weight_per_query
+    return kept.preferences.n_pairs, {stride: float(weight[::stride].sum()) for stride in STRIDES}
+
+
+def _weight(part: Held, token: str, make: MakeDesign, stride: int) -> float:
+    kept: _Kept = part.keep(token, lambda: _Kept(*make(part.data)))
+    return kept.preferences.weight_of(stride)
+
+
+def _at(part: Held, token: str, make: MakeDesign | None, about: About, w: np.ndarray) -> Any:
+    kept = _kept(part, token, make)
+    if kept is None:
+        return Unknown()
+    here = kept.at(w, about)
+    return here.value, here.gradient, here.moments
+
+
+def _curvature(part: Held, token: str, make: MakeDesign | None, about: About, w: np.ndarray, v: np.ndarray) -> Any:
+    kept = _kept(part, token, make)
+    return Unknown() if kept is None else kept.at(w, about).curvature(v)
+
+
+def _hessian(part: Held, token: str, make: MakeDesign | None, about: About, w: np.ndarray, often: int) -> Any:
+    kept = _kept(part, token, make)
+    if kept is None:
+        return Unknown()
+    passed = kept.passed(about)
+    if kept.point is not None and np.array_equal(kept.point[1], w):
+        w = kept.point[1]  # the same array: the pass knows its last point by it
+    return passed.hessian(w, often)

@@ -1,0 +1,33 @@
+"""`hingerank fit --dask`."""
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import hingerank as hr
+from hingerank.cli.app import app
+
+pytest.importorskip("distributed")
+
+
+def test_fit_over_local_workers(tmp_path):
+    data = hr.make_letor(40, 10, seed=0)
+    (tmp_path / "parts").mkdir()
+    for k, ids in enumerate(np.array_split(data.blocks.ids, 3)):
+        hr.write(data.subset(ids.tolist()), tmp_path / "parts" / f"part{k}.parquet")
+    asked = ["fit", str(tmp_path / "parts"), "--dask", "local:2", "--tol", "1e-7", "-o", str(tmp_path / "model") + "/"]
+    done = CliRunner().invoke(app, asked)
+    assert done.exit_code == 0, done.output
+    assert "converged" in done.output
+    found, alone = hr.load(tmp_path / "model"), hr.RankSVM(tol=1e-7).fit(data)
+    assert found.objective_ == pytest.approx(alone.objective_, rel=1e-6)
+    assert found.fingerprint_["rows"] == data.n_rows
+
+
+@pytest.mark.parametrize("cluster", ["local:x", "somewhere"])
+def test_a_cluster_that_is_none(tmp_path, cluster):
+    hr.write(hr.make_letor(5), tmp_path / "data" / "")
+    done = CliRunner().invoke(
+        app, ["fit", str(tmp_path / "data"), "--dask", cluster, "-o", str(tmp_path / "model") + "/"]
+    )
+    assert done.exit_code != 0

@@ -1,0 +1,195 @@
+"""A fit over parts is the fit of their rows together; queries are whole, and what cannot be learnt is said."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import hingerank as hr
+from hingerank.data import parts as parts_module
+from hingerank.problem import parts as sums
+
+RANKERS = {
+    "RankSVM": {},
+    "RankNet": {},
+    "ListNet": {},
+    "ListMLE": {},
+    "FRank": {},
+    "RankRLS": {"pair_weight": "rows"},
+    "FenchelRank": {"radius": 5.0},
+    "SparseRankSVM": {"ridge": 0.1},
+    "NystroemRankSVM": {"n_components": 20, "gamma": 0.1},
+    "FourierRankSVM": {"n_components": 20, "gamma": 0.1},
+}
+
+
+@pytest.fixture(scope="module")
+def data():
+    made = hr.make_letor(90, 12, seed=1)
+    return hr.RankingData((made.X * 3).astype(np.float32), made.y, made.qid)
+
+
+@pytest.fixture(scope="module")
+def paths(data, tmp_path_factory):
+    place = tmp_path_factory.mktemp("parts")
+    forms = ["a/", "b.txt", "c.parquet", "d/"]
+    for form, ids in zip(forms, np.array_split(data.blocks.ids, 4)):
+        hr.write(data.subset(ids.tolist()), f"{place}/{form}")
+    return [str(place / form.rstrip("/")) for form in forms]
+
+
+@pytest.fixture
+def parts(paths):
+    return hr.distributed.read([paths[0], paths[3]])
+
+
+@pytest.fixture(scope="module")
+def folder(data, tmp_path_factory):
+    path = tmp_path_factory.mktemp("whole") / "data"
+    hr.write(data, f"{path}/")
+    return str(path)
+
+
+@pytest.mark.filterwarnings("ignore::hingerank.ScaleWarning")
+@pytest.mark.parametrize("name", RANKERS)
+def test_parts_have_the_answer_of_the_whole(data, folder, name):
+    spread = hr.distributed.read(folder, parts=5)
+    assert len(spread.parts) == 5 and (spread.n_rows, spread.n_queries) == (data.n_rows, data.n_queries)
+    mapped = name in ("NystroemRankSVM", "FourierRankSVM")
+    for scale in [None] if mapped else [None, "standard", "query-minmax"]:
+        one = getattr(hr, name)(scale=scale, tol=1e-7, **RANKERS[name]).fit(data)
+        other = getattr(hr, name)(scale=scale, tol=1e-7, **RANKERS[name]).fit(spread)
+        assert other.certificate_.converged and other.n_pairs_ == one.n_pairs_
+        assert other.objective_ == pytest.approx(one.objective_, rel=1e-6)
+        np.testing.assert_allclose(other.predict(spread), other.predict(data), rtol=1e-5, atol=1e-5)
+        assert other.score(spread) == pytest.approx(other.score(data))
+
+
+def test_the_bits_do_not_depend_on_samples_being_fetched_or_on_how_parts_are_held(data, folder, monkeypatch):
+    spread = hr.distributed.read(folder, parts=3)
+    first = hr.RankSVM(tol=1e-9).fit(spread)
+    again = hr.RankSVM(tol=1e-9).fit(hr.distributed.read(folder, parts=3))
+    assert np.array_equal(first.coef_, again.coef_)
+    parts_module.forget(spread.parts)
+    assert np.array_equal(first.coef_, hr.RankSVM(tol=1e-9).fit(spread).coef_)
+
+
+def test_samples_of_parts_start_a_fit(tmp_path, monkeypatch):
+    """Both ways to solve a sample: fetched, and asked for round by round."""
+    from hingerank.problem import problem
+
+    monkeypatch.setattr(problem, "ROWS_OF_A_SAMPLE", 100)
+    made = hr.make_letor(1200, 8, 5, seed=2)
+    hr.write(made, tmp_path / "data" / "")
+    whole, spread = hr.RankSVM(tol=1e-8).fit(made), hr.distributed.read(tmp_path / "data", parts=3)
+    fetched = hr.RankSVM(tol=1e-8).fit(spread)
+    monkeypatch.setattr(sums, "SAMPLE_BYTES", 0)
+    asked = hr.RankSVM(tol=1e-8).fit(spread)
+    assert fetched.objective_ == pytest.approx(whole.objective_, rel=1e-8)
+    assert asked.objective_ == pytest.approx(whole.objective_, rel=1e-8)
+
+
+def test_text_tables_and_folders_are_parts(data, paths):
+    one = hr.RankSVM(tol=1e-8, scale="query-minmax").fit(data)
+    for some in (paths[1:2], paths[2:3], paths[3:]):
+        assert hr.distributed.read(some).n_rows > 0
+    tables = hr.distributed.read([paths[0], paths[3]])
+    assert tables.n_queries == 45 + 1 or tables.n_queries < data.n_queries
+    assert one.score(tables) == pytest.approx(
+        np.mean(
+            np.concatenate(
+                [
+                    hr.evaluate(d.y, one.predict(d), d.qid, "ndcg@10", per_query=True)["ndcg@10"]
+                    for d in map(hr.read, (paths[0], paths[3]))
+                ]
+            )
+        )
+    )
+
+
+def test_a_query_in_two_parts_is_refused_by_its_id_or_brought_together(data, tmp_path):
+    third = data.n_rows // 3 + 5  # inside a query
+    hr.write(data.take(np.arange(third)), tmp_path / "a" / "")
+    hr.write(data.take(np.arange(third, data.n_rows)), tmp_path / "b" / "")
+    query = data.qid[third]
+    with pytest.raises(hr.DataError, match=f"query {query} lies in several parts"):
+        hr.distributed.read([tmp_path / "a", tmp_path / "b"])
+    joined = hr.distributed.read([tmp_path / "a", tmp_path / "b"], spanning="join")
+    assert (joined.n_rows, joined.n_queries) == (data.n_rows, data.n_queries)
+    one, other = hr.RankSVM(tol=1e-8).fit(data), hr.RankSVM(tol=1e-8).fit(joined)
+    assert other.objective_ == pytest.approx(one.objective_, rel=1e-8)
+
+
+@pytest.mark.parametrize("solver", ["smoothing", "cutting-plane"])
+def test_the_hinge_over_parts(data, folder, solver):
+    """Its solvers change the loss on their way, or need the moments of the pairs."""
+    spread = hr.distributed.read(folder, parts=3)
+    one = hr.RankSVM(loss="hinge", solver="smoothing", tol=1e-5).fit(data)
+    other = hr.RankSVM(loss="hinge", solver=solver, tol=1e-5).fit(spread)
+    assert other.certificate_.converged and other.objective_ == pytest.approx(one.objective_, rel=2e-5)
+
+
+def test_closed_parts_are_read_again(folder):
+    spread = hr.distributed.read(folder, parts=3)
+    first, before = hr.RankSVM().fit(spread), parts_module.LOADED[0]
+    spread.close()
+    assert np.array_equal(hr.RankSVM().fit(spread).coef_, first.coef_)
+    assert parts_module.LOADED[0] - before == 3
+
+
+def test_a_path_of_rankers_over_parts(data, folder):
+    spread = hr.distributed.read(folder, parts=3)
+    found = hr.RankSVM(tol=1e-7).fit_path(spread, Cs=[0.1, 1.0])
+    for ranker, C in zip(found, (0.1, 1.0)):
+        assert ranker.objective_ == pytest.approx(hr.RankSVM(C=C, tol=1e-7).fit(data).objective_, rel=1e-6)
+
+
+def test_what_cannot_be_learnt_from_parts_is_said(folder, data):
+    spread = hr.distributed.read(folder, parts=2)
+    for ranker in (hr.RankBoost(), hr.CRR(), hr.KernelRankSVM(), hr.TGRank(), hr.RSRank()):
+        with pytest.raises(ValueError, match="does not learn from data in parts"):
+            ranker.fit(spread)
+    with pytest.raises(ValueError, match="leave out qid"):
+        hr.RankSVM().fit(spread, qid=data.qid)
+    with pytest.raises(ValueError, match="solver='dual'"):
+        hr.RankSVM(loss="hinge", solver="dual").fit(spread)
+    with pytest.raises(ValueError, match="grade_weight"):
+        hr.RankSVM(grade_weight=np.ones((3, 3))).fit(spread)
+    with pytest.raises(ValueError, match="scale by columns"):
+        hr.FourierRankSVM(scale="query-minmax").fit(spread)
+
+
+def test_values_that_are_not_finite_name_the_part(data, tmp_path):
+    X = data.X.copy()
+    X[3, 4] = np.nan
+    hr.write(replace(data, X=X), tmp_path / "bad" / "")
+    with pytest.raises(hr.DataError, match=r"bad: among rows .* NaN \(a missing value\) at row 3, column 4"):
+        hr.RankSVM().fit(hr.distributed.read(tmp_path / "bad"))
+
+
+def test_a_checkpoint_is_where_a_fit_goes_on(data, folder, tmp_path):
+    spread, checkpoint = hr.distributed.read(folder, parts=2), hr.distributed.Checkpoint(tmp_path / "w.npy")
+    with pytest.raises(hr.DataError, match="no weights"):
+        checkpoint.weights()
+    whole = hr.RankSVM(tol=1e-8, callback=checkpoint).fit(spread)
+    assert np.array_equal(checkpoint.weights(), whole.coef_) and "w" not in whole.trace_[0]
+    assert hr.RankSVM(tol=1e-8, init=checkpoint.weights()).fit(spread).certificate_.n_iter == 0
+
+
+def test_tuning_over_parts(data, folder):
+    spread = hr.distributed.read(folder, parts=3)
+    grid = {"C": [0.001, 1.0], "scale": ["standard", "query-minmax"]}
+    found = hr.tune("rank-svm", spread, folds=3, params=grid, widen=False)
+    assert len(found.tuning_.trials) == 4 and all(trial.problem is None for trial in found.tuning_.trials)
+    assert len(found.tuning_.chosen.scores) == 3 and found.certificate_.converged
+    train, check = spread.fold(0, 4, False), spread.fold(0, 4, True)
+    last = hr.tune("rank-svm", train, validation=check, params={"C": [0.01, 1.0]}, widen=False)
+    assert last.fingerprint_["rows"] == data.n_rows
+
+
+def test_folds_of_parts_share_no_query(folder):
+    spread = hr.distributed.read(folder, parts=3)
+    held, rest = spread.fold(1, 4, True), spread.fold(1, 4, False)
+    assert held.n_queries + rest.n_queries == spread.n_queries
+    ids = [set(np.concatenate([facts.ids for facts in some.facts]).tolist()) for some in (held, rest)]
+    assert not ids[0] & ids[1]

@@ -1,0 +1,197 @@
+"""Mapped data are read where they lie: the answers of a copy, without the copy."""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import hingerank as hr
+from hingerank.data import rows_view
+from hingerank.data.rows_view import RowsView, expected_bytes, is_mapped
+
+SCALES = [None, "standard", "minmax", "maxabs", "deviation", "query-minmax", "query-standard", "log", "quantile"]
+RANKERS = {
+    "RankSVM": {},
+    "RankNet": {},
+    "ListNet": {},
+    "ListMLE": {},
+    "RankRLS": {},
+    "CRR": {},
+    "FenchelRank": {"radius": 5.0},
+    "SparseRankSVM": {},
+    "NystroemRankSVM": {"n_components": 20, "gamma": 0.1},
+    "FourierRankSVM": {"n_components": 20, "gamma": 0.1},
+}
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory):
+    """(in memory, mapped): dense float32, CSR, and dense with the rows of the queries in disorder."""
+    data, place = hr.make_letor(60, 12, seed=3), tmp_path_factory.mktemp("mapped")
+    small = replace(data, X=(data.X * 5 + 1).astype(np.float32))
+    kinds = {
+        "dense": small,
+        "sparse": replace(data, X=sp.csr_matrix(np.where(data.X > 0.3, data.X, 0.0))),
+        "disorder": small.take(np.random.default_rng(0).permutation(small.n_rows)),
+    }
+    for kind, rows in kinds.items():
+        hr.write(rows, place / kind / "")
+    return {kind: (rows, hr.read(place / kind)) for kind, rows in kinds.items()}
+
+
+def fitted(name, data, scale, **more):
+    return getattr(hr, name)(scale=scale, tol=1e-7, **RANKERS[name], **more).fit(data)
+
+
+@pytest.fixture
+def no_copies(monkeypatch):
+    """Blocks of a few rows, and an error where all rows are asked for at once."""
+    monkeypatch.setattr(rows_view, "BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr(rows_view, "MOST_COPIED", 0)
+
+    def refuse(self, why):
+        raise AssertionError(f"all rows were copied for {why}")
+
+    monkeypatch.setattr(RowsView, "copied", refuse)
+
+
+@pytest.mark.filterwarnings("ignore::hingerank.ScaleWarning")
+@pytest.mark.parametrize("name", RANKERS)
+@pytest.mark.parametrize("kind", ["dense", "sparse", "disorder"])
+def test_a_mapped_fit_has_the_answer_of_one_in_memory(pairs, no_copies, name, kind):
+    memory, mapped = pairs[kind]
+    assert is_mapped(mapped.X) and not is_mapped(memory.X)
+    hashed = name == "NystroemRankSVM"  # which rows are drawn hangs on their last bits
+    scales = [s for s in SCALES if not (kind == "sparse" and s in ("minmax", "quantile"))]
+    for scale in (
+        scales if name == "RankSVM" else [None, "query-minmax"] if hashed else [None, "standard", "query-minmax"]
+    ):
+        one, other = fitted(name, memory, scale), fitted(name, mapped, scale)
+        assert other.certificate_.converged and other.objective_ == pytest.approx(one.objective_, rel=1e-6), scale
+        a, b = one.predict(memory), other.predict(mapped)
+        assert np.abs(a - b).max() <= 2e-3 * np.abs(a).max(), scale
+        assert other.fingerprint_ == one.fingerprint_
+
+
+@pytest.mark.parametrize("scale", ["standard", "query-minmax"])
+def test_weights_count_in_mapped_fits(pairs, no_copies, scale):
+    memory, mapped = pairs["dense"]
+    weight = np.random.default_rng(1).integers(0, 3, memory.n_rows).astype(float)
+    one = hr.RankSVM(scale=scale, tol=1e-7).fit(memory, sample_weight=weight)
+    other = hr.RankSVM(scale=scale, tol=1e-7).fit(mapped, sample_weight=weight)
+    assert other.objective_ == pytest.approx(one.objective_, rel=1e-7)
+
+
+@pytest.mark.parametrize("scale", ["standard", "log"])
+def test_explicit_pairs_over_mapped_rows(pairs, no_copies, scale):
+    memory, mapped = pairs["dense"]
+    winners, losers = np.arange(0, 40), np.arange(40, 80)
+    one = hr.RankSVM(scale=scale, tol=1e-7).fit_pairs(memory, winners, losers)
+    other = hr.RankSVM(scale=scale, tol=1e-7).fit_pairs(mapped, winners, losers)
+    assert other.objective_ == pytest.approx(one.objective_, rel=1e-7)
+
+
+def test_the_hessian_of_blocks_is_that_of_the_rows(pairs, no_copies):
+    memory, mapped = pairs["dense"]
+    from hingerank.losses import squared_hinge
+    from hingerank.preferences import GradedPreferences
+    from hingerank.problem.design import RowsDesign
+    from hingerank.problem.mapped import StreamedDesign
+
+    preferences = GradedPreferences(memory.y, memory.blocks.offsets)
+    w = np.random.default_rng(0).normal(size=memory.n_features)
+    one = RowsDesign(memory.X).sweep(squared_hinge(), preferences)
+    other = StreamedDesign(RowsView(mapped.X)).sweep(squared_hinge(), preferences)
+    for stride in (1, 3):
+        np.testing.assert_allclose(other.hessian(w, stride), one.hessian(w, stride), rtol=1e-10)
+
+
+def test_not_finite_values_are_named(no_copies, tmp_path):
+    data = hr.make_letor(20, 10, seed=0)
+    X = data.X.copy()
+    X[7, 3] = np.inf
+    hr.write(replace(data, X=X), tmp_path / "bad" / "")
+    bad = hr.read(tmp_path / "bad")
+    for scale in (None, "query-minmax"):
+        with pytest.raises(hr.DataError, match="infinite at row 7, column 3"):
+            hr.RankSVM(scale=scale).fit(bad)
+    hr.write(data, tmp_path / "good" / "")
+    ranker = hr.RankSVM().fit(hr.read(tmp_path / "good"))
+    with pytest.raises(hr.DataError, match="infinite"):
+        ranker.predict(bad)
+
+
+def test_a_machine_too_small_says_so_before_it_starts(pairs, no_copies, monkeypatch):
+    _, mapped = pairs["dense"]
+    monkeypatch.setattr(rows_view, "machine_memory", lambda: 100_000_000)
+    with pytest.raises(hr.DataError, match=r"takes about 0\.20 GB beside the file, and this machine has 0\.10 GB"):
+        hr.RankSVM().fit(mapped)
+    assert expected_bytes(10**9, 136, 1000) < 64.5e9
+
+
+PEAK = """
+import sys, warnings, numpy as np, hingerank as hr
+warnings.simplefilter("ignore")
+def anonymous():
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("RssAnon")) * 1024
+from hingerank.data import rows_view
+rows_view.MOST_COPIED = 0
+small, large = hr.read(sys.argv[1], verify=False), hr.read(sys.argv[2], verify=False)
+import threading, time
+for name, scale in [("RankSVM", "standard"), ("RankSVM", "query-minmax"), ("SparseRankSVM", "query-standard"),
+                    ("RankRLS", "standard")]:
+    ranker = getattr(hr, name)(scale=scale, tol=0.1)
+    ranker.fit(small).predict(small)
+    before, peak, done = anonymous(), 0, False
+    def watch():
+        global peak
+        while not done:
+            peak = max(peak, anonymous())
+            time.sleep(0.001)
+    thread = threading.Thread(target=watch)
+    thread.start()
+    ranker.fit(large).predict(large)
+    done = True
+    thread.join()
+    print(name, scale, peak - before)
+"""
+
+
+def test_tune_and_folds_make_no_copies(pairs, no_copies):
+    memory, mapped = pairs["disorder"]
+    grid = {"C": [0.01, 1.0], "scale": ["standard", "query-minmax"], "tol": 1e-6}
+    one = hr.tune("rank-svm", memory, folds=3, params=grid, widen=False)
+    other = hr.tune("rank-svm", mapped, folds=3, params=grid, widen=False)
+    assert isinstance(mapped.subset(mapped.blocks.ids[::2].tolist()).X, RowsView)
+    assert other.tuning_.best == one.tuning_.best
+    for a, b in zip(one.tuning_.trials, other.tuning_.trials):
+        assert b.problem is None and b.scores == pytest.approx(a.scores, abs=2e-3)
+
+
+def test_compare_makes_no_copies(pairs, no_copies):
+    from hingerank.lab import Method, query_folds
+
+    method = Method("linear", hr.RankSVM, {"C": [0.01, 1.0]}, {"scale": "query-minmax", "tol": 1e-7})
+    found = [hr.compare([method], query_folds(data, 3), workers=1) for data in pairs["dense"]]
+    means = [results.fold_means("linear", "ndcg@10") for results in found]
+    assert not found[1].failures() and means[0] == pytest.approx(means[1], abs=1e-3)
+
+
+def test_small_mapped_data_are_copied_where_that_is_faster(pairs):
+    assert not is_mapped(pairs["dense"][1].X)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_no_copy_is_made(tmp_path):
+    """The peak beside the mapping stays far below the rows themselves."""
+    data = hr.make_letor(1500, 40, 200, seed=0)
+    data = replace(data, X=data.X.astype(np.float32))
+    hr.write(data.subset(data.blocks.ids[:20].tolist()), tmp_path / "small" / "")
+    hr.write(data, tmp_path / "large" / "")
+    run = [sys.executable, "-c", PEAK, tmp_path / "small", tmp_path / "large"]
+    printed = subprocess.run(run, capture_output=True, text=True, check=True).stdout
+    for line in printed.splitlines():
+        assert int(line.split()[-1]) < 64 * data.n_rows + 24e6 < data.X.nbytes, printed
