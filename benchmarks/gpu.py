@@ -5,8 +5,8 @@
 
 An exact fit reads the n² numbers of the Gram matrix once for every product, a mapped fit the n × m mapped rows twice.
 The bytes of those reads over the seconds of the whole fit's solving are compared with the speed of a plain copy on the
-device (read plus write). The sweeps over preference pairs run on the CPU; "elsewhere" is the time outside the products:
-sweeps and the solver.
+device (read plus write). What is left is the time outside the products: sweeps over preference pairs, on the device
+too, and the solver.
 """
 
 import argparse
@@ -135,7 +135,7 @@ def main() -> None:
     data = make_letor(round(5000 * arguments.share), 100, 136, 5, seed=0, dtype=np.float32)
     print(f"{data.n_rows} rows made in {time.perf_counter() - start:.1f} s", flush=True)
     m = max(50, round(4000 * min(1.0, 10 * arguments.share)))
-    watches = [Watch(torch_design.TorchDesign, name, finish_now) for name in ("scores", "back")]
+    watches = [Watch(torch_design.TorchDesign, name, finish_now) for name in ("away", "home")]
     for C in (2.0**-6, 2.0**-2):
         for make in (hr.FourierRankSVM, hr.NystroemRankSVM):
             ranker = make(m, gamma=2.0**-5, C=C, device=arguments.device)

@@ -1,6 +1,6 @@
 """Gram matrices K = κ(X, X): of one triangle as much in memory as may be, the rest computed for every product."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Any, Protocol
 
@@ -10,6 +10,8 @@ from hingerank.features.kernels import Kernel
 from hingerank.features.maps import serial_blas, storage_type
 from hingerank.kernels.rows import triangle_product
 from hingerank.kernels.threads import cut_shards, run_shards
+from hingerank.losses import Loss, LossAt
+from hingerank.preferences import Preferences
 from hingerank.problem.design import RowsDesign
 from hingerank.problem.problem import add_up
 
@@ -44,6 +46,10 @@ class GramMatrix(Protocol):
     def matrix(self) -> np.ndarray:
         """K whole, in double precision: for small n."""
         ...
+
+    def sweep(self, loss: Loss, preferences: Preferences) -> Callable[[np.ndarray], LossAt]:
+        """The loss as a function of the values at the training rows."""
+        return lambda s: loss.at(s, preferences)
 
 
 class Gram(GramMatrix):

@@ -89,11 +89,11 @@ class KernelProblem(Objective):
 
     def __init__(self, gram: GramMatrix, loss: Loss, preferences: Preferences, C: float = 1.0):
         self.gram, self.loss, self.preferences, self.C = gram, loss, preferences, positive("C", C)
-        self.dimension = gram.n
+        self.dimension, self._loss_at = gram.n, gram.sweep(loss, preferences)
 
     def at(self, f: Any) -> Point:
         f = f if isinstance(f, Expansion) else self.expansion(f)
-        here = self.loss.at(f.values, self.preferences)
+        here = self._loss_at(f.values)
         value = 0.5 * (f @ f) + self.C * here.value
 
         def curvature(v: Expansion) -> Expansion:

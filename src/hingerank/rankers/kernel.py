@@ -223,7 +223,7 @@ class MappedRanker(ScaledByDefault, PairwiseRanker):
         if device is None or by_rows:
             design = mapped_design(self._map, X, memory_budget(self.memory_gb), by_rows)
         else:
-            design = TorchDesign(self._map, X, device)
+            design = TorchDesign.of_map(self._map, X, device)
         return Problem(design, make_loss(self.loss), preferences)
 
     def _over(self, design, preferences):
