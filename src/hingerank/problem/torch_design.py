@@ -6,6 +6,7 @@ float32, so relative gradients below about 1e-5 are out of reach; on the CPU the
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,9 +18,10 @@ from hingerank.losses import Loss, LossAt, WindowLoss
 from hingerank.preferences import GradedPreferences, Preferences
 from hingerank.problem.gram import GramMatrix, computed_product, sizes_of
 from hingerank.problem.problem import Pass, PlainPass
-from hingerank.problem.torch_sweep import DeviceDesign, Slots, TorchPass, loss_here
+from hingerank.problem.torch_sweep import DeviceDesign, Slots, TorchPass, sweep
 
 ROWS = 4096  # mapped at a time
+CACHED = 1 << 22  # doubles that stay in a GPU's cache
 
 
 def check_device(device: str) -> Any:
@@ -65,30 +67,50 @@ class TorchGram(Swept, GramMatrix):
 
     def __init__(self, kernel: Kernel, X: Any, device: Any):
         self.kernel, self.X, self.n = kernel.centred(X), X, X.shape[0]
-        self.tensor, self.size = evaluate(self.kernel, X, self.kernel.right(X, np.float32), device), sizes_of(kernel, X)
+        self.tensor = evaluate(self.kernel, X, self.kernel.right(X, np.float32), device)
+        self.size, self.factors = self.away(sizes_of(kernel, X)), None
+        if _by_product(self.kernel, X):
+            self.factors = [self.away(factor(X, np.float64)) for factor in (self.kernel.left, self.kernel.right)]
 
     def exact(self, V: np.ndarray) -> np.ndarray:
-        if not _by_product(self.kernel, self.X):
+        if self.factors is None:
             return computed_product(self.kernel, self.X, V)
         import torch
 
-        device = self.tensor.device
-        right, found = torch.as_tensor(self.kernel.right(self.X, np.float64), device=device).T, []
-        weights = torch.as_tensor(np.ascontiguousarray(V.T, np.float64), device=device)
-        for a in range(0, self.n, ROWS):
-            block = torch.as_tensor(self.kernel.left(self.X[a : a + ROWS], np.float64), device=device) @ right
+        (left, right), weights, found = self.factors, self.away(V.T), []
+        height = max(16, CACHED // self.n)
+        for a in range(0, self.n, height):
+            block = left[a : a + height] @ right.T
             self.kernel.finish(block)
             found.append(block @ weights)
-        return np.asarray(torch.cat(found).T.cpu())
+        return self.home(torch.cat(found).T)
 
-    def product(self, v: np.ndarray) -> np.ndarray:
+    def away(self, v: Any) -> Any:
+        import torch
+
+        if isinstance(v, torch.Tensor):
+            return v.clone()
+        return torch.as_tensor(np.array(v, np.float64), device=self.tensor.device)
+
+    def home(self, v: Any) -> np.ndarray:
+        return np.asarray(v.cpu())
+
+    def product(self, v: Any) -> Any:
         """K v."""
-        return _home(self.tensor @ _away(v, self.tensor))
+        return (self.tensor @ v.float()).double()
 
-    def sweep(self, loss: Loss, preferences: Preferences) -> Callable[[np.ndarray], LossAt]:
+    def sweep(self, loss: Loss, preferences: Preferences) -> Callable[[Any], Any]:
         if isinstance(loss, WindowLoss) and isinstance(preferences, GradedPreferences):
-            return partial(loss_here, loss, self.slots(preferences))
-        return super().sweep(loss, preferences)
+            return partial(sweep, loss, self.slots(preferences))
+        return self._swept_here(loss, preferences)
+
+    def _swept_here(self, loss: Loss, preferences: Preferences) -> Callable[[Any], LossAt]:
+        def at(s: Any) -> LossAt:
+            found = loss.at(self.home(s), preferences)
+            there: Any = {name: self.away(getattr(found, name)) for name in ("gradient", "diagonal")}
+            return replace(found, curvature=lambda v: self.away(found.curvature(self.home(v))), **there)
+
+        return at
 
     def matrix(self) -> np.ndarray:
         """K here, in double precision: for small n."""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from hingerank.losses import LossAt, WindowLoss
+from hingerank.losses import WindowLoss
 from hingerank.preferences import GradedPreferences
 from hingerank.problem.problem import Design, LossPoint, PlainPass
 
@@ -54,12 +54,6 @@ class Slots:
         self.weight, self.scaled = away(weight, np.float64), away(weight * tree.scale[node], np.float64)
         self.of_row, self.first = away(of_row), away(preferences.offsets[:-1][query])
 
-    def rows(self, of_slots: Any) -> Any:
-        """The sums of the slots of each row."""
-        import torch
-
-        return torch.cat((of_slots, of_slots.new_zeros(1)))[self.of_row].sum(dim=1)
-
     def window(self, s: Any, term: np.ndarray) -> "Window":
         """The active pairs of one term (m, a, b) at scores s."""
         import torch
@@ -73,60 +67,59 @@ class Slots:
 
 
 class Window:
-    """One term's active pairs: slots in the order of their raised scores, and what stands after or before each."""
+    """One term's active pairs: slots in the order of their raised scores, and what stands after or before each.
+
+    Few, large operations: what a product with the Hessian needs is laid out here once.
+    """
 
     def __init__(self, slots: Slots, order: Any, s: Any, term: np.ndarray):
         import torch
 
-        self.slots, self.order, (margin, self.a, self.b) = slots, order, map(float, term)
-        loses, weight = slots.loses[order], slots.weight[order]
-        at = torch.arange(len(order), device=slots.device)
-        # of winners: the losers from the next slot to the node's end; of losers: the winners from its begin to here
-        sums = loses * (len(order) + 1)  # those of winners come after those of losers
-        self.start, self.stop = sums + torch.where(loses, slots.begin, at + 1), sums + torch.where(loses, at, slots.end)
-        self.lose, self.win = torch.where(loses, weight, 0.0), torch.where(loses, 0.0, weight)
-        self.loses, self.scaled = loses, slots.scaled[order]
-        self.active = self._between(loses.long(), (~loses).long()) > 0
-        self.count = self.others(None)
-        sums = self.others(s)
-        self.gap = torch.where(loses, (margin + s) * self.count - sums, (margin - s) * self.count + sums)
-        left, squares = torch.where(loses, 0.0, self.scaled), self.others(s * s)
-        apart = margin - s
+        margin, self.a, self.b = map(float, term)
+        loses, weight, at = slots.loses[order], slots.weight[order], torch.arange(len(order), device=slots.device)
+        # of winners: the losers from the next slot to the node's end; of losers: the winners from its begin to here;
+        # sums over winners come after those over losers
+        half, zero = loses * len(order), torch.zeros_like(weight)
+        self.start, self.stop = half + torch.where(loses, slots.begin, at + 1), half + torch.where(loses, at, slots.end)
+        self.weights = torch.cat((torch.where(loses, weight, zero), torch.where(loses, zero, weight)))
+        self.active = self.between(torch.cat((loses, ~loses)).long()) > 0  # in whole numbers, which are exact
+        row = slots.row[order]
+        self.row, self.twice, self.scaled = row, torch.cat((row, row)), slots.scaled[order] * self.active
+        place = torch.empty_like(order)
+        place[order] = at
+        self.place = torch.nn.functional.pad(place, (0, 1), value=len(order))[slots.of_row]
+        self.count, side = self.between(self.weights), torch.where(loses, -1.0, 1.0)
+        both = torch.cat((s, s))
+        sums, squares = self.between(self.weights * both), self.between(self.weights * both * both)
+        apart = margin - side * s
+        self.gap, self.side = apart * self.count + side * sums, side
+        left = torch.where(loses, zero, self.scaled)
         self.moments = torch.stack(
             (left @ self.count, left @ self.gap, left @ (apart * apart * self.count + 2 * apart * sums + squares))
         )
 
-    def others(self, v: Any) -> Any:
-        """Of each slot, the weighted sum of v (of ones if None) over those it forms active pairs with."""
+    def between(self, values: Any) -> Any:
+        """Of each slot, the sum over those it forms active pairs with; of losers first, of winners after them."""
         import torch
 
-        lose, win = (self.lose, self.win) if v is None else (self.lose * v, self.win * v)
-        return torch.where(self.active, self._between(lose, win), 0.0)
-
-    def _between(self, lose: Any, win: Any) -> Any:
-        import torch
-
-        sums = torch.nn.functional.pad(torch.cumsum(torch.stack((lose, win)), dim=1), (1, 0)).reshape(-1)
+        sums = torch.nn.functional.pad(torch.cumsum(values, dim=0), (1, 0))  # one row: that is fast on a GPU
         return sums[self.stop] - sums[self.start]
 
-    def gradient(self) -> Any:
-        """By slots as `Slots` has them."""
+    def rows(self, of_slots: Any) -> Any:
+        """The sums of the slots of each row."""
         import torch
 
-        force = self.scaled * (self.a * self.count + 2 * self.b * self.gap)
-        return self._placed(torch.where(self.loses, force, -force))
+        return torch.nn.functional.pad(of_slots, (0, 1))[self.place].sum(dim=1)
+
+    def gradient(self) -> Any:
+        return self.rows(-self.side * self.scaled * (self.a * self.count + 2 * self.b * self.gap))
 
     def diagonal(self) -> Any:
-        return self._placed(2 * self.b * self.scaled * self.count)
+        return self.rows(2 * self.b * self.scaled * self.count)
 
     def curvature(self, v: Any) -> Any:
-        v = v[self.slots.row[self.order]]
-        return self._placed(2 * self.b * self.scaled * (v * self.count - self.others(v)))
-
-    def _placed(self, values: Any) -> Any:
-        out = values.new_empty(len(values))
-        out[self.order] = values
-        return out
+        others = self.between(self.weights * v[self.twice])
+        return self.rows(2 * self.b * self.scaled * (v[self.row] * self.count - others))
 
 
 class Swept(NamedTuple):
@@ -143,17 +136,14 @@ def sweep(loss: WindowLoss, slots: Slots, s: Any) -> Swept:
     """The loss at scores s, a tensor of doubles, one per row."""
     s = s - s[slots.first]  # pairs see differences within queries alone
     windows = [slots.window(s, term) for term in loss.terms]
-    bent = [window for window in windows if window.b]
+    bent = [window for window in windows if window.b] or windows[:1]
     moments = np.stack([window.moments.cpu().numpy() for window in windows])
-
-    def curvature(v: Any) -> Any:
-        return slots.rows(sum((window.curvature(v) for window in bent), v.new_zeros(len(slots.row))))
-
-    def diagonal() -> Any:
-        return slots.rows(sum((window.diagonal() for window in bent), s.new_zeros(len(slots.row))))
-
     return Swept(
-        loss.value(moments), slots.rows(sum(window.gradient() for window in windows)), curvature, diagonal, moments
+        loss.value(moments),
+        sum(window.gradient() for window in windows),
+        lambda v: sum(window.curvature(v) for window in bent),
+        lambda: sum(window.diagonal() for window in bent),
+        moments,
     )
 
 
@@ -184,23 +174,3 @@ class TorchPass(PlainPass):
             lambda v: design.home(here.curvature(design.away(v))),
             here.moments,
         )
-
-
-def loss_here(loss: WindowLoss, slots: Slots, s: np.ndarray) -> LossAt:
-    """The loss at scores that are here, swept on the device."""
-    import torch
-
-    def away(v: np.ndarray) -> Any:
-        return torch.as_tensor(np.ascontiguousarray(v, np.float64), device=slots.device)
-
-    def home(t: Any) -> np.ndarray:
-        return np.asarray(t.cpu())
-
-    found = sweep(loss, slots, away(s))
-    return LossAt(
-        found.value,
-        home(found.gradient),
-        lambda v: home(found.curvature(away(v))),
-        home(found.diagonal()),
-        found.moments,
-    )
