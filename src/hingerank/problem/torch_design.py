@@ -77,13 +77,15 @@ class TorchGram(Swept, GramMatrix):
             return computed_product(self.kernel, self.X, V)
         import torch
 
-        (left, right), weights, found = self.factors, self.away(V.T), []
-        height = max(16, CACHED // self.n)
-        for a in range(0, self.n, height):
-            block = left[a : a + height] @ right.T
+        (left, right), weights, height = self.factors, self.away(V.T), max(16, CACHED // self.n)
+        found = torch.zeros_like(weights)
+        for a in range(0, self.n, height):  # one triangle: what lies right of the diagonal counts twice
+            b = min(a + height, self.n)
+            block = left[a:b] @ right[a:].T
             self.kernel.finish(block)
-            found.append(block @ weights)
-        return self.home(torch.cat(found).T)
+            found[a:b] += block @ weights[a:]
+            found[b:] += block[:, b - a :].T @ weights[a:b]
+        return self.home(found.T)
 
     def away(self, v: Any) -> Any:
         import torch
