@@ -77,10 +77,9 @@ _HOME = {
     "write": "hingerank.data.read_write",
 }
 
-__all__ = ["__version__", *sorted(_HOME)]
-
-
 _ROOMS = ("distributed",)  # packages that are public as a whole
+
+__all__ = ["__version__", *sorted([*_HOME, *_ROOMS])]
 
 
 def __getattr__(name: str) -> Any:

@@ -120,6 +120,23 @@ def test_a_query_in_two_parts_is_refused_by_its_id_or_brought_together(data, tmp
     assert other.objective_ == pytest.approx(one.objective_, rel=1e-8)
 
 
+@pytest.mark.parametrize("solver", ["smoothing", "cutting-plane"])
+def test_the_hinge_over_parts(data, folder, solver):
+    """Its solvers change the loss on their way, or need the moments of the pairs."""
+    spread = hr.distributed.read(folder, parts=3)
+    one = hr.RankSVM(loss="hinge", solver="smoothing", tol=1e-5).fit(data)
+    other = hr.RankSVM(loss="hinge", solver=solver, tol=1e-5).fit(spread)
+    assert other.certificate_.converged and other.objective_ == pytest.approx(one.objective_, rel=2e-5)
+
+
+def test_closed_parts_are_read_again(folder):
+    spread = hr.distributed.read(folder, parts=3)
+    first, before = hr.RankSVM().fit(spread), parts_module.LOADED[0]
+    spread.close()
+    assert np.array_equal(hr.RankSVM().fit(spread).coef_, first.coef_)
+    assert parts_module.LOADED[0] - before == 3
+
+
 def test_a_path_of_rankers_over_parts(data, folder):
     spread = hr.distributed.read(folder, parts=3)
     found = hr.RankSVM(tol=1e-7).fit_path(spread, Cs=[0.1, 1.0])

@@ -21,3 +21,23 @@ def test_rows_by_grade(grades):
         for q, (lo, hi) in enumerate(pairwise(offsets)):
             np.testing.assert_array_equal(perm[lo:hi], np.argsort(y[lo:hi], kind="stable"))
             assert count[q] == len(np.unique(y[lo:hi]))
+
+
+def test_the_preferences_of_every_third_query():
+    from hingerank.losses import squared_hinge
+    from hingerank.preferences import GradedPreferences
+
+    rng = np.random.default_rng(0)
+    offsets = np.concatenate(([0], np.cumsum(rng.integers(1, 7, 20))))
+    y, s = rng.integers(0, 4, offsets[-1]).astype(float), rng.normal(size=offsets[-1])
+    weight, query = rng.integers(1, 3, len(y)).astype(float), rng.uniform(size=20)
+    for options in ({}, {"item_weight": weight, "query_weight": query}, {"pair_weight": "query"}):
+        whole = GradedPreferences(y, offsets, **options)
+        part, rows = whole.every(3)
+        queries = np.arange(0, 20, 3)
+        given = {"pair_weight": options.get("pair_weight", "uniform")}
+        given |= {"item_weight": weight[rows], "query_weight": query[queries]} if "item_weight" in options else {}
+        again = GradedPreferences(y[rows], np.concatenate(([0], np.cumsum(np.diff(offsets)[queries]))), **given)
+        one, other = squared_hinge().at(s[rows], part), squared_hinge().at(s[rows], again)
+        assert one.value == other.value and np.array_equal(one.gradient, other.gradient)
+        assert part.n_pairs == again.n_pairs and part.total_weight == whole.weight_of(3)

@@ -9,6 +9,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,10 +20,10 @@ from hingerank.data.describe import block_figures, merge_figures
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.read_write import read
-from hingerank.data.rows_view import RowsView, cut_blocks
+from hingerank.data.rows_view import MOST_COPIED, RowsView, cut_blocks
 from hingerank.kernels.threads import run_shards
 
-MOST_MADE = 4  # passes that a held part keeps ready
+MOST_MADE = 2  # problems that a held part keeps ready
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,10 @@ class Part:
             data = held(self.whole).data
             k, folds, chosen = self.fold
             inside = (np.arange(data.n_queries) % folds == k) == chosen
-            return data.take(np.flatnonzero(data.blocks.scatter(np.repeat(inside, data.blocks.sizes))))
+            rows = np.flatnonzero(data.blocks.scatter(np.repeat(inside, data.blocks.sizes)))
+            view = data.X.take(rows) if isinstance(data.X, RowsView) else RowsView(data.X, rows)
+            X = view[:] if view.nbytes <= MOST_COPIED else view
+            return RankingData(X, data.y[rows], data.qid[rows], None, data.feature_names)
         options = dict(self.options)
         try:
             data = read(self.path, **options)
@@ -79,7 +83,7 @@ class Part:
 
 
 class Held:
-    """A part that this process has loaded, and what was made of it; loads: how often it was read here."""
+    """A part that this process has loaded, and what was made of it."""
 
     def __init__(self, part: Part):
         self.part, self.data = part, part.load()
@@ -190,6 +194,10 @@ class PartedData:
         """question(held part, *arguments) of every part, in part order."""
         return self.runner.run(question, self.parts, arguments)
 
+    def close(self) -> None:
+        """Let the memory go that the parts take where they are held; whoever asks them again reads them again."""
+        self.ask(let_go)
+
     def __len__(self) -> int:
         return self.n_rows
 
@@ -199,9 +207,22 @@ class PartedData:
             f"{self.n_features} features, {self.dtype})"
         )
 
+    @cached_property
+    def _looked(self) -> tuple[Any, dict[str, Any]]:
+        """Figures of the columns and the fingerprint, in one pass that also finds what is not finite."""
+        found = self.ask(look_at)
+        digest = hashlib.sha256(b"".join(digest for _, digest in found))
+        sizes = {"rows": self.n_rows, "features": self.n_features}
+        fingerprint = sizes | {"sha256_of_sample": digest.hexdigest(), "queries": self.n_queries}
+        return merge_figures([figures for figures, _ in found]), fingerprint
+
     def figures(self) -> Any:
-        """The columns' figures, in one pass that also finds what is not finite, which is a DataError."""
-        return merge_figures(self.ask(figures_of))
+        """The columns' figures, as `column_figures` gives them; a value that is not finite is a DataError."""
+        return self._looked[0]
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What a model was trained on: sizes, and a hash of evenly spaced rows of every part."""
+        return dict(self._looked[1])
 
     def sample(self, most: int) -> Any:
         """At most about so many rows, evenly spaced."""
@@ -216,19 +237,17 @@ class PartedData:
         some = [part for part, count in zip(self.parts, counts) if count]
         return PartedData([replace(part, fold=(k, folds, chosen)) for part in some], self.runner)
 
-    def fingerprint(self) -> dict[str, Any]:
-        """What a model was trained on: sizes, and a hash of evenly spaced rows of every part."""
-        digest = hashlib.sha256(b"".join(self.ask(digest_of)))
-        return {
-            "rows": self.n_rows,
-            "features": self.n_features,
-            "sha256_of_sample": digest.hexdigest(),
-            "queries": self.n_queries,
-        }
+
+def let_go(part: Held) -> None:
+    """Forget the part."""
+    forget([part.part])
 
 
-def figures_of(part: Held) -> Any:
-    """The figures of a part's columns; a value that is not finite is a DataError that names the part."""
+def look_at(part: Held) -> tuple[Any, bytes]:
+    """The figures of a part's columns and a hash of evenly spaced rows.
+
+    A value that is not finite is a DataError that names the part.
+    """
     view = part.data.X if isinstance(part.data.X, RowsView) else RowsView(part.data.X)
     blocks = [block for shard in cut_blocks(len(view), view.height) for block in shard]
 
@@ -242,9 +261,10 @@ def figures_of(part: Held) -> Any:
     found = run_shards(look, blocks)
     low, high, mean, spread, nonzero, missing = merge_figures(found)
     known = np.sum([figures.known for figures in found], axis=0)
-    return found[0]._replace(
+    whole = found[0]._replace(
         low=low, high=high, known=known, mean=mean, square=spread**2 * known, nonzero=nonzero, missing=missing
     )
+    return whole, digest_of(part)
 
 
 def rows_of(part: Held, stride: int) -> Any:

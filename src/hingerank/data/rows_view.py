@@ -5,6 +5,8 @@ order, a fold, scaled columns) is a view, which computes a block of whole querie
 """
 
 import mmap
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
@@ -47,7 +49,10 @@ class RowsView:
 
     def __getitem__(self, key: Any) -> Any:
         """The rows of a slice or a list of numbers, scaled: meant for samples."""
-        wanted = np.arange(len(self))[key]
+        with scattered(self.X):
+            return self._some(np.arange(len(self))[key])
+
+    def _some(self, wanted: np.ndarray) -> Any:
         if self.offsets is None:
             return self._scaled(self._raw(wanted), None)
         queries, at = np.unique(np.searchsorted(self.offsets, wanted, side="right") - 1, return_inverse=True)
@@ -152,13 +157,25 @@ def matrix_bytes(X: Any) -> int:
     return int(X.nbytes)
 
 
-def read_ahead(X: Any) -> None:
-    """Tell the system that a mapped X is read from front to back, again and again."""
+def read_ahead(X: Any, much: bool = True) -> None:
+    """Tell the system that a mapped X is read from front to back, again and again; or (much=False) here and there."""
     X = X.X if isinstance(X, RowsView) else X
+    if not hasattr(mmap, "MADV_SEQUENTIAL"):  # not on this platform
+        return
     for array in [X.data, X.indices] if sp.issparse(X) else [X]:
         below = _map_below(array)
-        if below is not None and len(below) > BLOCK_BYTES and hasattr(mmap, "MADV_SEQUENTIAL"):
-            below.madvise(mmap.MADV_SEQUENTIAL)
+        if below is not None and len(below) > BLOCK_BYTES:
+            below.madvise(mmap.MADV_SEQUENTIAL if much else mmap.MADV_RANDOM)
+
+
+@contextmanager
+def scattered(X: Any) -> Iterator[None]:
+    """While rows here and there are read: the system would fetch megabytes around each of them."""
+    read_ahead(X, much=False)
+    try:
+        yield
+    finally:
+        read_ahead(X)
 
 
 def expected_bytes(n_rows: int, n_features: int, longest: int) -> int:

@@ -16,7 +16,7 @@ import numpy as np
 from distributed import Client, wait
 from distributed.worker import get_worker
 
-from hingerank.data.parts import LOADED, Part, Question, answers, forget
+from hingerank.data.parts import LOADED, Part, Question, answers
 from hingerank.distributed.errors import ClusterError
 
 LOOK = 0.5  # seconds between looks at who is still there, while a round takes that long
@@ -158,10 +158,6 @@ class DaskRunner:
     def _forget_worker(self, address: str) -> None:
         self._seen = self._seen - {address}
         self.place = {key: worker for key, worker in self.place.items() if worker != address}
-
-    def forget(self, parts: Sequence[Part]) -> None:
-        """Let the workers' memory go that these parts take."""
-        self.client.run(forget, list(parts))
 
 
 def _answer(parts: list[Part], content: bytes, driver: int) -> tuple[bytes, int]:

@@ -60,7 +60,7 @@ def read(
     ...     hr.write(hr.RankingData(data.X, data.y, data.qid + 100 * k), f"part{k}/")
     >>> data = hr.distributed.read([f"part{k}" for k in range(3)])
     >>> data
-    PartedData(3 parts, 30 queries, 150 rows, 46 features, float64)
+    PartedData(3 parts, 30 queries, 150 rows, 46 features, float32)
     >>> hr.RankSVM().fit(data).certificate_.converged
     True
     """

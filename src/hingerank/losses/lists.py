@@ -75,7 +75,10 @@ class TopOne(ListLoss):
             run_shards(lambda ab: listnet_curvature_pass(p, v, c, offsets, *ab, out), shards)
             return out
 
-        return LossAt(float(sum(values)), z, curvature, np.repeat(c, np.diff(offsets)) * p * (1.0 - p))
+        diagonal = p * (1.0 - p)
+        if preferences.query_weight is not None:
+            diagonal *= np.repeat(c, np.diff(offsets))
+        return LossAt(float(sum(values)), z, curvature, diagonal)
 
 
 class PlackettLuce(ListLoss):
@@ -148,9 +151,14 @@ class AllDifferences(ListLoss):
             return v - np.repeat(mean, sizes)
 
         z = centred(preferences.y - s)
-        share = m / np.repeat(np.where(mass > 0, mass, 1.0), sizes)
-        diagonal = 2.0 * weight * (1.0 - share)
-        return LossAt(float((weight * z * z).sum()), -2.0 * weight * z, lambda v: 2.0 * weight * centred(v), diagonal)
+        diagonal = m / np.repeat(np.where(mass > 0, mass, 1.0), sizes)  # a row's part of its query, at first
+        np.subtract(1.0, diagonal, out=diagonal)
+        diagonal *= weight
+        diagonal *= 2.0
+        value = float(np.einsum("i,i,i->", weight, z, z))
+        z *= weight
+        z *= -2.0
+        return LossAt(value, z, lambda v: 2.0 * weight * centred(v), diagonal)
 
 
 def _over_nodes(margin: float, s: Floats, preferences: GradedPreferences) -> LossAt:

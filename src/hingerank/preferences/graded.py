@@ -1,5 +1,6 @@
 """Graded preferences: within a query the row with the higher grade is preferred; pairs are counted, never listed."""
 
+from copy import copy
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -105,6 +106,34 @@ class GradedPreferences:
         """Sum of the weights of the pairs of every stride-th query."""
         return float(self.weight_per_query[::stride].sum())
 
+    def every(self, stride: int) -> "tuple[GradedPreferences, Integers]":
+        """The preferences of every stride-th query over its rows alone, and which rows these are."""
+        t, chosen = self.tree, np.arange(0, self.n_queries, stride)
+        rows, offsets = _runs(self.offsets, chosen)
+        nodes, node_start = _runs(t.node_start, chosen)
+        leaves, leaf_start = _runs(t.leaf_start, chosen)
+        shift = offsets[:-1] - self.offsets[chosen]
+        node = t.node[nodes] + np.repeat(shift, np.diff(node_start))[:, None]
+        size = node[:, 1] - node[:, 0] + node[:, 3] - node[:, 2]
+        part = copy(self)
+        part.y, part.offsets, part.shards = self.y[rows], offsets, cut_shards(offsets, ROWS_PER_SHARD)
+        part.item_weight = None if self.item_weight is None else self.item_weight[rows]
+        part.query_weight = None if self.query_weight is None else self.query_weight[chosen]
+        part.tree = t._replace(
+            offsets=offsets,
+            perm=t.perm[rows],
+            leaf_start=leaf_start,
+            leaf=t.leaf[leaves] + np.repeat(shift, np.diff(leaf_start)),
+            node_start=node_start,
+            node=node,
+            slot=np.concatenate(([0], np.cumsum(size)[:-1])) if len(size) else np.empty(0, np.int64),
+            scale=t.scale[nodes],
+            winner=t.winner[rows],
+            loser=t.loser[rows],
+            widest=int(np.diff(offsets).max(initial=0)),
+        )
+        return part, rows
+
     @property
     def row_at(self) -> Integers:
         """The row at each position of the tree."""
@@ -173,6 +202,13 @@ class GradedPreferences:
                 factor /= np.where(pairs > 0, pairs, 1.0)
             scale *= np.repeat(factor, np.diff(node_start))
         return tree
+
+
+def _runs(starts: Integers, chosen: Integers) -> tuple[Integers, Integers]:
+    """The numbers starts[q]:starts[q + 1] for the chosen q, one after the other, and where each run of them starts."""
+    sizes = (starts[1:] - starts[:-1])[chosen]
+    borders = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+    return np.arange(borders[-1]) + np.repeat(starts[chosen] - borders[:-1], sizes), borders
 
 
 def check_weights(weight: ArrayLike | None, n: int, name: str) -> Floats | None:

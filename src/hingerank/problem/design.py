@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from hingerank.data.rows_view import is_mapped, scattered
 from hingerank.kernels.hessian import scatter_pass
 from hingerank.kernels.rows import back_range, scores_range
 from hingerank.kernels.threads import cut_shards, run_shards
@@ -44,7 +45,8 @@ class RowsDesign(Design):
         """Whether columns differ in spread so much that a Hessian's diagonal is worth its sweep, by a look at a few
         rows."""
         n = self.shape[0]
-        X = self.matrix[np.linspace(0, n - 1, min(n, ROWS_OF_A_LOOK)).astype(np.int64)]
+        with scattered(self.matrix):
+            X = self.matrix[np.linspace(0, n - 1, min(n, ROWS_OF_A_LOOK)).astype(np.int64)]
         size = abs(X).mean(axis=0, dtype=np.float64) if sp.issparse(X) else X.std(axis=0, dtype=np.float64)
         spread = np.asarray(size).ravel()
         spread = spread[spread > 0]
@@ -76,5 +78,15 @@ class RowsDesign(Design):
 
     def sweep(self, loss: Loss, preferences: Preferences) -> Pass:
         if isinstance(loss, WindowLoss) and isinstance(preferences, GradedPreferences):
-            return FusedPass(self, loss, preferences)
+            kind = PassOnDisk if is_mapped(self.matrix) else FusedPass
+            return kind(self, loss, preferences)
         return super().sweep(loss, preferences)
+
+
+class PassOnDisk(FusedPass):
+    """A pass over rows of a mapped file: a sample of them is copied, since a disk gives neighbours, not every k-th."""
+
+    def every(self, stride: int) -> FusedPass:
+        part, rows = self.graded.every(stride)
+        with scattered(self.design.matrix):
+            return FusedPass(RowsDesign(self.design.matrix[rows]), self.loss, part)

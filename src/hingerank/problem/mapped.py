@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from hingerank.data.rows_view import RowsView, cut_blocks, is_mapped
+from hingerank.data.rows_view import RowsView, cut_blocks, is_mapped, scattered
 from hingerank.data.scaling import ColumnScaler
 from hingerank.features.maps import BLOCK_BYTES, FeatureMap, serial_blas, storage_type
 from hingerank.kernels.hessian import hessian_pass
@@ -26,6 +26,7 @@ from hingerank.problem.design import RowsDesign
 from hingerank.problem.problem import Design, LossPoint, Pass, add_up, hessian_by_columns
 
 MATRICES = 4  # of d² numbers that a Hessian is added up in
+SAMPLE_BYTES = 1 << 26  # of the rows of a sample that are made once and kept
 STORED_BYTES = 1 << 26  # of ψ(X) at most where X itself is not in memory
 
 
@@ -155,6 +156,7 @@ class Source(Protocol):
     shape: tuple[int, int]
     offsets: np.ndarray | None
     height: int
+    X: Any
 
     def block(self, a: int, b: int) -> Any:
         """Rows a:b."""
@@ -234,7 +236,18 @@ class StreamedPass(Pass):
             self.offsets[first : last + 1] - self.offsets[first], self.design.height, last - first
         )]  # fmt: skip
 
-    def every(self, stride: int) -> "StreamedPass":
+    def every(self, stride: int) -> Pass:
+        """The pass over every stride-th query, its rows made once where they are few."""
+        part, rows = self.graded.every(stride)
+        if len(rows) * self.design.shape[1] * 8 > SAMPLE_BYTES:
+            return self._every(stride)
+        source, offsets = self.design.source, self.offsets
+        with serial_blas(), scattered(source.X):
+            blocks = [source.block(int(offsets[q]), int(offsets[q + 1])) for q in range(0, len(offsets) - 1, stride)]
+        matrix = sp.vstack(blocks, format="csr") if sp.issparse(blocks[0]) else np.concatenate(blocks)
+        return RowsDesign(matrix).sweep(self.loss, part)
+
+    def _every(self, stride: int) -> "StreamedPass":
         """The pass over every stride-th query, each a block of its own, with windows in the same memory."""
         part = copy(self)
         part.latest = None

@@ -4,6 +4,8 @@ Solvers see an ordinary problem. Every evaluation asks all parts once and adds u
 of a fit do not depend on where the parts are, nor on how many workers hold them.
 """
 
+import hashlib
+import pickle
 from collections.abc import Callable
 from itertools import count
 from typing import Any, Protocol
@@ -13,25 +15,26 @@ import numpy as np
 
 from hingerank.data.parts import Held, PartedData, queries_of
 from hingerank.data.ranking_data import RankingData
-from hingerank.losses import Loss
+from hingerank.losses import Loss, WindowLoss
 from hingerank.preferences import GradedPreferences
 from hingerank.problem.problem import Design, LossPoint, Pass, add_up
 
 SAMPLE_BYTES = 1 << 28  # of a sample of queries that is fetched, and solved where the solver is
+STRIDES = (1, 4, 16, 32, 64, 128, 256, 512, 2048)  # of samples that problems ask for
 
 _numbers = count()
 
 
-class MakePass(Protocol):
-    """How the rows of a part are swept; it is pickled and sent to where the part is."""
+class MakeDesign(Protocol):
+    """What is made of the rows of a part; it is pickled and sent to where the part is."""
 
-    def __call__(self, data: RankingData) -> tuple[Pass, GradedPreferences]: ...
+    def __call__(self, data: RankingData) -> tuple[Design, GradedPreferences]: ...
 
 
 class PartsDesign(Design):
     """The rows of data in parts, seen through what `make` makes of every part; `width`: weights of the problem."""
 
-    def __init__(self, data: PartedData, make: MakePass, width: int):
+    def __init__(self, data: PartedData, make: MakeDesign, width: int):
         self.data, self.make, self.shape = data, make, (data.n_rows, width)
         self.numbers = data.n_rows * width
 
@@ -42,8 +45,8 @@ class PartsDesign(Design):
         raise ValueError("the rows of parts are swept where they are")
 
     def sweep(self, loss: Loss, preferences: Any) -> Pass:
-        """The sum over parts; loss and preferences are those that `make` gives every part."""
-        return PartsPass(self.data, self.make, self.shape[1], preferences)
+        """The sum over parts, whose own preferences `make` gives."""
+        return PartsPass(self.data, self.make, self.shape[1], preferences, loss)
 
 
 class PartsQueries:
@@ -51,12 +54,12 @@ class PartsQueries:
 
     pairs_differ, item_weight, query_weight = False, None, None
 
-    def __init__(self, data: PartedData, make: MakePass, token: str):
+    def __init__(self, data: PartedData, make: MakeDesign, token: str):
         self.data, self.make, self.token = data, make, token
         self.n_items, self.n_queries = data.n_rows, data.n_queries
         found = data.ask(_pairs, token, make)
-        self.n_pairs, self.swept = sum(pairs for pairs, _ in found), all(swept for _, swept in found)
-        self._weights: dict[int, float] = {}
+        self.n_pairs = sum(pairs for pairs, _ in found)
+        self._weights = {k: float(sum(weight[k] for _, weight in found)) for k in STRIDES}
 
     @property
     def total_weight(self) -> float:
@@ -72,9 +75,11 @@ class PartsQueries:
 class PartsPass(Pass):
     """The sum of the parts' passes. `latest`: the weights last evaluated, from which a fit can be taken up again."""
 
-    def __init__(self, data: PartedData, make: MakePass, width: int, queries: Any, stride: int = 1):
+    def __init__(self, data: PartedData, make: MakeDesign, width: int, queries: Any, loss: Loss, stride: int = 1):
         self.data, self.make, self.width, self.stride, self.queries = data, make, width, stride, queries
-        self.graded: Any = queries if queries.swept or self._bytes(4) <= SAMPLE_BYTES else None
+        self.loss, self.key = loss, hashlib.blake2b(pickle.dumps(loss), digest_size=16).hexdigest()
+        swept = isinstance(loss, WindowLoss)  # by queries, of which a part can take some
+        self.graded: Any = queries if swept or self._bytes(4) <= SAMPLE_BYTES else None
         self.latest: np.ndarray | None = None
 
     def _bytes(self, stride: int) -> int:
@@ -98,15 +103,16 @@ class PartsPass(Pass):
     def every(self, stride: int) -> Pass:
         """The loss of every stride-th query of every part: fetched where that is little, else asked like the whole."""
         if self._bytes(stride) > SAMPLE_BYTES:
-            return PartsPass(self.data, self.make, self.width, self.queries, stride)
+            return PartsPass(self.data, self.make, self.width, self.queries, self.loss, stride)
         parts = self.data.ask(queries_of, stride)
-        return self.make(RankingData.concatenate(parts, join_queries=True))[0]
+        design, preferences = self.make(RankingData.concatenate(parts, join_queries=True))
+        return design.sweep(self.loss, preferences)
 
     def _ask(self, question: Callable[..., Any], *arguments: Any) -> list[Any]:
-        token = self.queries.token
-        found = self.data.ask(question, token, None, self.stride, *arguments)
-        if any(isinstance(part, Unknown) for part in found):  # on first contact, and where a worker began anew
-            found = self.data.ask(question, token, self.make, self.stride, *arguments)
+        token, about = self.queries.token, (self.key, self.loss, self.stride)
+        found = self.data.ask(question, token, None, about, *arguments)
+        if any(isinstance(part, Unknown) for part in found):  # where a worker began anew
+            found = self.data.ask(question, token, self.make, about, *arguments)
         return found
 
 
@@ -119,22 +125,33 @@ def new_token() -> str:
     return f"{uuid4().hex}-{next(_numbers)}"
 
 
-class _Kept:
-    """A part's pass, its preferences, and its point last evaluated."""
+About = tuple[str, Loss, int]  # which loss, by its key, and of every how many-th query
 
-    def __init__(self, passed: Pass, preferences: GradedPreferences):
-        self.passed, self.preferences, self.strided = passed, preferences, {1: passed}
+
+class _Kept:
+    """A part's design and preferences; of the loss asked for last, the pass and the point last evaluated."""
+
+    def __init__(self, design: Design, preferences: GradedPreferences):
+        self.design, self.preferences = design, preferences
+        self.key, self.passes = "", dict[int, Pass]()
         self.point: tuple[int, np.ndarray, LossPoint] | None = None
 
-    def at(self, w: np.ndarray, stride: int) -> LossPoint:
+    def passed(self, about: About) -> Pass:
+        key, loss, stride = about
+        if key != self.key:
+            self.key, self.passes, self.point = key, {1: self.design.sweep(loss, self.preferences)}, None
+        if stride not in self.passes:
+            self.passes[stride] = self.passes[1].every(stride)
+        return self.passes[stride]
+
+    def at(self, w: np.ndarray, about: About) -> LossPoint:
+        passed, stride = self.passed(about), about[2]
         if self.point is None or self.point[0] != stride or not np.array_equal(self.point[1], w):
-            if stride not in self.strided:
-                self.strided[stride] = self.passed.every(stride)
-            self.point = stride, w, self.strided[stride].at(w)
+            self.point = stride, w, passed.at(w)
         return self.point[2]
 
 
-def _kept(part: Held, token: str, make: MakePass | None) -> _Kept | None:
+def _kept(part: Held, token: str, make: MakeDesign | None) -> _Kept | None:
     """What the part has made of the problem; None if it does not know it and was not told how."""
     if make is None:
         return part.made.get(token)
@@ -142,33 +159,35 @@ def _kept(part: Held, token: str, make: MakePass | None) -> _Kept | None:
     return kept
 
 
-def _pairs(part: Held, token: str, make: MakePass) -> tuple[int, bool]:
-    kept = part.keep(token, lambda: _Kept(*make(part.data)))
-    return kept.preferences.n_pairs, kept.passed.graded is not None
+def _pairs(part: Held, token: str, make: MakeDesign) -> tuple[int, dict[int, float]]:
+    kept: _Kept = part.keep(token, lambda: _Kept(*make(part.data)))
+    weight = kept.preferences.weight_per_query
+    return kept.preferences.n_pairs, {stride: float(weight[::stride].sum()) for stride in STRIDES}
 
 
-def _weight(part: Held, token: str, make: MakePass, stride: int) -> float:
+def _weight(part: Held, token: str, make: MakeDesign, stride: int) -> float:
     kept: _Kept = part.keep(token, lambda: _Kept(*make(part.data)))
     return kept.preferences.weight_of(stride)
 
 
-def _at(part: Held, token: str, make: MakePass | None, stride: int, w: np.ndarray) -> Any:
+def _at(part: Held, token: str, make: MakeDesign | None, about: About, w: np.ndarray) -> Any:
     kept = _kept(part, token, make)
     if kept is None:
         return Unknown()
-    here = kept.at(w, stride)
+    here = kept.at(w, about)
     return here.value, here.gradient, here.moments
 
 
-def _curvature(part: Held, token: str, make: MakePass | None, stride: int, w: np.ndarray, v: np.ndarray) -> Any:
+def _curvature(part: Held, token: str, make: MakeDesign | None, about: About, w: np.ndarray, v: np.ndarray) -> Any:
     kept = _kept(part, token, make)
-    return Unknown() if kept is None else kept.at(w, stride).curvature(v)
+    return Unknown() if kept is None else kept.at(w, about).curvature(v)
 
 
-def _hessian(part: Held, token: str, make: MakePass | None, stride: int, w: np.ndarray, often: int) -> Any:
+def _hessian(part: Held, token: str, make: MakeDesign | None, about: About, w: np.ndarray, often: int) -> Any:
     kept = _kept(part, token, make)
     if kept is None:
         return Unknown()
+    passed = kept.passed(about)
     if kept.point is not None and np.array_equal(kept.point[1], w):
         w = kept.point[1]  # the same array: the pass knows its last point by it
-    return kept.passed.hessian(w, often)
+    return passed.hessian(w, often)

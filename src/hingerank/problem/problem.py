@@ -152,6 +152,11 @@ class DesignOfRows(Protocol):
     dense: bool
 
     @property
+    def matrix(self) -> Any:
+        """The rows as a NumPy or SciPy matrix, uncopied."""
+        ...
+
+    @property
     def uneven(self) -> bool:
         """As a Design's."""
         ...
@@ -257,10 +262,11 @@ class PlainPass(Pass):
 
     def at(self, w: np.ndarray) -> LossPoint:
         design, here = self.design, self.loss.at(self.design.scores(w), self.preferences)
+        curvature = here.curvature  # and no more of `here`, whose vectors are as long as the rows
         return LossPoint(
             here.value,
             design.back(here.gradient),
-            lambda v: design.back(here.curvature(design.scores(v))),
+            lambda v: design.back(curvature(design.scores(v))),
             here.moments,
         )
 

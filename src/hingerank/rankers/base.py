@@ -25,6 +25,7 @@ from hingerank.rankers.inputs import (
     check_features,
     check_grades,
     check_weight,
+    column_spreads,
     evaluation_sets,
     gather_rows,
     make_blocks,
@@ -243,7 +244,7 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
         name = self._scaling()
         if name is None:
             if self._sees_spreads and getattr(self, "features", None) is None:
-                warn_spreads(X, names_of_features(self, X.shape[1]), stacklevel=4)
+                warn_spreads(column_spreads(X), names_of_features(self, X.shape[1]), stacklevel=4)
             return None
         from hingerank.data.scaling import make_scaler
 
@@ -412,8 +413,8 @@ class ProblemRanker(BaseRanker):
         """The problem over any design of features."""
         raise NotImplementedError
 
-    def _sweep(self, X: Any, preferences: Any) -> Any:
-        """The loss on the rows of a part, as a function of weights."""
+    def _rows_design(self, X: Any) -> Any:
+        """The design of the rows of a part."""
         raise NotImplementedError
 
     def _maps(self) -> bool:

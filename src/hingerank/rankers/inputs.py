@@ -45,7 +45,7 @@ def check_features(ranker: Any, X: Any, *, reset: bool) -> Any:
     given, names = (X.X, X.feature_names) if isinstance(X, RankingData) else (X, None)
     if isinstance(X, RankingData) and names is None and not reset and _are_counted(ranker):
         names = X.names
-    if isinstance(given, RowsView) and not ranker._by_blocks:
+    if isinstance(given, RowsView) and not _reads_blocks(ranker):
         given = given.copied(type(ranker).__name__)
     try:
         if _stays(ranker, given):
@@ -62,10 +62,15 @@ def check_features(ranker: Any, X: Any, *, reset: bool) -> Any:
     return plain_csr(checked) if sparse.issparse(checked) else checked
 
 
+def _reads_blocks(ranker: Any) -> bool:
+    """Whether the ranker is one of graded rows that reads mapped ones block by block; others have no such word."""
+    return getattr(ranker, "_by_blocks", False)
+
+
 def _stays(ranker: Any, X: Any) -> bool:
     """Whether X lies in a mapped file in the form that kernels take, and the ranker reads it from there: its values are
     then looked at in the first pass, not here."""
-    if not (ranker._by_blocks and is_mapped(X)) or X.dtype not in (np.float32, np.float64):
+    if not (_reads_blocks(ranker) and is_mapped(X)) or X.dtype not in (np.float32, np.float64):
         return False
     return sparse.issparse(X) or isinstance(X, RowsView) or bool(X.ndim == 2 and X.flags.c_contiguous)
 
@@ -209,9 +214,8 @@ def column_spreads(X: Any) -> np.ndarray:
         return np.asarray(rows.std(axis=0, dtype=np.float64))
 
 
-def warn_spreads(X: Any, names: Sequence[str], stacklevel: int) -> None:
+def warn_spreads(spreads: np.ndarray, names: Sequence[str], stacklevel: int) -> None:
     """A ScaleWarning where the spreads of columns that vary differ by more than MOST_SPREAD."""
-    spreads = column_spreads(X)
     varying = np.flatnonzero((spreads > 0) & np.isfinite(spreads))
     if len(varying) < 2:
         return

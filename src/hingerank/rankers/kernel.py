@@ -244,8 +244,8 @@ class MappedRanker(ScaledByDefault, PairwiseRanker):
         """Keep what the model file holds of the map."""
         self.gamma_ = self._map.gamma_
 
-    def _sweep(self, X, preferences):
-        return mapped_design(self._map, X, memory_budget(self.memory_gb)).sweep(make_loss(self.loss), preferences)
+    def _rows_design(self, X):
+        return mapped_design(self._map, X, memory_budget(self.memory_gb))
 
     def _keep(self, solution):
         self.coef_ = self._map.unmixed(solution.w)

@@ -36,7 +36,7 @@ def view_rows(
         ranker.scaler_ = ranker._finite_scaler(name, lambda: make_scaler(name).fit_figures(figures, sample))
         return view.scaled(ranker.scaler_, blocks.offsets)
     if ranker._sees_spreads and getattr(ranker, "features", None) is None:
-        warn_spreads(view, names, stacklevel=5)
+        warn_spreads(figures[3], names, stacklevel=5)
     return view.X if view.rows is None else view
 
 

@@ -276,10 +276,8 @@ class RankSVM(PairwiseRanker, LinearRanker):
         mixing = self.features_.mixing_
         return self.features_.width_ if mixing is None else mixing.shape[1]
 
-    def _sweep(self, X, preferences):
-        mapped = self.features_ is not None
-        design = mapped_design(self.features_, X, memory_budget(None)) if mapped else rows_design(X)
-        return design.sweep(self._loss(), preferences)
+    def _rows_design(self, X):
+        return rows_design(X) if self.features_ is None else mapped_design(self.features_, X, memory_budget(None))
 
     def _loss(self) -> Loss:
         return make_loss(self.loss)

@@ -15,19 +15,19 @@ from hingerank.data.scaling import SAMPLED_ROWS, make_scaler
 from hingerank.metrics import evaluate
 from hingerank.preferences import GradedPreferences
 from hingerank.problem.parts import PartsDesign, PartsQueries, new_token
-from hingerank.problem.problem import Pass
+from hingerank.problem.problem import Design
 from hingerank.rankers.inputs import gather_rows, names_of_features, warn_spreads
 from hingerank.rankers.large import ROWS_FOR_A_MAP
 
 
 @dataclass(frozen=True)
-class PassOfRows:
+class DesignOfRows:
     """What a ranker, its scaler and its feature map make of the rows of a part; it travels to the part."""
 
     ranker: Any
     scaler: Any
 
-    def __call__(self, data: RankingData) -> tuple[Pass, GradedPreferences]:
+    def __call__(self, data: RankingData) -> tuple[Design, GradedPreferences]:
         ranker = copy(self.ranker)
         taken, blocks = kept_rows(data.blocks, None)
         y = np.ascontiguousarray(gather_rows(data.y, taken), np.float64)
@@ -39,7 +39,7 @@ class PassOfRows:
         else:
             X = gather_rows(data.X, taken)
             X = X if self.scaler is None else self.scaler.scale_rows(X, blocks.numbers)
-        return ranker._sweep(X, preferences), preferences
+        return ranker._rows_design(X), preferences
 
 
 def refuse_parts(ranker: Any, given: dict[str, Any]) -> None:
@@ -74,11 +74,11 @@ def design_of_parts(ranker: Any, data: PartedData) -> tuple[PartsDesign, PartsQu
     name, names = ranker._scaling(), names_of_features(ranker, data.n_features)
     ranker.fingerprint_, ranker._source_rows, figures = data.fingerprint(), None, data.figures()
     ranker.scaler_ = None
-    sample = data.sample(SAMPLED_ROWS)
     if name is not None:
+        sample = data.sample(SAMPLED_ROWS if make_scaler(name).of_sample else 1)
         ranker.scaler_ = ranker._finite_scaler(name, lambda: make_scaler(name).fit_figures(figures, sample))
     elif ranker._sees_spreads and getattr(ranker, "features", None) is None:
-        warn_spreads(sample, names, stacklevel=6)
+        warn_spreads(figures[3], names, stacklevel=6)
     width = data.n_features
     if ranker._maps():
         if ranker.scaler_ is not None and ranker.scaler_.per_query:
@@ -91,7 +91,7 @@ def design_of_parts(ranker: Any, data: PartedData) -> tuple[PartsDesign, PartsQu
     sent = copy(ranker)
     for steering in ("callback", "init"):
         sent.__dict__.pop(steering, None)
-    make, token = PassOfRows(sent, ranker.scaler_), new_token()
+    make, token = DesignOfRows(sent, ranker.scaler_), new_token()
     return PartsDesign(data, make, width), PartsQueries(data, make, token)
 
 

@@ -38,8 +38,8 @@ class SparseRanker(ProblemRanker, LinearRanker):
     _training_only = ("callback",)
     _by_blocks = True
 
-    def _sweep(self, X, preferences):
-        return rows_design(X).sweep(squared_hinge(), preferences)
+    def _rows_design(self, X):
+        return rows_design(X)
 
     @property
     def selected_features_(self) -> np.ndarray:
