@@ -5,8 +5,8 @@
 
 An exact fit reads the n² numbers of the Gram matrix once for every product, a mapped fit the n × m mapped rows twice.
 The bytes of those reads over the seconds of the whole fit's solving are compared with the speed of a plain copy on the
-device (read plus write). The sweeps over preference pairs run on the CPU; "elsewhere" is the time outside the products:
-sweeps and the solver.
+device (read plus write). What is left is the time outside the products: sweeps over preference pairs, on the device
+too, and the solver.
 """
 
 import argparse
@@ -62,21 +62,24 @@ def finish(torch, device) -> None:
 
 
 def report(name, ranker, data, watches, bytes_per_call, speed) -> None:
-    for watch in watches:
-        watch.forget()
-    start = time.perf_counter()
-    ranker.fit(data)
-    end = time.perf_counter()
-    solve, TB = end - min(watch.began for watch in watches), 1e12
-    moved = sum(watch.calls for watch in watches) * bytes_per_call
-    print(f"{name}: {end - start:.2f} s, of which solving {solve:.2f} s in {ranker.n_iter_} Newton steps")
-    for watch in watches:
-        rate = watch.calls * bytes_per_call / watch.seconds / TB
-        print(
-            f"    {watch.calls} × {watch.name}: {watch.seconds:.2f} s with the vectors' way there and back, "
-            f"{rate:.2f} TB/s"
-        )
-    rest = solve - sum(watch.seconds for watch in watches)
+    """The fastest of three fits: the first loads what later ones have."""
+    best = None
+    for _ in range(3):
+        for watch in watches:
+            watch.forget()
+        start = time.perf_counter()
+        ranker.fit(data)
+        end = time.perf_counter()
+        solve = end - min(watch.began for watch in watches)
+        if best is None or solve < best[0]:
+            best = solve, end - start, [(watch.name, watch.calls, watch.seconds) for watch in watches]
+    (solve, whole, products), TB = best, 1e12
+    moved = sum(calls for _, calls, _ in products) * bytes_per_call
+    print(f"{name}: {whole:.2f} s, of which solving {solve:.2f} s in {ranker.n_iter_} Newton steps")
+    for product, calls, seconds in products:
+        rate = calls * bytes_per_call / seconds / TB
+        print(f"    {calls} × {product}: {seconds:.2f} s with what it waits for, {rate:.2f} TB/s")
+    rest = solve - sum(seconds for *_, seconds in products)
     print(
         f"    sweeps and solver: {rest:.2f} s; {moved / TB:.2f} TB in all, "
         f"{100 * moved / solve / speed:.0f} % of copy speed"
@@ -135,13 +138,19 @@ def main() -> None:
     data = make_letor(round(5000 * arguments.share), 100, 136, 5, seed=0, dtype=np.float32)
     print(f"{data.n_rows} rows made in {time.perf_counter() - start:.1f} s", flush=True)
     m = max(50, round(4000 * min(1.0, 10 * arguments.share)))
-    watches = [Watch(torch_design.TorchDesign, name, finish_now) for name in ("scores", "back")]
+    watches = [Watch(torch_design.TorchDesign, name, finish_now) for name in ("away", "home")]
     for C in (2.0**-6, 2.0**-2):
         for make in (hr.FourierRankSVM, hr.NystroemRankSVM):
             ranker = make(m, gamma=2.0**-5, C=C, device=arguments.device)
             report(
                 f"{make.__name__}, {data.n_rows} × {m}, C = {C:g}", ranker, data, watches, 4 * data.n_rows * m, speed
             )
+    for device in ("cpu", arguments.device):
+        ranker = hr.RankSVM(C=0.001, device=device)
+        seconds = min(seconds_of(partial(ranker.fit, data), 4))
+        print(
+            f"RankSVM, {data.n_rows} × {data.n_features}, {device}: {seconds:.3f} s, objective {ranker.objective_:.6g}"
+        )
     start = time.perf_counter()
     members = hr.FourierRankSVM(m, gamma=2.0**-5, device=arguments.device).fit_path(
         data, Cs=2.0 ** np.arange(-10, 0, 2)

@@ -225,7 +225,7 @@ class TestDevices:
         v = np.random.default_rng(0).normal(size=len(X))
         for rows in (X, sp.csr_matrix(X)):
             gram = TorchGram(make_kernel(kernel, 0.5, 2), rows, check_device("torch-cpu"))
-            np.testing.assert_allclose(gram.product(v), gram.matrix() @ v, atol=1e-3)
+            np.testing.assert_allclose(gram.home(gram.product(gram.away(v))), gram.matrix() @ v, atol=1e-3)
 
     def test_without_a_gpu_it_says_so(self, torch, data):
         if torch.cuda.is_available():

@@ -1,6 +1,6 @@
 """Gram matrices K = κ(X, X): of one triangle as much in memory as may be, the rest computed for every product."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Any, Protocol
 
@@ -10,6 +10,8 @@ from hingerank.features.kernels import Kernel
 from hingerank.features.maps import serial_blas, storage_type
 from hingerank.kernels.rows import triangle_product
 from hingerank.kernels.threads import cut_shards, run_shards
+from hingerank.losses import Loss
+from hingerank.preferences import Preferences
 from hingerank.problem.design import RowsDesign
 from hingerank.problem.problem import add_up
 
@@ -26,7 +28,7 @@ class GramMatrix(Protocol):
     n: int
     cost: float
     X: Any
-    size: np.ndarray
+    size: Any
 
     @property
     def single(self) -> bool:
@@ -37,13 +39,25 @@ class GramMatrix(Protocol):
         """V K in double precision, V a few rows: for K kept in single precision it is computed anew."""
         ...
 
-    def product(self, v: np.ndarray) -> np.ndarray:
+    def product(self, v: Any) -> Any:
         """K v."""
         ...
 
     def matrix(self) -> np.ndarray:
         """K whole, in double precision: for small n."""
         ...
+
+    def away(self, v: Any) -> Any:
+        """A copy of a vector where products are made: a NumPy array, or one of the device."""
+        return np.array(v, np.float64)
+
+    def home(self, v: Any) -> np.ndarray:
+        """Such a vector as an array of NumPy."""
+        return np.asarray(v)
+
+    def sweep(self, loss: Loss, preferences: Preferences) -> Callable[[Any], Any]:
+        """The loss as a function of the values at the training rows, as a LossAt of vectors there."""
+        return lambda s: loss.at(s, preferences)
 
 
 class Gram(GramMatrix):

@@ -24,17 +24,23 @@ class Expansion:
     Sums, multiples, <f, g> = a_f · K a_g and norms are written as those of arrays, so solvers written for weights run
     here unchanged: their conjugate gradients become those of the K-inner product. Values of a sum come from those of
     its terms where these are known, and an inner product takes whichever side's values are known. So a step of
-    conjugate gradients costs one product with K, and trying a step costs none.
+    conjugate gradients costs one product with K, and trying a step costs none. Coefficients and values are arrays of
+    NumPy, or of the device on which K is.
     """
 
     __slots__ = ("_values", "a", "gram")
     __array_ufunc__ = None  # NumPy's numbers leave sums and products with them to this class
 
-    def __init__(self, gram: GramMatrix, a: np.ndarray, values: np.ndarray | None = None):
+    def __init__(self, gram: GramMatrix, a: Any, values: Any = None):
         self.gram, self.a, self._values = gram, a, values
 
     @property
-    def values(self) -> np.ndarray:
+    def coefficients(self) -> np.ndarray:
+        """a as an array of NumPy."""
+        return self.gram.home(self.a)
+
+    @property
+    def values(self) -> Any:
         """K a: f at the training rows."""
         if self._values is None:
             self._values = self.gram.product(self.a)
@@ -73,7 +79,7 @@ class Expansion:
         if function is np.linalg.norm:
             return np.sqrt(self @ self)
         if function is np.zeros_like:
-            zeros = np.zeros(len(self))
+            zeros = 0.0 * self.a
             return Expansion(self.gram, zeros, zeros)
         if function is np.any:
             return bool(self.a.any())
@@ -89,11 +95,11 @@ class KernelProblem(Objective):
 
     def __init__(self, gram: GramMatrix, loss: Loss, preferences: Preferences, C: float = 1.0):
         self.gram, self.loss, self.preferences, self.C = gram, loss, preferences, positive("C", C)
-        self.dimension = gram.n
+        self.dimension, self._loss_at = gram.n, gram.sweep(loss, preferences)
 
     def at(self, f: Any) -> Point:
         f = f if isinstance(f, Expansion) else self.expansion(f)
-        here = self.loss.at(f.values, self.preferences)
+        here = self._loss_at(f.values)
         value = 0.5 * (f @ f) + self.C * here.value
 
         def curvature(v: Expansion) -> Expansion:
@@ -104,10 +110,11 @@ class KernelProblem(Objective):
 
             Conjugate gradients that begin with it move along rows with pairs alone, so the zeros stay.
             """
-            idle = (here.gradient == 0) & (f.a != 0)
-            if idle.sum() <= FEW_IDLE * np.count_nonzero(f.a) or idle.all():
+            there = f.a != 0
+            idle = (here.gradient == 0) & there
+            if int(idle.sum()) <= FEW_IDLE * int(there.sum()) or bool(idle.all()):
                 return None
-            away = self._bare(np.where(idle, -f.a, 0.0))
+            away = self._bare(-f.a * idle)
             return away, curvature(away)
 
         slope = f + self._bare(self.C * here.gradient)
@@ -122,7 +129,7 @@ class KernelProblem(Objective):
         Coefficients of both signs cancel: where they are many times larger than the norm, K itself is not known well
         enough to say how good they are.
         """
-        terms = np.abs(point.w.a) + np.abs(point.gradient.a - point.w.a)
+        terms = abs(point.w.a) + abs(point.gradient.a - point.w.a)
         return ROUNDING * float(terms @ self.gram.size) ** 2
 
     def exactly(self, f: Expansion, dual: Expansion, lower: float) -> tuple[float, float]:
@@ -131,10 +138,11 @@ class KernelProblem(Objective):
         lower: the bound that multipliers with the coefficients `dual` give by the K that is kept; of its terms only
         ½‖dual‖² depends on K.
         """
-        values, own = self.gram.exact(np.stack([f.a, dual.a]))
-        value = 0.5 * float(f.a @ values) + self.C * self.loss.at(values, self.preferences).value
-        rounding = ROUNDING * float((np.abs(f.a) + np.abs(dual.a)) @ self.gram.size) ** 2
-        return value, lower + 0.5 * (float(dual @ dual) - float(dual.a @ own)) - rounding
+        a, b = f.coefficients, dual.coefficients
+        values, own = self.gram.exact(np.stack([a, b]))
+        value = 0.5 * float(a @ values) + self.C * self.loss.at(values, self.preferences).value
+        rounding = ROUNDING * float((abs(f.a) + abs(dual.a)) @ self.gram.size) ** 2
+        return value, lower + 0.5 * (float(dual @ dual) - float(b @ own)) - rounding
 
     @property
     def recycled(self) -> int:
@@ -160,10 +168,10 @@ class KernelProblem(Objective):
         kept, T = factorise(K)
         return Problem(RowsDesign(K[:, kept] @ T), self.loss, self.preferences, C=self.C)
 
-    def expansion(self, a: np.ndarray) -> Expansion:
+    def expansion(self, a: Any) -> Expansion:
         """The function with these coefficients."""
-        a = np.array(a, np.float64)
-        return Expansion(self.gram, a, None if a.any() else np.zeros_like(a))
+        a = self.gram.away(a)
+        return Expansion(self.gram, a, None if a.any() else 0.0 * a)
 
-    def _bare(self, a: np.ndarray) -> Expansion:
+    def _bare(self, a: Any) -> Expansion:
         return Expansion(self.gram, a)

@@ -1,20 +1,27 @@
-"""Gram matrices and mapped rows on a GPU through PyTorch (optional: `pip install torch`).
+"""Gram matrices, rows and mapped rows on a GPU through PyTorch (optional: `pip install torch`).
 
-Only the matrices of n rows live there, in float32; vectors cross over once per product, and the sweeps over preference
-pairs, a small part of the work, stay with the compiled kernels here. Sums are float32, so relative gradients below
-about 1e-5 are out of reach; on the CPU they are float64.
+Matrices of n rows live there, in float32, and the pairs of hinge-type losses are swept there too; weights, gradients
+and a solver's own vectors are here. (Losses that visit each pair, and explicit pairs, are swept here.) Products are
+float32, so relative gradients below about 1e-5 are out of reach; on the CPU they are float64.
 """
 
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from hingerank.features.kernels import Kernel
+from hingerank.losses import Loss, LossAt, WindowLoss
+from hingerank.preferences import GradedPreferences, Preferences
 from hingerank.problem.gram import GramMatrix, computed_product, sizes_of
-from hingerank.problem.problem import Design
+from hingerank.problem.problem import Pass, PlainPass
+from hingerank.problem.torch_sweep import DeviceDesign, Slots, TorchPass, sweep
 
 ROWS = 4096  # mapped at a time
+CACHED = 1 << 22  # doubles that stay in a GPU's cache
 
 
 def check_device(device: str) -> Any:
@@ -39,7 +46,20 @@ def check_device(device: str) -> Any:
     return found
 
 
-class TorchGram(GramMatrix):
+class Swept:
+    """What has preference pairs on the device, laid out once for all losses and values of C."""
+
+    tensor: Any
+    _laid_out: tuple[GradedPreferences, Slots] | None = None
+
+    def slots(self, preferences: GradedPreferences) -> Slots:
+        """The pairs' slots."""
+        if self._laid_out is None or self._laid_out[0] is not preferences:
+            self._laid_out = preferences, Slots(preferences, self.tensor.device)
+        return self._laid_out[1]
+
+
+class TorchGram(Swept, GramMatrix):
     """K = κ(X, X) whole, on the device."""
 
     cost = 0.0  # products there take no longer than vectors here
@@ -47,37 +67,102 @@ class TorchGram(GramMatrix):
 
     def __init__(self, kernel: Kernel, X: Any, device: Any):
         self.kernel, self.X, self.n = kernel.centred(X), X, X.shape[0]
-        self.tensor, self.size = evaluate(self.kernel, X, self.kernel.right(X, np.float32), device), sizes_of(kernel, X)
+        self.tensor = evaluate(self.kernel, X, self.kernel.right(X, np.float32), device)
+        self.size, self.factors = self.away(sizes_of(kernel, X)), None
+        if _by_product(self.kernel, X):
+            self.factors = [self.away(factor(X, np.float64)) for factor in (self.kernel.left, self.kernel.right)]
 
     def exact(self, V: np.ndarray) -> np.ndarray:
-        return computed_product(self.kernel, self.X, V)
+        if self.factors is None:
+            return computed_product(self.kernel, self.X, V)
+        import torch
 
-    def product(self, v: np.ndarray) -> np.ndarray:
+        (left, right), weights, height = self.factors, self.away(V.T), max(16, CACHED // self.n)
+        found = torch.zeros_like(weights)
+        for a in range(0, self.n, height):  # one triangle: what lies right of the diagonal counts twice
+            b = min(a + height, self.n)
+            block = left[a:b] @ right[a:].T
+            self.kernel.finish(block)
+            found[a:b] += block @ weights[a:]
+            found[b:] += block[:, b - a :].T @ weights[a:b]
+        return self.home(found.T)
+
+    def away(self, v: Any) -> Any:
+        import torch
+
+        if isinstance(v, torch.Tensor):
+            return v.clone()
+        return torch.as_tensor(np.array(v, np.float64), device=self.tensor.device)
+
+    def home(self, v: Any) -> np.ndarray:
+        return np.asarray(v.cpu())
+
+    def product(self, v: Any) -> Any:
         """K v."""
-        return _home(self.tensor @ _away(v, self.tensor))
+        return (self.tensor @ v.float()).double()
+
+    def sweep(self, loss: Loss, preferences: Preferences) -> Callable[[Any], Any]:
+        if isinstance(loss, WindowLoss) and isinstance(preferences, GradedPreferences):
+            return partial(sweep, loss, self.slots(preferences))
+        return self._swept_here(loss, preferences)
+
+    def _swept_here(self, loss: Loss, preferences: Preferences) -> Callable[[Any], LossAt]:
+        def at(s: Any) -> LossAt:
+            found = loss.at(self.home(s), preferences)
+            there: Any = {name: self.away(getattr(found, name)) for name in ("gradient", "diagonal")}
+            return replace(found, curvature=lambda v: self.away(found.curvature(self.home(v))), **there)
+
+        return at
 
     def matrix(self) -> np.ndarray:
         """K here, in double precision: for small n."""
         return self.kernel.matrix(self.X, self.X)
 
 
-class TorchDesign(Design):
-    """Φ = ψ(X) T with ψ(X) on the device."""
+class TorchDesign(Swept, DeviceDesign):
+    """Φ = A T with A, of as many rows as there are, on the device; T may be left out."""
 
-    def __init__(self, feature_map: Any, X: Any, device: Any):
-        self.tensor = evaluate(feature_map.kernel_, X, feature_map.right_[np.float32], device)
-        mixing = feature_map.mixing_
-        self.mixing = None if mixing is None else _away(mixing, self.tensor)
-        self.shape = (X.shape[0], self.tensor.shape[1] if mixing is None else mixing.shape[1])
-        self.numbers = self.tensor.numel()
+    def __init__(self, tensor: Any, mixing: np.ndarray | None = None):
+        self.tensor, self.mixing = tensor, None if mixing is None else _away(mixing, tensor)
+        self.shape = (tensor.shape[0], tensor.shape[1] if mixing is None else mixing.shape[1])
+        self.numbers = tensor.numel()
+
+    @classmethod
+    def of_map(cls, feature_map: Any, X: Any, device: Any) -> "TorchDesign":
+        """Mapped rows."""
+        right = feature_map.right_[np.float32]
+        return cls(evaluate(feature_map.kernel_, X, right, device), feature_map.mixing_)
+
+    @classmethod
+    def of_rows(cls, X: Any, device: Any) -> "TorchDesign":
+        """The rows themselves, sparse ones filled in."""
+        import torch
+
+        out = torch.empty(tuple(X.shape), dtype=torch.float32, device=device)
+        for a in range(0, X.shape[0], ROWS):
+            block = X[a : a + ROWS]
+            block = block.toarray() if sp.issparse(block) else block
+            out[a : a + ROWS].copy_(torch.as_tensor(np.ascontiguousarray(block, np.float32)))
+        return cls(out)
+
+    def away(self, w: np.ndarray) -> Any:
+        w = _away(w, self.tensor)
+        return (self.tensor @ (w if self.mixing is None else self.mixing @ w)).double()
+
+    def home(self, z: Any) -> np.ndarray:
+        g = z.float() @ self.tensor
+        return _home(g if self.mixing is None else g @ self.mixing)
 
     def scores(self, w: np.ndarray) -> np.ndarray:
-        w = _away(w, self.tensor)
-        return _home(self.tensor @ (w if self.mixing is None else self.mixing @ w))
+        return _home(self.away(w))
 
     def back(self, z: np.ndarray) -> np.ndarray:
-        g = _away(z, self.tensor) @ self.tensor
-        return _home(g if self.mixing is None else g @ self.mixing)
+        return self.home(_away(z, self.tensor))
+
+    def sweep(self, loss: Loss, preferences: Preferences) -> Pass:
+        if isinstance(loss, WindowLoss) and isinstance(preferences, GradedPreferences):
+            return TorchPass(self, loss, preferences, self.slots(preferences))
+        return PlainPass(self, loss, preferences)
 
 
 def evaluate(kernel: Kernel, X: Any, right: Any, device: Any) -> Any:
@@ -88,7 +173,7 @@ def evaluate(kernel: Kernel, X: Any, right: Any, device: Any) -> Any:
     import torch
 
     out = torch.empty((X.shape[0], right.shape[0]), dtype=torch.float32, device=device)
-    there = kernel.by_product and not sp.issparse(X) and not sp.issparse(right)
+    there = _by_product(kernel, X, right)
     B: Any = torch.as_tensor(right, device=device).T if there else None
     for a in range(0, X.shape[0], ROWS):
         block, A = out[a : a + ROWS], kernel.left(X[a : a + ROWS], np.float32)
@@ -100,6 +185,10 @@ def evaluate(kernel: Kernel, X: Any, right: Any, device: Any) -> Any:
             kernel.between(A, right, here)
             block.copy_(torch.as_tensor(here))
     return out
+
+
+def _by_product(kernel: Kernel, *rows: Any) -> bool:
+    return kernel.by_product and not any(map(sp.issparse, rows))
 
 
 def _away(v: np.ndarray, like: Any) -> Any:

@@ -153,10 +153,11 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
 
     def _keep(self, solution):
         f = solution.w
-        kept = np.flatnonzero(f.a)
+        a = f.coefficients
+        kept = np.flatnonzero(a)
         if not len(kept):  # no preference at all: one row keeps the model's form
             kept = np.zeros(1, np.int64)
-        self.dual_coef_ = f.a[kept]
+        self.dual_coef_ = a[kept]
         self.support_ = kept if self._source_rows is None else self._source_rows[kept]
         self._expansion: NystroemMap | None = None
         if not self._given:
@@ -223,7 +224,7 @@ class MappedRanker(ScaledByDefault, PairwiseRanker):
         if device is None or by_rows:
             design = mapped_design(self._map, X, memory_budget(self.memory_gb), by_rows)
         else:
-            design = TorchDesign(self._map, X, device)
+            design = TorchDesign.of_map(self._map, X, device)
         return Problem(design, make_loss(self.loss), preferences)
 
     def _over(self, design, preferences):

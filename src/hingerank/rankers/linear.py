@@ -15,6 +15,7 @@ from hingerank.losses import LIST_LOSSES, RANKING_LOSSES, Loss, make_loss
 from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
 from hingerank.problem import Problem
 from hingerank.problem.mapped import mapped_design, rows_design
+from hingerank.problem.torch_design import TorchDesign, check_device
 from hingerank.rankers.base import LinearRanker, ProblemRanker, warn_not_converged
 from hingerank.rankers.inputs import check_features
 from hingerank.rankers.large import rows_for_map, view_rows
@@ -212,6 +213,7 @@ class RankSVM(PairwiseRanker, LinearRanker):
     max_seconds : most seconds, likewise
     init : weights to start from
     callback : called with each trace entry; a true answer stops the fit
+    device : "cpu", or "cuda" to train on an NVIDIA GPU (needs PyTorch; holds the rows there, in float32)
 
     Attributes
     ----------
@@ -236,11 +238,12 @@ class RankSVM(PairwiseRanker, LinearRanker):
 
     _fitted: tuple[str, ...] = ("features_",)
     _by_blocks = _adds_up = True
+    device = "cpu"  # of the rankers below that have no such parameter
     features_: Any
 
     def __init__(
         self, C=1.0, loss="squared_hinge", tol=1e-3, *, solver="auto", pair_weight="uniform", grade_weight=None,
-        scale=None, features=None, max_iter=None, max_seconds=None, init=None, callback=None,
+        scale=None, features=None, max_iter=None, max_seconds=None, init=None, callback=None, device="cpu",
     ):  # fmt: skip
         self.C = C
         self.loss = loss
@@ -254,6 +257,7 @@ class RankSVM(PairwiseRanker, LinearRanker):
         self.max_seconds = max_seconds
         self.init = init
         self.callback = callback
+        self.device = device
 
     def _problem(self, X, preferences, sample_weight):
         design = self._design(X, sample_weight, by_rows=self._solver() == "dual")
@@ -282,6 +286,11 @@ class RankSVM(PairwiseRanker, LinearRanker):
     def _design(self, X: Any, sample_weight: np.ndarray | None, by_rows: bool) -> Any:
         """The rows, or what the feature map makes of them; by_rows: as a matrix in any case."""
         self.features_ = None
+        device = check_device(self.device)
+        if device is not None:
+            if self.features is not None or by_rows:
+                raise ValueError(f"device={self.device!r} takes no features= and no solver='dual'")
+            return TorchDesign.of_rows(X, device)
         if self.features is None:
             return rows_design(X, by_rows)
         rows, weight = rows_for_map(X, sample_weight)

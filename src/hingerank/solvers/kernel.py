@@ -62,7 +62,7 @@ def prune(objective: Objective, f: Any, target: float, products: float) -> Itera
     """
     point, spent, f = objective.at(f), 0.0, f.a
     if _idle(point).any():
-        yield objective.at(np.where(_idle(point), 0.0, f))
+        yield objective.at(f * ~_idle(point))
     for _ in range(STEPS):
         first = point.first() if point.first is not None and spent <= products else None
         if first is None:
@@ -90,9 +90,9 @@ def _removing_step(point: Point, first: tuple[Any, Any], target: float) -> tuple
     return conjugate_gradients(point.curvature, point.gradient, np.inf, target, (away, product))
 
 
-def _idle(point: Point) -> np.ndarray:
+def _idle(point: Point) -> Any:
     """Which rows have a coefficient but no active pair: there the gradient a + C z is the coefficient itself."""
-    return np.asarray((point.gradient.a == point.w.a) & (point.w.a != 0))
+    return (point.gradient.a == point.w.a) & (point.w.a != 0)
 
 
 def _accept(solution: Solution, point: Point, certified: float) -> Solution:
