@@ -50,6 +50,11 @@ class BinnedDesign(Design):
         # partial sums of a shard have a number for each bin: no more shards than keep those well below the data
         self.most_shards = int(np.clip(self.numbers // (4 * self.shape[1]), 1, 64))
 
+    @property
+    def matrix(self) -> Any:
+        """What of the rows stands for them where it matters how they lie: the places."""
+        return self.rows[1]
+
     def scores(self, w: np.ndarray) -> np.ndarray:
         w, out = np.ascontiguousarray(w, np.float64), np.empty(self.shape[0])
         run_shards(lambda ab: scores_range(self.rows, *ab, w, out), self._shards)
