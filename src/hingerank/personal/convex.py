@@ -6,22 +6,28 @@ import numpy as np
 
 from hingerank.losses import squared_hinge
 from hingerank.personal.preferences import UserPreferences
-from hingerank.personal.problem import MeanAndOwnDesign, OwnDesign, SharedDesign, row_preferences
+from hingerank.personal.problem import MeanAndOwnDesign, OwnDesign, SharedDesign, pair_distances, row_preferences
 from hingerank.personal.rankers import PersonalRanker, Watched, accuracies, check_positive
 from hingerank.problem import Design, Problem
 from hingerank.solvers.newton import newton
 from hingerank.solvers.run import Solution
 
 
+NATURAL = 2.0  # C times a user's squared distances of pairs
+
+
 class ConvexPersonalRanker(PersonalRanker):
     """½‖w‖² + C · sum over users and their pairs of max(0, 1 - t)², the scores linear in w through some design.
 
-    A ranker's `_minimise` picks the design, calls `_newton` and keeps the weights found.
+    A ranker's `_minimise` picks the design, calls `_newton` and keeps the weights found. Where C is None it is 2 by the
+    mean over users of the sum over their pairs of ‖x_i - x_j‖², about: it follows features' scale and numbers of pairs.
     """
 
+    _fitted: tuple[str, ...] = ("C_",)
     _training_only = ("callback",)
+    C_: float
 
-    def __init__(self, C=0.1, tol=1e-3, *, pair_weight="uniform", max_iter=100, max_seconds=None, callback=None):
+    def __init__(self, C=None, tol=1e-3, *, pair_weight="uniform", max_iter=100, max_seconds=None, callback=None):
         self.C = C
         self.tol = tol
         self.pair_weight = pair_weight
@@ -34,7 +40,7 @@ class ConvexPersonalRanker(PersonalRanker):
 
     def _newton(self, design: Design, preferences: UserPreferences) -> Solution:
         return newton(
-            Problem(design, squared_hinge(), row_preferences(preferences), C=self.C),
+            Problem(design, squared_hinge(), row_preferences(preferences), C=self.C_),
             tol=self.tol,
             max_iter=self.max_iter,
             max_seconds=np.inf if self.max_seconds is None else self.max_seconds,
@@ -42,7 +48,8 @@ class ConvexPersonalRanker(PersonalRanker):
         )
 
     def _learn(self, X: Any, preferences: UserPreferences, watched: Watched | None) -> Solution:
-        check_positive(self, "C", "tol")
+        check_positive(self, *(["tol"] if self.C is None else ["C", "tol"]))
+        self.C_ = NATURAL / pair_distances(X, preferences) if self.C is None else float(self.C)
         solution = self._minimise(X, preferences)
         found = None if watched is None else self._right(X, watched.preferences)
         solution.trace[-1].update(accuracies(self._right(X, preferences), watched, found))
@@ -57,7 +64,9 @@ class JointRanker(ConvexPersonalRanker):
 
     Parameters
     ----------
-    C, tol, pair_weight, max_seconds, callback : as in PersonalRankSVM
+    C : float, optional
+        Weight of the summed pair losses; default 2 / (mean over users of the sum over pairs of ‖x_i - x_j‖², about).
+    tol, pair_weight, max_seconds, callback : as in PersonalRankSVM
     max_iter : limit in Newton steps
 
     Attributes
@@ -92,7 +101,9 @@ class SeparateRanker(ConvexPersonalRanker):
 
     Parameters
     ----------
-    C, tol, pair_weight, max_seconds, callback : as in PersonalRankSVM
+    C : float, optional
+        Weight of the summed pair losses; default 2 / (mean over users of the sum over pairs of ‖x_i - x_j‖², about).
+    tol, pair_weight, max_seconds, callback : as in PersonalRankSVM
     max_iter : limit in Newton steps
 
     Attributes
@@ -133,7 +144,9 @@ class MeanVarianceRanker(SeparateRanker):
 
     Parameters
     ----------
-    C, tol, pair_weight, max_seconds, callback : as in PersonalRankSVM
+    C : float, optional
+        Weight of the summed pair losses; default 2 / (mean over users of the sum over pairs of ‖x_i - x_j‖², about).
+    tol, pair_weight, max_seconds, callback : as in PersonalRankSVM
     sharing : towards 0 the users are separate, towards infinity the mean is free of cost
     max_iter : limit in Newton steps
 
@@ -155,7 +168,7 @@ class MeanVarianceRanker(SeparateRanker):
     coef_: np.ndarray
 
     def __init__(
-        self, C=0.1, tol=1e-3, *, sharing=1.0, pair_weight="uniform", max_iter=100, max_seconds=None, callback=None
+        self, C=None, tol=1e-3, *, sharing=1.0, pair_weight="uniform", max_iter=100, max_seconds=None, callback=None
     ):
         super().__init__(C, tol, pair_weight=pair_weight, max_iter=max_iter, max_seconds=max_seconds, callback=callback)
         self.sharing = sharing

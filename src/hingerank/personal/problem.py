@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.kernels.threads import cut_shards, run_shards
-from hingerank.personal.losses import UserGrades, UserPairs
+from hingerank.personal.losses import UserGrades, UserPairs, UserTargets
 from hingerank.personal.passes import basis_curvature, basis_loss, own_back, own_scores, users_right, users_step
 from hingerank.personal.preferences import UserPreferences
 from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
@@ -145,6 +145,48 @@ class FactorObjective:
         sums = [np.zeros((self.features.shape[0], self.rank)) for _ in self.shards]
         tasks = [(*ab, *own) for ab, *own in zip(self.shards, sums, *more)]
         return run_shards(lambda task: kernel(*task), tasks, self.threads), add_up(sums)
+
+
+def first_gradient(p: UserPreferences) -> np.ndarray:
+    """The gradient of the loss in the scores of all rows, at scores of 0."""
+    own, grown = np.arange(p.n_rows, dtype=np.int32), np.zeros((p.n_rows, 1))  # every row an item of its own
+    known = p.known._replace(grade=p.known.grade.copy()) if isinstance(p.known, UserGrades) else p.known
+    flat, ones = np.zeros((p.n_rows, 1)), np.ones((p.n_users, 1))
+    basis_loss(flat, ones, 0, p.n_users, p.start, own, known, p.sizes, np.zeros(p.n_rows, np.float32), grown)
+    return grown[:, 0]
+
+
+def first_gradient_norm(X: Matrix, p: UserPreferences, steps: int = 20) -> float:
+    """‖∇loss‖₂ in W = U Vᵀ at 0, the spectral norm: below C = 1/‖∇loss‖₂ the optimum is 0 (the norms are dual).
+
+    By power steps on Z X, Z (users x items) the gradient in the scores; never above the norm. 1 where it is 0.
+    """
+    indptr = p.start.astype(np.int64)
+    Z = sp.csr_matrix((first_gradient(p), p.item, indptr), shape=(p.n_users, X.shape[0]))
+    features, v, norm = ItemFeatures(X), np.random.default_rng(0).standard_normal((X.shape[1], 1)), 0.0
+    for _ in range(steps):
+        v /= max(np.linalg.norm(v), np.finfo(float).tiny)
+        moved = Z @ features.times(v)
+        norm = float(np.linalg.norm(moved))
+        v = features.back(np.asarray(Z.T @ moved))
+    return norm if norm > 0 else 1.0
+
+
+def pair_distances(X: Matrix, p: UserPreferences) -> float:
+    """The mean over users of  scale · pairs · 2 · variance of the user's items,  about the sum of ‖x_i - x_j‖².
+
+    1 where there are no pairs or all items are alike.
+    """
+    squares = np.asarray(X.multiply(X).sum(axis=1)).ravel() if sp.issparse(X) else np.einsum("ij,ij->i", X, X)
+    n = np.maximum(np.diff(p.start), 1)
+    users = sp.csr_matrix((np.ones(p.n_rows), p.item, p.start), shape=(p.n_users, X.shape[0]))
+    total, pairs = 0.0, p.pairs if isinstance(p.known, UserTargets) else p.pairs * p.known.scale
+    for a in range(0, p.n_users, ROWS_PER_BLOCK):  # sums of features of a block of users at a time
+        b = slice(a, a + ROWS_PER_BLOCK)
+        sums = users[b] @ X
+        norms = np.asarray(sums.multiply(sums).sum(axis=1)).ravel() if sp.issparse(sums) else (sums**2).sum(axis=1)
+        total += float(pairs[b] @ np.maximum(users[b] @ squares / n[b] - norms / n[b] ** 2, 0.0))
+    return 2.0 * total / p.n_users if total > 0 else 1.0
 
 
 def half_square(A: np.ndarray) -> float:
