@@ -35,6 +35,9 @@ class ConvexPersonalRanker(PersonalRanker):
         self.max_seconds = max_seconds
         self.callback = callback
 
+    def _natural(self, X: Any, preferences: UserPreferences) -> float:
+        return NATURAL / pair_distances(X, preferences)
+
     def _minimise(self, X: Any, preferences: UserPreferences) -> Solution:
         raise NotImplementedError
 
@@ -49,7 +52,7 @@ class ConvexPersonalRanker(PersonalRanker):
 
     def _learn(self, X: Any, preferences: UserPreferences, watched: Watched | None) -> Solution:
         check_positive(self, *(["tol"] if self.C is None else ["C", "tol"]))
-        self.C_ = NATURAL / pair_distances(X, preferences) if self.C is None else float(self.C)
+        self.C_ = self._natural(X, preferences) if self.C is None else float(self.C)
         solution = self._minimise(X, preferences)
         found = None if watched is None else self._right(X, watched.preferences)
         solution.trace[-1].update(accuracies(self._right(X, preferences), watched, found))

@@ -134,7 +134,7 @@ class PersonalRankSVM(PersonalRanker):
         threads, V = check_jobs(self.n_jobs), np.zeros((preferences.n_users, k))
         U = np.random.default_rng(self.random_state).standard_normal((small.shape[1], k))
         with threadpool_limits(1, "blas"):  # passes run on threads of their own; one BLAS thread repeats exactly
-            self.C_ = float(NATURAL / first_gradient_norm(small, fitted) if self.C is None else self.C)
+            self.C_ = self._natural(small, fitted) if self.C is None else float(self.C)
             typical = np.sqrt(np.mean(ItemFeatures(small).times(U) ** 2))
             U /= typical if typical > 0 else 1.0
             if self.shared:
@@ -161,6 +161,9 @@ class PersonalRankSVM(PersonalRanker):
             self.coef_ = functions[:, k].copy()
         self._settle_cold(self.user_weights_, self.has_pairs_)
         return solution
+
+    def _natural(self, X: Matrix, preferences: UserPreferences) -> float:
+        return NATURAL / first_gradient_norm(X, preferences)
 
     def _learn_prior(
         self, X: Matrix, U: np.ndarray, V: np.ndarray, fitted: UserPreferences, threads: int | None

@@ -129,6 +129,20 @@ class PersonalRanker(SavedModel, BaseEstimator):
         """Find and keep the weights; accuracies go into the trace."""
         raise NotImplementedError
 
+    def natural_C(self, item_features: Any, users: Any, items: Any, ratings: Any) -> float:
+        """The C that a fit to these data takes where C is None; arguments as in ``fit``."""
+        X = check_features(self, item_features, reset=True)
+        return self._natural(X, self._from_ratings(users, items, ratings, X.shape[0]))
+
+    def _natural(self, X: Any, preferences: UserPreferences) -> float:
+        raise NotImplementedError
+
+    def _tune(self, names: list[str], rankers: list[Any], data: Any, **options: Any) -> Any:
+        """What `hingerank.tune` calls for rankers that learn from ratings."""
+        from hingerank.personal.tuning import tune_ratings
+
+        return tune_ratings(names, rankers, data, **options)
+
     def _shared(self, X: Any) -> np.ndarray | None:
         """The part of the score that all users share."""
         return None

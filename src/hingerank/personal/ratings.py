@@ -28,6 +28,8 @@ class Ratings:
     ratings : numbers
     item_ids : of all items, rated or not
     titles, genres : of the items, where known
+    times : when each rating was given, where known: numbers (seconds) or dates
+    item_features, feature_names : of the items, where they have been made
     """
 
     users: np.ndarray
@@ -36,6 +38,9 @@ class Ratings:
     item_ids: np.ndarray
     titles: np.ndarray | None = None
     genres: list[tuple[str, ...]] | None = None
+    times: np.ndarray | None = None
+    item_features: Any = None
+    feature_names: list[str] | None = None
 
     def __len__(self) -> int:
         return len(self.users)
@@ -50,7 +55,15 @@ class Ratings:
 
     def take(self, rows: Any) -> "Ratings":
         """Some of the ratings; the items stay, and keep their numbers."""
-        return replace(self, users=self.users[rows], items=self.items[rows], ratings=self.ratings[rows])
+        times = None if self.times is None else self.times[rows]
+        return replace(self, users=self.users[rows], items=self.items[rows], ratings=self.ratings[rows], times=times)
+
+    def with_features(self, X: Any, names: Sequence[str] | None = None) -> "Ratings":
+        """The same with features of the items, a row for each; X may be what a maker of features gave, (matrix, names)."""
+        X, names = X if isinstance(X, tuple) and names is None else (X, names)
+        if X.shape[0] != self.n_items:
+            raise DataError(f"the features have {X.shape[0]} rows, but there are {self.n_items} items")
+        return replace(self, item_features=X, feature_names=None if names is None else list(names))
 
     @property
     def triples(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
