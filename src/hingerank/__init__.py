@@ -68,6 +68,7 @@ _HOME = {
     "make_diverse": "hingerank.diversity.generate",
     "make_letor": "hingerank.data.generate",
     "make_like": "hingerank.data.generate",
+    "evaluate_top": "hingerank.personal.top_n",
     "make_personal": "hingerank.personal.generate",
     "read": "hingerank.data.read_write",
     "read_feature_log": "hingerank.data.feature_logs",
