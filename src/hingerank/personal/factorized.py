@@ -4,6 +4,7 @@ New users are folded in from a few ratings with the basis fixed: a k-dimensional
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -11,8 +12,10 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
+from hingerank.data.checks import positive, whole
 from hingerank.data.files import DataError
 from hingerank.personal.alternating import alternating
+from hingerank.personal.clicks import CHANCES, clicks_of, drawn_preferences
 from hingerank.personal.fold_in import (
     LEAST_USERS,
     USUAL,
@@ -25,14 +28,23 @@ from hingerank.personal.fold_in import (
 )
 from hingerank.personal.losses import UserPairs
 from hingerank.personal.preferences import UserPreferences, from_comparisons, from_targets
-from hingerank.personal.problem import FactorObjective, ItemFeatures, Matrix, count_right, first_gradient_norm
+from hingerank.personal.problem import (
+    FactorObjective,
+    ItemFeatures,
+    Matrix,
+    check_jobs,
+    count_right,
+    first_gradient_norm,
+    in_use,
+)
 from hingerank.personal.rankers import PersonalRanker, Watched, accuracies, check_positive
 from hingerank.personal.users import UserIndex, ids_like
 from hingerank.rankers.inputs import check_features, names_of_features
 from hingerank.rankers.rank_parameter import RankParameter
 from hingerank.solvers.run import Solution
 
-FEW = 0.5  # items or features in use: below this fraction of all, the others are set aside while fitting
+Draw = Callable[[], UserPreferences]
+LEAST_DRAWN, PER_DRAW = 20, 2  # items drawn for a user at least; steps until others are drawn
 FORGETTING = 3  # epochs without the users by whom the prior is judged
 NATURAL = 50.0  # C in units of the smallest C at which anything is learnt
 
@@ -127,9 +139,41 @@ class PersonalRankSVM(PersonalRanker):
         self.random_state = random_state
         self.callback = callback
 
-    def _learn(self, X: Matrix, preferences: UserPreferences, watched: Watched | None) -> Solution:
+    def fit_clicks(
+        self, item_features: Any, users: Any, items: Any, *, negatives: str = "uniform", per_click: float = 5.0,
+        epochs: int = 15,
+    ) -> Self:  # fmt: skip
+        """Learn from clicks, listens or purchases alone: what a user took is preferred to items drawn from the rest.
+
+        In every epoch other items are drawn; all pairs of a user's clicks and drawn items count, none is listed. With
+        the default ``pair_weight="uniform"`` users with many clicks count for more; "user" weighs users alike.
+
+        Parameters
+        ----------
+        item_features : array, CSR matrix or data frame with a row per item
+        users, items : who took what (ids of any type; row numbers of item_features); repeats count once
+        negatives : how the others are drawn: "uniform", or "popularity", as often as people take them
+        per_click : items drawn for each click of a user, at least 20 for a user
+        epochs : so many draws; on the last one the fit goes on until it is stationary
+        """
+        X = check_features(self, item_features, reset=True)
+        if negatives not in CHANCES:
+            raise ValueError(f"negatives is {negatives!r}, expected {' or '.join(map(repr, CHANCES))}")
+        positive("per_click", per_click)
+        clicks, rng = clicks_of(users, items, X.shape[0]), np.random.default_rng(self.random_state)
+
+        def draw() -> UserPreferences:
+            told = drawn_preferences(clicks, per_click, LEAST_DRAWN, negatives, rng, self.pair_weight)
+            return replace(told, users=clicks.users)
+
+        return self._fit(X, draw(), None, draws=[draw] * (whole("epochs", epochs) - 1))
+
+    def _learn(
+        self, X: Matrix, preferences: UserPreferences, watched: Watched | None, draws: Sequence[Draw] = ()
+    ) -> Solution:
+        """draws: makers of preferences for epochs after the first one, whose items may be others."""
         self._check_settings()
-        small, fitted, columns = in_use(X, preferences)
+        small, fitted, columns = (X, preferences, None) if draws else in_use(X, preferences)
         k = min(int(self.rank), small.shape[1], preferences.n_users)
         threads, V = check_jobs(self.n_jobs), np.zeros((preferences.n_users, k))
         U = np.random.default_rng(self.random_state).standard_normal((small.shape[1], k))
@@ -139,6 +183,10 @@ class PersonalRankSVM(PersonalRanker):
             U /= typical if typical > 0 else 1.0
             if self.shared:
                 U, V = np.pad(U, ((0, 0), (0, 1))), np.pad(V, ((0, 0), (0, 1)), constant_values=1.0)
+            for draw in draws:
+                objective = FactorObjective(small, fitted, self.C_, U.shape[1], threads, fixed=U.shape[1] - k)
+                epoch = alternating(objective, U, V, tol=0.0, max_iter=PER_DRAW)
+                U, V, fitted = epoch.w, epoch.extra["V"], draw()
             solution = alternating(
                 FactorObjective(small, fitted, self.C_, U.shape[1], threads, fixed=U.shape[1] - k),
                 U,
@@ -412,30 +460,3 @@ class InductiveMatrixCompletion(PersonalRankSVM):
 
     def _from_comparisons(self, users: Any, winners: Any, losers: Any, n_items: int, weight: Any) -> UserPreferences:
         return from_comparisons(users, winners, losers, n_items, weight, squared_error=True)
-
-
-def in_use(X: Matrix, preferences: UserPreferences) -> tuple[Matrix, UserPreferences, np.ndarray | None]:
-    """X without items nobody rated and, if CSR, features none of the rest has, where these are many.
-
-    Their rows of the basis would be 0: (X, preferences with items renumbered, columns kept or None for all).
-    """
-    used = np.zeros(X.shape[0], bool)
-    used[preferences.item] = True
-    if np.count_nonzero(used) < FEW * len(used):
-        number = np.cumsum(used, dtype=np.int32) - np.int32(1)
-        X, preferences = X[used], preferences.with_items(number)
-    if isinstance(X, np.ndarray):
-        return X, preferences, None
-    columns = np.unique(X.indices)
-    if len(columns) == 0 or len(columns) >= FEW * X.shape[1]:
-        return X, preferences, None
-    return X[:, columns], preferences, columns
-
-
-def check_jobs(n_jobs: Any) -> int | None:
-    """Threads: None for all cores ($HINGERANK_NUM_THREADS if set), else a positive number; -1 is None."""
-    if n_jobs is None or n_jobs == -1:
-        return None
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs < 1:
-        raise ValueError(f"n_jobs must be a positive whole number, -1 or None, not {n_jobs!r}")
-    return int(n_jobs)

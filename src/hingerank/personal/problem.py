@@ -11,6 +11,7 @@ user's own, or both.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -30,6 +31,7 @@ ROWS_PER_SHARD, MOST_SHARDS = 16384, 16
 ROOM_FOR_SUMS = 64 << 20  # bytes that the shards' sums may take in any case
 ROWS_PER_BLOCK = 4096
 ROWS_PER_DESIGN_SHARD = 8192
+FEW = 0.5  # items or features in use: below this fraction of all, the others are set aside while fitting
 
 
 class ItemFeatures:
@@ -293,3 +295,30 @@ def row_preferences(p: UserPreferences) -> Preferences:
     if len(known.weight):
         weight *= known.weight
     return ExplicitPairs(first + known.winner, first + known.loser, p.n_rows, weight)
+
+
+def in_use(X: Matrix, preferences: UserPreferences) -> tuple[Matrix, UserPreferences, np.ndarray | None]:
+    """X without items nobody rated and, if CSR, features none of the rest has, where these are many.
+
+    Their rows of the basis would be 0: (X, preferences with items renumbered, columns kept or None for all).
+    """
+    used = np.zeros(X.shape[0], bool)
+    used[preferences.item] = True
+    if np.count_nonzero(used) < FEW * len(used):
+        number = np.cumsum(used, dtype=np.int32) - np.int32(1)
+        X, preferences = X[used], preferences.with_items(number)
+    if isinstance(X, np.ndarray):
+        return X, preferences, None
+    columns = np.unique(X.indices)
+    if len(columns) == 0 or len(columns) >= FEW * X.shape[1]:
+        return X, preferences, None
+    return X[:, columns], preferences, columns
+
+
+def check_jobs(n_jobs: Any) -> int | None:
+    """Threads: None for all cores ($HINGERANK_NUM_THREADS if set), else a positive number; -1 is None."""
+    if n_jobs is None or n_jobs == -1:
+        return None
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs < 1:
+        raise ValueError(f"n_jobs must be a positive whole number, -1 or None, not {n_jobs!r}")
+    return int(n_jobs)

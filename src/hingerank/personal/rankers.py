@@ -106,7 +106,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
     def _from_comparisons(self, users: Any, winners: Any, losers: Any, n_items: int, weight: Any) -> UserPreferences:
         return from_comparisons(users, winners, losers, n_items, weight, self.pair_weight)
 
-    def _fit(self, X: Any, preferences: UserPreferences, watched: Watched | None) -> Self:
+    def _fit(self, X: Any, preferences: UserPreferences, watched: Watched | None, **how: Any) -> Self:
         self.users_, self.n_pairs_, self._index = preferences.users, preferences.n_pairs, None
         cold, bare = int((preferences.pairs == 0).sum()), _rows_without_features(X)
         self.notes_ = preferences.notes | {"users without a pair": cold, "items whose features are all 0": bare}
@@ -118,10 +118,11 @@ class PersonalRanker(SavedModel, BaseEstimator):
             )
         if cold == preferences.n_users:
             warnings.warn(
-                "there are no preference pairs (every user gave all items the same rating), so no one prefers anything",
+                "there are no preference pairs (every user gave all items the same rating), so no one prefers anything: "
+                "if these are clicks or purchases use PersonalRankSVM.fit_clicks, which needs no ratings",
                 stacklevel=3,
             )
-        solution = self._learn(X, preferences, watched)
+        solution = self._learn(X, preferences, watched, **how)
         self._account(solution)
         warn_not_converged(solution.certificate)
         return self
