@@ -216,8 +216,8 @@ def check_items(items: Any, n_items: int, name: str) -> np.ndarray:
         rows = rows.astype(np.int64)
     if len(rows) and rows.dtype.kind not in "iu":
         raise DataError(
-            f"{name} must be row numbers of the item features, got {rows.dtype}; for ids of another kind see "
-            "hingerank.personal.ratings.Ratings, which keeps them"
+            f"{name} must be row numbers of the item features, got {rows.dtype}; ids of another kind are numbered by "
+            "hr.ratings_from(users, items, ratings, item_ids=...), whose .items are row numbers"
         )
     if len(rows) and (rows.min() < 0 or rows.max() >= n_items):
         place = int(np.flatnonzero((rows < 0) | (rows >= n_items))[0])

@@ -84,9 +84,10 @@ def _read(ratings: Path, movies: Path, delimiter: str) -> Ratings:
     wanted: list[Any] = {",": ["userId", "movieId", "rating"], "\t": ["userID", "movieID", "rating"]}.get(
         delimiter, [0, 1, 2]
     )
-    users, items, values = read_columns(ratings, wanted, numbers=[2])
+    stamped = {",": ["timestamp"], "\t": [], "|": [3], "::": [] if "no_timestamp" in ratings.name else [3]}[delimiter]
+    users, items, values, *when = read_columns(ratings, [*wanted, *stamped], numbers=list(range(2, 3 + len(stamped))))
     try:
-        read = ratings_from(users, items, values, np.array(item_ids, np.int64))
+        read = ratings_from(users, items, values, np.array(item_ids, np.int64), times=when[0] if when else None)
     except DataError as error:
         raise error.at(ratings) from None
     return replace(read, titles=np.array(titles, object), genres=genres)
