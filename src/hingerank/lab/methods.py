@@ -278,5 +278,5 @@ def not_from_rows(name: str, ranker: type) -> str:
     from hingerank.personal.rankers import PersonalRanker
 
     if issubclass(ranker, PersonalRanker):
-        return f"{name} learns from ratings: use hingerank compare with --items, or {ranker.__name__} from Python"
+        return f"{name} learns from ratings: name the items with --items, or use {ranker.__name__} from Python"
     return f"{name} reorders the documents of a run: use hingerank rerank, or {ranker.__name__} from Python"
