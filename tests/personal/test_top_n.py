@@ -70,7 +70,7 @@ def test_bad_input(data):
     with pytest.raises(ValueError, match="users, items, ratings"):
         evaluate_top(ranker, X, told[:2], relevant=4)
     with pytest.raises(DataError, match="not known"):
-        evaluate_top(ranker, X, (["zed"], [0]))
+        evaluate_top(hr.SeparateRanker().fit(X, *told), X, (["zed"], [0]))
     with pytest.raises(ValueError, match="top must"):
         evaluate_top(ranker, X, told, top=0)
 

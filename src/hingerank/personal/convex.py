@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from hingerank.losses import squared_hinge
 from hingerank.personal.preferences import UserPreferences
@@ -92,6 +93,9 @@ class JointRanker(ConvexPersonalRanker):
         self.coef_ = solution.w
         return solution
 
+    def _numbers(self, users: Any, n_rows: int | None = None) -> np.ndarray:
+        return self._users().numbers(users, n_rows)  # everyone's list is the same, also that of unknown users
+
     def _shared(self, X: Any) -> np.ndarray:
         return X @ self.coef_
 
@@ -131,6 +135,10 @@ class SeparateRanker(ConvexPersonalRanker):
         self.user_weights_ = design.vectors(solution.w)
         return solution
 
+    def _numbers(self, users: Any, n_rows: int | None = None) -> np.ndarray:
+        cure = "users share nothing here: fit again with the user's ratings, or use MeanVarianceRanker"
+        return self._users().known(users, n_rows, cure)
+
     def _place(self, X: Any) -> Any:
         return X
 
@@ -142,7 +150,7 @@ class MeanVarianceRanker(SeparateRanker):
     """min over w, v_u of  ‖w‖²/(2·sharing) + ½ sum_u ‖v_u‖²
     + C · sum over u, pairs (i preferred to j by u) of max(0, 1 - (w + v_u)·(x_i - x_j))²   (Evgeniou & Pontil 2004).
 
-    A ranking function for all users, and a deviation from it for each; a user without a pair ranks by w. Methods are
+    A ranking function for all users, and a deviation from it for each; a user without a pair, or unknown, ranks by w. Methods are
     those of PersonalRankSVM where they apply.
 
     Parameters
@@ -186,3 +194,12 @@ class MeanVarianceRanker(SeparateRanker):
 
     def _shared(self, X: Any) -> np.ndarray:
         return X @ self.coef_
+
+    def _numbers(self, users: Any, n_rows: int | None = None) -> np.ndarray:
+        return self._users().numbers(users, n_rows)  # unknown users rank by w
+
+    def _own(self, numbers: np.ndarray) -> Any:
+        own = self.user_weights_[numbers]
+        if (numbers >= 0).all():
+            return own
+        return sp.diags((numbers >= 0).astype(float)).tocsr() @ own if sp.issparse(own) else own * (numbers >= 0)[:, None]
