@@ -132,7 +132,8 @@ def _ranker(item: Any, seed: int) -> Any:
 
 def _names(rankers: Sequence[Any]) -> list[str]:
     names = [
-        ranker_name(type(r)) if isinstance(r, BaseRanker | RatingsRanker) and _registered(r) else type(r).__name__ for r in rankers
+        ranker_name(type(r)) if isinstance(r, BaseRanker | RatingsRanker) and _registered(r) else type(r).__name__
+        for r in rankers
     ]
     return [name if names.count(name) == 1 else f"{name} {i + 1}" for i, name in enumerate(names)]
 

@@ -26,7 +26,9 @@ class Catalogue:
         found = np.array([number.get(str(value), -1) for value in np.asarray(wanted).tolist()], np.int64)
         if len(found) and found.min() < 0:
             row = int(np.argmin(found))
-            raise DataError(f"{what} {np.asarray(wanted)[row : row + 1].tolist()[0]!r} (row {row}) is not in the catalogue")
+            raise DataError(
+                f"{what} {np.asarray(wanted)[row : row + 1].tolist()[0]!r} (row {row}) is not in the catalogue"
+            )
         return found
 
     def aligned(self, names: list[str]) -> "Catalogue":

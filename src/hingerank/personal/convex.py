@@ -202,4 +202,6 @@ class MeanVarianceRanker(SeparateRanker):
         own = self.user_weights_[numbers]
         if (numbers >= 0).all():
             return own
-        return sp.diags((numbers >= 0).astype(float)).tocsr() @ own if sp.issparse(own) else own * (numbers >= 0)[:, None]
+        return (
+            sp.diags((numbers >= 0).astype(float)).tocsr() @ own if sp.issparse(own) else own * (numbers >= 0)[:, None]
+        )

@@ -247,7 +247,11 @@ class PersonalRanker(SavedModel, BaseEstimator):
         base = np.zeros(n_items) if shared is None else shared
         for a in range(0, len(numbers), USERS_AT_ONCE):
             block = numbers[a : a + USERS_AT_ONCE]
-            out = hidden[a : a + USERS_AT_ONCE].sorted_indices() if hidden is not None else sp.csr_matrix((len(block), n_items))
+            out = (
+                hidden[a : a + USERS_AT_ONCE].sorted_indices()
+                if hidden is not None
+                else sp.csr_matrix((len(block), n_items))
+            )
             own, begin, items = np.ascontiguousarray(self._own(block)), out.indptr, out.indices
             into = rows[a : a + USERS_AT_ONCE], values[a : a + USERS_AT_ONCE]
             shards = cut_shards(np.arange(len(block) + 1) * n_items, 1 << 18)
