@@ -127,7 +127,8 @@ def _ranker(item: Any, seed: int) -> Any:
         return clone(item)
     if not issubclass(item, BaseRanker | RatingsRanker):
         raise ValueError(f"{item.__name__} does not learn from graded rows of queries: tune tunes rankers that do")
-    return item(random_state=seed) if "random_state" in inspect.signature(item).parameters else item()
+    make: Any = item
+    return make(random_state=seed) if "random_state" in inspect.signature(make).parameters else make()
 
 
 def _names(rankers: Sequence[Any]) -> list[str]:

@@ -19,7 +19,7 @@ def test_finds_a_setting_that_is_better_than_a_bad_one(data):
     params = {"rank": 2, "shared": False}
     found = hr.tune("personal-rank-svm", train, measure="pair_accuracy", folds=2, params=params)
     tuning, triples = found.tuning_, (test.users, test.items, test.ratings)
-    assert isinstance(found, hr.PersonalRankSVM) and found.C == tuning.best["C"] and found.rank == 2
+    assert isinstance(found, hr.PersonalRankSVM) and tuning.best["C"] == found.C and found.rank == 2
     assert len(tuning.chosen.scores) == 2 and tuning.score == max(t.mean for t in tuning.trials)
     bad = hr.PersonalRankSVM(rank=2, C=1e-9).fit(train.item_features, train.users, train.items, train.ratings)
     assert found.score(data.item_features, *triples) > bad.score(data.item_features, *triples) + 0.05

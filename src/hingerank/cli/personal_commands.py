@@ -1,4 +1,4 @@
-"""Ratings on the command line: `recommend` and `add-users`, and what `fit`, `tune`, `rank` and `evaluate` do with them."""
+"""`recommend` and `add-users`, and what `fit`, `tune`, `rank` and `evaluate` do with ratings."""
 
 from collections.abc import Iterator
 from pathlib import Path

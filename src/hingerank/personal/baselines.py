@@ -15,7 +15,7 @@ class ItemBaseline(BaseEstimator):
     """A score for each item, known by its features: items with the same features share it, unseen ones have 0."""
 
     def fit(self, item_features: Any, users: Any, items: Any, ratings: Any = None) -> Self:
-        """Count; arguments as in PersonalRankSVM, the ratings may be left out where all that counts is who took what."""
+        """Count; arguments as in PersonalRankSVM, ratings may be left out where all that counts is who took what."""
         keys = row_keys(item_features)
         n_items = item_features.shape[0]
         rows = check_items(items, n_items, "items")

@@ -53,7 +53,7 @@ def clicks_of(users: Any, items: Any, n_items: int) -> Clicks:
 def draw_losers(
     clicks: Clicks, per_click: float, least: int, how: str, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(users, items): for every user items not taken, some for each click; what is drawn twice or was taken is dropped."""
+    """(users, items): for every user items not taken, some for each click, each item once."""
     count = np.maximum(np.ceil(per_click * np.diff(clicks.start)).astype(np.int64), least)
     code = np.repeat(np.arange(len(count)), count)
     if how == "uniform":

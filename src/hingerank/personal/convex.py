@@ -13,7 +13,6 @@ from hingerank.problem import Design, Problem
 from hingerank.solvers.newton import newton
 from hingerank.solvers.run import Solution
 
-
 NATURAL = 2.0  # C times a user's squared distances of pairs
 
 
@@ -150,8 +149,8 @@ class MeanVarianceRanker(SeparateRanker):
     """min over w, v_u of  ‖w‖²/(2·sharing) + ½ sum_u ‖v_u‖²
     + C · sum over u, pairs (i preferred to j by u) of max(0, 1 - (w + v_u)·(x_i - x_j))²   (Evgeniou & Pontil 2004).
 
-    A ranking function for all users, and a deviation from it for each; a user without a pair, or unknown, ranks by w. Methods are
-    those of PersonalRankSVM where they apply.
+    A ranking function for all users, and a deviation from it for each; a user without a pair, or unknown, ranks by w.
+    Methods are those of PersonalRankSVM where they apply.
 
     Parameters
     ----------

@@ -224,7 +224,9 @@ class PersonalRankSVM(PersonalRanker):
         self.prior_strength_ = float(self.prior if isinstance(self.prior, Real) else USUAL)
         if self.prior == "zero":
             self.prior_mean_ = None
-        gone, stay = forgotten_users(fitted) if self.prior == "users" else ([], [])
+        if self.prior != "users":
+            return
+        gone, stay = forgotten_users(fitted)
         if len(gone) < LEAST_USERS or not (fitted.pairs[stay] > 0).any():
             return
         left = fitted.take(stay)
@@ -233,10 +235,10 @@ class PersonalRankSVM(PersonalRanker):
         P, V = ItemFeatures(X).times(without.w), without.extra["V"][left.pairs > 0, :k]
         P, shared = P[:, :k], P[:, k] if self.shared else None
 
-        def build(users: np.ndarray, *told: np.ndarray) -> UserPreferences:
+        def build(users: np.ndarray, first: np.ndarray, second: np.ndarray) -> UserPreferences:
             if isinstance(fitted.known, UserPairs):
-                return self._from_comparisons(users, *told, len(P), None)
-            return self._from_ratings(users, *told, len(P))
+                return self._from_comparisons(users, first, second, len(P), None)
+            return self._from_ratings(users, first, second, len(P))
 
         mean, root = spread_of_users(V, P, left.item)
         self.prior_strength_ = learn_strength(P, shared, fitted.take(gone), mean, root, build)
@@ -265,7 +267,7 @@ class PersonalRankSVM(PersonalRanker):
         if isinstance(self.rank, bool) or not isinstance(self.rank, Integral) or self.rank < 1:
             raise ValueError(f"rank must be a positive whole number, not {self.rank!r}")
         check_positive(self, *(["tol"] if self.C is None else ["C", "tol"]))
-        number = isinstance(self.prior, Real) and not isinstance(self.prior, bool) and 0 <= self.prior < np.inf
+        number = isinstance(self.prior, Real) and not isinstance(self.prior, bool) and 0 <= float(self.prior) < np.inf
         if self.prior not in ("users", "zero") and not number:
             raise ValueError(f"prior must be 'users', 'zero' or a number of at least 0, not {self.prior!r}")
         if self.cold_users not in ("mean", "zero"):

@@ -7,8 +7,8 @@ Of n ratings with |P| pairs
 
 so that a user who says nothing that tells items apart is the mean user. R = S^½ / √(2m) with m the variance of a pair's
 difference of scores from user to user: strength 1 lets a pair of its own move by half of what its margin wants,
-whatever the scale of the features. Pairs count as much as the ratings they come from, because n ratings are no more than
-n pieces of news. The strength is learnt: some of the fitted users are forgotten (the basis takes a few steps without
+whatever the scale of the features. Pairs count as much as the ratings they come from, because n ratings are no more
+than n pieces of news. The strength is learnt: some of the fitted users are forgotten (the basis takes a few steps without
 them, which is enough to lose what it knew of them alone) and come again as new users with a few of their ratings.
 """
 
@@ -95,7 +95,7 @@ def spread_of_users(V: np.ndarray, P: np.ndarray, item: np.ndarray) -> tuple[np.
 
 
 def forgotten_users(p: UserPreferences, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """(users to forget and to meet again, others to stay): a fifth of those with enough ratings, and at most so many."""
+    """(users to forget and to meet again, others to stay): a fifth of those with enough ratings, not too many."""
     rng, told = np.random.default_rng(seed), np.diff(_begin(p))
     able = rng.permutation(np.flatnonzero((told >= SIZES[0] + TO_JUDGE) & (p.pairs > 0)))
     gone = able[: min(MOST_FORGOTTEN, int(PART_FORGOTTEN * len(able)))]

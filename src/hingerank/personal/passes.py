@@ -263,7 +263,7 @@ def top_products(V, PT, shared, first, last, begin, hidden, rows, values):
 
     hidden[begin[b]:begin[b+1]], ascending, are left out. O(items k) a row.
     """
-    k, n = PT.shape
+    _k, n = PT.shape
     s = np.empty(TILE)
     for b in range(first, last):
         count, at = 0, begin[b]

@@ -119,8 +119,8 @@ class PersonalRanker(SavedModel, BaseEstimator):
             )
         if cold == preferences.n_users:
             warnings.warn(
-                "there are no preference pairs (every user gave all items the same rating), so no one prefers anything: "
-                "if these are clicks or purchases use PersonalRankSVM.fit_clicks, which needs no ratings",
+                "there are no preference pairs (every user gave all items the same rating), so no one prefers "
+                "anything: if these are clicks or purchases use PersonalRankSVM.fit_clicks, which needs no ratings",
                 stacklevel=3,
             )
         solution = self._learn(X, preferences, watched, **how)

@@ -61,7 +61,7 @@ class Ratings:
         return replace(self, users=self.users[rows], items=self.items[rows], ratings=self.ratings[rows], times=times)
 
     def with_features(self, X: Any, names: Sequence[str] | None = None) -> "Ratings":
-        """The same with features of the items, a row for each; X may be what a maker of features gave, (matrix, names)."""
+        """The same with features of the items, a row for each; X may be what a maker of features gave."""
         X, names = X if isinstance(X, tuple) and names is None else (X, names)
         if X.shape[0] != self.n_items:
             raise DataError(f"the features have {X.shape[0]} rows, but there are {self.n_items} items")

@@ -4,6 +4,7 @@ For every user with something relevant in the test data, the best `top` items of
 chosen; relevant items among them are hits. Nothing of size users x items is held.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -42,9 +43,9 @@ class TopN:
     Notes
     -----
     With h hits among the `top` items of a user who has r relevant ones in the test data: ``recall`` h/r, ``hit_rate``
-    whether h > 0, ``precision`` h/top, ``ndcg`` the sum of 1/log₂(1 + place) over hits, over that of min(r, top) hits at
-    the front, ``mrr`` 1/place of the first hit. Of all lists together: ``coverage`` is the part of the catalogue that is
-    in some list; ``novelty`` the mean of -log₂ of the part of training users who have the item (unseen items count as
+    whether h > 0, ``precision`` h/top, ``ndcg`` the sum of 1/log₂(1 + place) over hits, over that of min(r, top) hits
+    at the front, ``mrr`` 1/place of the first hit. Of all lists together: ``coverage`` is the part of the catalogue that
+    is in some list; ``novelty`` the mean of -log₂ of the part of training users who have the item (unseen items count as
     half a user's); ``popularity_bias`` the mean popularity of what is recommended over that of what was relevant: above
     1 the lists are more popular than people's choices.
     """
@@ -156,7 +157,7 @@ def _by_group(
         return {}
     bounds = [0, *sorted(edges), None]
     found = {}
-    for low, high in zip(bounds[:-1], bounds[1:]):
+    for low, high in itertools.pairwise(bounds):
         mine = (count >= low) & ((count < high) if high is not None else True)
         if mine.any():
             name = f"{low} or more" if high is None else f"{low} to {high - 1}"

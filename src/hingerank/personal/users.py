@@ -7,7 +7,6 @@ import numpy as np
 from hingerank.data.blocks import check_ids
 from hingerank.data.files import DataError
 
-
 ADD_USER = "add_user learns a new user from a few ratings"
 
 
