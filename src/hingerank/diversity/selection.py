@@ -174,7 +174,9 @@ class MMR(DiverseRanker):
         self.lam = lam
         self.relation = relation
 
-    def rerank(self, query: Any, embeddings: Any = None, top: int = 20, *, relation: Any = None) -> np.ndarray:
+    def rerank(  # type: ignore[override]
+        self, query: Any, embeddings: Any = None, top: int = 20, *, relation: Any = None
+    ) -> np.ndarray:
         """Row numbers of the chosen candidates, best first, from a query or straight from arrays.
 
         Parameters

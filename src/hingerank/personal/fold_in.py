@@ -8,8 +8,8 @@ Of n ratings with |P| pairs
 so that a user who says nothing that tells items apart is the mean user. R = S^½ / √(2m) with m the variance of a pair's
 difference of scores from user to user: strength 1 lets a pair of its own move by half of what its margin wants,
 whatever the scale of the features. Pairs count as much as the ratings they come from, because n ratings are no more
-than n pieces of news. The strength is learnt: some of the fitted users are forgotten (the basis takes a few steps without
-them, which is enough to lose what it knew of them alone) and come again as new users with a few of their ratings.
+than n pieces of news. The strength is learnt: some of the fitted users are forgotten (the basis takes a few steps
+without them, which is enough to lose what it knew of them alone) and come again as new users with a few ratings.
 """
 
 from collections.abc import Callable

@@ -179,13 +179,16 @@ def pair_distances(X: Matrix, p: UserPreferences) -> float:
 
     1 where there are no pairs or all items are alike.
     """
-    squares = np.asarray(X.multiply(X).sum(axis=1)).ravel() if sp.issparse(X) else np.einsum("ij,ij->i", X, X)
+    if isinstance(X, np.ndarray):
+        squares = np.einsum("ij,ij->i", X, X)
+    else:
+        squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
     n = np.maximum(np.diff(p.start), 1)
     users = sp.csr_matrix((np.ones(p.n_rows), p.item, p.start), shape=(p.n_users, X.shape[0]))
     total, pairs = 0.0, p.pairs if isinstance(p.known, UserTargets) else p.pairs * p.known.scale
     for a in range(0, p.n_users, ROWS_PER_BLOCK):  # sums of features of a block of users at a time
         b = slice(a, a + ROWS_PER_BLOCK)
-        sums = users[b] @ X
+        sums: Any = users[b] @ X
         norms = np.asarray(sums.multiply(sums).sum(axis=1)).ravel() if sp.issparse(sums) else (sums**2).sum(axis=1)
         total += float(pairs[b] @ np.maximum(users[b] @ squares / n[b] - norms / n[b] ** 2, 0.0))
     return 2.0 * total / p.n_users if total > 0 else 1.0

@@ -84,7 +84,11 @@ def _read(ratings: Path, movies: Path, delimiter: str) -> Ratings:
     wanted: list[Any] = {",": ["userId", "movieId", "rating"], "\t": ["userID", "movieID", "rating"]}.get(
         delimiter, [0, 1, 2]
     )
-    stamped = {",": ["timestamp"], "\t": [], "|": [3], "::": [] if "no_timestamp" in ratings.name else [3]}[delimiter]
+    stamped: list[Any] = [3]
+    if delimiter in (",", "\t"):
+        stamped = ["timestamp"] if delimiter == "," else []
+    elif "no_timestamp" in ratings.name:
+        stamped = []
     users, items, values, *when = read_columns(ratings, [*wanted, *stamped], numbers=list(range(2, 3 + len(stamped))))
     try:
         read = ratings_from(users, items, values, np.array(item_ids, np.int64), times=when[0] if when else None)

@@ -44,8 +44,8 @@ class TopN:
     -----
     With h hits among the `top` items of a user who has r relevant ones in the test data: ``recall`` h/r, ``hit_rate``
     whether h > 0, ``precision`` h/top, ``ndcg`` the sum of 1/log₂(1 + place) over hits, over that of min(r, top) hits
-    at the front, ``mrr`` 1/place of the first hit. Of all lists together: ``coverage`` is the part of the catalogue that
-    is in some list; ``novelty`` the mean of -log₂ of the part of training users who have the item (unseen items count as
+    at the front, ``mrr`` 1/place of the first hit. Of all lists: ``coverage`` is the part of the catalogue that is in
+    some list; ``novelty`` the mean of -log₂ of the part of training users who have the item (unseen items count as
     half a user's); ``popularity_bias`` the mean popularity of what is recommended over that of what was relevant: above
     1 the lists are more popular than people's choices.
     """

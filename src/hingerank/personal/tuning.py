@@ -52,7 +52,7 @@ def tune_ratings(
     X, told = _told(data)
     if validation is None:
         parts = Parts(X, rating_parts(told, folds, hold_out, random_state))
-        everything = told
+        everything: tuple[Any, ...] = told
     else:
         other, held = _told(validation)
         if other.shape[1] != X.shape[1]:
@@ -120,7 +120,7 @@ def _known(learn: tuple[Any, Any, Any], judge: tuple[Any, Any, Any]) -> tuple[An
     rows = np.fromiter((user in known for user in np.asarray(judge[0]).tolist()), bool, len(judge[0]))
     if not rows.any():
         raise DataError("no user has ratings both to learn from and to judge by: give fewer folds")
-    return tuple(np.asarray(column)[rows] for column in judge)  # type: ignore[return-value]
+    return tuple(np.asarray(column)[rows] for column in judge)
 
 
 @dataclass
@@ -145,7 +145,7 @@ class Study:
         given = {name: _listed(name, values) for name, values in params.items()}
         natural = self._natural()
         stages = [given | ({} if "C" in given else {"C": [float(f"{natural * step:.3g}") for step in STEPS]})]
-        more = {"rank": RANKS, "shared": [False, True], "sharing": SHARING}
+        more: dict[str, list[Any]] = {"rank": RANKS, "shared": [False, True], "sharing": SHARING}
         if not any(len(values) > 1 for values in given.values()):
             stages += [{name: values} for name, values in more.items() if name in known and name not in given]
         best: Setting = {}
@@ -191,8 +191,8 @@ class Study:
             for learn, judge in self.parts.folds:
                 try:
                     scores.append(self._score(setting, learn, judge))
-                except (ValueError, TypeError) as error:
-                    problem = str(error)
+                except (ValueError, TypeError) as failure:
+                    problem = str(failure)
                     self.problem = self.problem or problem
                     scores.append(np.nan)
             values = np.array(scores)
