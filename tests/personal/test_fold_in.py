@@ -158,3 +158,20 @@ class TestNaturalC:
         # over pairs of different items the mean squared distance is twice the variance times n / (n - 1)
         assert pair_distances(X, p) == pytest.approx(wanted * 4 / 5)
         assert pair_distances(np.ones((5, 3)), p) == 1.0
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_plain_python_finds_the_same_user(shared):
+    from hingerank.personal.serving import new_user
+
+    data = hr.make_personal(30, 40, 6, 2, kind="ratings", per_user=15, seed=0)
+    X = data.item_features
+    ranker = hr.PersonalRankSVM(rank=2, prior=0.5, shared=shared).fit(X, data.users, data.items, data.ratings)
+    vectors = ranker._vectors(X)[2]
+    for y in ([5, 1, 3, 3], [2, 2, 2, 2]):
+        found = new_user(ranker.new_users(), vectors[[3, 8, 9, 20]].tolist(), y)
+        weights = ranker.add_user(f"new {y}", X[[3, 8, 9, 20]], y)
+        np.testing.assert_allclose(found[:2], weights, atol=1e-5)
+        np.testing.assert_allclose(vectors @ found, ranker.predict(f"new {y}", X), atol=1e-4)
+    with pytest.raises(ValueError, match="no prior"):
+        hr.PersonalRankSVM(rank=2, prior="zero").fit(X, data.users, data.items, data.ratings).new_users()

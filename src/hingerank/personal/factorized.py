@@ -261,7 +261,8 @@ class PersonalRankSVM(PersonalRanker):
     def _settle_cold(self, V: np.ndarray, warm: np.ndarray) -> None:
         """Users without a pair would have v = 0 (no opinion); the mean of the others in the model is a better guess."""
         if self.cold_users == "mean" and not warm.all() and self.has_pairs_.any():
-            V[~warm] = self.user_weights_[self.has_pairs_].mean(axis=0)
+            prior = self.prior_mean_
+            V[~warm] = self.user_weights_[self.has_pairs_].mean(axis=0) if prior is None else prior
 
     def _check_settings(self) -> None:
         if isinstance(self.rank, bool) or not isinstance(self.rank, Integral) or self.rank < 1:
@@ -338,6 +339,14 @@ class PersonalRankSVM(PersonalRanker):
         self.user_weights_[number] = self._fold_in(X, preferences, prior)[0]
         self.has_pairs_[number] |= bool(preferences.pairs[0] > 0)
         return self.user_weights_[number].copy()
+
+    def new_users(self) -> dict[str, Any]:
+        """The prior of new users as plain lists, for ``hingerank.personal.serving.new_user`` in other programs."""
+        check_is_fitted(self)
+        if self.prior_mean_ is None:
+            raise ValueError("this model has no prior of new users: fit it with prior='users' or a number")
+        mean, root = self.prior_mean_.tolist(), self.prior_root_.tolist()
+        return {"mean": mean, "root": root, "strength": self.prior_strength_}
 
     def _about_one(self, features: Any, ratings: Any, winners: Any, losers: Any) -> tuple[Matrix, UserPreferences]:
         check_is_fitted(self)
