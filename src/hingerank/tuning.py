@@ -5,7 +5,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
@@ -31,9 +31,16 @@ Progress = Callable[[int, int, str], None]
 Outcome = tuple[str, float, float, float, str | None]  # setting, value, its error over queries, seconds, problem
 
 
+@runtime_checkable
+class RatingsRanker(Protocol):
+    """A ranker that learns from ratings of many users and knows how it is tuned."""
+
+    def _tune(self, names: list[str], rankers: list[Any], data: Any, **options: Any) -> Any: ...
+
+
 def tune(
     ranker_or_name: Any,
-    data: RankingData | PartedData,
+    data: Any,
     *,
     measure: str = "ndcg@10",
     validation: RankingData | PartedData | None = None,
@@ -42,6 +49,7 @@ def tune(
     random_state: int = 0,
     one_standard_error: bool = False,
     widen: bool = True,
+    hold_out: str = "ratings",
     progress: Progress | None = None,
 ) -> Any:
     """argmax over settings of the mean over folds of measure(held-out queries), fitted on everything.
@@ -56,6 +64,7 @@ def tune(
     ranker_or_name : a ranker, its class, its name ("rank-svm"), or several of them, of which the best is kept
         What its parameters are set to stays, unless it is tried.
     data : RankingData, or data in parts (`hingerank.distributed.read`), of which every part is cut into folds
+        For personal rankers ratings with features of their items, which are held out by `hold_out`.
     measure : what to maximise
     validation : data to choose on instead of folds; the last fit is on both
     folds : parts of the queries, each held out once
@@ -63,6 +72,7 @@ def tune(
     random_state : seed of the folds, and of rankers given by name
     one_standard_error : take the simplest setting whose mean is within one standard error of the best
     widen : whether grids may grow
+    hold_out : of ratings: "ratings", a part of every user's, or "items", a part of them that training never sees
     progress : called with (settings done, settings known so far, the best so far in words) after every fit
 
     Returns
@@ -79,13 +89,22 @@ def tune(
     """
     started = time.perf_counter()
     parse_measure(measure)
+    given = ranker_or_name if isinstance(ranker_or_name, list | tuple) else [ranker_or_name]
+    rankers = [_ranker(item, random_state) for item in given]
+    names = _names(rankers)
+    if rankers and isinstance(rankers[0], RatingsRanker):
+        other = next((name for name, ranker in zip(names, rankers) if not isinstance(ranker, RatingsRanker)), None)
+        if other is not None:
+            raise ValueError(f"{names[0]} learns from ratings and {other} from rows: tune one kind at a time")
+        return rankers[0]._tune(
+            names, rankers, data, measure=measure, validation=validation, folds=folds, hold_out=hold_out,
+            params=params, random_state=random_state, one_standard_error=one_standard_error, widen=widen,
+            progress=progress,
+        )  # fmt: skip
     kind = PartedData if isinstance(data, PartedData) else RankingData
     if not isinstance(data, kind) or not (validation is None or isinstance(validation, kind)):
         raise ValueError("tune takes RankingData: hingerank.read(path), or RankingData.from_arrays(X, y, qid)")
     parts, everything = _parts(data, validation, folds, random_state)
-    given = ranker_or_name if isinstance(ranker_or_name, list | tuple) else [ranker_or_name]
-    rankers = [_ranker(item, random_state) for item in given]
-    names = _names(rankers)
     studies = []
     for name, ranker in zip(names, rankers):
         study = Study(name, ranker, parts, measure, progress)
@@ -111,14 +130,16 @@ def _ranker(item: Any, seed: int) -> Any:
         item = ranker_class(registered_name(item))
     if not inspect.isclass(item):
         return clone(item)
-    if not issubclass(item, BaseRanker):
+    if not issubclass(item, BaseRanker | RatingsRanker):
         raise ValueError(f"{item.__name__} does not learn from graded rows of queries: tune tunes rankers that do")
-    return item(random_state=seed) if "random_state" in inspect.signature(item).parameters else item()
+    make: Any = item
+    return make(random_state=seed) if "random_state" in inspect.signature(make).parameters else make()
 
 
 def _names(rankers: Sequence[Any]) -> list[str]:
     names = [
-        ranker_name(type(r)) if isinstance(r, BaseRanker) and _registered(r) else type(r).__name__ for r in rankers
+        ranker_name(type(r)) if isinstance(r, BaseRanker | RatingsRanker) and _registered(r) else type(r).__name__
+        for r in rankers
     ]
     return [name if names.count(name) == 1 else f"{name} {i + 1}" for i, name in enumerate(names)]
 

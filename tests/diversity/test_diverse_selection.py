@@ -196,3 +196,45 @@ def test_candidates_beyond_the_competitors_follow_by_relevance():
     by_relevance = np.argsort(-query.relevance, kind="stable").tolist()
     assert sorted(order[:5]) == sorted(by_relevance[:5])
     assert order[5:] == by_relevance[5:12]
+
+
+def test_mmr_takes_arrays():
+    rng = np.random.default_rng(0)
+    scores, vectors = rng.random(12), rng.random((12, 4))
+    distances = 1 - (vectors @ vectors.T) / np.outer(*[np.linalg.norm(vectors, axis=1)] * 2)
+    unit = (scores - scores.min()) / np.ptp(scores)
+    wanted, left = [int(np.argmax(scores))], set(range(12)) - {int(np.argmax(scores))}
+    while len(wanted) < 5:
+        best = max(left, key=lambda i: 0.7 * unit[i] - 0.3 * max(1 - distances[i, j] for j in wanted))
+        wanted.append(best)
+        left.remove(best)
+    assert MMR(lam=0.7).rerank(scores, vectors, top=5).tolist() == wanted
+    np.fill_diagonal(distances, 0.0)
+    assert MMR(lam=0.7).rerank(scores, top=5, relation=distances).tolist() == wanted
+    with pytest.raises(ValueError, match="12 scores but 3 candidates"):
+        MMR().rerank(scores, vectors[:3])
+    with pytest.raises(ValueError, match="with scores give either"):
+        MMR().rerank(scores)
+
+
+def test_svm_div_on_the_command_line(tmp_path, monkeypatch, capsys):
+    from hingerank.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    words = ["red car", "red car fast", "old bus", "blue boat", "red car slow", "boat race"]
+    run, texts, qrels = [], [], []
+    for topic in (1, 2, 3):
+        for i, text in enumerate(words):
+            run.append(f"{topic} Q0 d{topic}{i} {i + 1} {10 - i} x")
+            texts.append(f"d{topic}{i}\t{text}")
+        qrels += [f"{topic} 1 d{topic}0 1", f"{topic} 2 d{topic}2 1", f"{topic} 3 d{topic}3 1"]
+    for name, lines in (("run.txt", run), ("texts.tsv", texts), ("qrels.txt", qrels)):
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    fit = ["rerank", "run.txt", "--method", "svm-div", "--texts", "texts.tsv", "--fit", "qrels.txt", "--save", "m/"]
+    assert main(fit) == 0
+    assert main(["rerank", "run.txt", "--model", "m/", "--texts", "texts.tsv", "--top", "3", "-o", "out.txt"]) == 0
+    assert len((tmp_path / "out.txt").read_text().splitlines()) == 9
+    capsys.readouterr()
+    assert main(fit[:4] + fit[6:]) == 1 and "needs: give --texts" in capsys.readouterr().err
+    (tmp_path / "texts.tsv").write_text("d10 no tab\n")
+    assert main(fit) == 1 and "texts.tsv, line 1: expected a document, a tab" in capsys.readouterr().err

@@ -158,3 +158,14 @@ def test_personal_rankers_need_ratings(tmp_path):
     hr.write(hr.make_letor(n_queries=9, seed=0), tmp_path / "data.txt")
     told = CliRunner().invoke(app, ["compare", str(tmp_path / "data.txt"), "--methods", "personal", "-o", "run"])
     assert told.exit_code != 0 and "personal learns a function for each user" in str(told.exception)
+
+
+def test_popularity_and_item_mean_are_methods_to_compare():
+    from hingerank.lab.methods import method_from_name
+
+    X, y, qid = np.eye(3)[[0, 1, 0, 2]], np.array([5.0, 1.0, 4.0, 2.0]), np.array([1, 1, 2, 2])
+    made = {name: method_from_name(name).make({}).fit(X, y, qid) for name in ("popularity", "item-mean")}
+    assert made["popularity"].predict(np.eye(3), qid[:3]).tolist() == [2, 1, 1]
+    assert np.argmax(made["item-mean"].predict(np.eye(3), qid[:3])) == 0
+    with pytest.raises(ValueError, match="has no settings"):
+        method_from_name("popularity", {"C": [1.0]})

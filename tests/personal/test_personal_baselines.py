@@ -85,7 +85,7 @@ def test_weights_by_user(cls, data):
 def test_completion_meets_ratings(data):
     """With the basis fixed a user's weights are the ridge regression of the centred ratings."""
     X, users, items, y = data
-    ranker = InductiveMatrixCompletion(rank=7, C=2.0, tol=1e-6, max_iter=500).fit(*data)
+    ranker = InductiveMatrixCompletion(rank=7, C=2.0, tol=1e-6, prior="zero", max_iter=500).fit(*data)
     assert ranker.certificate_.converged
     for number, user in enumerate(ranker.users_[:5]):
         mine = users == user
@@ -141,8 +141,9 @@ class TestInterface:
 
     def test_unknown_users_are_named(self, cls, data):
         ranker = cls().fit(*data)
-        with pytest.raises(DataError, match="user 99 is not known"):
-            ranker.predict(99, data[0])
+        if cls is hr.SeparateRanker:  # the others can rank for anybody
+            with pytest.raises(DataError, match="user 99 is not known"):
+                ranker.predict(99, data[0])
         with pytest.raises(DataError, match="users without training"):
             cls().fit(*data, eval_set=([99], [0], [1]))
 
@@ -155,3 +156,22 @@ class TestInterface:
     def test_items_without_any_feature(self, cls, data):
         X, *told = data
         assert not cls().fit(sp.csr_matrix(X.shape), *told).predict(told[0][0], X).any()
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_anybody_can_be_ranked_for(sparse, data):
+    import scipy.sparse as sp
+
+    X, *told = data
+    X = sp.csr_matrix(X) if sparse else X
+    for cls in (hr.JointRanker, hr.MeanVarianceRanker):
+        ranker = cls(C=0.1).fit(X, *told)
+        np.testing.assert_allclose(ranker.predict(10**6, X), X @ ranker.coef_)
+        rows, _ = ranker.top_k([10**6, ranker.users_[0]], X, 3, exclude=([10**6], [0]))
+        order = [i for i in np.argsort(-(X @ ranker.coef_), kind="stable") if i != 0][:3]
+        assert rows[0].tolist() == order
+        assert rows[1].tolist() == np.argsort(-ranker.predict(ranker.users_[0], X), kind="stable")[:3].tolist()
+    with pytest.raises(hr.DataError, match="users share nothing here"):
+        hr.SeparateRanker(C=0.1).fit(X, *told).predict(10**6, X)
+    with pytest.raises(hr.DataError, match=r"pass X\[items\]"):
+        ranker.predict(ranker.users_[:2], X)

@@ -23,7 +23,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def ranker(data):
-    return hr.PersonalRankSVM(shared=True, **SETTINGS).fit(*data)
+    return hr.PersonalRankSVM(shared=True, prior="zero", **SETTINGS).fit(*data)
 
 
 def objective(w, U, V, data, C):

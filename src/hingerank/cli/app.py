@@ -20,6 +20,7 @@ from hingerank.cli import (
     experiment_commands,
     export_commands,
     model_commands,
+    personal_commands,
     setup_commands,
     tuning_commands,
 )
@@ -41,6 +42,8 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "fit": model_commands.fit,
     "tune": tuning_commands.tune,
     "rank": model_commands.rank,
+    "recommend": personal_commands.recommend,
+    "add-users": personal_commands.add_users,
     "explain": tuning_commands.explain,
     "rerank": diversity_commands.rerank,
     "evaluate": model_commands.evaluate,

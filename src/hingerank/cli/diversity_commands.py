@@ -8,7 +8,7 @@ import typer
 from hingerank.cli.output import Missing, make_ranker, print_json, print_table, read_setting, working
 
 MEASURES = ("alpha-ndcg@20", "err-ia@20", "nrbp", "strec@20", "p-ia@20", "map-ia")
-OPTIONS = {"relations": "--features", "aspects": "--aspects, or --clusters with --features"}
+OPTIONS = {"relations": "--features", "aspects": "--aspects, or --clusters with --features", "words": "--texts"}
 
 
 def rerank(
@@ -16,12 +16,15 @@ def rerank(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="RUN", help="The reranked TREC run to write.")
     ] = None,
-    method: Annotated[str, typer.Option(help="mmr, xquad, pm2, r-ltr, pamm or struct-svm-div.")] = "mmr",
+    method: Annotated[str, typer.Option(help="mmr, xquad, pm2, r-ltr, pamm, svm-div or struct-svm-div.")] = "mmr",
     model: Annotated[Path | None, typer.Option(help="A saved model to use instead of --method.")] = None,
     features: Annotated[
         Path | None, typer.Option(help="LETOR data with document ids: features and the distances between documents.")
     ] = None,
     aspects: Annotated[Path | None, typer.Option(help="Lines: topic aspect document probability.")] = None,
+    texts: Annotated[
+        Path | None, typer.Option(help="Lines: document, a tab, its text; svm-div covers its words.")
+    ] = None,
     clusters: Annotated[
         int | None, typer.Option(min=1, help="Take so many clusters of a topic's features as its aspects.")
     ] = None,
@@ -46,7 +49,7 @@ def rerank(
     rerank RUN --model model --features test.txt -o diverse.txt.
     """
     from hingerank.cli.files import open_data
-    from hingerank.diversity.queries import join_run, read_aspects
+    from hingerank.diversity.queries import join_run, read_aspects, read_texts
     from hingerank.diversity.trec import read_run, write_run
 
     ranker, about = _ranker(method, model, settings or [])
@@ -59,7 +62,7 @@ def rerank(
             f"{method} learns from judgments: make a model with --fit QRELS --save MODEL, then --model MODEL"
         )
     weights = getattr(ranker, "coef_", None)  # of a model that learnt
-    width = None if weights is None else len(weights)
+    width = len(weights) if weights is not None and len(weights) else None
     rows = None if features is None else open_data(features, missing, width, index_base=about.get("index_base"))
     data = join_run(
         read_run(run, order),
@@ -68,6 +71,7 @@ def rerank(
         None if aspects is None else read_aspects(aspects),
         clusters=clusters,
         depth=depth,
+        texts=None if texts is None else read_texts(texts),
     )
     _check_parts(ranker, data)
     if qrels is not None:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from hingerank.cli import personal_commands
 from hingerank.cli.output import (
     Data,
     Features,
@@ -22,6 +23,7 @@ from hingerank.cli.output import (
     working,
     writing,
 )
+from hingerank.cli.personal_commands import Items
 
 
 def fit(
@@ -50,15 +52,18 @@ def fit(
         typer.Option(metavar="CLUSTER", help="Fit over a Dask cluster: tcp://HOST:PORT, or local:N for N processes."),
     ] = None,
     parts: Annotated[int | None, typer.Option(min=1, help="With --dask: parts to cut a binary folder into.")] = None,
+    items: Items = None,
+    clicks: Annotated[bool, typer.Option("--clicks", help="Of ratings only who took what counts.")] = False,
     json: Json = False,
 ) -> None:
-    """Fit a ranker to graded data and save it.
+    """Fit a ranker to graded data, or a personal ranker to ratings, and save it.
 
     With --dask DATA is a file, a binary folder or a folder of such files, of which each is a part that a worker holds.
 
     Example: hingerank fit train.txt --model rank-svm --C 0.01 -o model/
 
     Example: hingerank fit parts/ --dask local:4 -o model/
+    Example: hingerank fit ratings.csv --items items.csv --model personal-rank-svm -o model/
     """
     from hingerank.cli.files import Columns, check_target, open_data
     from hingerank.lab.methods import not_from_rows
@@ -72,10 +77,16 @@ def fit(
         if name in parameters:
             raise ValueError(f"{name} is given twice: {parameters[name]!r} and {value!r}")
         parameters[name] = value
-    if not issubclass(ranker_class(model), BaseRanker):
+    personal = personal_commands.is_ratings(data, items)
+    if not personal and not issubclass(ranker_class(model), BaseRanker):
         raise ValueError(not_from_rows(model, ranker_class(model)))
     ranker = make_ranker(ranker_class(model), model, parameters)
     check_target(output, data)
+    if personal:
+        if isinstance(ranker, BaseRanker):
+            raise ValueError(f"{data} is ratings: use a personal ranker, such as --model personal-rank-svm")
+        _report_fit(model, ranker, personal_commands.fit_ratings(ranker, data, items, output, clicks), json)
+        return
     columns = Columns(label, qid, features, one_query)
     if dask is not None:
         from hingerank.cli.cluster import open_parts
@@ -136,14 +147,19 @@ def rank(
 ) -> None:
     """Score data with a saved model: one score per line in file order, or the ranked rows of each query.
 
-    With --top the lines are: qid, rank, document id (or row number from 1), score, separated by tabs.
+    With --top the lines are: qid, rank, document id (or row number from 1), score, separated by tabs. Of a personal
+    model DATA is a table of users and items.
 
     Example: hingerank rank model/ test.txt -o scores.txt
     """
     from hingerank.cli.files import Columns, open_data
     from hingerank.export.model_file import load, read_header
+    from hingerank.rankers.base import BaseRanker
 
     ranker, about = load(model), read_header(model)["metadata"]
+    if not isinstance(ranker, BaseRanker):
+        personal_commands.rank_pairs(model, data, output, json)
+        return
     base, columns = about.get("index_base"), Columns(label, qid, features, one_query)
     rows = open_data(data, missing, ranker.n_features_in_, index_base=base, columns=columns, pad=pad)
     with working("scoring"):
@@ -206,6 +222,16 @@ def evaluate(
     diversity: Annotated[
         bool, typer.Option("--diversity", help="DATA is subtopic judgments and SCORES a TREC run: diversity measures.")
     ] = False,
+    top: Annotated[
+        int | None, typer.Option(min=1, help="DATA is ratings, SCORES a personal model: judge its lists of so many.")
+    ] = None,
+    exclude: Annotated[
+        Path | None, typer.Option(metavar="RATINGS", help="With --top: training ratings, not to be offered again.")
+    ] = None,
+    relevant: Annotated[
+        float | None, typer.Option(help="With --top: the least rating that makes an item relevant (all are).")
+    ] = None,
+    items: Items = None,
     missing: Missing = "error",
     label: Label = None,
     qid: Qid = None,
@@ -223,7 +249,12 @@ def evaluate(
     Example: hingerank evaluate qrels.txt run.txt --measure ndcg@10 --preset trec
 
     Example: hingerank evaluate --diversity qrels.txt run.txt --measure alpha-ndcg@20
+
+    Example: hingerank evaluate test.csv model/ --top 10 --exclude train.csv --relevant 4
     """
+    if top is not None:
+        personal_commands.evaluate_lists(data, scores, items, exclude, top, relevant, json)
+        return
     if diversity:
         from hingerank.cli.diversity_commands import evaluate_run
 

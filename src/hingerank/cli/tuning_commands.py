@@ -21,6 +21,7 @@ from hingerank.cli.output import (
     working,
     writing,
 )
+from hingerank.cli.personal_commands import Items, is_ratings, read_told, save_with_items
 
 
 def tune(
@@ -49,6 +50,10 @@ def tune(
     qid: Qid = None,
     features: Features = None,
     one_query: OneQuery = False,
+    items: Items = None,
+    hold_out: Annotated[
+        str, typer.Option("--hold-out", help="Of ratings: hold out ratings of every user, or items.")
+    ] = "ratings",
     json: Json = False,
 ) -> None:
     """Find the settings of a ranker, or the best of several, over folds of queries; fit it on all rows and save it.
@@ -56,6 +61,8 @@ def tune(
     What is worth trying is known for every ranker; --set says otherwise. Grids whose best value is at an edge grow.
 
     Example: hingerank tune train.txt --model rank-svm,lightgbm -o model/
+
+    Example: hingerank tune ratings.csv --items items.csv --model personal-rank-svm --measure pair_accuracy -o model/
     """
     from hingerank.cli.files import Columns, check_target, open_data
     from hingerank.lab.methods import not_from_rows, parse_settings
@@ -64,8 +71,9 @@ def tune(
     from hingerank.tuning import tune as search
 
     names = [registered_name(name.strip()) for name in model.split(",") if name.strip()]
+    personal = is_ratings(data, items)
     for name in names:
-        if not issubclass(ranker_class(name), BaseRanker):
+        if not personal and not issubclass(ranker_class(name), BaseRanker):
             raise ValueError(not_from_rows(name, ranker_class(name)))
     if not names:
         raise ValueError(f"--model {model!r} names no ranker: give one, as in --model rank-svm")
@@ -74,16 +82,21 @@ def tune(
         raise ValueError("--set takes NAME=VALUE,… here: tune one ranker at a time to give it values of its own")
     check_target(output, data)
     columns = Columns(label, qid, features, one_query)
-    rows = open_data(data, missing=missing, columns=columns)
+    rows, catalogue = read_told(data, items) if personal else (open_data(data, missing=missing, columns=columns), None)
     held = None
+    if validation is not None and personal:
+        raise ValueError("--validation is for graded rows: of ratings a part is held out, see --hold-out")
     if validation is not None:
         held = open_data(validation, missing, rows.n_features, index_base=rows.index_base, columns=columns)
     with progress("tuning") as advance:
         ranker = search(
             names, rows, measure=measure, folds=folds, validation=held, params=given.get("", {}), random_state=seed,
-            one_standard_error=one_standard_error, progress=advance,
+            one_standard_error=one_standard_error, hold_out=hold_out, progress=advance,
         )  # fmt: skip
-    saved = ranker.save(output, {"data": data.name, "index_base": rows.index_base})
+    if catalogue is not None:
+        saved = save_with_items(ranker, output, data, catalogue)
+    else:
+        saved = ranker.save(output, {"data": data.name, "index_base": rows.index_base})
     found = ranker.tuning_
     if json:
         print_json({"saved": saved, **found.to_dict()})

@@ -245,6 +245,7 @@ def read_aspects(path: Any) -> Aspects:
 def join_run(
     run: Any, features: Any = None, qrels: Any = None, aspects: Aspects | None = None,
     relations: Sequence[str] = ("cosine", "euclidean"), clusters: int | None = None, depth: int | None = None,
+    texts: Mapping[str, str] | None = None,
 ) -> DiverseData:  # fmt: skip
     """One `DiverseQuery` for each topic of the run, its candidates in the run's order.
 
@@ -258,6 +259,7 @@ def join_run(
     relations : distances between features, "cosine" and "euclidean"; () for none
     clusters : so many clusters of a topic's features become its aspects, instead of `aspects`
     depth : use only the first so many documents of each topic
+    texts : {document: its text}, whose words are counted; a document of the run without a text is an error
 
     Examples
     --------
@@ -286,6 +288,8 @@ def join_run(
             parts["aspects"] = np.array([[documents.get(docid, 0.0) for documents in named] for docid in docids])
         if clusters is not None:
             parts["aspects"] = aspects_from_clusters(X, clusters)
+        if texts is not None:
+            parts["words"] = _word_counts(texts, topic, docids)
         queries.append(DiverseQuery(X, **parts))
     return DiverseData(queries, features.feature_names if isinstance(features, RankingData) else None)
 
@@ -323,3 +327,34 @@ def _of_topic(table: Mapping[str, Any], topic: str, what: str) -> Any:
     if topic not in table:
         raise DataError(f"topic {topic} of the run has no {what}: leave it out of the run or add them")
     return table[topic]
+
+
+def _word_counts(texts: Mapping[str, str], topic: str, docids: Sequence[str]) -> sparse.csr_matrix:
+    """How often each word is in each document of a topic."""
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    absent = next((docid for docid in docids if docid not in texts), None)
+    if absent is not None:
+        raise DataError(f"topic {topic}: document {absent!r} of the run has no text")
+    found = [texts[docid] for docid in docids]
+    try:
+        return sparse.csr_matrix(CountVectorizer().fit_transform(found), dtype=np.float64)
+    except ValueError:  # no words at all
+        return sparse.csr_matrix((len(found), 1))
+
+
+def read_texts(path: Any) -> dict[str, str]:
+    """{document: text} from lines of a document, a tab and its text, plain or compressed."""
+    from hingerank.data.streams import whole_text
+
+    found: dict[str, str] = {}
+    for number, line in enumerate(whole_text(path, ("utf-8-sig", "latin-1")).splitlines(), 1):
+        docid, tab, text = line.partition("\t")
+        if not line.strip():
+            continue
+        if not tab:
+            raise DataError(f"{path}, line {number}: expected a document, a tab and its text, found {line[:60]!r}")
+        if docid in found:
+            raise DataError(f"{path}, line {number}: document {docid!r} has a text already: keep one")
+        found[docid] = text
+    return found

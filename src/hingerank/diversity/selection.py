@@ -12,7 +12,7 @@ from hingerank.data.files import DataError
 from hingerank.diversity.kernels import LEAST, MEAN, MOST, best_linear, next_pick, pm2_order, xquad_order
 from hingerank.diversity.measures import parse_diversity_measure
 from hingerank.diversity.queries import DiverseQuery, check_queries
-from hingerank.diversity.relations import Relations
+from hingerank.diversity.relations import Relations, cosine_relation, unit_scores
 from hingerank.diversity.trec import RankedList, Run
 from hingerank.export.model_file import SavedModel
 
@@ -173,6 +173,38 @@ class MMR(DiverseRanker):
     def __init__(self, lam: float = 0.5, relation: str | int | None = None) -> None:
         self.lam = lam
         self.relation = relation
+
+    def rerank(  # type: ignore[override]
+        self, query: Any, embeddings: Any = None, top: int = 20, *, relation: Any = None
+    ) -> np.ndarray:
+        """Row numbers of the chosen candidates, best first, from a query or straight from arrays.
+
+        Parameters
+        ----------
+        query : a DiverseQuery, or the candidates' scores; a query may be followed by `top` alone
+        embeddings : with scores, a vector for each candidate; distances are 1 - cosine
+        top : int, default 20
+            How many to choose (all, if there are fewer).
+        relation : with scores, an (n, n) matrix of distances in the place of embeddings
+
+        Examples
+        --------
+        >>> MMR().rerank([1.0, 0.9, 0.5], np.array([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0]]), top=2).tolist()
+        [0, 2]
+        """
+        if isinstance(query, DiverseQuery):
+            return super().rerank(query, top if embeddings is None else embeddings)
+        if (embeddings is None) == (relation is None):
+            raise DataError(
+                f"expected a DiverseQuery, got {type(query).__name__}; with scores give either embeddings (a row per "
+                "candidate) or relation= (n x n distances)"
+            )
+        scores = unit_scores(query)
+        parts: Any = [cosine_relation(embeddings)] if relation is None else np.asarray(relation, np.float64)
+        found = Relations(parts)
+        if found.n != len(scores):
+            raise DataError(f"{len(scores)} scores but {found.n} candidates with distances: give one of each")
+        return super().rerank(DiverseQuery(np.zeros((len(scores), 0)), relations=found, relevance=scores), top)
 
     def _order(self, query: DiverseQuery, top: int) -> np.ndarray:
         lam, distance = check_fraction("lam", self.lam), OneDistance(query.relations, self.relation)

@@ -21,6 +21,7 @@ from hingerank.data.blocks import blocks_from_qid, fingerprint_whole, number_ids
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData, rotate
 from hingerank.data.rows_view import RowsView
+from hingerank.personal.baselines import ItemMean, Popularity
 from hingerank.personal.item_features import Features
 from hingerank.personal.ratings import Ratings
 
@@ -172,6 +173,24 @@ class PersonalRows:
         if not name.endswith("_") or name.startswith("_"):
             raise AttributeError(name)
         return getattr(self.ranker, name)
+
+
+BASELINES = {"popularity": Popularity, "item-mean": ItemMean}  # of ratings: the same list for everybody
+
+
+class BaselineRows:
+    """A baseline that fits and scores rows with the user as qid; items are known by their features."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.baseline = BASELINES[name]()
+
+    def fit(self, X: Any, y: Any, qid: Any) -> "BaselineRows":
+        self.baseline.fit(X, qid, np.arange(len(y)), y)
+        return self
+
+    def predict(self, X: Any, qid: Any) -> np.ndarray:
+        return self.baseline.predict(qid, X)
 
 
 def rating_folds(

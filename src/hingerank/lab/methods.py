@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from hingerank.data.files import canonical, plain
-from hingerank.lab.folds import PersonalRows
+from hingerank.lab.folds import BASELINES, BaselineRows, PersonalRows
 from hingerank.lab.search import (
     Choice,
     Distribution,
@@ -190,6 +190,10 @@ def method_from_name(
     from hingerank.registry import ranker_class, registered_name
 
     called, _, asked = (part.strip() for part in text.rpartition("="))
+    if asked in BASELINES:
+        if given:
+            raise ValueError(f"{asked} has no settings: leave out {', '.join(given)}")
+        return Method(called or asked, BaselineRows, {}, fixed={"name": asked})
     name = registered_name(asked)
     ranker = ranker_class(name)
     if not issubclass(ranker, BaseRanker | PersonalRanker):
@@ -285,5 +289,5 @@ def not_from_rows(name: str, ranker: type) -> str:
     from hingerank.personal.rankers import PersonalRanker
 
     if issubclass(ranker, PersonalRanker):
-        return f"{name} learns from ratings: use hingerank compare with --items, or {ranker.__name__} from Python"
+        return f"{name} learns from ratings: name the items with --items, or use {ranker.__name__} from Python"
     return f"{name} reorders the documents of a run: use hingerank rerank, or {ranker.__name__} from Python"

@@ -3,25 +3,31 @@
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from hingerank.losses import squared_hinge
 from hingerank.personal.preferences import UserPreferences
-from hingerank.personal.problem import MeanAndOwnDesign, OwnDesign, SharedDesign, row_preferences
+from hingerank.personal.problem import MeanAndOwnDesign, OwnDesign, SharedDesign, pair_distances, row_preferences
 from hingerank.personal.rankers import PersonalRanker, Watched, accuracies, check_positive
 from hingerank.problem import Design, Problem
 from hingerank.solvers.newton import newton
 from hingerank.solvers.run import Solution
 
+NATURAL = 2.0  # C times a user's squared distances of pairs
+
 
 class ConvexPersonalRanker(PersonalRanker):
     """½‖w‖² + C · sum over users and their pairs of max(0, 1 - t)², the scores linear in w through some design.
 
-    A ranker's `_minimise` picks the design, calls `_newton` and keeps the weights found.
+    A ranker's `_minimise` picks the design, calls `_newton` and keeps the weights found. Where C is None it is 2 by the
+    mean over users of the sum over their pairs of ‖x_i - x_j‖², about: it follows features' scale and numbers of pairs.
     """
 
+    _fitted: tuple[str, ...] = ("C_",)
     _training_only = ("callback",)
+    C_: float
 
-    def __init__(self, C=0.1, tol=1e-3, *, pair_weight="uniform", max_iter=100, max_seconds=None, callback=None):
+    def __init__(self, C=None, tol=1e-3, *, pair_weight="uniform", max_iter=100, max_seconds=None, callback=None):
         self.C = C
         self.tol = tol
         self.pair_weight = pair_weight
@@ -29,12 +35,15 @@ class ConvexPersonalRanker(PersonalRanker):
         self.max_seconds = max_seconds
         self.callback = callback
 
+    def _natural(self, X: Any, preferences: UserPreferences) -> float:
+        return NATURAL / pair_distances(X, preferences)
+
     def _minimise(self, X: Any, preferences: UserPreferences) -> Solution:
         raise NotImplementedError
 
     def _newton(self, design: Design, preferences: UserPreferences) -> Solution:
         return newton(
-            Problem(design, squared_hinge(), row_preferences(preferences), C=self.C),
+            Problem(design, squared_hinge(), row_preferences(preferences), C=self.C_),
             tol=self.tol,
             max_iter=self.max_iter,
             max_seconds=np.inf if self.max_seconds is None else self.max_seconds,
@@ -42,7 +51,8 @@ class ConvexPersonalRanker(PersonalRanker):
         )
 
     def _learn(self, X: Any, preferences: UserPreferences, watched: Watched | None) -> Solution:
-        check_positive(self, "C", "tol")
+        check_positive(self, *(["tol"] if self.C is None else ["C", "tol"]))
+        self.C_ = self._natural(X, preferences) if self.C is None else float(self.C)
         solution = self._minimise(X, preferences)
         found = None if watched is None else self._right(X, watched.preferences)
         solution.trace[-1].update(accuracies(self._right(X, preferences), watched, found))
@@ -57,7 +67,9 @@ class JointRanker(ConvexPersonalRanker):
 
     Parameters
     ----------
-    C, tol, pair_weight, max_seconds, callback : as in PersonalRankSVM
+    C : float, optional
+        Weight of the summed pair losses; default 2 / (mean over users of the sum over pairs of ‖x_i - x_j‖², about).
+    tol, pair_weight, max_seconds, callback : as in PersonalRankSVM
     max_iter : limit in Newton steps
 
     Attributes
@@ -80,6 +92,9 @@ class JointRanker(ConvexPersonalRanker):
         self.coef_ = solution.w
         return solution
 
+    def _numbers(self, users: Any, n_rows: int | None = None) -> np.ndarray:
+        return self._users().numbers(users, n_rows)  # everyone's list is the same, also that of unknown users
+
     def _shared(self, X: Any) -> np.ndarray:
         return X @ self.coef_
 
@@ -92,7 +107,9 @@ class SeparateRanker(ConvexPersonalRanker):
 
     Parameters
     ----------
-    C, tol, pair_weight, max_seconds, callback : as in PersonalRankSVM
+    C : float, optional
+        Weight of the summed pair losses; default 2 / (mean over users of the sum over pairs of ‖x_i - x_j‖², about).
+    tol, pair_weight, max_seconds, callback : as in PersonalRankSVM
     max_iter : limit in Newton steps
 
     Attributes
@@ -117,6 +134,10 @@ class SeparateRanker(ConvexPersonalRanker):
         self.user_weights_ = design.vectors(solution.w)
         return solution
 
+    def _numbers(self, users: Any, n_rows: int | None = None) -> np.ndarray:
+        cure = "users share nothing here: fit again with the user's ratings, or use MeanVarianceRanker"
+        return self._users().known(users, n_rows, cure)
+
     def _place(self, X: Any) -> Any:
         return X
 
@@ -128,12 +149,14 @@ class MeanVarianceRanker(SeparateRanker):
     """min over w, v_u of  ‖w‖²/(2·sharing) + ½ sum_u ‖v_u‖²
     + C · sum over u, pairs (i preferred to j by u) of max(0, 1 - (w + v_u)·(x_i - x_j))²   (Evgeniou & Pontil 2004).
 
-    A ranking function for all users, and a deviation from it for each; a user without a pair ranks by w. Methods are
-    those of PersonalRankSVM where they apply.
+    A ranking function for all users, and a deviation from it for each; a user without a pair, or unknown, ranks by w.
+    Methods are those of PersonalRankSVM where they apply.
 
     Parameters
     ----------
-    C, tol, pair_weight, max_seconds, callback : as in PersonalRankSVM
+    C : float, optional
+        Weight of the summed pair losses; default 2 / (mean over users of the sum over pairs of ‖x_i - x_j‖², about).
+    tol, pair_weight, max_seconds, callback : as in PersonalRankSVM
     sharing : towards 0 the users are separate, towards infinity the mean is free of cost
     max_iter : limit in Newton steps
 
@@ -155,7 +178,7 @@ class MeanVarianceRanker(SeparateRanker):
     coef_: np.ndarray
 
     def __init__(
-        self, C=0.1, tol=1e-3, *, sharing=1.0, pair_weight="uniform", max_iter=100, max_seconds=None, callback=None
+        self, C=None, tol=1e-3, *, sharing=1.0, pair_weight="uniform", max_iter=100, max_seconds=None, callback=None
     ):
         super().__init__(C, tol, pair_weight=pair_weight, max_iter=max_iter, max_seconds=max_seconds, callback=callback)
         self.sharing = sharing
@@ -170,3 +193,14 @@ class MeanVarianceRanker(SeparateRanker):
 
     def _shared(self, X: Any) -> np.ndarray:
         return X @ self.coef_
+
+    def _numbers(self, users: Any, n_rows: int | None = None) -> np.ndarray:
+        return self._users().numbers(users, n_rows)  # unknown users rank by w
+
+    def _own(self, numbers: np.ndarray) -> Any:
+        own = self.user_weights_[numbers]
+        if (numbers >= 0).all():
+            return own
+        return (
+            sp.diags((numbers >= 0).astype(float)).tocsr() @ own if sp.issparse(own) else own * (numbers >= 0)[:, None]
+        )

@@ -4,28 +4,49 @@ New users are folded in from a few ratings with the basis fixed: a k-dimensional
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from numbers import Integral
+from dataclasses import replace
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
+from hingerank.data.checks import positive, whole
 from hingerank.data.files import DataError
-from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.personal.alternating import alternating
-from hingerank.personal.passes import users_step
+from hingerank.personal.clicks import CHANCES, clicks_of, drawn_preferences
+from hingerank.personal.fold_in import (
+    LEAST_USERS,
+    USUAL,
+    Prior,
+    fold_in,
+    forgotten_users,
+    learn_strength,
+    plain_prior,
+    spread_of_users,
+)
+from hingerank.personal.losses import UserPairs
 from hingerank.personal.preferences import UserPreferences, from_comparisons, from_targets
-from hingerank.personal.problem import FactorObjective, ItemFeatures, Matrix, count_right
+from hingerank.personal.problem import (
+    FactorObjective,
+    ItemFeatures,
+    Matrix,
+    check_jobs,
+    count_right,
+    first_gradient_norm,
+    in_use,
+)
 from hingerank.personal.rankers import PersonalRanker, Watched, accuracies, check_positive
 from hingerank.personal.users import UserIndex, ids_like
 from hingerank.rankers.inputs import check_features, names_of_features
 from hingerank.rankers.rank_parameter import RankParameter
 from hingerank.solvers.run import Solution
 
-FEW = 0.5  # items or features in use: below this fraction of all, the others are set aside while fitting
-STEPS, LEFT = 50, 1e-6  # of a user folded in: Newton steps at most, fraction of the first gradient that may be left
-ROWS_PER_SHARD = 4096
+Draw = Callable[[], UserPreferences]
+LEAST_DRAWN, PER_DRAW = 20, 2  # items drawn for a user at least; steps until others are drawn
+FORGETTING = 3  # epochs without the users by whom the prior is judged
+NATURAL = 50.0  # C in units of the smallest C at which anything is learnt
 
 
 class PersonalRankSVM(PersonalRanker):
@@ -40,8 +61,9 @@ class PersonalRankSVM(PersonalRanker):
     ----------
     rank : int, default 10
         k, the number of basic ranking functions (at most the number of features and of users).
-    C : float, default 0.1
-        Weight of the summed pair losses against the norms. A user with n ratings has up to n²/2 pairs.
+    C : float, optional
+        Weight of the summed pair losses against the norms. Default 50/‖∇loss at 0‖₂ (spectral norm), 50 times the
+        smallest C at which anything is learnt: it follows the scale of the features and the number of pairs.
     tol : float, default 0.01
         Stop when an epoch neither lowers the objective nor promises to lower it by more than tol times its value.
     shared : bool, default False
@@ -50,6 +72,10 @@ class PersonalRankSVM(PersonalRanker):
         With "user" every user counts the same however many pairs there are (C then is per user).
     cold_users : "mean" or "zero"
         What users without a pair get: the mean weights of the others, or no opinion.
+    prior : "users", "zero" or a number
+        What ``add_user`` knows of a new user beforehand: that they are one of the fitted users, drawn from their mean
+        and spread, the weight of the ratings against that learnt from the fitted users, or given as a number (0: the
+        mean user whatever they say); or nothing ("zero": ½‖v‖², as in the fit).
     max_iter : int, default 100
         Limit in epochs; a fit that hits one of the limits warns and says how far it got.
     max_seconds : float, optional
@@ -68,6 +94,8 @@ class PersonalRankSVM(PersonalRanker):
     users_ : ids, one per row of V
     has_pairs_ : which users had a pair to learn from
     coef_ : w, where ``shared``
+    C_ : C as it was used
+    prior_mean_, prior_root_, prior_strength_ : the prior of new users, see hingerank.personal.fold_in
     trace_ : for each epoch value, gradient, train_accuracy, validation_accuracy (with ``eval_set``) and seconds
     notes_ : counts of what was found in the data (repeated ratings, contradictions, users without a pair, ...)
     certificate_, n_iter_, n_pairs_, objective_ : as in RankSVM
@@ -82,17 +110,21 @@ class PersonalRankSVM(PersonalRanker):
     ([0, 2, 3, 1], [1, 3, 2, 0])
     """
 
-    _fitted = ("basis_", "user_weights_", "has_pairs_", "coef_")
+    _fitted = ("basis_", "user_weights_", "has_pairs_", "coef_", "C_", "prior_mean_", "prior_root_", "prior_strength_")
     _training_only = ("callback",)
     rank = RankParameter()
     basis_: np.ndarray
     user_weights_: np.ndarray
     has_pairs_: np.ndarray
     coef_: np.ndarray  # of the function that all users share, if there is one
+    C_: float
+    prior_mean_: np.ndarray | None = None  # files of version 0.1 have none
+    prior_root_: np.ndarray
+    prior_strength_: float
 
     def __init__(
-        self, rank=10, C=0.1, tol=1e-2, *, shared=False, pair_weight="uniform", cold_users="mean", max_iter=100,
-        max_seconds=None, n_jobs=None, random_state=0, callback=None,
+        self, rank=10, C=None, tol=1e-2, *, shared=False, pair_weight="uniform", cold_users="mean", prior="users",
+        max_iter=100, max_seconds=None, n_jobs=None, random_state=0, callback=None,
     ):  # fmt: skip
         self.rank = rank
         self.C = C
@@ -100,25 +132,63 @@ class PersonalRankSVM(PersonalRanker):
         self.shared = shared
         self.pair_weight = pair_weight
         self.cold_users = cold_users
+        self.prior = prior
         self.max_iter = max_iter
         self.max_seconds = max_seconds
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.callback = callback
 
-    def _learn(self, X: Matrix, preferences: UserPreferences, watched: Watched | None) -> Solution:
+    def fit_clicks(
+        self, item_features: Any, users: Any, items: Any, *, negatives: str = "uniform", per_click: float = 5.0,
+        epochs: int = 15,
+    ) -> Self:  # fmt: skip
+        """Learn from clicks, listens or purchases alone: what a user took is preferred to items drawn from the rest.
+
+        In every epoch other items are drawn; all pairs of a user's clicks and drawn items count, none is listed. With
+        the default ``pair_weight="uniform"`` users with many clicks count for more; "user" weighs users alike.
+
+        Parameters
+        ----------
+        item_features : array, CSR matrix or data frame with a row per item
+        users, items : who took what (ids of any type; row numbers of item_features); repeats count once
+        negatives : how the others are drawn: "uniform", or "popularity", as often as people take them
+        per_click : items drawn for each click of a user, at least 20 for a user
+        epochs : so many draws; on the last one the fit goes on until it is stationary
+        """
+        X = check_features(self, item_features, reset=True)
+        if negatives not in CHANCES:
+            raise ValueError(f"negatives is {negatives!r}, expected {' or '.join(map(repr, CHANCES))}")
+        positive("per_click", per_click)
+        clicks, rng = clicks_of(users, items, X.shape[0]), np.random.default_rng(self.random_state)
+
+        def draw() -> UserPreferences:
+            told = drawn_preferences(clicks, per_click, LEAST_DRAWN, negatives, rng, self.pair_weight)
+            return replace(told, users=clicks.users)
+
+        return self._fit(X, draw(), None, draws=[draw] * (whole("epochs", epochs) - 1))
+
+    def _learn(
+        self, X: Matrix, preferences: UserPreferences, watched: Watched | None, draws: Sequence[Draw] = ()
+    ) -> Solution:
+        """draws: makers of preferences for epochs after the first one, whose items may be others."""
         self._check_settings()
-        small, fitted, columns = in_use(X, preferences)
+        small, fitted, columns = (X, preferences, None) if draws else in_use(X, preferences)
         k = min(int(self.rank), small.shape[1], preferences.n_users)
         threads, V = check_jobs(self.n_jobs), np.zeros((preferences.n_users, k))
         U = np.random.default_rng(self.random_state).standard_normal((small.shape[1], k))
         with threadpool_limits(1, "blas"):  # passes run on threads of their own; one BLAS thread repeats exactly
+            self.C_ = self._natural(small, fitted) if self.C is None else float(self.C)
             typical = np.sqrt(np.mean(ItemFeatures(small).times(U) ** 2))
             U /= typical if typical > 0 else 1.0
             if self.shared:
                 U, V = np.pad(U, ((0, 0), (0, 1))), np.pad(V, ((0, 0), (0, 1)), constant_values=1.0)
+            for draw in draws:
+                objective = FactorObjective(small, fitted, self.C_, U.shape[1], threads, fixed=U.shape[1] - k)
+                epoch = alternating(objective, U, V, tol=0.0, max_iter=PER_DRAW)
+                U, V, fitted = epoch.w, epoch.extra["V"], draw()
             solution = alternating(
-                FactorObjective(small, fitted, self.C, U.shape[1], threads, fixed=U.shape[1] - k),
+                FactorObjective(small, fitted, self.C_, U.shape[1], threads, fixed=U.shape[1] - k),
                 U,
                 V,
                 tol=self.tol,
@@ -127,17 +197,51 @@ class PersonalRankSVM(PersonalRanker):
                 watch=self._watch(small, X if columns is None else X[:, columns], fitted, watched, threads),
                 callback=self.callback,
             )
-        functions, V = solution.w, solution.extra["V"]
+            functions, V = solution.w, solution.extra["V"]
+            self._learn_prior(small, functions, V, fitted, threads)
         if columns is not None:
             functions = np.zeros((X.shape[1], U.shape[1]))
             functions[columns] = solution.w
-        self.basis_, self.user_weights_, self.has_pairs_ = functions[:, :k], V[:, :k], preferences.pairs > 0
+        self.basis_, self.user_weights_ = np.ascontiguousarray(functions[:, :k]), np.ascontiguousarray(V[:, :k])
+        self.has_pairs_ = preferences.pairs > 0
         self.__dict__.pop("coef_", None)
         if self.shared:
             self.coef_ = functions[:, k].copy()
-            self.basis_, self.user_weights_ = self.basis_.copy(), self.user_weights_.copy()
         self._settle_cold(self.user_weights_, self.has_pairs_)
         return solution
+
+    def _natural(self, X: Matrix, preferences: UserPreferences) -> float:
+        return NATURAL / first_gradient_norm(X, preferences)
+
+    def _learn_prior(
+        self, X: Matrix, U: np.ndarray, V: np.ndarray, fitted: UserPreferences, threads: int | None
+    ) -> None:
+        """What new users are drawn from, and how much their ratings weigh against it."""
+        warm = np.flatnonzero(fitted.pairs > 0) if (fitted.pairs > 0).any() else np.arange(fitted.n_users)
+        k = U.shape[1] - self.shared
+        P = ItemFeatures(X).times(U)
+        self.prior_mean_, self.prior_root_ = spread_of_users(V[warm, :k], P[:, :k], fitted.item)
+        self.prior_strength_ = float(self.prior if isinstance(self.prior, Real) else USUAL)
+        if self.prior == "zero":
+            self.prior_mean_ = None
+        if self.prior != "users":
+            return
+        gone, stay = forgotten_users(fitted)
+        if len(gone) < LEAST_USERS or not (fitted.pairs[stay] > 0).any():
+            return
+        left = fitted.take(stay)
+        objective = FactorObjective(X, left, self.C_, U.shape[1], threads, fixed=int(self.shared))
+        without = alternating(objective, U.copy(), V[stay], tol=0.0, max_iter=FORGETTING)
+        P, V = ItemFeatures(X).times(without.w), without.extra["V"][left.pairs > 0, :k]
+        P, shared = P[:, :k], P[:, k] if self.shared else None
+
+        def build(users: np.ndarray, first: np.ndarray, second: np.ndarray) -> UserPreferences:
+            if isinstance(fitted.known, UserPairs):
+                return self._from_comparisons(users, first, second, len(P), None)
+            return self._from_ratings(users, first, second, len(P))
+
+        mean, root = spread_of_users(V, P, left.item)
+        self.prior_strength_ = learn_strength(P, shared, fitted.take(gone), mean, root, build)
 
     def _watch(
         self, small: Matrix, X: Matrix, fitted: UserPreferences, watched: Watched | None, threads: int | None
@@ -157,12 +261,16 @@ class PersonalRankSVM(PersonalRanker):
     def _settle_cold(self, V: np.ndarray, warm: np.ndarray) -> None:
         """Users without a pair would have v = 0 (no opinion); the mean of the others in the model is a better guess."""
         if self.cold_users == "mean" and not warm.all() and self.has_pairs_.any():
-            V[~warm] = self.user_weights_[self.has_pairs_].mean(axis=0)
+            prior = self.prior_mean_
+            V[~warm] = self.user_weights_[self.has_pairs_].mean(axis=0) if prior is None else prior
 
     def _check_settings(self) -> None:
         if isinstance(self.rank, bool) or not isinstance(self.rank, Integral) or self.rank < 1:
             raise ValueError(f"rank must be a positive whole number, not {self.rank!r}")
-        check_positive(self, "C", "tol")
+        check_positive(self, *(["tol"] if self.C is None else ["C", "tol"]))
+        number = isinstance(self.prior, Real) and not isinstance(self.prior, bool) and 0 <= float(self.prior) < np.inf
+        if self.prior not in ("users", "zero") and not number:
+            raise ValueError(f"prior must be 'users', 'zero' or a number of at least 0, not {self.prior!r}")
         if self.cold_users not in ("mean", "zero"):
             raise ValueError(f"cold_users must be 'mean' or 'zero', not {self.cold_users!r}")
 
@@ -178,9 +286,11 @@ class PersonalRankSVM(PersonalRanker):
     def add_user(
         self, user: Any, features: Any, ratings: Any = None, *, winners: Any = None, losers: Any = None
     ) -> np.ndarray:
-        """v_u = argmin over v of  ½‖v‖² + C · loss_u(X_u U v),  the weights of a new user, from a few ratings.
+        """v_u = v̄ + R z,  z = argmin ½‖z‖² + strength · n/|P| · loss_u(X_u U v_u):  a new user, from a few ratings.
 
-        The same data give what ``fit`` would have given with this basis.
+        v̄ and R Rᵀ are the mean and (to a factor) the covariance of the fitted users' weights: ratings that say nothing
+        leave the mean user, and a few move it a little. With ``prior="zero"``, ½‖v‖² + C · loss_u(X_u U v): the same
+        data then give what ``fit`` would have given with this basis.
 
         Parameters
         ----------
@@ -217,7 +327,7 @@ class PersonalRankSVM(PersonalRanker):
     def update_user(
         self, user: Any, features: Any, ratings: Any = None, *, winners: Any = None, losers: Any = None
     ) -> np.ndarray:
-        """v_u = argmin over v of  ½‖v - v_u‖² + C · loss_u(X_u U v):  more about a known user.
+        """As ``add_user``, with the weights so far in the place of v̄:  more about a known user.
 
         The weights so far are the prior and stand in for the ratings they came from. To start a user afresh from all
         ratings use ``add_users(..., replace=True)``. Arguments and answer are those of ``add_user``.
@@ -230,6 +340,14 @@ class PersonalRankSVM(PersonalRanker):
         self.has_pairs_[number] |= bool(preferences.pairs[0] > 0)
         return self.user_weights_[number].copy()
 
+    def new_users(self) -> dict[str, Any]:
+        """The prior of new users as plain lists, for ``hingerank.personal.serving.new_user`` in other programs."""
+        check_is_fitted(self)
+        if self.prior_mean_ is None:
+            raise ValueError("this model has no prior of new users: fit it with prior='users' or a number")
+        mean, root = self.prior_mean_.tolist(), self.prior_root_.tolist()
+        return {"mean": mean, "root": root, "strength": self.prior_strength_}
+
     def _about_one(self, features: Any, ratings: Any, winners: Any, losers: Any) -> tuple[Matrix, UserPreferences]:
         check_is_fitted(self)
         X = check_features(self, features, reset=False)
@@ -239,18 +357,14 @@ class PersonalRankSVM(PersonalRanker):
             raise ValueError("give ratings (one for each row of features), or winners and losers (rows of features)")
         return X, self._from_comparisons(np.zeros(len(winners), np.int8), winners, losers, X.shape[0], None)
 
-    def _fold_in(self, X: Matrix, p: UserPreferences, prior: np.ndarray) -> np.ndarray:
-        """v_u = argmin over v of  ½‖v - prior‖² + C · loss_u(X_u (U v + w)),  w the shared function if there is one."""
-        functions, start, C = self.basis_, prior, float(self.C)
-        if self.shared:
-            functions, start = np.column_stack([functions, self.coef_]), np.append(prior, 1.0)
-        P, V, scores = ItemFeatures(X).times(functions), np.tile(start, (p.n_users, 1)), np.empty(p.n_rows, np.float32)
-        unused = np.empty((0, len(start))), np.empty(0), np.empty(0)
-        run_shards(
-            lambda ab: users_step(P, V, *ab, p.start, p.item, p.known, C, prior, LEFT, STEPS, p.sizes, scores, *unused),
-            cut_shards(p.start, ROWS_PER_SHARD),
-        )
-        return V[:, : len(prior)]
+    def _fold_in(self, X: Matrix, p: UserPreferences, known: np.ndarray | None = None) -> np.ndarray:
+        """The weights of the users of `p`: drawn from the fitted ones, or from around `known` weights."""
+        if self.prior_mean_ is None:
+            centre = np.zeros(self.basis_.shape[1]) if known is None else known
+            prior = plain_prior(centre, float(self.C_))
+        else:
+            prior = Prior(self.prior_mean_ if known is None else known, self.prior_root_, self.prior_strength_)
+        return fold_in(ItemFeatures(X).times(self.basis_), self._shared(X), p, prior)
 
     def _add(self, users: Any, X: Matrix, preferences: UserPreferences, replace: bool) -> Self:
         index = self._users()
@@ -258,7 +372,7 @@ class PersonalRankSVM(PersonalRanker):
         if not replace and numbers.max() >= 0:
             user = np.asarray(users)[numbers >= 0].tolist()[0]
             raise DataError(f"user {user!r} is known already: use update_user, or add_users(..., replace=True)")
-        V, warm = self._fold_in(X, preferences, np.zeros(self.basis_.shape[1])), preferences.pairs > 0
+        V, warm = self._fold_in(X, preferences), preferences.pairs > 0
         self._settle_cold(V, warm)
         old, new = numbers >= 0, numbers < 0
         self.user_weights_[numbers[old]], self.has_pairs_[numbers[old]] = V[old], warm[old]
@@ -309,6 +423,8 @@ class PersonalRankSVM(PersonalRanker):
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         super()._restore(state)
+        if "C_" not in state:  # a file of version 0.1
+            self.C_, self.prior_mean_ = self.C, None
         basis, weights = getattr(self, "basis_", None), getattr(self, "user_weights_", None)
         if not (isinstance(basis, np.ndarray) and isinstance(weights, np.ndarray) and basis.ndim == weights.ndim == 2):
             raise ValueError("basis_ and user_weights_ must be matrices")
@@ -329,7 +445,7 @@ class InductiveMatrixCompletion(PersonalRankSVM):
 
     Parameters
     ----------
-    rank, C, tol, cold_users, max_iter, max_seconds, n_jobs, random_state, callback : as in PersonalRankSVM
+    rank, C, tol, cold_users, prior, max_iter, max_seconds, n_jobs, random_state, callback : as in PersonalRankSVM
         Attributes and methods are those of PersonalRankSVM as well.
 
     Examples
@@ -342,12 +458,12 @@ class InductiveMatrixCompletion(PersonalRankSVM):
     """
 
     def __init__(
-        self, rank=10, C=0.1, tol=1e-2, *, cold_users="mean", max_iter=100, max_seconds=None, n_jobs=None,
-        random_state=0, callback=None,
+        self, rank=10, C=None, tol=1e-2, *, cold_users="mean", prior="users", max_iter=100, max_seconds=None,
+        n_jobs=None, random_state=0, callback=None,
     ):  # fmt: skip
         super().__init__(
-            rank, C, tol, cold_users=cold_users, max_iter=max_iter, max_seconds=max_seconds, n_jobs=n_jobs,
-            random_state=random_state, callback=callback,
+            rank, C, tol, cold_users=cold_users, prior=prior, max_iter=max_iter, max_seconds=max_seconds,
+            n_jobs=n_jobs, random_state=random_state, callback=callback,
         )  # fmt: skip
 
     def _from_ratings(self, users: Any, items: Any, ratings: Any, n_items: int) -> UserPreferences:
@@ -355,30 +471,3 @@ class InductiveMatrixCompletion(PersonalRankSVM):
 
     def _from_comparisons(self, users: Any, winners: Any, losers: Any, n_items: int, weight: Any) -> UserPreferences:
         return from_comparisons(users, winners, losers, n_items, weight, squared_error=True)
-
-
-def in_use(X: Matrix, preferences: UserPreferences) -> tuple[Matrix, UserPreferences, np.ndarray | None]:
-    """X without items nobody rated and, if CSR, features none of the rest has, where these are many.
-
-    Their rows of the basis would be 0: (X, preferences with items renumbered, columns kept or None for all).
-    """
-    used = np.zeros(X.shape[0], bool)
-    used[preferences.item] = True
-    if np.count_nonzero(used) < FEW * len(used):
-        number = np.cumsum(used, dtype=np.int32) - np.int32(1)
-        X, preferences = X[used], preferences.with_items(number)
-    if isinstance(X, np.ndarray):
-        return X, preferences, None
-    columns = np.unique(X.indices)
-    if len(columns) == 0 or len(columns) >= FEW * X.shape[1]:
-        return X, preferences, None
-    return X[:, columns], preferences, columns
-
-
-def check_jobs(n_jobs: Any) -> int | None:
-    """Threads: None for all cores ($HINGERANK_NUM_THREADS if set), else a positive number; -1 is None."""
-    if n_jobs is None or n_jobs == -1:
-        return None
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs < 1:
-        raise ValueError(f"n_jobs must be a positive whole number, -1 or None, not {n_jobs!r}")
-    return int(n_jobs)

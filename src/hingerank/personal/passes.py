@@ -19,6 +19,7 @@ from hingerank.personal.losses import (
     user_start,
 )
 
+TILE, RUN = 1024, 64  # items whose scores are held at a time, and looked at together
 ENOUGH = 0.1  # a Newton step's equations are solved until this fraction of the gradient is left
 ARMIJO = 1e-4
 HALVINGS = 25
@@ -256,27 +257,81 @@ def own_back(X, z, first, last, start, item, W):
                     W[u, c] += z[r] * X[item[r], c]
 
 
+@kernel(allocates=True)
+def top_products(V, PT, shared, first, last, begin, hidden, rows, values):
+    """As `top_rows` for the scores <v_b, p_j> + shared_j, which are made by tiles that stay in cache; PT is k x items.
+
+    hidden[begin[b]:begin[b+1]], ascending, are left out. O(items k) a row.
+    """
+    _k, n = PT.shape
+    s = np.empty(TILE)
+    for b in range(first, last):
+        count, at = 0, begin[b]
+        for lo in range(0, n, TILE):
+            width = min(TILE, n - lo)
+            tile_scores(V[b], PT, shared, lo, width, s)
+            while at < begin[b + 1] and hidden[at] < lo + width:
+                s[hidden[at] - lo] = -np.inf
+                at += 1
+            count = top_of(s[:width], lo, rows[b], values[b], count)
+        for place in range(count, rows.shape[1]):
+            rows[b, place], values[b, place] = -1, -float("inf")
+
+
+@inner
+def tile_scores(v, PT, shared, lo, width, s):
+    """s[j] = shared[lo + j] + sum over c of v_c PT[c, lo + j]."""
+    for j in range(width):
+        s[j] = shared[lo + j]
+    c = 0
+    while c + 4 <= len(v):  # four at a time: s is loaded and stored once for them
+        v0, v1, v2, v3 = v[c], v[c + 1], v[c + 2], v[c + 3]
+        p0, p1, p2, p3 = PT[c, lo:], PT[c + 1, lo:], PT[c + 2, lo:], PT[c + 3, lo:]
+        for j in range(width):
+            s[j] += (v0 * p0[j] + v1 * p1[j]) + (v2 * p2[j] + v3 * p3[j])
+        c += 4
+    while c < len(v):
+        x, p = v[c], PT[c, lo:]
+        for j in range(width):
+            s[j] += x * p[j]
+        c += 1
+
+
+@inner(fastmath=SUMS_MAY_REORDER)
+def top_of(s, first, rows, values, count):
+    """Put scores into a list of the best, best first, equal ones in order; the new length of the list."""
+    top = len(rows)
+    for lo in range(0, len(s), RUN):
+        run = s[lo : lo + RUN]
+        if count == top:
+            best, worst = run[0], values[count - 1]
+            for j in range(len(run)):  # most runs have nothing for the list: this loop has no branches
+                best = run[j] if run[j] > best else best
+            if best <= worst:
+                continue
+        for j in range(len(run)):
+            x = run[j]
+            if x == -float("inf") or (count == top and x <= values[count - 1]):
+                continue
+            at = count if count < top else top - 1
+            while at > 0 and values[at - 1] < x:
+                values[at] = values[at - 1]
+                rows[at] = rows[at - 1]
+                at -= 1
+            values[at] = x
+            rows[at] = first + lo + j
+            if count < top:
+                count += 1
+    return count
+
+
 @kernel
 def top_rows(S, first, last, rows, values):
     """rows[b], values[b] = the columns of the best scores of S[b], best first, equal scores in column order.
 
     Scores of -inf are left out (row -1). O(columns) a row while few scores enter the list.
     """
-    top = rows.shape[1]
     for b in range(first, last):
-        count = 0
-        for j in range(S.shape[1]):
-            s = S[b, j]
-            if s == -float("inf") or (count == top and s <= values[b, count - 1]):
-                continue
-            at = count if count < top else top - 1
-            while at > 0 and values[b, at - 1] < s:
-                values[b, at] = values[b, at - 1]
-                rows[b, at] = rows[b, at - 1]
-                at -= 1
-            values[b, at] = s
-            rows[b, at] = j
-            if count < top:
-                count += 1
-        for at in range(count, top):
+        count = top_of(S[b], 0, rows[b], values[b], 0)
+        for at in range(count, rows.shape[1]):
             rows[b, at], values[b, at] = -1, -float("inf")

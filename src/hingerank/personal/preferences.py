@@ -65,11 +65,35 @@ class UserPreferences:
     def n_pairs(self) -> int:
         return int(self.pairs.sum())
 
+    def take(self, users: np.ndarray) -> "UserPreferences":
+        """What these users (numbers) said, copied."""
+        rows = rows_of(self.start, users)
+        start = np.concatenate(([0], np.cumsum(np.diff(self.start)[users])))
+        if isinstance(self.known, UserGrades):
+            known: Known = UserGrades(self.known.grade[rows], self.known.grades[users], self.known.scale[users])
+        elif isinstance(self.known, UserTargets):
+            known = UserTargets(self.known.target[rows])
+        else:
+            pairs = rows_of(self.known.start, users)
+            begin = np.concatenate(([0], np.cumsum(np.diff(self.known.start)[users])))
+            weight = self.known.weight[pairs] if len(self.known.weight) else self.known.weight
+            winner, loser = self.known.winner[pairs], self.known.loser[pairs]
+            known = UserPairs(begin, winner, loser, weight, self.known.scale[users], self.known.margin)
+        judged = None if self.judged is None else self.judged.take(users)
+        users_ = self.users[users]
+        return UserPreferences(users_, start, self.item[rows], known, self.pairs[users], self.sizes, self.notes, judged)
+
     def with_items(self, number: np.ndarray) -> "UserPreferences":
         """The same with item j called number[j]."""
         judged = None if self.judged is None else self.judged.with_items(number)
         known = self.known._replace(grade=self.known.grade.copy()) if isinstance(self.known, UserGrades) else self.known
         return replace(self, item=number[self.item], known=known, judged=judged)
+
+
+def rows_of(start: np.ndarray, users: np.ndarray) -> np.ndarray:
+    """The row numbers of these users, one user after the other."""
+    count = np.diff(start)[users]
+    return np.arange(count.sum()) + np.repeat(start[users] - np.cumsum(count) + count, count)
 
 
 class Rated(NamedTuple):
@@ -192,8 +216,8 @@ def check_items(items: Any, n_items: int, name: str) -> np.ndarray:
         rows = rows.astype(np.int64)
     if len(rows) and rows.dtype.kind not in "iu":
         raise DataError(
-            f"{name} must be row numbers of the item features, got {rows.dtype}; for ids of another kind see "
-            "hingerank.personal.ratings.Ratings, which keeps them"
+            f"{name} must be row numbers of the item features, got {rows.dtype}; ids of another kind are numbered by "
+            "hr.ratings_from(users, items, ratings, item_ids=...), whose .items are row numbers"
         )
     if len(rows) and (rows.min() < 0 or rows.max() >= n_items):
         place = int(np.flatnonzero((rows < 0) | (rows >= n_items))[0])

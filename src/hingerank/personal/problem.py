@@ -11,13 +11,14 @@ user's own, or both.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
 from hingerank.kernels.threads import cut_shards, run_shards
-from hingerank.personal.losses import UserGrades, UserPairs
+from hingerank.personal.losses import UserGrades, UserPairs, UserTargets
 from hingerank.personal.passes import basis_curvature, basis_loss, own_back, own_scores, users_right, users_step
 from hingerank.personal.preferences import UserPreferences
 from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
@@ -30,6 +31,7 @@ ROWS_PER_SHARD, MOST_SHARDS = 16384, 16
 ROOM_FOR_SUMS = 64 << 20  # bytes that the shards' sums may take in any case
 ROWS_PER_BLOCK = 4096
 ROWS_PER_DESIGN_SHARD = 8192
+FEW = 0.5  # items or features in use: below this fraction of all, the others are set aside while fitting
 
 
 class ItemFeatures:
@@ -147,6 +149,51 @@ class FactorObjective:
         return run_shards(lambda task: kernel(*task), tasks, self.threads), add_up(sums)
 
 
+def first_gradient(p: UserPreferences) -> np.ndarray:
+    """The gradient of the loss in the scores of all rows, at scores of 0."""
+    own, grown = np.arange(p.n_rows, dtype=np.int32), np.zeros((p.n_rows, 1))  # every row an item of its own
+    known = p.known._replace(grade=p.known.grade.copy()) if isinstance(p.known, UserGrades) else p.known
+    flat, ones = np.zeros((p.n_rows, 1)), np.ones((p.n_users, 1))
+    basis_loss(flat, ones, 0, p.n_users, p.start, own, known, p.sizes, np.zeros(p.n_rows, np.float32), grown)
+    return grown[:, 0]
+
+
+def first_gradient_norm(X: Matrix, p: UserPreferences, steps: int = 20) -> float:
+    """‖∇loss‖₂ in W = U Vᵀ at 0, the spectral norm: below C = 1/‖∇loss‖₂ the optimum is 0 (the norms are dual).
+
+    By power steps on Z X, Z (users x items) the gradient in the scores; never above the norm. 1 where it is 0.
+    """
+    indptr = p.start.astype(np.int64)
+    Z = sp.csr_matrix((first_gradient(p), p.item, indptr), shape=(p.n_users, X.shape[0]))
+    features, v, norm = ItemFeatures(X), np.random.default_rng(0).standard_normal((X.shape[1], 1)), 0.0
+    for _ in range(steps):
+        v /= max(np.linalg.norm(v), np.finfo(float).tiny)
+        moved = Z @ features.times(v)
+        norm = float(np.linalg.norm(moved))
+        v = features.back(np.asarray(Z.T @ moved))
+    return norm if norm > 0 else 1.0
+
+
+def pair_distances(X: Matrix, p: UserPreferences) -> float:
+    """The mean over users of  scale · pairs · 2 · variance of the user's items,  about the sum of ‖x_i - x_j‖².
+
+    1 where there are no pairs or all items are alike.
+    """
+    if isinstance(X, np.ndarray):
+        squares = np.einsum("ij,ij->i", X, X)
+    else:
+        squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
+    n = np.maximum(np.diff(p.start), 1)
+    users = sp.csr_matrix((np.ones(p.n_rows), p.item, p.start), shape=(p.n_users, X.shape[0]))
+    total, pairs = 0.0, p.pairs if isinstance(p.known, UserTargets) else p.pairs * p.known.scale
+    for a in range(0, p.n_users, ROWS_PER_BLOCK):  # sums of features of a block of users at a time
+        b = slice(a, a + ROWS_PER_BLOCK)
+        sums: Any = users[b] @ X
+        norms = np.asarray(sums.multiply(sums).sum(axis=1)).ravel() if sp.issparse(sums) else (sums**2).sum(axis=1)
+        total += float(pairs[b] @ np.maximum(users[b] @ squares / n[b] - norms / n[b] ** 2, 0.0))
+    return 2.0 * total / p.n_users if total > 0 else 1.0
+
+
 def half_square(A: np.ndarray) -> float:
     """½‖A‖²."""
     return 0.5 * float(np.vdot(A, A))
@@ -251,3 +298,30 @@ def row_preferences(p: UserPreferences) -> Preferences:
     if len(known.weight):
         weight *= known.weight
     return ExplicitPairs(first + known.winner, first + known.loser, p.n_rows, weight)
+
+
+def in_use(X: Matrix, preferences: UserPreferences) -> tuple[Matrix, UserPreferences, np.ndarray | None]:
+    """X without items nobody rated and, if CSR, features none of the rest has, where these are many.
+
+    Their rows of the basis would be 0: (X, preferences with items renumbered, columns kept or None for all).
+    """
+    used = np.zeros(X.shape[0], bool)
+    used[preferences.item] = True
+    if np.count_nonzero(used) < FEW * len(used):
+        number = np.cumsum(used, dtype=np.int32) - np.int32(1)
+        X, preferences = X[used], preferences.with_items(number)
+    if isinstance(X, np.ndarray):
+        return X, preferences, None
+    columns = np.unique(X.indices)
+    if len(columns) == 0 or len(columns) >= FEW * X.shape[1]:
+        return X, preferences, None
+    return X[:, columns], preferences, columns
+
+
+def check_jobs(n_jobs: Any) -> int | None:
+    """Threads: None for all cores ($HINGERANK_NUM_THREADS if set), else a positive number; -1 is None."""
+    if n_jobs is None or n_jobs == -1:
+        return None
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs < 1:
+        raise ValueError(f"n_jobs must be a positive whole number, -1 or None, not {n_jobs!r}")
+    return int(n_jobs)

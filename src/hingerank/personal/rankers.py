@@ -10,12 +10,13 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from hingerank.data.blocks import number_ids
 from hingerank.data.checks import positive, whole
 from hingerank.data.files import DataError
 from hingerank.export.forms import ExportError
 from hingerank.export.model_file import SavedModel
 from hingerank.kernels.threads import cut_shards, run_shards
-from hingerank.personal.passes import rows_right, top_rows
+from hingerank.personal.passes import rows_right, top_products, top_rows
 from hingerank.personal.preferences import REPEATED, UserPreferences, check_items, from_comparisons, from_ratings
 from hingerank.personal.users import UserIndex, ids_from_plain, plain_ids
 from hingerank.rankers.base import warn_not_converged
@@ -23,6 +24,7 @@ from hingerank.rankers.inputs import check_features
 from hingerank.solvers.run import Solution
 
 SCORES_AT_ONCE = 1 << 22
+USERS_AT_ONCE = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
     def _from_comparisons(self, users: Any, winners: Any, losers: Any, n_items: int, weight: Any) -> UserPreferences:
         return from_comparisons(users, winners, losers, n_items, weight, self.pair_weight)
 
-    def _fit(self, X: Any, preferences: UserPreferences, watched: Watched | None) -> Self:
+    def _fit(self, X: Any, preferences: UserPreferences, watched: Watched | None, **how: Any) -> Self:
         self.users_, self.n_pairs_, self._index = preferences.users, preferences.n_pairs, None
         cold, bare = int((preferences.pairs == 0).sum()), _rows_without_features(X)
         self.notes_ = preferences.notes | {"users without a pair": cold, "items whose features are all 0": bare}
@@ -117,10 +119,11 @@ class PersonalRanker(SavedModel, BaseEstimator):
             )
         if cold == preferences.n_users:
             warnings.warn(
-                "there are no preference pairs (every user gave all items the same rating), so no one prefers anything",
+                "there are no preference pairs (every user gave all items the same rating), so no one prefers "
+                "anything: if these are clicks or purchases use PersonalRankSVM.fit_clicks, which needs no ratings",
                 stacklevel=3,
             )
-        solution = self._learn(X, preferences, watched)
+        solution = self._learn(X, preferences, watched, **how)
         self._account(solution)
         warn_not_converged(solution.certificate)
         return self
@@ -128,6 +131,20 @@ class PersonalRanker(SavedModel, BaseEstimator):
     def _learn(self, X: Any, preferences: UserPreferences, watched: Watched | None) -> Solution:
         """Find and keep the weights; accuracies go into the trace."""
         raise NotImplementedError
+
+    def natural_C(self, item_features: Any, users: Any, items: Any, ratings: Any) -> float:
+        """The C that a fit to these data takes where C is None; arguments as in ``fit``."""
+        X = check_features(self, item_features, reset=True)
+        return self._natural(X, self._from_ratings(users, items, ratings, X.shape[0]))
+
+    def _natural(self, X: Any, preferences: UserPreferences) -> float:
+        raise NotImplementedError
+
+    def _tune(self, names: list[str], rankers: list[Any], data: Any, **options: Any) -> Any:
+        """What `hingerank.tune` calls for rankers that learn from ratings."""
+        from hingerank.personal.tuning import tune_ratings
+
+        return tune_ratings(names, rankers, data, **options)
 
     def _shared(self, X: Any) -> np.ndarray | None:
         """The part of the score that all users share."""
@@ -153,7 +170,22 @@ class PersonalRanker(SavedModel, BaseEstimator):
         """
         check_is_fitted(self)
         X = check_features(self, features, reset=False)
-        return self._scores(X, self._users().known(users, X.shape[0]))
+        self._check_rows(users, X.shape[0])
+        return self._scores(X, self._numbers(users, X.shape[0]))
+
+    def _numbers(self, users: Any, n_rows: int | None = None) -> np.ndarray:
+        """The number of each user; rankers that can rank for anybody have -1 for those they do not know."""
+        return self._users().known(users, n_rows)
+
+    @staticmethod
+    def _check_rows(users: Any, n_rows: int) -> None:
+        """Users and rows must go together; a likely reason why they do not is that all items were passed."""
+        several = not isinstance(users, str | bytes) and np.ndim(users) == 1
+        if several and len(users) not in (1, n_rows):
+            raise DataError(
+                f"{len(users)} users but {n_rows} rows of features: one score is given for each pair, so pass "
+                "X[items], a row for each user (or one user alone for all rows)"
+            )
 
     def rank(self, user: Any, candidates: Any, top: int | None = None) -> np.ndarray:
         """Rows of the candidates, best first for this user; equal scores keep their order.
@@ -186,10 +218,14 @@ class PersonalRanker(SavedModel, BaseEstimator):
         """
         check_is_fitted(self)
         X, top = check_features(self, candidates, reset=False), whole("top", top)
-        numbers = self._users().known(users)
+        numbers = self._numbers(users)
         place, shared = self._place(X), self._shared(X)
-        hidden = self._hidden(exclude, X.shape[0])
+        hidden = self._hidden(exclude, users, X.shape[0])
         rows, values = np.empty((len(numbers), top), np.int64), np.empty((len(numbers), top))
+        if isinstance(place, np.ndarray) and isinstance(self._own(numbers[:1]), np.ndarray):
+            place = place.astype(np.float64, copy=False)
+            self._top_products(numbers, np.ascontiguousarray(place.T), shared, hidden, rows, values)
+            return rows, values
         step = max(1, SCORES_AT_ONCE // max(1, X.shape[0]))
         for a in range(0, len(numbers), step):
             block = numbers[a : a + step]
@@ -197,11 +233,34 @@ class PersonalRanker(SavedModel, BaseEstimator):
             if shared is not None:
                 S += shared
             if hidden is not None:
-                S[hidden[block].nonzero()] = -np.inf
+                S[hidden[a : a + step].nonzero()] = -np.inf
             into = rows[a : a + step], values[a : a + step]
             shards = cut_shards(np.arange(len(block) + 1) * X.shape[0], 1 << 16)
             run_shards(lambda ab, S=S, into=into: top_rows(S, *ab, *into), shards)
         return rows, values
+
+    def _top_products(
+        self, numbers: np.ndarray, PT: np.ndarray, shared: Any, hidden: Any, rows: np.ndarray, values: np.ndarray
+    ) -> None:
+        """`top_k` where users and items have dense vectors: scores are made and looked at a tile at a time."""
+        n_items = PT.shape[1]
+        base = np.zeros(n_items) if shared is None else shared
+        for a in range(0, len(numbers), USERS_AT_ONCE):
+            block = numbers[a : a + USERS_AT_ONCE]
+            out = (
+                hidden[a : a + USERS_AT_ONCE].sorted_indices()
+                if hidden is not None
+                else sp.csr_matrix((len(block), n_items))
+            )
+            own, begin, items = np.ascontiguousarray(self._own(block)), out.indptr, out.indices
+            into = rows[a : a + USERS_AT_ONCE], values[a : a + USERS_AT_ONCE]
+            shards = cut_shards(np.arange(len(block) + 1) * n_items, 1 << 18)
+            run_shards(
+                lambda ab, own=own, begin=begin, items=items, into=into: top_products(
+                    own, PT, base, *ab, begin, items, *into
+                ),
+                shards,
+            )
 
     def score(self, item_features: Any, users: Any, items: Any, ratings: Any, *, against: Any = None) -> float:
         """The fraction of pairs of differently rated items that are ordered right; equal scores count one half.
@@ -230,7 +289,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
 
     def _right(self, X: Any, p: UserPreferences) -> tuple[float, int]:
         """Pairs in the right order, and all pairs."""
-        numbers = np.repeat(self._users().known(p.users), np.diff(p.start))
+        numbers = np.repeat(self._numbers(p.users), np.diff(p.start))
         scores, shards = self._scores(X, numbers, p.item), cut_shards(p.start, 1 << 14)
         parts = run_shards(lambda ab: rows_right(scores, *ab, p.start, p.known, p.sizes), shards)
         return float(sum(parts)), p.n_pairs
@@ -265,13 +324,17 @@ class PersonalRanker(SavedModel, BaseEstimator):
             self._index = UserIndex(self.users_)
         return self._index
 
-    def _hidden(self, exclude: tuple[Any, Any] | None, n_items: int) -> sp.csr_matrix | None:
+    @staticmethod
+    def _hidden(exclude: tuple[Any, Any] | None, users: Any, n_items: int) -> sp.csr_matrix | None:
+        """Which items each of these users (by rows) is not to be offered."""
         if exclude is None:
             return None
         items = check_items(exclude[1], n_items, "exclude")
-        numbers = self._users().numbers(exclude[0], len(items))
+        distinct, place = number_ids(users, len(users), "users")
+        numbers = UserIndex(distinct).numbers(exclude[0], len(items))
         items, numbers = items[numbers >= 0], numbers[numbers >= 0]
-        return sp.csr_matrix((np.ones(len(items), bool), (numbers, items)), shape=(len(self.users_), n_items))
+        found = sp.csr_matrix((np.ones(len(items), bool), (numbers, items)), shape=(len(distinct), n_items))
+        return found if len(distinct) == len(place) else found[place]
 
     def _state(self) -> dict[str, Any]:
         return {name: plain_ids(v) if name == "users_" else v for name, v in super()._state().items()}

@@ -84,9 +84,14 @@ def _read(ratings: Path, movies: Path, delimiter: str) -> Ratings:
     wanted: list[Any] = {",": ["userId", "movieId", "rating"], "\t": ["userID", "movieID", "rating"]}.get(
         delimiter, [0, 1, 2]
     )
-    users, items, values = read_columns(ratings, wanted, numbers=[2])
+    stamped: list[Any] = [3]
+    if delimiter in (",", "\t"):
+        stamped = ["timestamp"] if delimiter == "," else []
+    elif "no_timestamp" in ratings.name:
+        stamped = []
+    users, items, values, *when = read_columns(ratings, [*wanted, *stamped], numbers=list(range(2, 3 + len(stamped))))
     try:
-        read = ratings_from(users, items, values, np.array(item_ids, np.int64))
+        read = ratings_from(users, items, values, np.array(item_ids, np.int64), times=when[0] if when else None)
     except DataError as error:
         raise error.at(ratings) from None
     return replace(read, titles=np.array(titles, object), genres=genres)

@@ -1,6 +1,7 @@
 """Ratings and comparisons by many users of shared items, with ids of any type: read, and split into train and test."""
 
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -10,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from hingerank.data.blocks import check_ids, number_ids
+from hingerank.data.checks import positive
 from hingerank.data.files import TABLES, DataError, endings
 from hingerank.personal.layout import group
-from hingerank.personal.ratings_files import is_number, read_columns
+from hingerank.personal.ratings_files import find_name, is_number, read_columns
 
 Column = str | int
 
@@ -28,6 +30,8 @@ class Ratings:
     ratings : numbers
     item_ids : of all items, rated or not
     titles, genres : of the items, where known
+    times : when each rating was given, where known: numbers (seconds) or dates
+    item_features, feature_names : of the items, where they have been made
     """
 
     users: np.ndarray
@@ -36,6 +40,9 @@ class Ratings:
     item_ids: np.ndarray
     titles: np.ndarray | None = None
     genres: list[tuple[str, ...]] | None = None
+    times: np.ndarray | None = None
+    item_features: Any = None
+    feature_names: list[str] | None = None
 
     def __len__(self) -> int:
         return len(self.users)
@@ -50,7 +57,15 @@ class Ratings:
 
     def take(self, rows: Any) -> "Ratings":
         """Some of the ratings; the items stay, and keep their numbers."""
-        return replace(self, users=self.users[rows], items=self.items[rows], ratings=self.ratings[rows])
+        times = None if self.times is None else self.times[rows]
+        return replace(self, users=self.users[rows], items=self.items[rows], ratings=self.ratings[rows], times=times)
+
+    def with_features(self, X: Any, names: Sequence[str] | None = None) -> "Ratings":
+        """The same with features of the items, a row for each; X may be what a maker of features gave."""
+        X, names = X if isinstance(X, tuple) and names is None else (X, names)
+        if X.shape[0] != self.n_items:
+            raise DataError(f"the features have {X.shape[0]} rows, but there are {self.n_items} items")
+        return replace(self, item_features=X, feature_names=None if names is None else list(names))
 
     @property
     def triples(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -86,7 +101,9 @@ class Comparisons:
         return self.users, self.winners, self.losers
 
 
-def ratings_from(users: Any, items: Any, ratings: Any, item_ids: Any = None) -> Ratings:
+def ratings_from(
+    users: Any, items: Any, ratings: Any, item_ids: Any = None, *, times: Any = None, duplicates: str = "mean"
+) -> Ratings:
     """Ratings from three columns with ids of any type.
 
     Parameters
@@ -95,6 +112,9 @@ def ratings_from(users: Any, items: Any, ratings: Any, item_ids: Any = None) -> 
     ratings : finite numbers
     item_ids : all items in the order of your item features, so that an item rated but not listed is an error; None
         numbers the items that occur, sorted
+    times : when each was given: numbers, or dates of numpy
+    duplicates : several ratings of an item by a user become their "mean", with a warning, or the "last" one (by time
+        where there are times); "error" refuses them. Left in, they would be on both sides of a split.
 
     Examples
     --------
@@ -105,7 +125,47 @@ def ratings_from(users: Any, items: Any, ratings: Any, item_ids: Any = None) -> 
     values = check_ratings(ratings, len(ratings)).astype(np.float64)
     users, items = check_ids(users, len(values), "users"), check_ids(items, len(values), "items")
     ids, numbers = number_items([items], ["items"], item_ids)
-    return Ratings(users, numbers[0], values, ids)
+    when = None if times is None else check_times(times, len(values))
+    return without_repeats(Ratings(users, numbers[0], values, ids, times=when), duplicates)
+
+
+def check_times(times: Any, n_rows: int) -> np.ndarray:
+    """One moment for each row: finite numbers or dates."""
+    when = np.asarray(times)
+    if when.shape != (n_rows,) or when.dtype.kind not in "iufM":
+        raise DataError(f"times must be {n_rows} numbers or dates, one for each rating, got {when.dtype} {when.shape}")
+    bad = np.isnat(when) if when.dtype.kind == "M" else ~np.isfinite(when)
+    if bad.any():
+        raise DataError(f"times[{int(np.flatnonzero(bad)[0])}] is {when[bad][0]}: leave out ratings without a time")
+    return when
+
+
+def without_repeats(told: Ratings, duplicates: str) -> Ratings:
+    """One rating of an item by a user; see `ratings_from`."""
+    if duplicates not in ("mean", "last", "error"):
+        raise ValueError(f"duplicates is {duplicates!r}, expected 'mean', 'last' or 'error'")
+    if len(told) == 0:
+        return told
+    _, code = number_ids(told.users, len(told), "users")
+    key, number = np.unique(code.astype(np.int64) * told.n_items + told.items, return_inverse=True)
+    extra = len(told) - len(key)
+    if extra == 0:
+        return told
+    order = np.arange(len(told)) if told.times is None else np.argsort(told.times, kind="stable")
+    last = np.empty(len(key), np.int64)
+    last[number[order]] = order
+    rows = np.sort(last)
+    if duplicates == "error":
+        count = np.bincount(number)
+        row = int(np.flatnonzero(count[number] > 1)[0])
+        user, item = told.users[row : row + 1].tolist()[0], told.item_ids[told.items[row : row + 1]].tolist()[0]
+        raise DataError(f"user {user!r} rated item {item!r} {count[number[row]]} times (first at row {row}): keep one")
+    kept = told.take(rows)
+    if duplicates == "mean":
+        warnings.warn(f"{extra} ratings repeat an item of the same user: their mean counts", stacklevel=3)
+        mean = np.bincount(number, told.ratings) / np.bincount(number)
+        kept = replace(kept, ratings=mean[number[rows]])
+    return kept
 
 
 def comparisons_from(users: Any, winners: Any, losers: Any, weight: Any = None, item_ids: Any = None) -> Comparisons:
@@ -130,7 +190,7 @@ def comparisons_from(users: Any, winners: Any, losers: Any, weight: Any = None, 
 
 def read_ratings(
     source: Any, user: Column = "user", item: Column = "item", rating: Column = "rating", *,
-    delimiter: str | None = None, item_ids: Any = None,
+    time: Column | None = None, delimiter: str | None = None, item_ids: Any = None, duplicates: str = "mean",
 ) -> Ratings:  # fmt: skip
     """Ratings from a data frame or a file.
 
@@ -139,12 +199,14 @@ def read_ratings(
     source : a pandas, polars or pyarrow table; a Parquet or Feather file; or a text file, plain or compressed
     user, item, rating : names of columns, or their numbers from 0; a text file without a line of names has its columns
         in this order unless numbers say otherwise
+    time : the column of moments, such as "timestamp", where there is one
     delimiter : between the columns of a text file; default what it seems to be: tab, comma, semicolon, "::" or blank
-    item_ids : as in `ratings_from`
+    item_ids, duplicates : as in `ratings_from`
     """
-    users, items, values = columns_of(source, [user, item, rating], delimiter, numbers=[2])
+    wanted = [user, item, rating] if time is None else [user, item, rating, time]
+    users, items, values, *when = columns_of(source, wanted, delimiter, numbers=list(range(2, len(wanted))))
     with _about(source):
-        return ratings_from(users, items, values, item_ids)
+        return ratings_from(users, items, values, item_ids, times=when[0] if when else None, duplicates=duplicates)
 
 
 def read_comparisons(
@@ -190,11 +252,18 @@ def columns_of(
         table = nw.from_native(source, eager_only=True)
     except TypeError as error:
         raise DataError(f"expected a data frame or the path of a file: {error}") from None
-    names = [table.columns[c] if isinstance(c, int) and c < len(table.columns) else c for c in columns]
+    usual = {name.lower(): name for name in map(str, table.columns)}
+    names = [table.columns[c] if isinstance(c, int) and c < len(table.columns) else _usual(c, usual) for c in columns]
     for name in names:
         if name not in table.columns:
             raise DataError(f"there is no column {name!r}; the columns are: {', '.join(map(str, table.columns))}")
     return [table[name].to_numpy() for name in names]
+
+
+def _usual(column: Column, names: dict[str, str]) -> Column:
+    """The name of a column of a frame, also under those that public files use: userId, movie_id, ..."""
+    place = find_name(column, {name: number for number, name in enumerate(names)}) if isinstance(column, str) else None
+    return column if place is None or column in names.values() else list(names.values())[place]
 
 
 def number_items(
@@ -277,6 +346,59 @@ def split_by_item(
         return train, rest
     known = set(train.users.tolist())
     return train, rest.take(np.fromiter((user in known for user in rest.users.tolist()), bool, len(rest)))
+
+
+def split_by_time(ratings: Ratings, test_size: float = 0.2) -> tuple[Ratings, Ratings]:
+    """(train, test): the latest fraction `test_size` of all ratings goes to test: what a system in use would meet.
+
+    Ratings of the moment of the cut are in train; users with no rating before it are left out of test.
+    """
+    check_test_size(test_size)
+    when = _times(ratings)
+    cut = np.sort(when)[max(0, len(when) - 1 - round(test_size * len(when)))]
+    train, test = ratings.take(when <= cut), ratings.take(when > cut)
+    known = set(train.users.tolist())
+    return train, test.take(np.fromiter((user in known for user in test.users.tolist()), bool, len(test)))
+
+
+def split_last(ratings: Ratings, n: int = 1) -> tuple[Ratings, Ratings]:
+    """(train, test): the last `n` ratings of every user with more than n go to test (leave-last-out)."""
+    when = _times(ratings)
+    ids, codes = number_ids(ratings.users, len(ratings), "users")
+    order = np.lexsort((np.arange(len(when)), when, codes))
+    size = np.bincount(codes, minlength=len(ids))
+    place = np.empty(len(when), np.int64)
+    place[order] = np.arange(len(when)) - (np.cumsum(size) - size)[codes[order]]
+    test = (place >= size[codes] - n) & (size[codes] > n)
+    return ratings.take(~test), ratings.take(test)
+
+
+def age_weights(times: Any, half_life: float, now: Any = None) -> np.ndarray:
+    """2^(-age / half_life), age = now - time: for ``sample_weight``.
+
+    Parameters
+    ----------
+    times : of the ratings, numbers or dates
+    half_life : the age at which a rating counts half, in units of `times` (days for dates)
+    now : default the latest of them
+
+    Examples
+    --------
+    >>> age_weights([0, 10, 20], half_life=10).tolist()
+    [0.25, 0.5, 1.0]
+    """
+    when = check_times(times, len(times))
+    positive("half_life", half_life)
+    age = (when.max() if now is None else np.asarray(now, when.dtype)) - when
+    if when.dtype.kind == "M":
+        age = age / np.timedelta64(1, "D")
+    return 0.5 ** np.maximum(np.asarray(age, np.float64) / half_life, 0.0)
+
+
+def _times(ratings: Ratings) -> np.ndarray:
+    if ratings.times is None:
+        raise DataError("these ratings have no times: read them with read_ratings(path, time='timestamp')")
+    return ratings.times
 
 
 def check_test_size(test_size: float) -> None:

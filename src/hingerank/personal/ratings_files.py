@@ -68,7 +68,7 @@ def _places(path: Path, columns: Sequence[str | int], head: list[str]) -> tuple[
     names = [name.lower() for name in head]
     named = {name: place for place, name in enumerate(names)}
     wanted = [column for column in columns if isinstance(column, str)]
-    found = [_name(column, named) for column in wanted]
+    found = [find_name(column, named) for column in wanted]
     has_names = any(place is not None for place in found) or not any(is_number(field) for field in head)
     if wanted and has_names and None in found:
         missing = wanted[found.index(None)]
@@ -86,7 +86,7 @@ def _places(path: Path, columns: Sequence[str | int], head: list[str]) -> tuple[
     return places, int(has_names)
 
 
-def _name(column: str, named: dict[str, int]) -> int | None:
+def find_name(column: str, named: dict[str, int]) -> int | None:
     """The place of a column, also under the names that public files use: userId, user_id, movieId, ..."""
     usual = {"user": ("userid", "user_id"), "item": ("itemid", "item_id", "movieid", "movie_id", "movie")}
     names = (column.lower(), *usual.get(column.lower(), ()))

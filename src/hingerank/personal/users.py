@@ -7,6 +7,8 @@ import numpy as np
 from hingerank.data.blocks import check_ids
 from hingerank.data.files import DataError
 
+ADD_USER = "add_user learns a new user from a few ratings"
+
 
 class UserIndex:
     """Numbers of users by id. Ids known from the start are searched in sorted order, those added later in a dict."""
@@ -35,15 +37,12 @@ class UserIndex:
             found[row] = self._numbers.get(wanted[row].item() if wanted.dtype.kind != "O" else wanted[row], -1)
         return found
 
-    def known(self, users: Any, n_rows: int | None = None) -> np.ndarray:
-        """As `numbers`; an id that is not known is a DataError."""
+    def known(self, users: Any, n_rows: int | None = None, cure: str = ADD_USER) -> np.ndarray:
+        """As `numbers`; an id that is not known is a DataError, which says what to do about it."""
         numbers = self.numbers(users, n_rows)
         if len(numbers) and numbers.min() < 0:
             user = users if _is_one(users) else np.asarray(users)[numbers < 0].tolist()[0]
-            raise DataError(
-                f"user {user!r} is not known: was it in the data of fit, and of the same type? "
-                "(add_user learns a new user from a few ratings)"
-            )
+            raise DataError(f"user {user!r} is not known: was it in the data of fit, and of the same type? ({cure})")
         return numbers
 
 

@@ -1,0 +1,118 @@
+"""How well a new user is served after 2, 3, 5, 10 and 20 ratings: the mean user, and the two priors of `add_users`.
+
+    python benchmarks/personal_new_users.py [--set ml-100k|ml-1m|yahoo-movies] [--seeds 3]
+
+A part of the users with 25 ratings or more (300 at most) is left out of the fit; a few of their ratings, at random, are
+told to ``add_users``, and the fraction of pairs right among all their other ratings is measured. The ranker is
+PersonalRankSVM as it comes (rank 10, default C, the strength of the prior learnt), on genres and title words, or the
+words of Yahoo's titles. Figures are means over the seeds. The table goes to docs/results/personal-new-users.json and
+the picture to docs/figures/personal-new-users.svg.
+"""
+
+import argparse
+import json
+import warnings
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import hingerank as hr
+from hingerank.lab.reproductions.engine import Place, default_data
+from hingerank.lab.reproductions.personal import yahoo
+from hingerank.personal.item_features import genre_features, join_features, word_features
+from hingerank.personal.rating_sets import plain_titles, read_movielens
+from hingerank.personal.ratings import Ratings
+
+SETS = {"ml-100k": "MovieLens 100k", "ml-1m": "MovieLens 1M", "yahoo-movies": "Yahoo"}
+SIZES = (2, 3, 5, 10, 20)
+LEAST, MOST = 25, 300
+WAYS = {"mean user": 0.0, "drawn from the fitted users": None, "drawn towards 0": "zero"}
+
+
+def read(place: Place, name: str) -> tuple[Any, Ratings]:
+    """Item features and ratings."""
+    folder = place.find(name)
+    if name == "yahoo-movies":
+        X, parts, _ = yahoo(folder)
+        users, items, ratings = (np.concatenate(both) for both in zip(parts["train"], parts["validation"]))
+        return X, Ratings(users, items, ratings, np.arange(X.shape[0]))
+    ratings = read_movielens(folder)
+    return join_features(genre_features(ratings.genres or []), word_features(plain_titles(ratings.titles)))[0], ratings
+
+
+def curves(X: Any, ratings: Ratings, seed: int) -> dict[str, list[float]]:
+    """For each way the fractions right after so many ratings; besides, the strength learnt."""
+    rng = np.random.default_rng(seed)
+    users, count = np.unique(ratings.users, return_counts=True)
+    able = users[count >= LEAST]
+    new = np.isin(ratings.users, rng.permutation(able)[: min(MOST, len(able) // 3)])
+    train, late = ratings.take(~new), ratings.take(new)
+    code = np.unique(late.users, return_inverse=True)[1]
+    order = np.lexsort((rng.random(len(late)), code))
+    place = np.empty(len(late), np.int64)
+    place[order] = np.arange(len(late)) - np.searchsorted(code[order], code[order])
+    ranker = hr.PersonalRankSVM().fit(X, *train.triples)
+    mean, learnt = ranker.prior_mean_, ranker.prior_strength_
+    found: dict[str, list[float]] = {way: [] for way in WAYS} | {"strength": [learnt]}
+    for size in SIZES:
+        told, rest = late.take(place < size), late.take(place >= size)
+        for way, strength in WAYS.items():
+            ranker.prior_mean_ = None if strength == "zero" else mean
+            ranker.prior_strength_ = learnt if strength is None else strength
+            ranker.add_users(told.users, X, told.items, told.ratings, replace=True)
+            found[way].append(ranker.score(X, *rest.triples))
+    return found
+
+
+def draw(found: dict[str, dict[str, np.ndarray]]) -> None:
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "hingerank"
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(1, len(found), figsize=(3.3 * len(found), 3.1), squeeze=False, layout="constrained")
+    for axis, (name, by_way) in zip(axes[0], found.items()):
+        for (way, values), style in zip(by_way.items(), ("--", "-", ":")):
+            axis.plot(SIZES, values.mean(axis=0), style, marker="." if style != "--" else "", label=way)
+        axis.set(title=SETS[name], xlabel="ratings of the new user", xscale="log")
+        axis.set_xticks(SIZES, [str(size) for size in SIZES])
+        axis.minorticks_off()
+    axes[0][0].set_ylabel("pairs right")
+    axes[0][0].legend(fontsize=8)
+    figure.savefig("docs/figures/personal-new-users.svg", metadata={"Date": None})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--set", choices=list(SETS), action="append")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--data", type=Path, default=default_data())
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    place, found, rows = Place(arguments.data, Path("docs/reproductions/runs")), {}, []
+    for name in arguments.set or SETS:
+        X, ratings = read(place, name)
+        runs = [curves(X, ratings, seed) for seed in range(arguments.seeds)]
+        found[name] = {way: np.array([run[way] for run in runs]) for way in WAYS}
+        print(name, "strength", [run["strength"][0] for run in runs], flush=True)
+        for way, values in found[name].items():
+            rows.append([SETS[name], way, *(f"{value:.4f}" for value in values.mean(axis=0))])
+            print(" · ".join(rows[-1]), flush=True)
+    if arguments.set is None:
+        draw(found)
+        words = {
+            "command": "python benchmarks/personal_new_users.py",
+            "date": datetime.now(UTC).date().isoformat(),
+            "version": hr.__version__,
+            "header": ["ratings", "new users", *(f"{size} ratings" for size in SIZES)],
+            "rows": rows,
+        }
+        text = json.dumps(words, indent=1, ensure_ascii=False)
+        Path("docs/results/personal-new-users.json").write_text(text + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

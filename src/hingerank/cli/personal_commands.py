@@ -1,0 +1,256 @@
+"""`recommend` and `add-users`, and what `fit`, `tune`, `rank` and `evaluate` do with ratings."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hingerank.cli.output import Json, note, print_json, print_table, working, writing
+
+Items = Annotated[
+    Path | None,
+    typer.Option("--items", metavar="ITEMS", help="DATA is ratings, and this table has the items: ids first."),
+]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="What `fit` or `tune` wrote of ratings.")]
+USERS_AT_ONCE = 20_000
+
+
+def is_ratings(data: Path, items: Path | None) -> bool:
+    """Whether `data` is ratings: there is a table of items, or it is a MovieLens folder."""
+    from hingerank.personal.rating_sets import is_movielens
+
+    return items is not None or is_movielens(data)
+
+
+def read_told(data: Path, items: Path | None) -> tuple[Any, Any]:
+    """Ratings with features, and the catalogue of their items."""
+    from hingerank.data.files import DataError
+    from hingerank.personal.catalogue import Catalogue
+    from hingerank.personal.rating_sets import open_ratings
+
+    if items is not None and not items.exists():
+        raise DataError(f"{items}: there is no such file")
+    opened = open_ratings(data, items)
+    if opened is None:
+        raise DataError(f"{data} is no MovieLens folder: of ratings, name the items with --items")
+    ratings, (X, names) = opened
+    return ratings.with_features(X, names), Catalogue(ratings.item_ids, X, list(names))
+
+
+def save_with_items(ranker: Any, output: str, data: Path, catalogue: Any) -> str:
+    """Save the model, and its items beside it where it is a folder."""
+    saved = ranker.save(output, {"data": data.name, "features": catalogue.names})
+    if Path(output).is_dir():
+        catalogue.save(output)
+    else:
+        note("the items are not kept with a single file: give --items to recommend, or -o folder/")
+    return saved
+
+
+def fit_ratings(ranker: Any, data: Path, items: Path | None, output: str, clicks: bool) -> str:
+    """What `fit` does with ratings; clicks: who took what is all that counts."""
+    told, catalogue = read_told(data, items)
+    with working("fitting"):
+        if clicks:
+            ranker.fit_clicks(told.item_features, told.users, told.items)
+        else:
+            ranker.fit(told.item_features, *told.triples)
+    return save_with_items(ranker, output, data, catalogue)
+
+
+def open_model(model: Path, items: Path | None = None) -> tuple[Any, Any]:
+    """A personal ranker and its items: those given, or those beside it."""
+    from hingerank.export.model_file import load, read_header
+    from hingerank.personal.catalogue import Catalogue, load_catalogue
+    from hingerank.personal.rankers import PersonalRanker
+    from hingerank.personal.rating_sets import read_items
+
+    ranker = load(model)
+    if not isinstance(ranker, PersonalRanker):
+        raise ValueError(f"{model} is a {type(ranker).__name__}, which knows no users: use hingerank rank")
+    if items is not None:
+        ids, (X, names) = read_items(items)
+        catalogue: Any = Catalogue(ids, X, list(names))
+        learnt = read_header(model)["metadata"].get("features")
+        return ranker, catalogue.aligned(learnt) if learnt else catalogue
+    catalogue = load_catalogue(model)
+    if catalogue is None:
+        raise ValueError(f"there are no items beside {model}: name a table of them with --items")
+    return ranker, catalogue
+
+
+def known_user(ranker: Any, text: str) -> Any:
+    """The user of the model whose id is written so."""
+    for user in (text, *([int(text)] if text.lstrip("-").isdigit() else [])):
+        if ranker._users().numbers([user])[0] >= 0:
+            return user
+    some = ", ".join(map(str, ranker.users_[:5].tolist()))
+    raise ValueError(f"there is no user {text!r} in the model; the first ones are {some} (add-users learns new ones)")
+
+
+def seen_pairs(path: Path | None, ranker: Any, catalogue: Any) -> tuple[Any, Any] | None:
+    """(users, rows) of a file of ratings, users as the model knows them; items not in the catalogue do not matter."""
+    import numpy as np
+
+    from hingerank.personal.ratings import columns_of
+
+    if path is None:
+        return None
+    users, items = columns_of(path, ["user", "item"])
+    number = {str(value): row for row, value in enumerate(catalogue.ids.tolist())}
+    rows = np.array([number.get(str(value), -1) for value in items.tolist()], np.int64)
+    return users[rows >= 0], rows[rows >= 0]
+
+
+def recommend(
+    model: Model,
+    user: Annotated[str | None, typer.Option(help="The user to make a list for.")] = None,
+    everybody: Annotated[bool, typer.Option("--all", help="Lists for all users of the model.")] = False,
+    exclude: Annotated[
+        Path | None, typer.Option(metavar="RATINGS", help="What users have rated already, not to be offered again.")
+    ] = None,
+    items: Items = None,
+    top: Annotated[int, typer.Option(min=1, help="Items in a list.")] = 10,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write: .csv, .tsv, .parquet or text; default stdout.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Recommend the items that a user, or every user, should like best.
+
+    Lines are: user, rank, item, score. Users go in blocks, so that any number of them fits in memory.
+
+    Example: hingerank recommend model/ --all --exclude ratings.csv --top 10 -o recs.parquet
+    """
+    if (user is None) == (not everybody):
+        raise ValueError("say for whom: --user ID, or --all")
+    ranker, catalogue = open_model(model, items)
+    hidden = seen_pairs(exclude, ranker, catalogue)
+    users = ranker.users_ if everybody else [known_user(ranker, str(user))]
+    blocks = _lists(ranker, catalogue, users, top, hidden)
+    if output is not None and output.suffix == ".parquet":
+        _write_parquet(output, blocks)
+        return
+    delimiter = "," if output is not None and output.suffix == ".csv" else "\t"
+    with writing(output) as stream:
+        if json:
+            lists: dict[str, list[Any]] = {}
+            for line in (line for block in blocks for line in zip(*block)):
+                lists.setdefault(str(line[0]), []).append({"item": line[2], "score": line[3]})
+            print_json(lists, stream)
+            return
+        if output is not None and output.suffix in (".csv", ".tsv"):
+            stream.write(delimiter.join(("user", "rank", "item", "score")) + "\n")
+        for block in blocks:
+            stream.writelines(delimiter.join(_quoted(cell, delimiter) for cell in line) + "\n" for line in zip(*block))
+
+
+def _lists(ranker: Any, catalogue: Any, users: Any, top: int, hidden: Any) -> Iterator[tuple[list, list, list, list]]:
+    """Columns user, rank, item, score, a block of users at a time."""
+    import numpy as np
+
+    for a in range(0, len(users), USERS_AT_ONCE):
+        block = users[a : a + USERS_AT_ONCE]
+        rows, scores = ranker.top_k(block, catalogue.X, top, exclude=hidden)
+        line, place = np.nonzero(rows >= 0)
+        names = np.asarray(block)[line].tolist()
+        yield names, (place + 1).tolist(), catalogue.ids[rows[line, place]].tolist(), scores[line, place].tolist()
+
+
+def _quoted(cell: Any, delimiter: str) -> str:
+    text = str(cell)
+    if delimiter == "," and any(mark in text for mark in ',"\n'):
+        return '"' + text.replace('"', '""') + '"'
+    return text.replace("\t", " ").replace("\n", " ")
+
+
+def _write_parquet(path: Path, blocks: Iterator[tuple[list, list, list, list]]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from hingerank.data.files import draft_of
+
+    with draft_of(path) as draft:
+        writer = None
+        for block in blocks:
+            table = pa.table(dict(zip(("user", "rank", "item", "score"), block)))
+            writer = pq.ParquetWriter(draft, table.schema) if writer is None else writer
+            writer.write_table(table.cast(writer.schema))
+        if writer is not None:
+            writer.close()
+
+
+def add_users(
+    model: Model,
+    ratings: Annotated[Path, typer.Argument(metavar="RATINGS", help="Ratings of new users: user, item, rating.")],
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="PATH", help="Where the model goes; default: in its place.")
+    ] = None,
+    items: Items = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Users known already start afresh.")] = False,
+    json: Json = False,
+) -> None:
+    """Learn new users from a few ratings each, and save the model with them.
+
+    Example: hingerank add-users model/ new.csv
+    """
+    from hingerank.personal.factorized import PersonalRankSVM
+    from hingerank.personal.ratings import read_ratings
+
+    ranker, catalogue = open_model(model, items)
+    if not isinstance(ranker, PersonalRankSVM):
+        raise ValueError(f"{type(ranker).__name__} cannot add users: it ranks for new ones as for the mean user")
+    told = read_ratings(ratings)
+    rows = catalogue.rows(told.item_ids)[told.items]
+    before = len(ranker.users_)
+    ranker.add_users(told.users, catalogue.X, rows, told.ratings, replace=replace)
+    saved = save_with_items(ranker, output or str(model), ratings, catalogue)
+    found = {"saved": saved, "users before": before, "users now": len(ranker.users_)}
+    if json:
+        print_json(found)
+    else:
+        print_table("added", ["", ""], [[key, value] for key, value in found.items()])
+
+
+def evaluate_lists(
+    data: Path, model: Path, items: Path | None, exclude: Path | None, top: int, relevant: float | None, json: bool
+) -> None:
+    """What `evaluate TEST MODEL --top` prints."""
+    from hingerank.personal.ratings import read_ratings
+    from hingerank.personal.top_n import OF_LISTS, evaluate_top
+
+    ranker, catalogue = open_model(model, items)
+    told = read_ratings(data)
+    test = told.users, catalogue.rows(told.item_ids)[told.items], told.ratings
+    known = ranker._users().numbers(told.users) >= 0
+    if not known.all():
+        note(f"{(~known).sum()} ratings of users whom the model does not know are left out")
+    test = tuple(column[known] for column in test)
+    with working("recommending"):
+        found = evaluate_top(
+            ranker, catalogue.X, test, seen_pairs(exclude, ranker, catalogue), top=top, relevant=relevant
+        )
+    if json:
+        print_json({"top": top, "users": len(found.users), "means": found.means, "groups": found.groups})
+        return
+    print_table(f"lists of {top} out of {len(catalogue.ids):,} items", *found.table())
+    whole = [[name.replace("_", " "), found.means[name]] for name in OF_LISTS if name in found.means]
+    print_table("all lists together", ["", ""], whole)
+
+
+def rank_pairs(model: Path, data: Path, output: Path | None, json: bool) -> None:
+    """What `rank` does with a personal model: a score for every line (user, item) of a table."""
+    import numpy as np
+
+    from hingerank.personal.ratings import columns_of
+
+    ranker, catalogue = open_model(model)
+    users, items = columns_of(data, ["user", "item"])
+    rows = catalogue.rows(items)
+    scores = ranker.predict(users, catalogue.X[rows])
+    with writing(output) as stream:
+        if json:
+            print_json(np.asarray(scores).tolist(), stream)
+        else:
+            stream.writelines(f"{score}\n" for score in scores)

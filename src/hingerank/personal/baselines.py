@@ -1,0 +1,95 @@
+"""What every recommender should beat: the most popular items, and the best rated ones, the same for everybody."""
+
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+
+from hingerank.data.checks import whole
+from hingerank.personal.preferences import check_items
+from hingerank.personal.ratings import check_ratings
+
+
+class ItemBaseline(BaseEstimator):
+    """A score for each item, known by its features: items with the same features share it, unseen ones have 0."""
+
+    def fit(self, item_features: Any, users: Any, items: Any, ratings: Any = None) -> Self:
+        """Count; arguments as in PersonalRankSVM, ratings may be left out where all that counts is who took what."""
+        keys = row_keys(item_features)
+        n_items = item_features.shape[0]
+        rows = check_items(items, n_items, "items")
+        values = np.ones(len(rows)) if ratings is None else check_ratings(ratings, len(rows)).astype(np.float64)
+        number = {key: place for place, key in enumerate(dict.fromkeys(keys))}
+        code = np.array([number[key] for key in keys])[rows]
+        self.scores_ = dict(zip(number, self._value(code, values, len(number)).tolist()))
+        return self
+
+    def _value(self, code: np.ndarray, ratings: np.ndarray, count: int) -> np.ndarray:
+        raise NotImplementedError
+
+    def predict(self, users: Any, features: Any) -> np.ndarray:
+        """One score per row of features, whoever the user is."""
+        return np.array([self.scores_.get(key, 0.0) for key in row_keys(features)])
+
+    def top_k(
+        self, users: Any, candidates: Any, top: int = 10, *, exclude: tuple[Any, Any] | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """As PersonalRankSVM.top_k: the same list for all, less what each user has seen."""
+        top, scores = whole("top", top), self.predict(None, candidates)
+        order = np.argsort(-scores, kind="stable")
+        seen: dict[Any, set[int]] = {}
+        if exclude is not None:
+            for user, item in zip(np.asarray(exclude[0]).tolist(), np.asarray(exclude[1]).tolist()):
+                seen.setdefault(user, set()).add(item)
+        rows = np.full((len(users), top), -1, np.int64)
+        for line, user in enumerate(np.asarray(users).tolist()):
+            mine = seen.get(user, set())
+            first = order[: top + len(mine)].tolist()
+            best = [item for item in first if item not in mine][:top]
+            rows[line, : len(best)] = best
+        return rows, np.where(rows >= 0, scores[rows], -np.inf)
+
+
+class Popularity(ItemBaseline):
+    """score(i) = how many ratings item i has.
+
+    Examples
+    --------
+    >>> X = np.eye(3)
+    >>> Popularity().fit(X, [1, 2, 2], [0, 0, 1]).top_k([3], X, 2)[0].tolist()
+    [[0, 1]]
+    """
+
+    def _value(self, code: np.ndarray, ratings: np.ndarray, count: int) -> np.ndarray:
+        return np.bincount(code, minlength=count).astype(np.float64)
+
+
+class ItemMean(ItemBaseline):
+    """score(i) = sum over its ratings of (rating - mean of all) / (their number + shrink).
+
+    Examples
+    --------
+    >>> X = np.eye(2)
+    >>> ItemMean(shrink=0).fit(X, [1, 2], [0, 1], [5, 1]).predict(None, X).tolist()
+    [2.0, -2.0]
+    """
+
+    def __init__(self, shrink: float = 5.0):
+        self.shrink = shrink
+
+    def _value(self, code: np.ndarray, ratings: np.ndarray, count: int) -> np.ndarray:
+        total = np.bincount(code, ratings - ratings.mean(), count)
+        return total / np.maximum(np.bincount(code, minlength=count) + self.shrink, 1e-12)
+
+
+def row_keys(X: Any) -> list[bytes]:
+    """A text of bytes for each row, the same for equal rows."""
+    if not sp.issparse(X):
+        rows = np.ascontiguousarray(X, np.float64) + 0.0  # -0 is 0
+        return [row.tobytes() for row in rows]
+    X = sp.csr_matrix(X, dtype=np.float64, copy=True)
+    X.sum_duplicates()
+    X.eliminate_zeros()
+    cuts = zip(X.indptr[:-1], X.indptr[1:])
+    return [X.indices[a:b].tobytes() + X.data[a:b].tobytes() for a, b in cuts]

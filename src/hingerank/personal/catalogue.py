@@ -1,0 +1,77 @@
+"""The items of a personal model, kept beside it: ids, features and their names, so that lists can be made at once."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from hingerank.data.files import DataError, draft_of
+
+FILE_NAME = "items.npz"
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Items by id, a row of features each."""
+
+    ids: np.ndarray
+    X: Any
+    names: list[str]
+
+    def rows(self, wanted: Any, what: str = "item") -> np.ndarray:
+        """The row numbers of ids, compared as text; an id that is not here is a DataError."""
+        number = {str(value): row for row, value in enumerate(self.ids.tolist())}
+        found = np.array([number.get(str(value), -1) for value in np.asarray(wanted).tolist()], np.int64)
+        if len(found) and found.min() < 0:
+            row = int(np.argmin(found))
+            raise DataError(
+                f"{what} {np.asarray(wanted)[row : row + 1].tolist()[0]!r} (row {row}) is not in the catalogue"
+            )
+        return found
+
+    def aligned(self, names: list[str]) -> "Catalogue":
+        """The same items with these features, in this order: 0 where an item file has no such column."""
+        if self.names == names:
+            return self
+        place = {name: column for column, name in enumerate(self.names)}
+        known = [(new, place[name]) for new, name in enumerate(names) if name in place]
+        if not known:
+            raise DataError("the items have none of the features that the model learnt from: give the same columns")
+        new, old = np.array(known).T
+        pick = sp.csr_matrix((np.ones(len(new)), (old, new)), shape=(len(self.names), len(names)))
+        X = sp.csr_matrix(self.X) @ pick if sp.issparse(self.X) else np.asarray(self.X @ pick)
+        return Catalogue(self.ids, X, names)
+
+    def save(self, folder: Any) -> Path:
+        """Write the items into the folder of a model."""
+        path = Path(folder) / FILE_NAME
+        ids = self.ids if self.ids.dtype.kind in "iuU" else np.array([str(value) for value in self.ids.tolist()])
+        arrays: dict[str, np.ndarray] = {"ids": ids, "names": np.array(self.names, "U")}
+        if sp.issparse(self.X):
+            arrays |= {"data": self.X.data, "indices": self.X.indices, "indptr": self.X.indptr}
+            arrays["shape"] = np.array(self.X.shape)
+        else:
+            arrays["X"] = np.asarray(self.X)
+        with draft_of(path) as draft, open(draft, "wb") as stream:
+            np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]
+        return path
+
+
+def load_catalogue(model: Any) -> Catalogue | None:
+    """The items beside a model, None if there are none."""
+    path = Path(model)
+    path = (path if path.is_dir() else path.parent) / FILE_NAME
+    if not path.is_file():
+        return None
+    try:
+        with np.load(path, allow_pickle=False) as found:
+            if "X" in found:
+                X = found["X"]
+            else:
+                parts = found["data"], found["indices"], found["indptr"]
+                X = sp.csr_matrix(parts, shape=tuple(found["shape"]))
+            return Catalogue(found["ids"], X, found["names"].tolist())
+    except (KeyError, ValueError, OSError) as error:
+        raise DataError(f"{path} does not hold items: {error}") from None

@@ -1,0 +1,165 @@
+"""Lists of recommendations over the whole catalogue, judged by what users took to afterwards.
+
+For every user with something relevant in the test data, the best `top` items of all those not seen in training are
+chosen; relevant items among them are hits. Nothing of size users x items is held.
+"""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from hingerank.data.blocks import number_ids
+from hingerank.data.checks import whole
+from hingerank.data.files import DataError
+from hingerank.personal.preferences import check_items
+from hingerank.personal.ratings import check_ratings
+
+MEASURES = ("recall", "hit_rate", "precision", "ndcg", "mrr")
+OF_LISTS = ("coverage", "novelty", "popularity_bias")
+GROUPS = (20, 100)  # training ratings between which users are few-, some- and many-raters
+
+
+class Recommends(Protocol):
+    """Any personal ranker, or a baseline."""
+
+    def top_k(self, users: Any, candidates: Any, top: int = 10, *, exclude: Any = None) -> Any: ...
+
+
+@dataclass(frozen=True)
+class TopN:
+    """How good lists of `top` items are.
+
+    Attributes
+    ----------
+    top : length of the lists
+    means : measure -> value over all users judged
+    groups : users by their number of training ratings -> the number of such users and the means of the measures
+    users, per_user : the users judged, and measure -> a value for each
+    items : the lists, a line per user; -1 where too few items were left
+
+    Notes
+    -----
+    With h hits among the `top` items of a user who has r relevant ones in the test data: ``recall`` h/r, ``hit_rate``
+    whether h > 0, ``precision`` h/top, ``ndcg`` the sum of 1/log₂(1 + place) over hits, over that of min(r, top) hits
+    at the front, ``mrr`` 1/place of the first hit. Of all lists: ``coverage`` is the part of the catalogue that is in
+    some list; ``novelty`` the mean of -log₂ of the part of training users who have the item (unseen items count as
+    half a user's); ``popularity_bias`` the mean popularity of what is recommended over that of what was relevant: above
+    1 the lists are more popular than people's choices.
+    """
+
+    top: int
+    means: dict[str, float]
+    groups: dict[str, dict[str, float]]
+    users: np.ndarray
+    per_user: dict[str, np.ndarray]
+    items: np.ndarray
+
+    def table(self) -> tuple[list[str], list[list[Any]]]:
+        """Names of columns, and rows: all users, then each group."""
+        names = [name for name in self.means if name in MEASURES]
+        rows: list[list[Any]] = [["all", len(self.users), *(self.means[name] for name in names)]]
+        rows += [[group, int(f["users"]), *(f[name] for name in names)] for group, f in self.groups.items()]
+        return ["training ratings", "users", *(f"{name}@{self.top}" for name in names)], rows
+
+
+def evaluate_top(
+    ranker: Recommends, item_features: Any, test: Sequence[Any], train: Sequence[Any] | None = None, *, top: int = 10,
+    relevant: float | None = None, groups: Sequence[int] = GROUPS,
+) -> TopN:  # fmt: skip
+    """Judge the lists that a ranker makes over the whole catalogue.
+
+    Parameters
+    ----------
+    ranker : a fitted personal ranker, or anything with its ``top_k``
+    item_features : a row for each item of the catalogue
+    test : (users, items) or (users, items, ratings) that the lists should find; items are rows of item_features
+    train : (users, items, ...) that the ranker has seen: not offered again, and what popularity is counted in
+    top : length of the lists
+    relevant : the least rating that makes a test item relevant
+        None: everything a user took to in the test data is, as with clicks, listens and purchases. With stars, finding
+        a film that was then disliked is no success: 4 of 5 is usual.
+    groups : numbers of training ratings at which to divide the users, for figures by group
+
+    Examples
+    --------
+    >>> from hingerank import JointRanker
+    >>> X = np.array([[3.0], [2.0], [1.0], [0.0]])
+    >>> ranker = JointRanker(C=1.0).fit(X, ["ann", "ann", "bob", "bob"], [0, 3, 1, 3], [5, 1, 4, 2])
+    >>> found = evaluate_top(ranker, X, (["ann", "bob"], [1, 2]), (["ann", "ann", "bob", "bob"], [0, 3, 1, 3]), top=1)
+    >>> found.means["recall"], found.items.tolist()
+    (0.5, [[1], [0]])
+    """
+    n_items, top = item_features.shape[0], whole("top", top)
+    users, items = test[0], check_items(test[1], n_items, "test items")
+    ids, code = number_ids(users, len(items), "test users")
+    if relevant is not None:
+        if len(test) < 3:
+            raise ValueError("relevant= is about ratings: give test as (users, items, ratings)")
+        good = check_ratings(test[2], len(items)) >= relevant
+        if not good.any():
+            raise DataError(f"no test rating is {relevant:g} or higher, so nothing is relevant: lower relevant=")
+        items, code = items[good], code[good]
+    key = np.unique(code.astype(np.int64) * n_items + items)
+    wanted = np.bincount(key // n_items, minlength=len(ids))
+    judged = np.flatnonzero(wanted > 0)
+    seen = None if train is None else (np.asarray(train[0]), check_items(train[1], n_items, "train items"))
+    lists, _ = ranker.top_k(ids[judged], item_features, top, exclude=seen)
+    place = judged[:, None].astype(np.int64) * n_items + lists
+    at = np.minimum(np.searchsorted(key, place), len(key) - 1)
+    hit = (key[at] == place) & (lists >= 0)
+    per_user = _measures(hit, wanted[judged], top)
+    means = {name: float(values.mean()) for name, values in per_user.items()}
+    popularity, count = _popularity(seen, n_items, ids)
+    shown = lists[lists >= 0]
+    means["coverage"] = len(np.unique(shown)) / n_items
+    if seen is not None and len(shown):
+        means["novelty"] = float(-np.log2(popularity[shown]).mean())
+        means["popularity_bias"] = float(popularity[shown].mean() / popularity[key % n_items].mean())
+    return TopN(top, means, _by_group(per_user, count[judged], groups, seen), ids[judged], per_user, lists)
+
+
+def _measures(hit: np.ndarray, relevant: np.ndarray, top: int) -> dict[str, np.ndarray]:
+    """The value of every measure for every user (line of hits)."""
+    hits = hit.sum(axis=1)
+    gain = 1.0 / np.log2(np.arange(2, top + 2))
+    ideal = np.cumsum(gain)[np.minimum(relevant, top) - 1]
+    first = np.where(hits > 0, 1.0 / (1 + hit.argmax(axis=1)), 0.0)
+    return {
+        "recall": hits / relevant,
+        "hit_rate": (hits > 0).astype(np.float64),
+        "precision": hits / top,
+        "ndcg": hit @ gain / ideal,
+        "mrr": first,
+    }
+
+
+def _popularity(
+    seen: tuple[np.ndarray, np.ndarray] | None, n_items: int, ids: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(part of the training users who have each item, half a user's where nobody has; training rows of `ids`)."""
+    if seen is None:
+        return np.ones(n_items), np.zeros(len(ids), np.int64)
+    known, code = number_ids(seen[0], len(seen[1]), "train users")
+    popularity = np.bincount(seen[1], minlength=n_items).astype(np.float64)
+    rows = np.bincount(code, minlength=len(known))
+    number = {user: place for place, user in enumerate(known.tolist())}
+    count = np.array([rows[number[user]] if user in number else 0 for user in ids.tolist()])
+    return np.maximum(popularity, 0.5) / len(known), count
+
+
+def _by_group(
+    per_user: dict[str, np.ndarray], count: np.ndarray, edges: Sequence[int], seen: Any
+) -> dict[str, dict[str, float]]:
+    if seen is None:
+        return {}
+    bounds = [0, *sorted(edges), None]
+    found = {}
+    for low, high in itertools.pairwise(bounds):
+        mine = (count >= low) & ((count < high) if high is not None else True)
+        if mine.any():
+            name = f"{low} or more" if high is None else f"{low} to {high - 1}"
+            found[name] = {"users": float(mine.sum()), **{m: float(v[mine].mean()) for m, v in per_user.items()}}
+    return found

@@ -1,0 +1,101 @@
+"""Ratings on the command line, from fit to lists."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hingerank as hr
+from hingerank.cli import main
+
+
+@pytest.fixture
+def call(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    data = hr.make_personal(20, 30, 4, 2, kind="ratings", per_user=12, seed=0)
+    lines = [f"u{u},i{i},{y:g}" for u, i, y in zip(data.users, data.items, data.ratings)]
+    Path("train.csv").write_text("user,item,rating\n" + "\n".join(lines[: 12 * 15]) + "\n")
+    Path("new.csv").write_text("user,item,rating\n" + "\n".join(lines[12 * 15 :]) + "\n")
+    rows = [f"i{i}," + ",".join(f"{x:.6f}" for x in row) for i, row in enumerate(data.item_features)]
+    Path("items.csv").write_text("item,a,b,c,d\n" + "\n".join(rows) + "\n")
+
+    def run(*arguments):
+        capsys.readouterr()
+        status = main([str(word) for word in arguments])
+        written = capsys.readouterr()
+        assert "Traceback" not in written.err
+        return status, written.out, written.err
+
+    return run
+
+
+FIT = ["fit", "train.csv", "--items", "items.csv", "--model", "personal-rank-svm", "-o", "model/", "--set", "rank=2"]
+
+
+def test_the_whole_road(call):
+    import pyarrow.parquet as pq
+
+    assert call(*FIT)[0] == 0
+    status, out, _ = call("recommend", "model/", "--user", "u3", "--top", "4", "--exclude", "train.csv")
+    lines = [line.split("\t") for line in out.splitlines()]
+    assert status == 0 and [line[1] for line in lines] == list("1234") and {line[0] for line in lines} == {"u3"}
+    ranker, seen = hr.load("model/"), {r.split(",")[1] for r in Path("train.csv").read_text().split() if "u3," in r}
+    X = np.loadtxt("items.csv", delimiter=",", skiprows=1, usecols=range(1, 5))
+    scores = ranker.predict("u3", X)
+    best = [f"i{i}" for i in np.argsort(-scores) if f"i{i}" not in seen][:4]
+    assert [line[2] for line in lines] == best
+    assert call("recommend", "model/", "--all", "--top", "3", "-o", "recs.parquet")[0] == 0
+    table = pq.read_table("recs.parquet")
+    assert table.column_names == ["user", "rank", "item", "score"] and table.num_rows == 15 * 3
+    assert call("recommend", "model/", "--all", "--top", "3", "-o", "recs.csv")[0] == 0
+    assert Path("recs.csv").read_text().startswith("user,rank,item,score\nu0,1,")
+    assert len(json.loads(call("recommend", "model/", "--user", "u3", "--json")[1])["u3"]) == 10
+    Path("pairs.csv").write_text("user,item\nu3,i5\nu4,i7\n")
+    status, out, _ = call("rank", "model/", "pairs.csv")
+    assert [float(x) for x in out.split()] == pytest.approx([ranker.predict("u3", X)[5], ranker.predict("u4", X)[7]])
+    status, out, _ = call("add-users", "model/", "new.csv", "--json")
+    assert status == 0 and json.loads(out)["users now"] == 20
+    assert call("recommend", "model/", "--user", "u19")[0] == 0
+    found = json.loads(call("evaluate", "new.csv", "model/", "--top", "5", "--exclude", "train.csv", "--json")[1])
+    assert found["users"] == 5 and 0 <= found["means"]["recall"] <= 1
+    assert "recall@5" in call("evaluate", "new.csv", "model/", "--top", "5", "--relevant", "4")[1]
+
+
+def test_new_items_are_aligned_by_their_columns(call):
+    assert call(*FIT)[0] == 0
+    same = call("recommend", "model/", "--user", "u1")[1]
+    turned = ["item,d,c,extra,b,a"]
+    for line in Path("items.csv").read_text().split()[1:]:
+        i, a, b, c, d = line.split(",")
+        turned.append(f"{i},{d},{c},9,{b},{a}")
+    Path("turned.csv").write_text("\n".join(turned) + "\n")
+    assert call("recommend", "model/", "--user", "u1", "--items", "turned.csv")[1] == same
+
+
+def test_tune_and_clicks(call):
+    status, out, err = call(
+        "tune", "train.csv", "--items", "items.csv", "--model", "personal-rank-svm,joint", "--folds", "2",
+        "--measure", "pair_accuracy", "--set", "C=0.01,0.1", "-o", "model/", "--json",
+    )  # fmt: skip
+    assert status == 0, err
+    assert json.loads(out)["measure"] == "pair_accuracy" and call("recommend", "model/", "--user", "u1")[0] == 0
+    assert call(*FIT, "--clicks")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["recommend", "model/"], "--user ID, or --all"),
+        (["recommend", "model/", "--user", "zed"], "there is no user 'zed' in the model"),
+        (["add-users", "model/", "train.csv"], "known already"),
+        (["add-users", "model/", "odd.csv"], "item 'i99' (row 0) is not in the catalogue"),
+        (["fit", "train.csv", "--items", "none.csv", "--model", "joint", "-o", "m/"], "there is no such file"),
+        (["fit", "train.csv", "--items", "items.csv", "-o", "m/"], "--model personal-rank-svm"),
+    ],
+)
+def test_mistakes_are_one_line(call, arguments, words):
+    assert call(*FIT)[0] == 0
+    Path("odd.csv").write_text("user,item,rating\nx,i99,3\n")
+    status, _, err = call(*arguments)
+    assert status == 1 and words in err and err.count("\n") == 1

@@ -1,0 +1,87 @@
+"""Lists over the whole catalogue against plain loops; baselines."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import hingerank as hr
+from hingerank.data.files import DataError
+from hingerank.personal.baselines import ItemMean, Popularity
+from hingerank.personal.top_n import evaluate_top
+
+
+@pytest.fixture(scope="module")
+def data():
+    return hr.make_personal(30, 25, 5, 2, kind="ratings", per_user=12, seed=0)
+
+
+@pytest.mark.parametrize("relevant", [None, 4])
+@pytest.mark.parametrize("top", [1, 5, 40])
+def test_measures_are_those_of_plain_loops(data, relevant, top):
+    train, test = data.split(0.4, seed=0)
+    X = data.item_features
+    ranker = hr.PersonalRankSVM(rank=2).fit(X, train.users, train.items, train.ratings)
+    told = test.users, test.items, test.ratings
+    found = evaluate_top(ranker, X, told, (train.users, train.items), top=top, relevant=relevant, groups=[5, 8])
+    seen = {u: set(train.items[train.users == u]) for u in range(30)}
+    rows, shown, wanted = {}, [], []
+    for user in range(30):
+        mine = (test.users == user) & ((test.ratings >= relevant) if relevant else True)
+        want = set(test.items[mine])
+        if not want:
+            continue
+        order = [i for i in np.argsort(-ranker.predict(user, X), kind="stable") if i not in seen[user]][:top]
+        hits = [i in want for i in order]
+        ideal = sum(1 / np.log2(2 + p) for p in range(min(top, len(want))))
+        rows[user] = {
+            "recall": sum(hits) / len(want),
+            "hit_rate": float(any(hits)),
+            "precision": sum(hits) / top,
+            "ndcg": sum(h / np.log2(2 + p) for p, h in enumerate(hits)) / ideal,
+            "mrr": 1 / (1 + hits.index(True)) if any(hits) else 0.0,
+        }
+        shown += order
+        wanted += list(want)
+    assert sorted(found.users.tolist()) == sorted(rows)
+    for name, values in found.per_user.items():
+        np.testing.assert_allclose(values, [rows[u][name] for u in found.users.tolist()])
+        assert found.means[name] == pytest.approx(np.mean([row[name] for row in rows.values()]))
+    users = len(set(train.users))
+    popularity = np.maximum(np.bincount(train.items, minlength=25), 0.5) / users
+    assert found.means["coverage"] == len(set(shown)) / 25
+    assert found.means["novelty"] == pytest.approx(np.mean(-np.log2(popularity[shown])))
+    assert found.means["popularity_bias"] == pytest.approx(popularity[shown].mean() / popularity[wanted].mean())
+    assert sum(group["users"] for group in found.groups.values()) == len(rows)
+    names, lines = found.table()
+    assert names[:2] == ["training ratings", "users"] and len(lines) == 1 + len(found.groups)
+
+
+def test_without_training_data_nothing_is_left_out(data):
+    ranker = hr.JointRanker().fit(data.item_features, data.users, data.items, data.ratings)
+    found = evaluate_top(ranker, data.item_features, (data.users, data.items), top=3)
+    assert found.groups == {} and "novelty" not in found.means and (found.items == found.items[0]).all()
+
+
+def test_bad_input(data):
+    ranker = hr.JointRanker().fit(data.item_features, data.users, data.items, data.ratings)
+    X, told = data.item_features, (data.users, data.items, data.ratings)
+    with pytest.raises(DataError, match="lower relevant="):
+        evaluate_top(ranker, X, told, relevant=9)
+    with pytest.raises(ValueError, match="users, items, ratings"):
+        evaluate_top(ranker, X, told[:2], relevant=4)
+    with pytest.raises(DataError, match="not known"):
+        evaluate_top(hr.SeparateRanker().fit(X, *told), X, (["zed"], [0]))
+    with pytest.raises(ValueError, match="top must"):
+        evaluate_top(ranker, X, told, top=0)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+def test_baselines_know_items_by_their_features(form):
+    X = form(np.array([[1.0, 0.0], [0.0, 2.0], [3.0, 1.0], [0.0, 2.0]]))
+    users, items, ratings = [1, 1, 2, 2, 3], [0, 1, 1, 3, 0], [1, 5, 4, 3, 2]
+    popular = Popularity().fit(X, users, items)
+    assert popular.predict(None, X).tolist() == [2, 3, 0, 3]  # 1 and 3 look the same
+    assert popular.top_k([1, 9], X, 3, exclude=(users, items))[0].tolist() == [[3, 2, -1], [1, 3, 0]]
+    mean = ItemMean(shrink=1.0).fit(X, users, items, ratings)
+    np.testing.assert_allclose(mean.predict(None, X), [(1 + 2 - 6) / 3, (5 + 4 + 3 - 9) / 4, 0, 3 / 4])
+    assert evaluate_top(popular, X, ([2], [0]), (users, items), top=1).means["recall"] == 1.0

@@ -1,0 +1,67 @@
+"""`tune` for ratings: folds inside users or by items, C in its own units, several rankers."""
+
+import numpy as np
+import pytest
+
+import hingerank as hr
+from hingerank.data.files import DataError
+from hingerank.personal.ratings import ratings_from
+from hingerank.personal.tuning import rating_parts
+
+
+@pytest.fixture(scope="module")
+def data():
+    return hr.make_personal(40, 60, 6, 2, kind="ratings", per_user=20, noise=0.3, seed=0)
+
+
+def test_finds_a_setting_that_is_better_than_a_bad_one(data):
+    train, test = data.split(0.25, seed=1)
+    params = {"rank": 2, "shared": False}
+    found = hr.tune("personal-rank-svm", train, measure="pair_accuracy", folds=2, params=params)
+    tuning, triples = found.tuning_, (test.users, test.items, test.ratings)
+    assert isinstance(found, hr.PersonalRankSVM) and tuning.best["C"] == found.C and found.rank == 2
+    assert len(tuning.chosen.scores) == 2 and tuning.score == max(t.mean for t in tuning.trials)
+    bad = hr.PersonalRankSVM(rank=2, C=1e-9).fit(train.item_features, train.users, train.items, train.ratings)
+    assert found.score(data.item_features, *triples) > bad.score(data.item_features, *triples) + 0.05
+
+
+def test_several_rankers_and_a_validation_set(data):
+    train, held = data.split(0.3, seed=2)
+    params = {"C": [1e-4, 1e-2]}
+    found = hr.tune(["joint", hr.SeparateRanker()], train, measure="ndcg@5", validation=held, params=params)
+    assert {t.ranker for t in found.tuning_.trials} == {"joint", "separate"} and found.tuning_.folds == 1
+    assert len(found.users_) == 40 and found.n_pairs_ > 0
+    with pytest.raises(ValueError, match="one kind at a time"):
+        hr.tune(["joint", "rank-svm"], train)
+    with pytest.raises(ValueError, match="no parameter 'depth'"):
+        hr.tune("joint", train, params={"depth": 3})
+    with pytest.raises(ValueError, match="with_features"):
+        hr.tune("joint", ratings_from([1, 1], [1, 2], [1, 2]))
+
+
+def test_ratings_read_from_files_have_features(data):
+    made = ratings_from(data.users, data.items, data.ratings, item_ids=np.arange(60))
+    with pytest.raises(DataError, match="5 rows, but there are 60 items"):
+        made.with_features(np.ones((5, 2)))
+    ready = made.with_features((data.item_features, list("abcdef")))
+    assert ready.feature_names == list("abcdef") and ready.take([0]).item_features is data.item_features
+    found = hr.tune("joint", ready, folds=2, params={"C": 0.01}, measure="pair_accuracy")
+    assert found.C == 0.01 and len(found.tuning_.trials) == 1
+
+
+@pytest.mark.parametrize("hold_out", ["ratings", "items"])
+def test_parts_are_disjoint_and_cover(data, hold_out):
+    told = data.users, data.items, data.ratings
+    parts = rating_parts(told, 3, hold_out, 0)
+    judged = [{(u, i) for u, i in zip(*judge[:2])} for _, judge in parts]
+    assert not judged[0] & judged[1] and len(set.union(*judged)) == len(data)
+    for learn, judge in parts:
+        assert not {(u, i) for u, i in zip(*learn[:2])} & {(u, i) for u, i in zip(*judge[:2])}
+        assert set(judge[0]) <= set(learn[0])
+        if hold_out == "items":
+            assert not set(learn[1]) & set(judge[1])
+    for bad in ({"hold_out": "users"}, {"folds": 1}):
+        with pytest.raises(ValueError, match=next(iter(bad))):
+            rating_parts(told, **({"folds": 3, "hold_out": hold_out} | bad), seed=0)
+    with pytest.raises(DataError, match="fewer folds"):
+        rating_parts(([1, 2], np.array([0, 1]), np.array([3, 4])), 2, "ratings", 0)
