@@ -139,6 +139,8 @@ def is_mapped(X: Any) -> bool:
     """
     if isinstance(X, RowsView):
         return True
+    if sp.issparse(X) and X.format != "csr":  # other forms are copied in any case
+        return False
     array = X.data if sp.issparse(X) else X
     return isinstance(array, np.ndarray) and _map_below(array) is not None and matrix_bytes(X) > MOST_COPIED
 
