@@ -164,7 +164,7 @@ def slow_csv(raw: bytes, delimiter: str) -> dict[str, list[str]]:
 
 
 def slow_ratings(raw: bytes, delimiter: str) -> list[tuple[str, str, float]]:
-    """(user, item, rating) of every line after the names."""
+    """(user, item, rating) of every line after the names; of a repeated user and item the mean, the last's place."""
     rows = []
     for number, line in enumerate(text_lines(raw, ("utf-8", "latin-1"))):
         if not line.strip():
@@ -180,7 +180,10 @@ def slow_ratings(raw: bytes, delimiter: str) -> list[tuple[str, str, float]]:
             names = [name.strip().strip('"').lower() for name in row]
             if names[:3] != ["user", "item", "rating"] or {*names[:3]} & {*names[3:]}:
                 raise Refused("other names")
-    return rows
+    said: dict[tuple[str, str], list[float]] = {}
+    for user, item, rating in rows:
+        said[user, item] = [*said.pop((user, item), []), rating]
+    return [(*pair, sum(ratings) / len(ratings)) for pair, ratings in said.items()]
 
 
 def slow_numbers(raw: bytes) -> list[float]:

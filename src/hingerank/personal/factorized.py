@@ -286,7 +286,7 @@ class PersonalRankSVM(PersonalRanker):
     def add_user(
         self, user: Any, features: Any, ratings: Any = None, *, winners: Any = None, losers: Any = None
     ) -> np.ndarray:
-        """v_u = v̄ + R z,  z = argmin ½‖z‖² + strength · n/|P| · loss_u(X_u U v_u):  a new user, from a few ratings.
+        """v_u = v̄ + R z,  z = argmin ½‖z‖² + strength · n/pairs · loss_u(X_u U v_u):  a new user, from a few ratings.
 
         v̄ and R Rᵀ are the mean and (to a factor) the covariance of the fitted users' weights: ratings that say nothing
         leave the mean user, and a few move it a little. With ``prior="zero"``, ½‖v‖² + C · loss_u(X_u U v): the same

@@ -23,7 +23,7 @@ Column = str | int
 class Ratings:
     """User users[r] gave the item with id item_ids[items[r]] the rating ratings[r].
 
-    Attributes
+    Parameters
     ----------
     users : ids
     items : row numbers of item_ids, and of the item features that are made for them
@@ -317,6 +317,12 @@ def split_by_user(ratings: Ratings, test_size: float = 0.2, seed: int = 0) -> tu
     """(train, test): of every user's items a fraction `test_size`, at random, goes to test (Cheng et al. 2018).
 
     A user's number of test items is rounded, but never all of them; a user with one rating is in train only.
+
+    Parameters
+    ----------
+    ratings : to split
+    test_size : the fraction
+    seed : of the draw
     """
     check_test_size(test_size)
     ids, codes = number_ids(ratings.users, len(ratings), "users")
@@ -335,7 +341,12 @@ def split_by_item(
 ) -> tuple[Ratings, Ratings]:
     """(train, test): a fraction `test_size` of the rated items, with all their ratings, goes to test: cold items.
 
-    known_users: leave out of test the users that have no training rating, about whom nothing can be known.
+    Parameters
+    ----------
+    ratings : to split
+    test_size : the fraction
+    seed : of the draw
+    known_users : leave out of test the users that have no training rating, about whom nothing can be known
     """
     check_test_size(test_size)
     rated = np.unique(ratings.items)

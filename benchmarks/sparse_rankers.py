@@ -1,6 +1,6 @@
 """How fast the sparse rankers are: paths, steps, truncated gradient, wide sparse text.
 
-    python benchmarks/sparse.py [path] [steps] [table6] [ratio] [curves] [text] [--data FOLDER] [--figures FOLDER]
+    python benchmarks/sparse_rankers.py [path] [steps] [table6] [ratio] [curves] [text] [--data FOLDER] [--figures FOLDER]
                                 [--rows 100000] [--features 200000]
 
 path    a 20-point path on OHSUMED's first training fold against one dense RankSVM fit (goal: under 10 times)
