@@ -1,7 +1,7 @@
 """How fast the sparse rankers are: paths, steps, truncated gradient, wide sparse text.
 
-    python benchmarks/sparse_rankers.py [path] [steps] [table6] [ratio] [curves] [text] [--data FOLDER] [--figures FOLDER]
-                                [--rows 100000] [--features 200000]
+    python benchmarks/sparse_rankers.py [path] [steps] [table6] [ratio] [curves] [text]
+        [--data FOLDER] [--figures FOLDER] [--rows 100000] [--features 200000]
 
 path    a 20-point path on OHSUMED's first training fold against one dense RankSVM fit (goal: under 10 times)
 steps   iterations of every FenchelRank variant to the same duality gap on that fold, and the paper's bound
