@@ -34,31 +34,31 @@ def place_of(x, k, knots, first, last, width):
 
 
 @chosen
-def bin_block(rows, lo, hi, knots, starts, width, bins, places):
-    def dense(rows, lo, hi, knots, starts, width, bins, places):
-        X = rows[0]
-        for r in range(lo, hi):
-            for c in range(X.shape[1]):
-                x = np.float64(X[r, c])
-                k = knots_up_to(x, knots, starts[c], starts[c + 1])
+def bin_block(values, columns, knots, starts, width, bins, places):
+    def dense(values, columns, knots, starts, width, bins, places):
+        for r in range(values.shape[0]):
+            for c in range(values.shape[1]):
+                k = knots_up_to(values[r, c], knots, starts[c], starts[c + 1])
                 bins[r, c] = 2 * k
-                places[r, c] = place_of(x, k, knots, starts[c], starts[c + 1], width[c])
+                places[r, c] = place_of(values[r, c], k, knots, starts[c], starts[c + 1], width[c])
 
-    def sparse(rows, lo, hi, knots, starts, width, bins, places):
-        values, columns, begins = rows
-        for e in range(begins[lo], begins[hi]):
-            x, c = np.float64(values[e]), columns[e]
-            k = knots_up_to(x, knots, starts[c], starts[c + 1])
+    def sparse(values, columns, knots, starts, width, bins, places):
+        for e in range(len(values)):
+            c = columns[e]
+            k = knots_up_to(values[e], knots, starts[c], starts[c + 1])
             bins[e] = 2 * k
-            places[e] = place_of(x, k, knots, starts[c], starts[c + 1], width[c])
+            places[e] = place_of(values[e], k, knots, starts[c], starts[c + 1], width[c])
 
-    return dense if len(rows) == 1 else sparse
+    return dense if values.ndim == 2 else sparse
 
 
 @kernel
-def bin_rows(rows, lo, hi, knots, starts, width, bins, places):
-    """Twice the bin and the place of every value of rows lo:hi (of CSR: of every entry). O(values · log knots)."""
-    bin_block(rows, lo, hi, knots, starts, width, bins, places)
+def bin_rows(values, columns, knots, starts, width, bins, places):
+    """Twice the bin and the place of every value: of rows, or of CSR's entries in these columns. O(values · log knots).
+
+    Values are float64: blocks of others are converted, which spares compiling this for each kind.
+    """
+    bin_block(values, columns, knots, starts, width, bins, places)
 
 
 @inner
@@ -75,31 +75,30 @@ def curve_at(x, knots, heights, slope, first, last):
 
 
 @chosen
-def add_block(rows, lo, hi, knots, heights, slopes, starts, at_zero, apart, out):
-    def dense(rows, lo, hi, knots, heights, slopes, starts, at_zero, apart, out):
+def add_block(rows, knots, heights, slopes, starts, at_zero, apart, out):
+    def dense(rows, knots, heights, slopes, starts, at_zero, apart, out):
         X = rows[0]
-        for r in range(lo, hi):
+        for r in range(X.shape[0]):
             for c in range(X.shape[1]):
-                x = np.float64(X[r, c])
-                out[r, c * apart] += curve_at(x, knots, heights, slopes[c], starts[c], starts[c + 1])
+                out[r, c * apart] += curve_at(X[r, c], knots, heights, slopes[c], starts[c], starts[c + 1])
 
-    def sparse(rows, lo, hi, knots, heights, slopes, starts, at_zero, apart, out):
+    def sparse(rows, knots, heights, slopes, starts, at_zero, apart, out):
         values, columns, begins = rows
-        for r in range(lo, hi):
+        for r in range(len(begins) - 1):
             for c in range(len(slopes)):
                 out[r, c * apart] += at_zero[c]
             for e in range(begins[r], begins[r + 1]):
-                x, c = np.float64(values[e]), columns[e]
-                value = curve_at(x, knots, heights, slopes[c], starts[c], starts[c + 1])
+                c = columns[e]
+                value = curve_at(values[e], knots, heights, slopes[c], starts[c], starts[c + 1])
                 out[r, c * apart] += value - at_zero[c]
 
     return dense if len(rows) == 1 else sparse
 
 
 @kernel
-def add_curves(rows, lo, hi, knots, heights, slopes, starts, at_zero, apart, out):
+def add_curves(rows, knots, heights, slopes, starts, at_zero, apart, out):
     """out[r, c] += the curve of column c at row r's value (apart = 1), or out[r, 0] their sum (apart = 0).
 
-    at_zero: the curves at 0, for entries that CSR leaves out. O(values · log knots).
+    rows: float64; at_zero: the curves at 0, for entries that CSR leaves out. O(values · log knots).
     """
-    add_block(rows, lo, hi, knots, heights, slopes, starts, at_zero, apart, out)
+    add_block(rows, knots, heights, slopes, starts, at_zero, apart, out)
