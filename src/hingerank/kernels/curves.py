@@ -5,7 +5,6 @@ k - 1 and k, the last one above the last knot; a value that is a knot begins its
 below the value; in the first and last bin, which have no end, the distance from the knot in units of `width`.
 """
 
-import numpy as np
 
 from hingerank.kernels.compiled import chosen, inner, kernel
 
