@@ -188,10 +188,11 @@ class CurveBasis(Design):
         heights, _, slope = self._heights(w)
         return Curves(self.knots.values, heights[self.mine], self.knots.starts, slope / self.knots.width)
 
-    def blocks(self, moments: Floats) -> Floats:
+    def blocks(self, moments: Floats, weight: float | None = None) -> Floats:
         """Σ over rows of weight · φ φᵀ in the features of each column alone, around their means: d matrices.
 
         moments: Σ weight, Σ weight · place and Σ weight · place² of every bin of every column (d × bins × 3).
+        weight: of all rows, where moments leave out CSR's zeros, at which features are 0.
         """
         d, most = self.mine.shape
         tables = np.empty((most, d, most + 1, 2))
@@ -202,7 +203,8 @@ class CurveBasis(Design):
         h, s = (np.ascontiguousarray(tables[..., part].transpose(1, 0, 2)) for part in (0, 1))
         m0, m1, m2 = (moments[:, None, :, part] for part in (0, 1, 2))
         found = np.matmul(h * m0 + s * m1, h.transpose(0, 2, 1)) + np.matmul(h * m1 + s * m2, s.transpose(0, 2, 1))
-        sums, total = (h * m0 + s * m1).sum(axis=2), np.maximum(moments[:, :, 0].sum(axis=1), 1e-300)
+        sums = (h * m0 + s * m1).sum(axis=2)
+        total = np.maximum(moments[:, :, 0].sum(axis=1) if weight is None else np.full(d, weight), 1e-300)
         found -= sums[:, :, None] * sums[:, None, :] / total[:, None, None]
         return np.asarray(found * (self.mine[:, :, None] & self.mine[:, None, :]))
 
@@ -255,8 +257,8 @@ class CurvePass(MixedPass):
         rows = rows[:: max(1, len(rows) // ROWS_OF_A_LOOK)]
         if not len(rows):
             return None
-        share = float(weight.sum() / weight[rows].sum())
-        return Blocks(share * self.mixing.blocks(self.design.moments(rows, weight[rows])), self.mixing.mine)
+        own, moments = float(weight[rows].sum()), self.design.moments(rows, weight[rows])
+        return Blocks(float(weight.sum()) / own * self.mixing.blocks(moments, own), self.mixing.mine)
 
 
 class CurveDesign(MixedDesign):
