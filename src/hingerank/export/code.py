@@ -19,8 +19,8 @@ def tables_of(form: Form) -> tuple[str, dict[str, Any]]:
         used = form.used()
         return "linear", {"OFFSET": float(body.offset), "FEATURE": used, "WEIGHT": body.weights[used]}
     if isinstance(body, Surfaces):
-        tables = tables_of(replace(form, body=body.curves))[1] | {"PAIR": body.columns.ravel()}
-        return "surfaces", tables | {"BEGIN": body.begins.ravel(), "END": body.ends.ravel(), "WEIGHT": body.weights}
+        curves = tables_of(replace(form, body=body.curves))[1] | {"PAIR": body.columns.ravel()}
+        return "surfaces", curves | {"BEGIN": body.begins.ravel(), "END": body.ends.ravel(), "WEIGHT": body.weights}
     if isinstance(body, Curves):
         used = form.used()
         parts = [body.of(j) for j in used]

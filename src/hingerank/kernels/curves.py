@@ -55,9 +55,9 @@ def bin_block(values, columns, knots, starts, width, bins, places, room):
                     for i in range(size):
                         count[i] = knots_up_to(x[i], knots, first, last)
                 for i in range(size):
-                    k = np.int64(count[i])
-                    bins[lo + i, c] = 2 * k
-                    places[lo + i, c] = place_of(x[i], k, knots, first, last, width[c])
+                    own = np.int64(count[i])
+                    bins[lo + i, c] = 2 * own
+                    places[lo + i, c] = place_of(x[i], own, knots, first, last, width[c])
 
     def sparse(values, columns, knots, starts, width, bins, places, room):
         for e in range(len(values)):
