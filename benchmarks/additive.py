@@ -106,7 +106,8 @@ def main() -> None:
         table.add_row(*row)
     Console(width=120).print(table)
     if asked.write:
-        words = {"command": "python benchmarks/additive.py", "date": str(datetime.date.today())}
+        how = " --without-trees" if asked.without_trees else ""
+        words = {"command": f"python benchmarks/additive.py{how}", "date": str(datetime.date.today())}
         words |= {"version": hr.__version__, "header": header, "rows": rows}
         (asked.write / "additive-cost.json").write_text(json.dumps(words, indent=1, ensure_ascii=False) + "\n")
 

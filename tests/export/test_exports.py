@@ -32,6 +32,8 @@ MODELS = {
     "curves": lambda: hr.AdditiveRankSVM(n_knots=6, C=0.1, smoothness=0.1),
     "scaled-curves": lambda: hr.AdditiveRankSVM(n_knots=6, C=0.1, smoothness=0.1, scale="minmax"),
     "few-curves": lambda: hr.AdditiveRankSVM(n_knots=4, C=0.1, sparsity=0.3),
+    "surfaces": lambda: hr.AdditiveRankSVM(n_knots=6, C=0.1, smoothness=0.1, interactions=[(0, 1), (1, 3)]),
+    "scaled-surfaces": lambda: hr.AdditiveRankSVM(n_knots=6, C=0.1, interactions=[(2, 0)], scale="standard"),
     "lightgbm": lambda: hr.LightGBMRanker(n_estimators=12, num_leaves=7, min_child_samples=3),
     "scaled-trees": lambda: hr.LightGBMRanker(n_estimators=12, num_leaves=7, min_child_samples=3, scale="standard"),
     "bags": lambda: hr.LightGBMRanker(n_estimators=5, num_leaves=7, min_child_samples=3, n_bags=3),
@@ -42,6 +44,7 @@ PER_QUERY = {
     "query-standard": lambda: hr.RankSVM(C=0.1, scale="query-standard"),
     "query-nystroem": lambda: hr.NystroemRankSVM(n_components=15, gamma=0.5, C=0.1, scale="query-minmax"),
     "query-curves": lambda: hr.AdditiveRankSVM(n_knots=6, C=0.1, scale="query-minmax"),
+    "query-surfaces": lambda: hr.AdditiveRankSVM(n_knots=6, C=0.1, interactions=[(0, 1)], scale="query-minmax"),
     "query-trees": lambda: hr.LightGBMRanker(n_estimators=9, num_leaves=7, min_child_samples=3, scale="query-minmax"),
 }
 
@@ -231,16 +234,26 @@ def test_curves_go_where_expressions_can_say_them(fitted, tmp_path, name):
             fitted(name).export(tmp_path / "m", to)
 
 
-def test_curves_beyond_their_knots_are_exported_too(fitted, tmp_path):
+@pytest.mark.parametrize("name", ["surfaces", "scaled-surfaces"])
+def test_surfaces_go_where_products_can_be_said(fitted, tmp_path, name):
+    ranker = fitted(name)
+    assert all(surface.weight > 0 for surface in ranker.surfaces_)
+    done = ranker.export(tmp_path / "vespa", "vespa", check=DATA)
+    assert done.check["relative_to_largest_score"] < 1e-12 and done.check["reordered_queries"] == 0
+    for to in ("solr", "elasticsearch", "opensearch", "pmml"):
+        with pytest.raises(
+            hr.ExportError, match=r"cannot carry curves with surfaces .* python, c, javascript, sql, onnx, vespa"
+        ):
+            ranker.export(tmp_path / "m", to)
+
+
+@pytest.mark.parametrize("name", ["curves", "surfaces"])
+def test_curves_and_surfaces_beyond_their_knots_are_exported_too(fitted, tmp_path, name):
     far = hr.RankingData(3.0 * np.asarray(DATA.X, np.float64) - 1.0, DATA.y, DATA.qid)
-    for to in (*ANYWHERE, "vespa", "pmml"):
+    for to in (*ANYWHERE, "vespa", *(["pmml"] if name == "curves" else [])):
         needs(to)
-        assert (
-            fitted("curves")
-            .export(tmp_path / (to if to == "vespa" else f"{to}.x"), to, check=far)
-            .check["relative_to_largest_score"]
-            < 1e-12
-        )
+        done = fitted(name).export(tmp_path / (to if to == "vespa" else f"{to}.x"), to, check=far)
+        assert done.check["relative_to_largest_score"] < 1e-12
 
 
 def test_vespa_takes_kernels_as_onnx_and_scales_queries_in_the_global_phase(fitted, tmp_path):

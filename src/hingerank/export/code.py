@@ -2,11 +2,12 @@
 
 import textwrap
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from hingerank.export.forms import Affine, Curves, Expansion, Form, Trees, Waves
+from hingerank.export.forms import Affine, Curves, Expansion, Form, Surfaces, Trees, Waves
 
 ABOUT = "score(x) of a {ranker}, by hingerank {version}: x holds {count} features, a higher score ranks first."
 
@@ -17,6 +18,9 @@ def tables_of(form: Form) -> tuple[str, dict[str, Any]]:
     if isinstance(body, Affine):
         used = form.used()
         return "linear", {"OFFSET": float(body.offset), "FEATURE": used, "WEIGHT": body.weights[used]}
+    if isinstance(body, Surfaces):
+        curves = tables_of(replace(form, body=body.curves))[1] | {"PAIR": body.columns.ravel()}
+        return "surfaces", curves | {"BEGIN": body.begins.ravel(), "END": body.ends.ravel(), "WEIGHT": body.weights}
     if isinstance(body, Curves):
         used = form.used()
         parts = [body.of(j) for j in used]
@@ -69,8 +73,9 @@ def write_c(form: Form, about: dict[str, Any]) -> str:
         kind = "int" if np.asarray(value).dtype.kind in "iu" else "double"
         size = f"[{max(1, len(value))}]" if isinstance(value, np.ndarray) else ""
         lines.append(f"static const {kind} {name}{size} = {_literal(value, '{', '}') if np.size(value) else '{0}'};")
-    counts = {"N": len(tables[{"trees": "ROOT", "curves": "SLOPE"}.get(loop, "WEIGHT")])}
-    lines += [f"enum {{ N = {counts['N']} }};"]
+    counts = {"N": len(tables[{"trees": "ROOT", "curves": "SLOPE", "surfaces": "SLOPE"}.get(loop, "WEIGHT")])}
+    counts |= {"PRODUCTS": len(tables["WEIGHT"])} if loop == "surfaces" else {}
+    lines += [f"enum {{ {', '.join(f'{name} = {count}' for name, count in counts.items())} }};"]
     return "\n".join([*lines, "", C[loop].strip("\n"), ""])
 
 
@@ -313,3 +318,38 @@ double score(const double *x)
 }
 """,
 }
+
+
+# Curves, and products of ramps from 0 to 1 over two features
+
+PYTHON["surfaces"] = PYTHON["curves"].replace(
+    "    return total\n",
+    """    for k, w in enumerate(WEIGHT):
+        for i in (2 * k, 2 * k + 1):
+            w *= min(1.0, max(0.0, (x[PAIR[i]] - BEGIN[i]) / (END[i] - BEGIN[i])))
+        total += w
+    return total
+""",
+)
+JAVASCRIPT["surfaces"] = JAVASCRIPT["curves"].replace(
+    "  return total;\n",
+    """  for (let k = 0; k < WEIGHT.length; k++) {
+    let w = WEIGHT[k];
+    for (let i = 2 * k; i < 2 * k + 2; i++)
+      w *= Math.min(1, Math.max(0, (x[PAIR[i]] - BEGIN[i]) / (END[i] - BEGIN[i])));
+    total += w;
+  }
+  return total;
+""",
+)
+C["surfaces"] = C["curves"].replace(
+    "    return total;\n",
+    """    for (int k = 0; k < PRODUCTS; k++) {
+        double w = WEIGHT[k];
+        for (int i = 2 * k; i < 2 * k + 2; i++)
+            w *= fmin(1, fmax(0, (x[PAIR[i]] - BEGIN[i]) / (END[i] - BEGIN[i])));
+        total += w;
+    }
+    return total;
+""",
+)

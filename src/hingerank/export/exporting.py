@@ -25,6 +25,7 @@ from hingerank.export.vespa import run_vespa, write_vespa
 
 EXAMPLE_ROWS, EXAMPLE_QUERIES = 20, 4
 WORDS = {"linear": "a linear model", "mapped": "a kernel or Fourier model", "trees": "trees", "curves": "curves"}
+WORDS["surfaces"] = "curves with surfaces"
 SINGLE = (
     "The engine scores in single precision, so almost tied rows may change places, and forbids negative scores: the "
     "option shift adds a constant to all of them."
@@ -55,7 +56,7 @@ class Format(NamedTuple):
     test: str = ""
 
 
-ALL = ("linear", "mapped", "trees", "curves")
+ALL = ("linear", "mapped", "trees", "curves", "surfaces")
 TABLE = {"table": "documents", "key": "docid", "query": "qid"}
 
 

@@ -1,7 +1,7 @@
 """The plain forms that rankers hand to exports: what a score is, as arrays, and how features are scaled before.
 
-A form is a sum of weights (`Affine`), of kernel functions (`Expansion`), of cosines (`Waves`), of trees (`Trees`) or of
-curves (`hingerank.features.curves.Curves`).
+A form is a sum of weights (`Affine`), of kernel functions (`Expansion`), of cosines (`Waves`), of trees (`Trees`), of
+curves (`hingerank.features.curves.Curves`) or of curves and surfaces (`Surfaces`).
 """
 
 from collections.abc import Sequence
@@ -17,6 +17,7 @@ from hingerank.features.curves import Curves
 from hingerank.features.fourier import FourierMap
 from hingerank.features.kernels import RBF, Kernel, Polynomial
 from hingerank.features.nystroem import NystroemMap
+from hingerank.features.surfaces import Grid
 
 
 class ExportError(ValueError):
@@ -65,8 +66,23 @@ class Trees(NamedTuple):
     start: float
 
 
-Body = Affine | Expansion | Waves | Trees | Curves
-KINDS = {Affine: "linear", Expansion: "mapped", Waves: "mapped", Trees: "trees", Curves: "curves"}
+class Surfaces(NamedTuple):
+    """score(x) = curves(x) + sum over k of weights_k · ramp_k(x[columns_k0]) · ramp_k(x[columns_k1]).
+
+    A ramp rises from 0 at begins to 1 at ends, and stays there: what a bilinear surface is, but for two curves.
+    """
+
+    curves: Curves
+    columns: np.ndarray
+    begins: np.ndarray
+    ends: np.ndarray
+    weights: np.ndarray
+
+
+Body = Affine | Expansion | Waves | Trees | Curves | Surfaces
+KINDS = {
+    Affine: "linear", Expansion: "mapped", Waves: "mapped", Trees: "trees", Curves: "curves", Surfaces: "surfaces"
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -89,7 +105,7 @@ class Form:
 
     @property
     def kind(self) -> str:
-        """ "linear", "mapped", "trees" or "curves"."""
+        """ "linear", "mapped", "trees", "curves" or "surfaces"."""
         return KINDS[type(self.body)]
 
     @property
@@ -122,6 +138,9 @@ class Form:
             column = np.repeat(np.arange(self.n_features), np.diff(body.starts))
             knots = self.centre[column] + self.width[column] * body.knots
             body = body._replace(knots=knots, slopes=body.slopes / self.width)
+        elif isinstance(body, Surfaces):
+            curves, centre, width = replace(self, body=body.curves).folded().body, *self._scaling(body.columns)
+            body = body._replace(curves=curves, begins=centre + width * body.begins, ends=centre + width * body.ends)
         else:
             inner = body.feature >= 0
             column = body.feature[inner]
@@ -130,6 +149,10 @@ class Form:
             body = body._replace(number=number)
         return replace(self, body=body, centre=None, width=None)
 
+    def _scaling(self, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        assert self.centre is not None and self.width is not None
+        return self.centre[columns], self.width[columns]
+
     def used(self) -> np.ndarray:
         """The columns that the score depends on."""
         body = self.body
@@ -137,6 +160,8 @@ class Form:
             return np.flatnonzero(body.weights)
         if isinstance(body, Curves):
             return np.flatnonzero((np.add.reduceat(np.abs(body.heights), body.starts[:-1]) > 0) | (body.slopes != 0))
+        if isinstance(body, Surfaces):
+            return np.union1d(replace(self, body=body.curves).used(), body.columns)
         return np.unique(body.feature[body.feature >= 0]) if isinstance(body, Trees) else np.arange(self.n_features)
 
     def sample(self, count: int, seed: int = 0) -> np.ndarray:
@@ -148,9 +173,9 @@ class Form:
                 near = body.number[body.feature == column]
                 spread = 0.5 * np.ptp(near) or abs(near[0]) or 1.0
                 rows[:, column] = rng.choice(near, count) + spread * rng.standard_normal(count)
-        elif isinstance(body, Curves):
+        elif isinstance(body, Curves | Surfaces):
             for column in range(self.n_features):
-                near = body.of(column)[0]
+                near = (body.curves if isinstance(body, Surfaces) else body).of(column)[0]
                 spread = 0.2 * np.ptp(near) or abs(near[0]) or 1.0
                 rows[:, column] = rng.choice(near, count) + spread * rng.standard_normal(count)
         elif isinstance(body, Expansion):
@@ -160,6 +185,29 @@ class Form:
         if self.centre is not None and self.width is not None:
             rows = self.centre + self.width * rows
         return rows
+
+
+def with_surfaces(curves: Curves, surfaces: Sequence[tuple[Grid, np.ndarray]]) -> Body:
+    """Curves and bilinear surfaces as a form.
+
+    Over a grid a surface is its height at the least knots, a curve of rises along each axis there, which joins the
+    column's own curve (whose knots the grid's are), and products of ramps weighted by the rises of rises.
+    """
+    if not surfaces:
+        return curves
+    heights, columns, begins, ends, weights = curves.heights.copy(), [], [], [], []
+    for grid, own in surfaces:
+        for column, knots, along in ((grid.first, grid.x, own[:, 0]), (grid.second, grid.y, own[0] - own[0, 0])):
+            at = slice(curves.starts[column], curves.starts[column + 1])
+            heights[at] += np.interp(curves.knots[at], knots, along)
+        rises = np.diff(np.diff(own, axis=0), axis=1)
+        s, t = np.nonzero(rises)
+        columns.append(np.column_stack((np.full(len(s), grid.first), np.full(len(s), grid.second))))
+        begins.append(np.column_stack((grid.x[s], grid.y[t])))
+        ends.append(np.column_stack((grid.x[s + 1], grid.y[t + 1])))
+        weights.append(rises[s, t])
+    parts = (np.concatenate(each) for each in (columns, begins, ends, weights))
+    return Surfaces(curves._replace(heights=heights), *parts)
 
 
 def trees_of(models: Sequence[Forest]) -> Trees:

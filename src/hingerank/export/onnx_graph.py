@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hingerank.export.forest import ZERO_IS_MISSING
-from hingerank.export.forms import Affine, Curves, Expansion, ExportError, Form, Trees, Waves, largest_single
+from hingerank.export.forms import Affine, Curves, Expansion, ExportError, Form, Surfaces, Trees, Waves, largest_single
 
 OPSET, TREE_OPSET, IR_VERSION = 18, 5, 10
 PRECISIONS: dict[str, Any] = {"double": np.float64, "float": np.float32}
@@ -106,6 +106,8 @@ def _scores(graph: Graph, form: Form, x: str) -> str:
         return graph.add("Add", graph.add("MatMul", x, graph.constant(body.weights)), graph.constant(body.offset))
     if isinstance(body, Curves):
         return _curves(graph, body, x)
+    if isinstance(body, Surfaces):
+        return graph.add("Add", _curves(graph, body.curves, x), _products(graph, body, x))
     if isinstance(body, Waves):
         waves = graph.add("MatMul", x, graph.constant(body.frequencies.T))
         values = graph.add("Cos", graph.add("Add", waves, graph.constant(body.phases)))
@@ -144,6 +146,17 @@ def _curves(graph: Graph, body: Curves, x: str) -> str:
     place = graph.add("Min", graph.add("Max", place, zero), one)
     rises = graph.constant(body.heights[ends] - body.heights[ends - 1])
     return graph.add("Add", scores, graph.add("MatMul", place, rises))
+
+
+def _products(graph: Graph, body: Surfaces, x: str) -> str:
+    """Sums of products of two ramps."""
+    ramps = []
+    for side in (0, 1):
+        each = graph.add("Gather", x, graph.constant(body.columns[:, side], np.int64), axis=1)
+        moved = graph.add("Sub", each, graph.constant(body.begins[:, side]))
+        place = graph.add("Div", moved, graph.constant(body.ends[:, side] - body.begins[:, side]))
+        ramps.append(graph.add("Min", graph.add("Max", place, graph.constant(0.0)), graph.constant(1.0)))
+    return graph.add("MatMul", graph.add("Mul", *ramps), graph.constant(body.weights))
 
 
 def _trees(graph: Graph, form: Form, x: str) -> str:

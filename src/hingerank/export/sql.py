@@ -1,11 +1,11 @@
 """A model as one SELECT statement that SQLite, DuckDB and PostgreSQL understand; window functions scale queries."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from hingerank.export.forms import Affine, Curves, Expansion, Form, Trees, Waves, goes_left
+from hingerank.export.forms import Affine, Curves, Expansion, Form, Surfaces, Trees, Waves, goes_left
 
 
 def write_sql(
@@ -62,6 +62,9 @@ def _score(form: Form, columns: dict[Any, str]) -> tuple[list[tuple[str, str, st
         return [], total([number(body.offset), *terms])
     if isinstance(body, Curves):
         return [], total([number(0.0), *(_curve(body, j, x) for j, x in columns.items())])
+    if isinstance(body, Surfaces):
+        shapes = [*(_curve(body.curves, j, x) for j, x in columns.items()), *_products(body, columns)]
+        return [], total([number(0.0), *shapes])
     if isinstance(body, Trees):
         return [], total([number(body.start), *(_tree(body, root, columns) for root in body.roots.tolist())])
     x = list(columns.values())
@@ -93,6 +96,19 @@ def _curve(body: Curves, column: int, x: str) -> str:
         rise = number(heights[k] - heights[k - 1])
         cases.append(f"WHEN {x} < {number(knots[k])} THEN {number(heights[k - 1])} + {rise} * {place}")
     return f"CASE {' '.join(cases)} ELSE {number(heights[-1])} + {slope} * ({x} - {number(knots[-1])}) END"
+
+
+def _products(body: Surfaces, columns: dict[Any, str]) -> Iterator[str]:
+    """Products of two ramps."""
+    for k, weight in enumerate(body.weights):
+        ramps = []
+        for j, begin, end in zip(body.columns[k].tolist(), body.begins[k], body.ends[k], strict=True):
+            place = f"({columns[j]} - {number(begin)}) / {number(end - begin)}"
+            cases = (
+                f"WHEN {columns[j]} < {number(begin)} THEN {number(0.0)} WHEN {columns[j]} < {number(end)} THEN {place}"
+            )
+            ramps.append(f"CASE {cases} ELSE {number(1.0)} END")
+        yield " * ".join((number(weight), *ramps))
 
 
 def _tree(body: Trees, node: int, columns: dict[Any, str]) -> str:

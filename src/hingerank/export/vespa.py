@@ -1,13 +1,14 @@
 """A model as a rank profile of Vespa: an expression, or an ONNX model where an expression would be too long."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hingerank.export.consumers import _run_onnx
-from hingerank.export.forms import Affine, Curves, ExportError, Form, Trees, goes_left
+from hingerank.export.forms import Affine, Curves, ExportError, Form, Surfaces, Trees, goes_left
 from hingerank.export.lucene import by_engine_name
 from hingerank.export.onnx_graph import write_onnx
 from hingerank.export.sql import total
@@ -40,6 +41,9 @@ def expression(form: Form, terms: dict[Any, str]) -> str:
         return total([literal(body.offset), *(f"{literal(body.weights[j])} * {x}" for j, x in terms.items())])
     if isinstance(body, Curves):
         return total([literal(0.0), *(_curve(body, j, x) for j, x in terms.items())])
+    if isinstance(body, Surfaces):
+        shapes = [*(_curve(body.curves, j, x) for j, x in terms.items()), *_products(body, terms)]
+        return total([literal(0.0), *shapes])
     return total([literal(body.start), *(_tree(body, root, terms) for root in body.roots.tolist())])
 
 
@@ -63,6 +67,16 @@ def _curve(body: Curves, column: int, x: str) -> str:
         return f"if ({x} < {literal(knots[middle])}, {choice(low, middle)}, {choice(middle + 1, high)})"
 
     return choice(0, len(knots))
+
+
+def _products(body: Surfaces, terms: dict[Any, str]) -> Iterator[str]:
+    """Products of two ramps."""
+    for k, weight in enumerate(body.weights):
+        ramps = []
+        for j, begin, end in zip(body.columns[k].tolist(), body.begins[k], body.ends[k], strict=True):
+            place = f"({terms[j]} - {literal(begin)}) / {literal(end - begin)}"
+            ramps.append(f"if ({terms[j]} < {literal(begin)}, 0.0, if ({terms[j]} < {literal(end)}, {place}, 1.0))")
+        yield " * ".join((literal(weight), *ramps))
 
 
 def _tree(body: Trees, k: int, terms: dict[Any, str]) -> str:

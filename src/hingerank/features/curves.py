@@ -67,12 +67,17 @@ class Curves(NamedTuple):
         return np.array([self.at(c, 0.0) for c in range(len(self.slopes))])
 
     def _added(self, X: Any, apart: bool) -> Floats:
-        rows = (X.data, X.indices, X.indptr) if sparse.issparse(X) else (np.ascontiguousarray(X),)
         n, d = X.shape
         out = np.zeros((n, d if apart else 1))
         zero = self.at_zero() if sparse.issparse(X) else np.zeros(d)
         shards = cut_shards(np.arange(n + 1), max(1, NUMBERS_PER_SHARD // max(1, d)))
-        run_shards(lambda ab: add_curves(rows, *ab, *self._in_order(), zero, int(apart), out), shards)
+
+        def add(shard: tuple[int, int]) -> None:
+            block = X[slice(*shard)].astype(np.float64)  # of one kind: compiled once
+            rows = (block.data, block.indices, block.indptr) if sparse.issparse(X) else (np.ascontiguousarray(block),)
+            add_curves(rows, *self._in_order(), zero, int(apart), out[slice(*shard)])
+
+        run_shards(add, shards)
         return out
 
     def _in_order(self) -> tuple[Any, ...]:

@@ -12,46 +12,7 @@ every bin, `stride` numbers for each column: products look these up, and cost O(
 import numpy as np
 
 from hingerank.kernels.compiled import SUMS_MAY_REORDER, chosen, inner, kernel
-
-# Looked-up sums must not be reordered: vector registers gather from tables slower than one number at a time (measured:
-# 4 ns a value against 0.8). Unsigned places in a table spare a look at their sign.
-
-LOOKED_UP = {"contract", "nsz"}
-
-
-@inner(fastmath=LOOKED_UP)
-def curve_scores(bins, places, lo, hi, w, out):
-    """out[r - lo] = sum over columns of height + slope · place, for r in lo:hi: two rows at once, O(values)."""
-    stride, one = np.uint64(len(w) // bins.shape[1]), np.uint64(1)
-    for r in range(lo, hi, 2):
-        s = min(r + 1, hi - 1)
-        first, second, at = bins[r], bins[s], np.uint64(0)
-        p, q = places[r], places[s]
-        h0 = h1 = s0 = s1 = 0.0
-        for c in range(bins.shape[1]):
-            k, m = at + np.uint64(first[c]), at + np.uint64(second[c])
-            h0 += w[k]
-            h1 += w[m]
-            s0 += w[k + one] * p[c]
-            s1 += w[m + one] * q[c]
-            at += stride
-        out[r - lo] = h0 + s0
-        out[s - lo] = h1 + s1
-
-
-@inner(fastmath=LOOKED_UP)
-def curve_back(bins, places, lo, hi, z, g):
-    """For r in lo:hi and every column: its bin's first sum gains z[r - lo], the second z · place. O(values)."""
-    stride, one = np.uint64(len(g) // bins.shape[1]), np.uint64(1)
-    for r in range(lo, hi):
-        zr = z[r - lo]
-        if zr != 0.0:
-            own, p, at = bins[r], places[r], np.uint64(0)
-            for c in range(bins.shape[1]):
-                k = at + np.uint64(own[c])
-                g[k] += zr
-                g[k + one] += zr * p[c]
-                at += stride
+from hingerank.kernels.lookups import curve_back, curve_scores
 
 
 @chosen(fastmath=SUMS_MAY_REORDER)

@@ -38,15 +38,22 @@ class BinnedDesign(Design):
         n, d = X.shape
         self.stride = 2 * (int(knots.counts.max()) + 1)
         self.shape, self.dense = (n, d * self.stride), not sp.issparse(X)
-        given = (np.ascontiguousarray(X),) if self.dense else (X.data, X.indices, X.indptr)
-        self.numbers = given[0].size
-        bins = np.empty(given[0].shape, np.uint8 if self.stride <= 256 else np.uint16)
-        places = np.empty(given[0].shape, np.float32)
+        values = np.ascontiguousarray(X if self.dense else X.data)
+        self.numbers = values.size
+        bins = np.empty(values.shape, np.uint8 if self.stride <= 256 else np.uint16)
+        places = np.empty(values.shape, np.float32)
         self._shards = cut_shards(np.arange(n + 1), max(1, NUMBERS_PER_SHARD * n // max(1, self.numbers)))
-        where = knots.values, knots.starts, knots.width
+        begins = np.arange(n + 1) if self.dense else X.indptr
+
+        def place(shard: tuple[int, int]) -> None:
+            own = slice(begins[shard[0]], begins[shard[1]])
+            block = values[own].astype(np.float64, copy=False)
+            columns = np.empty(0, np.int32) if self.dense else X.indices[own]
+            bin_rows(block, columns, knots.values, knots.starts, knots.width, bins[own], places[own])
+
         with np.errstate(over="ignore"):
-            run_shards(lambda ab: bin_rows(given, *ab, *where, bins, places), self._shards)
-        self.rows: tuple[Any, ...] = (bins, places) if self.dense else (bins, places, *given[1:], self.stride)
+            run_shards(place, self._shards)
+        self.rows: tuple[Any, ...] = (bins, places) if self.dense else (bins, places, X.indices, X.indptr, self.stride)
         # partial sums of a shard have a number for each bin: no more shards than keep those well below the data
         self.most_shards = int(np.clip(self.numbers // (4 * self.shape[1]), 1, 64))
 
@@ -83,7 +90,7 @@ class BinnedDesign(Design):
         return np.stack(found, axis=1).reshape(d, count, 3)
 
     def sweep(self, loss: Loss, preferences: Preferences) -> Pass:
-        if self.dense and isinstance(loss, WindowLoss) and isinstance(preferences, GradedPreferences):
+        if isinstance(loss, WindowLoss) and isinstance(preferences, GradedPreferences):
             return FusedPass(self, loss, preferences)
         return super().sweep(loss, preferences)
 
@@ -181,10 +188,11 @@ class CurveBasis(Design):
         heights, _, slope = self._heights(w)
         return Curves(self.knots.values, heights[self.mine], self.knots.starts, slope / self.knots.width)
 
-    def blocks(self, moments: Floats) -> Floats:
+    def blocks(self, moments: Floats, weight: float | None = None) -> Floats:
         """Σ over rows of weight · φ φᵀ in the features of each column alone, around their means: d matrices.
 
         moments: Σ weight, Σ weight · place and Σ weight · place² of every bin of every column (d × bins × 3).
+        weight: of all rows, where moments leave out CSR's zeros, at which features are 0.
         """
         d, most = self.mine.shape
         tables = np.empty((most, d, most + 1, 2))
@@ -195,7 +203,8 @@ class CurveBasis(Design):
         h, s = (np.ascontiguousarray(tables[..., part].transpose(1, 0, 2)) for part in (0, 1))
         m0, m1, m2 = (moments[:, None, :, part] for part in (0, 1, 2))
         found = np.matmul(h * m0 + s * m1, h.transpose(0, 2, 1)) + np.matmul(h * m1 + s * m2, s.transpose(0, 2, 1))
-        sums, total = (h * m0 + s * m1).sum(axis=2), np.maximum(moments[:, :, 0].sum(axis=1), 1e-300)
+        sums = (h * m0 + s * m1).sum(axis=2)
+        total = np.maximum(moments[:, :, 0].sum(axis=1) if weight is None else np.full(d, weight), 1e-300)
         found -= sums[:, :, None] * sums[:, None, :] / total[:, None, None]
         return np.asarray(found * (self.mine[:, :, None] & self.mine[:, None, :]))
 
@@ -248,8 +257,8 @@ class CurvePass(MixedPass):
         rows = rows[:: max(1, len(rows) // ROWS_OF_A_LOOK)]
         if not len(rows):
             return None
-        share = float(weight.sum() / weight[rows].sum())
-        return Blocks(share * self.mixing.blocks(self.design.moments(rows, weight[rows])), self.mixing.mine)
+        own, moments = float(weight[rows].sum()), self.design.moments(rows, weight[rows])
+        return Blocks(float(weight.sum()) / own * self.mixing.blocks(moments, own), self.mixing.mine)
 
 
 class CurveDesign(MixedDesign):

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hingerank.data.checks import positive, whole
 from hingerank.data.files import DataError
-from hingerank.export.forms import ExportError
+from hingerank.export.forms import with_surfaces
 from hingerank.features.curves import Curves, Knots, place_knots
 from hingerank.features.surfaces import Grid, best_pairs, make_grid
 from hingerank.losses import make_loss
@@ -366,9 +366,7 @@ class AdditiveRankSVM(PairwiseRanker):
         return total
 
     def _body(self):
-        if self._surfaces:
-            raise ExportError("no format carries surfaces: fit with interactions=None, or use the ranker from Python")
-        return self._curves
+        return with_surfaces(self._curves, self._surfaces)
 
     def _contributions(self, X, blocks):
         parts = self._curves.parts(X)
