@@ -21,14 +21,6 @@ def paths(tmp_path_factory):
     return [str(place / f"part{k}") for k in range(6)]
 
 
-@pytest.fixture(scope="module")
-def client():
-    """Three worker processes, as the nannies start them."""
-    options = {"threads_per_worker": 1, "dashboard_address": None, "memory_limit": 0, "silence_logs": 50}
-    with distributed.LocalCluster(n_workers=3, **options) as cluster, distributed.Client(cluster) as client:
-        yield client
-
-
 def fitted(data, **more):
     return hr.RankSVM(tol=1e-9, scale="standard", **more).fit(data)
 
