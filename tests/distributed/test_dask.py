@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import time
 
 import numpy as np
 import pytest
@@ -105,3 +106,17 @@ def test_a_data_frame_in_partitions(client, paths, tmp_path):
     assert fitted(spread).objective_ == pytest.approx(fitted(whole).objective_, rel=1e-7)
     with pytest.raises(hr.DataError, match="no column 'topic'"):
         hr.distributed.read(frames.from_pandas(pd.DataFrame(table), npartitions=2), client, qid="topic")
+
+
+def test_a_part_that_exceeds_the_memory_of_its_worker_is_named(client, paths, monkeypatch):
+    """The nanny ends a worker that outgrows its memory; the part goes to the next, until it is enough."""
+    monkeypatch.setattr("hingerank.distributed.dask_runner.MOST_DEATHS", 0)
+    spread = hr.distributed.read(paths[:1], client)
+    with pytest.raises(hr.distributed.ClusterError, match=r"1 workers died while .*part0: .*memory_limit"):
+        spread.ask(_swell, 1_300_000_000)
+
+
+def _swell(part, size):
+    kept = np.ones(size, np.uint8)
+    time.sleep(60)
+    return kept[0]
