@@ -139,7 +139,9 @@ def is_mapped(X: Any) -> bool:
     """
     if isinstance(X, RowsView):
         return True
-    array = X.data if sp.issparse(X) else X
+    array = X
+    if sp.issparse(X):
+        array = X.data if X.format == "csr" else None  # other forms become CSR, in memory
     return isinstance(array, np.ndarray) and _map_below(array) is not None and matrix_bytes(X) > MOST_COPIED
 
 
