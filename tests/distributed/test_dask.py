@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import time
 
 import numpy as np
 import pytest
@@ -19,14 +20,6 @@ def paths(tmp_path_factory):
     for k, ids in enumerate(np.array_split(data.blocks.ids, 6)):
         hr.write(data.subset(ids.tolist()), f"{place}/part{k}/")
     return [str(place / f"part{k}") for k in range(6)]
-
-
-@pytest.fixture(scope="module")
-def client():
-    """Three worker processes, as the nannies start them."""
-    options = {"threads_per_worker": 1, "dashboard_address": None, "memory_limit": 0, "silence_logs": 50}
-    with distributed.LocalCluster(n_workers=3, **options) as cluster, distributed.Client(cluster) as client:
-        yield client
 
 
 def fitted(data, **more):
@@ -113,3 +106,17 @@ def test_a_data_frame_in_partitions(client, paths, tmp_path):
     assert fitted(spread).objective_ == pytest.approx(fitted(whole).objective_, rel=1e-7)
     with pytest.raises(hr.DataError, match="no column 'topic'"):
         hr.distributed.read(frames.from_pandas(pd.DataFrame(table), npartitions=2), client, qid="topic")
+
+
+def test_a_part_that_exceeds_the_memory_of_its_worker_is_named(client, paths, monkeypatch):
+    """The nanny ends a worker that outgrows its memory; the part goes to the next, until it is enough."""
+    monkeypatch.setattr("hingerank.distributed.dask_runner.MOST_DEATHS", 0)
+    spread = hr.distributed.read(paths[:1], client)
+    with pytest.raises(hr.distributed.ClusterError, match=r"1 workers died while .*part0: .*memory_limit"):
+        spread.ask(_swell, 1_300_000_000)
+
+
+def _swell(part, size):
+    kept = np.ones(size, np.uint8)
+    time.sleep(60)
+    return kept[0]

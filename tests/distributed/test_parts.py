@@ -65,6 +65,12 @@ def test_parts_have_the_answer_of_the_whole(data, folder, name):
         assert other.score(spread) == pytest.approx(other.score(data))
 
 
+@pytest.mark.parametrize("name", ["SVMMAP", "SoftRank", "RankCosine"])
+def test_parts_of_losses_of_measures(data, folder, name):
+    one, other = (getattr(hr, name)(tol=1e-5).fit(rows) for rows in (data, hr.distributed.read(folder, parts=4)))
+    assert other.certificate_.converged and other.objective_ == pytest.approx(one.objective_, rel=1e-5)
+
+
 def test_the_bits_do_not_depend_on_samples_being_fetched_or_on_how_parts_are_held(data, folder, monkeypatch):
     spread = hr.distributed.read(folder, parts=3)
     first = hr.RankSVM(tol=1e-9).fit(spread)
@@ -146,7 +152,7 @@ def test_a_path_of_rankers_over_parts(data, folder):
 
 def test_what_cannot_be_learnt_from_parts_is_said(folder, data):
     spread = hr.distributed.read(folder, parts=2)
-    for ranker in (hr.RankBoost(), hr.CRR(), hr.KernelRankSVM(), hr.TGRank(), hr.RSRank()):
+    for ranker in (hr.RankBoost(), hr.CRR(), hr.KernelRankSVM(), hr.TGRank(), hr.RSRank(), hr.LambdaRank()):
         with pytest.raises(ValueError, match="does not learn from data in parts"):
             ranker.fit(spread)
     with pytest.raises(ValueError, match="leave out qid"):

@@ -6,7 +6,9 @@ from importlib import import_module
 import pytest
 
 
-@pytest.mark.parametrize("name", ["convex", "factorized", "generate", "item_features", "preferences", "ratings"])
+@pytest.mark.parametrize(
+    "name", ["completion", "convex", "factorized", "generate", "item_features", "parted", "preferences", "ratings"]
+)
 def test_examples(name):
     failed, attempted = doctest.testmod(import_module(f"hingerank.personal.{name}"))
     assert attempted > 0

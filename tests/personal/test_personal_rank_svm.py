@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from hingerank.personal.alternating import alternating, balance
+from hingerank.personal.alternating import UsersHere, alternating, balance
 from hingerank.personal.factorized import PersonalRankSVM
 from hingerank.personal.generate import make_personal
 from hingerank.personal.preferences import from_comparisons, from_ratings
@@ -93,7 +93,8 @@ class TestSolver:
         rng = np.random.default_rng(0)
         U, V = rng.standard_normal((7, 3)) * [1, 10, 0.1], rng.standard_normal((20, 3))
         W, before, other = U @ V.T, (U**2).sum() + (V**2).sum(), 2 * U
-        U, same = balance(U, V, other)
+        U, same, turn = balance(U, V.T @ V, other)
+        V = V @ turn
         np.testing.assert_allclose(U @ V.T, W, atol=1e-12)
         np.testing.assert_allclose(U.T @ U, V.T @ V, rtol=1e-5, atol=1e-5)
         np.testing.assert_allclose(same, 2 * U, atol=1e-10)
@@ -105,10 +106,11 @@ class TestSolver:
         U, V = rng.standard_normal((7, 4)), rng.standard_normal((20, 4))
         U[:, 2], V[:, 3], V[:, 1] = 0, 0, 2 * V[:, 0]
         W = U @ V.T
-        U, _ = balance(U, V, U)
+        U, _, turn = balance(U, V.T @ V, U)
+        V = V @ turn
         np.testing.assert_allclose(U @ V.T, W, atol=1e-8)
         zeros = np.zeros((3, 2))
-        assert balance(zeros, np.ones((4, 2)), zeros)[0] is zeros
+        assert balance(zeros, np.ones((2, 2)), zeros)[0] is zeros
 
     def test_objective_never_rises_and_gradient_vanishes(self, low_rank, fitted):
         values = [entry["value"] for entry in fitted.trace_]
@@ -191,7 +193,7 @@ class TestSolver:
         preferences = from_ratings(users, items, y, 30)
         objective = FactorObjective(X, preferences, 0.1, 2)
         start = np.random.default_rng(0).standard_normal((6, 2))
-        solution = alternating(objective, start, np.zeros((preferences.n_users, 2)), tol=1e-6, max_iter=500)
+        solution = alternating(UsersHere(objective, np.zeros((preferences.n_users, 2))), start, tol=1e-6, max_iter=500)
         assert solution.certificate.converged
         assert objective.value(solution.w, solution.extra["V"]) == pytest.approx(solution.value, rel=1e-10)
 

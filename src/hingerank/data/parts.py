@@ -56,8 +56,8 @@ class Part:
         """The part that this is a fold of."""
         return replace(self, fold=None)
 
-    def load(self) -> RankingData:
-        """Read the rows."""
+    def load(self) -> Any:
+        """Read the rows: RankingData."""
         if self.fold is not None:
             data = held(self.whole).data
             k, folds, chosen = self.fold
@@ -86,7 +86,7 @@ class Held:
     """A part that this process has loaded, and what was made of it."""
 
     def __init__(self, part: Part):
-        self.part, self.data = part, part.load()
+        self.part, self.data = part, part.load()  # RankingData, or what another kind of part is of
         self.made: OrderedDict[Any, Any] = OrderedDict()
 
     def keep(self, key: Any, make: Callable[[], Any]) -> Any:

@@ -19,7 +19,7 @@ from hingerank.data.scaling import Scaler
 from hingerank.kernels.threads import cut_shards, thread_count
 
 BLOCK_BYTES = 1 << 21  # of a block of rows, which stays in cache while it is worked on
-BYTES_A_ROW, FIXED_BYTES = 64, 200_000_000  # what a fit on mapped rows may take beside them
+BYTES_A_ROW, FIXED_BYTES = 64, 200_000_000  # what most fits on mapped rows may take beside them
 MOST_COPIED = 1 << 26  # bytes of mapped rows up to which a copy is part of that, and faster
 
 
@@ -139,9 +139,9 @@ def is_mapped(X: Any) -> bool:
     """
     if isinstance(X, RowsView):
         return True
-    if sp.issparse(X) and X.format != "csr":  # other forms are copied in any case
-        return False
-    array = X.data if sp.issparse(X) else X
+    array = X
+    if sp.issparse(X):
+        array = X.data if X.format == "csr" else None  # other forms become CSR, in memory
     return isinstance(array, np.ndarray) and _map_below(array) is not None and matrix_bytes(X) > MOST_COPIED
 
 
@@ -180,19 +180,19 @@ def scattered(X: Any) -> Iterator[None]:
         read_ahead(X)
 
 
-def expected_bytes(n_rows: int, n_features: int, longest: int) -> int:
+def expected_bytes(n_rows: int, n_features: int, longest: int, bytes_a_row: int = BYTES_A_ROW) -> int:
     """What a fit on mapped rows takes beside them at most, reckoned before it starts.
 
-    64 bytes a row for grades, their order and the windows of the sweeps; 200 MB for the program and blocks of rows; and
-    a copy of the longest query for every thread where it exceeds a block.
+    64 bytes a row for grades, their order and the windows of the sweeps, more for losses that keep all scores; 200 MB
+    for the program and blocks of rows; and a copy of the longest query for every thread where it exceeds a block.
     """
     over = max(0, 8 * longest * n_features - 2 * BLOCK_BYTES) * 2 * thread_count()
-    return BYTES_A_ROW * n_rows + FIXED_BYTES + over
+    return bytes_a_row * n_rows + FIXED_BYTES + over
 
 
-def check_memory(X: Any, longest: int) -> int:
+def check_memory(X: Any, longest: int, bytes_a_row: int = BYTES_A_ROW) -> int:
     """`expected_bytes` of a mapped X, or a DataError where the machine does not have them."""
-    needed, there = expected_bytes(X.shape[0], X.shape[1], longest), machine_memory()
+    needed, there = expected_bytes(X.shape[0], X.shape[1], longest, bytes_a_row), machine_memory()
     if there is not None and needed > there:
         raise DataError(
             f"a fit on {X.shape[0]:,} rows, the longest query having {longest:,}, takes about {needed / 1e9:.2f} GB "

@@ -66,13 +66,13 @@ def read(
     """
     if spanning not in SPANNING:
         raise ValueError(f"spanning must be one of {', '.join(map(repr, SPANNING))}, not {spanning!r}")
-    runner = _runner(client)
+    runner = runner_of(client)
     if not isinstance(paths, str | os.PathLike | Sequence):
         from hingerank.distributed.frames import write_partitions
 
         paths, options = write_partitions(paths, folder, options), {}
     given = tuple(sorted(options.items()))
-    found = [Part(str(path), given, rows) for path in _listed(paths) for rows in _cut(path, parts)]
+    found = [Part(str(path), given, rows) for path in listed(paths) for rows in _cut(path, parts)]
     if not found:
         raise DataError("there are no parts to learn from: name files or folders")
     facts: list[PartFacts] | None = runner.run(facts_of, found, ())
@@ -104,7 +104,8 @@ def evaluate(ranker: Any, data: PartedData, measures: Any = "ndcg@10", per_query
     return values if per_query else {name: float(np.nanmean(values[name])) for name in names}
 
 
-def _runner(client: Any) -> Runner:
+def runner_of(client: Any) -> Runner:
+    """Who asks the parts, of a Dask client, of anything with a method run, or (None) this process."""
     if client is None:
         return InThisProcess()
     try:
@@ -120,7 +121,7 @@ def _runner(client: Any) -> Runner:
     return client
 
 
-def _listed(paths: Any) -> list[str]:
+def listed(paths: Any) -> list[str]:
     """Absolute paths of the parts: a folder of files is all of them, in the order of their names."""
     if not isinstance(paths, str | os.PathLike):
         return [os.path.abspath(path) for path in paths]

@@ -11,29 +11,88 @@ An epoch improves every row of V with U fixed, then U with V fixed (truncated Ne
 
 from collections.abc import Callable
 from itertools import count
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from hingerank.personal.problem import FactorObjective, UsersImproved
+from hingerank.personal.problem import FactorObjective, StepSums, UsersImproved, blocks_of
 from hingerank.solvers.run import STATIONARY, Run, Solution, relative
 
 ENOUGH, PRODUCTS = 0.3, 5  # the basis step's equations: fraction of the gradient left, Hessian products at most
 ARMIJO, HALVINGS = 1e-4, 20
 FLOOR = 1e-10  # fraction of the largest below which a direction counts as lost
-ROWS_PER_BLOCK = 8192
 FIRST, GROW, SHRINK, LEAST = 0.5, 1.3, 0.5, 0.1  # multiples of the last change of U to move on by
 
 
+class Users(Protocol):
+    """The users' side of f: their weights V, wherever these are."""
+
+    free: int
+
+    def improve(self, U: np.ndarray, turn: np.ndarray | None = None) -> UsersImproved:
+        """V ← V turn (its free columns), then a step of every user with U fixed."""
+        ...
+
+    def improve_again(self, U: np.ndarray) -> UsersImproved:
+        """The last step taken back, and one from another U."""
+        ...
+
+    def value(self, U: np.ndarray) -> float:
+        """f; `curvature` is then that at U."""
+        ...
+
+    def curvature(self) -> Callable[[np.ndarray], np.ndarray]:
+        """D -> (Hessian in U at the last point) D, for the flattened D."""
+        ...
+
+    def weights(self) -> np.ndarray:
+        """V."""
+        ...
+
+
+class UsersHere:
+    """Users in this process; the first ``objective.free`` columns of V are changed in place."""
+
+    def __init__(self, objective: FactorObjective, V: np.ndarray):
+        self.objective, self.V, self.free, self.before = objective, V, objective.free, V
+
+    def improve(self, U: np.ndarray, turn: np.ndarray | None = None) -> UsersImproved:
+        return self.step(U, turn).improved(U, self.objective.C)
+
+    def improve_again(self, U: np.ndarray) -> UsersImproved:
+        return self.step_again(U).improved(U, self.objective.C)
+
+    def step(self, U: np.ndarray, turn: np.ndarray | None) -> StepSums:
+        """The sums of `improve`."""
+        if turn is not None:
+            for part in blocks_of(self.V[:, : self.free]):
+                part[:] = part @ turn
+        self.before = self.V.copy()
+        return self.objective.step(U, self.V)
+
+    def step_again(self, U: np.ndarray) -> StepSums:
+        """The sums of `improve_again`."""
+        self.V[:] = self.before
+        return self.objective.step(U, self.V)
+
+    def value(self, U: np.ndarray) -> float:
+        return self.objective.value(U, self.V)
+
+    def curvature(self) -> Callable[[np.ndarray], np.ndarray]:
+        return self.objective.curvature(self.V)
+
+    def weights(self) -> np.ndarray:
+        return self.V
+
+
 def alternating(
-    objective: FactorObjective,
+    users: Users,
     U: np.ndarray,
-    V: np.ndarray,
     *,
     tol: float = 1e-3,
     max_iter: int = 100,
     max_seconds: float = np.inf,
-    watch: Callable[[np.ndarray, np.ndarray], dict[str, Any]] | None = None,
+    watch: Callable[[np.ndarray], dict[str, Any]] | None = None,
     callback: Callable[[dict], Any] | None = None,
 ) -> Solution:
     """Minimise f(U, V) until an epoch neither lowers nor promises to lower it by more than tol times its value.
@@ -43,10 +102,10 @@ def alternating(
 
     Parameters
     ----------
-    objective : f
-    U, V : the start; the first ``objective.free`` columns of V are changed in place
+    users : f and the users' weights V, which it changes
+    U : the start
     tol, max_iter, max_seconds : when to stop; an iteration is an epoch
-    watch : figures for a trace entry, from U and V
+    watch : figures for a trace entry, from U
     callback : called with each trace entry; a true answer stops
 
     Returns
@@ -56,52 +115,52 @@ def alternating(
     run = Run("stationarity", tol, max_iter, max_seconds, callback)
     value, scale, stretch, products = np.inf, None, FIRST, 0
     last: np.ndarray | None = None  # U at the end of the last epoch but one, in today's basis
+    turn: np.ndarray | None = None  # from the users' basis to today's
     for epoch in count():
         came, before = U, value
-        U, improved, stretch, stretched = _users(objective, U, V, value, last, stretch)
+        U, improved, stretch, stretched = _users(users, U, turn, value, last, stretch)
         value = improved.value
         promise = 0.5 * float((improved.gradient**2 / improved.diagonal).sum())
         left = relative(max(promise, before - value), value)
         norm = float(np.hypot(np.linalg.norm(improved.gradient), improved.norm))
         scale = norm if scale is None else scale
-        gradient, figures = norm / scale if scale > 0 else 0.0, watch(U, V) if watch is not None else {}
+        gradient, figures = norm / scale if scale > 0 else 0.0, watch(U) if watch is not None else {}
         figures |= {"gradient": gradient, "products": products, "stretch": stretched}
         if run.stops(epoch=epoch, value=value, stationarity=left, **figures):
             break
-        following, used = _basis(objective, U, V, improved)
+        following, used = _basis(users, U, improved)
         products += used
         if following is U and stretched == 0.0 and epoch and run.trace[-2]["value"] - value <= 1e-12 * abs(value):
             run.status = "stalled"
             break
-        U, last = balance_free(following, V, came, objective.free)
+        U, last, turn = balance_free(following, improved.spread, came)
+    V = users.weights()
     order = np.argsort(-np.linalg.norm(U, axis=0) * np.linalg.norm(V, axis=0), kind="stable")
-    order = np.concatenate([order[order < objective.free], np.arange(objective.free, U.shape[1])])
+    order = np.concatenate([order[order < users.free], np.arange(users.free, U.shape[1])])
     return run.solution(STATIONARY, U[:, order], value, len(run.trace), V=V[:, order])
 
 
 def _users(
-    objective: FactorObjective, U: np.ndarray, V: np.ndarray, value: float, last: np.ndarray | None, stretch: float
+    users: Users, U: np.ndarray, turn: np.ndarray | None, value: float, last: np.ndarray | None, stretch: float
 ) -> tuple[np.ndarray, UsersImproved, float, float]:
     """The users' step, from U moved on if that pays: (U, what the step gave, the next stretch, the one used or 0)."""
-    if last is not None:
-        kept = V.copy()
-        moved = U + stretch * (U - last)
-        improved = objective.improve_users(moved, V)
-        if improved.value <= value:
-            return moved, improved, stretch * GROW, stretch
-        V[:] = kept
-        stretch = max(SHRINK * stretch, LEAST)
-    return U, objective.improve_users(U, V), stretch, 0.0
+    if last is None:
+        return U, users.improve(U, turn), stretch, 0.0
+    moved = U + stretch * (U - last)
+    improved = users.improve(moved, turn)
+    if improved.value <= value:
+        return moved, improved, stretch * GROW, stretch
+    return U, users.improve_again(U), max(SHRINK * stretch, LEAST), 0.0
 
 
-def _basis(objective: FactorObjective, U: np.ndarray, V: np.ndarray, improved: UsersImproved) -> tuple[np.ndarray, int]:
+def _basis(users: Users, U: np.ndarray, improved: UsersImproved) -> tuple[np.ndarray, int]:
     """A truncated Newton step in U: (the next U, the same object if no shortening goes down; Hessian products used)."""
     g = improved.gradient.ravel()
-    step, used = _equations(objective.curvature(V), g, improved.diagonal.ravel())
+    step, used = _equations(users.curvature(), g, improved.diagonal.ravel())
     slope, length = float(g @ step), 1.0
     for _ in range(HALVINGS):
         following = U + length * step.reshape(U.shape)
-        if objective.value(following, V) <= improved.value + ARMIJO * length * slope:
+        if users.value(following) <= improved.value + ARMIJO * length * slope:
             return following, used
         length *= 0.5
     return U, used
@@ -128,34 +187,31 @@ def _equations(
     return step, PRODUCTS
 
 
-def balance_free(U: np.ndarray, V: np.ndarray, other: np.ndarray, free: int) -> tuple[np.ndarray, np.ndarray]:
-    """`balance` for the first `free` columns; the others stay."""
-    found = balance(U[:, :free], V[:, :free], other[:, :free])
-    return np.hstack([found[0], U[:, free:]]), np.hstack([found[1], other[:, free:]])
+def balance_free(
+    U: np.ndarray, spread: np.ndarray, other: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """`balance` for as many of the first columns as VᵀV has; the others stay."""
+    free = len(spread)
+    found, same, turn = balance(U[:, :free], spread, other[:, :free])
+    return np.hstack([found, U[:, free:]]), np.hstack([same, other[:, free:]]), turn
 
 
-def balance(U: np.ndarray, V: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """U M and (in place) V M⁻ᵀ with UᵀU = VᵀV diagonal and falling; other M for another matrix in the same basis.
+def balance(U: np.ndarray, spread: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """(U M, other M, M⁻ᵀ) so that V M⁻ᵀ has the squares that U M has: UᵀU = VᵀV diagonal and falling.
 
-    From the small matrices UᵀU = L Lᵀ and VᵀV alone: if Lᵀ VᵀV L = Q S² Qᵀ then M = L⁻ᵀ Q √S. Directions that U or V
-    have almost lost are kept as they are by a floor under S, so that M⁻¹ undoes M.
+    From the small matrices UᵀU = L Lᵀ and VᵀV (`spread`) alone: if Lᵀ VᵀV L = Q S² Qᵀ then M = L⁻ᵀ Q √S. Directions
+    that U or V have almost lost are kept as they are by a floor under S, so that M⁻¹ undoes M. None in place of M⁻ᵀ
+    where all stays as it is; other: another matrix in the same basis.
     """
-    A, B = U.T @ U, sum((part.T @ part for part in _parts(V)), np.zeros((V.shape[1],) * 2))
+    A = U.T @ U
     size = float(np.trace(A))
-    if size == 0.0 or not B.any():
-        return U, other
+    if size == 0.0 or not spread.any():
+        return U, other, None
     L = np.linalg.cholesky(A + FLOOR * size * np.eye(len(A)))
-    squares, Q = np.linalg.eigh(L.T @ B @ L)
+    squares, Q = np.linalg.eigh(L.T @ spread @ L)
     S = np.sqrt(np.maximum(squares[::-1], (FLOOR * float(np.sqrt(max(squares[-1], 0.0)))) ** 2))
     Q = Q[:, ::-1]
-    if size + float(np.trace(B)) - 2 * S.sum() <= 1e-9 * size:
-        return U, other
-    M, back = np.linalg.solve(L.T, Q * np.sqrt(S)), (L @ Q) / np.sqrt(S)
-    for part in _parts(V):
-        part[:] = part @ back
-    return U @ M, other @ M
-
-
-def _parts(V: np.ndarray) -> list[np.ndarray]:
-    """V by blocks of rows, so that products with it need little room."""
-    return [V[a : a + ROWS_PER_BLOCK] for a in range(0, len(V), ROWS_PER_BLOCK)]
+    if size + float(np.trace(spread)) - 2 * S.sum() <= 1e-9 * size:
+        return U, other, None
+    M = np.linalg.solve(L.T, Q * np.sqrt(S))
+    return U @ M, other @ M, (L @ Q) / np.sqrt(S)

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from hingerank.data.checks import positive, whole
 from hingerank.data.files import DataError
-from hingerank.personal.alternating import alternating
+from hingerank.personal.alternating import UsersHere, alternating
 from hingerank.personal.clicks import CHANCES, clicks_of, drawn_preferences
 from hingerank.personal.fold_in import (
     LEAST_USERS,
@@ -27,15 +27,18 @@ from hingerank.personal.fold_in import (
     spread_of_users,
 )
 from hingerank.personal.losses import UserPairs
-from hingerank.personal.preferences import UserPreferences, from_comparisons, from_targets
+from hingerank.personal.parted import PartedPreferences, RatingParts
+from hingerank.personal.preferences import UserPreferences
 from hingerank.personal.problem import (
     FactorObjective,
+    FirstGradient,
     ItemFeatures,
     Matrix,
     check_jobs,
     count_right,
     first_gradient_norm,
     in_use,
+    start_of_users,
 )
 from hingerank.personal.rankers import PersonalRanker, Watched, accuracies, check_positive
 from hingerank.personal.users import UserIndex, ids_like
@@ -168,42 +171,77 @@ class PersonalRankSVM(PersonalRanker):
 
         return self._fit(X, draw(), None, draws=[draw] * (whole("epochs", epochs) - 1))
 
+    def fit_parts(self, item_features: Any, data: RatingParts) -> Self:
+        """Learn from ratings in parts of whole users, which may be on the workers of a cluster: what ``fit`` learns.
+
+        Parameters
+        ----------
+        item_features : array, CSR matrix or data frame with a row per item
+        data : from `hingerank.read_rating_parts`
+        """
+        X = check_features(self, item_features, reset=True)
+        told: Any = data.meet(self, X.shape[0])
+        return self._fit(X, told, None)
+
     def _learn(
-        self, X: Matrix, preferences: UserPreferences, watched: Watched | None, draws: Sequence[Draw] = ()
+        self,
+        X: Matrix,
+        preferences: UserPreferences | PartedPreferences,
+        watched: Watched | None,
+        draws: Sequence[Draw] = (),
     ) -> Solution:
         """draws: makers of preferences for epochs after the first one, whose items may be others."""
         self._check_settings()
+        if isinstance(preferences, PartedPreferences):
+            return self._learn_parts(X, preferences)
         small, fitted, columns = (X, preferences, None) if draws else in_use(X, preferences)
-        k = min(int(self.rank), small.shape[1], preferences.n_users)
-        threads, V = check_jobs(self.n_jobs), np.zeros((preferences.n_users, k))
-        U = np.random.default_rng(self.random_state).standard_normal((small.shape[1], k))
+        threads = check_jobs(self.n_jobs)
         with threadpool_limits(1, "blas"):  # passes run on threads of their own; one BLAS thread repeats exactly
             self.C_ = self._natural(small, fitted) if self.C is None else float(self.C)
-            typical = np.sqrt(np.mean(ItemFeatures(small).times(U) ** 2))
-            U /= typical if typical > 0 else 1.0
-            if self.shared:
-                U, V = np.pad(U, ((0, 0), (0, 1))), np.pad(V, ((0, 0), (0, 1)), constant_values=1.0)
+            U, fixed = self._start(small, fitted.n_users)
+            V = start_of_users(fitted.n_users, U.shape[1], fixed)
             for draw in draws:
-                objective = FactorObjective(small, fitted, self.C_, U.shape[1], threads, fixed=U.shape[1] - k)
-                epoch = alternating(objective, U, V, tol=0.0, max_iter=PER_DRAW)
+                objective = FactorObjective(small, fitted, self.C_, U.shape[1], threads, fixed)
+                epoch = alternating(UsersHere(objective, V), U, tol=0.0, max_iter=PER_DRAW)
                 U, V, fitted = epoch.w, epoch.extra["V"], draw()
-            solution = alternating(
-                FactorObjective(small, fitted, self.C_, U.shape[1], threads, fixed=U.shape[1] - k),
-                U,
-                V,
-                tol=self.tol,
-                max_iter=self.max_iter,
-                max_seconds=np.inf if self.max_seconds is None else self.max_seconds,
-                watch=self._watch(small, X if columns is None else X[:, columns], fitted, watched, threads),
-                callback=self.callback,
-            )
-            functions, V = solution.w, solution.extra["V"]
-            self._learn_prior(small, functions, V, fitted, threads)
+            objective = FactorObjective(small, fitted, self.C_, U.shape[1], threads, fixed)
+            watch = self._watch(small, X if columns is None else X[:, columns], fitted, watched, threads)
+            solution = alternating(UsersHere(objective, V), U, watch=lambda U: watch(U, V), **self._limits())
+            self._learn_prior(small, solution.w, solution.extra["V"], fitted, threads)
+        return self._keep(X.shape[1], columns, solution, preferences.pairs > 0)
+
+    def _learn_parts(self, X: Matrix, told: PartedPreferences) -> Solution:
+        small, columns = told.features(X)
+        with threadpool_limits(1, "blas"):
+            natural = self.C is None
+            self.C_ = NATURAL / first_gradient_norm(small.shape[1], told.power) if natural else float(self.C)
+            U, fixed = self._start(small, told.n_users)
+            users = told.begin(self.C_, U.shape[1], fixed)
+            watch = lambda U: accuracies((told.right(U), told.n_pairs), None, None)  # noqa: E731
+            solution = alternating(users, U, watch=watch, **self._limits())
+            rows, some = told.sample(self, small.shape[0])
+            self._learn_prior(small, solution.w, solution.extra["V"][rows], some, check_jobs(self.n_jobs))
+        return self._keep(X.shape[1], columns, solution, told.pairs > 0)
+
+    def _start(self, X: Matrix, n_users: int) -> tuple[np.ndarray, int]:
+        """(U to begin with, by which typical scores are 1; how many of its columns all users share)."""
+        k = min(int(self.rank), X.shape[1], n_users)
+        U = np.random.default_rng(self.random_state).standard_normal((X.shape[1], k))
+        typical = np.sqrt(np.mean(ItemFeatures(X).times(U) ** 2))
+        return np.pad(U / (typical if typical > 0 else 1.0), ((0, 0), (0, int(self.shared)))), int(self.shared)
+
+    def _limits(self) -> dict[str, Any]:
+        seconds = np.inf if self.max_seconds is None else self.max_seconds
+        return {"tol": self.tol, "max_iter": self.max_iter, "max_seconds": seconds, "callback": self.callback}
+
+    def _keep(self, n_features: int, columns: np.ndarray | None, solution: Solution, warm: np.ndarray) -> Solution:
+        functions, V = solution.w, solution.extra["V"]
+        k = functions.shape[1] - self.shared
         if columns is not None:
-            functions = np.zeros((X.shape[1], U.shape[1]))
+            functions = np.zeros((n_features, functions.shape[1]))
             functions[columns] = solution.w
         self.basis_, self.user_weights_ = np.ascontiguousarray(functions[:, :k]), np.ascontiguousarray(V[:, :k])
-        self.has_pairs_ = preferences.pairs > 0
+        self.has_pairs_ = warm
         self.__dict__.pop("coef_", None)
         if self.shared:
             self.coef_ = functions[:, k].copy()
@@ -211,7 +249,7 @@ class PersonalRankSVM(PersonalRanker):
         return solution
 
     def _natural(self, X: Matrix, preferences: UserPreferences) -> float:
-        return NATURAL / first_gradient_norm(X, preferences)
+        return NATURAL / first_gradient_norm(X.shape[1], FirstGradient(X, preferences).power)
 
     def _learn_prior(
         self, X: Matrix, U: np.ndarray, V: np.ndarray, fitted: UserPreferences, threads: int | None
@@ -231,7 +269,7 @@ class PersonalRankSVM(PersonalRanker):
             return
         left = fitted.take(stay)
         objective = FactorObjective(X, left, self.C_, U.shape[1], threads, fixed=int(self.shared))
-        without = alternating(objective, U.copy(), V[stay], tol=0.0, max_iter=FORGETTING)
+        without = alternating(UsersHere(objective, V[stay]), U.copy(), tol=0.0, max_iter=FORGETTING)
         P, V = ItemFeatures(X).times(without.w), without.extra["V"][left.pairs > 0, :k]
         P, shared = P[:, :k], P[:, k] if self.shared else None
 
@@ -433,41 +471,3 @@ class PersonalRankSVM(PersonalRanker):
             raise ValueError(f"basis_ {basis.shape}, user_weights_ {weights.shape} and users_ do not belong together")
         if self.shared and getattr(self, "coef_", basis).shape != (self.n_features_in_,):
             raise ValueError(f"coef_, which all users share, must have {self.n_features_in_} numbers")
-
-
-class InductiveMatrixCompletion(PersonalRankSVM):
-    """min over U, V of  C · sum over ratings of (v_uᵀUᵀx_i - (rating - mean of u's ratings))² + ½(‖U‖² + ‖V‖²)
-    (Jain & Dhillon 2013, with the trace norm).
-
-    The factors of PersonalRankSVM, fitted to the ratings themselves. A user's mean is taken out because it says nothing
-    about order; a score is an estimate of rating - mean. Comparisons (``fit_pairs``), which the model was not made for,
-    are fitted as differences that should be 1.
-
-    Parameters
-    ----------
-    rank, C, tol, cold_users, prior, max_iter, max_seconds, n_jobs, random_state, callback : as in PersonalRankSVM
-        Attributes and methods are those of PersonalRankSVM as well.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
-    >>> ranker = InductiveMatrixCompletion(rank=1, C=1.0)
-    >>> ranker.fit(X, ["ann", "ann", "bob", "bob"], [0, 1, 0, 1], [5, 2, 1, 4]).rank("ann", X).tolist()
-    [0, 2, 1]
-    """
-
-    def __init__(
-        self, rank=10, C=None, tol=1e-2, *, cold_users="mean", prior="users", max_iter=100, max_seconds=None,
-        n_jobs=None, random_state=0, callback=None,
-    ):  # fmt: skip
-        super().__init__(
-            rank, C, tol, cold_users=cold_users, prior=prior, max_iter=max_iter, max_seconds=max_seconds,
-            n_jobs=n_jobs, random_state=random_state, callback=callback,
-        )  # fmt: skip
-
-    def _from_ratings(self, users: Any, items: Any, ratings: Any, n_items: int) -> UserPreferences:
-        return from_targets(users, items, ratings, n_items)
-
-    def _from_comparisons(self, users: Any, winners: Any, losers: Any, n_items: int, weight: Any) -> UserPreferences:
-        return from_comparisons(users, winners, losers, n_items, weight, squared_error=True)

@@ -12,7 +12,7 @@ user's own, or both.
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -29,7 +29,7 @@ Matrix: TypeAlias = np.ndarray | sp.csr_matrix
 
 ROWS_PER_SHARD, MOST_SHARDS = 16384, 16
 ROOM_FOR_SUMS = 64 << 20  # bytes that the shards' sums may take in any case
-ROWS_PER_BLOCK = 4096
+ROWS_PER_BLOCK, ROWS_OF_USERS = 4096, 8192
 ROWS_PER_DESIGN_SHARD = 8192
 FEW = 0.5  # items or features in use: below this fraction of all, the others are set aside while fitting
 
@@ -73,13 +73,39 @@ class UsersImproved:
     """After a step of the users: the objective, its gradient in U and the norm of that in V.
 
     diagonal: about the diagonal of the Hessian in U. Its loss part, entry (j, c), is a sum over rows of h_r x_rj² v_uc²
-    (h the Hessian in scores) with the users' part averaged over all rows, which takes one number per item.
+    (h the Hessian in scores) with the users' part averaged over all rows, which takes one number per item. spread: VᵀV
+    of the columns that are free.
     """
 
     value: float
     gradient: np.ndarray
     norm: float
     diagonal: np.ndarray
+    spread: np.ndarray
+
+
+class StepSums(NamedTuple):
+    """What a step of some users adds to `UsersImproved`: sums over users, so over parts of them too."""
+
+    loss: float
+    norms: float  # ½‖V‖²
+    squares: float  # of the gradient in V
+    gradient: np.ndarray  # of the loss in U
+    curved: np.ndarray  # (X∘X)ᵀ h, h the diagonal of the Hessian in scores
+    weight: float  # sum of h
+    mixed: np.ndarray  # sum over rows of h_r v_u²
+    spread: np.ndarray  # VᵀV
+
+    def improved(self, U: np.ndarray, C: float) -> UsersImproved:
+        """The sums over all users put together."""
+        scale = C * self.mixed / max(self.weight, np.finfo(float).tiny)
+        return UsersImproved(
+            C * self.loss + half_square(U) + self.norms,
+            U + C * self.gradient,
+            float(np.sqrt(self.squares)),
+            1.0 + np.outer(self.curved, scale),
+            self.spread,
+        )
 
 
 class FactorObjective:
@@ -101,46 +127,49 @@ class FactorObjective:
 
     def improve_users(self, U: np.ndarray, V: np.ndarray, most: int = 1) -> UsersImproved:
         """Newton steps for every v_u with U fixed, in place, until ‖g_u‖ ≤ 0.3 ‖g_u‖ before or after `most` steps."""
+        return self.step(U, V, most).improved(U, self.C)
+
+    def step(self, U: np.ndarray, V: np.ndarray, most: int = 1) -> StepSums:
+        """The sums of `improve_users`."""
         p, P, centre = self.preferences, self.features.times(U), np.zeros(self.free)
         weights = [np.zeros(self.features.shape[0]) for _ in self.shards]
-        spreads = [np.zeros(self.rank) for _ in self.shards]
+        mixed = [np.zeros(self.rank) for _ in self.shards]
         parts, G = self._sums(
             lambda a, b, *sums: users_step(
                 P, V, a, b, p.start, p.item, p.known, self.C, centre, 0.3, most, p.sizes, self.scores, *sums
             ),
-            weights, spreads,
+            weights, mixed,
         )  # fmt: skip
-        loss, squares = np.sum(parts, axis=0)
-        weight = add_up(weights)
-        spread = self.C * add_up(spreads) / max(weight.sum(), np.finfo(float).tiny)
-        return UsersImproved(
-            self.C * float(loss) + half_square(U) + half_square(V[:, : self.free]),
-            U + self.C * self.features.back(G),
-            float(np.sqrt(squares)),
-            1.0 + np.outer(self.features.back_squares(weight), spread),
-        )
+        (loss, squares), weight, own = np.sum(parts, axis=0), add_up(weights), V[:, : self.free]
+        return StepSums(
+            float(loss), half_square(own), float(squares), self.features.back(G), self.features.back_squares(weight),
+            float(weight.sum()), add_up(mixed), gram(own),
+        )  # fmt: skip
 
     def value(self, U: np.ndarray, V: np.ndarray) -> float:
         """f(U, V); curvature() is then that at this point."""
+        return self.users_value(U, V) + half_square(U)
+
+    def users_value(self, U: np.ndarray, V: np.ndarray) -> float:
+        """f(U, V) - ½‖U‖², a sum over users."""
         p, P, nothing = self.preferences, self.features.times(U), np.empty((0, self.rank))
         parts = run_shards(
             lambda ab: basis_loss(P, V, *ab, p.start, p.item, p.known, p.sizes, self.scores, nothing),
             self.shards, self.threads,
         )  # fmt: skip
-        return self.C * float(sum(parts)) + half_square(U) + half_square(V[:, : self.free])
+        return self.C * float(sum(parts)) + half_square(V[:, : self.free])
 
     def curvature(self, V: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         """D -> (Hessian in U at the last point) D, for the flattened D."""
-        p = self.preferences
+        return lambda D: D + self.C * self.curved(D.reshape(-1, self.rank), V).ravel()
 
-        def product(D: np.ndarray) -> np.ndarray:
-            Q = self.features.times(D.reshape(-1, self.rank))
-            _, G = self._sums(
-                lambda a, b, G: basis_curvature(Q, V, a, b, p.start, p.item, p.known, p.sizes, self.scores, G)
-            )
-            return D + self.C * self.features.back(G).ravel()
-
-        return product
+    def curved(self, D: np.ndarray, V: np.ndarray) -> np.ndarray:
+        """(Hessian of the loss in U at the last point) D."""
+        p, Q = self.preferences, self.features.times(D)
+        _, G = self._sums(
+            lambda a, b, G: basis_curvature(Q, V, a, b, p.start, p.item, p.known, p.sizes, self.scores, G)
+        )
+        return self.features.back(G)
 
     def _sums(self, kernel: Callable[..., Any], *more: list[np.ndarray]) -> tuple[list[Any], np.ndarray]:
         """The kernel's answers for all shards, and the sum of what they added to their own G, in shard order."""
@@ -158,20 +187,36 @@ def first_gradient(p: UserPreferences) -> np.ndarray:
     return grown[:, 0]
 
 
-def first_gradient_norm(X: Matrix, p: UserPreferences, steps: int = 20) -> float:
-    """‖∇loss‖₂ in W = U Vᵀ at 0, the spectral norm: below C = 1/‖∇loss‖₂ the optimum is 0 (the norms are dual).
+def start_of_users(n_users: int, rank: int, fixed: int) -> np.ndarray:
+    """V to begin with: 0, and 1 in its last `fixed` columns."""
+    V = np.zeros((n_users, rank))
+    V[:, rank - fixed :] = 1.0
+    return V
 
-    By power steps on Z X, Z (users x items) the gradient in the scores; never above the norm. 1 where it is 0.
+
+class FirstGradient:
+    """∇loss in W = U Vᵀ at 0, which is Z X with Z (users x items) the gradient in the scores."""
+
+    def __init__(self, X: Matrix, p: UserPreferences):
+        place = (first_gradient(p), p.item, p.start.astype(np.int64))
+        self.Z, self.features = sp.csr_matrix(place, shape=(p.n_users, X.shape[0])), ItemFeatures(X)
+
+    def power(self, v: np.ndarray) -> tuple[float, np.ndarray]:
+        """(‖Z X v‖², (Z X)ᵀ Z X v)."""
+        moved = self.Z @ self.features.times(v)
+        return float(np.vdot(moved, moved)), self.features.back(np.asarray(self.Z.T @ moved))
+
+
+def first_gradient_norm(n_features: int, power: Callable[[np.ndarray], Any], steps: int = 20) -> float:
+    """‖∇loss‖₂ at 0, the spectral norm: below C = 1/‖∇loss‖₂ the optimum is 0 (the norms are dual).
+
+    By power steps (see `FirstGradient`), so never above the norm. 1 where it is 0.
     """
-    indptr = p.start.astype(np.int64)
-    Z = sp.csr_matrix((first_gradient(p), p.item, indptr), shape=(p.n_users, X.shape[0]))
-    features, v, norm = ItemFeatures(X), np.random.default_rng(0).standard_normal((X.shape[1], 1)), 0.0
+    v, square = np.random.default_rng(0).standard_normal((n_features, 1)), 0.0
     for _ in range(steps):
-        v /= max(np.linalg.norm(v), np.finfo(float).tiny)
-        moved = Z @ features.times(v)
-        norm = float(np.linalg.norm(moved))
-        v = features.back(np.asarray(Z.T @ moved))
-    return norm if norm > 0 else 1.0
+        v = v / max(np.linalg.norm(v), np.finfo(float).tiny)
+        square, v = power(v)
+    return float(np.sqrt(square)) if square > 0 else 1.0
 
 
 def pair_distances(X: Matrix, p: UserPreferences) -> float:
@@ -197,6 +242,16 @@ def pair_distances(X: Matrix, p: UserPreferences) -> float:
 def half_square(A: np.ndarray) -> float:
     """½‖A‖²."""
     return 0.5 * float(np.vdot(A, A))
+
+
+def gram(V: np.ndarray) -> np.ndarray:
+    """VᵀV, by blocks of rows."""
+    return sum((part.T @ part for part in blocks_of(V)), np.zeros((V.shape[1],) * 2))
+
+
+def blocks_of(V: np.ndarray) -> list[np.ndarray]:
+    """V by blocks of rows, so that products with it need little room."""
+    return [V[a : a + ROWS_OF_USERS] for a in range(0, len(V), ROWS_OF_USERS)]
 
 
 def count_right(
@@ -305,17 +360,27 @@ def in_use(X: Matrix, preferences: UserPreferences) -> tuple[Matrix, UserPrefere
 
     Their rows of the basis would be 0: (X, preferences with items renumbered, columns kept or None for all).
     """
+    X, number = items_in_use(X, preferences.item)
+    columns = columns_in_use(X)
+    preferences = preferences if number is None else preferences.with_items(number)
+    return (X if columns is None else X[:, columns]), preferences, columns
+
+
+def items_in_use(X: Matrix, item: np.ndarray) -> tuple[Matrix, np.ndarray | None]:
+    """(the rows of X that occur in `item`, the new number of each), or X and None where they are many of all."""
     used = np.zeros(X.shape[0], bool)
-    used[preferences.item] = True
-    if np.count_nonzero(used) < FEW * len(used):
-        number = np.cumsum(used, dtype=np.int32) - np.int32(1)
-        X, preferences = X[used], preferences.with_items(number)
+    used[item] = True
+    if np.count_nonzero(used) >= FEW * len(used):
+        return X, None
+    return X[used], np.cumsum(used, dtype=np.int32) - np.int32(1)
+
+
+def columns_in_use(X: Matrix) -> np.ndarray | None:
+    """The features of a CSR X that any item has, None where these are none or many."""
     if isinstance(X, np.ndarray):
-        return X, preferences, None
+        return None
     columns = np.unique(X.indices)
-    if len(columns) == 0 or len(columns) >= FEW * X.shape[1]:
-        return X, preferences, None
-    return X[:, columns], preferences, columns
+    return None if len(columns) == 0 or len(columns) >= FEW * X.shape[1] else columns
 
 
 def check_jobs(n_jobs: Any) -> int | None:

@@ -9,6 +9,9 @@ formed: Φ w = Ψ (T w), where T w are the height and slope of every bin and Ψ 
 of each curve is left out of Φ, which no difference of scores notices; so entries that CSR leaves out count nothing.
 """
 
+import mmap
+import shutil
+import tempfile
 from copy import copy
 from typing import Any
 
@@ -16,6 +19,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.arrays import Floats
+from hingerank.data.files import DataError
+from hingerank.data.rows_view import RowsView, is_mapped
 from hingerank.features.curves import Curves, Knots
 from hingerank.kernels.curves import bin_rows
 from hingerank.kernels.rows import back_range, scores_range
@@ -38,21 +43,25 @@ class BinnedDesign(Design):
         n, d = X.shape
         self.stride = 2 * (int(knots.counts.max()) + 1)
         self.shape, self.dense = (n, d * self.stride), not sp.issparse(X)
-        values = np.ascontiguousarray(X if self.dense else X.data)
-        self.numbers = values.size
-        bins = np.empty(values.shape, np.uint8 if self.stride <= 256 else np.uint16)
-        places = np.empty(values.shape, np.float32)
+        self.numbers = n * d if self.dense else X.nnz
         self._shards = cut_shards(np.arange(n + 1), max(1, NUMBERS_PER_SHARD * n // max(1, self.numbers)))
+        room, shape = (room_on_disk if is_mapped(X) else np.empty), (n, d) if self.dense else X.data.shape
+        bins: Any = room(shape, np.uint8 if self.stride <= 256 else np.uint16)
+        places: Any = room(shape, np.float32)
+        where = knots.values, knots.starts, knots.width
         begins = np.arange(n + 1) if self.dense else X.indptr
+        values = X if isinstance(X, RowsView) else np.ascontiguousarray(X if self.dense else X.data)
 
-        def place(shard: tuple[int, int]) -> None:
-            own = slice(begins[shard[0]], begins[shard[1]])
-            block = values[own].astype(np.float64, copy=False)
-            columns = np.empty(0, np.int32) if self.dense else X.indices[own]
-            bin_rows(block, columns, knots.values, knots.starts, knots.width, bins[own], places[own])
+        def place(blocks: list[tuple[int, int]]) -> None:
+            for a, b in blocks:
+                own = slice(begins[a], begins[b])
+                block = X.block(a, b) if isinstance(X, RowsView) else values[own]
+                columns = np.empty(0, np.int32) if self.dense else X.indices[own]
+                bin_rows(np.ascontiguousarray(block, np.float64), columns, *where, bins[own], places[own])
 
+        pieces = X.shards() if isinstance(X, RowsView) else [[shard] for shard in self._shards]
         with np.errstate(over="ignore"):
-            run_shards(place, self._shards)
+            run_shards(place, pieces)
         self.rows: tuple[Any, ...] = (bins, places) if self.dense else (bins, places, X.indices, X.indptr, self.stride)
         # partial sums of a shard have a number for each bin: no more shards than keep those well below the data
         self.most_shards = int(np.clip(self.numbers // (4 * self.shape[1]), 1, 64))
@@ -93,6 +102,20 @@ class BinnedDesign(Design):
         if isinstance(loss, WindowLoss) and isinstance(preferences, GradedPreferences):
             return FusedPass(self, loss, preferences)
         return super().sweep(loss, preferences)
+
+
+def room_on_disk(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """An array in a temporary file ($TMPDIR) that is gone when the array is."""
+    size, place = int(np.prod(shape)) * np.dtype(dtype).itemsize, tempfile.gettempdir()
+    free = shutil.disk_usage(place).free
+    if size > free:
+        raise DataError(
+            f"the bins of rows in a file go into another, of {size / 1e9:.1f} GB, and {place} has {free / 1e9:.1f} GB "
+            "left: let the environment variable TMPDIR name a larger disk"
+        )
+    with tempfile.TemporaryFile(prefix="hingerank-bins-") as file:
+        file.truncate(max(1, size))
+        return np.frombuffer(mmap.mmap(file.fileno(), max(1, size)), dtype, int(np.prod(shape))).reshape(shape)
 
 
 class CurveBasis(Design):

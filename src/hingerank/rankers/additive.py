@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hingerank.data.checks import positive, whole
 from hingerank.data.files import DataError
+from hingerank.data.rows_view import RowsView, is_mapped
 from hingerank.export.forms import with_surfaces
 from hingerank.features.curves import Curves, Knots, place_knots
 from hingerank.features.surfaces import Grid, best_pairs, make_grid
@@ -19,6 +20,7 @@ from hingerank.problem.grouped import GroupedProblem
 from hingerank.problem.surfaces import ShapeDesign, StackedDesign, SurfaceDesign
 from hingerank.rankers.explanation import SUMS, Contributions
 from hingerank.rankers.inputs import names_of_features
+from hingerank.rankers.large import rows_for_map
 from hingerank.rankers.linear import PairwiseRanker
 from hingerank.rankers.shapes import Curve, Look, Surface
 from hingerank.solvers.grouped import grouped_newton
@@ -88,6 +90,7 @@ class AdditiveRankSVM(PairwiseRanker):
     _of_surfaces = ("surface_pairs_", "surface_knots_", "surface_shapes_", "surface_heights_", "surface_deviations_")
     _fitted: tuple[str, ...] = (*_arrays, *_of_surfaces)
     _training_only = ("callback",)
+    _by_blocks = True
 
     def __init__(
         self, n_knots=12, C=1.0, smoothness=10.0, loss="squared_hinge", tol=1e-3, *, monotone=None, sparsity=0.0,
@@ -119,7 +122,12 @@ class AdditiveRankSVM(PairwiseRanker):
                 f"monotone and sparsity need a smooth loss and solver='newton', not loss={self.loss!r} with "
                 f"solver={solver!r}: use loss='squared_hinge'"
             )
-        knots = place_knots(X, self._count(), sample_weight)
+        if is_mapped(X):
+            view = X if isinstance(X, RowsView) else RowsView(X)
+            if view.sparse or self.interactions is not None or solver == "dual":
+                X = view.copied("AdditiveRankSVM with interactions, solver='dual' or sparse rows")
+        rows, weight = rows_for_map(X, sample_weight)
+        knots = place_knots(rows, self._count(), weight)
         sign, bounded = self._signs(X.shape[1])
         self._look, self._rug = Look.at(X, preferences, sample_weight), knots.rug
         design: Any = curve_design(X, knots, positive("smoothness", self.smoothness), sign)

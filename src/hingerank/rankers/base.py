@@ -15,7 +15,7 @@ from hingerank.data.checks import GIVE_IDS, positive, warn_one_query
 from hingerank.data.files import DataError
 from hingerank.data.parts import PartedData
 from hingerank.data.ranking_data import RankingData
-from hingerank.data.rows_view import is_mapped
+from hingerank.data.rows_view import BYTES_A_ROW, is_mapped
 from hingerank.export.forms import Affine, Body, ExportError, Form
 from hingerank.export.model_file import SavedModel
 from hingerank.features.maps import FeatureMap
@@ -141,8 +141,8 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
             checked = self.scaler_.transform(checked, blocks.numbers)
         return Rows(checked, grades, blocks, weight)
 
-    _by_blocks = False  # whether a fit reads mapped rows where they are, a block at a time
-    _adds_up = False  # whether a fit learns from data in parts, its loss being a sum over queries
+    _bytes_a_row: Any = BYTES_A_ROW  # what that takes beside the rows at most
+    _by_blocks = _adds_up = False  # whether a fit reads mapped rows block by block; learns from data in parts
 
     def _fit_parts(self, data: PartedData) -> None:
         """Learn from data in parts."""

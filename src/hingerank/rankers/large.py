@@ -26,7 +26,7 @@ def view_rows(
     names, name = names_of_features(ranker, X.shape[1]), ranker._scaling()
     view = X if isinstance(X, RowsView) else RowsView(X)
     view = view if taken is None else view.take(taken)
-    check_memory(view, int(blocks.sizes.max(initial=0)))
+    check_memory(view, int(blocks.sizes.max(initial=0)), ranker._bytes_a_row)
     read_ahead(view)
     ranker.fingerprint_ = fingerprint(view, y, blocks)
     figures = look_through(view, weight, names)

@@ -17,6 +17,9 @@ from hingerank.solvers.run import Solution, relative
 MOST_ROUNDS = 100  # of LambdaRank, which may have no fixed point
 
 
+BYTES_OF_COSINES = 320  # a row of mapped data
+
+
 class RankCosine(LossRanker):
     """min over w of  ½‖w‖² + C · sum over queries of  ½ (1 - z·u / sqrt(1 + z·z)),  z = s - mean s,  s = Φ w,
 
@@ -56,6 +59,7 @@ class RankCosine(LossRanker):
     [1, 0, 3, 2]
     """
 
+    _bytes_a_row = BYTES_OF_COSINES
     loss = "cosine"
 
 
@@ -220,6 +224,7 @@ class LambdaRank(LossRanker):
     """
 
     loss = "logistic"  # that of RankNet, before it is weighted
+    _adds_up = False  # the weights follow the ranking of all rows
 
     def __init__(
         self, C=1.0, depth=None, tol=1e-3, *, scale=None, features=None, max_iter=None, max_seconds=None, init=None,

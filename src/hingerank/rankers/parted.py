@@ -47,8 +47,8 @@ def refuse_parts(ranker: Any, given: dict[str, Any]) -> None:
     name = type(ranker).__name__
     if not ranker._adds_up:
         raise ValueError(
-            f"{name} does not learn from data in parts: its loss is no sum over queries, or its solver keeps a number "
-            "for every row; RankSVM, its relatives by the loss, SparseRankSVM, FenchelRank, NystroemRankSVM and "
+            f"{name} does not learn from data in parts: its loss is no sum over queries, or it needs all rows at once; "
+            "RankSVM, its relatives by the loss, SparseRankSVM, FenchelRank, NystroemRankSVM and "
             "FourierRankSVM do"
         )
     for parameter, value in given.items():

@@ -1,0 +1,329 @@
+"""Ratings in parts of whole users, and a factorised model learnt from them: U is here, V stays with its users.
+
+A part holds its users' ratings and weights, and does what it is told step by step; sums over users come back and are
+added in part order, so the bits do not depend on where the parts are. What changes a part is written down: a worker
+that begins anew loads its parts and does the same steps again, and has the same bits then.
+"""
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from hingerank.data.blocks import number_ids
+from hingerank.data.files import DataError
+from hingerank.data.parts import Held, Part, Runner
+from hingerank.distributed.reading import listed, runner_of
+from hingerank.personal.alternating import UsersHere
+from hingerank.personal.preferences import UserPreferences
+from hingerank.personal.problem import (
+    FactorObjective,
+    FirstGradient,
+    ItemFeatures,
+    Matrix,
+    StepSums,
+    UsersImproved,
+    columns_in_use,
+    count_right,
+    half_square,
+    items_in_use,
+    start_of_users,
+)
+from hingerank.personal.ratings import Ratings, number_items, read_ratings
+from hingerank.problem.parts import Unknown, new_token
+from hingerank.problem.problem import add_up
+
+ROWS_FOR_PRIOR = 300_000  # ratings of evenly spaced users, from which the prior of new users is learnt
+
+
+class RatingsPart(Part):
+    """Ratings of whole users, as the path of a file that `read_ratings` takes."""
+
+    def load(self) -> Ratings:
+        try:
+            return read_ratings(self.path, **dict(self.options))
+        except OSError as error:
+            raise DataError(f"{self.path}: the file of a part is not there, or cannot be read ({error})") from None
+
+
+@dataclass(frozen=True)
+class RatingParts:
+    """Ratings in parts of whole users.
+
+    Attributes
+    ----------
+    parts : what is read where, whose order is that of the users
+    runner : who asks them
+    users : ids, part after part
+    n_rows : ratings in all
+    item_ids : of the rows of the item features; None if the files name items by row numbers
+    """
+
+    parts: list[RatingsPart]
+    runner: Runner
+    users: np.ndarray
+    n_rows: int
+    item_ids: np.ndarray | None
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    def __repr__(self) -> str:
+        return f"RatingParts({len(self.parts)} parts, {self.n_rows} ratings by {len(self.users)} users)"
+
+    def meet(self, ranker: Any, n_items: int) -> "PartedPreferences":
+        """What the users prefer as a ranker sees it."""
+        sent = copy(ranker)
+        sent.__dict__.pop("callback", None)
+        return PartedPreferences(self, Meeting(sent, n_items, self.item_ids))
+
+
+def read_rating_parts(paths: Any, client: Any = None, *, item_ids: Any = None, **options: Any) -> RatingParts:
+    """Ratings in parts of whole users, for ``PersonalRankSVM.fit_parts``.
+
+    Parameters
+    ----------
+    paths : path or sequence of paths
+        Files that every worker finds under the same name, or one folder of them; each is a part.
+    client : dask.distributed.Client, or None
+        Whose workers hold the parts, as in `hingerank.distributed.read`.
+    item_ids : sequence, optional
+        Ids of all items in the order of the item features; default: the files name items by row numbers.
+    **options
+        Of `read_ratings`: user, item, rating, delimiter, duplicates.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hingerank as hr
+    >>> _ = open("a.csv", "w").write("user,item,rating\\nann,0,5\\nann,1,2\\n")
+    >>> _ = open("b.csv", "w").write("user,item,rating\\nbob,0,1\\nbob,1,4\\n")
+    >>> data = hr.read_rating_parts(["a.csv", "b.csv"])
+    >>> data
+    RatingParts(2 parts, 4 ratings by 2 users)
+    >>> hr.PersonalRankSVM(rank=1, C=1.0).fit_parts(np.eye(2), data).rank("bob", np.eye(2)).tolist()
+    [1, 0]
+    """
+    given, runner = tuple(sorted(options.items())), runner_of(client)
+    parts = [RatingsPart(path, given) for path in listed(paths)]
+    if not parts:
+        raise DataError("there are no parts to learn from: name files of ratings")
+    found = runner.run(_users_of, parts, ())
+    users = np.concatenate([ids for ids, _ in found])
+    seen: dict[Any, int] = {}
+    for k, (ids, _) in enumerate(found):
+        for user in ids.tolist():
+            if seen.setdefault(user, k) != k:
+                raise DataError(
+                    f"user {user!r} lies in several parts ({parts[seen[user]].path}, {parts[k].path}); a part holds "
+                    "whole users: sort the ratings by user before they are cut, or number the users of every file anew"
+                )
+    return RatingParts(parts, runner, users, sum(n for _, n in found), None if item_ids is None else np.array(item_ids))
+
+
+def _users_of(part: Held) -> tuple[np.ndarray, int]:
+    told: Any = part.data
+    return number_ids(told.users, len(told), "users")[0], len(told)
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """What a part makes of its ratings; it travels to the part."""
+
+    ranker: Any
+    n_items: int
+    item_ids: np.ndarray | None
+
+    def __call__(self, part: Held) -> "UsersOfPart":
+        told: Any = part.data
+        try:
+            items = told.item_ids[told.items]
+            if self.item_ids is not None:
+                items = number_items([items], ["items"], self.item_ids)[1][0]
+            return UsersOfPart(self.ranker._from_ratings(told.users, items, told.ratings, self.n_items), told, items)
+        except DataError as error:
+            raise error.at(part.part.path) from None
+
+
+class UsersOfPart:
+    """A part's users. Its methods are the steps that it can be told to take; `steps`: how many changed it so far."""
+
+    users: UsersHere
+
+    def __init__(self, preferences: UserPreferences, told: Ratings, items: np.ndarray):
+        self.preferences, self.told, self.items, self.steps = preferences, told, items, 0
+
+    def facts(self) -> tuple[np.ndarray, np.ndarray, dict[str, int], np.ndarray]:
+        p = self.preferences
+        return p.users, p.pairs, p.notes, np.unique(p.item)
+
+    def features(self, X: Matrix, number: np.ndarray | None) -> None:
+        """Take over the items' features, whose item j is now number[j]; those that nobody here rated are left out."""
+        p = self.preferences if number is None else self.preferences.with_items(number)
+        self.X, number = items_in_use(X, p.item)
+        self.preferences = p if number is None else p.with_items(number)
+
+    @cached_property
+    def _at_zero(self) -> FirstGradient:
+        return FirstGradient(self.X, self.preferences)
+
+    def power(self, v: np.ndarray) -> tuple[float, np.ndarray]:
+        return self._at_zero.power(v)
+
+    def begin(self, C: float, rank: int, fixed: int) -> None:
+        objective = FactorObjective(self.X, self.preferences, C, rank, fixed=fixed)
+        self.users = UsersHere(objective, start_of_users(self.preferences.n_users, rank, fixed))
+
+    def step(self, U: np.ndarray, turn: np.ndarray | None) -> StepSums:
+        return self.users.step(U, turn)
+
+    def step_again(self, U: np.ndarray) -> StepSums:
+        return self.users.step_again(U)
+
+    def value(self, U: np.ndarray) -> float:
+        return self.users.objective.users_value(U, self.users.V)
+
+    def curved(self, D: np.ndarray) -> np.ndarray:
+        return self.users.objective.curved(D, self.users.V)
+
+    def right(self, U: np.ndarray) -> float:
+        judged = self.preferences.judged or self.preferences
+        return count_right(ItemFeatures(self.X).times(U), self.users.V, judged)[0]
+
+    def weights(self) -> np.ndarray:
+        return self.users.V
+
+    def sample(self, stride: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(users, items, ratings) of every stride-th user."""
+        ids, codes = number_ids(self.told.users, len(self.told), "users")
+        rows = codes % stride == 0
+        return ids[codes[rows]], self.items[rows], self.told.ratings[rows]
+
+
+CHANGES = ("features", "begin", "step", "step_again", "value")  # steps that leave a part another than it was
+Step = tuple[str, tuple[Any, ...]]
+
+
+class PartedPreferences:
+    """What users in parts prefer: `UserPreferences` as far as a fit asks for it, and steps that all parts take."""
+
+    def __init__(self, data: RatingParts, meeting: Meeting):
+        self.data, self.meeting, self.token, self.done = data, meeting, new_token(), list[Step]()
+        found = self.tell("facts")
+        self.users = np.concatenate([users for users, _, _, _ in found])
+        self.pairs = np.concatenate([pairs for _, pairs, _, _ in found])
+        self.notes = {name: sum(part[2][name] for part in found) for name in found[0][2]}
+        self.used = reduce(np.union1d, [used for _, _, _, used in found])
+        self.number: np.ndarray | None = None
+        self.counts = [len(users) for users, _, _, _ in found]
+
+    @property
+    def n_users(self) -> int:
+        return len(self.users)
+
+    @property
+    def n_pairs(self) -> int:
+        return int(self.pairs.sum())
+
+    def tell(self, name: str, *arguments: Any) -> list[Any]:
+        """The answers of all parts to a step; those that lost what they knew do all steps so far again."""
+        step, parts, run = (name, arguments), self.data.parts, self.data.runner.run
+        found = run(_take, parts, (self.token, len(self.done), step))
+        lost = [k for k, answer in enumerate(found) if isinstance(answer, Unknown)]
+        if lost:
+            again = run(_take_all, [parts[k] for k in lost], (self.token, self.meeting, self.done, step))
+            for k, answer in zip(lost, again):
+                found[k] = answer
+        if name in CHANGES:
+            self.done.append(step)
+        return found
+
+    def features(self, X: Matrix) -> tuple[Matrix, np.ndarray | None]:
+        """Send the features of the items in use to the parts: (these, the columns kept or None for all)."""
+        X, self.number = items_in_use(X, self.used)
+        columns = columns_in_use(X)
+        X = X if columns is None else X[:, columns]
+        self.tell("features", X, self.number)
+        return X, columns
+
+    def power(self, v: np.ndarray) -> tuple[float, np.ndarray]:
+        """As `FirstGradient.power`."""
+        found = self.tell("power", v)
+        return sum(square for square, _ in found), add_up([moved.copy() for _, moved in found])
+
+    def begin(self, C: float, rank: int, fixed: int) -> "UsersInParts":
+        """Users without weights yet, for a fit."""
+        self.tell("begin", C, rank, fixed)
+        return UsersInParts(self, C, rank, fixed)
+
+    def right(self, U: np.ndarray) -> float:
+        """Pairs in the right order."""
+        return float(sum(self.tell("right", U)))
+
+    def sample(self, ranker: Any, n_items: int) -> tuple[np.ndarray, UserPreferences]:
+        """(numbers of some users, what they prefer): all, or evenly spaced ones of every part."""
+        stride = max(1, -(-self.data.n_rows // ROWS_FOR_PRIOR))
+        users, items, ratings = (np.concatenate(column) for column in zip(*self.tell("sample", stride)))
+        some = ranker._from_ratings(users, items if self.number is None else self.number[items], ratings, n_items)
+        firsts = np.cumsum([0, *self.counts[:-1]])
+        return np.concatenate([first + np.arange(0, n, stride) for first, n in zip(firsts, self.counts)]), some
+
+
+class UsersInParts:
+    """The users' side of f where V is with the parts (see hingerank.personal.alternating)."""
+
+    def __init__(self, told: PartedPreferences, C: float, rank: int, fixed: int):
+        self.told, self.C, self.rank, self.free = told, C, rank, rank - fixed
+
+    def improve(self, U: np.ndarray, turn: np.ndarray | None = None) -> UsersImproved:
+        return _summed(self.told.tell("step", U, turn)).improved(U, self.C)
+
+    def improve_again(self, U: np.ndarray) -> UsersImproved:
+        return _summed(self.told.tell("step_again", U)).improved(U, self.C)
+
+    def value(self, U: np.ndarray) -> float:
+        return float(sum(self.told.tell("value", U))) + half_square(U)
+
+    def curvature(self) -> Callable[[np.ndarray], np.ndarray]:
+        def product(D: np.ndarray) -> np.ndarray:
+            found = self.told.tell("curved", D.reshape(-1, self.rank))
+            return D + self.C * add_up([part.copy() for part in found]).ravel()
+
+        return product
+
+    def weights(self) -> np.ndarray:
+        return np.concatenate(self.told.tell("weights"))
+
+
+def _summed(parts: Sequence[StepSums]) -> StepSums:
+    columns: Any = zip(*parts)
+    return StepSums(*(sum(column[1:], column[0]) for column in columns))
+
+
+def _take(part: Held, token: str, steps: int, step: Step) -> Any:
+    """Take a step, if the part has taken all before it."""
+    users = part.made.get(token)
+    if users is None or users.steps != steps:
+        return Unknown()
+    return _do(users, step)
+
+
+def _take_all(part: Held, token: str, meeting: Meeting, done: list[Step], step: Step) -> Any:
+    """Begin anew, take all steps that were taken so far, and one more."""
+    part.made.pop(token, None)
+    users = part.keep(token, lambda: meeting(part))
+    for before in done:
+        _do(users, before)
+    return _do(users, step)
+
+
+def _do(users: UsersOfPart, step: Step) -> Any:
+    name, arguments = step
+    with threadpool_limits(1, "blas"):  # one BLAS thread repeats exactly
+        answer = getattr(users, name)(*arguments)
+    users.steps += name in CHANGES
+    return answer
