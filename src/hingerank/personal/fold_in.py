@@ -73,7 +73,8 @@ def _by_rating(p: UserPreferences) -> UserGrades | UserPairs | UserTargets:
     """What is known, a user's pairs weighing as much together as the rows they are of."""
     if isinstance(p.known, UserTargets):
         return p.known
-    return p.known._replace(scale=np.diff(p.start) / np.maximum(p.pairs, 1.0))
+    rows, pairs = p.mass
+    return p.known._replace(scale=rows / np.where(pairs > 0, pairs, 1.0))
 
 
 def spread_of_users(V: np.ndarray, P: np.ndarray, item: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
