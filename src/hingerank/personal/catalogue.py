@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.data.files import DataError, draft_of
+from hingerank.personal.item_features import identity_features, join_features
 
 FILE_NAME = "items.npz"
 
@@ -32,17 +33,21 @@ class Catalogue:
         return found
 
     def aligned(self, names: list[str]) -> "Catalogue":
-        """The same items with these features, in this order: 0 where an item file has no such column."""
+        """The same items with these features, in this order: 0 where an item file has no such column.
+
+        A model's columns of single items (`identity_features`) need not be in a file: an item is known by its id.
+        """
         if self.names == names:
             return self
-        place = {name: column for column, name in enumerate(self.names)}
+        X, own = join_features((self.X, self.names), identity_features(self.ids))
+        place = {name: column for column, name in reversed(list(enumerate(own)))}  # the file's own names go first
         known = [(new, place[name]) for new, name in enumerate(names) if name in place]
         if not known:
             raise DataError("the items have none of the features that the model learnt from: give the same columns")
         new, old = np.array(known).T
-        pick = sp.csr_matrix((np.ones(len(new)), (old, new)), shape=(len(self.names), len(names)))
-        X = sp.csr_matrix(self.X) @ pick if sp.issparse(self.X) else np.asarray(self.X @ pick)
-        return Catalogue(self.ids, X, names)
+        pick = sp.csr_matrix((np.ones(len(new)), (old, new)), shape=(len(own), len(names)))
+        made = sp.csr_matrix(X) @ pick
+        return Catalogue(self.ids, made if sp.issparse(self.X) else made.toarray(), names)
 
     def save(self, folder: Any) -> Path:
         """Write the items into the folder of a model."""

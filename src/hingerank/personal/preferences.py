@@ -166,7 +166,7 @@ def from_ratings(
 
 
 def from_targets(users: Any, items: Any, ratings: Any, n_items: int, weight: Any = None) -> UserPreferences:
-    """Ratings as numbers to be met: target = rating - the user's (weighted) mean. The pairs they imply serve to judge."""
+    """Ratings to be met: target = rating - the user's (weighted) mean. The pairs they imply serve to judge."""
     rated = _rated(users, items, ratings, n_items, weight)
     count, start = np.diff(rated.begin), rated.start
     rows = rated.order[np.arange(len(rated.order)) - np.repeat(rated.begin[:-1], count) < np.repeat(rated.kept, count)]
