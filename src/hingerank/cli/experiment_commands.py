@@ -149,34 +149,6 @@ def compare(
     note(f"hingerank report {shlex.quote(str(output))} makes a page of it")
 
 
-def report(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that `compare` wrote, finished or not.")],
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="The page; default: report.html in the folder."),
-    ] = None,
-    baseline: Baseline = None,
-    test: Test = "randomisation",
-    table: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write the long table (method, fold, query, …) as CSV.")
-    ] = None,
-) -> None:
-    """Make one self-contained page of a comparison, to read offline, on paper or on a phone.
-
-    Example: hingerank report run/ -o report.html
-    """
-    from hingerank.lab.leaderboard import load_results
-    from hingerank.lab.report.page import write_report
-
-    for place, what, name in ((output, "page", "report.html"), (table, "table", "table.csv")):
-        if place is not None and place.is_dir():
-            raise ValueError(f"{place} is a folder: name the {what}, as in {place / name}")
-    results = load_results(run)
-    if table is not None:
-        results.write_csv(table)
-    print(write_report(results, output, baseline, test))
-
-
 def _methods(
     names: str, settings: list[str], search: str, trials: int, scales: list[Any] | None = None
 ) -> list["Method"]:

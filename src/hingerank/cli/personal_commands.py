@@ -39,7 +39,7 @@ def read_told(data: Path, items: Path | None, time: str | None = None, item_colu
     if opened is None:
         raise DataError(f"{data} is no MovieLens folder: of ratings, name the items with --items")
     ratings, (X, names) = opened
-    return ratings.with_features(X, names), Catalogue(ratings.item_ids, X, list(names))
+    return ratings.with_features(X, names), Catalogue(ratings.item_ids, X, list(names), ratings.titles)
 
 
 def save_with_items(ranker: Any, output: str, data: Path, catalogue: Any) -> str:
@@ -263,6 +263,23 @@ def evaluate_lists(
     print_table(f"lists of {top} out of {len(catalogue.ids):,} items", *found.table())
     whole = [[name.replace("_", " "), found.means[name]] for name in OF_LISTS if name in found.means]
     print_table("all lists together", ["", ""], whole)
+
+
+def report_model(
+    model: Path, output: Path | None, users: list[str] | None, exclude: Path | None, items: Path | None
+) -> Path:
+    """The page that `report MODEL` writes; its path."""
+    from hingerank.data.files import write_whole
+    from hingerank.lab.report.personal import personal_page
+
+    ranker, catalogue = open_model(model, items)
+    folder = model if model.is_dir() else model.parent
+    chosen = None if not users else [known_user(ranker, user) for user in users]
+    hidden = seen_pairs(exclude, ranker, catalogue)
+    text = personal_page(ranker, catalogue, users=chosen, exclude=hidden, title=folder.resolve().name)
+    path = output or folder / "report.html"
+    write_whole(path, text.encode())
+    return path
 
 
 def rank_pairs(model: Path, data: Path, output: Path | None, json: bool) -> None:

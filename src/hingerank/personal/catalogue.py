@@ -15,11 +15,16 @@ FILE_NAME = "items.npz"
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Items by id, a row of features each."""
+    """Items by id, a row of features each, and what people call them where that is known."""
 
     ids: np.ndarray
     X: Any
     names: list[str]
+    titles: np.ndarray | None = None
+
+    def called(self, row: int) -> str:
+        """The title of an item, or its id."""
+        return str((self.ids if self.titles is None else self.titles)[row : row + 1].tolist()[0])
 
     def rows(self, wanted: Any, what: str = "item") -> np.ndarray:
         """The row numbers of ids, compared as text; an id that is not here is a DataError."""
@@ -47,13 +52,15 @@ class Catalogue:
         new, old = np.array(known).T
         pick = sp.csr_matrix((np.ones(len(new)), (old, new)), shape=(len(own), len(names)))
         made = sp.csr_matrix(X) @ pick
-        return Catalogue(self.ids, made if sp.issparse(self.X) else made.toarray(), names)
+        return Catalogue(self.ids, made if sp.issparse(self.X) else made.toarray(), names, self.titles)
 
     def save(self, folder: Any) -> Path:
         """Write the items into the folder of a model."""
         path = Path(folder) / FILE_NAME
         ids = self.ids if self.ids.dtype.kind in "iuU" else np.array([str(value) for value in self.ids.tolist()])
         arrays: dict[str, np.ndarray] = {"ids": ids, "names": np.array(self.names, "U")}
+        if self.titles is not None:
+            arrays["titles"] = np.array([str(title) for title in self.titles.tolist()])
         if sp.issparse(self.X):
             arrays |= {"data": self.X.data, "indices": self.X.indices, "indptr": self.X.indptr}
             arrays["shape"] = np.array(self.X.shape)
@@ -77,6 +84,7 @@ def load_catalogue(model: Any) -> Catalogue | None:
             else:
                 parts = found["data"], found["indices"], found["indptr"]
                 X = sp.csr_matrix(parts, shape=tuple(found["shape"]))
-            return Catalogue(found["ids"], X, found["names"].tolist())
+            titles = found.get("titles")
+            return Catalogue(found["ids"], X, found["names"].tolist(), titles)
     except (KeyError, ValueError, OSError) as error:
         raise DataError(f"{path} does not hold items: {error}") from None
