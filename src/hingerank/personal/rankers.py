@@ -379,8 +379,8 @@ def counting(users: Any, items: Any, ratings: Any, weight: Any) -> tuple[Any, An
         return users, items, ratings, weights
     if not (weights > 0).any():
         raise DataError("sample_weight is 0 for every rating: nothing is left to learn from")
-    told = (np.asarray(column)[weights > 0] for column in (users, items, ratings))
-    return *told, weights[weights > 0]
+    kept = weights > 0
+    return np.asarray(users)[kept], np.asarray(items)[kept], np.asarray(ratings)[kept], weights[kept]
 
 
 def accuracies(
