@@ -26,7 +26,7 @@ class FactorRanker(PersonalRanker):
     user_weights_: np.ndarray
     has_pairs_: np.ndarray
     coef_: np.ndarray  # of the function that all users share, if there is one
-    C: float | None
+    C: Any
     C_: float
     prior_mean_: np.ndarray | None = None  # files of version 0.1 have none
     prior_root_: np.ndarray
