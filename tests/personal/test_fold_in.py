@@ -13,9 +13,10 @@ rng = np.random.default_rng(5)
 
 
 def brute(z, Q, fixed, y, strength):
-    """½‖z‖² + strength · n/|P| · sum over listed pairs."""
+    """½‖z‖² + strength · min(1, n/20) n/|P| · sum over listed pairs."""
     s = Q @ z + fixed
     pairs = [(i, j) for i in range(len(y)) for j in range(len(y)) if y[i] > y[j]]
+    strength *= min(1.0, len(y) / 20)
     return 0.5 * z @ z + strength * len(y) / len(pairs) * sum(max(0.0, 1 - s[i] + s[j]) ** 2 for i, j in pairs)
 
 

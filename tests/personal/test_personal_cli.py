@@ -83,6 +83,51 @@ def test_tune_and_clicks(call):
     assert call(*FIT, "--clicks")[0] == 0
 
 
+def test_old_ratings_count_less(call):
+    lines = Path("train.csv").read_text().split()
+    days = [7.0 * (n % 50) for n in range(len(lines) - 1)]
+    dated = ["user,item,rating,timestamp", *(f"{line},{86400 * day:.0f}" for line, day in zip(lines[1:], days))]
+    Path("dated.csv").write_text("\n".join(dated) + "\n")
+    status, _, err = call("fit", "dated.csv", *FIT[2:], "--half-life", "30")
+    assert status == 0, err
+    X = np.loadtxt("items.csv", delimiter=",", skiprows=1, usecols=range(1, 5))
+    told = hr.read_ratings("dated.csv", time="timestamp", item_ids=[f"i{i}" for i in range(30)])
+    weight = 0.5 ** ((max(days) - np.array(days)) / 30)
+    order = [f"{u},i{i}" for u, i in zip(told.users, told.items)]
+    by_line = {line.rpartition(",")[0]: w for line, w in zip(lines[1:], weight)}
+    same = hr.PersonalRankSVM(rank=2).fit(X, *told.triples, sample_weight=[by_line[key] for key in order])
+    np.testing.assert_allclose(hr.load("model/").predict("u3", X), same.predict("u3", X), rtol=1e-6)
+    assert "no column 'timestamp'" in call(*FIT, "--half-life", "30")[2]
+    assert "all count the same" in call("fit", "dated.csv", *FIT[2:], "--half-life", "30", "--clicks")[2]
+
+
+def test_a_column_per_item(call):
+    assert call(*FIT, "--item-columns")[0] == 0
+    ranker = hr.load("model/")
+    assert ranker.n_features_in_ == 4 + 30
+    lists = call("recommend", "model/", "--user", "u1")[1]
+    lines = Path("items.csv").read_text().split()
+    Path("fewer.csv").write_text("\n".join([lines[0], *reversed(lines[1:20]), "i99,1,0,0,0"]) + "\n")
+    fewer = call("recommend", "model/", "--user", "u1", "--top", "50", "--items", "fewer.csv")[1]
+    found = {line.split("\t")[2]: float(line.split("\t")[3]) for line in fewer.splitlines()}
+    assert len(found) == 20
+    for line in lists.splitlines():
+        _, _, item, score = line.split("\t")
+        assert item not in found or found[item] == pytest.approx(float(score))
+
+
+def test_baselines_and_rankers_are_compared_unless_told(call):
+    status, out, err = call(
+        "compare", "train.csv", "--items", "items.csv", "--hold-out", "ratings", "--item-columns", "--folds", "3",
+        "--workers", "1", "--set", "joint.C=0.01", "--set", "mean-variance.C=0.01", "--set", "shared.C=0.01",
+        "--set", "personal-rank-svm.C=0.01", "--set", "shared.rank=2", "--set", "personal-rank-svm.rank=2",
+        "-o", "run", "--json",
+    )  # fmt: skip
+    assert status == 0, err
+    names = {line["method"] for line in json.loads(out)}
+    assert names == {"popularity", "item-mean", "joint", "mean-variance", "personal-rank-svm", "shared"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -92,6 +137,7 @@ def test_tune_and_clicks(call):
         (["add-users", "model/", "odd.csv"], "item 'i99' (row 0) is not in the catalogue"),
         (["fit", "train.csv", "--items", "none.csv", "--model", "joint", "-o", "m/"], "there is no such file"),
         (["fit", "train.csv", "--items", "items.csv", "-o", "m/"], "--model personal-rank-svm"),
+        (["fit", "train.csv", "--half-life", "3", "-o", "m/"], "are for ratings: name their items with --items"),
     ],
 )
 def test_mistakes_are_one_line(call, arguments, words):

@@ -21,6 +21,7 @@ from hingerank.cli import (
     export_commands,
     model_commands,
     personal_commands,
+    report_commands,
     setup_commands,
     tuning_commands,
 )
@@ -49,7 +50,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "evaluate": model_commands.evaluate,
     "export": export_commands.export,
     "compare": experiment_commands.compare,
-    "report": experiment_commands.report,
+    "report": report_commands.report,
     "reproduce": experiment_commands.reproduce,
     "analyse": experiment_commands.analyse,
     "warmup": setup_commands.warmup,

@@ -21,6 +21,7 @@ from hingerank.cli.output import (
     print_table,
     working,
 )
+from hingerank.cli.personal_commands import ItemColumns, is_ratings
 
 if TYPE_CHECKING:
     from hingerank.lab.leaderboard import Leaderboard
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from hingerank.lab.reproductions import Outcome, PaperTable, Place
 
 IN_PAPERS = ("ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "map")  # measures in the leaderboard for LaTeX
+RATED = "popularity,item-mean,joint,mean-variance,personal-rank-svm,shared=personal-rank-svm"  # what to compare first
+RATED_SETTINGS = ["shared.shared=true"]
 Baseline = Annotated[
     str | None, typer.Option(metavar="METHOD", help="What the others are compared with; default: the first method.")
 ]
@@ -43,8 +46,12 @@ def compare(
         Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where results go; a run there is continued.")
     ],
     methods: Annotated[
-        str, typer.Option(metavar="A,B,…", help="Rankers, or NAME=RANKER to call one otherwise.")
-    ] = "rank-svm",
+        str | None,
+        typer.Option(
+            metavar="A,B,…",
+            help="Rankers, or NAME=RANKER to call one otherwise; default rank-svm, of ratings baselines and rankers.",
+        ),
+    ] = None,
     measure: Annotated[str, typer.Option(help="Chooses settings and sorts the leaderboard.")] = "ndcg@10",
     folds: Annotated[
         int | None, typer.Option(min=3, help="Folds over queries; default: those of the folder, else 5.")
@@ -68,6 +75,7 @@ def compare(
         typer.Option(metavar="TABLE", help="DATA are ratings (user, item, rating) of these items: ids and features."),
     ] = None,
     hold_out: Annotated[str, typer.Option(help="Of ratings, test whole items or some ratings of each user.")] = "items",
+    item_columns: ItemColumns = False,
     keep: Annotated[
         str | None, typer.Option(metavar="MODEL", help="Fit the winner on all data and save it: folder/ or a file.")
     ] = None,
@@ -92,17 +100,23 @@ def compare(
     from hingerank.lab.progress import LiveBoard
     from hingerank.lab.winner import refit
 
+    if methods is None:
+        rated = is_ratings(data, items)
+        methods, more = (RATED, RATED_SETTINGS) if rated else ("rank-svm", [])
+        settings = [*more, *(settings or [])]
     about = {"title": data.name, "data": str(data), "command": _command(locals())}
     columns = Columns(label, qid, features, one_query)
     chosen = _methods(methods, settings or [], search, trials)
     _check_choices(test, baseline, [method.name for method in chosen])
     if keep is not None:
         check_target(keep, data)
-    turns = _rating_folds(data, items, folds, seed, hold_out)
+    turns = _rating_folds(data, items, folds, seed, hold_out, item_columns)
     if turns is None:
         _check_no_personal(chosen)
         if hold_out != "items":
             raise ValueError("--hold-out is for ratings: other data are cut by query")
+        if item_columns:
+            raise ValueError("--item-columns is for ratings: graded rows have no items")
         turns = _folds(data, folds, seed, missing, columns)
         chosen = _methods(methods, settings or [], search, trials, scales_of(turns[0]))
     elif keep is not None:
@@ -133,34 +147,6 @@ def compare(
         saved = ranker.save(keep, words)
         (note if json else print)(f"{name}, fitted on all {rows.n_rows:,} rows, is in {saved}")
     note(f"hingerank report {shlex.quote(str(output))} makes a page of it")
-
-
-def report(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that `compare` wrote, finished or not.")],
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="The page; default: report.html in the folder."),
-    ] = None,
-    baseline: Baseline = None,
-    test: Test = "randomisation",
-    table: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write the long table (method, fold, query, …) as CSV.")
-    ] = None,
-) -> None:
-    """Make one self-contained page of a comparison, to read offline, on paper or on a phone.
-
-    Example: hingerank report run/ -o report.html
-    """
-    from hingerank.lab.leaderboard import load_results
-    from hingerank.lab.report.page import write_report
-
-    for place, what, name in ((output, "page", "report.html"), (table, "table", "table.csv")):
-        if place is not None and place.is_dir():
-            raise ValueError(f"{place} is a folder: name the {what}, as in {place / name}")
-    results = load_results(run)
-    if table is not None:
-        results.write_csv(table)
-    print(write_report(results, output, baseline, test))
 
 
 def _methods(
@@ -219,7 +205,9 @@ def _folds(path: Path, k: int | None, seed: int, missing: str, columns: Any) -> 
     return query_folds(data, 5 if k is None else k, seed)
 
 
-def _rating_folds(path: Path, items: Path | None, k: int | None, seed: int, held_out: str) -> list[Any] | None:
+def _rating_folds(
+    path: Path, items: Path | None, k: int | None, seed: int, held_out: str, item_columns: bool
+) -> list[Any] | None:
     """Folds over ratings, if that is what `path` holds."""
     from hingerank.data.files import DataError
     from hingerank.lab.folds import rating_folds
@@ -227,7 +215,7 @@ def _rating_folds(path: Path, items: Path | None, k: int | None, seed: int, held
 
     if items is not None and not items.exists():
         raise DataError(f"{items}: there is no such file")
-    opened = open_ratings(path, items)
+    opened = open_ratings(path, items, item_columns=item_columns)
     return None if opened is None else rating_folds(*opened, 5 if k is None else k, seed, held_out)
 
 

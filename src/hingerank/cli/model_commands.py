@@ -23,7 +23,7 @@ from hingerank.cli.output import (
     working,
     writing,
 )
-from hingerank.cli.personal_commands import Items
+from hingerank.cli.personal_commands import ItemColumns, Items
 
 
 def fit(
@@ -54,6 +54,13 @@ def fit(
     parts: Annotated[int | None, typer.Option(min=1, help="With --dask: parts to cut a binary folder into.")] = None,
     items: Items = None,
     clicks: Annotated[bool, typer.Option("--clicks", help="Of ratings only who took what counts.")] = False,
+    item_columns: ItemColumns = False,
+    half_life: Annotated[
+        float | None, typer.Option(metavar="DAYS", help="The age at which a rating counts half.")
+    ] = None,
+    time: Annotated[
+        str, typer.Option(metavar="COLUMN", help="With --half-life: moments of ratings, in seconds or as dates.")
+    ] = "timestamp",
     json: Json = False,
 ) -> None:
     """Fit a ranker to graded data, or a personal ranker to ratings, and save it.
@@ -63,7 +70,8 @@ def fit(
     Example: hingerank fit train.txt --model rank-svm --C 0.01 -o model/
 
     Example: hingerank fit parts/ --dask local:4 -o model/
-    Example: hingerank fit ratings.csv --items items.csv --model personal-rank-svm -o model/
+
+    Example: hingerank fit ratings.csv --items items.csv --model personal-rank-svm --half-life 365 -o model/
     """
     from hingerank.cli.files import Columns, check_target, open_data
     from hingerank.lab.methods import not_from_rows
@@ -80,12 +88,15 @@ def fit(
     personal = personal_commands.is_ratings(data, items)
     if not personal and not issubclass(ranker_class(model), BaseRanker):
         raise ValueError(not_from_rows(model, ranker_class(model)))
+    if not personal and (clicks or item_columns or half_life is not None):
+        raise ValueError("--clicks, --item-columns and --half-life are for ratings: name their items with --items")
     ranker = make_ranker(ranker_class(model), model, parameters)
     check_target(output, data)
     if personal:
         if isinstance(ranker, BaseRanker):
             raise ValueError(f"{data} is ratings: use a personal ranker, such as --model personal-rank-svm")
-        _report_fit(model, ranker, personal_commands.fit_ratings(ranker, data, items, output, clicks), json)
+        how = personal_commands.Told(clicks, half_life, time, item_columns)
+        _report_fit(model, ranker, personal_commands.fit_ratings(ranker, data, items, output, how), json)
         return
     columns = Columns(label, qid, features, one_query)
     if dask is not None:

@@ -1,6 +1,7 @@
 """`recommend` and `add-users`, and what `fit`, `tune`, `rank` and `evaluate` do with ratings."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +12,9 @@ from hingerank.cli.output import Json, note, print_json, print_table, working, w
 Items = Annotated[
     Path | None,
     typer.Option("--items", metavar="ITEMS", help="DATA is ratings, and this table has the items: ids first."),
+]
+ItemColumns = Annotated[
+    bool, typer.Option("--item-columns", help="Of ratings: a column for each item besides its features.")
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="What `fit` or `tune` wrote of ratings.")]
 USERS_AT_ONCE = 20_000
@@ -23,19 +27,19 @@ def is_ratings(data: Path, items: Path | None) -> bool:
     return items is not None or is_movielens(data)
 
 
-def read_told(data: Path, items: Path | None) -> tuple[Any, Any]:
-    """Ratings with features, and the catalogue of their items."""
+def read_told(data: Path, items: Path | None, time: str | None = None, item_columns: bool = False) -> tuple[Any, Any]:
+    """Ratings with features, and the catalogue of their items; time: the column of moments of a file of ratings."""
     from hingerank.data.files import DataError
     from hingerank.personal.catalogue import Catalogue
     from hingerank.personal.rating_sets import open_ratings
 
     if items is not None and not items.exists():
         raise DataError(f"{items}: there is no such file")
-    opened = open_ratings(data, items)
+    opened = open_ratings(data, items, time, item_columns)
     if opened is None:
         raise DataError(f"{data} is no MovieLens folder: of ratings, name the items with --items")
     ratings, (X, names) = opened
-    return ratings.with_features(X, names), Catalogue(ratings.item_ids, X, list(names))
+    return ratings.with_features(X, names), Catalogue(ratings.item_ids, X, list(names), ratings.titles)
 
 
 def save_with_items(ranker: Any, output: str, data: Path, catalogue: Any) -> str:
@@ -48,15 +52,37 @@ def save_with_items(ranker: Any, output: str, data: Path, catalogue: Any) -> str
     return saved
 
 
-def fit_ratings(ranker: Any, data: Path, items: Path | None, output: str, clicks: bool) -> str:
-    """What `fit` does with ratings; clicks: who took what is all that counts."""
-    told, catalogue = read_told(data, items)
+@dataclass(frozen=True)
+class Told:
+    """How `fit` is to take ratings. clicks: who took what is all that counts; half_life: of their weights, in days."""
+
+    clicks: bool = False
+    half_life: float | None = None
+    time: str = "timestamp"
+    item_columns: bool = False
+
+
+def fit_ratings(ranker: Any, data: Path, items: Path | None, output: str, how: Told) -> str:
+    """What `fit` does with ratings."""
+    if how.clicks and how.half_life is not None:
+        raise ValueError("--half-life is for ratings: of --clicks all count the same")
+    told, catalogue = read_told(data, items, None if how.half_life is None else how.time, how.item_columns)
+    weight = None if how.half_life is None else weights_by_age(told, how.half_life)
     with working("fitting"):
-        if clicks:
+        if how.clicks:
             ranker.fit_clicks(told.item_features, told.users, told.items)
         else:
-            ranker.fit(told.item_features, *told.triples)
+            ranker.fit(told.item_features, *told.triples, sample_weight=weight)
     return save_with_items(ranker, output, data, catalogue)
+
+
+def weights_by_age(ratings: Any, days: float) -> Any:
+    """2^(-age/days) of each rating, moments being dates, or numbers of seconds."""
+    from hingerank.personal.ratings import age_weights
+
+    if ratings.times is None:
+        raise ValueError("these ratings have no times, which --half-life needs")
+    return age_weights(ratings.times, days if ratings.times.dtype.kind == "M" else 86_400.0 * days)
 
 
 def open_model(model: Path, items: Path | None = None) -> tuple[Any, Any]:
@@ -237,6 +263,23 @@ def evaluate_lists(
     print_table(f"lists of {top} out of {len(catalogue.ids):,} items", *found.table())
     whole = [[name.replace("_", " "), found.means[name]] for name in OF_LISTS if name in found.means]
     print_table("all lists together", ["", ""], whole)
+
+
+def report_model(
+    model: Path, output: Path | None, users: list[str] | None, exclude: Path | None, items: Path | None
+) -> Path:
+    """The page that `report MODEL` writes; its path."""
+    from hingerank.data.files import write_whole
+    from hingerank.lab.report.personal import personal_page
+
+    ranker, catalogue = open_model(model, items)
+    folder = model if model.is_dir() else model.parent
+    chosen = None if not users else [known_user(ranker, user) for user in users]
+    hidden = seen_pairs(exclude, ranker, catalogue)
+    text = personal_page(ranker, catalogue, users=chosen, exclude=hidden, title=folder.resolve().name)
+    path = output or folder / "report.html"
+    write_whole(path, text.encode())
+    return path
 
 
 def rank_pairs(model: Path, data: Path, output: Path | None, json: bool) -> None:

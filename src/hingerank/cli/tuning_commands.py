@@ -21,7 +21,7 @@ from hingerank.cli.output import (
     working,
     writing,
 )
-from hingerank.cli.personal_commands import Items, is_ratings, read_told, save_with_items
+from hingerank.cli.personal_commands import ItemColumns, Items, is_ratings, read_told, save_with_items
 
 
 def tune(
@@ -54,6 +54,7 @@ def tune(
     hold_out: Annotated[
         str, typer.Option("--hold-out", help="Of ratings: hold out ratings of every user, or items.")
     ] = "ratings",
+    item_columns: ItemColumns = False,
     json: Json = False,
 ) -> None:
     """Find the settings of a ranker, or the best of several, over folds of queries; fit it on all rows and save it.
@@ -82,7 +83,10 @@ def tune(
         raise ValueError("--set takes NAME=VALUE,… here: tune one ranker at a time to give it values of its own")
     check_target(output, data)
     columns = Columns(label, qid, features, one_query)
-    rows, catalogue = read_told(data, items) if personal else (open_data(data, missing=missing, columns=columns), None)
+    if personal:
+        rows, catalogue = read_told(data, items, item_columns=item_columns)
+    else:
+        rows, catalogue = open_data(data, missing=missing, columns=columns), None
     held = None
     if validation is not None and personal:
         raise ValueError("--validation is for graded rows: of ratings a part is held out, see --hold-out")

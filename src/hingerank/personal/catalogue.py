@@ -8,17 +8,23 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.data.files import DataError, draft_of
+from hingerank.personal.item_features import identity_features, join_features
 
 FILE_NAME = "items.npz"
 
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Items by id, a row of features each."""
+    """Items by id, a row of features each, and what people call them where that is known."""
 
     ids: np.ndarray
     X: Any
     names: list[str]
+    titles: np.ndarray | None = None
+
+    def called(self, row: int) -> str:
+        """The title of an item, or its id."""
+        return str((self.ids if self.titles is None else self.titles)[row : row + 1].tolist()[0])
 
     def rows(self, wanted: Any, what: str = "item") -> np.ndarray:
         """The row numbers of ids, compared as text; an id that is not here is a DataError."""
@@ -32,23 +38,29 @@ class Catalogue:
         return found
 
     def aligned(self, names: list[str]) -> "Catalogue":
-        """The same items with these features, in this order: 0 where an item file has no such column."""
+        """The same items with these features, in this order: 0 where an item file has no such column.
+
+        A model's columns of single items (`identity_features`) need not be in a file: an item is known by its id.
+        """
         if self.names == names:
             return self
-        place = {name: column for column, name in enumerate(self.names)}
+        X, own = join_features((self.X, self.names), identity_features(self.ids))
+        place = {name: column for column, name in reversed(list(enumerate(own)))}  # the file's own names go first
         known = [(new, place[name]) for new, name in enumerate(names) if name in place]
         if not known:
             raise DataError("the items have none of the features that the model learnt from: give the same columns")
         new, old = np.array(known).T
-        pick = sp.csr_matrix((np.ones(len(new)), (old, new)), shape=(len(self.names), len(names)))
-        X = sp.csr_matrix(self.X) @ pick if sp.issparse(self.X) else np.asarray(self.X @ pick)
-        return Catalogue(self.ids, X, names)
+        pick = sp.csr_matrix((np.ones(len(new)), (old, new)), shape=(len(own), len(names)))
+        made = sp.csr_matrix(X) @ pick
+        return Catalogue(self.ids, made if sp.issparse(self.X) else made.toarray(), names, self.titles)
 
     def save(self, folder: Any) -> Path:
         """Write the items into the folder of a model."""
         path = Path(folder) / FILE_NAME
         ids = self.ids if self.ids.dtype.kind in "iuU" else np.array([str(value) for value in self.ids.tolist()])
         arrays: dict[str, np.ndarray] = {"ids": ids, "names": np.array(self.names, "U")}
+        if self.titles is not None:
+            arrays["titles"] = np.array([str(title) for title in self.titles.tolist()])
         if sp.issparse(self.X):
             arrays |= {"data": self.X.data, "indices": self.X.indices, "indptr": self.X.indptr}
             arrays["shape"] = np.array(self.X.shape)
@@ -72,6 +84,7 @@ def load_catalogue(model: Any) -> Catalogue | None:
             else:
                 parts = found["data"], found["indices"], found["indptr"]
                 X = sp.csr_matrix(parts, shape=tuple(found["shape"]))
-            return Catalogue(found["ids"], X, found["names"].tolist())
+            titles = found.get("titles")
+            return Catalogue(found["ids"], X, found["names"].tolist(), titles)
     except (KeyError, ValueError, OSError) as error:
         raise DataError(f"{path} does not hold items: {error}") from None

@@ -37,8 +37,8 @@ class InductiveMatrixCompletion(PersonalRankSVM):
             n_jobs=n_jobs, random_state=random_state, callback=callback,
         )  # fmt: skip
 
-    def _from_ratings(self, users: Any, items: Any, ratings: Any, n_items: int) -> UserPreferences:
-        return from_targets(users, items, ratings, n_items)
+    def _from_ratings(self, users: Any, items: Any, ratings: Any, n_items: int, weight: Any = None) -> UserPreferences:
+        return from_targets(users, items, ratings, n_items, weight)
 
     def _from_comparisons(self, users: Any, winners: Any, losers: Any, n_items: int, weight: Any) -> UserPreferences:
         return from_comparisons(users, winners, losers, n_items, weight, squared_error=True)

@@ -3,7 +3,7 @@
 New users are folded in from a few ratings with the basis fixed: a k-dimensional Ranking SVM each, in milliseconds.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Self
@@ -13,13 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from hingerank.data.checks import positive, whole
-from hingerank.data.files import DataError
 from hingerank.personal.alternating import UsersHere, alternating
 from hingerank.personal.clicks import CHANCES, clicks_of, drawn_preferences
+from hingerank.personal.factor_ranker import FactorRanker
 from hingerank.personal.fold_in import (
     LEAST_USERS,
     USUAL,
-    Prior,
     fold_in,
     forgotten_users,
     learn_strength,
@@ -27,6 +26,7 @@ from hingerank.personal.fold_in import (
     spread_of_users,
 )
 from hingerank.personal.losses import UserPairs
+from hingerank.personal.nuclear import nuclear_gap
 from hingerank.personal.parted import PartedPreferences, RatingParts
 from hingerank.personal.preferences import UserPreferences
 from hingerank.personal.problem import (
@@ -40,9 +40,9 @@ from hingerank.personal.problem import (
     in_use,
     start_of_users,
 )
-from hingerank.personal.rankers import PersonalRanker, Watched, accuracies, check_positive
-from hingerank.personal.users import UserIndex, ids_like
-from hingerank.rankers.inputs import check_features, names_of_features
+from hingerank.personal.rankers import Watched, accuracies, check_positive, counting
+from hingerank.personal.users import UserIndex
+from hingerank.rankers.inputs import check_features
 from hingerank.rankers.rank_parameter import RankParameter
 from hingerank.solvers.run import Solution
 
@@ -52,7 +52,7 @@ FORGETTING = 3  # epochs without the users by whom the prior is judged
 NATURAL = 50.0  # C in units of the smallest C at which anything is learnt
 
 
-class PersonalRankSVM(PersonalRanker):
+class PersonalRankSVM(FactorRanker):
     """min over U, V of  C · sum over users u, pairs (i preferred to j by u) of max(0, 1 - v_uᵀUᵀ(x_i - x_j))²
     + ½(‖U‖² + ‖V‖²),  which is Factorization RankSVM (Cheng, Davidson & Hsieh 2018).
 
@@ -113,17 +113,8 @@ class PersonalRankSVM(PersonalRanker):
     ([0, 2, 3, 1], [1, 3, 2, 0])
     """
 
-    _fitted = ("basis_", "user_weights_", "has_pairs_", "coef_", "C_", "prior_mean_", "prior_root_", "prior_strength_")
     _training_only = ("callback",)
     rank = RankParameter()
-    basis_: np.ndarray
-    user_weights_: np.ndarray
-    has_pairs_: np.ndarray
-    coef_: np.ndarray  # of the function that all users share, if there is one
-    C_: float
-    prior_mean_: np.ndarray | None = None  # files of version 0.1 have none
-    prior_root_: np.ndarray
-    prior_strength_: float
 
     def __init__(
         self, rank=10, C=None, tol=1e-2, *, shared=False, pair_weight="uniform", cold_users="mean", prior="users",
@@ -183,23 +174,68 @@ class PersonalRankSVM(PersonalRanker):
         told: Any = data.meet(self, X.shape[0])
         return self._fit(X, told, None)
 
+    def update(
+        self, item_features: Any, users: Any, items: Any, ratings: Any, *, basis: bool = True, sample_weight: Any = None
+    ) -> Self:
+        """Go on from the present basis and users with other ratings: the old ones that still count, and new ones.
+
+        The objective is that of a ``fit`` to these ratings with C = ``C_``, and so is the certificate; only the start
+        differs, which saves most of the epochs where little has changed. Users and items may be new.
+
+        Parameters
+        ----------
+        item_features, users, items, ratings, sample_weight : as in ``fit``, with the same features
+        basis : whether to improve the basis too; the model then has the users of these ratings, as after ``fit``
+            With False the basis and the other users stay, and each user of these ratings gets the weights that are best
+            with this basis, argmin ½‖v‖² + C · loss_u(X_u U v): a convex problem, solved from no start.
+        """
+        check_is_fitted(self)
+        X = check_features(self, item_features, reset=False)
+        users, items, ratings, weight = counting(users, items, ratings, sample_weight)
+        p = self._from_ratings(users, items, ratings, X.shape[0], weight)
+        if not basis:
+            prior = plain_prior(np.zeros(self.basis_.shape[1]), float(self.C_))
+            return self._put(p.users, fold_in(self._place(X), self._shared(X), p, prior), p.pairs > 0)
+        numbers, new = self._users().numbers(p.users), self.user_weights_.mean(axis=0)
+        V = np.where((numbers >= 0)[:, None], self.user_weights_[numbers], new)
+        U = np.column_stack([self.basis_, self.coef_]) if self.shared else self.basis_
+        return self._fit(X, p, None, start=(U, V, float(self.C_)))
+
+    def nuclear_gap(
+        self, item_features: Any, users: Any, items: Any, ratings: Any, *, sample_weight: Any = None
+    ) -> float:
+        """The relative duality gap of  min over W of C · loss(W) + ‖W‖_*  at W = U Vᵀ: how far it is from the best.
+
+        ½(‖U‖² + ‖V‖²) is at least the nuclear norm ‖U Vᵀ‖_*, and equal to it at the best U and V of a matrix; so the
+        factorised problem with enough columns has the optimum of this convex one. Near 0 the fit is the global optimum;
+        far from 0, it stopped early, is another stationary point, or more columns would help. For small data: it takes
+        the singular values of a matrix of features by users. Arguments are those of ``fit``.
+        """
+        check_is_fitted(self)
+        X = check_features(self, item_features, reset=False)
+        users, items, ratings, weight = counting(users, items, ratings, sample_weight)
+        p = self._from_ratings(users, items, ratings, X.shape[0], weight)
+        V = self.user_weights_[self._users().known(p.users)]
+        return nuclear_gap(X, p, self.basis_, V, self.coef_ if self.shared else None, float(self.C_))
+
     def _learn(
-        self,
-        X: Matrix,
-        preferences: UserPreferences | PartedPreferences,
-        watched: Watched | None,
-        draws: Sequence[Draw] = (),
-    ) -> Solution:
-        """draws: makers of preferences for epochs after the first one, whose items may be others."""
+        self, X: Matrix, preferences: UserPreferences | PartedPreferences, watched: Watched | None,
+        draws: Sequence[Draw] = (), start: tuple[np.ndarray, np.ndarray, float] | None = None,
+    ) -> Solution:  # fmt: skip
+        """draws: makers of preferences for epochs after the first one, whose items may be others; start: U, V, C."""
         self._check_settings()
         if isinstance(preferences, PartedPreferences):
             return self._learn_parts(X, preferences)
         small, fitted, columns = (X, preferences, None) if draws else in_use(X, preferences)
         threads = check_jobs(self.n_jobs)
         with threadpool_limits(1, "blas"):  # passes run on threads of their own; one BLAS thread repeats exactly
-            self.C_ = self._natural(small, fitted) if self.C is None else float(self.C)
-            U, fixed = self._start(small, fitted.n_users)
-            V = start_of_users(fitted.n_users, U.shape[1], fixed)
+            if start is None:
+                self.C_ = self._natural(small, fitted) if self.C is None else float(self.C)
+                U, fixed = self._start(small, fitted.n_users)
+                V = start_of_users(fitted.n_users, U.shape[1], fixed)
+            else:
+                U, fixed, self.C_ = start[0] if columns is None else start[0][columns], int(self.shared), start[2]
+                V = np.pad(start[1], ((0, 0), (0, fixed)), constant_values=1.0)
             for draw in draws:
                 objective = FactorObjective(small, fitted, self.C_, U.shape[1], threads, fixed)
                 epoch = alternating(UsersHere(objective, V), U, tol=0.0, max_iter=PER_DRAW)
@@ -296,12 +332,6 @@ class PersonalRankSVM(PersonalRanker):
 
         return watch
 
-    def _settle_cold(self, V: np.ndarray, warm: np.ndarray) -> None:
-        """Users without a pair would have v = 0 (no opinion); the mean of the others in the model is a better guess."""
-        if self.cold_users == "mean" and not warm.all() and self.has_pairs_.any():
-            prior = self.prior_mean_
-            V[~warm] = self.user_weights_[self.has_pairs_].mean(axis=0) if prior is None else prior
-
     def _check_settings(self) -> None:
         if isinstance(self.rank, bool) or not isinstance(self.rank, Integral) or self.rank < 1:
             raise ValueError(f"rank must be a positive whole number, not {self.rank!r}")
@@ -311,163 +341,3 @@ class PersonalRankSVM(PersonalRanker):
             raise ValueError(f"prior must be 'users', 'zero' or a number of at least 0, not {self.prior!r}")
         if self.cold_users not in ("mean", "zero"):
             raise ValueError(f"cold_users must be 'mean' or 'zero', not {self.cold_users!r}")
-
-    def _shared(self, X: Matrix) -> np.ndarray | None:
-        return X @ self.coef_ if self.shared else None
-
-    def _place(self, X: Matrix) -> np.ndarray:
-        return ItemFeatures(X).times(self.basis_)
-
-    def _own(self, numbers: np.ndarray) -> np.ndarray:
-        return self.user_weights_[numbers]
-
-    def add_user(
-        self, user: Any, features: Any, ratings: Any = None, *, winners: Any = None, losers: Any = None
-    ) -> np.ndarray:
-        """v_u = v̄ + R z,  z = argmin ½‖z‖² + strength · n/pairs · loss_u(X_u U v_u):  a new user, from a few ratings.
-
-        v̄ and R Rᵀ are the mean and (to a factor) the covariance of the fitted users' weights: ratings that say nothing
-        leave the mean user, and a few move it a little. With ``prior="zero"``, ½‖v‖² + C · loss_u(X_u U v): the same
-        data then give what ``fit`` would have given with this basis.
-
-        Parameters
-        ----------
-        user : an id
-        features : a row for each item that the user rated or compared
-        ratings : one for each row of features
-        winners, losers : instead of ratings comparisons, as row numbers of features
-        """
-        self._add([user], *self._about_one(features, ratings, winners, losers), replace=False)
-        return self.user_weights_[-1].copy()
-
-    def add_users(
-        self, users: Any, item_features: Any, items: Any = None, ratings: Any = None, *, winners: Any = None,
-        losers: Any = None, replace: bool = False,
-    ) -> Self:  # fmt: skip
-        """Learn many users at once, as ``add_user`` learns one.
-
-        Parameters
-        ----------
-        users, item_features, items, ratings : as in ``fit``
-        winners, losers : instead of items and ratings comparisons, as in ``fit_pairs``
-        replace : users known already get new weights from these data alone; otherwise they are an error
-        """
-        check_is_fitted(self)
-        X = check_features(self, item_features, reset=False)
-        if ratings is not None:
-            preferences = self._from_ratings(users, items, ratings, X.shape[0])
-        elif winners is not None and losers is not None:
-            preferences = self._from_comparisons(users, winners, losers, X.shape[0], None)
-        else:
-            raise ValueError("give either items and ratings, or winners and losers")
-        return self._add(preferences.users, X, preferences, replace)
-
-    def update_user(
-        self, user: Any, features: Any, ratings: Any = None, *, winners: Any = None, losers: Any = None
-    ) -> np.ndarray:
-        """As ``add_user``, with the weights so far in the place of v̄:  more about a known user.
-
-        The weights so far are the prior and stand in for the ratings they came from. To start a user afresh from all
-        ratings use ``add_users(..., replace=True)``. Arguments and answer are those of ``add_user``.
-        """
-        check_is_fitted(self)
-        number = int(self._users().known([user])[0])
-        X, preferences = self._about_one(features, ratings, winners, losers)
-        prior = self.user_weights_[number].copy()
-        self.user_weights_[number] = self._fold_in(X, preferences, prior)[0]
-        self.has_pairs_[number] |= bool(preferences.pairs[0] > 0)
-        return self.user_weights_[number].copy()
-
-    def new_users(self) -> dict[str, Any]:
-        """The prior of new users as plain lists, for ``hingerank.personal.serving.new_user`` in other programs."""
-        check_is_fitted(self)
-        if self.prior_mean_ is None:
-            raise ValueError("this model has no prior of new users: fit it with prior='users' or a number")
-        mean, root = self.prior_mean_.tolist(), self.prior_root_.tolist()
-        return {"mean": mean, "root": root, "strength": self.prior_strength_}
-
-    def _about_one(self, features: Any, ratings: Any, winners: Any, losers: Any) -> tuple[Matrix, UserPreferences]:
-        check_is_fitted(self)
-        X = check_features(self, features, reset=False)
-        if ratings is not None:
-            return X, self._from_ratings(np.zeros(X.shape[0], np.int8), np.arange(X.shape[0]), ratings, X.shape[0])
-        if winners is None or losers is None:
-            raise ValueError("give ratings (one for each row of features), or winners and losers (rows of features)")
-        return X, self._from_comparisons(np.zeros(len(winners), np.int8), winners, losers, X.shape[0], None)
-
-    def _fold_in(self, X: Matrix, p: UserPreferences, known: np.ndarray | None = None) -> np.ndarray:
-        """The weights of the users of `p`: drawn from the fitted ones, or from around `known` weights."""
-        if self.prior_mean_ is None:
-            centre = np.zeros(self.basis_.shape[1]) if known is None else known
-            prior = plain_prior(centre, float(self.C_))
-        else:
-            prior = Prior(self.prior_mean_ if known is None else known, self.prior_root_, self.prior_strength_)
-        return fold_in(ItemFeatures(X).times(self.basis_), self._shared(X), p, prior)
-
-    def _add(self, users: Any, X: Matrix, preferences: UserPreferences, replace: bool) -> Self:
-        index = self._users()
-        numbers = index.numbers(users)
-        if not replace and numbers.max() >= 0:
-            user = np.asarray(users)[numbers >= 0].tolist()[0]
-            raise DataError(f"user {user!r} is known already: use update_user, or add_users(..., replace=True)")
-        V, warm = self._fold_in(X, preferences), preferences.pairs > 0
-        self._settle_cold(V, warm)
-        old, new = numbers >= 0, numbers < 0
-        self.user_weights_[numbers[old]], self.has_pairs_[numbers[old]] = V[old], warm[old]
-        ids = np.empty(len(users), object)
-        ids[:] = list(users)
-        self._append("user_weights_", V[new])
-        self._append("has_pairs_", warm[new])
-        first, more = len(self.users_), ids_like(self.users_, ids[new])
-        self._append("users_", more)
-        index.add(more, first)
-        return self
-
-    def _append(self, name: str, rows: np.ndarray) -> None:
-        """Put rows behind those of an attribute, in spare room that grows by half when it is used up."""
-        array, rooms = getattr(self, name), self.__dict__.setdefault("_rooms", {})
-        n, total = len(array), len(array) + len(rows)
-        room, filled = rooms.get(name, (None, 0))
-        dtype = np.result_type(array, rows) if rows.dtype.kind != "O" else rows.dtype
-        if room is None or array.base is not room or filled != n or len(room) < total or room.dtype != dtype:
-            room = np.empty((max(total + 16, 3 * n // 2), *array.shape[1:]), dtype)
-            room[:n] = array
-        room[n:total] = rows
-        rooms[name] = (room, total)
-        setattr(self, name, room[:total])
-
-    def basis_table(
-        self, feature_names: Sequence[str] | None = None, top: int = 25
-    ) -> list[dict[str, list[tuple[str, float]]]]:
-        """For each basic ranking function its most positive and most negative features with their weights.
-
-        The functions come strongest first; the sign of a function is arbitrary (users may weigh it negatively), so it
-        is turned to make its users' weights positive on average.
-
-        Parameters
-        ----------
-        feature_names : default those seen in ``fit``, else f1, f2, ...
-        top : features of each sign
-        """
-        check_is_fitted(self)
-        names = names_of_features(self, len(self.basis_), feature_names)
-        signs, table = np.where(self.user_weights_.mean(axis=0) < 0, -1.0, 1.0), []
-        for column in (self.basis_ * signs).T:
-            order = np.argsort(-column, kind="stable")
-            best = [(str(names[j]), float(column[j])) for j in order[:top] if column[j] > 0]
-            worst = [(str(names[j]), float(column[j])) for j in order[::-1][:top] if column[j] < 0]
-            table.append({"positive": best, "negative": worst})
-        return table
-
-    def _restore(self, state: Mapping[str, Any]) -> None:
-        super()._restore(state)
-        if "C_" not in state:  # a file of version 0.1
-            self.C_, self.prior_mean_ = self.C, None
-        basis, weights = getattr(self, "basis_", None), getattr(self, "user_weights_", None)
-        if not (isinstance(basis, np.ndarray) and isinstance(weights, np.ndarray) and basis.ndim == weights.ndim == 2):
-            raise ValueError("basis_ and user_weights_ must be matrices")
-        wanted = (self.n_features_in_, basis.shape[1]), (len(self.users_), basis.shape[1])
-        if (basis.shape, weights.shape) != wanted or getattr(self, "has_pairs_", basis).shape != (len(self.users_),):
-            raise ValueError(f"basis_ {basis.shape}, user_weights_ {weights.shape} and users_ do not belong together")
-        if self.shared and getattr(self, "coef_", basis).shape != (self.n_features_in_,):
-            raise ValueError(f"coef_, which all users share, must have {self.n_features_in_} numbers")

@@ -3,13 +3,15 @@
 A new user is drawn from the fitted ones: v = v̄ + R z with v̄ their mean and R Rᵀ their covariance S, up to a number.
 Of n ratings with |P| pairs
 
-    z = argmin  ½‖z‖² + strength · n/|P| · loss(X U (v̄ + R z)),
+    z = argmin  ½‖z‖² + strength · min(1, n/20) · n/|P| · loss(X U (v̄ + R z)),
 
 so that a user who says nothing that tells items apart is the mean user. R = S^½ / √(2m) with m the variance of a pair's
 difference of scores from user to user: strength 1 lets a pair of its own move by half of what its margin wants,
 whatever the scale of the features. Pairs count as much as the ratings they come from, because n ratings are no more
-than n pieces of news. The strength is learnt: some of the fitted users are forgotten (the basis takes a few steps
-without them, which is enough to lose what it knew of them alone) and come again as new users with a few ratings.
+than n pieces of news, and the first 20 ratings less still: what 2 or 3 ratings say of all the others is mostly wrong,
+as held back ratings show, and one strength is then right for 2 ratings and for 20. Whether the usual strength is right
+is learnt: some of the fitted users are forgotten (the basis takes a few steps without them, which is enough to lose
+what it knew of them alone) and come again as new users with a few ratings.
 """
 
 from collections.abc import Callable
@@ -24,15 +26,17 @@ from hingerank.personal.preferences import UserPreferences, from_ratings
 
 STEPS, LEFT = 50, 1e-6  # Newton steps at most, fraction of the first gradient that may be left
 ROWS_PER_SHARD = 4096
-STRENGTHS, USUAL = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0), 0.01
-SIZES, LEAST_USERS = (2, 5, 10, 20), 5  # ratings that new users are taken to bring, users who must have them
-TO_JUDGE, MOST_TO_JUDGE = 5, 50  # further ratings that a user must have to take part, and that are looked at
-PART_FORGOTTEN, MOST_FORGOTTEN, MOST_ROWS = 0.2, 400, 200_000  # users who come again; rows that the others may have
+ENOUGH = 20.0  # ratings of a user from which on each counts in full
+STRENGTHS, USUAL = (0.003, 0.01, 0.03, 0.1, 0.5, 3.0), 0.03  # the usual one suits every set of ratings tried
+SIZES, LEAST_USERS = (2, 5, 20), 5  # ratings that new users are taken to bring, users who must have them
+TO_JUDGE, MOST_TO_JUDGE = 5, 30  # further ratings that a user must have to take part, and that are looked at
+PART_FORGOTTEN, MOST_FORGOTTEN = 0.2, 150  # users who come again
+LEAST_ROWS, MOST_ROWS, PART_ROWS = 10_000, 100_000, 0.3  # that the others may have, all or a part of all rows
 
 
 @dataclass(frozen=True)
 class Prior:
-    """v = mean + root z with ½‖z‖² to pay, and `strength` times the loss; by_rating: n/|P| times that."""
+    """v = mean + root z with ½‖z‖² to pay, and `strength` times the loss; by_rating: min(1, n/20) n/|P| times that."""
 
     mean: np.ndarray
     root: np.ndarray
@@ -70,10 +74,13 @@ def fold_in(P: np.ndarray, shared: np.ndarray | None, p: UserPreferences, prior:
 
 
 def _by_rating(p: UserPreferences) -> UserGrades | UserPairs | UserTargets:
-    """What is known, a user's pairs weighing as much together as the rows they are of."""
+    """What is known, a user's pairs weighing as much together as the rows they are of, and less if these are few."""
+    rows, pairs = p.mass
+    trust = np.minimum(1.0, rows / ENOUGH)
     if isinstance(p.known, UserTargets):
-        return p.known
-    return p.known._replace(scale=np.diff(p.start) / np.maximum(p.pairs, 1.0))
+        weight = np.repeat(trust, np.diff(p.start))
+        return p.known._replace(weight=weight * p.known.weight if len(p.known.weight) else weight)
+    return p.known._replace(scale=trust * rows / np.where(pairs > 0, pairs, 1.0))
 
 
 def spread_of_users(V: np.ndarray, P: np.ndarray, item: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -100,7 +107,7 @@ def forgotten_users(p: UserPreferences, seed: int = 0) -> tuple[np.ndarray, np.n
     able = rng.permutation(np.flatnonzero((told >= SIZES[0] + TO_JUDGE) & (p.pairs > 0)))
     gone = able[: min(MOST_FORGOTTEN, int(PART_FORGOTTEN * len(able)))]
     others = rng.permutation(np.setdiff1d(np.arange(p.n_users), gone))
-    few = np.cumsum(np.diff(p.start)[others]) <= MOST_ROWS
+    few = np.cumsum(np.diff(p.start)[others]) <= np.clip(PART_ROWS * p.n_rows, LEAST_ROWS, MOST_ROWS)
     return gone, np.sort(others[few])
 
 
@@ -108,12 +115,18 @@ def learn_strength(
     P: np.ndarray, shared: np.ndarray | None, p: UserPreferences, mean: np.ndarray, root: np.ndarray,
     build: Callable[..., UserPreferences], seed: int = 0,
 ) -> float:  # fmt: skip
-    """The strength with the most pairs right of users all but 2, 5, 10 or 20 of whose ratings are hidden.
+    """The usual strength, unless users all but 2, 5 or 20 of whose ratings are hidden say that it is wrong for them.
 
-    More exactly the smallest one within a standard error of the best, of those that for none of these numbers have
-    fewer pairs right than the mean user has, by more than a standard error; 0, the mean user itself, if there is none.
-    p: users that the basis does not know; P, shared, mean, root: as in
-    `fold_in`; build: makes preferences of users, items and ratings (or winners and losers).
+    Of the strengths that have as many pairs right as the best one, to the standard errors of both, and that for none of
+    these numbers of ratings have fewer right than the mean user has, by more than two standard errors, the one nearest
+    to the usual; 0, the mean user itself, if there is none. Some hundred users cannot tell neighbours apart: to take
+    the best one would follow their noise.
+
+    Parameters
+    ----------
+    P, shared, mean, root : as in `fold_in`
+    p : users that the basis does not know
+    build : makes preferences of users, items and ratings (or winners and losers)
     """
     rng, gains, errors = np.random.default_rng(seed), [], []
     for size in SIZES:
@@ -132,11 +145,12 @@ def learn_strength(
     if not gains:
         return USUAL
     gain, error = np.mean(gains, axis=0), np.sqrt(np.mean(np.square(errors), axis=0) / len(errors))
-    allowed = np.min(np.array(gains) + errors, axis=0) >= 0
-    if not allowed.any():
+    best = int(np.argmax(gain))
+    harmless = np.min(np.array(gains) + 2 * np.array(errors), axis=0) >= 0
+    fit = np.flatnonzero(harmless & (gain + error >= gain[best] - error[best]))
+    if len(fit) == 0:
         return 0.0
-    best = int(np.argmax(np.where(allowed, gain, -1.0)))
-    return STRENGTHS[int(np.flatnonzero(allowed & (gain >= gain[best] - error[best]))[0])]
+    return STRENGTHS[int(min(fit, key=lambda row: abs(np.log(STRENGTHS[row] / USUAL))))]
 
 
 def _right(P: np.ndarray, shared: np.ndarray | None, V: np.ndarray, p: UserPreferences) -> np.ndarray:

@@ -18,11 +18,12 @@ FEW = 32  # grades up to which a sum over lower or higher grades is simply added
 
 
 class UserGrades(NamedTuple):
-    """Grades 0, 1, ... of each row among its user's own."""
+    """Grades 0, 1, ... of each row among its user's own; a pair of rows i and j weighs scale · weight_i · weight_j."""
 
     grade: np.ndarray  # (N) uint8 or int32
     grades: np.ndarray  # (T) different grades that a user gave
     scale: np.ndarray  # (T) weight of every pair of a user
+    weight: np.ndarray  # (N) of each row; empty where all weigh 1
 
 
 class UserPairs(NamedTuple):
@@ -37,9 +38,10 @@ class UserPairs(NamedTuple):
 
 
 class UserTargets(NamedTuple):
-    """A number that each row's score should equal: loss (s - target)^2."""
+    """A number that each row's score should equal: loss weight (s - target)^2."""
 
     target: np.ndarray  # (N)
+    weight: np.ndarray  # (N); empty where all weigh 1
 
 
 Known = UserGrades | UserPairs | UserTargets
@@ -51,6 +53,7 @@ class UserSpace(NamedTuple):
     order: np.ndarray  # (n) row at each place by score
     key: np.ndarray  # (n) scores in order
     grade: np.ndarray  # (n) grades in order
+    weight: np.ndarray  # (n) weights in order, 1 where all weigh alike
     below: np.ndarray  # (n) by score: places more than a margin below
     reach: np.ndarray  # (n) by score: places up to less than a margin above
     degree: np.ndarray  # (n) by score: active pairs
@@ -68,8 +71,8 @@ def user_space(sizes):
     n, grades, pairs = sizes
     i32 = np.int32
     return UserSpace(
-        np.empty(n, i32), np.empty(n), np.empty(n, np.int64), np.empty(n, i32), np.empty(n, i32), np.empty(n),
-        np.empty(n, i32), np.empty(n), np.empty(n), np.empty((2, grades + 1)), np.empty((2, grades + 1)),
+        np.empty(n, i32), np.empty(n), np.empty(n, np.int64), np.ones(n), np.empty(n, i32), np.empty(n, i32),
+        np.empty(n), np.empty(n, i32), np.empty(n), np.empty(n), np.empty((2, grades + 1)), np.empty((2, grades + 1)),
         np.empty(pairs),
     )  # fmt: skip
 
@@ -147,13 +150,16 @@ def higher(sums, grade, grades):
 
 @inner
 def sort_rows(known, lo, n, s, space):
-    """Bring order, key and grade to ascending scores, from the last order. O(n log n), O(n) if it still holds."""
+    """Bring order, key, grade and weight to ascending scores, from the last order. O(n log n), O(n) if it holds."""
     order, key, grade = space.order, space.key, space.grade
     for p in range(n):
         key[p] = s[order[p]]
     sort_run(order, key, space.spare_at, space.spare_key, 0, n)
     for p in range(n):
         grade[p] = known.grade[lo + order[p]]
+    if len(known.weight) > 0:
+        for p in range(n):
+            space.weight[p] = known.weight[lo + order[p]]
 
 
 def grades_start(known, n, space):
@@ -166,9 +172,9 @@ def grades_loss(known, u, lo, n, s, z, space):
 
     Row i should beat the lower grades that score more than s_i - 1, and is in the way of the higher grades that score
     less than s_i + 1. Two pointers follow: rows are taken from `low` once s_i - 1 has reached them, and put into `high`
-    once s_i + 1 has passed them, so that both know, by grade, how many are left and the sum of their scores. With
-    gap = 1 - s_i + s_j the loss is the sum of gap plus that of gap (s_j - s_i), which is s·z / 2. Scores are taken from
-    their middle, so that little is lost in differences.
+    once s_i + 1 has passed them, so that both know, by grade, how many are left and the sum of their scores (both
+    weighted, where rows have weights). With gap = 1 - s_i + s_j the loss is the sum of gap plus that of
+    gap (s_j - s_i), which is s·z / 2. Scores are taken from their middle, so that little is lost in differences.
     """
     G, scale = known.grades[u], known.scale[u]
     if G < 2:
@@ -176,31 +182,31 @@ def grades_loss(known, u, lo, n, s, z, space):
         space.degree[:n] = 0.0
         return 0.0
     sort_rows(known, lo, n, s, space)
-    order, key, grade, low, high = space.order, space.key, space.grade, space.low, space.high
+    order, key, grade, weight, low, high = space.order, space.key, space.grade, space.weight, space.low, space.high
     middle = 0.5 * (key[0] + key[n - 1])
     low[:, : G + 1] = 0.0
     high[:, : G + 1] = 0.0
     for p in range(n):
         key[p] -= middle
-        put(low[0], grade[p], G, 1.0)
-        put(low[1], grade[p], G, key[p])
+        put(low[0], grade[p], G, weight[p])
+        put(low[1], grade[p], G, weight[p] * key[p])
     gaps = inner = 0.0
     a = b = 0
     for p in range(n):
         x, g = key[p], grade[p]
         while x - key[a] >= 1.0:
-            put(low[0], grade[a], G, -1.0)
-            put(low[1], grade[a], G, -key[a])
+            put(low[0], grade[a], G, -weight[a])
+            put(low[1], grade[a], G, -weight[a] * key[a])
             a += 1
         while b < n and key[b] - x < 1.0:
-            put(high[0], grade[b], G, 1.0)
-            put(high[1], grade[b], G, key[b])
+            put(high[0], grade[b], G, weight[b])
+            put(high[1], grade[b], G, weight[b] * key[b])
             b += 1
         losers, winners = lower(low[0], g, G), higher(high[0], g, G)
-        as_winner = losers * (1.0 - x) + lower(low[1], g, G)
-        as_loser = winners * (1.0 + x) - higher(high[1], g, G)
+        as_winner = weight[p] * (losers * (1.0 - x) + lower(low[1], g, G))
+        as_loser = weight[p] * (winners * (1.0 + x) - higher(high[1], g, G))
         space.below[p], space.reach[p] = a, b
-        space.degree[p] = losers + winners
+        space.degree[p] = weight[p] * (losers + winners)
         gaps += as_winner
         inner += x * (as_loser - as_winner)
         z[order[p]] = 2.0 * scale * (as_loser - as_winner)
@@ -208,16 +214,17 @@ def grades_loss(known, u, lo, n, s, z, space):
 
 
 def grades_curvature(known, u, lo, n, t, out, space):
-    """(Hessian at the last user_loss) t: degree t less the sum of t over active partners. O(n)."""
+    """(Hessian at the last user_loss) t: degree t less the weighted sum of t over active partners. O(n)."""
     G, scale = known.grades[u], 2.0 * known.scale[u]
     if G < 2:
         out[:n] = 0.0
         return
     order, grade, sorted_t, low, high = space.order, space.grade, space.spare_key, space.low[0], space.high[0]
+    weight = space.weight
     low[: G + 1] = 0.0
     high[: G + 1] = 0.0
     for p in range(n):
-        sorted_t[p] = t[order[p]]
+        sorted_t[p] = weight[p] * t[order[p]]
         put(low, grade[p], G, sorted_t[p])
     a = b = 0
     for p in range(n):
@@ -228,7 +235,7 @@ def grades_curvature(known, u, lo, n, t, out, space):
             put(high, grade[b], G, sorted_t[b])
             b += 1
         partners = lower(low, grade[p], G) + higher(high, grade[p], G)
-        out[order[p]] = scale * (space.degree[p] * sorted_t[p] - partners)
+        out[order[p]] = scale * (space.degree[p] * t[order[p]] - weight[p] * partners)
 
 
 def grades_diagonal(known, u, lo, n, out, space):
@@ -244,6 +251,11 @@ def grades_settle(known, lo, n, item, s, z, space):
     for p in range(n):
         item[p], s[p], z[p] = space.spare_at[p], space.spare_key[p], space.swap[p]
         known.grade[lo + p] = space.below[p]
+    if len(known.weight) > 0:
+        for p in range(n):
+            space.swap[p] = known.weight[lo + space.order[p]]
+        for p in range(n):
+            known.weight[lo + p] = space.swap[p]
 
 
 def grades_right(known, u, lo, n, s, space):
@@ -320,21 +332,25 @@ def pairs_right(known, u, lo, n, s, space):
 
 
 def targets_loss(known, u, lo, n, s, z, space):
-    value = 0.0
+    value, weighted = 0.0, len(known.weight) > 0
     for p in range(n):
         miss = s[p] - known.target[lo + p]
-        value += miss * miss
-        z[p] = 2.0 * miss
+        force = known.weight[lo + p] * miss if weighted else miss
+        value += force * miss
+        z[p] = 2.0 * force
     return value
 
 
 def targets_curvature(known, u, lo, n, t, out, space):
+    weighted = len(known.weight) > 0
     for p in range(n):
-        out[p] = 2.0 * t[p]
+        out[p] = 2.0 * known.weight[lo + p] * t[p] if weighted else 2.0 * t[p]
 
 
 def targets_diagonal(known, u, lo, n, out, space):
-    out[:n] = 2.0
+    weighted = len(known.weight) > 0
+    for p in range(n):
+        out[p] = 2.0 * known.weight[lo + p] if weighted else 2.0
 
 
 # Which function answers for which tuple.

@@ -70,13 +70,14 @@ class UserPreferences:
         rows = rows_of(self.start, users)
         start = np.concatenate(([0], np.cumsum(np.diff(self.start)[users])))
         if isinstance(self.known, UserGrades):
-            known: Known = UserGrades(self.known.grade[rows], self.known.grades[users], self.known.scale[users])
+            grade, weight = self.known.grade[rows], _of_rows(self.known.weight, rows)
+            known: Known = UserGrades(grade, self.known.grades[users], self.known.scale[users], weight)
         elif isinstance(self.known, UserTargets):
-            known = UserTargets(self.known.target[rows])
+            known = UserTargets(self.known.target[rows], _of_rows(self.known.weight, rows))
         else:
             pairs = rows_of(self.known.start, users)
             begin = np.concatenate(([0], np.cumsum(np.diff(self.known.start)[users])))
-            weight = self.known.weight[pairs] if len(self.known.weight) else self.known.weight
+            weight = _of_rows(self.known.weight, pairs)
             winner, loser = self.known.winner[pairs], self.known.loser[pairs]
             known = UserPairs(begin, winner, loser, weight, self.known.scale[users], self.known.margin)
         judged = None if self.judged is None else self.judged.take(users)
@@ -86,8 +87,37 @@ class UserPreferences:
     def with_items(self, number: np.ndarray) -> "UserPreferences":
         """The same with item j called number[j]."""
         judged = None if self.judged is None else self.judged.with_items(number)
-        known = self.known._replace(grade=self.known.grade.copy()) if isinstance(self.known, UserGrades) else self.known
-        return replace(self, item=number[self.item], known=known, judged=judged)
+        return replace(self, item=number[self.item], known=own_rows(self.known), judged=judged)
+
+    @property
+    def mass(self) -> tuple[np.ndarray, np.ndarray]:
+        """(summed weights of each user's rows, of the user's pairs): with no weights, their numbers."""
+        count = np.diff(self.start).astype(np.float64)
+        if isinstance(self.known, UserPairs) or not len(self.known.weight):
+            return count, self.pairs
+        total = np.bincount(np.repeat(np.arange(self.n_users), np.diff(self.start)), self.known.weight, self.n_users)
+        return total, self.pairs if isinstance(self.known, UserTargets) else weigh_pairs(self.start, self.known)
+
+
+def own_rows(known: Known) -> Known:
+    """The same with copies of what passes put in another order."""
+    if not isinstance(known, UserGrades):
+        return known
+    return known._replace(grade=known.grade.copy(), weight=known.weight.copy())
+
+
+def weigh_pairs(start: np.ndarray, known: UserGrades) -> np.ndarray:
+    """The sum of weight_i weight_j over the pairs of each user: ½ (square of the sum - squares of sums of grades)."""
+    users, most = len(start) - 1, int(known.grades.max(initial=1))
+    of_user = np.repeat(np.arange(users), np.diff(start))
+    total = np.bincount(of_user, known.weight, users)
+    distinct, place = np.unique(of_user * most + known.grade, return_inverse=True)
+    alike = np.bincount(place, known.weight) ** 2
+    return np.maximum(0.5 * (total**2 - np.bincount(distinct // most, alike, users)), 0.0)
+
+
+def _of_rows(weight: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    return weight[rows] if len(weight) else weight
 
 
 def rows_of(start: np.ndarray, users: np.ndarray) -> np.ndarray:
@@ -102,6 +132,7 @@ class Rated(NamedTuple):
     users: np.ndarray
     items: np.ndarray
     ratings: np.ndarray
+    weight: np.ndarray
     begin: np.ndarray
     order: np.ndarray
     kept: np.ndarray
@@ -112,7 +143,9 @@ class Rated(NamedTuple):
         return np.concatenate(([0], np.cumsum(self.kept)))
 
 
-def from_ratings(users: Any, items: Any, ratings: Any, n_items: int, pair_weight: str = "uniform") -> UserPreferences:
+def from_ratings(
+    users: Any, items: Any, ratings: Any, n_items: int, pair_weight: str = "uniform", weight: Any = None
+) -> UserPreferences:
     """Item i is preferred to item j by user u when u rated both and i higher.
 
     Parameters
@@ -121,47 +154,58 @@ def from_ratings(users: Any, items: Any, ratings: Any, n_items: int, pair_weight
     items : rows of the item features
     ratings : any finite numbers; of several ratings of an item by a user the last one given counts
     n_items : rows that the item features have
-    pair_weight : "uniform", or "user", which divides a user's pairs by their number
+    pair_weight : "uniform", or "user", which divides a user's pairs by their number (by the sum of their weights)
+    weight : of each rating, default 1; the pair of two ratings has the product of their weights
 
     Examples
     --------
     >>> from_ratings(["ann", "bob", "ann", "ann"], [0, 0, 1, 2], [5, 3, 1, 1], n_items=3).pairs.tolist()
     [2.0, 0.0]
     """
-    return _graded(_rated(users, items, ratings, n_items), pair_weight)
+    return _graded(_rated(users, items, ratings, n_items, weight), pair_weight)
 
 
-def from_targets(users: Any, items: Any, ratings: Any, n_items: int) -> UserPreferences:
-    """Ratings as numbers to be met: target = rating - the user's mean rating. The pairs they imply serve to judge."""
-    rated = _rated(users, items, ratings, n_items)
+def from_targets(users: Any, items: Any, ratings: Any, n_items: int, weight: Any = None) -> UserPreferences:
+    """Ratings to be met: target = rating - the user's (weighted) mean. The pairs they imply serve to judge."""
+    rated = _rated(users, items, ratings, n_items, weight)
     count, start = np.diff(rated.begin), rated.start
     rows = rated.order[np.arange(len(rated.order)) - np.repeat(rated.begin[:-1], count) < np.repeat(rated.kept, count)]
     target = rated.ratings[rows].astype(np.float64)
-    target -= np.repeat(np.add.reduceat(target, start[:-1]) / rated.kept, rated.kept)
+    mass = rated.weight[rows] if len(rated.weight) else np.ones(len(rows))
+    means = np.add.reduceat(mass * target, start[:-1]) / np.add.reduceat(mass, start[:-1])
+    target -= np.repeat(means, rated.kept)
     judged, sizes = _graded(rated, "uniform"), (max(1, int(widest_group(start))), 1, 1)
-    known = UserTargets(target)
+    known = UserTargets(target, mass if len(rated.weight) else rated.weight)
     return UserPreferences(rated.users, start, rated.items[rows], known, judged.pairs, sizes, judged.notes, judged)
 
 
-def _rated(users: Any, items: Any, ratings: Any, n_items: int) -> Rated:
+def _rated(users: Any, items: Any, ratings: Any, n_items: int, weight: Any) -> Rated:
     items = check_items(items, n_items, "items")
     ids, codes = number_ids(users, len(items), "users")
     ratings = check_ratings(ratings, len(items))
+    weights = check_weights(weight, len(items), "sample_weight", "rating")
     begin, order = group(codes, len(ids))
     kept = np.empty(len(ids), np.int64)
-    return Rated(ids, items, ratings, begin, order, kept, int(drop_repeats(begin, order, items, n_items, kept)))
+    dropped = int(drop_repeats(begin, order, items, n_items, kept))
+    return Rated(ids, items, ratings, weights, begin, order, kept, dropped)
 
 
 def _graded(rated: Rated, pair_weight: str) -> UserPreferences:
     """Pairs of differently rated items; sorts the users' rows in `rated` by rating."""
-    ids, items, ratings, begin, order, kept, dropped = rated
+    ids, items, ratings, weights, begin, order, kept, dropped = rated
     start, pairs, count = rated.start, np.empty(len(ids)), np.empty(len(ids), np.int32)
     count_grades(begin, order, kept, ratings, count, pairs)
     grades = int(count.max())
     item, grade = np.empty(start[-1], np.int32), np.empty(start[-1], np.uint8 if grades <= 256 else np.int32)
     lay_out_ratings(begin, order, kept, items, ratings, start, item, grade)
-    known, sizes = UserGrades(grade, count, _scale(pairs, pair_weight)), (max(1, int(widest_group(start))), grades, 1)
-    return UserPreferences(ids, start, item, known, pairs, sizes, {REPEATED: dropped})
+    known = UserGrades(grade, count, _scale(pairs, pair_weight), np.empty(0))
+    if len(weights):
+        first = np.repeat(begin[:-1] - start[:-1], kept)
+        known = known._replace(weight=weights[order[np.arange(start[-1]) + first]])
+        known = known._replace(scale=_scale(weigh_pairs(start, known), pair_weight))
+    return UserPreferences(
+        ids, start, item, known, pairs, (max(1, int(widest_group(start))), grades, 1), {REPEATED: dropped}
+    )
 
 
 def from_comparisons(
@@ -191,7 +235,7 @@ def from_comparisons(
     if len(same):
         raise DataError(f"comparison {same[0]} is between item {winners[same[0]]} and itself: leave it out")
     ids, codes = number_ids(users, len(winners), "users")
-    weights = _pair_weights(weight, len(winners))
+    weights = check_weights(weight, len(winners), "weight", "comparison")
     begin, order = group(codes, len(ids))
     del codes
     start = np.zeros(len(ids) + 1, np.int64)
@@ -227,17 +271,17 @@ def check_items(items: Any, n_items: int, name: str) -> np.ndarray:
     return rows.astype(np.int32, copy=False)
 
 
-def _pair_weights(weight: Any, n_pairs: int) -> np.ndarray:
-    """One for each comparison; none where all weigh alike."""
+def check_weights(weight: Any, count: int, name: str, what: str) -> np.ndarray:
+    """One for each rating or comparison, owned; none where all weigh alike."""
     if weight is None:
         return np.empty(0)
-    weights = np.asarray(weight, np.float64)
-    if weights.shape != (n_pairs,) or not np.isfinite(weights).all() or (weights < 0).any():
-        raise DataError(f"weight must be {n_pairs} finite numbers that are not negative, one for each comparison")
+    weights = np.array(weight, np.float64)
+    if weights.shape != (count,) or not np.isfinite(weights).all() or (weights < 0).any():
+        raise DataError(f"{name} must be {count} finite numbers that are not negative, one for each {what}")
     return weights
 
 
 def _scale(pairs: np.ndarray, pair_weight: str) -> np.ndarray:
     if pair_weight not in ("uniform", "user"):
         raise ValueError(f"pair_weight must be 'uniform' or 'user', not {pair_weight!r}")
-    return np.ones(len(pairs)) if pair_weight == "uniform" else 1.0 / np.maximum(pairs, 1.0)
+    return np.ones(len(pairs)) if pair_weight == "uniform" else 1.0 / np.where(pairs > 0, pairs, 1.0)

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.personal.losses import UserGrades, UserPairs, UserTargets
 from hingerank.personal.passes import basis_curvature, basis_loss, own_back, own_scores, users_right, users_step
-from hingerank.personal.preferences import UserPreferences
+from hingerank.personal.preferences import UserPreferences, own_rows
 from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
 from hingerank.problem.design import RowsDesign
 from hingerank.problem.problem import Design, add_up
@@ -181,7 +181,7 @@ class FactorObjective:
 def first_gradient(p: UserPreferences) -> np.ndarray:
     """The gradient of the loss in the scores of all rows, at scores of 0."""
     own, grown = np.arange(p.n_rows, dtype=np.int32), np.zeros((p.n_rows, 1))  # every row an item of its own
-    known = p.known._replace(grade=p.known.grade.copy()) if isinstance(p.known, UserGrades) else p.known
+    known = own_rows(p.known)
     flat, ones = np.zeros((p.n_rows, 1)), np.ones((p.n_users, 1))
     basis_loss(flat, ones, 0, p.n_users, p.start, own, known, p.sizes, np.zeros(p.n_rows, np.float32), grown)
     return grown[:, 0]
@@ -228,9 +228,12 @@ def pair_distances(X: Matrix, p: UserPreferences) -> float:
         squares = np.einsum("ij,ij->i", X, X)
     else:
         squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
-    n = np.maximum(np.diff(p.start), 1)
-    users = sp.csr_matrix((np.ones(p.n_rows), p.item, p.start), shape=(p.n_users, X.shape[0]))
-    total, pairs = 0.0, p.pairs if isinstance(p.known, UserTargets) else p.pairs * p.known.scale
+    rows, pairs = p.mass
+    n = np.where(rows > 0, rows, 1.0)
+    weighted = not isinstance(p.known, UserPairs) and len(p.known.weight) > 0
+    mass = p.known.weight if weighted else np.ones(p.n_rows)
+    users = sp.csr_matrix((mass, p.item, p.start), shape=(p.n_users, X.shape[0]))
+    total, pairs = 0.0, pairs if isinstance(p.known, UserTargets) else pairs * p.known.scale
     for a in range(0, p.n_users, ROWS_PER_BLOCK):  # sums of features of a block of users at a time
         b = slice(a, a + ROWS_PER_BLOCK)
         sums: Any = users[b] @ X
@@ -345,7 +348,8 @@ def row_preferences(p: UserPreferences) -> Preferences:
     """What is known of the users' rows, as preferences that every loss of the library takes."""
     known = p.known
     if isinstance(known, UserGrades):
-        return GradedPreferences(known.grade, p.start, query_weight=known.scale)
+        weight = known.weight if len(known.weight) else None
+        return GradedPreferences(known.grade, p.start, item_weight=weight, query_weight=known.scale)
     if not isinstance(known, UserPairs):
         raise TypeError("ratings to be met say nothing about pairs")
     per_user = np.diff(known.start)

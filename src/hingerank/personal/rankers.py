@@ -17,7 +17,14 @@ from hingerank.export.forms import ExportError
 from hingerank.export.model_file import SavedModel
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.personal.passes import rows_right, top_products, top_rows
-from hingerank.personal.preferences import REPEATED, UserPreferences, check_items, from_comparisons, from_ratings
+from hingerank.personal.preferences import (
+    REPEATED,
+    UserPreferences,
+    check_items,
+    check_weights,
+    from_comparisons,
+    from_ratings,
+)
 from hingerank.personal.users import UserIndex, ids_from_plain, plain_ids
 from hingerank.rankers.base import warn_not_converged
 from hingerank.rankers.inputs import check_features
@@ -56,7 +63,10 @@ class PersonalRanker(SavedModel, BaseEstimator):
     pair_weight: str = "uniform"
     _index: UserIndex | None = None
 
-    def fit(self, item_features: Any, users: Any, items: Any, ratings: Any, *, eval_set: Any = None) -> Self:
+    def fit(
+        self, item_features: Any, users: Any, items: Any, ratings: Any, *, sample_weight: Any = None,
+        eval_set: Any = None,
+    ) -> Self:  # fmt: skip
         """Learn from ratings: a user prefers an item to every item that the user rated lower.
 
         Parameters
@@ -65,12 +75,15 @@ class PersonalRanker(SavedModel, BaseEstimator):
         users : who gave each rating, ids of any type
         items : the rated items, as row numbers of item_features
         ratings : finite numbers
+        sample_weight : how much each rating counts, default 1, such as ``hr.age_weights(times, half_life)``
+            The pair of ratings i and j counts w_i w_j: 2 acts as the rating standing there twice, 0 as its absence.
         eval_set : (users, items, ratings) to watch
             ``trace_`` then has the fraction of pairs ordered right among those with at least one of these ratings, the
             other possibly from the training ratings (the paper's test accuracy).
         """
         X = check_features(self, item_features, reset=True)
-        preferences = self._from_ratings(users, items, ratings, X.shape[0])
+        users, items, ratings, weight = counting(users, items, ratings, sample_weight)
+        preferences = self._from_ratings(users, items, ratings, X.shape[0], weight)
         watched = None
         if eval_set is not None:
             joined = joined_ratings((users, items, ratings), eval_set, preferences, X.shape[0], "eval_set")
@@ -101,8 +114,8 @@ class PersonalRanker(SavedModel, BaseEstimator):
             watched = Watched(from_comparisons(u, i, j, X.shape[0]), with_training=False)
         return self._fit(X, preferences, watched)
 
-    def _from_ratings(self, users: Any, items: Any, ratings: Any, n_items: int) -> UserPreferences:
-        return from_ratings(users, items, ratings, n_items, self.pair_weight)
+    def _from_ratings(self, users: Any, items: Any, ratings: Any, n_items: int, weight: Any = None) -> UserPreferences:
+        return from_ratings(users, items, ratings, n_items, self.pair_weight, weight)
 
     def _from_comparisons(self, users: Any, winners: Any, losers: Any, n_items: int, weight: Any) -> UserPreferences:
         return from_comparisons(users, winners, losers, n_items, weight, self.pair_weight)
@@ -355,6 +368,19 @@ class PersonalRanker(SavedModel, BaseEstimator):
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
+
+
+def counting(users: Any, items: Any, ratings: Any, weight: Any) -> tuple[Any, Any, Any, np.ndarray | None]:
+    """(users, items, ratings, weights) without ratings of weight 0, which count as if they were not there."""
+    if weight is None:
+        return users, items, ratings, None
+    weights = check_weights(weight, len(items), "sample_weight", "rating")
+    if (weights > 0).all():
+        return users, items, ratings, weights
+    if not (weights > 0).any():
+        raise DataError("sample_weight is 0 for every rating: nothing is left to learn from")
+    kept = weights > 0
+    return np.asarray(users)[kept], np.asarray(items)[kept], np.asarray(ratings)[kept], weights[kept]
 
 
 def accuracies(

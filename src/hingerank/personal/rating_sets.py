@@ -15,7 +15,7 @@ import numpy as np
 from hingerank.data.checks import whole_decimal
 from hingerank.data.files import COMPRESSIONS, DataError
 from hingerank.data.tables import read_table
-from hingerank.personal.item_features import Features, genre_features, join_features, word_features
+from hingerank.personal.item_features import Features, genre_features, identity_features, join_features, word_features
 from hingerank.personal.ratings import Ratings, ratings_from, read_ratings
 from hingerank.personal.ratings_files import read_columns, read_rows
 
@@ -143,19 +143,28 @@ def plain_titles(titles: Iterable[str]) -> list[str]:
     return [words_of_title(title) for title in titles]
 
 
-def open_ratings(path: Path, items: Path | None = None) -> tuple[Ratings, Features] | None:
+def open_ratings(
+    path: Path, items: Path | None = None, time: str | None = None, item_columns: bool = False
+) -> tuple[Ratings, Features] | None:
     """The ratings and item features in `path`, or None if it does not hold ratings.
 
-    A MovieLens folder has genres and words of titles as features. With `items`, `path` is what `read_ratings` reads.
+    Parameters
+    ----------
+    path : a MovieLens folder, whose features are genres and words of titles, or with `items` what `read_ratings` reads
+    items : a table of items, see `read_items`
+    time : of a file of ratings the column of moments
+    item_columns : give every item a column of its own besides
     """
     if items is not None:
         ids, features = read_items(items)
-        return read_ratings(path, item_ids=ids), features
-    if not is_movielens(path):
+        ratings = read_ratings(path, time=time, item_ids=ids)
+    elif is_movielens(path):
+        ratings = read_movielens(path)
+        words = word_features(plain_titles(ratings.titles if ratings.titles is not None else []))
+        features = join_features(genre_features(ratings.genres or []), words)
+    else:
         return None
-    ratings = read_movielens(path)
-    words = word_features(plain_titles(ratings.titles if ratings.titles is not None else []))
-    return ratings, join_features(genre_features(ratings.genres or []), words)
+    return ratings, join_features(features, identity_features(ratings.item_ids)) if item_columns else features
 
 
 def read_items(path: Path) -> tuple[np.ndarray, Features]:

@@ -8,8 +8,8 @@ vector = new_user(prior, item_vectors, ratings) # item_vectors: rows of `export(
 def new_user(prior, item_vectors, ratings, steps=5000, tol=1e-10):
     """The vector of a user who gave these ratings to items with these vectors, as ``add_user`` finds it.
 
-    Gradient steps on  ½‖z‖² + strength · n/|P| · sum over pairs of max(0, 1 - (score_i - score_j))²  with the user's
-    vector mean + root z, and 1 more at its end where the model has a function that all users share.
+    Gradient steps on  ½‖z‖² + strength · min(1, n/20) n/|P| · sum over pairs of max(0, 1 - (score_i - score_j))²  with
+    the user's vector mean + root z, and 1 more at its end where the model has a function that all users share.
 
     Parameters
     ----------
@@ -20,7 +20,7 @@ def new_user(prior, item_vectors, ratings, steps=5000, tol=1e-10):
     mean, root = prior["mean"], prior["root"]
     k = len(mean)
     pairs = [(i, j) for i in range(len(ratings)) for j in range(len(ratings)) if ratings[i] > ratings[j]]
-    weight = prior["strength"] * len(ratings) / max(1, len(pairs))
+    weight = prior["strength"] * min(1.0, len(ratings) / 20.0) * len(ratings) / max(1, len(pairs))
     rows, fixed = [], []
     for i, j in pairs:
         d = [a - b for a, b in zip(item_vectors[i], item_vectors[j])]

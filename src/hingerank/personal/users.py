@@ -16,6 +16,7 @@ class UserIndex:
     def __init__(self, ids: np.ndarray):
         self._ids, self._order = ids, None if ids.dtype.kind == "O" else np.argsort(ids, kind="stable")
         self._numbers: dict[Any, int] = {}
+        self._listed = self._order is None  # whether all ids are in the dict, where objects are looked up
         if self._order is None:
             self._numbers = {user: number for number, user in enumerate(ids.tolist())}
 
@@ -29,6 +30,9 @@ class UserIndex:
             return np.repeat(self.numbers([users]), n_rows)
         wanted = check_ids(users, len(users) if n_rows is None else n_rows, "users")
         found = np.full(len(wanted), -1)
+        if wanted.dtype.kind == "O" and self._order is not None and not self._listed:
+            self._numbers = {user: number for number, user in enumerate(self._ids.tolist())} | self._numbers
+            self._listed = True
         if self._order is not None and len(self._ids) and _same_kind(wanted, self._ids):
             place = np.searchsorted(self._ids, wanted, sorter=self._order)
             found = self._order[np.minimum(place, len(self._ids) - 1)]

@@ -1,0 +1,257 @@
+"""One page of a fitted personal model: what it ranks by, in words; its users on a map; lists, and why they are so.
+
+Complete in itself, no scripts; every text of the data is escaped.
+"""
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from hingerank.personal.catalogue import Catalogue
+from hingerank.personal.rankers import PersonalRanker
+from hingerank.rankers.inputs import names_of_features
+
+MOST_FUNCTIONS, MOST_WORDS, MOST_POINTS, EXAMPLES, REASONS = 12, 12, 2000, 6, 4
+WIDTH, HEIGHT, EDGE = 720, 420, 24
+STYLE = """
+:root { color-scheme: light dark; --for: #1b7a4b; --against: #b3402f; --line: #8885; --point: #2a78b5; }
+body { font: 15px/1.45 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; margin: 2rem 0 .2rem; }
+h3 { font-size: 1rem; margin: 1.2rem 0 .2rem; }
+p.note { opacity: .75; margin: .2rem 0 .8rem; max-width: 50rem; }
+table { border-collapse: collapse; width: 100%; }
+td, th { padding: .25rem .6rem; text-align: left; vertical-align: top; }
+tbody tr { border-top: 1px solid var(--line); } td.number, th.number { text-align: right; white-space: nowrap;
+  font-variant-numeric: tabular-nums; } td { overflow-wrap: anywhere; }
+.for { color: var(--for); } .against { color: var(--against); } .words span { margin-right: .6em; line-height: 1.5; }
+.scroll { overflow-x: auto; } .reasons span { margin-right: .9em; white-space: nowrap; }
+svg { display: block; width: 100%; max-width: 45rem; height: auto; border: 1px solid var(--line); border-radius: 6px; }
+circle { fill: var(--point); opacity: .35; } circle.shown { opacity: 1; fill: var(--against); }
+svg text { font-size: 12px; fill: currentColor; } svg line { stroke: var(--line); }
+"""
+
+
+def personal_page(
+    ranker: PersonalRanker,
+    catalogue: Catalogue,
+    *,
+    users: Sequence[Any] | None = None,
+    exclude: tuple[Any, Any] | None = None,
+    top: int = 10,
+    title: str = "personal model",
+) -> str:
+    """The page as text.
+
+    Parameters
+    ----------
+    ranker : fitted
+    catalogue : its items
+    users : whose lists to show; default some that are far from each other
+    exclude : (users, rows) not to be offered, as in ``top_k``
+    top : items in a list
+    title : of the page
+    """
+    names = [str(name) for name in names_of_features(ranker, ranker.n_features_in_, catalogue.names)]
+    points, axes, shares = user_map(ranker)
+    chosen = list(users) if users is not None else _far_apart(ranker, points)
+    numbers = ranker._users().numbers(chosen)
+    parts = [_functions(ranker, names)]
+    if points is not None:
+        parts.append(_map(ranker, points, shares, [_ends(axis, names) for axis in axes], numbers, chosen))
+    parts.append(_lists(ranker, catalogue, names, chosen, exclude, top))
+    policy = "default-src 'none'; style-src 'unsafe-inline'"
+    certificate = ranker.certificate_
+    told = f"{certificate.status} ({certificate.kind} {certificate.value:.2g}, {certificate.seconds:.2g} s)"
+    lead = (
+        f"{type(ranker).__name__}, learnt from {ranker.n_pairs_:,} pairs of {len(ranker.users_):,} users; "
+        f"{len(catalogue.ids):,} items with {ranker.n_features_in_:,} features. The fit {told}."
+    )
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)} – hingerank</title><style>{STYLE}</style></head><body>"
+        f'<h1>{escape(title)}</h1><p class="note">{escape(lead)}</p>{"".join(parts)}</body></html>\n'
+    )
+
+
+def user_map(ranker: Any) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:
+    """(users x 2, 2 x features, 2): the two directions in which users' functions differ most.
+
+    Users' weights less their mean on their first two principal axes; of each axis the change of a user's weight per
+    feature along it, and the part of the users' variance. None where users have no weights that differ.
+    """
+    V = getattr(ranker, "user_weights_", None)
+    if V is None or min(V.shape) < 2:
+        return None, np.empty((0, 0)), np.empty(0)
+    if sp.issparse(V):
+        from sklearn.decomposition import TruncatedSVD
+
+        reduced = TruncatedSVD(2, random_state=0).fit(V)
+        points, axes = reduced.transform(V), reduced.components_
+        points = points - points.mean(axis=0)
+        spread = float(V.multiply(V).sum() - len(points) * np.square(V.mean(axis=0)).sum())
+    else:
+        centred = V - V.mean(axis=0)
+        _, vectors = np.linalg.eigh(centred.T @ centred)
+        axes = vectors[:, :-3:-1].T
+        axes = axes * np.where(axes[np.arange(2), np.abs(axes).argmax(axis=1)] < 0, -1.0, 1.0)[:, None]
+        points, spread = centred @ axes.T, float((centred**2).sum())
+    if spread <= 0:
+        return None, np.empty((0, 0)), np.empty(0)
+    basis = getattr(ranker, "basis_", None)
+    return points, axes if basis is None else axes @ basis.T, (points**2).sum(axis=0) / spread
+
+
+def _far_apart(ranker: Any, points: np.ndarray | None) -> list[Any]:
+    """Some users: the one nearest to the middle of the map, then always the one farthest from those chosen."""
+    if points is None:
+        return ranker.users_[:EXAMPLES].tolist()
+    able = np.flatnonzero(getattr(ranker, "has_pairs_", np.ones(len(points), bool)))
+    if len(able) == 0:
+        return ranker.users_[:1].tolist()
+    found = [int(able[np.argmin((points[able] ** 2).sum(axis=1))])]
+    distance = ((points[able] - points[found[0]]) ** 2).sum(axis=1)
+    while len(found) < min(EXAMPLES, len(able)) and distance.max() > 0:
+        found.append(int(able[np.argmax(distance)]))
+        distance = np.minimum(distance, ((points[able] - points[found[-1]]) ** 2).sum(axis=1))
+    return ranker.users_[found].tolist()
+
+
+def _functions(ranker: Any, names: list[str]) -> str:
+    """What all users share, and the basic ranking functions, as words sized by weight."""
+    rows = []
+    coef = getattr(ranker, "coef_", None)
+    if coef is not None:
+        rows.append(("everybody", "", _signed(np.asarray(coef), names, True), _signed(np.asarray(coef), names, False)))
+    basis = getattr(ranker, "basis_", None)
+    if basis is not None:
+        strength = np.linalg.norm(basis, axis=0) * np.linalg.norm(ranker.user_weights_, axis=0)
+        whole = strength.sum() or 1.0
+        sides = ranker.basis_table(names, MOST_WORDS)[:MOST_FUNCTIONS]
+        for place, side in enumerate(sides):
+            rows.append((str(place + 1), f"{strength[place] / whole:.0%}", side["positive"], side["negative"]))
+    if not rows:
+        return ""
+    body = "".join(
+        f'<tr><td>{name}</td><td class="number">{share}</td>'
+        f'<td class="words for">{_words(up, up + down)}</td>'
+        f'<td class="words against">{_words(down, up + down)}</td></tr>'
+        for name, share, up, down in rows
+    )
+    left = 0 if basis is None else basis.shape[1] - MOST_FUNCTIONS
+    more = f'<p class="note">{left} weaker functions are not shown.</p>' if left > 0 else ""
+    return (
+        "<h2>What it ranks by</h2>"
+        '<p class="note">Every user ranks by a mixture of these functions, which may take one the other way round. '
+        "Features are sized by their weights.</p>"
+        '<div class="scroll"><table><thead><tr><th>function</th><th class="number">part of all</th><th>raises</th>'
+        f"<th>lowers</th></tr></thead><tbody>{body}</tbody></table></div>{more}"
+    )
+
+
+def _signed(weights: np.ndarray, names: list[str], positive: bool) -> list[tuple[str, float]]:
+    order = np.argsort(-weights if positive else weights, kind="stable")[:MOST_WORDS]
+    return [(names[j], float(weights[j])) for j in order if (weights[j] > 0 if positive else weights[j] < 0)]
+
+
+def _words(words: list[tuple[str, float]], beside: list[tuple[str, float]]) -> str:
+    heaviest = max((abs(weight) for _, weight in beside), default=1.0) or 1.0
+    sizes = [0.75 + 0.75 * abs(weight) / heaviest for _, weight in words]
+    return " ".join(
+        f'<span title="{weight:.3g}" style="font-size:{size:.2f}em">{escape(name)}</span>'
+        for (name, weight), size in zip(words, sizes)
+    )
+
+
+def _ends(axis: np.ndarray, names: list[str]) -> tuple[str, str]:
+    """The features that matter most to users at the low and at the high end of an axis."""
+    order = np.argsort(axis, kind="stable")
+    low = ", ".join(names[j] for j in order[:3] if axis[j] < 0)
+    return low, ", ".join(names[j] for j in order[::-1][:3] if axis[j] > 0)
+
+
+def _map(
+    ranker: Any, points: np.ndarray, shares: np.ndarray, ends: list[tuple[str, str]], numbers: np.ndarray, chosen: list
+) -> str:
+    low, high = np.quantile(points, 0.001, axis=0), np.quantile(points, 0.999, axis=0)
+    shown = numbers[numbers >= 0]
+    if len(shown):
+        low, high = np.minimum(low, points[shown].min(axis=0)), np.maximum(high, points[shown].max(axis=0))
+    size = np.array([WIDTH - 2 * EDGE, HEIGHT - 2 * EDGE])
+    placed = EDGE + (np.clip(points, low, high) - low) / np.where(high > low, high - low, 1.0) * size
+    placed[:, 1] = HEIGHT - placed[:, 1]
+    some = np.arange(len(points))
+    if len(points) > MOST_POINTS:
+        some = np.random.default_rng(0).choice(len(points), MOST_POINTS, replace=False)
+    dots = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3"/>' for x, y in placed[some])
+    marks = []
+    for number, user in zip(numbers, chosen):
+        if number >= 0:
+            x, y = placed[number]
+            side = ("end", -7) if x > 0.7 * WIDTH else ("start", 7)
+            marks.append(
+                f'<circle class="shown" cx="{x:.1f}" cy="{y:.1f}" r="4.5"/>'
+                f'<text x="{x + side[1]:.1f}" y="{y + 4:.1f}" text-anchor="{side[0]}">{escape(str(user))}</text>'
+            )
+    few = f" {MOST_POINTS:,} of them are drawn." if len(points) > MOST_POINTS else ""
+    across, up = ends
+    words = (
+        f"across ({shares[0]:.0%} of what tells users apart): <b>{escape(across[0])}</b> on the left, "
+        f"<b>{escape(across[1])}</b> on the right; upwards ({shares[1]:.0%}): <b>{escape(up[0])}</b> at the bottom, "
+        f"<b>{escape(up[1])}</b> at the top."
+    )
+    return (
+        "<h2>Its users</h2>"
+        f'<p class="note">Users who are near each other rank alike.{few} The features that users like more there, '
+        f"{words} The named users' lists are below.</p>"
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="map of users">{dots}{"".join(marks)}</svg>'
+    )
+
+
+def _lists(
+    ranker: Any, catalogue: Catalogue, names: list[str], chosen: list, exclude: tuple[Any, Any] | None, top: int
+) -> str:
+    """For each user the best items, and the features that set each apart from the mean item of the catalogue."""
+    rows, scores = ranker.top_k(chosen, catalogue.X, top, exclude=exclude)
+    mean = np.asarray(catalogue.X.mean(axis=0)).ravel()
+    every = sp.identity(len(names), format="csr")
+    parts = []
+    for user, best, values in zip(chosen, rows, scores):
+        weights = ranker.predict(user, every) if len(best) else np.zeros(len(names))
+        lines = []
+        for place, (row, score) in enumerate(zip(best.tolist(), values.tolist()), 1):
+            if row < 0:
+                break
+            reasons = reasons_of(catalogue.X[row], mean, weights, names)
+            lines.append(
+                f'<tr><td class="number">{place}</td><td>{escape(catalogue.called(row))}</td>'
+                f'<td class="number">{score:.3f}</td><td class="reasons">{reasons}</td></tr>'
+            )
+        parts.append(
+            f'<h3>User {escape(str(user))}</h3><div class="scroll"><table><thead><tr><th class="number"></th>'
+            '<th>item</th><th class="number">score</th><th>why: what its features give it above the mean item</th></tr>'
+            f"</thead><tbody>{''.join(lines)}</tbody></table></div>"
+        )
+    return (
+        '<h2>Lists, and why</h2><p class="note">A score is the sum over features of value times the user\'s weight. '
+        f"Shown are the {REASONS} features in which an item differs most, in that sum, from the mean item.</p>"
+        + "".join(parts)
+    )
+
+
+def reasons_of(row: Any, mean: np.ndarray, weights: np.ndarray, names: list[str], most: int = REASONS) -> str:
+    """The features whose (x_j - mean_j) w_j are largest in size, with these numbers; a sparse feature's 0 is "no …"."""
+    sparse = sp.issparse(row)
+    x = row.toarray().ravel() if sparse else np.asarray(row, np.float64).ravel()
+    given = (x - mean) * weights
+    order = np.argsort(-np.abs(given), kind="stable")[:most]
+    words = []
+    for j in order:
+        if given[j] != 0.0:
+            side, no = "for" if given[j] > 0 else "against", "no " if sparse and x[j] == 0 else ""
+            words.append(f'<span class="{side}">{escape(no + names[j])} {given[j]:+.3f}</span>')
+    return " ".join(words)

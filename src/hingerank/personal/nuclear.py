@@ -1,0 +1,52 @@
+"""The convex problem behind the factors:  min over W of  C · loss(W) + ‖W‖_* (+ ½‖w‖²),  and how near it a W is.
+
+Every loss here is quadratic where it is not 0, so that with l its value, z its gradient in the rows' scores s and
+a = l - ½ s·z its conjugate at θ z is  θ² l - 2 θ a.  The dual at θ z is therefore
+
+    2 θ C a - θ² (C l + ½ C² ‖g_w‖²)    for    θ C ‖G‖₂ ≤ 1,
+
+G the gradient of the loss in W (its largest singular value counts, the nuclear norm's dual) and g_w that in the weights
+w which all users share. The best θ is known in closed form.
+"""
+
+import numpy as np
+import scipy.sparse as sp
+
+from hingerank.personal.passes import basis_loss
+from hingerank.personal.preferences import UserPreferences
+from hingerank.personal.problem import ItemFeatures, Matrix, own_rows
+
+SAFE = 1.0 + 1e-9  # by which the largest singular value is rounded up
+
+
+def nuclear_norm(U: np.ndarray, V: np.ndarray) -> float:
+    """‖U Vᵀ‖_*.
+
+    >>> round(nuclear_norm(np.eye(3)[:, :2], 2.0 * np.eye(4)[:, :2]), 9)
+    4.0
+    """
+    return float(np.linalg.svd(np.linalg.qr(U)[1] @ np.linalg.qr(V)[1].T, compute_uv=False).sum())
+
+
+def nuclear_gap(
+    X: Matrix, p: UserPreferences, U: np.ndarray, V: np.ndarray, shared: np.ndarray | None, C: float
+) -> float:
+    """(primal - dual) / primal at W = U Vᵀ; V has a row for each user of `p`, shared is w."""
+    everyone = ItemFeatures(X).times(U if shared is None else np.column_stack([U, shared]))
+    mixed = V if shared is None else np.column_stack([V, np.ones(len(V))])
+    rows, z = np.arange(p.n_rows, dtype=np.int32), np.zeros((p.n_rows, 1))  # every row an item of its own
+    s = np.einsum("rc,rc->r", everyone[p.item], mixed[np.repeat(np.arange(p.n_users), np.diff(p.start))])
+    flat, ones, kept = s[:, None], np.ones((p.n_users, 1)), np.zeros(p.n_rows, np.float32)
+    loss = float(basis_loss(flat, ones, 0, p.n_users, p.start, rows, own_rows(p.known), p.sizes, kept, z))
+    a = loss - 0.5 * float(s @ z[:, 0])
+    Z = sp.csr_matrix((z[:, 0], p.item, p.start.astype(np.int64)), shape=(p.n_users, X.shape[0]))
+    G = Z @ X
+    G = G.toarray() if sp.issparse(G) else np.asarray(G)
+    norm = SAFE * float(np.linalg.norm(G, 2))
+    own = 0.0 if shared is None else 0.5 * float(shared @ shared)
+    g = 0.0 if shared is None else float(np.square(G.sum(axis=0)).sum())
+    primal = C * loss + nuclear_norm(U, V) + own
+    bend = C * loss + 0.5 * C * C * g
+    theta = min(C * a / bend if bend > 0 else 0.0, 1.0 / (C * norm) if norm > 0 else np.inf)
+    dual = 2.0 * theta * C * a - theta * theta * bend
+    return (primal - max(dual, 0.0)) / primal if primal > 0 else 0.0

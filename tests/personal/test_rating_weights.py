@@ -1,0 +1,159 @@
+"""sample_weight: pairs weigh w_i w_j, as if they were listed so often."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import hingerank as hr
+from hingerank.personal.factorized import InductiveMatrixCompletion, PersonalRankSVM
+from hingerank.personal.preferences import from_comparisons, from_ratings, from_targets
+from hingerank.personal.problem import FactorObjective, first_gradient, pair_distances, row_preferences
+
+CONVEX = [hr.JointRanker, hr.SeparateRanker, hr.MeanVarianceRanker]
+
+
+def told(seed, grades=4, n_users=5, n_items=14, least=1):
+    """X, users, items, ratings, weights: some users with one rating or one grade, some weights equal, far apart, 0."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n_items, 4))
+    users, items = zip(*((u, i) for u in range(n_users) for i in rng.permutation(n_items)[: rng.integers(least, 12)]))
+    y = rng.integers(0, grades, len(users)).astype(float)
+    weights = rng.choice([0.25, 1.0, 2.0, 3.5, 1e-3, 40.0], len(users))
+    return X, np.array(users), np.array(items), y, weights
+
+
+def listed(users, items, y, weights):
+    """Every pair, and its weight."""
+    pairs = [(a, b) for a in range(len(users)) for b in range(len(users)) if users[a] == users[b] and y[a] > y[b]]
+    a, b = np.array(pairs).T
+    return users[a], items[a], items[b], weights[a] * weights[b]
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("grades", [2, 4, 40])
+class TestKernels:
+    def test_value_gradient_and_curvature_are_those_of_listed_pairs(self, seed, grades):
+        X, users, items, y, w = told(seed, grades)
+        rng = np.random.default_rng(seed)
+        swept = FactorObjective(X, from_ratings(users, items, y, len(X), weight=w), 0.3, 2)
+        u, i, j, pair = listed(users, items, y, w)
+        plain = FactorObjective(X, from_comparisons(u, i, j, len(X), pair), 0.3, 2)
+        number = {user: k for k, user in enumerate(swept.preferences.users)}
+        order = [number[user] for user in plain.preferences.users]
+        for _ in range(3):  # rows are put in the order of their scores in between
+            U, V = rng.standard_normal((4, 2)), rng.standard_normal((len(number), 2))
+            rest = 0.5 * ((V**2).sum() - (V[order] ** 2).sum())
+            assert swept.value(U, V) == pytest.approx(plain.value(U, V[order]) + rest)
+            D = rng.standard_normal(8)
+            np.testing.assert_allclose(swept.curvature(V)(D), plain.curvature(V[order])(D), rtol=1e-4, atol=1e-5)
+            first, second = (
+                o.improve_users(U, V[order if o is plain else slice(None)].copy(), 0) for o in (swept, plain)
+            )
+            np.testing.assert_allclose(first.gradient, second.gradient, rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(first.diagonal, second.diagonal, rtol=1e-9)
+
+    def test_gradient_at_zero_and_users_that_weigh_alike(self, seed, grades):
+        X, users, items, y, w = told(seed, grades)
+        p = from_ratings(users, items, y, len(X), "user", w)
+        rows, pairs = p.mass
+        of_user = np.repeat(p.users, np.diff(p.start))
+        for k, user in enumerate(p.users):
+            _, _, _, mine = (
+                listed(*(c[users == user] for c in (users, items, y, w))) if p.pairs[k] else (0, 0, 0, np.zeros(1))
+            )
+            assert pairs[k] == pytest.approx(mine.sum())
+            assert rows[k] == pytest.approx(w[users == user].sum())
+            assert p.known.scale[k] * mine.sum() == pytest.approx(1.0 if p.pairs[k] else 0.0)
+        g, s = first_gradient(p), np.zeros(p.n_rows)
+        for r in range(p.n_rows):
+            mine = of_user == of_user[r]
+            higher, lower = (mine & side(p.known.grade, p.known.grade[r]) for side in (np.greater, np.less))
+            k = np.searchsorted(p.start, r, "right") - 1
+            s[r] = (
+                2 * p.known.scale[k] * p.known.weight[r] * (p.known.weight[higher].sum() - p.known.weight[lower].sum())
+            )
+        np.testing.assert_allclose(g, s, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize("ranker", CONVEX)
+def test_convex_rankers_find_the_optimum_of_weighted_pairs(ranker, kind):
+    X, users, items, y, w = told(3, least=3)
+    X = kind(X)
+    one = ranker(C=0.1, tol=1e-9).fit(X, users, items, y, sample_weight=w)
+    u, i, j, pair = listed(users, items, y, w)
+    two = ranker(C=0.1, tol=1e-9).fit_pairs(X, u, i, j, pair)
+    assert one.certificate_.converged and one.certificate_.kind == "relative duality gap"
+    assert one.objective_ == pytest.approx(two.objective_, rel=1e-6)
+    who = two.users_[np.zeros(X.shape[0], int)]
+    np.testing.assert_allclose(one.predict(who, X), two.predict(who, X), rtol=1e-3, atol=1e-4)
+
+
+def test_factorised_rankers_reach_the_same_point():
+    X, users, items, y, w = told(1, least=4)
+    settings = {"rank": 2, "C": 0.05, "tol": 1e-10, "max_iter": 500, "prior": "zero"}
+    one = PersonalRankSVM(**settings).fit(X, users, items, y, sample_weight=w)
+    u, i, j, pair = listed(users, items, y, w)
+    two = PersonalRankSVM(**settings).fit_pairs(X, u, i, j, pair)
+    assert one.certificate_.converged
+    assert one.objective_ == pytest.approx(two.objective_, rel=1e-5)
+
+
+def test_a_weight_of_two_is_the_rating_twice():
+    """Of ratings to be met, where the same item twice is the same equation twice; rows of X may be equal."""
+    X, users, items, y, _ = told(2, least=3)
+    w = np.where(np.arange(len(users)) % 3 == 0, 2.0, 1.0)
+    twice = np.repeat(np.arange(len(users)), w.astype(int))
+    copies = np.arange(len(twice))  # each an item of its own, with the features of the item it copies
+    for make in (PersonalRankSVM, InductiveMatrixCompletion, hr.JointRanker):
+        ranker = make(C=0.05, tol=1e-9, **({"max_iter": 500, "rank": 2} if make is not hr.JointRanker else {}))
+        one = ranker.fit(X, users, items, y, sample_weight=w).objective_
+        assert one == pytest.approx(ranker.fit(X[items[twice]], users[twice], copies, y[twice]).objective_, rel=1e-4)
+
+
+def test_targets_are_met_as_heavily_as_they_weigh():
+    X, users, items, y, w = told(4)
+    p = from_targets(users, items, y, len(X), w)
+    U, V = np.eye(4)[:, :2], np.ones((p.n_users, 2))
+    value = 0.0
+    for user in np.unique(users):
+        mine = users == user
+        target = y[mine] - np.average(y[mine], weights=w[mine])
+        value += float(w[mine] @ (X[items[mine]] @ U @ np.ones(2) - target) ** 2)
+    found = FactorObjective(X, p, 1.0, 2).value(U, V) - 0.5 * (U**2).sum() - 0.5 * (V**2).sum()
+    assert found == pytest.approx(value)
+
+
+def test_a_weight_of_zero_is_no_rating():
+    X, users, items, y, w = told(5, least=3)
+    w[::4] = 0.0
+    kept = w > 0
+    for make in (PersonalRankSVM, hr.MeanVarianceRanker):
+        one = make().fit(X, users, items, y, sample_weight=w)
+        two = make().fit(X, users[kept], items[kept], y[kept], sample_weight=w[kept])
+        assert one.objective_ == two.objective_ and one.C_ == two.C_ and one.users_.tolist() == two.users_.tolist()
+    with pytest.raises(hr.DataError, match="0 for every rating"):
+        PersonalRankSVM().fit(X, users, items, y, sample_weight=0 * w)
+    with pytest.raises(hr.DataError, match="one for each rating"):
+        PersonalRankSVM().fit(X, users, items, y, sample_weight=[1.0])
+    with pytest.raises(hr.DataError, match="not negative"):
+        PersonalRankSVM().fit(X, users, items, y, sample_weight=-w)
+
+
+def test_equal_weights_change_nothing_but_C():
+    X, users, items, y, _ = told(6, least=3)
+    p, q = from_ratings(users, items, y, len(X)), from_ratings(users, items, y, len(X), weight=np.full(len(y), 2.0))
+    assert pair_distances(X, q) == pytest.approx(4 * pair_distances(X, p))
+    assert row_preferences(q).total_weight == pytest.approx(4 * row_preferences(p).total_weight)
+    one, two = (
+        PersonalRankSVM().fit(X, users, items, y),
+        PersonalRankSVM().fit(X, users, items, y, sample_weight=np.full(len(y), 2.0)),
+    )
+    assert pytest.approx(one.C_ / 4) == two.C_ and two.objective_ == pytest.approx(one.objective_, rel=1e-9)
+
+
+def test_the_given_weights_stay_as_they_are():
+    X, users, items, y, w = told(7, least=3)
+    before = w.copy()
+    PersonalRankSVM(rank=2).fit(X, users, items, y, sample_weight=w)
+    assert (w == before).all()
