@@ -12,7 +12,7 @@ import numpy as np
 
 from hingerank.lab.reproductions.engine import Ours, Place, Recipe, Section, kept
 from hingerank.lab.reproductions.outcome import TIME
-from hingerank.lab.search import Setting, WideningGrid
+from hingerank.lab.search import Setting
 
 # item features, {"train", "validation", "test": triples}, whether the triples are comparisons (else they are ratings)
 Parts = tuple[Any, Mapping[str, tuple[Any, Any, Any]], bool]
@@ -26,7 +26,7 @@ def personal(section: Section, place: Place) -> dict[str, Ours]:
 def _row(row: str, recipe: Recipe, section: Section, place: Place) -> Ours:
     settings: list[Setting] = []
     tried: list[dict[str, float]] = []
-    proposals = WideningGrid(recipe.search).propose(0)
+    proposals = recipe.grid().propose(0)
     batch = next(proposals)
     while batch:
         for setting in batch:
