@@ -53,7 +53,7 @@ from hingerank.lab.reproductions.sets import GRADED, KNOWN, find_set
 from hingerank.lab.search import Grid, WideningGrid
 from hingerank.rankers.grids import LIMITS, size_of
 
-TREES = ("lightgbm", "xgboost")  # rankers that do not mind how columns are scaled
+TREES = ("lightgbm", "gbrank", "xgboost")  # rankers that do not mind how columns are scaled
 
 # runner of a section -> "module:function" here; a function of (section, place) that answers {row: Ours}
 RUNNERS = {
