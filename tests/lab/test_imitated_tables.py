@@ -126,7 +126,9 @@ def test_the_slides_table_of_whole_tracks_is_one_command_over_a_users_runs(tmp_p
     assert "α-NDCG@20, 2011" not in saved["QL"]["values"], "no topics of that year"
 
 
-def test_the_line_of_movielens_20m_is_run_on_a_users_copy(tmp_path, monkeypatch):
+@pytest.fixture
+def films(tmp_path, monkeypatch):
+    """Eight users' ratings of thirty films, as MovieLens 20M lays them out."""
     monkeypatch.setenv("HINGERANK_CACHE", str(tmp_path / "cache"))
     rng = np.random.default_rng(0)
     folder = tmp_path / "ml-20m"
@@ -137,7 +139,19 @@ def test_the_line_of_movielens_20m_is_run_on_a_users_copy(tmp_path, monkeypatch)
     seen = [(user, film) for user in range(1, 9) for film in rng.choice(30, 15, replace=False) + 1]
     lines = [f"{user},{film},{rng.integers(1, 11) / 2},0" for user, film in seen]
     (folder / "ratings.csv").write_text("\n".join(["userId,movieId,rating,timestamp", *lines]) + "\n")
+    return Place(tmp_path, tmp_path / "runs")
+
+
+def test_the_line_of_movielens_20m_is_run_on_a_users_copy(films):
     section = next(s for s in TABLES["cheng2018-table4"].sections if s.study.data == "ml-20m")
     recipe = replace(section.methods["rank 18"], fixed={"rank": 2})
-    found = replace(section, methods={"rank 18": recipe}).compute(Place(tmp_path, tmp_path / "runs"))
+    found = replace(section, methods={"rank 18": recipe}).compute(films)
     assert 0 <= found["rank 18"].values["test accuracy"] <= 1
+
+
+def test_a_basic_function_shows_its_features_from_most_positive_to_most_negative(films):
+    section = TABLES["cheng2018-fig2"].sections[0]
+    study, options = replace(section.study, data="ml-20m"), {"rank": 2, "C": 0.1, "function": 1}
+    found = replace(section, study=study, options=options).compute(films)
+    weights = [ours.values["weight"] for ours in found.values()]
+    assert {"film", "Comedy"} & set(found) and weights == sorted(weights, reverse=True) and weights[0] > 0 > weights[-1]

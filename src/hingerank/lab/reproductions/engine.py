@@ -67,6 +67,7 @@ RUNNERS = {
     "training_times": "sparse:training_times",
     "frequent_features": "sparse:frequent_features",
     "personal": "personal:personal",
+    "basis_functions": "personal:basis_functions",
     "query_likelihood": "diversity:query_likelihood",
     "own_runs": "diversity:own_runs",
     "judged_documents": "diversity:judged_documents",
