@@ -46,6 +46,7 @@ _HOME = {
     "AdaRank": "hingerank.rankers.boosting",
     "RankBoost": "hingerank.rankers.boosting",
     "LightGBMRanker": "hingerank.rankers.trees",
+    "GBRank": "hingerank.rankers.gbrank",
     "XGBoostRanker": "hingerank.rankers.trees",
     "PersonalRankSVM": "hingerank.personal.factorized",
     "InductiveMatrixCompletion": "hingerank.personal.completion",

@@ -34,6 +34,7 @@ RANKERS: dict[str, str] = {
     "adarank": "hingerank.rankers.boosting:AdaRank",
     "rankboost": "hingerank.rankers.boosting:RankBoost",
     "lightgbm": "hingerank.rankers.trees:LightGBMRanker",
+    "gbrank": "hingerank.rankers.gbrank:GBRank",
     "xgboost": "hingerank.rankers.trees:XGBoostRanker",
     "mmr": "hingerank.diversity.selection:MMR",
     "xquad": "hingerank.diversity.selection:XQuAD",

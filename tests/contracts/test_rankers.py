@@ -25,6 +25,7 @@ from hingerank.registry import RANKERS, ranker_class, ranker_name
 # settings that keep slow rankers quick here, by registered name
 QUICK: dict[str, dict] = {
     "lightgbm": {"n_estimators": 20, "min_child_samples": 5},
+    "gbrank": {"n_estimators": 20, "min_child_samples": 5},
     "xgboost": {"n_estimators": 20},
 }
 

@@ -35,7 +35,7 @@ def folds():
 
 @pytest.mark.parametrize("name", [name for name in METHODS if not name.startswith(("R-LTR", "PAMM", "S"))])
 def test_every_query_is_tested_once(folds, name):
-    found = fold_values(name, folds, score_candidates, (0.1,))
+    found = fold_values(name, folds, score_candidates)
     assert sorted(map(int, found["values"][ERR])) == list(range(1, 11)) == sorted(map(int, found["values"][NDCG]))
     assert len(found["chosen"]) == 5
     assert all(0 <= value <= 1 for value in found["values"][NDCG].values())
@@ -44,8 +44,8 @@ def test_every_query_is_tested_once(folds, name):
 def test_choices_do_not_see_test_queries(folds):
     """Judgments of the test fold turned around: the same setting is chosen, and only its values change."""
     turned = [query.with_parts(judgments=query.judgments[::-1]) for query in folds[4]]
-    before = fold_values("xQuAD", folds, score_candidates, ())
-    after = fold_values("xQuAD", [*folds[:4], type(folds[4])(turned)], score_candidates, ())
+    before = fold_values("xQuAD", folds, score_candidates)
+    after = fold_values("xQuAD", [*folds[:4], type(folds[4])(turned)], score_candidates)
     assert before["chosen"][0] == after["chosen"][0]  # fold 5 is tested first
     tested = [query.qid for query in folds[4]]
     assert [before["values"][NDCG][qid] for qid in tested] != [after["values"][NDCG][qid] for qid in tested]
@@ -85,14 +85,14 @@ def test_columns_are_means_over_the_topics_of_a_year_or_of_all():
 
 def test_generated_queries_of_several_seeds_are_one_row_and_are_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(diversity, "METHODS", ("One feature", "ListMLE"))
-    options = {"name": "toy", "queries": 10, "seeds": [0, 1], "rates": [0.1], "against": ["ListMLE", "ListMLE"]}
+    options = {"name": "toy", "queries": 10, "seeds": [0, 1], "against": ["ListMLE", "ListMLE"]}
     options["data"] = {"candidates": 12, "subtopics": [2, 4]}
     section = Section("S", ["ERR-IA@20", "α-NDCG@20"], {}, Study("toy", ""), options=options)
     place = Place(tmp_path, tmp_path)
     first = diversity.generated_queries(section, place)
     assert len(list((tmp_path / "toy").iterdir())) == 4 and len(first["ListMLE"].chosen) == 10
     data = make_diverse(10, seed=0, **options["data"]), make_diverse(10, seed=1, **options["data"])
-    alone = [fold_values("ListMLE", [d[k::5] for k in range(5)], score_candidates, ()) for d in data]
+    alone = [fold_values("ListMLE", [d[k::5] for k in range(5)], score_candidates) for d in data]
     means = [value for found in alone for value in found["values"][ERR].values()]
     assert first["ListMLE"].values["ERR-IA@20"] == pytest.approx(np.mean(means))
     monkeypatch.setattr(diversity, "fold_values", None)  # what is kept is not computed again

@@ -179,7 +179,7 @@ def test_runs_over_clueweb_are_measured_by_trecs_judgments(tmp_path):
     (folder / "runs" / "PAMM(ERR-IA).run.gz").write_bytes(gzip.compress(best.encode()))
     (folder / "runs" / "QL.txt").write_text("1 Q0 c 1 2 x\n1 Q0 a 2 1 x\n")
     assert sorted(web_track_qrels(folder)) == ["1", "101", "51"]
-    section = next(s for s in TABLES["xu2015-diversity"].sections if s.runner == "own_runs")
+    section = TABLES["xu2015-tracks"].sections[0]
     found = own_runs(section, Place(tmp_path, tmp_path))
     assert set(found) == {"PAMM(ERR-IA)", "QL"}
     assert found["PAMM(ERR-IA)"].values == pytest.approx(

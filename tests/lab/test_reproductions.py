@@ -496,3 +496,15 @@ def test_a_grid_that_ends_too_early_grows_in_a_comparison(place):
     assert found.widened == {} or set(found.widened) == {"C"}
     settings = [r["setting"]["C"] for r in results_of(study, [recipe.method("row")], place).records]
     assert sorted(set(settings) - {1e-9, 2e-9}) == found.widened.get("C", [])
+
+
+def test_a_closed_grid_stays_and_says_so(place):
+    recipe = make_recipe("rank-svm", {"C": [1e-5, 2e-5]}, closed=True)
+    section = small_section({"row": []})
+    study = replace(section.study, run="stays", methods={"row": recipe})
+    section = replace(section, study=study, methods={"row": recipe})
+    found = section.compute(place)
+    assert not found["row"].widened and {s["C"] for s in found["row"].chosen} <= {1e-5, 2e-5}
+    table = PaperTable("t", "P 2000, T", "Table 1", "S.", [section])
+    said = " ".join(Outcome(table, [found], 1.0, {}).grids())
+    assert said.startswith("Best at an end of the paper's own grid, which stays: row (C = ")

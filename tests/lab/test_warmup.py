@@ -61,9 +61,9 @@ def use():
     kinds |= {f"sparse {kind}": sp.csr_matrix(X) for kind, X in kinds.items()}
     items, users = rng.integers(0, 50, 600), rng.integers(0, 12, 600)
     for name, place in RANKERS.items():
-        if name in ("lightgbm", "xgboost") and find_spec(name) is None:
-            continue
         ranker = getattr(hr, place.rpartition(":")[2])
+        if find_spec(getattr(ranker, "requires", "numpy")) is None:
+            continue
         for kind, X in kinds.items():
             doing = f"{name}, {kind}"
             if ".diversity." in place:

@@ -54,6 +54,7 @@ SPECIAL: dict[str, dict[str, list[Any]]] = {
     "personal-rank-svm": {"C": [1e-5, 1e-4, 1e-3, 1e-2], "rank": [10, 30]},
     "matrix-completion": {"C": [1e-3, 1e-2, 1e-1], "rank": [10, 30]},
     "lightgbm": {"n_estimators": [20, 50, 100, 200], "num_leaves": [7, 31]},
+    "gbrank": {"n_estimators": [20, 50, 100, 200], "num_leaves": [7, 31]},
     "xgboost": {"n_estimators": [20, 50, 100, 200], "max_depth": [3, 6]},
 }
 

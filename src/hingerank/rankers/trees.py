@@ -308,10 +308,14 @@ class LightGBMRanker(TreeRanker):
                 settings |= {"metric": "ndcg", "eval_at": [10]}
                 told["valid_sets"] = [lightgbm.Dataset(held.X, held.y, group=held.sizes, reference=rows)]
                 told["callbacks"] = [lightgbm.early_stopping(stop, verbose=False)]
-            model = lightgbm.train(settings, rows, rounds, **told)
+            model = lightgbm.train({**settings, **self._gradients(rows, y, sizes)}, rows, rounds, **told)
         except lightgbm.basic.LightGBMError as error:
             raise ValueError(f"LightGBM cannot learn from these rows and parameters: {error}") from error
         return model.model_to_string(num_iteration=model.best_iteration if held is not None else None)
+
+    def _gradients(self, rows: Any, y: np.ndarray, sizes: np.ndarray) -> dict[str, Any]:
+        """What stands in for the objective where its gradients are not LightGBM's own."""
+        return {}
 
     def _read(self, text):
         return read_lightgbm(text, self.n_features_in_)

@@ -42,6 +42,7 @@ ERR, NDCG = "err-ia@20", "alpha-ndcg@20"
 MEASURES = {"ERR-IA@20": ERR, "α-NDCG@20": NDCG}
 YEARS = (2009, 2010, 2011, 2012)
 LAMBDAS = (0.1, 0.3, 0.5, 0.7, 0.9)
+RATES = (0.01, 0.03, 0.1, 0.3, 1.0)  # PAMM's learning rates, for all data
 METHODS = (
     "One feature",
     "ListMLE",
@@ -96,12 +97,12 @@ def name_of_run(path: Path) -> str:
 
 
 def judged_documents(section: Section, place: Place) -> dict[str, Ours]:
-    """Every method over five folds of topics. Options features: a data set; rates: PAMM's learning rates to try."""
+    """Every method over five folds of topics. Option features: a data set."""
     qrels = web_track_qrels(place.find(section.study.data))
     folds = cache(lambda: clueweb_folds(place.find(section.options["features"]), qrels))
 
     def compute(name: str) -> dict[str, Any]:
-        return fold_values(name, folds(), partial(_score, qrels), section.options["rates"])
+        return fold_values(name, folds(), partial(_score, qrels))
 
     found = {name: kept(place, section.study.run, f"judged {name}", partial(compute, name)) for name in METHODS}
     return _rows(found, section)
@@ -124,15 +125,14 @@ def reranked_runs(section: Section, place: Place) -> dict[str, Ours]:
 def generated_queries(section: Section, place: Place) -> dict[str, Ours]:
     """Every method over five folds of generated queries.
 
-    Options name: of the results; queries: in a set; seeds: of the sets; data: options of `make_diverse`; rates: as for
-    `judged_documents`.
+    Options name: of the results; queries: in a set; seeds: of the sets; data: options of `make_diverse`.
     """
     options = section.options
     data = cache(partial(make_diverse, options["queries"], **options["data"]))
 
     def compute(name: str, seed: int) -> dict[str, Any]:
         queries = data(seed=seed)
-        return fold_values(name, [queries[k::5] for k in range(5)], score_candidates, options["rates"])
+        return fold_values(name, [queries[k::5] for k in range(5)], score_candidates)
 
     def part(name: str, seed: int) -> dict[str, Any]:
         return kept(place, section.study.run, f"{options['name']} {seed} {name}", partial(compute, name, seed))
@@ -186,24 +186,24 @@ def track_year(topic: str) -> int:
 # One method: folds that rotate, and choices on validation.
 
 
-def fold_values(name: str, folds: Sequence[DiverseData], score: Scorer, rates: Sequence[float]) -> dict[str, Any]:
+def fold_values(name: str, folds: Sequence[DiverseData], score: Scorer) -> dict[str, Any]:
     """{"values": {measure: {query: value}} over all test folds, "chosen": the setting in each}.
 
-    Three folds to train, one to choose, one to test, rotating. rates: learning rates for PAMM to choose from.
+    Three folds to train, one to choose, one to test, rotating.
     """
     values: Values = {ERR: {}, NDCG: {}}
     chosen = []
     for k in range(len(folds)):
         train = DiverseData([query for j in range(3) for query in folds[(k + j) % 5]])
         parts = {"train": train, "validation": folds[(k + 3) % 5], "test": folds[(k + 4) % 5]}
-        found, setting = _tested(name, parts, score, rates)
+        found, setting = _tested(name, parts, score)
         chosen.append(setting)
         for measure, by_query in values.items():
             by_query.update(found[measure])
     return {"values": values, "chosen": chosen}
 
 
-def _tested(name: str, parts: Parts, score: Scorer, rates: Sequence[float]) -> tuple[Values, dict[str, Any]]:
+def _tested(name: str, parts: Parts, score: Scorer) -> tuple[Values, dict[str, Any]]:
     if name == "One feature":
         j = _best_feature(parts["train"])
         return score(parts["test"], _run_by(parts["test"], np.eye(parts["test"][0].n_features)[j])), {"feature": j}
@@ -213,7 +213,7 @@ def _tested(name: str, parts: Parts, score: Scorer, rates: Sequence[float]) -> t
             return score(parts["test"], _run_by(parts["test"], w)), {"C": C}
         parts = {part: _rescored(queries, w) for part, queries in parts.items()}
     by = ERR if "ERR" in name else NDCG
-    rankers = _settings(name, by, rates)
+    rankers = _settings(name, by)
     scores = []
     for ranker in rankers:
         ranker.fit(parts["train"])
@@ -222,7 +222,7 @@ def _tested(name: str, parts: Parts, score: Scorer, rates: Sequence[float]) -> t
     return score(parts["test"], best.rerank_run(parts["test"])), _changed(best)
 
 
-def _settings(name: str, measure: str, rates: Sequence[float]) -> list[Any]:
+def _settings(name: str, measure: str) -> list[Any]:
     """Rankers to choose from; measure: the one that the method is named after."""
     if name == "MMR":
         return [MMR(lam, relation) for lam, relation in product(LAMBDAS, (None, 0, 1, 2))]
@@ -231,7 +231,7 @@ def _settings(name: str, measure: str, rates: Sequence[float]) -> list[Any]:
     if name == "R-LTR":
         return [RLTR(*how, tol=1e-3) for how in product((0.1, 1.0, 10.0), ("mean", "all"), (3, 5, 10))]
     if name.startswith("PAMM"):
-        return [PAMM(measure, top=top, learning_rate=rate) for top, rate in product((5, 10), rates)]
+        return [PAMM(measure, top=top, learning_rate=rate) for top, rate in product((5, 10), RATES)]
     struct: list[dict[str, Any]] = [{"C": C, "candidates": n} for C, n in product((1.0, 10.0), (20, 50))]
     return [SVMDiv(**how) if name == "SVM-DIV" else StructSVMDiv(measure, **how) for how in struct]
 

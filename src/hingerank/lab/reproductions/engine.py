@@ -8,6 +8,7 @@ A file is TOML, one for each paper (`nan`: a figure that the paper does not give
 
     [methods]                                # row -> ranker by its registered name, values to try, fixed parameters
     RSVM = { ranker = "rank-svm", search = { C = { powers_of_two = [-4, 4, 2] } }, fixed = { loss = "hinge" } }
+    Other = { ranker = "listnet", search = { C = [1.0, 10.0] }, closed = true }   # the paper's values and no others
 
     [studies.author2000-set]                 # methods compared on a data set; the name is that of the run's folder
     data = "MQ2008"                          # a set of `sets.KNOWN`, or a folder below that of real sets
@@ -49,10 +50,10 @@ from hingerank.data.files import plain, write_whole
 from hingerank.lab.comparison import Progress
 from hingerank.lab.methods import Method
 from hingerank.lab.reproductions.sets import GRADED, KNOWN, find_set
-from hingerank.lab.search import WideningGrid
+from hingerank.lab.search import Grid, WideningGrid
 from hingerank.rankers.grids import LIMITS, size_of
 
-TREES = ("lightgbm", "xgboost")  # rankers that do not mind how columns are scaled
+TREES = ("lightgbm", "gbrank", "xgboost")  # rankers that do not mind how columns are scaled
 
 # runner of a section -> "module:function" here; a function of (section, place) that answers {row: Ours}
 RUNNERS = {
@@ -62,7 +63,11 @@ RUNNERS = {
     "two_parameters": "letor:two_parameters",
     "multiplier_ranks": "letor:multiplier_ranks",
     "multiplier_histograms": "letor:multiplier_histograms",
+    "set_statistics": "letor:set_statistics",
+    "training_times": "sparse:training_times",
+    "frequent_features": "sparse:frequent_features",
     "personal": "personal:personal",
+    "basis_functions": "personal:basis_functions",
     "query_likelihood": "diversity:query_likelihood",
     "own_runs": "diversity:own_runs",
     "judged_documents": "diversity:judged_documents",
@@ -127,19 +132,25 @@ class Place:
 class Recipe:
     """How a row is made: a ranker by its registered name, values to try by parameter, parameters that are fixed.
 
-    path: "" where every value is fitted from nothing, not from the solution of the one before.
+    path: "" where every value is fitted from nothing, not from the solution of the one before. closed: the values are
+    the paper's own, and none beyond them is tried.
     """
 
     ranker: str
     search: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     fixed: Mapping[str, Any] = field(default_factory=dict)
     path: str | None = None
+    closed: bool = False
 
     def method(self, name: str) -> Method:
         """The method of that name for `compare`."""
         from hingerank.registry import ranker_class
 
-        return Method(name, ranker_class(self.ranker), WideningGrid(dict(self.search)), dict(self.fixed), self.path)
+        return Method(name, ranker_class(self.ranker), self.grid(), dict(self.fixed), self.path)
+
+    def grid(self) -> Grid:
+        """The values to try, with those beyond them where the best is at an edge and the grid is not closed."""
+        return (Grid if self.closed else WideningGrid)(dict(self.search))
 
     def grown(self, settings: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
         """By parameter the values among those tried that are beyond the grid."""
@@ -291,7 +302,8 @@ def _section(words: Mapping[str, Any], studies: Mapping[str, Study], methods: Ma
 
 def _for_set(study: Study) -> Study:
     """The study with methods for its set: where values are as they were measured all but trees scale the columns."""
-    if study.data not in KNOWN or not KNOWN[study.data].raw:
+    known = KNOWN.get(study.data.removeprefix("generated "))
+    if known is None or not known.raw:
         return study
     methods = {
         row: recipe if recipe.ranker in TREES else replace(recipe, fixed={"scale": "standard", **recipe.fixed})
@@ -332,6 +344,7 @@ def make_recipe(
     search: Mapping[str, Any] | None = None,
     fixed: Mapping[str, Any] | None = None,
     path: str | None = None,
+    closed: bool = False,
 ) -> Recipe:
     """A recipe as a file has it: `{ powers_of_two = [first, last, step] }` stands for the values 2^first, …, 2^last.
 
@@ -344,7 +357,7 @@ def make_recipe(
             first, last, step = given["powers_of_two"]
             given = [2.0**k for k in range(first, last + 1, step)]
         values[name] = given
-    return Recipe(ranker, values, dict(fixed or {}), path)
+    return Recipe(ranker, values, dict(fixed or {}), path, closed)
 
 
 def _prose(text: str) -> str:

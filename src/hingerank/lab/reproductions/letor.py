@@ -22,6 +22,7 @@ from hingerank.lab.methods import Method
 from hingerank.lab.reproductions.engine import Ours, Place, Section, Study, kept, make_recipe
 from hingerank.lab.reproductions.sets import read_set
 from hingerank.lab.statistics import paired_t, randomisation
+from hingerank.preferences import GradedPreferences
 
 STARTS = 10
 
@@ -133,6 +134,24 @@ def two_parameters(section: Section, place: Place) -> dict[str, Ours]:
         row: Ours({title: float(results.fold_means(m.name, measure).mean()) for title, m in by_column.items()})
         for row, by_column in table.items()
     }
+
+
+def set_statistics(section: Section, place: Place) -> dict[str, Ours]:
+    """Rows, queries and pairs of a set, and the pairs of a query over its rows, averaged over queries."""
+    study = section.study
+    folds = read_set(study.data, place.find(study.data), place.folds if place.folds is not None else study.folds)
+    queries: dict[Any, tuple[int, int]] = {}
+    for part in (part for fold in folds for part in fold):
+        sizes, pairs = np.diff(part.blocks.offsets), pairs_of_queries(part)
+        queries |= {q: (int(n), int(p)) for q, n, p in zip(part.blocks.ids.tolist(), sizes, pairs)}
+    n, p = np.array([*queries.values()]).T
+    found = {"rows": n.sum(), "queries": len(n), "pairs": p.sum(), "shared rows": np.mean(p / n)}
+    return {study.data: Ours({title: float(value) for title, value in found.items()})}
+
+
+def pairs_of_queries(data: RankingData) -> np.ndarray:
+    """The number of pairs of different grades in each query."""
+    return GradedPreferences(data.blocks.gather(data.y), data.blocks.offsets).pairs_per_query
 
 
 def random_starts(section: Section, place: Place) -> dict[str, Ours]:

@@ -169,19 +169,24 @@ class Outcome:
 
     def grids(self) -> list[str]:
         """Lines that say which grids grew since the best value was at their edge, and where it still is."""
-        grown, edges = [], []
+        grown: list[str] = []
+        edges: list[str] = []
+        ends: list[str] = []
         for place, section in enumerate(self.table.sections):
             rows = [(row, recipe) for row, recipe in section.methods.items() if row in self.sections[place]]
             for row, recipe in rows:
                 ours = self.sections[place][row]
                 grown += [f"{row} ({name} = {', '.join(map(shown, values))})"
                           for name, values in (ours.widened or {}).items()]  # fmt: skip
-                edges += [f"{row} ({', '.join(found)})" for found in [recipe.edges(ours)] if found]
+                at = ends if recipe.closed else edges
+                at += [f"{row} ({', '.join(found)})" for found in [recipe.edges(ours)] if found]
         lines = []
         if grown:
             lines += [f"Grids grew where the best value was at their edge: {'; '.join(dict.fromkeys(grown))}.", ""]
         if edges:
             lines += [f"Best at the edge of what was tried, in some fold: {'; '.join(dict.fromkeys(edges))}.", ""]
+        if ends:
+            lines += [f"Best at an end of the paper's own grid, which stays: {'; '.join(dict.fromkeys(ends))}.", ""]
         return lines
 
     def _printed(self) -> bool:

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.data.files import DataError
 from hingerank.lab.reproductions.engine import Ours, Place, Recipe, Section, kept
 from hingerank.lab.reproductions.outcome import TIME
-from hingerank.lab.search import Setting, WideningGrid
+from hingerank.lab.search import Setting
 
 # item features, {"train", "validation", "test": triples}, whether the triples are comparisons (else they are ratings)
 Parts = tuple[Any, Mapping[str, tuple[Any, Any, Any]], bool]
@@ -26,7 +27,7 @@ def personal(section: Section, place: Place) -> dict[str, Ours]:
 def _row(row: str, recipe: Recipe, section: Section, place: Place) -> Ours:
     settings: list[Setting] = []
     tried: list[dict[str, float]] = []
-    proposals = WideningGrid(recipe.search).propose(0)
+    proposals = recipe.grid().propose(0)
     batch = next(proposals)
     while batch:
         for setting in batch:
@@ -89,6 +90,31 @@ def ratings_right(ranker: Any, features: Any, parts: Mapping[str, Any], part: st
         return right / total
     both_right, both = counts(["train", part])
     return (both_right - right) / (both - total)
+
+
+def basis_functions(section: Section, place: Place) -> dict[str, Ours]:
+    """The features with the most positive and the most negative weights in one of the functions that users share.
+
+    Options rank and C: of `PersonalRankSVM`, fitted to all ratings; function: its place, the strongest is 1.
+    """
+    options, run = section.options, section.study.run
+    fit = partial(_basis, place.find(section.study.data), options["rank"], options["C"])
+    found = kept(place, run, f"basis rank={options['rank']} C={options['C']:g}", fit)[options["function"] - 1]
+    return {name: Ours({"weight": weight}) for name, weight in [*found["positive"], *found["negative"][::-1]]}
+
+
+def _basis(folder: Path, rank: int, C: float) -> list[dict[str, list[tuple[str, float]]]]:
+    from hingerank.personal.factorized import PersonalRankSVM
+    from hingerank.personal.rating_sets import open_ratings
+
+    opened = open_ratings(folder)
+    if opened is None:
+        raise DataError(f"{folder}: no ratings here, expected a folder of MovieLens")
+    ratings, (features, names) = opened
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the certificate says the same
+        ranker = PersonalRankSVM(rank=rank, C=C).fit(features, *ratings.triples)
+    return ranker.basis_table(names)
 
 
 def synthetic(place: Place) -> Parts:

@@ -15,6 +15,7 @@ import numpy as np
 import hingerank
 from hingerank.data.fetching import PUBLIC_SETS, cache_folder
 from hingerank.data.files import COMPRESSIONS, ROLES, DataError, fold_roles, has_folds
+from hingerank.data.generate import make_like
 from hingerank.data.ranking_data import Fold, RankingData
 from hingerank.data.read_write import read_parts
 
@@ -102,6 +103,9 @@ KNOWN: dict[str, KnownSet] = {
 }
 
 
+# generated data of a set's shape, where a table is shown of them meanwhile: the shape, and the fraction of the queries
+GENERATED = {"generated HP2004": ("HP2004", 1.0), "generated MSLR-WEB10K": ("MSLR-WEB10K", 0.02)}
+
 OTHERS = ("ml-1m", "ml-20m", "hetrec2011", "trec-web")  # ratings and runs
 GRADED = tuple(name for name in KNOWN if name not in OTHERS)  # sets of graded rows
 
@@ -112,6 +116,8 @@ class MissingSet(DataError):
 
 def find_set(name: str, data: Path) -> Found:
     """Where a set is; a MissingSet where neither it nor a part of it is there."""
+    if name in GENERATED:
+        return Found(data)
     known = KNOWN.get(name)
     folders = [data / name] if known is None else [data / folder for folder in known.folders]
     if known is not None:
@@ -143,6 +149,8 @@ def read_set(name: str, path: Path, numbers: Sequence[int] | None = None) -> lis
 
     Where there is nothing to validate on, as in Istella's full set, every fifth training query is kept for that.
     """
+    if name in GENERATED:
+        return _generated(name, numbers)
     known = KNOWN.get(name)
     if known is not None and known.files:
         files = {role: _named(path, stem) for role, stem in known.files.items()}
@@ -155,6 +163,13 @@ def read_set(name: str, path: Path, numbers: Sequence[int] | None = None) -> lis
     if numbers is not None and list(numbers) != [1]:
         raise DataError(f"{path}: there is no fold {next(k for k in numbers if k != 1)}, {name} is published as one")
     return [_one_fold({role: file for role, file in files.items() if file is not None})]
+
+
+def _generated(name: str, numbers: Sequence[int] | None) -> list[Fold]:
+    shape, scale = GENERATED[name]
+    data = make_like(shape, scale=scale, signal="nonlinear")
+    turns = data.fold_rows(5)
+    return [Fold(*map(data.take, turns[k - 1])) for k in numbers or range(1, 6)]
 
 
 def _one_fold(files: Mapping[str, Path]) -> Fold:
