@@ -5,7 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 import hingerank as hr
-from hingerank.personal.factorized import InductiveMatrixCompletion, PersonalRankSVM
+from hingerank.personal.completion import InductiveMatrixCompletion
+from hingerank.personal.factorized import PersonalRankSVM
 from hingerank.personal.nuclear import nuclear_norm
 from hingerank.structures.nuclear import shrink_singular_values
 

@@ -50,7 +50,7 @@ def warm(progress: Callable[[int, int | None], None] | None = None, apart: bool 
     apart: in two processes side by side, which share hardly any kernel (default: where there are two cores).
     """
     files, arrays = _rooms(FILE_STEPS), _rooms(ARRAY_STEPS)
-    lanes = [[*files, *_graded()], [*arrays, *_personal_and_diverse()]]  # which take about as long
+    lanes = [[*_graded()], [*files, *arrays, *_personal_and_diverse()]]  # which take about as long
     count = sum(map(len, lanes))
 
     def tell(done: int) -> None:
