@@ -19,7 +19,6 @@ from hingerank.data.blocks import check_finite
 from hingerank.data.describe import block_figures, merge_figures
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
-from hingerank.data.read_write import read
 from hingerank.data.rows_view import MOST_COPIED, RowsView, cut_blocks
 from hingerank.kernels.threads import run_shards
 
@@ -58,6 +57,8 @@ class Part:
 
     def load(self) -> Any:
         """Read the rows: RankingData."""
+        from hingerank.data.read_write import read  # fits of arrays need no reader
+
         if self.fold is not None:
             data = held(self.whole).data
             k, folds, chosen = self.fold

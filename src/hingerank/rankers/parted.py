@@ -12,7 +12,6 @@ from hingerank.data.parts import Held, PartedData
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.rows_view import RowsView, is_mapped
 from hingerank.data.scaling import SAMPLED_ROWS, make_scaler
-from hingerank.metrics import evaluate
 from hingerank.preferences import GradedPreferences
 from hingerank.problem.parts import PartsDesign, PartsQueries, new_token
 from hingerank.problem.problem import Design
@@ -102,6 +101,8 @@ def scores_of(part: Held, ranker: Any) -> np.ndarray:
 
 def measures_of(part: Held, rankers: list[Any], measures: list[str]) -> list[dict[str, np.ndarray]]:
     """Every query's measures of a part, for each of some rankers."""
+    from hingerank.metrics import evaluate  # a fit needs no measures
+
     data = part.data
     return [evaluate(data.y, ranker.predict(data), data.qid, measures, per_query=True) for ranker in rankers]
 
