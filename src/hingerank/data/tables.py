@@ -6,6 +6,7 @@ pages' own leave out names, types and the file's directory; a column's is of wha
 
 import json
 import os
+import time
 import zlib
 from collections.abc import Collection
 from pathlib import Path
@@ -180,10 +181,24 @@ class _Watched:
     def __init__(self, stream: ByteStream) -> None:
         self._stream = stream
         self._lines, self._open = 0, False
-        self._last = b""
+        self._last, self._begun, self._ended = b"", 0, 0
         self.hexadecimal = False
 
     def read(self, size: int = 1 << 20) -> bytes:
+        self._begun += 1
+        try:
+            return self._read(size)
+        finally:
+            self._ended += 1
+
+    def settle(self) -> None:
+        """Wait until a thread of pyarrow that reads ahead is done: one that asks at Python's end aborts the process."""
+        begun = -1
+        while self._begun != begun or self._ended != begun:
+            begun = self._begun
+            time.sleep(0.02)
+
+    def _read(self, size: int) -> bytes:
         room = bytearray(size)
         block = bytes(memoryview(room)[: self._stream.fill(memoryview(room))])
         if b"\0" in block:
@@ -254,7 +269,11 @@ def _read_csv(path: Path, kind: str, texts: list[str] | None = None) -> tuple[An
         if endings(path)[1] and stream.kind == "plain":
             raise DataError(f"{os.fspath(path)} is damaged or not what its name says: it is not compressed")
         watched = _Watched(stream)
-        return csv.read_csv(watched, **options), watched.hexadecimal
+        try:
+            return csv.read_csv(watched, **options), watched.hexadecimal
+        except BaseException:
+            watched.settle()
+            raise
 
 
 def _refuse_hexadecimal(table: Any, path: Path, kind: str) -> None:
