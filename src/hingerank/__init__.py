@@ -3,7 +3,6 @@
 Public names are imported where they are first used, so that ``import hingerank`` costs little.
 """
 
-import gc
 from importlib import import_module
 from typing import Any
 
@@ -111,21 +110,10 @@ def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return import_module(f"{__name__}.{name}")
     if name in _HOME:
-        value = getattr(_imported(_HOME[name]), name)
+        value = getattr(import_module(_HOME[name]), name)
         globals()[name] = value
         return value
     raise AttributeError(f"module 'hingerank' has no attribute {name!r}")
-
-
-def _imported(module: str) -> Any:
-    """The module, imported while the garbage collector rests: it would look through all that numba holds, in vain."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        return import_module(module)
-    finally:
-        if collects:
-            gc.enable()
 
 
 def __dir__() -> list[str]:
