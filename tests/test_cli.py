@@ -189,6 +189,15 @@ def test_fit_rank_evaluate(call):
     assert json.loads(out)["means"] == {"ndcg@10": 1.0, "map": 1.0}
 
 
+def test_evaluate_takes_a_model(call):
+    call("fit", "data.txt", "--C", "1", "-o", "model/")
+    call("rank", "model/", "data.txt", "-o", "mine.txt")
+    of_scores = call("evaluate", "data.txt", "mine.txt", "-m", "ndcg@2", "--json")
+    assert call("evaluate", "data.txt", "model/", "-m", "ndcg@2", "--json") == of_scores
+    status, _, err = call("evaluate", "model/", "data.txt")
+    assert status == 1 and "give the data first, then the model" in err
+
+
 def test_fit_says_how_many_features_a_sparse_model_kept(call):
     _, out, _ = call("fit", "data.txt", "--model", "fenchel-rank", "--set", "radius=0.01", "-o", "model/", "--json")
     found = json.loads(out)

@@ -163,18 +163,15 @@ def rank(
 
     Example: hingerank rank model/ test.txt -o scores.txt
     """
-    from hingerank.cli.files import Columns, open_data
-    from hingerank.export.model_file import load, read_header
+    from hingerank.cli.files import Columns
+    from hingerank.export.model_file import load
     from hingerank.rankers.base import BaseRanker
 
-    ranker, about = load(model), read_header(model)["metadata"]
+    ranker = load(model)
     if not isinstance(ranker, BaseRanker):
         personal_commands.rank_pairs(model, data, output, json)
         return
-    base, columns = about.get("index_base"), Columns(label, qid, features, one_query)
-    rows = open_data(data, missing, ranker.n_features_in_, index_base=base, columns=columns, pad=pad)
-    with working("scoring"):
-        scores = ranker.predict(rows)
+    rows, scores = _scored(ranker, model, data, missing, Columns(label, qid, features, one_query), pad)
     with writing(output) as stream:
         if json:
             print_json([_as_dict(*item) for item in _ranked(rows, scores, top)], stream)
@@ -184,6 +181,17 @@ def rank(
             stream.writelines(line for item in _ranked(rows, scores, top) for line in _plain_lines(*item))
         else:
             stream.writelines(f"{score}\n" for score in scores)
+
+
+def _scored(ranker: Any, model: Path, data: Path, missing: str, columns: Any, pad: bool) -> tuple[Any, Any]:
+    """The data, read with the features that the model has, and its scores of them."""
+    from hingerank.cli.files import open_data
+    from hingerank.export.model_file import read_header
+
+    base = read_header(model)["metadata"].get("index_base")
+    rows = open_data(data, missing, ranker.n_features_in_, index_base=base, columns=columns, pad=pad)
+    with working("scoring"):
+        return rows, ranker.predict(rows)
 
 
 def _ranked(rows: Any, scores: Any, top: int | None) -> Iterator[tuple[Any, list, Any]]:
@@ -221,7 +229,7 @@ def evaluate(
     data: Data,
     scores: Annotated[
         Path,
-        typer.Argument(metavar="SCORES", help="One score per line, in the order of the data's rows, or a TREC run."),
+        typer.Argument(metavar="SCORES", help="A saved model, one score per line in the order of rows, or a TREC run."),
     ],
     measure: Annotated[
         list[str] | None, typer.Option("--measure", "-m", help="Such as ndcg@10, map, p@5; may be repeated.")
@@ -243,6 +251,7 @@ def evaluate(
         float | None, typer.Option(help="With --top: the least rating that makes an item relevant (all are).")
     ] = None,
     items: Items = None,
+    pad: Pad = False,
     missing: Missing = "error",
     label: Label = None,
     qid: Qid = None,
@@ -250,10 +259,13 @@ def evaluate(
     one_query: OneQuery = False,
     json: Json = False,
 ) -> None:
-    """Measure how well scores rank data, or a TREC run its judgments; with --diversity how well it covers subtopics.
+    """Measure how well a model or scores rank data, or a TREC run its judgments; with --diversity how well it covers
+    subtopics.
 
     DATA may be TREC judgments (topic iteration document grade): then SCORES is a run (topic Q0 document rank score
     tag). A run is also measured against data with document ids.
+
+    Example: hingerank evaluate test.txt model/
 
     Example: hingerank evaluate test.txt scores.txt --measure ndcg@10 --measure map --preset letor4
 
@@ -275,15 +287,21 @@ def evaluate(
         return
     from hingerank.cli.files import Columns, open_data
     from hingerank.data.letor import read_scores
+    from hingerank.export.model_file import is_model
     from hingerank.lab.trec_evaluation import is_qrels, is_run
     from hingerank.metrics import evaluate as measure_ranking
 
     names = measure or ["ndcg@10", "map"]
     columns = Columns(label, qid, features, one_query)
-    if is_run(scores) or is_qrels(data):
+    if is_model(data):
+        raise ValueError(f"{data} is a model: give the data first, then the model")
+    if not is_model(scores) and (is_run(scores) or is_qrels(data)):
         _evaluate_run(data, scores, names, preset, per_query, json, missing, columns)
         return
-    rows, given = open_data(data, missing=missing, columns=columns), read_scores(scores)
+    if is_model(scores):
+        rows, given = _scored(_graded_model(scores), scores, data, missing, columns, pad)
+    else:
+        rows, given = open_data(data, missing=missing, columns=columns), read_scores(scores)
     values = measure_ranking(rows.y, given, rows.qid, names, per_query=True, preset=preset, docid=rows.docid)
     means = measure_ranking(rows.y, given, rows.qid, names, preset=preset, docid=rows.docid)
     queries = rows.blocks.ids.tolist()
@@ -297,6 +315,16 @@ def evaluate(
         print_table(_title(rows, preset), ["query", *names], [*each, ["mean", *(means[name] for name in names)]])
     else:
         print_table(_title(rows, preset), ["measure", "mean"], [[name, means[name]] for name in names])
+
+
+def _graded_model(model: Path) -> Any:
+    from hingerank.export.model_file import load
+    from hingerank.rankers.base import BaseRanker
+
+    ranker = load(model)
+    if not isinstance(ranker, BaseRanker):
+        raise ValueError(f"{model} is a {type(ranker).__name__}, which ranks for users: judge its lists with --top 10")
+    return ranker
 
 
 def _evaluate_run(

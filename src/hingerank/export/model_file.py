@@ -320,6 +320,16 @@ def load(path: Any) -> Any:
     return ranker
 
 
+def is_model(path: Any) -> bool:
+    """Whether a file, or that of a folder, begins as models do: its length in eight bytes, then JSON."""
+    try:
+        with open(_source(path), "rb") as stream:
+            start = stream.read(9)
+    except OSError:
+        return False
+    return start.endswith(b"{") and 0 in start[:8]
+
+
 def read_header(path: Any) -> dict[str, Any]:
     """The checked JSON header of a model file: what it is, how it was trained, with which versions."""
     return _read(_source(path))[0]
