@@ -253,8 +253,9 @@ class PersonalRankSVM(FactorRanker):
             self.C_ = NATURAL / first_gradient_norm(small.shape[1], told.power) if natural else float(self.C)
             U, fixed = self._start(small, told.n_users)
             users = told.begin(self.C_, U.shape[1], fixed)
-            watch = lambda U: accuracies((told.right(U), told.n_pairs), None, None)  # noqa: E731
-            solution = alternating(users, U, watch=watch, **self._limits())
+            solution = alternating(
+                users, U, watch=lambda U: accuracies((told.right(U), told.n_pairs), None, None), **self._limits()
+            )
             rows, some = told.sample(self, small.shape[0])
             self._learn_prior(small, solution.w, solution.extra["V"][rows], some, check_jobs(self.n_jobs))
         return self._keep(X.shape[1], columns, solution, told.pairs > 0)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hingerank.kernels.threads import cut_shards, run_shards
-from hingerank.personal.losses import UserGrades, UserPairs, UserTargets
+from hingerank.personal.losses import UserGrades, UserPairs, UserTargets, told
 from hingerank.personal.passes import rows_right, users_step
 from hingerank.personal.preferences import UserPreferences, from_ratings
 
@@ -63,7 +63,7 @@ def fold_in(P: np.ndarray, shared: np.ndarray | None, p: UserPreferences, prior:
     Q, k = np.column_stack([P @ prior.root, fixed]), prior.root.shape[1]
     V, scores = np.zeros((p.n_users, k + 1)), np.empty(p.n_rows, np.float32)
     V[:, k] = 1.0
-    known = _by_rating(p) if prior.by_rating else p.known
+    known = told(_by_rating(p) if prior.by_rating else p.known)
     unused = np.empty((0, k + 1)), np.empty(0), np.empty(0)
     centre, C = np.zeros(k), float(prior.strength)
     run_shards(
@@ -103,8 +103,8 @@ def spread_of_users(V: np.ndarray, P: np.ndarray, item: np.ndarray) -> tuple[np.
 
 def forgotten_users(p: UserPreferences, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """(users to forget and to meet again, others to stay): a fifth of those with enough ratings, not too many."""
-    rng, told = np.random.default_rng(seed), np.diff(_begin(p))
-    able = rng.permutation(np.flatnonzero((told >= SIZES[0] + TO_JUDGE) & (p.pairs > 0)))
+    rng, given = np.random.default_rng(seed), np.diff(_begin(p))
+    able = rng.permutation(np.flatnonzero((given >= SIZES[0] + TO_JUDGE) & (p.pairs > 0)))
     gone = able[: min(MOST_FORGOTTEN, int(PART_FORGOTTEN * len(able)))]
     others = rng.permutation(np.setdiff1d(np.arange(p.n_users), gone))
     few = np.cumsum(np.diff(p.start)[others]) <= np.clip(PART_ROWS * p.n_rows, LEAST_ROWS, MOST_ROWS)
@@ -157,7 +157,8 @@ def _right(P: np.ndarray, shared: np.ndarray | None, V: np.ndarray, p: UserPrefe
     """Pairs in the right order, of each user."""
     numbers = np.repeat(np.arange(p.n_users), np.diff(p.start))
     scores = np.einsum("rc,rc->r", P[p.item], V[numbers]) + (0.0 if shared is None else shared[p.item])
-    return np.array([rows_right(scores, u, u + 1, p.start, p.known, p.sizes) for u in range(p.n_users)])
+    known = told(p.known)
+    return np.array([rows_right(scores, u, u + 1, p.start, known, p.sizes) for u in range(p.n_users)])
 
 
 def _parts(
@@ -176,8 +177,8 @@ def _parts(
         first = p.start[able][users]
         winners, losers = p.item[first + p.known.winner[rows]], p.item[first + p.known.loser[rows]]
         return build(users[few], winners[few], losers[few]), build(users[~few], winners[~few], losers[~few])
-    told = p.known.grade if isinstance(p.known, UserGrades) else p.known.target
-    items, values = p.item[rows], told[rows].astype(np.float64)
+    given = p.known.grade if isinstance(p.known, UserGrades) else p.known.target
+    items, values = p.item[rows], given[rows].astype(np.float64)
     n_items = int(p.item.max()) + 1
     rest = from_ratings(users[~few], items[~few], values[~few], n_items)
     return build(users[few], items[few], values[few]), rest

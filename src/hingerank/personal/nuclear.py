@@ -12,6 +12,7 @@ w which all users share. The best θ is known in closed form.
 import numpy as np
 import scipy.sparse as sp
 
+from hingerank.personal.losses import told
 from hingerank.personal.passes import basis_loss
 from hingerank.personal.preferences import UserPreferences
 from hingerank.personal.problem import ItemFeatures, Matrix, own_rows
@@ -37,7 +38,8 @@ def nuclear_gap(
     rows, z = np.arange(p.n_rows, dtype=np.int32), np.zeros((p.n_rows, 1))  # every row an item of its own
     s = np.einsum("rc,rc->r", everyone[p.item], mixed[np.repeat(np.arange(p.n_users), np.diff(p.start))])
     flat, ones, kept = s[:, None], np.ones((p.n_users, 1)), np.zeros(p.n_rows, np.float32)
-    loss = float(basis_loss(flat, ones, 0, p.n_users, p.start, rows, own_rows(p.known), p.sizes, kept, z))
+    known = told(own_rows(p.known))
+    loss, _, _ = basis_loss(flat, ones, 0, p.n_users, p.start, rows, known, p.sizes, kept, z)
     a = loss - 0.5 * float(s @ z[:, 0])
     Z = sp.csr_matrix((z[:, 0], p.item, p.start.astype(np.int64)), shape=(p.n_users, X.shape[0]))
     G = Z @ X
