@@ -25,6 +25,7 @@ from hingerank.personal.passes import rows_right, users_step
 from hingerank.personal.preferences import UserPreferences, from_ratings
 
 STEPS, LEFT = 50, 1e-6  # Newton steps at most, fraction of the first gradient that may be left
+NARROWING = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001)  # widths of a hinge's kink
 ROWS_PER_SHARD = 4096
 ENOUGH = 20.0  # ratings of a user from which on each counts in full
 STRENGTHS, USUAL = (0.003, 0.01, 0.03, 0.1, 0.5, 3.0), 0.03  # the usual one suits every set of ratings tried
@@ -36,17 +37,21 @@ LEAST_ROWS, MOST_ROWS, PART_ROWS = 10_000, 100_000, 0.3  # that the others may h
 
 @dataclass(frozen=True)
 class Prior:
-    """v = mean + root z with ½‖z‖² to pay, and `strength` times the loss; by_rating: min(1, n/20) n/|P| times that."""
+    """v = mean + root z with ½‖z‖² to pay, and `strength` times the loss; by_rating: min(1, n/20) n/|P| times that.
+
+    widths: of the hinge's rounded kink, one after the other; (0,) is the squared hinge.
+    """
 
     mean: np.ndarray
     root: np.ndarray
     strength: float
     by_rating: bool = True
+    widths: tuple[float, ...] = (0.0,)
 
 
-def plain_prior(mean: np.ndarray, C: float) -> Prior:
+def plain_prior(mean: np.ndarray, C: float, hinge: bool = False) -> Prior:
     """½‖v - mean‖² + C · loss, as in the objective of a fit (where the mean is 0)."""
-    return Prior(mean, np.eye(len(mean)), C, by_rating=False)
+    return Prior(mean, np.eye(len(mean)), C, by_rating=False, widths=NARROWING if hinge else (0.0,))
 
 
 def fold_in(P: np.ndarray, shared: np.ndarray | None, p: UserPreferences, prior: Prior) -> np.ndarray:
@@ -63,13 +68,16 @@ def fold_in(P: np.ndarray, shared: np.ndarray | None, p: UserPreferences, prior:
     Q, k = np.column_stack([P @ prior.root, fixed]), prior.root.shape[1]
     V, scores = np.zeros((p.n_users, k + 1)), np.empty(p.n_rows, np.float32)
     V[:, k] = 1.0
-    known = told(_by_rating(p) if prior.by_rating else p.known)
+    known = _by_rating(p) if prior.by_rating else p.known
     unused = np.empty((0, k + 1)), np.empty(0), np.empty(0)
     centre, C = np.zeros(k), float(prior.strength)
-    run_shards(
-        lambda ab: users_step(Q, V, *ab, p.start, p.item, known, C, centre, LEFT, STEPS, p.sizes, scores, *unused),
-        cut_shards(p.start, ROWS_PER_SHARD),
-    )
+
+    def learn(users: tuple[int, int]) -> None:
+        for width in prior.widths:
+            form = told(known, width)
+            users_step(Q, V, *users, p.start, p.item, form, C, centre, LEFT, STEPS, p.sizes, scores, *unused)
+
+    run_shards(learn, cut_shards(p.start, ROWS_PER_SHARD))
     return prior.mean + V[:, :k] @ prior.root.T
 
 

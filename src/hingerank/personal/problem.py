@@ -80,7 +80,8 @@ class UsersImproved:
 
     diagonal: about the diagonal of the Hessian in U. Its loss part, entry (j, c), is a sum over rows of h_r x_rj² v_uc²
     (h the Hessian in scores) with the users' part averaged over all rows, which takes one number per item. spread: VᵀV
-    of the columns that are free.
+    of the columns that are free. reached: the objective itself, where that of `value` is the rounded hinge's; kink:
+    what rounding then adds to the duality gaps of U given V and of V given U, else ½‖gradient‖² of the rounded one's.
     """
 
     value: float
@@ -88,6 +89,8 @@ class UsersImproved:
     norm: float
     diagonal: np.ndarray
     spread: np.ndarray
+    reached: float
+    kink: float
 
 
 class StepSums(NamedTuple):
@@ -101,16 +104,20 @@ class StepSums(NamedTuple):
     weight: float  # sum of h
     mixed: np.ndarray  # sum over rows of h_r v_u²
     spread: np.ndarray  # VᵀV
+    hinge: float  # the loss before it was rounded
+    kink: float
 
     def improved(self, U: np.ndarray, C: float) -> UsersImproved:
         """The sums over all users put together."""
-        scale = C * self.mixed / max(self.weight, np.finfo(float).tiny)
+        scale, norms = C * self.mixed / max(self.weight, np.finfo(float).tiny), half_square(U) + self.norms
         return UsersImproved(
-            C * self.loss + half_square(U) + self.norms,
+            C * self.loss + norms,
             U + C * self.gradient,
             float(np.sqrt(self.squares)),
             1.0 + np.outer(self.curved, scale),
             self.spread,
+            C * self.hinge + norms,
+            C * self.kink,
         )
 
 
@@ -118,18 +125,23 @@ class FactorObjective:
     """f(U, V) = C sum over users of loss_u(X_u U v_u) + ½(‖U‖² + ‖V‖²) for one data set.
 
     Passes run on `threads` threads; the answer does not depend on their number. The last `fixed` of the `rank` columns
-    of V stay as they are.
+    of V stay as they are. width: of the hinge's rounded kink; 0 for the squared hinge.
     """
 
     def __init__(
-        self, X: Matrix, preferences: UserPreferences, C: float, rank: int, threads: int | None = None, fixed: int = 0
-    ):
+        self, X: Matrix, preferences: UserPreferences, C: float, rank: int, threads: int | None = None, fixed: int = 0,
+        width: float = 0.0,
+    ):  # fmt: skip
         self.features, self.preferences, self.C, self.rank = ItemFeatures(X, threads), preferences, float(C), rank
-        self.threads, self.free, self.told = threads, rank - fixed, told(preferences.known)
+        self.threads, self.free, self.told = threads, rank - fixed, told(preferences.known, width)
         self.scores = np.zeros(preferences.n_rows, np.float32)  # precise enough for a Hessian
         room = max(ROOM_FOR_SUMS, 4 * preferences.n_rows) // (8 * rank * self.features.shape[0])
         most = int(np.clip(min(room, preferences.n_rows // (2 * self.features.shape[0])), 1, MOST_SHARDS))
         self.shards = cut_shards(preferences.start, ROWS_PER_SHARD, most)
+
+    def narrow(self, width: float) -> None:
+        """Round the hinge's kink over another width from now on."""
+        self.told = told(self.preferences.known, width)
 
     def improve_users(self, U: np.ndarray, V: np.ndarray, most: int = 1) -> UsersImproved:
         """Newton steps for every v_u with U fixed, in place, until ‖g_u‖ ≤ 0.3 ‖g_u‖ before or after `most` steps."""
@@ -146,10 +158,10 @@ class FactorObjective:
             ),
             weights, mixed,
         )  # fmt: skip
-        (loss, squares, _, _), weight, own = np.sum(parts, axis=0), add_up(weights), V[:, : self.free]
+        (loss, squares, hinge, kink), weight, own = np.sum(parts, axis=0), add_up(weights), V[:, : self.free]
         return StepSums(
             float(loss), half_square(own), float(squares), self.features.back(G), self.features.back_squares(weight),
-            float(weight.sum()), add_up(mixed), gram(own),
+            float(weight.sum()), add_up(mixed), gram(own), float(hinge if self.told.width > 0 else loss), float(kink),
         )  # fmt: skip
 
     def value(self, U: np.ndarray, V: np.ndarray) -> float:
