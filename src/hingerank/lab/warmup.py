@@ -138,10 +138,9 @@ def _fit_personal(name: str, kind: str) -> None:
 
     X = _tiny(kind).X[:10]
     users, items = np.repeat(np.arange(4), 5), np.tile(np.arange(10), 2)
-    for ratings in (items % 3 + users % 2, (items % 3).astype(np.float64), (items % 3).astype(np.float32)):
-        ranker = ranker_class(name)().fit(X, users, items, ratings)
-        ranker.score(X, users, items, ratings)
-        ranker.top_k(users[:6], X, 2)
+    ranker = ranker_class(name)().fit(X, users, items, items % 3 + users % 2)
+    ranker.score(X, users, items, items % 3)
+    ranker.top_k(users[:6], X, 2)
     ranker.fit_pairs(X, users, items, 9 - items)
     if isinstance(ranker, PersonalRankSVM):
         ranker.add_users([8, 8], X, [0, 1], [1.0, 2.0])

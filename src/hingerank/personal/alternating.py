@@ -7,6 +7,9 @@ An epoch improves every row of V with U fixed, then U with V fixed (truncated Ne
   from the singular values S of U Vᵀ: then UᵀU = VᵀV = S and f has lost ½(‖U‖² + ‖V‖²) - trace(S) in one stroke.
 - extrapolation: before the users' step U is moved on by a multiple of its last change. The point is kept only if f went
   down; else the step is taken back, so f never rises.
+
+The hinge, which has no curvature, is rounded over a width, which is narrowed once most of what is left is its own doing
+(as hingerank.solvers.smoothing does).
 """
 
 from collections.abc import Callable
@@ -18,16 +21,23 @@ import numpy as np
 from hingerank.personal.problem import FactorObjective, StepSums, UsersImproved, blocks_of
 from hingerank.solvers.run import STATIONARY, Run, Solution, relative
 
-ENOUGH, PRODUCTS = 0.3, 5  # the basis step's equations: fraction of the gradient left, Hessian products at most
+ENOUGH, PRODUCTS, STEPS = 0.3, 5, 1  # the basis step's equations: fraction of the gradient left, products at most;
+HINGE_ENOUGH, HINGE_PRODUCTS, HINGE_STEPS = 0.1, 20, 5  # and Newton steps of a user. A gap asks for more than a promise
 ARMIJO, HALVINGS = 1e-4, 20
 FLOOR = 1e-10  # fraction of the largest below which a direction counts as lost
 FIRST, GROW, SHRINK, LEAST = 0.5, 1.3, 0.5, 0.1  # multiples of the last change of U to move on by
+WIDEST, NARROWEST = 0.5, 1e-7  # of the hinge's rounded kink
 
 
 class Users(Protocol):
     """The users' side of f: their weights V, wherever these are."""
 
     free: int
+    width: float
+
+    def narrow(self, width: float) -> None:
+        """Round the hinge's kink over another width from now on."""
+        ...
 
     def improve(self, U: np.ndarray, turn: np.ndarray | None = None) -> UsersImproved:
         """V ← V turn (its free columns), then a step of every user with U fixed."""
@@ -55,6 +65,11 @@ class UsersHere:
 
     def __init__(self, objective: FactorObjective, V: np.ndarray):
         self.objective, self.V, self.free, self.before = objective, V, objective.free, V
+        self.width = objective.told.width
+
+    def narrow(self, width: float) -> None:
+        self.width = width
+        self.objective.narrow(width)
 
     def improve(self, U: np.ndarray, turn: np.ndarray | None = None) -> UsersImproved:
         return self.step(U, turn).improved(U, self.objective.C)
@@ -68,12 +83,15 @@ class UsersHere:
             for part in blocks_of(self.V[:, : self.free]):
                 part[:] = part @ turn
         self.before = self.V.copy()
-        return self.objective.step(U, self.V)
+        return self._step(U)
 
     def step_again(self, U: np.ndarray) -> StepSums:
         """The sums of `improve_again`."""
         self.V[:] = self.before
-        return self.objective.step(U, self.V)
+        return self._step(U)
+
+    def _step(self, U: np.ndarray) -> StepSums:
+        return self.objective.step(U, self.V, HINGE_STEPS if self.width > 0 else STEPS)
 
     def value(self, U: np.ndarray) -> float:
         return self.objective.value(U, self.V)
@@ -98,7 +116,9 @@ def alternating(
     """Minimise f(U, V) until an epoch neither lowers nor promises to lower it by more than tol times its value.
 
     The promise is ½ gᵀ D⁻¹ g with g the gradient in U and D about the Hessian's diagonal. Both are in units of f,
-    however the features are scaled; f is not convex, so they say how stationary (U, V) is, not how good.
+    however the features are scaled; f is not convex, so they say how stationary (U, V) is, not how good. For the hinge
+    the promise is a duality gap, the larger one of two convex problems: the best U for this V, and the best V for this
+    U. Of each it is ½‖g‖², g the rounded hinge's gradient, and what rounding adds.
 
     Parameters
     ----------
@@ -119,25 +139,38 @@ def alternating(
     for epoch in count():
         came, before = U, value
         U, improved, stretch, stretched = _users(users, U, turn, value, last, stretch)
-        value = improved.value
-        promise = 0.5 * float((improved.gradient**2 / improved.diagonal).sum())
-        left = relative(max(promise, before - value), value)
-        norm = float(np.hypot(np.linalg.norm(improved.gradient), improved.norm))
+        value, reached, kink = improved.value, improved.reached, improved.kink
+        size = float(np.linalg.norm(improved.gradient))
+        promise = max(_promise(improved, size, users.width), before - value)
+        left = relative(promise + kink, reached)
+        norm = float(np.hypot(size, improved.norm))
         scale = norm if scale is None else scale
         gradient, figures = norm / scale if scale > 0 else 0.0, watch(U) if watch is not None else {}
         figures |= {"gradient": gradient, "products": products, "stretch": stretched}
-        if run.stops(epoch=epoch, value=value, stationarity=left, **figures):
+        if run.stops(epoch=epoch, value=reached, stationarity=left, **figures):
             break
         following, used = _basis(users, U, improved)
         products += used
-        if following is U and stretched == 0.0 and epoch and run.trace[-2]["value"] - value <= 1e-12 * abs(value):
+        stands = following is U and stretched == 0.0 and before - value <= 1e-12 * abs(value)
+        narrower = kink > 0.5 * tol * reached and (stands or promise <= kink) and users.width > NARROWEST
+        if stands and not narrower:
             run.status = "stalled"
             break
         U, last, turn = balance_free(following, improved.spread, came)
+        if narrower:
+            users.narrow(users.width * float(np.clip(np.sqrt(0.3 * tol * reached / kink), 0.1, 0.5)))
+            value, last = np.inf, None  # of another objective
     V = users.weights()
     order = np.argsort(-np.linalg.norm(U, axis=0) * np.linalg.norm(V, axis=0), kind="stable")
     order = np.concatenate([order[order < users.free], np.arange(users.free, U.shape[1])])
-    return run.solution(STATIONARY, U[:, order], value, len(run.trace), V=V[:, order])
+    return run.solution(STATIONARY, U[:, order], reached, len(run.trace), V=V[:, order], width=users.width)
+
+
+def _promise(improved: UsersImproved, size: float, width: float) -> float:
+    """What is left to gain: about ½ gᵀ D⁻¹ g in U; of a hinge, a bound, in U given V and in V given U."""
+    if width > 0:
+        return 0.5 * max(size, improved.norm) ** 2
+    return 0.5 * float((improved.gradient**2 / improved.diagonal).sum())
 
 
 def _users(
@@ -156,7 +189,8 @@ def _users(
 def _basis(users: Users, U: np.ndarray, improved: UsersImproved) -> tuple[np.ndarray, int]:
     """A truncated Newton step in U: (the next U, the same object if no shortening goes down; Hessian products used)."""
     g = improved.gradient.ravel()
-    step, used = _equations(users.curvature(), g, improved.diagonal.ravel())
+    limits = (HINGE_ENOUGH, HINGE_PRODUCTS) if users.width > 0 else (ENOUGH, PRODUCTS)
+    step, used = _equations(users.curvature(), g, improved.diagonal.ravel(), *limits)
     slope, length = float(g @ step), 1.0
     for _ in range(HALVINGS):
         following = U + length * step.reshape(U.shape)
@@ -167,14 +201,14 @@ def _basis(users: Users, U: np.ndarray, improved: UsersImproved) -> tuple[np.nda
 
 
 def _equations(
-    curvature: Callable[[np.ndarray], np.ndarray], g: np.ndarray, diagonal: np.ndarray
+    curvature: Callable[[np.ndarray], np.ndarray], g: np.ndarray, diagonal: np.ndarray, enough: float, most: int
 ) -> tuple[np.ndarray, int]:
     """Conjugate gradients for H step = -g with a diagonal as preconditioner, cut short."""
     step, r = np.zeros_like(g), -g
     d = r / diagonal
     rr = float(r @ d)
-    target = ENOUGH * ENOUGH * rr
-    for used in range(PRODUCTS):
+    target = enough * enough * rr
+    for used in range(most):
         if rr <= target:
             return step, used
         product = curvature(d)
@@ -184,7 +218,7 @@ def _equations(
         rr, before = float(r @ (r / diagonal)), rr
         d *= rr / before
         d += r / diagonal
-    return step, PRODUCTS
+    return step, most
 
 
 def balance_free(

@@ -21,16 +21,21 @@ from hingerank.rankers.inputs import check_features, names_of_features
 class FactorRanker(PersonalRanker):
     """score(u, x) = <Uᵀx, v_u>, and w·x more where there is a function that all users share."""
 
-    _fitted = ("basis_", "user_weights_", "has_pairs_", "coef_", "C_", "prior_mean_", "prior_root_", "prior_strength_")
+    _fitted = (
+        "basis_", "user_weights_", "has_pairs_", "coef_", "C_", "width_", "prior_mean_", "prior_root_",
+        "prior_strength_",
+    )  # fmt: skip
     basis_: np.ndarray
     user_weights_: np.ndarray
     has_pairs_: np.ndarray
     coef_: np.ndarray  # of the function that all users share, if there is one
     C: Any
     C_: float
+    width_: float = 0.0  # files of version 0.1 have none
     prior_mean_: np.ndarray | None = None  # files of version 0.1 have none
     prior_root_: np.ndarray
     prior_strength_: float
+    loss: str
     shared: bool
     cold_users: str
 
@@ -55,8 +60,9 @@ class FactorRanker(PersonalRanker):
         """v_u = v̄ + R z,  z = argmin ½‖z‖² + strength · min(1, n/20) n/pairs · loss_u(X_u U v_u):  a new user.
 
         v̄ and R Rᵀ are the mean and (to a factor) the covariance of the fitted users' weights: ratings that say nothing
-        leave the mean user, and a few move it a little. With ``prior="zero"``, ½‖v‖² + C · loss_u(X_u U v): the same
-        data then give what ``fit`` would have given with this basis.
+        leave the mean user, and a few move it a little; the loss is the squared hinge here, whatever that of ``fit``.
+        With ``prior="zero"``, ½‖v‖² + C · loss_u(X_u U v): the same data then give what ``fit`` would have given with
+        this basis.
 
         Parameters
         ----------
@@ -127,7 +133,7 @@ class FactorRanker(PersonalRanker):
         """The weights of the users of `p`: drawn from the fitted ones, or from around `known` weights."""
         if self.prior_mean_ is None:
             centre = np.zeros(self.basis_.shape[1]) if known is None else known
-            prior = plain_prior(centre, float(self.C_))
+            prior = plain_prior(centre, float(self.C_), self.loss == "hinge")
         else:
             prior = Prior(self.prior_mean_ if known is None else known, self.prior_root_, self.prior_strength_)
         return fold_in(ItemFeatures(X).times(self.basis_), self._shared(X), p, prior)

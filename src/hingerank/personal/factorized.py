@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from hingerank.data.checks import positive, whole
-from hingerank.personal.alternating import UsersHere, alternating
+from hingerank.personal.alternating import WIDEST, UsersHere, alternating
 from hingerank.personal.clicks import CHANCES, clicks_of, drawn_preferences
 from hingerank.personal.factor_ranker import FactorRanker
 from hingerank.personal.fold_in import (
@@ -54,7 +54,7 @@ NATURAL = 50.0  # C in units of the smallest C at which anything is learnt
 
 class PersonalRankSVM(FactorRanker):
     """min over U, V of  C · sum over users u, pairs (i preferred to j by u) of max(0, 1 - v_uᵀUᵀ(x_i - x_j))²
-    + ½(‖U‖² + ‖V‖²),  which is Factorization RankSVM (Cheng, Davidson & Hsieh 2018).
+    + ½(‖U‖² + ‖V‖²),  which is Factorization RankSVM (Cheng, Davidson & Hsieh 2018), or with the hinge, not squared.
 
     Column c of U is a basic ranking function of the item features; user u ranks by the mixture U v_u of them. The norms
     add up to the trace norm of U Vᵀ, so that users share what they have in common. The objective is not convex: a fit
@@ -69,6 +69,9 @@ class PersonalRankSVM(FactorRanker):
         smallest C at which anything is learnt: it follows the scale of the features and the number of pairs.
     tol : float, default 0.01
         Stop when an epoch neither lowers the objective nor promises to lower it by more than tol times its value.
+    loss : "squared_hinge" or "hinge"
+        max(0, 1 - t)² or max(0, 1 - t) for a pair of margin t. The hinge is minimised with its kink rounded, ever less,
+        until what rounding can hide is below tol too; that takes about twice the sweeps and some more epochs.
     shared : bool, default False
         Learn besides a function w that all users share, w_u = w + U v_u, with ½‖w‖² more to pay.
     pair_weight : "uniform" or "user"
@@ -98,6 +101,7 @@ class PersonalRankSVM(FactorRanker):
     has_pairs_ : which users had a pair to learn from
     coef_ : w, where ``shared``
     C_ : C as it was used
+    width_ : over which the hinge's kink was rounded in the end; 0 for the squared hinge
     prior_mean_, prior_root_, prior_strength_ : the prior of new users, see hingerank.personal.fold_in
     trace_ : for each epoch value, gradient, train_accuracy, validation_accuracy (with ``eval_set``) and seconds
     notes_ : counts of what was found in the data (repeated ratings, contradictions, users without a pair, ...)
@@ -117,12 +121,13 @@ class PersonalRankSVM(FactorRanker):
     rank = RankParameter()
 
     def __init__(
-        self, rank=10, C=None, tol=1e-2, *, shared=False, pair_weight="uniform", cold_users="mean", prior="users",
-        max_iter=100, max_seconds=None, n_jobs=None, random_state=0, callback=None,
+        self, rank=10, C=None, tol=1e-2, *, loss="squared_hinge", shared=False, pair_weight="uniform",
+        cold_users="mean", prior="users", max_iter=100, max_seconds=None, n_jobs=None, random_state=0, callback=None,
     ):  # fmt: skip
         self.rank = rank
         self.C = C
         self.tol = tol
+        self.loss = loss
         self.shared = shared
         self.pair_weight = pair_weight
         self.cold_users = cold_users
@@ -194,7 +199,7 @@ class PersonalRankSVM(FactorRanker):
         users, items, ratings, weight = counting(users, items, ratings, sample_weight)
         p = self._from_ratings(users, items, ratings, X.shape[0], weight)
         if not basis:
-            prior = plain_prior(np.zeros(self.basis_.shape[1]), float(self.C_))
+            prior = plain_prior(np.zeros(self.basis_.shape[1]), float(self.C_), self.loss == "hinge")
             return self._put(p.users, fold_in(self._place(X), self._shared(X), p, prior), p.pairs > 0)
         numbers, new = self._users().numbers(p.users), self.user_weights_.mean(axis=0)
         V = np.where((numbers >= 0)[:, None], self.user_weights_[numbers], new)
@@ -216,7 +221,7 @@ class PersonalRankSVM(FactorRanker):
         users, items, ratings, weight = counting(users, items, ratings, sample_weight)
         p = self._from_ratings(users, items, ratings, X.shape[0], weight)
         V = self.user_weights_[self._users().known(p.users)]
-        return nuclear_gap(X, p, self.basis_, V, self.coef_ if self.shared else None, float(self.C_))
+        return nuclear_gap(X, p, self.basis_, V, self.coef_ if self.shared else None, float(self.C_), self.width_)
 
     def _learn(
         self, X: Matrix, preferences: UserPreferences | PartedPreferences, watched: Watched | None,
@@ -237,10 +242,10 @@ class PersonalRankSVM(FactorRanker):
                 U, fixed, self.C_ = start[0] if columns is None else start[0][columns], int(self.shared), start[2]
                 V = np.pad(start[1], ((0, 0), (0, fixed)), constant_values=1.0)
             for draw in draws:
-                objective = FactorObjective(small, fitted, self.C_, U.shape[1], threads, fixed)
+                objective = FactorObjective(small, fitted, self.C_, U.shape[1], threads, fixed, self._width())
                 epoch = alternating(UsersHere(objective, V), U, tol=0.0, max_iter=PER_DRAW)
                 U, V, fitted = epoch.w, epoch.extra["V"], draw()
-            objective = FactorObjective(small, fitted, self.C_, U.shape[1], threads, fixed)
+            objective = FactorObjective(small, fitted, self.C_, U.shape[1], threads, fixed, self._width())
             watch = self._watch(small, X if columns is None else X[:, columns], fitted, watched, threads)
             solution = alternating(UsersHere(objective, V), U, watch=lambda U: watch(U, V), **self._limits())
             self._learn_prior(small, solution.w, solution.extra["V"], fitted, threads)
@@ -250,11 +255,12 @@ class PersonalRankSVM(FactorRanker):
         small, columns = told.features(X)
         with threadpool_limits(1, "blas"):
             natural = self.C is None
-            self.C_ = NATURAL / first_gradient_norm(small.shape[1], told.power) if natural else float(self.C)
+            self.C_ = self._over(first_gradient_norm(small.shape[1], told.power)) if natural else float(self.C)
             U, fixed = self._start(small, told.n_users)
-            users = told.begin(self.C_, U.shape[1], fixed)
-            watch = lambda U: accuracies((told.right(U), told.n_pairs), None, None)  # noqa: E731
-            solution = alternating(users, U, watch=watch, **self._limits())
+            users = told.begin(self.C_, U.shape[1], fixed, self._width())
+            solution = alternating(
+                users, U, watch=lambda U: accuracies((told.right(U), told.n_pairs), None, None), **self._limits()
+            )
             rows, some = told.sample(self, small.shape[0])
             self._learn_prior(small, solution.w, solution.extra["V"][rows], some, check_jobs(self.n_jobs))
         return self._keep(X.shape[1], columns, solution, told.pairs > 0)
@@ -271,7 +277,7 @@ class PersonalRankSVM(FactorRanker):
         return {"tol": self.tol, "max_iter": self.max_iter, "max_seconds": seconds, "callback": self.callback}
 
     def _keep(self, n_features: int, columns: np.ndarray | None, solution: Solution, warm: np.ndarray) -> Solution:
-        functions, V = solution.w, solution.extra["V"]
+        functions, V, self.width_ = solution.w, solution.extra["V"], float(solution.extra["width"])
         k = functions.shape[1] - self.shared
         if columns is not None:
             functions = np.zeros((n_features, functions.shape[1]))
@@ -285,7 +291,15 @@ class PersonalRankSVM(FactorRanker):
         return solution
 
     def _natural(self, X: Matrix, preferences: UserPreferences) -> float:
-        return NATURAL / first_gradient_norm(X.shape[1], FirstGradient(X, preferences).power)
+        return self._over(first_gradient_norm(X.shape[1], FirstGradient(X, preferences).power))
+
+    def _over(self, norm: float) -> float:
+        """C from ‖∇‖₂ of the squared hinge at 0, which is twice that of the hinge."""
+        return NATURAL / (norm if self.loss == "squared_hinge" else 0.5 * norm)
+
+    def _width(self) -> float:
+        """Of the hinge's kink to begin with, 0 for the squared hinge."""
+        return WIDEST if self.loss == "hinge" else 0.0
 
     def _learn_prior(
         self, X: Matrix, U: np.ndarray, V: np.ndarray, fitted: UserPreferences, threads: int | None
@@ -304,7 +318,7 @@ class PersonalRankSVM(FactorRanker):
         if len(gone) < LEAST_USERS or not (fitted.pairs[stay] > 0).any():
             return
         left = fitted.take(stay)
-        objective = FactorObjective(X, left, self.C_, U.shape[1], threads, fixed=int(self.shared))
+        objective = FactorObjective(X, left, self.C_, U.shape[1], threads, int(self.shared), self._width())
         without = alternating(UsersHere(objective, V[stay]), U.copy(), tol=0.0, max_iter=FORGETTING)
         P, V = ItemFeatures(X).times(without.w), without.extra["V"][left.pairs > 0, :k]
         P, shared = P[:, :k], P[:, k] if self.shared else None
@@ -336,6 +350,8 @@ class PersonalRankSVM(FactorRanker):
         if isinstance(self.rank, bool) or not isinstance(self.rank, Integral) or self.rank < 1:
             raise ValueError(f"rank must be a positive whole number, not {self.rank!r}")
         check_positive(self, *(["tol"] if self.C is None else ["C", "tol"]))
+        if self.loss not in ("squared_hinge", "hinge"):
+            raise ValueError(f"loss must be 'squared_hinge' or 'hinge', not {self.loss!r}")
         number = isinstance(self.prior, Real) and not isinstance(self.prior, bool) and 0 <= float(self.prior) < np.inf
         if self.prior not in ("users", "zero") and not number:
             raise ValueError(f"prior must be 'users', 'zero' or a number of at least 0, not {self.prior!r}")

@@ -20,11 +20,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from hingerank.kernels.threads import cut_shards, run_shards
-from hingerank.personal.losses import UserGrades, UserPairs, UserTargets
+from hingerank.personal.losses import UserGrades, UserPairs, UserTargets, told
 from hingerank.personal.passes import rows_right, users_step
 from hingerank.personal.preferences import UserPreferences, from_ratings
 
 STEPS, LEFT = 50, 1e-6  # Newton steps at most, fraction of the first gradient that may be left
+NARROWING = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001)  # widths of a hinge's kink
 ROWS_PER_SHARD = 4096
 ENOUGH = 20.0  # ratings of a user from which on each counts in full
 STRENGTHS, USUAL = (0.003, 0.01, 0.03, 0.1, 0.5, 3.0), 0.03  # the usual one suits every set of ratings tried
@@ -36,17 +37,21 @@ LEAST_ROWS, MOST_ROWS, PART_ROWS = 10_000, 100_000, 0.3  # that the others may h
 
 @dataclass(frozen=True)
 class Prior:
-    """v = mean + root z with ½‖z‖² to pay, and `strength` times the loss; by_rating: min(1, n/20) n/|P| times that."""
+    """v = mean + root z with ½‖z‖² to pay, and `strength` times the loss; by_rating: min(1, n/20) n/|P| times that.
+
+    widths: of the hinge's rounded kink, one after the other; (0,) is the squared hinge.
+    """
 
     mean: np.ndarray
     root: np.ndarray
     strength: float
     by_rating: bool = True
+    widths: tuple[float, ...] = (0.0,)
 
 
-def plain_prior(mean: np.ndarray, C: float) -> Prior:
+def plain_prior(mean: np.ndarray, C: float, hinge: bool = False) -> Prior:
     """½‖v - mean‖² + C · loss, as in the objective of a fit (where the mean is 0)."""
-    return Prior(mean, np.eye(len(mean)), C, by_rating=False)
+    return Prior(mean, np.eye(len(mean)), C, by_rating=False, widths=NARROWING if hinge else (0.0,))
 
 
 def fold_in(P: np.ndarray, shared: np.ndarray | None, p: UserPreferences, prior: Prior) -> np.ndarray:
@@ -66,10 +71,13 @@ def fold_in(P: np.ndarray, shared: np.ndarray | None, p: UserPreferences, prior:
     known = _by_rating(p) if prior.by_rating else p.known
     unused = np.empty((0, k + 1)), np.empty(0), np.empty(0)
     centre, C = np.zeros(k), float(prior.strength)
-    run_shards(
-        lambda ab: users_step(Q, V, *ab, p.start, p.item, known, C, centre, LEFT, STEPS, p.sizes, scores, *unused),
-        cut_shards(p.start, ROWS_PER_SHARD),
-    )
+
+    def learn(users: tuple[int, int]) -> None:
+        for width in prior.widths:
+            form = told(known, width)
+            users_step(Q, V, *users, p.start, p.item, form, C, centre, LEFT, STEPS, p.sizes, scores, *unused)
+
+    run_shards(learn, cut_shards(p.start, ROWS_PER_SHARD))
     return prior.mean + V[:, :k] @ prior.root.T
 
 
@@ -103,8 +111,8 @@ def spread_of_users(V: np.ndarray, P: np.ndarray, item: np.ndarray) -> tuple[np.
 
 def forgotten_users(p: UserPreferences, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """(users to forget and to meet again, others to stay): a fifth of those with enough ratings, not too many."""
-    rng, told = np.random.default_rng(seed), np.diff(_begin(p))
-    able = rng.permutation(np.flatnonzero((told >= SIZES[0] + TO_JUDGE) & (p.pairs > 0)))
+    rng, given = np.random.default_rng(seed), np.diff(_begin(p))
+    able = rng.permutation(np.flatnonzero((given >= SIZES[0] + TO_JUDGE) & (p.pairs > 0)))
     gone = able[: min(MOST_FORGOTTEN, int(PART_FORGOTTEN * len(able)))]
     others = rng.permutation(np.setdiff1d(np.arange(p.n_users), gone))
     few = np.cumsum(np.diff(p.start)[others]) <= np.clip(PART_ROWS * p.n_rows, LEAST_ROWS, MOST_ROWS)
@@ -157,7 +165,8 @@ def _right(P: np.ndarray, shared: np.ndarray | None, V: np.ndarray, p: UserPrefe
     """Pairs in the right order, of each user."""
     numbers = np.repeat(np.arange(p.n_users), np.diff(p.start))
     scores = np.einsum("rc,rc->r", P[p.item], V[numbers]) + (0.0 if shared is None else shared[p.item])
-    return np.array([rows_right(scores, u, u + 1, p.start, p.known, p.sizes) for u in range(p.n_users)])
+    known = told(p.known)
+    return np.array([rows_right(scores, u, u + 1, p.start, known, p.sizes) for u in range(p.n_users)])
 
 
 def _parts(
@@ -176,8 +185,8 @@ def _parts(
         first = p.start[able][users]
         winners, losers = p.item[first + p.known.winner[rows]], p.item[first + p.known.loser[rows]]
         return build(users[few], winners[few], losers[few]), build(users[~few], winners[~few], losers[~few])
-    told = p.known.grade if isinstance(p.known, UserGrades) else p.known.target
-    items, values = p.item[rows], told[rows].astype(np.float64)
+    given = p.known.grade if isinstance(p.known, UserGrades) else p.known.target
+    items, values = p.item[rows], given[rows].astype(np.float64)
     n_items = int(p.item.max()) + 1
     rest = from_ratings(users[~few], items[~few], values[~few], n_items)
     return build(users[few], items[few], values[few]), rest

@@ -54,35 +54,28 @@ def drop_repeats(start, order, items, n_items, kept):
 
 
 @kernel(allocates=True)
-def count_grades(begin, order, kept, ratings, count, pairs):
-    """Sort each user's rows by rating; count[u] = different ratings, pairs[u] = pairs of different ratings."""
+def lay_out_ratings(first, last, begin, order, kept, items, ratings, start, item, grade, count, pairs):
+    """Sort the rows of users first:last by rating, ratings[0] being that of row order[begin[first]].
+
+    item[r], and grade[r] = 0, 1, ... within the user, modulo 256; count[u] = different ratings, pairs[u] = pairs of
+    these.
+    """
     n = widest_group(begin)
-    key, spare_at, spare_key = np.empty(n), np.empty(n, np.int32), np.empty(n)
-    for u in range(len(begin) - 1):
-        at = order[begin[u] : begin[u] + kept[u]]
-        for r in range(kept[u]):
-            key[r] = ratings[at[r]]
+    spare_at, spare_key = np.empty(n, np.int32), np.empty(n)
+    for u in range(first, last):
+        lo = begin[u] - begin[first]
+        at, key = order[begin[u] : begin[u] + kept[u]], ratings[lo : lo + kept[u]]
         sort_run(at, key, spare_at, spare_key, 0, kept[u])
-        count[u] = min(kept[u], 1)
-        same, total = 0, 0
-        for r in range(1, kept[u]):
-            if key[r] != key[r - 1]:
-                count[u] += 1
+        g = same = total = 0
+        for r in range(kept[u]):
+            if r > 0 and key[r] != key[r - 1]:
+                g += 1
                 same = r
             total += same
-        pairs[u] = total
-
-
-@kernel
-def lay_out_ratings(begin, order, kept, items, ratings, start, item, grade):
-    """item[r] and grade[r] (0, 1, ... within the user) of rows that `count_grades` sorted."""
-    for u in range(len(begin) - 1):
-        at, g = order[begin[u] : begin[u] + kept[u]], 0
-        for r in range(kept[u]):
-            if r > 0 and ratings[at[r]] != ratings[at[r - 1]]:
-                g += 1
             item[start[u] + r] = items[at[r]]
-            grade[start[u] + r] = g
+            grade[start[u] + r] = g & 255
+        count[u] = min(kept[u], g + 1)
+        pairs[u] = total
 
 
 @kernel(allocates=True)

@@ -1,20 +1,21 @@
 """Pair losses of one user at a time, in score space: from ratings (pair-free), from comparisons, or rating errors.
 
-A user owns rows (rated or compared items). What is known about them is one of three tuples, and the functions named
-`user_...`, chosen by the tuple's type when compiling, answer for a user's n rows (lo is the first) at scores s. The
-loss of a pair (i preferred to j) is max(0, 1 - s_i + s_j)^2. With grades a user costs O(n log n), O(n) when the scores'
-order has hardly changed, whatever the number of pairs: see `grades_loss`.
+A user owns rows (rated or compared items). What is known about them is one of three tuples, which passes take in one
+form, `Told`; the functions named `user_...` answer for a user's n rows (lo is the first) at scores s. The loss of a
+pair (i preferred to j), t = s_i - s_j, is max(0, 1 - t)², or for a `width` u > 0 the hinge max(0, 1 - t) with its kink
+rounded over it: (max(0, 1 - t)² - max(0, 1 - u - t)²) / 2u, the difference of two squared hinges. With grades a user
+costs O(n log n), O(n) when the scores' order has hardly changed, whatever the number of pairs: see `grades_window`.
 """
 
 from typing import NamedTuple
 
 import numpy as np
-from numba.extending import overload
 
-from hingerank.kernels.compiled import PART_OF_A_KERNEL, inner
+from hingerank.kernels.compiled import inner
 from hingerank.kernels.sweeps import sort_run
 
 FEW = 32  # grades up to which a sum over lower or higher grades is simply added up, above it a Fenwick tree helps
+GRADES, PAIRS, TARGETS = 0, 1, 2
 
 
 class UserGrades(NamedTuple):
@@ -47,22 +48,57 @@ class UserTargets(NamedTuple):
 Known = UserGrades | UserPairs | UserTargets
 
 
+class Told(NamedTuple):
+    """Any of the three as passes take it: one type, so that each pass is compiled once. Arrays of the others are empty.
+
+    width: 0 for the squared hinge, else that of the hinge's rounded kink.
+    """
+
+    kind: int
+    width: float
+    margin: float
+    grade: np.ndarray
+    grades: np.ndarray
+    scale: np.ndarray
+    weight: np.ndarray
+    start: np.ndarray
+    winner: np.ndarray
+    loser: np.ndarray
+    target: np.ndarray
+
+
+_NOTHING = Told(
+    GRADES, 0.0, 1.0, np.empty(0, np.uint8), np.empty(0, np.int32), np.empty(0), np.empty(0), np.empty(0, np.int64),
+    np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0),
+)  # fmt: skip
+
+
+def told(known: Known, width: float = 0.0) -> Told:
+    """What is known, for passes; the arrays are the same."""
+    kind = GRADES if isinstance(known, UserGrades) else PAIRS if isinstance(known, UserPairs) else TARGETS
+    return _NOTHING._replace(kind=kind, width=float(width), **known._asdict())
+
+
 class UserSpace(NamedTuple):
-    """Scratch for the widest user of a shard; rows "by score" are in ascending order of their scores."""
+    """Scratch for the widest user of a shard; rows "by score" are in ascending order of their scores.
+
+    below, reach and degree are of two windows: of margin 1, and of 1 - width where the hinge needs it.
+    """
 
     order: np.ndarray  # (n) row at each place by score
     key: np.ndarray  # (n) scores in order
     grade: np.ndarray  # (n) grades in order
     weight: np.ndarray  # (n) weights in order, 1 where all weigh alike
-    below: np.ndarray  # (n) by score: places more than a margin below
-    reach: np.ndarray  # (n) by score: places up to less than a margin above
-    degree: np.ndarray  # (n) by score: active pairs
+    below: np.ndarray  # (2, n) by score: places more than a margin below
+    reach: np.ndarray  # (2, n) by score: places up to less than a margin above
+    degree: np.ndarray  # (2, n) by score: active pairs
     spare_at: np.ndarray
     spare_key: np.ndarray
     swap: np.ndarray
     low: np.ndarray  # (2, grades+1) sums by grade
     high: np.ndarray  # (2, grades+1)
-    gap: np.ndarray  # (pairs) of explicit comparisons: weight where active
+    gap: np.ndarray  # (pairs) of explicit comparisons: half the second derivative
+    hinge: np.ndarray  # (2) of the hinge at the last user_loss: its value, and what rounding adds to the duality gap
 
 
 @inner(allocates=True)
@@ -71,40 +107,74 @@ def user_space(sizes):
     n, grades, pairs = sizes
     i32 = np.int32
     return UserSpace(
-        np.empty(n, i32), np.empty(n), np.empty(n, np.int64), np.ones(n), np.empty(n, i32), np.empty(n, i32),
-        np.empty(n), np.empty(n, i32), np.empty(n), np.empty(n), np.empty((2, grades + 1)), np.empty((2, grades + 1)),
-        np.empty(pairs),
+        np.empty(n, i32), np.empty(n), np.empty(n, np.int64), np.ones(n), np.empty((2, n), i32), np.empty((2, n), i32),
+        np.empty((2, n)), np.empty(n, i32), np.empty(n), np.empty(n), np.empty((2, grades + 1)),
+        np.empty((2, grades + 1)), np.empty(pairs), np.zeros(2),
     )  # fmt: skip
 
 
+@inner
 def user_start(known, n, space):
     """Before anything else about a user."""
-    raise NotImplementedError("compiled code only")
+    for p in range(n):
+        space.order[p] = p
 
 
+@inner
 def user_loss(known, u, lo, n, s, z, space):
     """The loss; z = its gradient; leaves what the next three need."""
-    raise NotImplementedError("compiled code only")
+    if known.kind == GRADES:
+        return grades_loss(known, u, lo, n, s, z, space)
+    if known.kind == PAIRS:
+        return pairs_loss(known, u, n, s, z, space)
+    return targets_loss(known, lo, n, s, z)
 
 
+@inner
 def user_curvature(known, u, lo, n, t, out, space):
     """out = (Hessian of the loss) t."""
-    raise NotImplementedError("compiled code only")
+    if known.kind == GRADES:
+        grades_curvature(known, u, n, t, out, space)
+    elif known.kind == PAIRS:
+        pairs_curvature(known, u, n, t, out, space)
+    else:
+        targets_curvature(known, lo, n, t, out)
 
 
+@inner
 def user_diagonal(known, u, lo, n, out, space):
     """out = the diagonal of that Hessian."""
-    raise NotImplementedError("compiled code only")
+    if known.kind == GRADES:
+        grades_diagonal(known, u, n, out, space)
+    elif known.kind == PAIRS:
+        pairs_diagonal(known, u, n, out, space)
+    else:
+        targets_diagonal(known, lo, n, out)
 
 
+@inner
 def user_settle(known, lo, n, item, s, z, space):
-    """Put the rows in the order of their scores: the next sort is short."""
-    raise NotImplementedError("compiled code only")
+    """Put graded rows in the order of their scores: the next sort is short."""
+    if known.kind != GRADES:
+        return
+    for p in range(n):
+        q = space.order[p]
+        space.spare_at[p], space.spare_key[p], space.swap[p] = item[q], s[q], z[q]
+        space.grade[p] = known.grade[lo + q]
+    for p in range(n):
+        item[p], s[p], z[p] = space.spare_at[p], space.spare_key[p], space.swap[p]
+        known.grade[lo + p] = space.grade[p]
+    if len(known.weight) > 0:
+        for p in range(n):
+            space.swap[p] = known.weight[lo + space.order[p]]
+        for p in range(n):
+            known.weight[lo + p] = space.swap[p]
 
 
+@inner
 def user_right(known, u, lo, n, s, space):
     """Pairs in the right order, those of equal score counting one half."""
-    raise NotImplementedError("compiled code only")
+    return grades_right(known, u, lo, n, s, space) if known.kind == GRADES else pairs_right(known, u, s)
 
 
 # Ratings: all pairs of differently graded rows, without listing them. `put`, `lower` and `higher` keep sums by grade.
@@ -162,65 +232,90 @@ def sort_rows(known, lo, n, s, space):
             space.weight[p] = known.weight[lo + order[p]]
 
 
-def grades_start(known, n, space):
-    for p in range(n):
-        space.order[p] = p
-
-
+@inner
 def grades_loss(known, u, lo, n, s, z, space):
-    """Squared hinge over all pairs of different grades, by one sweep up the sorted scores.
-
-    Row i should beat the lower grades that score more than s_i - 1, and is in the way of the higher grades that score
-    less than s_i + 1. Two pointers follow: rows are taken from `low` once s_i - 1 has reached them, and put into `high`
-    once s_i + 1 has passed them, so that both know, by grade, how many are left and the sum of their scores (both
-    weighted, where rows have weights). With gap = 1 - s_i + s_j the loss is the sum of gap plus that of
-    gap (s_j - s_i), which is s·z / 2. Scores are taken from their middle, so that little is lost in differences.
-    """
-    G, scale = known.grades[u], known.scale[u]
-    if G < 2:
-        z[:n] = 0.0
-        space.degree[:n] = 0.0
+    """The loss over all pairs of different grades. Scores are taken from their middle: differences lose little then."""
+    z[:n] = 0.0
+    space.hinge[:] = 0.0
+    if known.grades[u] < 2:
+        space.degree[:, :n] = 0.0
         return 0.0
     sort_rows(known, lo, n, s, space)
-    order, key, grade, weight, low, high = space.order, space.key, space.grade, space.weight, space.low, space.high
-    middle = 0.5 * (key[0] + key[n - 1])
+    middle = 0.5 * (space.key[0] + space.key[n - 1])
+    for p in range(n):
+        space.key[p] -= middle
+    scale, width = known.scale[u], known.width
+    if width == 0.0:
+        return scale * grades_window(known, u, n, 0, 1.0, 2.0 * scale, z, space)[1]
+    gaps, squares = grades_window(known, u, n, 0, 1.0, scale / width, z, space)
+    less, inside = grades_window(known, u, n, 1, 1.0 - width, -scale / width, z, space)
+    space.hinge[0] = scale * gaps
+    space.hinge[1] = scale * (gaps - (squares - inside) / width + less)
+    return scale * (squares - inside) / (2.0 * width)
+
+
+@inner
+def grades_window(known, u, n, window, margin, force, z, space):
+    """(sum of gap, of gap²) over pairs with gap = margin - s_i + s_j > 0, by one sweep; z += force · gaps by row. O(n).
+
+    Row i should beat the lower grades that score more than s_i - margin, and is in the way of the higher grades that
+    score less than s_i + margin. Two pointers follow: rows are taken from `low` once s_i - margin has reached them, and
+    put into `high` once s_i + margin has passed them, so that both know, by grade, how many are left and the sum of
+    their scores (both weighted, where rows have weights). The sum of gap² is margin times that of gap plus that of
+    gap (s_j - s_i).
+    """
+    G, order, key, grade, weight, low, high = (
+        known.grades[u], space.order, space.key, space.grade, space.weight, space.low, space.high
+    )  # fmt: skip
+    below, reach, degree = space.below[window], space.reach[window], space.degree[window]
     low[:, : G + 1] = 0.0
     high[:, : G + 1] = 0.0
     for p in range(n):
-        key[p] -= middle
         put(low[0], grade[p], G, weight[p])
         put(low[1], grade[p], G, weight[p] * key[p])
     gaps = inner = 0.0
     a = b = 0
     for p in range(n):
         x, g = key[p], grade[p]
-        while x - key[a] >= 1.0:
+        while x - key[a] >= margin:
             put(low[0], grade[a], G, -weight[a])
             put(low[1], grade[a], G, -weight[a] * key[a])
             a += 1
-        while b < n and key[b] - x < 1.0:
+        while b < n and key[b] - x < margin:
             put(high[0], grade[b], G, weight[b])
             put(high[1], grade[b], G, weight[b] * key[b])
             b += 1
         losers, winners = lower(low[0], g, G), higher(high[0], g, G)
-        as_winner = weight[p] * (losers * (1.0 - x) + lower(low[1], g, G))
-        as_loser = weight[p] * (winners * (1.0 + x) - higher(high[1], g, G))
-        space.below[p], space.reach[p] = a, b
-        space.degree[p] = weight[p] * (losers + winners)
+        as_winner = weight[p] * (losers * (margin - x) + lower(low[1], g, G))
+        as_loser = weight[p] * (winners * (margin + x) - higher(high[1], g, G))
+        below[p], reach[p], degree[p] = a, b, weight[p] * (losers + winners)
         gaps += as_winner
         inner += x * (as_loser - as_winner)
-        z[order[p]] = 2.0 * scale * (as_loser - as_winner)
-    return scale * (gaps + inner)
+        z[order[p]] += force * (as_loser - as_winner)
+    return gaps, margin * gaps + inner
 
 
-def grades_curvature(known, u, lo, n, t, out, space):
-    """(Hessian at the last user_loss) t: degree t less the weighted sum of t over active partners. O(n)."""
-    G, scale = known.grades[u], 2.0 * known.scale[u]
-    if G < 2:
-        out[:n] = 0.0
+@inner
+def grades_curvature(known, u, n, t, out, space):
+    """(Hessian at the last user_loss) t. O(n)."""
+    out[:n] = 0.0
+    if known.grades[u] < 2:
         return
+    scale, width = known.scale[u], known.width
+    if width == 0.0:
+        window_curvature(known, u, n, 0, 2.0 * scale, t, out, space)
+    else:
+        window_curvature(known, u, n, 0, scale / width, t, out, space)
+        window_curvature(known, u, n, 1, -scale / width, t, out, space)
+
+
+@inner
+def window_curvature(known, u, n, window, force, t, out, space):
+    """out += force · (degree t less the weighted sum of t over active partners)."""
     order, grade, sorted_t, low, high = space.order, space.grade, space.spare_key, space.low[0], space.high[0]
-    weight = space.weight
+    G, weight, below, reach, degree = (
+        known.grades[u], space.weight, space.below[window], space.reach[window], space.degree[window]
+    )  # fmt: skip
     low[: G + 1] = 0.0
     high[: G + 1] = 0.0
     for p in range(n):
@@ -228,36 +323,27 @@ def grades_curvature(known, u, lo, n, t, out, space):
         put(low, grade[p], G, sorted_t[p])
     a = b = 0
     for p in range(n):
-        while a < space.below[p]:
+        while a < below[p]:
             put(low, grade[a], G, -sorted_t[a])
             a += 1
-        while b < space.reach[p]:
+        while b < reach[p]:
             put(high, grade[b], G, sorted_t[b])
             b += 1
         partners = lower(low, grade[p], G) + higher(high, grade[p], G)
-        out[order[p]] = scale * (space.degree[p] * t[order[p]] - weight[p] * partners)
+        out[order[p]] += force * (degree[p] * t[order[p]] - weight[p] * partners)
 
 
-def grades_diagonal(known, u, lo, n, out, space):
+@inner
+def grades_diagonal(known, u, n, out, space):
+    scale, width = known.scale[u], known.width
     for p in range(n):
-        out[space.order[p]] = 2.0 * known.scale[u] * space.degree[p]
+        if width == 0.0:
+            out[space.order[p]] = 2.0 * scale * space.degree[0, p]
+        else:
+            out[space.order[p]] = scale / width * (space.degree[0, p] - space.degree[1, p])
 
 
-def grades_settle(known, lo, n, item, s, z, space):
-    for p in range(n):
-        q = space.order[p]
-        space.spare_at[p], space.spare_key[p], space.swap[p] = item[q], s[q], z[q]
-        space.below[p] = known.grade[lo + q]
-    for p in range(n):
-        item[p], s[p], z[p] = space.spare_at[p], space.spare_key[p], space.swap[p]
-        known.grade[lo + p] = space.below[p]
-    if len(known.weight) > 0:
-        for p in range(n):
-            space.swap[p] = known.weight[lo + space.order[p]]
-        for p in range(n):
-            known.weight[lo + p] = space.swap[p]
-
-
+@inner
 def grades_right(known, u, lo, n, s, space):
     """Pairs of different grades in the right order, equal scores counting one half. O(n log n)."""
     G = known.grades[u]
@@ -283,25 +369,39 @@ def grades_right(known, u, lo, n, s, space):
 # Comparisons: the pairs are listed.
 
 
-def pairs_loss(known, u, lo, n, s, z, space):
-    """Squared hinge (or squared error) over a user's comparisons. O(n + pairs)."""
+@inner
+def pairs_loss(known, u, n, s, z, space):
+    """The loss (or squared error) over a user's comparisons. O(n + pairs)."""
     z[:n] = 0.0
-    value, base, weighted = 0.0, known.start[u], len(known.weight) > 0
+    space.hinge[:] = 0.0
+    value, base, width = 0.0, known.start[u], known.width
     for e in range(base, known.start[u + 1]):
         i, j = known.winner[e], known.loser[e]
         gap = 1.0 - s[i] + s[j]
-        weight = known.scale[u] * known.weight[e] if weighted else known.scale[u]
-        active = 1.0 - gap < known.margin
-        space.gap[e - base] = weight if active else 0.0
-        if active:
-            force = weight * gap
-            value += force * gap
-            z[i] -= 2.0 * force
-            z[j] += 2.0 * force
+        weight = known.scale[u] * known.weight[e] if len(known.weight) > 0 else known.scale[u]
+        space.gap[e - base] = 0.0
+        if 1.0 - gap < known.margin:
+            if width == 0.0:
+                space.gap[e - base] = weight
+                force = 2.0 * weight * gap
+                value += weight * gap * gap
+            elif gap < width:
+                space.gap[e - base] = weight / (2.0 * width)
+                force = weight * gap / width
+                value += 0.5 * force * gap
+            else:
+                force = weight
+                value += weight * (gap - 0.5 * width)
+            if width > 0.0:
+                space.hinge[0] += weight * gap
+                space.hinge[1] += (weight - force) * gap
+            z[i] -= force
+            z[j] += force
     return value
 
 
-def pairs_curvature(known, u, lo, n, t, out, space):
+@inner
+def pairs_curvature(known, u, n, t, out, space):
     """(Hessian at the last user_loss) t. O(n + pairs)."""
     out[:n] = 0.0
     base = known.start[u]
@@ -312,7 +412,8 @@ def pairs_curvature(known, u, lo, n, t, out, space):
         out[j] -= force
 
 
-def pairs_diagonal(known, u, lo, n, out, space):
+@inner
+def pairs_diagonal(known, u, n, out, space):
     out[:n] = 0.0
     base = known.start[u]
     for e in range(base, known.start[u + 1]):
@@ -320,7 +421,8 @@ def pairs_diagonal(known, u, lo, n, out, space):
         out[known.loser[e]] += 2.0 * space.gap[e - base]
 
 
-def pairs_right(known, u, lo, n, s, space):
+@inner
+def pairs_right(known, u, s):
     right = 0.0
     for e in range(known.start[u], known.start[u + 1]):
         t = s[known.winner[e]] - s[known.loser[e]]
@@ -331,7 +433,8 @@ def pairs_right(known, u, lo, n, s, space):
 # Ratings to be met.
 
 
-def targets_loss(known, u, lo, n, s, z, space):
+@inner
+def targets_loss(known, lo, n, s, z):
     value, weighted = 0.0, len(known.weight) > 0
     for p in range(n):
         miss = s[p] - known.target[lo + p]
@@ -341,56 +444,15 @@ def targets_loss(known, u, lo, n, s, z, space):
     return value
 
 
-def targets_curvature(known, u, lo, n, t, out, space):
+@inner
+def targets_curvature(known, lo, n, t, out):
     weighted = len(known.weight) > 0
     for p in range(n):
         out[p] = 2.0 * known.weight[lo + p] * t[p] if weighted else 2.0 * t[p]
 
 
-def targets_diagonal(known, u, lo, n, out, space):
+@inner
+def targets_diagonal(known, lo, n, out):
     weighted = len(known.weight) > 0
     for p in range(n):
         out[p] = 2.0 * known.weight[lo + p] if weighted else 2.0
-
-
-# Which function answers for which tuple.
-
-
-def no_start(known, n, space):
-    pass
-
-
-def no_settle(known, lo, n, item, s, z, space):
-    pass
-
-
-@overload(user_start, jit_options=PART_OF_A_KERNEL)
-def _user_start(known, n, space):
-    return grades_start if known.instance_class is UserGrades else no_start
-
-
-@overload(user_loss, jit_options=PART_OF_A_KERNEL)
-def _user_loss(known, u, lo, n, s, z, space):
-    return {UserGrades: grades_loss, UserPairs: pairs_loss, UserTargets: targets_loss}[known.instance_class]
-
-
-@overload(user_curvature, jit_options=PART_OF_A_KERNEL)
-def _user_curvature(known, u, lo, n, t, out, space):
-    kinds = {UserGrades: grades_curvature, UserPairs: pairs_curvature, UserTargets: targets_curvature}
-    return kinds[known.instance_class]
-
-
-@overload(user_diagonal, jit_options=PART_OF_A_KERNEL)
-def _user_diagonal(known, u, lo, n, out, space):
-    kinds = {UserGrades: grades_diagonal, UserPairs: pairs_diagonal, UserTargets: targets_diagonal}
-    return kinds[known.instance_class]
-
-
-@overload(user_settle, jit_options=PART_OF_A_KERNEL)
-def _user_settle(known, lo, n, item, s, z, space):
-    return grades_settle if known.instance_class is UserGrades else no_settle
-
-
-@overload(user_right, jit_options=PART_OF_A_KERNEL)
-def _user_right(known, u, lo, n, s, space):
-    return grades_right if known.instance_class is UserGrades else pairs_right

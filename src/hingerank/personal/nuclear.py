@@ -6,12 +6,14 @@ a = l - ½ s·z its conjugate at θ z is  θ² l - 2 θ a.  The dual at θ z is 
     2 θ C a - θ² (C l + ½ C² ‖g_w‖²)    for    θ C ‖G‖₂ ≤ 1,
 
 G the gradient of the loss in W (its largest singular value counts, the nuclear norm's dual) and g_w that in the weights
-w which all users share. The best θ is known in closed form.
+w which all users share. The best θ is known in closed form. For the hinge, whose multipliers -ℓ'(t) may not be above 1,
+the dual is  2 θ C a - ½ θ² C² ‖g_w‖²  with 2 a the multipliers' sum, and θ ≤ 1 besides.
 """
 
 import numpy as np
 import scipy.sparse as sp
 
+from hingerank.personal.losses import told
 from hingerank.personal.passes import basis_loss
 from hingerank.personal.preferences import UserPreferences
 from hingerank.personal.problem import ItemFeatures, Matrix, own_rows
@@ -29,24 +31,31 @@ def nuclear_norm(U: np.ndarray, V: np.ndarray) -> float:
 
 
 def nuclear_gap(
-    X: Matrix, p: UserPreferences, U: np.ndarray, V: np.ndarray, shared: np.ndarray | None, C: float
+    X: Matrix, p: UserPreferences, U: np.ndarray, V: np.ndarray, shared: np.ndarray | None, C: float, width: float = 0.0
 ) -> float:
-    """(primal - dual) / primal at W = U Vᵀ; V has a row for each user of `p`, shared is w."""
+    """(primal - dual) / primal at W = U Vᵀ; V has a row for each user of `p`, shared is w.
+
+    width: where the loss is the hinge, that of the rounded kink, which gives the dual point.
+    """
     everyone = ItemFeatures(X).times(U if shared is None else np.column_stack([U, shared]))
     mixed = V if shared is None else np.column_stack([V, np.ones(len(V))])
-    rows, z = np.arange(p.n_rows, dtype=np.int32), np.zeros((p.n_rows, 1))  # every row an item of its own
     s = np.einsum("rc,rc->r", everyone[p.item], mixed[np.repeat(np.arange(p.n_users), np.diff(p.start))])
+    rows, z = np.arange(p.n_rows, dtype=np.int32), np.zeros((p.n_rows, 1))  # every row an item of its own
     flat, ones, kept = s[:, None], np.ones((p.n_users, 1)), np.zeros(p.n_rows, np.float32)
-    loss = float(basis_loss(flat, ones, 0, p.n_users, p.start, rows, own_rows(p.known), p.sizes, kept, z))
-    a = loss - 0.5 * float(s @ z[:, 0])
+    known = told(own_rows(p.known), width)
+    loss, hinge, kink = basis_loss(flat, ones, 0, p.n_users, p.start, rows, known, p.sizes, kept, z)
     Z = sp.csr_matrix((z[:, 0], p.item, p.start.astype(np.int64)), shape=(p.n_users, X.shape[0]))
     G = Z @ X
     G = G.toarray() if sp.issparse(G) else np.asarray(G)
     norm = SAFE * float(np.linalg.norm(G, 2))
-    own = 0.0 if shared is None else 0.5 * float(shared @ shared)
-    g = 0.0 if shared is None else float(np.square(G.sum(axis=0)).sum())
-    primal = C * loss + nuclear_norm(U, V) + own
-    bend = C * loss + 0.5 * C * C * g
-    theta = min(C * a / bend if bend > 0 else 0.0, 1.0 / (C * norm) if norm > 0 else np.inf)
-    dual = 2.0 * theta * C * a - theta * theta * bend
+    most = 1.0 / (C * norm) if norm > 0 else np.inf
+    own, bend = 0.0, 0.0
+    if shared is not None:
+        own, bend = 0.5 * float(shared @ shared), 0.5 * C * C * float(np.square(G.sum(axis=0)).sum())
+    if width > 0:
+        loss, most, a = hinge, min(1.0, most), 0.5 * (hinge - kink - float(s @ z[:, 0]))
+    else:
+        bend, a = bend + C * loss, loss - 0.5 * float(s @ z[:, 0])
+    theta = min(C * a / bend if bend > 0 else np.inf, most) if a > 0 else 0.0
+    primal, dual = C * loss + nuclear_norm(U, V) + own, 2.0 * theta * C * a - theta * theta * bend
     return (primal - max(dual, 0.0)) / primal if primal > 0 else 0.0

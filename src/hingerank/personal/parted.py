@@ -174,9 +174,12 @@ class UsersOfPart:
     def power(self, v: np.ndarray) -> tuple[float, np.ndarray]:
         return self._at_zero.power(v)
 
-    def begin(self, C: float, rank: int, fixed: int) -> None:
-        objective = FactorObjective(self.X, self.preferences, C, rank, fixed=fixed)
+    def begin(self, C: float, rank: int, fixed: int, width: float) -> None:
+        objective = FactorObjective(self.X, self.preferences, C, rank, fixed=fixed, width=width)
         self.users = UsersHere(objective, start_of_users(self.preferences.n_users, rank, fixed))
+
+    def narrow(self, width: float) -> None:
+        self.users.narrow(width)
 
     def step(self, U: np.ndarray, turn: np.ndarray | None) -> StepSums:
         return self.users.step(U, turn)
@@ -204,7 +207,7 @@ class UsersOfPart:
         return ids[codes[rows]], self.items[rows], self.told.ratings[rows]
 
 
-CHANGES = ("features", "begin", "step", "step_again", "value")  # steps that leave a part another than it was
+CHANGES = ("features", "begin", "narrow", "step", "step_again", "value")  # steps that leave a part another than it was
 Step = tuple[str, tuple[Any, ...]]
 
 
@@ -255,10 +258,10 @@ class PartedPreferences:
         found = self.tell("power", v)
         return sum(square for square, _ in found), add_up([moved.copy() for _, moved in found])
 
-    def begin(self, C: float, rank: int, fixed: int) -> "UsersInParts":
+    def begin(self, C: float, rank: int, fixed: int, width: float) -> "UsersInParts":
         """Users without weights yet, for a fit."""
-        self.tell("begin", C, rank, fixed)
-        return UsersInParts(self, C, rank, fixed)
+        self.tell("begin", C, rank, fixed, width)
+        return UsersInParts(self, C, rank, fixed, width)
 
     def right(self, U: np.ndarray) -> float:
         """Pairs in the right order."""
@@ -276,8 +279,12 @@ class PartedPreferences:
 class UsersInParts:
     """The users' side of f where V is with the parts (see hingerank.personal.alternating)."""
 
-    def __init__(self, told: PartedPreferences, C: float, rank: int, fixed: int):
-        self.told, self.C, self.rank, self.free = told, C, rank, rank - fixed
+    def __init__(self, told: PartedPreferences, C: float, rank: int, fixed: int, width: float):
+        self.told, self.C, self.rank, self.free, self.width = told, C, rank, rank - fixed, width
+
+    def narrow(self, width: float) -> None:
+        self.width = width
+        self.told.tell("narrow", width)
 
     def improve(self, U: np.ndarray, turn: np.ndarray | None = None) -> UsersImproved:
         return _summed(self.told.tell("step", U, turn)).improved(U, self.C)

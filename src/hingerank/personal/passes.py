@@ -119,14 +119,14 @@ def user_search(lo, n, known, u, C, v, centre, g, step, moved, loss, s, z, space
 
 @kernel(allocates=True)
 def users_step(P, V, first, last, start, item, known, C, centre, fraction, most, sizes, scores, G, weight, spread):
-    """Improve v_u for users first:last: (loss, sum of ‖g_u‖²) there.
+    """Improve v_u for users first:last: (loss, sum of ‖g_u‖², `UserSpace.hinge` summed) there.
 
     Unless G is empty, adds z_r v_u to G[item], the Hessian's diagonal h_r to weight[item] and sum(h_r) v_u² to spread.
     """
     k, widest = P.shape[1], sizes[0]
     block, vectors = np.empty((widest, k)), np.empty((8, max(widest, k)))
     s, z, h, space = np.empty(widest), np.empty(widest), np.empty(widest), user_space(sizes)
-    loss = after = 0.0
+    loss = after = hinge = kink = 0.0
     for u in range(first, last):
         lo, hi = start[u], start[u + 1]
         n = hi - lo
@@ -137,6 +137,8 @@ def users_step(P, V, first, last, start, item, known, C, centre, fraction, most,
         value, norm = user_newton(block, lo, n, known, u, C, V[u], centre, fraction, most, s, z, vectors, space)
         loss += value
         after += norm * norm
+        hinge += space.hinge[0]
+        kink += space.hinge[1]
         if len(G) > 0:
             user_diagonal(known, u, lo, n, h, space)
             add_weight(item[lo:hi], h, V[u], weight, spread)
@@ -145,29 +147,31 @@ def users_step(P, V, first, last, start, item, known, C, centre, fraction, most,
             scores[lo + p] = s[p]
         if len(G) > 0:
             add_outer(item[lo:hi], z, V[u], G)
-    return loss, after
+    return loss, after, hinge, kink
 
 
 @kernel(allocates=True)
 def basis_loss(P, V, first, last, start, item, known, sizes, scores, G):
-    """The loss of users first:last at s = <p_item, v_u>, kept in `scores`; O(rows (k + log n)).
+    """(loss, `UserSpace.hinge` summed) of users first:last at s = <p_item, v_u>, kept in `scores`; O(rows (k + log n)).
 
     Adds z_r v_u to G[item] unless G is empty.
     """
     s, z, space = np.empty(sizes[0]), np.empty(sizes[0]), user_space(sizes)
-    loss = 0.0
+    loss = hinge = kink = 0.0
     for u in range(first, last):
         lo, hi = start[u], start[u + 1]
         n = hi - lo
         item_scores(item[lo:hi], P, V[u], s)
         user_start(known, n, space)
         loss += user_loss(known, u, lo, n, s, z, space)
+        hinge += space.hinge[0]
+        kink += space.hinge[1]
         user_settle(known, lo, n, item[lo:hi], s, z, space)
         for p in range(n):
             scores[lo + p] = s[p]
         if len(G) > 0:
             add_outer(item[lo:hi], z, V[u], G)
-    return loss
+    return loss, hinge, kink
 
 
 @kernel(allocates=True)

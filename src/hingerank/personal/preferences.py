@@ -11,9 +11,9 @@ import numpy as np
 
 from hingerank.data.blocks import number_ids
 from hingerank.data.files import DataError
+from hingerank.kernels.threads import cut_shards
 from hingerank.personal.layout import (
     count_contradictions,
-    count_grades,
     drop_repeats,
     fill_compared,
     group,
@@ -25,6 +25,7 @@ from hingerank.personal.losses import Known, UserGrades, UserPairs, UserTargets
 from hingerank.personal.ratings import check_ratings
 
 MOST_ROWS = np.iinfo(np.int32).max
+ROWS_AT_ONCE = 1 << 18  # ratings that are held in float64
 REPEATED = "repeated ratings, of which the last was kept"
 CONTRADICTED = "comparisons that their user also made the other way round"
 
@@ -194,10 +195,12 @@ def _graded(rated: Rated, pair_weight: str) -> UserPreferences:
     """Pairs of differently rated items; sorts the users' rows in `rated` by rating."""
     ids, items, ratings, weights, begin, order, kept, dropped = rated
     start, pairs, count = rated.start, np.empty(len(ids)), np.empty(len(ids), np.int32)
-    count_grades(begin, order, kept, ratings, count, pairs)
+    item, grade = np.empty(start[-1], np.int32), np.empty(start[-1], np.uint8)
+    for a, b in cut_shards(begin, ROWS_AT_ONCE):
+        values = ratings[order[begin[a] : begin[b]]].astype(np.float64, copy=False)
+        lay_out_ratings(a, b, begin, order, kept, items, values, start, item, grade, count, pairs)
     grades = int(count.max())
-    item, grade = np.empty(start[-1], np.int32), np.empty(start[-1], np.uint8 if grades <= 256 else np.int32)
-    lay_out_ratings(begin, order, kept, items, ratings, start, item, grade)
+    grade = grade if grades <= 256 else _unwrapped(grade, start)
     known = UserGrades(grade, count, _scale(pairs, pair_weight), np.empty(0))
     if len(weights):
         first = np.repeat(begin[:-1] - start[:-1], kept)
@@ -206,6 +209,12 @@ def _graded(rated: Rated, pair_weight: str) -> UserPreferences:
     return UserPreferences(
         ids, start, item, known, pairs, (max(1, int(widest_group(start))), grades, 1), {REPEATED: dropped}
     )
+
+
+def _unwrapped(grade: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """Grades that were taken modulo 256: those of a user rise from 0 by 1."""
+    risen = np.cumsum(np.diff(grade, prepend=grade[:1]) != 0, dtype=np.int32)
+    return risen - np.repeat(risen[start[:-1]], np.diff(start))
 
 
 def from_comparisons(

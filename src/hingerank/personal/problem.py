@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.kernels.threads import cut_shards, run_shards
-from hingerank.personal.losses import UserGrades, UserPairs, UserTargets
+from hingerank.personal.losses import UserGrades, UserPairs, UserTargets, told
 from hingerank.personal.passes import basis_curvature, basis_loss, own_back, own_scores, users_right, users_step
 from hingerank.personal.preferences import UserPreferences, own_rows
 from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
@@ -57,15 +57,21 @@ class ItemFeatures:
         """X^T G."""
         if not isinstance(self.X, np.ndarray):
             return np.asarray(self.X.T @ G)
-        product = lambda rows: self.X[rows].astype(np.float64, copy=False).T @ G[rows]  # noqa: E731
-        return add_up(run_shards(product, self._blocks, self.threads))
+
+        def block(rows: slice) -> np.ndarray:
+            return self.X[rows].astype(np.float64, copy=False).T @ G[rows]
+
+        return add_up(run_shards(block, self._blocks, self.threads))
 
     def back_squares(self, weight: np.ndarray) -> np.ndarray:
         """(X∘X)^T weight."""
         if not isinstance(self.X, np.ndarray):
             return np.asarray(self.X.multiply(self.X).T @ weight)
-        product = lambda rows: np.square(self.X[rows], dtype=np.float64).T @ weight[rows]  # noqa: E731
-        return add_up(run_shards(product, self._blocks, self.threads))
+
+        def block(rows: slice) -> np.ndarray:
+            return np.square(self.X[rows], dtype=np.float64).T @ weight[rows]
+
+        return add_up(run_shards(block, self._blocks, self.threads))
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,8 @@ class UsersImproved:
 
     diagonal: about the diagonal of the Hessian in U. Its loss part, entry (j, c), is a sum over rows of h_r x_rj² v_uc²
     (h the Hessian in scores) with the users' part averaged over all rows, which takes one number per item. spread: VᵀV
-    of the columns that are free.
+    of the columns that are free. reached: the objective itself, where that of `value` is the rounded hinge's; kink:
+    what rounding then adds to the duality gaps of U given V and of V given U, else ½‖gradient‖² of the rounded one's.
     """
 
     value: float
@@ -82,6 +89,8 @@ class UsersImproved:
     norm: float
     diagonal: np.ndarray
     spread: np.ndarray
+    reached: float
+    kink: float
 
 
 class StepSums(NamedTuple):
@@ -95,16 +104,20 @@ class StepSums(NamedTuple):
     weight: float  # sum of h
     mixed: np.ndarray  # sum over rows of h_r v_u²
     spread: np.ndarray  # VᵀV
+    hinge: float  # the loss before it was rounded
+    kink: float
 
     def improved(self, U: np.ndarray, C: float) -> UsersImproved:
         """The sums over all users put together."""
-        scale = C * self.mixed / max(self.weight, np.finfo(float).tiny)
+        scale, norms = C * self.mixed / max(self.weight, np.finfo(float).tiny), half_square(U) + self.norms
         return UsersImproved(
-            C * self.loss + half_square(U) + self.norms,
+            C * self.loss + norms,
             U + C * self.gradient,
             float(np.sqrt(self.squares)),
             1.0 + np.outer(self.curved, scale),
             self.spread,
+            C * self.hinge + norms,
+            C * self.kink,
         )
 
 
@@ -112,18 +125,23 @@ class FactorObjective:
     """f(U, V) = C sum over users of loss_u(X_u U v_u) + ½(‖U‖² + ‖V‖²) for one data set.
 
     Passes run on `threads` threads; the answer does not depend on their number. The last `fixed` of the `rank` columns
-    of V stay as they are.
+    of V stay as they are. width: of the hinge's rounded kink; 0 for the squared hinge.
     """
 
     def __init__(
-        self, X: Matrix, preferences: UserPreferences, C: float, rank: int, threads: int | None = None, fixed: int = 0
-    ):
+        self, X: Matrix, preferences: UserPreferences, C: float, rank: int, threads: int | None = None, fixed: int = 0,
+        width: float = 0.0,
+    ):  # fmt: skip
         self.features, self.preferences, self.C, self.rank = ItemFeatures(X, threads), preferences, float(C), rank
-        self.threads, self.free = threads, rank - fixed
+        self.threads, self.free, self.told = threads, rank - fixed, told(preferences.known, width)
         self.scores = np.zeros(preferences.n_rows, np.float32)  # precise enough for a Hessian
         room = max(ROOM_FOR_SUMS, 4 * preferences.n_rows) // (8 * rank * self.features.shape[0])
         most = int(np.clip(min(room, preferences.n_rows // (2 * self.features.shape[0])), 1, MOST_SHARDS))
         self.shards = cut_shards(preferences.start, ROWS_PER_SHARD, most)
+
+    def narrow(self, width: float) -> None:
+        """Round the hinge's kink over another width from now on."""
+        self.told = told(self.preferences.known, width)
 
     def improve_users(self, U: np.ndarray, V: np.ndarray, most: int = 1) -> UsersImproved:
         """Newton steps for every v_u with U fixed, in place, until ‖g_u‖ ≤ 0.3 ‖g_u‖ before or after `most` steps."""
@@ -136,14 +154,14 @@ class FactorObjective:
         mixed = [np.zeros(self.rank) for _ in self.shards]
         parts, G = self._sums(
             lambda a, b, *sums: users_step(
-                P, V, a, b, p.start, p.item, p.known, self.C, centre, 0.3, most, p.sizes, self.scores, *sums
+                P, V, a, b, p.start, p.item, self.told, self.C, centre, 0.3, most, p.sizes, self.scores, *sums
             ),
             weights, mixed,
         )  # fmt: skip
-        (loss, squares), weight, own = np.sum(parts, axis=0), add_up(weights), V[:, : self.free]
+        (loss, squares, hinge, kink), weight, own = np.sum(parts, axis=0), add_up(weights), V[:, : self.free]
         return StepSums(
             float(loss), half_square(own), float(squares), self.features.back(G), self.features.back_squares(weight),
-            float(weight.sum()), add_up(mixed), gram(own),
+            float(weight.sum()), add_up(mixed), gram(own), float(hinge if self.told.width > 0 else loss), float(kink),
         )  # fmt: skip
 
     def value(self, U: np.ndarray, V: np.ndarray) -> float:
@@ -154,10 +172,10 @@ class FactorObjective:
         """f(U, V) - ½‖U‖², a sum over users."""
         p, P, nothing = self.preferences, self.features.times(U), np.empty((0, self.rank))
         parts = run_shards(
-            lambda ab: basis_loss(P, V, *ab, p.start, p.item, p.known, p.sizes, self.scores, nothing),
+            lambda ab: basis_loss(P, V, *ab, p.start, p.item, self.told, p.sizes, self.scores, nothing),
             self.shards, self.threads,
         )  # fmt: skip
-        return self.C * float(sum(parts)) + half_square(V[:, : self.free])
+        return self.C * float(sum(loss for loss, _, _ in parts)) + half_square(V[:, : self.free])
 
     def curvature(self, V: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         """D -> (Hessian in U at the last point) D, for the flattened D."""
@@ -167,7 +185,7 @@ class FactorObjective:
         """(Hessian of the loss in U at the last point) D."""
         p, Q = self.preferences, self.features.times(D)
         _, G = self._sums(
-            lambda a, b, G: basis_curvature(Q, V, a, b, p.start, p.item, p.known, p.sizes, self.scores, G)
+            lambda a, b, G: basis_curvature(Q, V, a, b, p.start, p.item, self.told, p.sizes, self.scores, G)
         )
         return self.features.back(G)
 
@@ -181,7 +199,7 @@ class FactorObjective:
 def first_gradient(p: UserPreferences) -> np.ndarray:
     """The gradient of the loss in the scores of all rows, at scores of 0."""
     own, grown = np.arange(p.n_rows, dtype=np.int32), np.zeros((p.n_rows, 1))  # every row an item of its own
-    known = own_rows(p.known)
+    known = told(own_rows(p.known))
     flat, ones = np.zeros((p.n_rows, 1)), np.ones((p.n_users, 1))
     basis_loss(flat, ones, 0, p.n_users, p.start, own, known, p.sizes, np.zeros(p.n_rows, np.float32), grown)
     return grown[:, 0]
@@ -262,7 +280,8 @@ def count_right(
 ) -> tuple[float, int]:
     """(pairs that <p_item, v_u> orders right, equal scores counting half; all pairs)."""
     p, shards = preferences, cut_shards(preferences.start, ROWS_PER_SHARD)
-    parts = run_shards(lambda ab: users_right(P, V, *ab, p.start, p.item, p.known, p.sizes), shards, threads)
+    known = told(p.known)
+    parts = run_shards(lambda ab: users_right(P, V, *ab, p.start, p.item, known, p.sizes), shards, threads)
     return float(sum(parts)), p.n_pairs
 
 

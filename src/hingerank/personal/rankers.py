@@ -16,6 +16,7 @@ from hingerank.data.files import DataError
 from hingerank.export.forms import ExportError
 from hingerank.export.model_file import SavedModel
 from hingerank.kernels.threads import cut_shards, run_shards
+from hingerank.personal.losses import told
 from hingerank.personal.passes import rows_right, top_products, top_rows
 from hingerank.personal.preferences import (
     REPEATED,
@@ -304,7 +305,8 @@ class PersonalRanker(SavedModel, BaseEstimator):
         """Pairs in the right order, and all pairs."""
         numbers = np.repeat(self._numbers(p.users), np.diff(p.start))
         scores, shards = self._scores(X, numbers, p.item), cut_shards(p.start, 1 << 14)
-        parts = run_shards(lambda ab: rows_right(scores, *ab, p.start, p.known, p.sizes), shards)
+        known = told(p.known)
+        parts = run_shards(lambda ab: rows_right(scores, *ab, p.start, known, p.sizes), shards)
         return float(sum(parts)), p.n_pairs
 
     def _scores(self, X: Any, numbers: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:

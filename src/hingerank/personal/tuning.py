@@ -176,7 +176,10 @@ class Study:
 
     def best(self, simplest: bool = False) -> Trial:
         """The setting with the largest mean, the smaller C and rank of equals; simplest: within a standard error."""
-        size = lambda t: (t.setting.get("rank") or 0, t.setting.get("C") or 0.0)  # noqa: E731
+
+        def size(trial: Trial) -> tuple[int, float]:
+            return trial.setting.get("rank") or 0, trial.setting.get("C") or 0.0
+
         trials = sorted(self.trials.values(), key=size)
         top = max(trials, key=lambda t: -np.inf if np.isnan(t.mean) else t.mean)
         if not simplest or np.isnan(top.mean):
