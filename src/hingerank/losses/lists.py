@@ -30,7 +30,7 @@ class ListLoss(ABC):
     """
 
     name: str
-    convex = True
+    convex = by_query = True
     takes_pair_weights = False  # whether weights of single pairs mean something
 
     @abstractmethod
@@ -229,6 +229,8 @@ class WithRegression:
     b is the best intercept, the mean of y - s, so the first part is the variance of y - s over all rows: regression
     asks of rows of different queries what a squared loss of pairs asks of those of one query.
     """
+
+    by_query = False
 
     def __init__(self, loss: Any, alpha: float):
         if not 0.0 <= alpha <= 1.0:
