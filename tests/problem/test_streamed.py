@@ -10,7 +10,7 @@ import hingerank as hr
 from hingerank.data import rows_view
 from hingerank.data.rows_view import RowsView
 from hingerank.data.scaling import make_scaler
-from hingerank.losses import LIST_LOSSES, LOSSES, RANKING_LOSSES, make_loss
+from hingerank.losses import LIST_LOSSES, LOSSES, RANKING_LOSSES, make_loss, smoothed_hinge
 from hingerank.losses.rankings import ExpectedNdcg
 from hingerank.preferences import GradedPreferences
 from hingerank.problem.design import RowsDesign
@@ -122,3 +122,21 @@ def test_one_reading_an_evaluation(monkeypatch):
         made.clear()
         StreamedDesign(RowsView(replace(data, X=X).X)).sweep(make_loss("listnet"), preferences).at(np.zeros(6))
         assert sum(made) == data.n_rows and len(made) > 4
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+def test_two_widths_of_a_hinge_in_one_memory(blocks):
+    """A point of the one loss asked for its curvature after the other took the memory evaluates itself again."""
+    X, y, offsets = rows_of(np.float64)
+    preferences, rng = GradedPreferences(y, offsets), np.random.default_rng(6)
+    design = StreamedDesign(RowsView(X)) if blocks else RowsDesign(X)
+    wide, narrow = smoothed_hinge(1.0), smoothed_hinge(0.3)
+    one = design.sweep(wide, preferences)
+    other = one.with_loss(narrow)
+    assert other.state is one.state and one.with_loss(make_loss("hinge")) is None
+    w, v = rng.normal(size=5), rng.normal(size=5)
+    here, there = one.at(w), other.at(w)
+    for _ in range(2):
+        for found, loss in ((here, wide), (there, narrow)):
+            expected = RowsDesign(X).sweep(loss, preferences).at(w)
+            np.testing.assert_allclose(found.curvature(v), expected.curvature(v), atol=1e-11)

@@ -98,6 +98,10 @@ class ScaledPass(Pass):
     def every(self, stride: int) -> "ScaledPass":
         return ScaledPass(self.inner.every(stride), self.factor)
 
+    def with_loss(self, loss: Loss) -> "ScaledPass | None":
+        inner = self.inner.with_loss(loss)
+        return None if inner is None else ScaledPass(inner, self.factor)
+
 
 def mapped_design(feature_map: FeatureMap, X: Any, budget: int, by_rows: bool = False) -> Design:
     """The design of a fitted FeatureMap on rows X, stored if ψ(X) fits the budget in bytes; by_rows: Φ itself, for
@@ -152,6 +156,10 @@ class MixedPass(Pass):
 
     def every(self, stride: int) -> "MixedPass":
         return MixedPass(self.inner.every(stride), self.mixing)
+
+    def with_loss(self, loss: Loss) -> "MixedPass | None":
+        inner = self.inner.with_loss(loss)
+        return None if inner is None else MixedPass(inner, self.mixing)
 
 
 class MappedBlocks:

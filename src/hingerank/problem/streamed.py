@@ -20,7 +20,15 @@ from hingerank.losses import Loss, WindowLoss
 from hingerank.preferences import GradedPreferences, Preferences
 from hingerank.preferences.graded import ROWS_PER_SHARD
 from hingerank.problem.design import RowsDesign
-from hingerank.problem.problem import ROWS_OF_A_DIAGONAL, Design, LossPoint, Pass, add_up, hessian_by_columns
+from hingerank.problem.problem import (
+    ROWS_OF_A_DIAGONAL,
+    Design,
+    LossPoint,
+    Pass,
+    WindowPass,
+    add_up,
+    hessian_by_columns,
+)
 
 MATRICES = 4  # of d² numbers that a Hessian is added up in
 SAMPLE_BYTES = 1 << 26  # of the rows of a sample that are made once and kept
@@ -140,14 +148,12 @@ def blocks_of_queries(design: StreamedDesign, offsets: np.ndarray) -> list[list[
     ]
 
 
-class StreamedPass(Pass):
+class StreamedPass(WindowPass):
     """Like FusedPass, over blocks of whole queries: map a block, score it, sweep it, add up its part, forget it."""
 
     def __init__(self, design: StreamedDesign, loss: WindowLoss, preferences: GradedPreferences):
-        self.design, self.loss, self.graded = design, loss, preferences
-        self.state, self.tree, self.offsets = loss.state(preferences), preferences.tree, preferences.offsets
-        self.shards = blocks_of_queries(design, self.offsets)
-        self.latest: np.ndarray | None = None
+        super().__init__(loss, preferences)
+        self.design, self.shards = design, blocks_of_queries(design, self.offsets)
 
     def every(self, stride: int) -> Pass:
         """The pass over every stride-th query, its rows made once where they are few."""
@@ -162,7 +168,7 @@ class StreamedPass(Pass):
 
     def _every(self, stride: int) -> "StreamedPass":
         """The pass over every stride-th query, each a block of its own, with windows in the same memory."""
-        part = copy(self)
+        _, part = self.state, copy(self)  # the state is made before it is shared
         part.latest = None
         queries = [(q, q + 1) for q in range(0, len(self.offsets) - 1, stride)]
         edges = np.linspace(0, len(queries), min(64, len(queries)) + 1).astype(int)
@@ -171,19 +177,17 @@ class StreamedPass(Pass):
 
     def at(self, w: np.ndarray) -> LossPoint:
         moments, gradient = self._run(w, score_pass)
-        self.latest = w
+        self._evaluated(w)
 
         def curvature(v: np.ndarray) -> np.ndarray:
-            if self.latest is not w:
-                self.at(w)
+            self._return_to(w)
             return self._run(v, curvature_pass)[1]
 
         return LossPoint(self.loss.value(moments), gradient, curvature, moments)
 
     def hessian(self, w: np.ndarray, stride: int = 1) -> np.ndarray:
         """The Hessian of the loss in w, of the blocks one after another."""
-        if self.latest is not w:
-            self.at(w)
+        self._return_to(w)
 
         def work(blocks: list[tuple[int, int]]) -> np.ndarray:
             H = np.zeros((len(w), len(w)))
@@ -193,7 +197,7 @@ class StreamedPass(Pass):
                 base = int(self.offsets[first])
                 if self.tree.node_start[first] < self.tree.node_start[last]:
                     rows = Block(self.design.source.block(base, int(self.offsets[last]))).rows
-                    H += hessian_pass(rows, len(w), first, last, 1, self.tree, self.state, self.loss.terms, base)
+                    H += hessian_pass(rows, len(w), first, last, 1, self.tree, self.state, self.terms, base)
             return H
 
         lanes = [list(chain(*self.shards[k::MATRICES])) for k in range(min(MATRICES, len(self.shards)))]
@@ -204,14 +208,14 @@ class StreamedPass(Pass):
         v, s = np.ascontiguousarray(v, np.float64), np.empty(self.design.shape[0])
 
         def work(blocks: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
-            g, moments = np.zeros(len(v)), np.zeros((len(self.loss.terms), 3))
+            g, moments = np.zeros(len(v)), np.zeros((len(self.terms), 3))
             for first, last in blocks:
                 a, b = self.offsets[first], self.offsets[last]
                 if self.tree.node_start[first] == self.tree.node_start[last]:
                     continue
                 rows = self.design.block(a, b)
                 rows.scores(v, s[a:b])
-                found = sweep(s, first, last, self.tree, self.state, self.loss.terms, s)
+                found = sweep(s, first, last, self.tree, self.state, self.terms, s)
                 moments += 0.0 if found is None else found
                 rows.add_back(s[a:b], g)
             return moments, g
