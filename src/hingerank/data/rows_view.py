@@ -68,12 +68,16 @@ class RowsView:
 
     def block(self, a: int, b: int) -> Any:
         """Rows a:b; with a scaler within queries these must be whole queries."""
-        raw = self.X[a:b] if self.rows is None else self._raw(slice(a, b))
+        raw = self.raw(a, b)
         if self.scaler is None or self.offsets is None:
             return self._scaled(raw, None)
         first, last = np.searchsorted(self.offsets, [a, b])
         sizes = np.diff(self.offsets[first : last + 1])
         return self._scaled(raw, np.repeat(np.arange(len(sizes)), sizes))
+
+    def raw(self, a: int, b: int) -> Any:
+        """Rows a:b as they lie in X, unscaled."""
+        return self.X[a:b] if self.rows is None else self._raw(slice(a, b))
 
     def _raw(self, wanted: Any) -> Any:
         return self.X[wanted if self.rows is None else self.rows[wanted]]

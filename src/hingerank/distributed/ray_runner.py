@@ -30,7 +30,7 @@ class RayRunner:
         import ray
 
         self.rounds, kind = 0, ray.remote(max_restarts=restarts, max_task_retries=restarts, **options)(Holder)
-        self.actors = [kind.remote() for _ in range(workers)]
+        self.actors: list[Any] = [kind.remote() for _ in range(workers)]
 
     def run(self, question: Question, parts: Sequence[Part], arguments: tuple[Any, ...]) -> list[Any]:
         import ray

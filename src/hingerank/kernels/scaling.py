@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from hingerank.kernels.compiled import inner, kernel
+from hingerank.kernels.compiled import SUMS_MAY_REORDER, inner, kernel
 
 
 @kernel
@@ -83,6 +83,78 @@ def standard_dense(X, rows, offsets, first, last, out):
         for j in range(d):
             width[j] = np.sqrt(width[j] / max(count[j], 1.0))
         _apply_dense(X, block, lo, mean, width, count, out)
+
+
+@kernel(fastmath=SUMS_MAY_REORDER)
+def query_scores(X, offsets, first, last, standard, w, ends, low, factor, own, out):
+    """out[r] = <row r scaled within its query, w> for queries first:last, by minima and widths, or means and sds.
+
+    x' = (x − low) · factor is never formed: low[q − first] and factor[q − first] are left for `query_back`. Room: ends
+    (2 × d, of X's type) and own (d). Values must be finite. O(rows·d), a query's rows read two to four times, in cache.
+    """
+    d, least, most = X.shape[1], ends[0], ends[1]
+    for q in range(first, last):
+        lo, hi, shift, scale = offsets[q], offsets[q + 1], low[q - first], factor[q - first]
+        if lo == hi:
+            continue
+        _ends_dense(X, lo, hi, least, most)
+        for j in range(d):
+            shift[j] = least[j]
+            scale[j] = np.float64(most[j]) - shift[j]
+            own[j] = 0.0
+        if standard:
+            for r in range(lo, hi):
+                for j in range(d):
+                    own[j] += X[r, j] - shift[j]  # sums of differences: a constant column gives exactly 0
+            for j in range(d):
+                shift[j] += own[j] / (hi - lo) if scale[j] > 0.0 else 0.0
+                own[j] = 0.0
+            for r in range(lo, hi):
+                for j in range(d):
+                    v = X[r, j] - shift[j]
+                    own[j] += v * v
+            for j in range(d):
+                scale[j] = np.sqrt(own[j] / (hi - lo)) if scale[j] > 0.0 else 0.0
+        for j in range(d):
+            scale[j] = 1.0 / scale[j] if scale[j] > 0.0 else 0.0
+            own[j] = scale[j] * w[j]
+        for r in range(lo, hi):
+            total = 0.0
+            for j in range(d):
+                total += (X[r, j] - shift[j]) * own[j]
+            out[r] = total
+
+
+@inner
+def _ends_dense(X, lo, hi, least, most):
+    """Minima and maxima of the columns over rows lo:hi, of which there is at least one. Two rows at a time: of more
+    arrays than these four the compiler would not find out that they are apart, and use no vectors."""
+    for j in range(X.shape[1]):
+        least[j] = most[j] = X[lo, j]
+    for r in range(lo + 1, hi, 2):
+        one, other = X[r], X[min(r + 1, hi - 1)]
+        for j in range(X.shape[1]):
+            a, b = one[j], other[j]
+            low, high = a if a < b else b, a if a > b else b
+            least[j] = low if low < least[j] else least[j]
+            most[j] = high if high > most[j] else most[j]
+
+
+@kernel(fastmath=SUMS_MAY_REORDER)
+def query_back(X, offsets, first, last, low, factor, own, z, g):
+    """g += the sum of z[r] · (row r scaled within its query), as `query_scores` has left low and factor; own: room."""
+    d = X.shape[1]
+    for q in range(first, last):
+        shift, scale = low[q - first], factor[q - first]
+        for j in range(d):
+            own[j] = 0.0
+        for r in range(offsets[q], offsets[q + 1]):
+            zr = z[r]
+            if zr != 0.0:
+                for j in range(d):
+                    own[j] += zr * (X[r, j] - shift[j])
+        for j in range(d):
+            g[j] += scale[j] * own[j]
 
 
 @kernel

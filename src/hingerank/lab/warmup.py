@@ -194,12 +194,17 @@ def _tiny(kind: str) -> Any:
 def _warm_data() -> None:
     """The kernels of generated data, of scalers and of queries whose rows do not stand together."""
     from hingerank.data.blocks import blocks_from_qid
+    from hingerank.data.rows_view import RowsView
     from hingerank.data.scaling import SCALERS, make_scaler
+    from hingerank.problem.streamed import StreamedDesign
 
     blocks_from_qid(np.array([0, 1, 0]), 3)
     for kind in KINDS:
         data = _tiny(kind)
         data.truth.utility(data.X)
+        if not kind.startswith("sparse"):  # rows of a file, scaled within queries
+            view = RowsView(data.X, None, make_scaler("query-minmax").fit(data.X), data.blocks.offsets)
+            StreamedDesign(view).back(np.ones(len(view)))
         for name in SCALERS:
             if name not in ("minmax", "quantile") or not kind.startswith("sparse"):
                 make_scaler(name).fit(data.X, data.qid).transform(data.X, data.qid)

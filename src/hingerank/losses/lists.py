@@ -30,7 +30,7 @@ class ListLoss(ABC):
     """
 
     name: str
-    convex = True
+    convex = by_query = True
     takes_pair_weights = False  # whether weights of single pairs mean something
 
     @abstractmethod
@@ -138,29 +138,45 @@ class AllDifferences(ListLoss):
     name = "all_differences"
 
     def lists(self, s: Floats, preferences: GradedPreferences) -> LossAt:
-        m, c = list_weights(preferences)
-        offsets = preferences.offsets
-        starts, sizes = offsets[:-1], np.diff(offsets)
+        queries = Queries(preferences)
+        m, mass, factor = queries.m, queries.mass, queries.c * queries.mass
+
+        def weighted(z: Floats) -> Floats:
+            return np.asarray(2.0 * m * queries.at_rows(factor) * z)
+
+        z = queries.centred(preferences.y - s)
+        slope = weighted(z)
+        diagonal = weighted(1.0 - m / queries.at_rows(np.where(mass > 0, mass, 1.0)))
+        return LossAt(
+            0.5 * float(np.einsum("i,i->", slope, z)), -slope, lambda v: weighted(queries.centred(v)), diagonal
+        )
+
+
+class Queries:
+    """Weighted sums over the queries that have rows, of a number for each row.
+
+    m: weights of the rows, or 1; c and mass: of each query, its own weight and the sum of its rows'.
+    """
+
+    def __init__(self, preferences: GradedPreferences):
+        sizes = np.diff(preferences.offsets)
         filled = sizes > 0
-        starts, sizes, c = starts[filled], sizes[filled], c[filled]
-        if not len(starts):
-            return LossAt(0.0, np.zeros(0), np.zeros_like, np.zeros(0))
-        mass = np.add.reduceat(m, starts)
-        weight = m * np.repeat(c * mass, sizes)
+        self.starts, self.sizes = preferences.offsets[:-1][filled], sizes[filled]
+        self.m: Any = 1.0 if preferences.item_weight is None else preferences.item_weight
+        self.c = list_weights(preferences)[1][filled]
+        self.mass = self.sums(np.ones(preferences.n_items))
 
-        def centred(v: Floats) -> Floats:
-            mean = np.add.reduceat(m * v, starts) / np.where(mass > 0, mass, 1.0)
-            return v - np.repeat(mean, sizes)
+    def sums(self, v: Floats) -> Floats:
+        """Σ m v of each query."""
+        return np.add.reduceat(self.m * v, self.starts) if len(self.starts) else np.zeros(0)
 
-        z = centred(preferences.y - s)
-        diagonal = m / np.repeat(np.where(mass > 0, mass, 1.0), sizes)  # a row's part of its query, at first
-        np.subtract(1.0, diagonal, out=diagonal)
-        diagonal *= weight
-        diagonal *= 2.0
-        value = float(np.einsum("i,i,i->", weight, z, z))
-        z *= weight
-        z *= -2.0
-        return LossAt(value, z, lambda v: 2.0 * weight * centred(v), diagonal)
+    def at_rows(self, of_query: Floats) -> Floats:
+        """A number for each query, at its rows."""
+        return np.repeat(of_query, self.sizes)
+
+    def centred(self, v: Floats) -> Floats:
+        """v less its mean in its query."""
+        return v - self.at_rows(self.sums(v) / np.where(self.mass > 0, self.mass, 1.0))
 
 
 class Cosine(ListLoss):
@@ -175,38 +191,26 @@ class Cosine(ListLoss):
     convex = False
 
     def lists(self, s: Floats, preferences: GradedPreferences) -> LossAt:
-        m, c = list_weights(preferences)
-        offsets, n_queries = preferences.offsets, preferences.n_queries
-        query = np.repeat(np.arange(n_queries), np.diff(offsets))
-
-        def total(v: Floats) -> Floats:
-            """The weighted sum of each query, at its rows."""
-            return np.asarray(np.bincount(query, m * v, n_queries), np.float64)[query]
-
-        mass = total(np.ones_like(s))
-
-        def centred(v: Floats) -> Floats:
-            return v - total(v) / np.where(mass > 0, mass, 1.0)
-
+        queries = Queries(preferences)
+        m, c, sums, at_rows, centred = queries.m, queries.c, queries.sums, queries.at_rows, queries.centred
         u = centred(preferences.y)
         u = np.where(np.abs(u) > ONE_GRADE * np.abs(preferences.y), u, 0.0)
-        length = np.sqrt(total(u * u))
+        length = at_rows(np.sqrt(sums(u * u)))
         u = np.divide(u, length, out=np.zeros_like(u), where=length > 0)
-        z = centred(s)
-        a, N = total(u * z), np.hypot(1.0, np.sqrt(total(z * z)))
-        half, counts = 0.5 * c[query] * m, total(u * u) > 0
+        z, counts = centred(s), sums(u * u) > 0
+        a, N = sums(u * z), np.hypot(1.0, np.sqrt(sums(z * z)))
+        half = np.where(counts, 0.5 * c, 0.0)
 
         def curvature(v: Floats) -> Floats:
-            uv, zv = total(u * v), total(z * v)
-            moved = (u * zv + z * uv + a * centred(v)) / N**3 - 3.0 * a * z * zv / N**5
-            return np.where(counts, half * moved, 0.0)
+            uv, zv = sums(u * v), sums(z * v)
+            moved = u * at_rows(half * zv / N**3) + z * at_rows(half * (uv / N**3 - 3.0 * a * zv / N**5))
+            return np.asarray(m * (moved + at_rows(half * a / N**3) * centred(v)))
 
-        share = m / np.where(mass > 0, mass, 1.0)
-        diagonal = (2.0 * m * u * z + a * (1.0 - share)) / N**3 - 3.0 * a * m * z * z / N**5
-        first = np.unique(query, return_index=True)[1]
-        costs = np.where(counts, c[query] * 0.5 * (1.0 - a / N), 0.0)[first]
-        gradient = np.where(counts, half * (a * z / N**3 - u / N), 0.0)
-        return LossAt(float(costs.sum()), gradient, curvature, np.where(counts, half * diagonal, 0.0))
+        share = 1.0 - m / at_rows(np.where(queries.mass > 0, queries.mass, 1.0))
+        diagonal = at_rows(half / N**3) * (2.0 * m * u * z) + at_rows(half * a / N**3) * share
+        diagonal -= at_rows(half * 3.0 * a / N**5) * m * z * z
+        gradient = m * (z * at_rows(half * a / N**3) - u * at_rows(half / N))
+        return LossAt(float((half * (1.0 - a / N)).sum()), gradient, curvature, m * diagonal)
 
 
 def _over_nodes(margin: float, s: Floats, preferences: GradedPreferences) -> LossAt:
@@ -229,6 +233,8 @@ class WithRegression:
     b is the best intercept, the mean of y - s, so the first part is the variance of y - s over all rows: regression
     asks of rows of different queries what a squared loss of pairs asks of those of one query.
     """
+
+    by_query = False
 
     def __init__(self, loss: Any, alpha: float):
         if not 0.0 <= alpha <= 1.0:

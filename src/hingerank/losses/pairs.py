@@ -30,10 +30,14 @@ class LossAt:
 
 
 class Loss(Protocol):
-    """A function of scores, given preferences; blind to features."""
+    """A function of scores, given preferences; blind to features.
+
+    by_query: whether it is a sum over queries, each of which sees no scores but its own.
+    """
 
     name: str
     convex: bool
+    by_query: bool
 
     def at(self, s: Floats, preferences: Any) -> LossAt:
         """The loss at scores s (one per row, in block order)."""
@@ -44,7 +48,7 @@ class PairLoss(ABC):
     """sum over pairs of weight * l(s_i - s_j)."""
 
     name: str
-    convex = True
+    convex = by_query = True
 
     @abstractmethod
     def pointwise(self, t: Floats) -> tuple[Floats, Floats, Floats]:

@@ -78,7 +78,7 @@ class LambdaLoss(ListLoss):
     """
 
     name = "lambda"
-    convex = False
+    convex = by_query = False  # the weights are kept for all rows
     takes_pair_weights = True
 
     def __init__(self, preferences: GradedPreferences, depth: int | None = None):

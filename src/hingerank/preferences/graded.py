@@ -134,6 +134,29 @@ class GradedPreferences:
         )
         return part, rows
 
+    def between(self, first: int, last: int) -> "GradedPreferences":
+        """The preferences of queries first:last over their rows alone; what has a number a row is a view."""
+        t, a, b = self.tree, int(self.offsets[first]), int(self.offsets[last])
+        nodes, leaves = (slice(int(s[first]), int(s[last])) for s in (t.node_start, t.leaf_start))
+        offsets, slot = self.offsets[first : last + 1] - a, t.slot[nodes]
+        part = copy(self)
+        part.y, part.offsets, part.shards = self.y[a:b], offsets, cut_shards(offsets, ROWS_PER_SHARD)
+        part.item_weight = None if self.item_weight is None else self.item_weight[a:b]
+        part.query_weight = None if self.query_weight is None else self.query_weight[first:last]
+        part.tree = t._replace(
+            offsets=offsets,
+            perm=t.perm[a:b],
+            leaf_start=t.leaf_start[first : last + 1] - leaves.start,
+            leaf=t.leaf[leaves] - a,
+            node_start=t.node_start[first : last + 1] - nodes.start,
+            node=t.node[nodes] - a,
+            slot=slot - slot[0] if len(slot) else slot,
+            scale=t.scale[nodes],
+            winner=t.winner[a:b],
+            loser=t.loser[a:b],
+        )
+        return part
+
     @property
     def row_at(self) -> Integers:
         """The row at each position of the tree."""

@@ -268,6 +268,10 @@ class CurvePass(MixedPass):
     def every(self, stride: int) -> "CurvePass":
         return CurvePass(self.inner.every(stride), self.mixing, self.design)
 
+    def with_loss(self, loss: Loss) -> "CurvePass | None":
+        inner = self.inner.with_loss(loss)
+        return None if inner is None else CurvePass(inner, self.mixing, self.design)
+
     def diagonal(self, w: np.ndarray) -> Any:
         """From a few rows of every so many-th query, by the diagonal of the Hessian in scores.
 

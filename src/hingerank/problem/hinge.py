@@ -8,6 +8,7 @@ the *unrounded* problem,
 and both of its sums come out of the sweep that gives value and gradient. So every iterate carries a true lower bound.
 """
 
+from copy import copy
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -45,6 +46,12 @@ class RoundedHinge(Objective):
     def __init__(self, problem: HingeProblem, width: float):
         self.width, self.C, self.margin = width, problem.C, hinge_of(problem.loss).margin
         self.problem, self.dimension = problem.with_loss(smoothed_hinge(width, self.margin)), problem.dimension
+
+    def narrowed(self, width: float) -> "RoundedHinge":
+        """The same with its kink rounded over another width, in the same memory."""
+        other = copy(self)
+        other.width, other.problem = width, self.problem.with_loss(smoothed_hinge(width, self.margin))
+        return other
 
     def at(self, w: Any) -> Point:
         return self.problem.at(w)

@@ -4,29 +4,19 @@
 itself, which would cost a second matrix product of n rows, is never formed.
 """
 
-from collections.abc import Callable
-from copy import copy
-from itertools import chain, pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from hingerank.data.rows_view import RowsView, cut_blocks, is_mapped, scattered
+from hingerank.data.rows_view import RowsView, is_mapped
 from hingerank.data.scaling import ColumnScaler
-from hingerank.features.maps import BLOCK_BYTES, FeatureMap, serial_blas, storage_type
-from hingerank.kernels.hessian import hessian_pass
-from hingerank.kernels.rows import back_range, scores_range
-from hingerank.kernels.sweeps import curvature_pass, score_pass
-from hingerank.kernels.threads import cut_shards, run_shards
+from hingerank.features.maps import BLOCK_BYTES, FeatureMap, storage_type
 from hingerank.losses import Loss, WindowLoss
 from hingerank.preferences import GradedPreferences, Preferences
-from hingerank.preferences.graded import ROWS_PER_SHARD
 from hingerank.problem.design import RowsDesign
-from hingerank.problem.problem import Design, LossPoint, Pass, add_up, hessian_by_columns
+from hingerank.problem.problem import Design, LossPoint, Pass, hessian_by_columns
+from hingerank.problem.streamed import StreamedDesign
 
-MATRICES = 4  # of d² numbers that a Hessian is added up in
-SAMPLE_BYTES = 1 << 26  # of the rows of a sample that are made once and kept
 STORED_BYTES = 1 << 26  # of ψ(X) at most where X itself is not in memory
 
 
@@ -37,14 +27,23 @@ def rows_design(X: Any, by_rows: bool = False) -> Design:
     divided instead.
     """
     if not isinstance(X, RowsView):
-        return RowsDesign(X)
+        return MappedRows(X) if is_mapped(X) else RowsDesign(X)
     if by_rows:
         return RowsDesign(X.copied("this solver"))
     if X.rows is None and X.scaler is None:
-        return RowsDesign(X.X)
+        return MappedRows(X.X)
     if X.rows is None and isinstance(X.scaler, ColumnScaler) and X.scaler.factor is not None:
-        return ScaledDesign(RowsDesign(X.X), X.scaler.factor, X.scaler.centre_)
+        return ScaledDesign(MappedRows(X.X), X.scaler.factor, X.scaler.centre_)
     return StreamedDesign(X)
+
+
+class MappedRows(RowsDesign):
+    """Rows of a mapped file: losses that have no fused kernel are swept block by block, in one reading as well."""
+
+    def sweep(self, loss: Loss, preferences: Preferences) -> Pass:
+        if isinstance(loss, WindowLoss) or not isinstance(preferences, GradedPreferences) or not loss.by_query:
+            return super().sweep(loss, preferences)
+        return StreamedDesign(RowsView(self.matrix), self.uneven).sweep(loss, preferences)
 
 
 class ScaledDesign(Design):
@@ -98,6 +97,10 @@ class ScaledPass(Pass):
 
     def every(self, stride: int) -> "ScaledPass":
         return ScaledPass(self.inner.every(stride), self.factor)
+
+    def with_loss(self, loss: Loss) -> "ScaledPass | None":
+        inner = self.inner.with_loss(loss)
+        return None if inner is None else ScaledPass(inner, self.factor)
 
 
 def mapped_design(feature_map: FeatureMap, X: Any, budget: int, by_rows: bool = False) -> Design:
@@ -154,18 +157,9 @@ class MixedPass(Pass):
     def every(self, stride: int) -> "MixedPass":
         return MixedPass(self.inner.every(stride), self.mixing)
 
-
-class Source(Protocol):
-    """Rows that are made a block at a time; `offsets`: where blocks may be cut, None for anywhere."""
-
-    shape: tuple[int, int]
-    offsets: np.ndarray | None
-    height: int
-    X: Any
-
-    def block(self, a: int, b: int) -> Any:
-        """Rows a:b."""
-        ...
+    def with_loss(self, loss: Loss) -> "MixedPass | None":
+        inner = self.inner.with_loss(loss)
+        return None if inner is None else MixedPass(inner, self.mixing)
 
 
 class MappedBlocks:
@@ -181,133 +175,3 @@ class MappedBlocks:
         out: np.ndarray = np.empty((b - a, self.shape[1]), self.dtype)
         self.map.write(self.X.block(a, b) if isinstance(self.X, RowsView) else self.X[a:b], out)
         return out
-
-
-class StreamedDesign(Design):
-    """Rows of a Source, computed a block at a time whenever they are applied, and never kept."""
-
-    def __init__(self, source: Source):
-        self.source, self.shape, self.height = source, source.shape, source.height
-        self.numbers = self.shape[0] * self.shape[1]
-        self.shards = cut_blocks(self.shape[0], self.height, source.offsets)
-
-    def block(self, a: int, b: int) -> tuple[Any, ...]:
-        """Rows a:b, as compiled passes take them."""
-        rows = self.source.block(a, b)
-        return (rows.data, rows.indices, rows.indptr) if sp.issparse(rows) else (rows,)
-
-    def scores(self, w: np.ndarray) -> np.ndarray:
-        w, out = np.ascontiguousarray(w, np.float64), np.empty(self.shape[0])
-
-        def work(blocks: list[tuple[int, int]]) -> None:
-            for a, b in blocks:
-                scores_range(self.block(a, b), 0, b - a, w, out[a:b])
-
-        with serial_blas():
-            run_shards(work, self.shards)
-        return out
-
-    def back(self, z: np.ndarray) -> np.ndarray:
-        z = np.ascontiguousarray(z, np.float64)
-
-        def work(blocks: list[tuple[int, int]]) -> np.ndarray:
-            g = np.zeros(self.shape[1])
-            for a, b in blocks:
-                g += back_range(self.block(a, b), 0, b - a, z[a:b], len(g))
-            return g
-
-        with serial_blas():
-            return add_up(run_shards(work, self.shards))
-
-    def sweep(self, loss: Loss, preferences: Preferences) -> Pass:
-        """Loss and curvature in w with one mapping of the rows each."""
-        if isinstance(loss, WindowLoss) and isinstance(preferences, GradedPreferences):
-            return StreamedPass(self, loss, preferences)
-        return super().sweep(loss, preferences)
-
-
-class StreamedPass(Pass):
-    """Like FusedPass, over blocks of whole queries: map a block, score it, sweep it, add up its part, forget it."""
-
-    def __init__(self, design: StreamedDesign, loss: WindowLoss, preferences: GradedPreferences):
-        self.design, self.loss, self.graded = design, loss, preferences
-        self.state, self.tree, self.offsets = loss.state(preferences), preferences.tree, preferences.offsets
-        self.shards = [self._cut(a, b) for a, b in cut_shards(self.offsets, min(ROWS_PER_SHARD, 8 * design.height))]
-        self.latest: np.ndarray | None = None
-
-    def _cut(self, first: int, last: int) -> list[tuple[int, int]]:
-        """Ranges of queries of about the design's block height, at least one query each."""
-        return [(first + a, first + b) for a, b in cut_shards(
-            self.offsets[first : last + 1] - self.offsets[first], self.design.height, last - first
-        )]  # fmt: skip
-
-    def every(self, stride: int) -> Pass:
-        """The pass over every stride-th query, its rows made once where they are few."""
-        part, rows = self.graded.every(stride)
-        if len(rows) * self.design.shape[1] * 8 > SAMPLE_BYTES:
-            return self._every(stride)
-        source, offsets = self.design.source, self.offsets
-        with serial_blas(), scattered(source.X):
-            blocks = [source.block(int(offsets[q]), int(offsets[q + 1])) for q in range(0, len(offsets) - 1, stride)]
-        matrix = sp.vstack(blocks, format="csr") if sp.issparse(blocks[0]) else np.concatenate(blocks)
-        return RowsDesign(matrix).sweep(self.loss, part)
-
-    def _every(self, stride: int) -> "StreamedPass":
-        """The pass over every stride-th query, each a block of its own, with windows in the same memory."""
-        part = copy(self)
-        part.latest = None
-        queries = [(q, q + 1) for q in range(0, len(self.offsets) - 1, stride)]
-        edges = np.linspace(0, len(queries), min(64, len(queries)) + 1).astype(int)
-        part.shards = [queries[a:b] for a, b in pairwise(edges)]
-        return part
-
-    def at(self, w: np.ndarray) -> LossPoint:
-        moments, gradient = self._run(w, score_pass)
-        self.latest = w
-
-        def curvature(v: np.ndarray) -> np.ndarray:
-            if self.latest is not w:
-                self.at(w)
-            return self._run(v, curvature_pass)[1]
-
-        return LossPoint(self.loss.value(moments), gradient, curvature, moments)
-
-    def hessian(self, w: np.ndarray, stride: int = 1) -> np.ndarray:
-        """The Hessian of the loss in w, of the blocks one after another."""
-        if self.latest is not w:
-            self.at(w)
-
-        def work(blocks: list[tuple[int, int]]) -> np.ndarray:
-            H = np.zeros((len(w), len(w)))
-            if stride > 1:
-                blocks = [(q, q + 1) for a, b in blocks for q in range(a + -a % stride, b, stride)]
-            for first, last in blocks:
-                base = int(self.offsets[first])
-                if self.tree.node_start[first] < self.tree.node_start[last]:
-                    rows = self.design.block(base, int(self.offsets[last]))
-                    H += hessian_pass(rows, len(w), first, last, 1, self.tree, self.state, self.loss.terms, base)
-            return H
-
-        lanes = [list(chain(*self.shards[k::MATRICES])) for k in range(min(MATRICES, len(self.shards)))]
-        return add_up(run_shards(work, lanes))
-
-    def _run(self, v: np.ndarray, sweep: Callable[..., Any]) -> tuple[np.ndarray, np.ndarray]:
-        """(what the sweeps return, added up; Ψᵀ of what they write) at scores Ψ v."""
-        v, s, z = np.ascontiguousarray(v, np.float64), np.empty(self.design.shape[0]), np.empty(self.design.shape[0])
-
-        def work(blocks: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
-            g, moments = np.zeros(len(v)), np.zeros((len(self.loss.terms), 3))
-            for first, last in blocks:
-                a, b = self.offsets[first], self.offsets[last]
-                if self.tree.node_start[first] == self.tree.node_start[last]:
-                    continue
-                rows = self.design.block(a, b)
-                scores_range(rows, 0, b - a, v, s[a:b])
-                found = sweep(s, first, last, self.tree, self.state, self.loss.terms, z)
-                moments += 0.0 if found is None else found
-                g += back_range(rows, 0, b - a, z[a:b], len(v))
-            return moments, g
-
-        with serial_blas():
-            parts = run_shards(work, self.shards)
-        return add_up([moments for moments, _ in parts]), add_up([g for _, g in parts])

@@ -139,7 +139,10 @@ class _Kept:
     def passed(self, about: About) -> Pass:
         key, loss, stride = about
         if key != self.key:
-            self.key, self.passes, self.point = key, {1: self.design.sweep(loss, self.preferences)}, None
+            before = self.passes.get(1)
+            whole = None if before is None else before.with_loss(loss)
+            whole = self.design.sweep(loss, self.preferences) if whole is None else whole
+            self.key, self.passes, self.point = key, {1: whole}, None
         if stride not in self.passes:
             self.passes[stride] = self.passes[1].every(stride)
         return self.passes[stride]

@@ -7,7 +7,7 @@ which a `Design` offers: in one reading of its rows where it can (`FusedPass`), 
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from hingerank.data.checks import positive
 from hingerank.kernels.hessian import hessian_pass
-from hingerank.kernels.sweeps import fused_curvature_pass, fused_loss_pass
+from hingerank.kernels.sweeps import WindowState, fused_curvature_pass, fused_loss_pass
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.losses import Loss, WindowLoss
 from hingerank.preferences import GradedPreferences, Preferences
@@ -118,6 +118,10 @@ class Pass(Protocol):
     def every(self, stride: int) -> "Pass":
         """The loss of every stride-th query."""
         ...
+
+    def with_loss(self, loss: Loss) -> "Pass | None":
+        """Another loss in the same memory, of which the loss asked last has the use; None where that cannot be."""
+        return None
 
 
 class Design(Protocol):
@@ -258,7 +262,10 @@ class Problem(Objective):
 
     def with_loss(self, loss: Loss) -> "Problem":
         """The same problem under another loss."""
-        return Problem(self.design, loss, self.preferences, self.structure, self.C)
+        other = copy(self)
+        other.loss, other.convex = loss, loss.convex
+        other._pass = self._pass.with_loss(loss) or self.design.sweep(loss, self.preferences)
+        return other
 
 
 class PlainPass(Pass):
@@ -296,23 +303,49 @@ class PlainPass(Pass):
         raise ValueError("samples of queries are taken where rows are swept query by query only")
 
 
-class FusedPass(Pass):
-    """Hinge-type losses over graded rows in memory: value and gradient, or a Hessian product, in one reading.
+class WindowPass(Pass):
+    """What passes of hinge-type losses over graded rows share: the windows of the last point evaluated.
 
-    Windows are those of the last point evaluated; an older point asked for its curvature evaluates itself again.
+    An older point asked for its curvature evaluates itself again, and so does a point whose memory another loss took.
     """
 
-    def __init__(self, design: "DesignOfRows", loss: WindowLoss, preferences: GradedPreferences):
-        self.design, self.loss, self.graded = design, loss, preferences
-        self.rows, self.most_shards = design.rows, design.most_shards
-        self.tree, self.offsets, self.terms = preferences.tree, preferences.offsets, loss.terms
-        self.state, self.stride = loss.state(preferences), 1
-        self.shards = cut_shards(self.offsets, ROWS_PER_SHARD, self.most_shards)
+    def __init__(self, loss: WindowLoss, preferences: GradedPreferences):
+        self.loss, self.graded, self.terms = loss, preferences, loss.terms
+        self.tree, self.offsets = preferences.tree, preferences.offsets
         self.latest: np.ndarray | None = None
+        self.used_by: list[WindowLoss] = [loss]  # whose windows lie in the state; shared like it
+
+    @cached_property
+    def state(self) -> WindowState:
+        return self.loss.state(self.graded)
+
+    def with_loss(self, loss: Loss) -> Pass | None:
+        if not isinstance(loss, WindowLoss) or loss.terms.shape != self.terms.shape:
+            return None
+        _, other = self.state, copy(self)  # the state is made before it is shared
+        other.loss, other.terms, other.latest = loss, loss.terms, None
+        return other
+
+    def _evaluated(self, w: np.ndarray) -> None:
+        self.latest, self.used_by[0] = w, self.loss
+
+    def _return_to(self, w: np.ndarray) -> None:
+        if self.latest is not w or self.used_by[0] is not self.loss:
+            self.at(w)
+
+
+class FusedPass(WindowPass):
+    """Hinge-type losses over graded rows in memory: value and gradient, or a Hessian product, in one reading."""
+
+    def __init__(self, design: "DesignOfRows", loss: WindowLoss, preferences: GradedPreferences):
+        super().__init__(loss, preferences)
+        self.design, self.rows, self.most_shards, self.stride = design, design.rows, design.most_shards, 1
+        self.shards = cut_shards(self.offsets, ROWS_PER_SHARD, self.most_shards)
 
     def every(self, stride: int) -> "FusedPass":
         """The pass over every stride-th query, with windows of its own making in the same memory."""
-        part, offsets = copy(self), self.offsets[::stride]
+        _, offsets = self.state, self.offsets[::stride]  # the state is made before it is shared
+        part = copy(self)
         part.stride, part.latest = stride, None
         borders = [first for first, _ in cut_shards(offsets, ROWS_PER_SHARD * stride, self.most_shards)]
         part.shards = [(a * stride, b * stride) for a, b in pairwise([*borders, len(offsets)])]
@@ -322,7 +355,7 @@ class FusedPass(Pass):
     def at(self, w: np.ndarray) -> LossPoint:
         rows, stride, tree, state, terms = self.rows, self.stride, self.tree, self.state, self.terms
         parts = run_shards(partial(fused_loss_pass, rows, w, stride, tree, state, terms), self.shards)
-        self.latest = w
+        self._evaluated(w)
         moments = add_up([moments for moments, _ in parts])
 
         def curvature(v: np.ndarray) -> np.ndarray:
@@ -363,10 +396,6 @@ class FusedPass(Pass):
         weight = np.empty(self.graded.n_items)
         weight[self.graded.row_at] = self.state.degree
         return weight
-
-    def _return_to(self, w: np.ndarray) -> None:
-        if self.latest is not w:
-            self.at(w)
 
 
 def hessian_by_columns(passed: Pass, w: np.ndarray) -> np.ndarray:

@@ -44,7 +44,7 @@ def smoothing(
         if not width >= NARROWEST:  # also where sums overflow
             run.status = "stalled"
             break
-        smooth = _Watched(RoundedHinge(problem, width), gap)
+        smooth = _Watched(smooth.rounded.narrowed(width), gap)
         point = smooth.at(point.w)
     extra = {"lower_bound": gap.dual, "latest": point.w, "width": width, "best_dual": gap.best_dual}
     return run.solution(GAP, gap.best_w, gap.primal, len(run.trace), **extra)

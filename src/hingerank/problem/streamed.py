@@ -1,0 +1,309 @@
+"""Designs of rows that are made a block of whole queries at a time, swept while it is in cache, and forgotten."""
+
+from collections.abc import Callable
+from copy import copy
+from itertools import chain, pairwise
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+
+from hingerank.data.rows_view import RowsView, cut_blocks, scattered
+from hingerank.data.scaling import QueryStandardScaler
+from hingerank.features.maps import serial_blas
+from hingerank.kernels.hessian import hessian_pass
+from hingerank.kernels.rows import back_range, scores_range
+from hingerank.kernels.scaling import query_back, query_scores
+from hingerank.kernels.sweeps import curvature_pass, score_pass
+from hingerank.kernels.threads import cut_shards, run_shards
+from hingerank.losses import Loss, WindowLoss
+from hingerank.preferences import GradedPreferences, Preferences
+from hingerank.preferences.graded import ROWS_PER_SHARD
+from hingerank.problem.design import RowsDesign
+from hingerank.problem.problem import (
+    ROWS_OF_A_DIAGONAL,
+    Design,
+    LossPoint,
+    Pass,
+    WindowPass,
+    add_up,
+    hessian_by_columns,
+)
+
+MATRICES = 4  # of d² numbers that a Hessian is added up in
+SAMPLE_BYTES = 1 << 26  # of the rows of a sample that are made once and kept
+
+
+class Source(Protocol):
+    """Rows that are made a block at a time; `offsets`: where blocks may be cut, None for anywhere."""
+
+    shape: tuple[int, int]
+    offsets: np.ndarray | None
+    height: int
+    X: Any
+
+    def block(self, a: int, b: int) -> Any:
+        """Rows a:b."""
+        ...
+
+
+class Block:
+    """Some rows, as compiled passes take them, and products with them."""
+
+    def __init__(self, rows: Any):
+        self.rows = (rows.data, rows.indices, rows.indptr) if sp.issparse(rows) else (rows,)
+
+    def scores(self, w: np.ndarray, out: np.ndarray) -> None:
+        """out = Φ w."""
+        scores_range(self.rows, 0, len(out), w, out)
+
+    def add_back(self, z: np.ndarray, g: np.ndarray) -> None:
+        """g += Φᵀ z."""
+        g += back_range(self.rows, 0, len(z), z, len(g))
+
+
+class QueryScaledBlock(Block):
+    """Whole queries of dense rows, (x - low) · factor of their query: `low` and `factor` go with the weights.
+
+    Scaled rows are never formed, and minima and widths are those of rows that lie in cache for the product.
+    """
+
+    def __init__(self, rows: np.ndarray, offsets: np.ndarray, scaler: Any):
+        self.X, self.offsets, self.standard = rows, offsets, isinstance(scaler, QueryStandardScaler)
+        count, width = len(offsets) - 1, rows.shape[1]
+        self.low, self.factor, self.own = np.empty((count, width)), np.empty((count, width)), np.empty(width)
+        self.known = False
+
+    def scores(self, w: np.ndarray, out: np.ndarray) -> None:
+        ends = np.empty((2, self.X.shape[1]), self.X.dtype)
+        query_scores(
+            self.X, self.offsets, 0, len(self.low), self.standard, w, ends, self.low, self.factor, self.own, out
+        )
+        self.known = True
+
+    def add_back(self, z: np.ndarray, g: np.ndarray) -> None:
+        if not self.known:
+            self.scores(np.zeros(len(g)), np.empty(len(z)))
+        query_back(self.X, self.offsets, 0, len(self.low), self.low, self.factor, self.own, z, g)
+
+
+class StreamedDesign(Design):
+    """Rows of a Source, computed a block at a time whenever they are applied, and never kept."""
+
+    def __init__(self, source: Source, uneven: bool = False):
+        self.source, self.shape, self.height, self._uneven = source, source.shape, source.height, uneven
+        self.numbers = self.shape[0] * self.shape[1]
+        self.shards = cut_blocks(self.shape[0], self.height, source.offsets)
+
+    @property
+    def uneven(self) -> bool:
+        return self._uneven
+
+    def block(self, a: int, b: int) -> Block:
+        """Rows a:b, for products with them."""
+        view = self.source
+        if isinstance(view, RowsView) and view.offsets is not None and not view.sparse:
+            first, last = np.searchsorted(view.offsets, [a, b])
+            return QueryScaledBlock(view.raw(a, b), view.offsets[first : last + 1] - a, view.scaler)
+        return Block(view.block(a, b))
+
+    def scores(self, w: np.ndarray) -> np.ndarray:
+        w, out = np.ascontiguousarray(w, np.float64), np.empty(self.shape[0])
+
+        def work(blocks: list[tuple[int, int]]) -> None:
+            for a, b in blocks:
+                self.block(a, b).scores(w, out[a:b])
+
+        with serial_blas():
+            run_shards(work, self.shards)
+        return out
+
+    def back(self, z: np.ndarray) -> np.ndarray:
+        z = np.ascontiguousarray(z, np.float64)
+
+        def work(blocks: list[tuple[int, int]]) -> np.ndarray:
+            g = np.zeros(self.shape[1])
+            for a, b in blocks:
+                self.block(a, b).add_back(z[a:b], g)
+            return g
+
+        with serial_blas():
+            return add_up(run_shards(work, self.shards))
+
+    def sweep(self, loss: Loss, preferences: Preferences) -> Pass:
+        """Loss and curvature in w with one mapping of the rows each."""
+        if not isinstance(preferences, GradedPreferences) or not loss.by_query:
+            return super().sweep(loss, preferences)
+        if isinstance(loss, WindowLoss):
+            return StreamedPass(self, loss, preferences)
+        return ListPass(self, loss, preferences)
+
+
+def blocks_of_queries(design: StreamedDesign, offsets: np.ndarray) -> list[list[tuple[int, int]]]:
+    """Shards of blocks, ranges of queries of about the design's block height each, at least one query."""
+    shards = cut_shards(offsets, min(ROWS_PER_SHARD, 8 * design.height))
+    return [
+        [(a + i, a + j) for i, j in cut_shards(offsets[a : b + 1] - offsets[a], design.height, b - a)]
+        for a, b in shards
+    ]
+
+
+class StreamedPass(WindowPass):
+    """Like FusedPass, over blocks of whole queries: map a block, score it, sweep it, add up its part, forget it."""
+
+    def __init__(self, design: StreamedDesign, loss: WindowLoss, preferences: GradedPreferences):
+        super().__init__(loss, preferences)
+        self.design, self.shards = design, blocks_of_queries(design, self.offsets)
+
+    def every(self, stride: int) -> Pass:
+        """The pass over every stride-th query, its rows made once where they are few."""
+        part, rows = self.graded.every(stride)
+        if len(rows) * self.design.shape[1] * 8 > SAMPLE_BYTES:
+            return self._every(stride)
+        source, offsets = self.design.source, self.offsets
+        with serial_blas(), scattered(source.X):
+            blocks = [source.block(int(offsets[q]), int(offsets[q + 1])) for q in range(0, len(offsets) - 1, stride)]
+        matrix = sp.vstack(blocks, format="csr") if sp.issparse(blocks[0]) else np.concatenate(blocks)
+        return RowsDesign(matrix).sweep(self.loss, part)
+
+    def _every(self, stride: int) -> "StreamedPass":
+        """The pass over every stride-th query, each a block of its own, with windows in the same memory."""
+        _, part = self.state, copy(self)  # the state is made before it is shared
+        part.latest = None
+        queries = [(q, q + 1) for q in range(0, len(self.offsets) - 1, stride)]
+        edges = np.linspace(0, len(queries), min(64, len(queries)) + 1).astype(int)
+        part.shards = [queries[a:b] for a, b in pairwise(edges)]
+        return part
+
+    def at(self, w: np.ndarray) -> LossPoint:
+        moments, gradient = self._run(w, score_pass)
+        self._evaluated(w)
+
+        def curvature(v: np.ndarray) -> np.ndarray:
+            self._return_to(w)
+            return self._run(v, curvature_pass)[1]
+
+        return LossPoint(self.loss.value(moments), gradient, curvature, moments)
+
+    def hessian(self, w: np.ndarray, stride: int = 1) -> np.ndarray:
+        """The Hessian of the loss in w, of the blocks one after another."""
+        self._return_to(w)
+
+        def work(blocks: list[tuple[int, int]]) -> np.ndarray:
+            H = np.zeros((len(w), len(w)))
+            if stride > 1:
+                blocks = [(q, q + 1) for a, b in blocks for q in range(a + -a % stride, b, stride)]
+            for first, last in blocks:
+                base = int(self.offsets[first])
+                if self.tree.node_start[first] < self.tree.node_start[last]:
+                    rows = Block(self.design.source.block(base, int(self.offsets[last]))).rows
+                    H += hessian_pass(rows, len(w), first, last, 1, self.tree, self.state, self.terms, base)
+            return H
+
+        lanes = [list(chain(*self.shards[k::MATRICES])) for k in range(min(MATRICES, len(self.shards)))]
+        return add_up(run_shards(work, lanes))
+
+    def _run(self, v: np.ndarray, sweep: Callable[..., Any]) -> tuple[np.ndarray, np.ndarray]:
+        """(what the sweeps return, added up; Ψᵀ of what they write) at scores Ψ v."""
+        v, s = np.ascontiguousarray(v, np.float64), np.empty(self.design.shape[0])
+
+        def work(blocks: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+            g, moments = np.zeros(len(v)), np.zeros((len(self.terms), 3))
+            for first, last in blocks:
+                a, b = self.offsets[first], self.offsets[last]
+                if self.tree.node_start[first] == self.tree.node_start[last]:
+                    continue
+                rows = self.design.block(a, b)
+                rows.scores(v, s[a:b])
+                found = sweep(s, first, last, self.tree, self.state, self.terms, s)
+                moments += 0.0 if found is None else found
+                rows.add_back(s[a:b], g)
+            return moments, g
+
+        with serial_blas():
+            parts = run_shards(work, self.shards)
+        return add_up([moments for moments, _ in parts]), add_up([g for _, g in parts])
+
+
+class ListPass(Pass):
+    """Any loss that is a sum over queries: make a block, score it, take the loss of its queries, add up its part.
+
+    Of the last point evaluated every block keeps its curvature, no more; an older point asked for its own evaluates
+    itself again.
+    """
+
+    graded = None
+
+    def __init__(self, design: StreamedDesign, loss: Loss, preferences: GradedPreferences):
+        self.design, self.loss, self.preferences, self.offsets = design, loss, preferences, preferences.offsets
+        self.shards = blocks_of_queries(design, self.offsets)
+        self.curvatures: dict[int, Callable[[np.ndarray], np.ndarray]] = {}
+        self.latest: np.ndarray | None = None
+
+    def at(self, w: np.ndarray) -> LossPoint:
+        w, self.latest = np.ascontiguousarray(w, np.float64), None
+
+        def work(blocks: list[tuple[int, int]]) -> tuple[float, np.ndarray]:
+            value, g = 0.0, np.zeros(len(w))
+            for first, last in blocks:
+                rows, s = self._scored(first, last, w)
+                self.curvatures.pop(first, None)  # before the next one is made
+                here = self.loss.at(s, self.preferences.between(first, last))
+                self.curvatures[first] = here.curvature
+                value += here.value
+                rows.add_back(here.gradient, g)
+            return value, g
+
+        with serial_blas():
+            parts = run_shards(work, self.shards)
+        self.latest = w
+        return LossPoint(sum(value for value, _ in parts), add_up([g for _, g in parts]), self._curvature_at(w), None)
+
+    def _curvature_at(self, w: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        def curvature(v: np.ndarray) -> np.ndarray:
+            if self.latest is not w:
+                self.at(w)
+            v = np.ascontiguousarray(v, np.float64)
+
+            def work(blocks: list[tuple[int, int]]) -> np.ndarray:
+                g = np.zeros(len(v))
+                for first, last in blocks:
+                    rows, s = self._scored(first, last, v)
+                    rows.add_back(self.curvatures[first](s), g)
+                return g
+
+            with serial_blas():
+                return add_up(run_shards(work, self.shards))
+
+        return curvature
+
+    def _scored(self, first: int, last: int, v: np.ndarray) -> tuple[Block, np.ndarray]:
+        a, b = int(self.offsets[first]), int(self.offsets[last])
+        rows, s = self.design.block(a, b), np.empty(b - a)
+        rows.scores(v, s)
+        return rows, s
+
+    def hessian(self, w: np.ndarray, stride: int = 1) -> np.ndarray:
+        if stride > 1:
+            raise ValueError("samples of queries are taken where hinge-type losses are swept only")
+        return hessian_by_columns(self, w)
+
+    def diagonal(self, w: np.ndarray) -> np.ndarray | None:
+        """As a FusedPass's, from evenly spaced blocks."""
+        if not self.design.uneven:
+            return None
+        blocks = list(chain(*self.shards))
+        often = max(1, min(len(blocks), self.design.shape[0] // ROWS_OF_A_DIAGONAL))
+
+        def work(block: tuple[int, int]) -> np.ndarray:
+            first, last = block
+            part, (_, s) = self.preferences.between(first, last), self._scored(first, last, w)
+            rows = self.design.source.block(int(self.offsets[first]), int(self.offsets[last]))
+            return RowsDesign(rows).scatter(self.loss.at(s, part).diagonal, part.offsets)
+
+        found = add_up(run_shards(work, blocks[::often])) * (len(blocks) / len(blocks[::often]))
+        known = found > 0
+        return np.where(known, found, np.median(found[known]) if known.any() else 0.0)
+
+    def every(self, stride: int) -> Pass:
+        raise ValueError("samples of queries are taken where hinge-type losses are swept only")
