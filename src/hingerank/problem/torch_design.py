@@ -5,7 +5,7 @@ and a solver's own vectors are here. (Losses that visit each pair, and explicit 
 float32, so relative gradients below about 1e-5 are out of reach; on the CPU they are float64.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -21,7 +21,7 @@ from hingerank.problem.problem import Pass, PlainPass
 from hingerank.problem.torch_sweep import DeviceDesign, Slots, TorchPass, sweep
 
 ROWS = 4096  # mapped at a time
-CACHED = 1 << 22  # doubles that stay in a GPU's cache
+COMPUTED = 1 << 26  # numbers of K in double precision that are computed at a time
 
 
 def check_device(device: str) -> Any:
@@ -66,26 +66,42 @@ class TorchGram(Swept, GramMatrix):
     single = True
 
     def __init__(self, kernel: Kernel, X: Any, device: Any):
-        self.kernel, self.X, self.n = kernel.centred(X), X, X.shape[0]
-        self.tensor = evaluate(self.kernel, X, self.kernel.right(X, np.float32), device)
-        self.size, self.factors = self.away(sizes_of(kernel, X)), None
-        if _by_product(self.kernel, X):
-            self.factors = [self.away(factor(X, np.float64)) for factor in (self.kernel.left, self.kernel.right)]
-
-    def exact(self, V: np.ndarray) -> np.ndarray:
-        if self.factors is None:
-            return computed_product(self.kernel, self.X, V)
         import torch
 
-        (left, right), weights, height = self.factors, self.away(V.T), max(16, CACHED // self.n)
-        found = torch.zeros_like(weights)
-        for a in range(0, self.n, height):  # one triangle: what lies right of the diagonal counts twice
-            b = min(a + height, self.n)
-            block = left[a:b] @ right[a:].T
+        kernel = self.kernel = kernel.centred(X)
+        self.X, self.n, self.factors = X, X.shape[0], None
+        if not _by_product(kernel, X):
+            self.tensor = evaluate(kernel, X, kernel.right(X, np.float32), device)
+            self.size = self.away(sizes_of(kernel, X))
+            return
+        left, right = (torch.as_tensor(factor(X, np.float64), device=device) for factor in (kernel.left, kernel.right))
+        self.factors, size = (left, right), (left * right).sum(dim=1)
+        kernel.finish(size)
+        self.size = size.clamp(min=0.0).sqrt()
+        self.tensor = torch.empty((self.n, self.n), dtype=torch.float32, device=device)
+        for block, rows in zip(self.tensor.split(ROWS), left.float().split(ROWS)):
+            torch.matmul(rows, right.float().T, out=block)
+            kernel.finish(block)
+
+    def exact(self, vectors: Sequence[Any]) -> Sequence[Any]:
+        import torch
+
+        if self.factors is None:
+            found = computed_product(self.kernel, self.X, np.stack([self.home(v) for v in vectors]))
+            return [self.away(v) for v in found]
+        left, right = self.factors
+        used = torch.stack([v != 0 for v in vectors]).any(dim=0).nonzero()[:, 0]
+        right, weights, height = right[used].T, [v[used] for v in vectors], max(16, COMPUTED // max(1, len(used)))
+        products = [torch.empty_like(v) for v in vectors]
+        for a in range(0, self.n, height):
+            block = left[a : a + height] @ right
             self.kernel.finish(block)
-            found[a:b] += block @ weights[a:]
-            found[b:] += block[:, b - a :].T @ weights[a:b]
-        return self.home(found.T)
+            for product, weight in zip(products, weights):  # one by one: two columns at once are slower
+                torch.mv(block, weight, out=product[a : a + height])
+        return products
+
+    def inner(self, a: Any, b: Any) -> float:
+        return float(a @ b)
 
     def away(self, v: Any) -> Any:
         import torch
