@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from hingerank.losses import WindowLoss
-from hingerank.preferences import GradedPreferences
-from hingerank.problem.problem import Design, LossPoint, PlainPass
+from hingerank.losses import Loss, WindowLoss
+from hingerank.preferences import GradedPreferences, Preferences
+from hingerank.problem.problem import Design, LossPoint, Pass, PlainPass
 
 
 class Slots:
@@ -159,7 +159,20 @@ def sweep(loss: WindowLoss, slots: Slots, s: Any) -> Swept:
     )
 
 
-class DeviceDesign(Design, Protocol):
+class OnDevice(Protocol):
+    """What has preference pairs on the device, laid out once for all losses and values of C."""
+
+    device: Any
+    _laid_out: tuple[GradedPreferences, Slots] | None = None
+
+    def slots(self, preferences: GradedPreferences) -> Slots:
+        """The pairs' slots."""
+        if self._laid_out is None or self._laid_out[0] is not preferences:
+            self._laid_out = preferences, Slots(preferences, self.device)
+        return self._laid_out[1]
+
+
+class DeviceDesign(OnDevice, Design, Protocol):
     """A design whose scores can stay on the device."""
 
     def away(self, w: np.ndarray) -> Any:
@@ -167,8 +180,21 @@ class DeviceDesign(Design, Protocol):
         ...
 
     def home(self, z: Any) -> np.ndarray:
-        """Φᵀ z here, z being there."""
+        """Φᵀ z here, z being there, in doubles."""
         ...
+
+    def scores(self, w: np.ndarray) -> np.ndarray:
+        return np.asarray(self.away(w).cpu())
+
+    def back(self, z: np.ndarray) -> np.ndarray:
+        import torch
+
+        return self.home(torch.as_tensor(np.ascontiguousarray(z, np.float64), device=self.device))
+
+    def sweep(self, loss: Loss, preferences: Preferences) -> Pass:
+        if isinstance(loss, WindowLoss) and isinstance(preferences, GradedPreferences):
+            return TorchPass(self, loss, preferences, self.slots(preferences))
+        return PlainPass(self, loss, preferences)
 
 
 class TorchPass(PlainPass):
@@ -186,3 +212,6 @@ class TorchPass(PlainPass):
             lambda v: design.home(here.curvature(design.away(v))),
             here.moments,
         )
+
+    def degrees(self, w: np.ndarray) -> np.ndarray:
+        return np.asarray(sweep(self.windows, self.slots, self.there.away(w)).diagonal().cpu())
