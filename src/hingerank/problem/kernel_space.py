@@ -99,9 +99,14 @@ class KernelProblem(Objective):
     def __init__(self, gram: GramMatrix, loss: Loss, preferences: Preferences, C: float = 1.0):
         self.gram, self.loss, self.preferences, self.C = gram, loss, preferences, positive("C", C)
         self.dimension, self._loss_at = gram.n, gram.sweep(loss, preferences)
+        self._latest: Point | None = None
 
     def at(self, f: Any) -> Point:
-        f = f if isinstance(f, Expansion) else self.expansion(f)
+        if self._latest is None or self._latest.w is not f:  # solvers come back to where they ended
+            self._latest = self._at(f if isinstance(f, Expansion) else self.expansion(f))
+        return self._latest
+
+    def _at(self, f: Expansion) -> Point:
         here = self._loss_at(f.values)
         value = 0.5 * (f @ f) + self.C * here.value
 

@@ -13,7 +13,7 @@ from hingerank.features.curves import Knots
 from hingerank.problem.torch_design import check_room, dense_blocks
 from hingerank.problem.torch_sweep import DeviceDesign
 
-AT_ONCE = 1 << 24  # values that are looked up, sorted or summed at a time
+AT_ONCE = 1 << 25  # values that are looked up, sorted or summed at a time
 BYTES_A_VALUE, BYTES_AT_ONCE = 16, 64 * AT_ONCE
 
 
@@ -52,14 +52,13 @@ class TorchBins(DeviceDesign):
     def away(self, w: np.ndarray) -> Any:
         import torch
 
-        table = torch.as_tensor(np.ascontiguousarray(w, np.float64), device=self.device).reshape(-1, 2)
+        table = torch.as_tensor(np.ascontiguousarray(w.reshape(-1, 2).T, np.float64), device=self.device)
         (n, d), out = self.cells.shape, torch.empty(self.shape[0], dtype=torch.float64, device=self.device)
         height = max(1, AT_ONCE // d)
         for a in range(0, n, height):
-            cells = self.cells[a : a + height]
-            height_and_slope = table.index_select(0, cells.reshape(-1)).reshape(*cells.shape, 2)
-            terms = torch.addcmul(height_and_slope[..., 0], height_and_slope[..., 1], self.places[a : a + height])
-            torch.sum(terms, dim=1, out=out[a : a + height])
+            cells, places = self.cells[a : a + height].view(-1), self.places[a : a + height].view(-1)
+            heights, slopes = (part.index_select(0, cells) for part in table)  # numbers: pairs of them are slow
+            torch.sum(torch.addcmul(heights, slopes, places).view(-1, d), dim=1, out=out[a : a + height])
         return out
 
     def home(self, z: Any) -> np.ndarray:

@@ -87,7 +87,7 @@ class Window:
         loses, size, at = slots.loses[order], len(order), torch.arange(len(order), device=slots.device)
         # of winners: the losers from the next slot to the node's end; of losers: the winners from its begin to here
         ends = torch.stack((torch.where(loses, at, slots.end), torch.where(loses, slots.begin, at + 1)))
-        self.ends = ends + size * loses
+        self.ends = (ends + size * loses).reshape(-1)
         self.weights = torch.cat((slots.lost[-1:], slots.lost[order], slots.won[order]))
         row, wins = slots.row[order], ~loses
         self.rows_twice, self.slots = torch.cat((row[-1:], row, row)), slice(1, size + 1)
@@ -95,7 +95,7 @@ class Window:
         self.scaled = slots.scaled[order] * (self.between(torch.cat((loses[-1:], loses, wins)).long()) > 0)
         place = torch.empty_like(order)
         place[order] = at
-        self.place = place[slots.of_row]
+        self.place, self.shape = place[slots.of_row].reshape(-1), slots.of_row.shape
         self.count, side = self.between(self.weights), torch.where(loses, -1.0, 1.0)
         weighted = self.weights * torch.cat((s[-1:], s, s))
         sums, squares = self.between(weighted), self.between(weighted * torch.cat((s[-1:], s, s)))
@@ -110,12 +110,12 @@ class Window:
         """Of each slot, the sum over those it forms active pairs with."""
         import torch
 
-        after, before = torch.cumsum(values, dim=0)[self.ends]  # one row of sums: that is fast on a GPU
-        return after - before
+        sums = torch.cumsum(values, dim=0).index_select(0, self.ends)  # one row of sums: that is fast on a GPU
+        return sums[: len(sums) // 2] - sums[len(sums) // 2 :]
 
     def rows(self, of_slots: Any) -> Any:
         """The sums of the slots of each row."""
-        return of_slots[self.place].sum(dim=1)
+        return of_slots.index_select(0, self.place).view(self.shape).sum(dim=1)
 
     def gradient(self) -> Any:
         return self.rows(-self.side * self.scaled * (self.a * self.count + 2 * self.b * self.gap))
@@ -126,7 +126,7 @@ class Window:
     def curvature(self, v: Any) -> Any:
         import torch
 
-        mine = v[self.rows_twice]
+        mine = v.index_select(0, self.rows_twice)
         others = self.between(self.weights * mine)
         return self.rows(torch.addcmul(others, mine[self.slots], self.count, value=-1) * self.pull)
 
