@@ -1,25 +1,31 @@
-"""Kernel rankers on an NVIDIA GPU: seconds against the bytes that must move.
+"""Kernel, linear and additive rankers on an NVIDIA GPU: seconds against the bytes that must move.
 
-    python benchmarks/gpu.py                       # exact kernel on 41,774 rows, mapped fits of 500,000 × 4,000
+    python benchmarks/gpu.py                       # exact kernel on 41,837 rows, mapped fits of 500,000 × 4,000, …
+    python benchmarks/gpu.py --store docs/results  # and keeps the table as kernel-gpu.json and additive-gpu.json there
     python benchmarks/gpu.py --device torch-cpu --share 0.02    # the same code, small, without a GPU
 
-An exact fit reads the n² numbers of the Gram matrix once for every product, a mapped fit the n × m mapped rows twice.
-The bytes of those reads over the seconds of the whole fit's solving are compared with the speed of a plain copy on the
-device (read plus write). What is left is the time outside the products: sweeps over preference pairs, on the device
-too, and the solver.
+An exact fit reads the n² numbers of the Gram matrix once for every product, a mapped fit the n × m mapped rows twice,
+an additive fit the bins and places of n × d values twice. The bytes of those reads over the seconds of the whole fit's
+solving are compared with the speed of a plain copy on the device (read plus write). What is left is the time outside
+the products: sweeps over preference pairs, on the device too, and the solver.
 """
 
 import argparse
+import datetime
+import json
 import time
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
 import hingerank as hr
 from hingerank.data.generate import make_letor, make_like
 from hingerank.lab.folds import query_folds
-from hingerank.problem import torch_design
+from hingerank.problem import torch_bins, torch_design
 from measuring import seconds_of
+
+HEADER = ["fit", "seconds", "of which solving", "data read", "terabytes", "of copy speed"]
 
 
 class Watch:
@@ -61,8 +67,8 @@ def finish(torch, device) -> None:
         torch.cuda.synchronize()
 
 
-def report(name, ranker, data, watches, bytes_per_call, speed) -> None:
-    """The fastest of three fits: the first loads what later ones have."""
+def report(name, ranker, data, watches, bytes_per_call, speed) -> list[str]:
+    """The fastest of three fits, printed and as a row of the table: the first loads what later ones have."""
     best = None
     for _ in range(3):
         for watch in watches:
@@ -74,27 +80,27 @@ def report(name, ranker, data, watches, bytes_per_call, speed) -> None:
         if best is None or solve < best[0]:
             best = solve, end - start, [(watch.name, watch.calls, watch.seconds) for watch in watches]
     (solve, whole, products), TB = best, 1e12
-    moved = sum(calls for _, calls, _ in products) * bytes_per_call
+    calls = sum(calls for _, calls, _ in products)
+    moved = calls * bytes_per_call
     print(f"{name}: {whole:.2f} s, of which solving {solve:.2f} s in {ranker.n_iter_} Newton steps")
-    for product, calls, seconds in products:
-        rate = calls * bytes_per_call / seconds / TB
-        print(f"    {calls} × {product}: {seconds:.2f} s with what it waits for, {rate:.2f} TB/s")
-    rest = solve - sum(seconds for *_, seconds in products)
-    print(
-        f"    sweeps and solver: {rest:.2f} s; {moved / TB:.2f} TB in all, "
-        f"{100 * moved / solve / speed:.0f} % of copy speed"
-    )
+    for product, count, seconds in products:
+        rate = count * bytes_per_call / seconds / TB
+        print(f"    {count} × {product}: {seconds:.2f} s with what it waits for, {rate:.2f} TB/s")
+    rest, fraction = solve - sum(seconds for *_, seconds in products), f"{100 * moved / solve / speed:.0f} %"
+    print(f"    sweeps and solver: {rest:.2f} s; {moved / TB:.2f} TB in all, {fraction} of copy speed")
     found = ranker.certificate_
     print(f"    {found.kind} {found.value:.2g}, ndcg@10 on the training rows {ranker.score(data):.4f}", flush=True)
+    return [name, f"{whole:.2f}", f"{solve:.2f}", f"{calls} ×", f"{moved / TB:.2f}", fraction]
 
 
 def agreement(device: str) -> None:
     """The same small fits on both devices."""
     data = make_like("MQ2008", scale=0.2, dtype=np.float32)
-    for make in (hr.KernelRankSVM, hr.NystroemRankSVM, hr.FourierRankSVM):
+    for make in (hr.KernelRankSVM, hr.NystroemRankSVM, hr.FourierRankSVM, hr.AdditiveRankSVM):
+        options = {"C": 0.1} | ({} if make is hr.AdditiveRankSVM else {"gamma": 0.1})
         for loss in ("squared_hinge", "hinge"):
-            here = make(gamma=0.1, C=0.1, loss=loss).fit(data)
-            there = make(gamma=0.1, C=0.1, loss=loss, device=device).fit(data)
+            here = make(loss=loss, **options).fit(data)
+            there = make(loss=loss, device=device, **options).fit(data)
             near = np.corrcoef(here.predict(data.X), there.predict(data.X))[0, 1]
             apart = there.objective_ / here.objective_ - 1
             print(
@@ -103,59 +109,109 @@ def agreement(device: str) -> None:
             )
 
 
+def exact_rows(device, share, speed, finish_now, cpu) -> list[list[str]]:
+    """Of the exact kernel."""
+    watches = [Watch(torch_design.TorchGram, "product", finish_now)]
+    data = query_folds(make_like("MQ2007", scale=share, dtype=np.float32))[0].part("train")
+    n, rows = data.n_rows, []
+    for C, tol in ((2.0**-2, 1e-3), (2.0**-2, 1e-4), (4.0, 1e-3)):
+        ranker = hr.KernelRankSVM(gamma=2.0**-5, C=C, tol=tol, device=device)
+        name = f"exact RBF, {n:,} rows, $C = {C:g}$, tol = {tol:g}"
+        rows.append(report(name, ranker, data, watches, 4 * n * n, speed))
+    if cpu:
+        start = time.perf_counter()
+        ranker = hr.KernelRankSVM(gamma=2.0**-5, C=2.0**-2).fit(data)
+        products = ranker.trace_[-1]["products"]
+        print(f"the same on the CPU, C = 0.25: {time.perf_counter() - start:.2f} s, {products} products")
+    return rows
+
+
+def mapped_rows(device, data, m, speed, finish_now) -> list[list[str]]:
+    """Of mapped rows: Fourier and Nyström, and a path."""
+    watches = [Watch(torch_design.TorchDesign, name, finish_now) for name in ("away", "home")]
+    rows, size = [], f"{data.n_rows:,} rows × {m:,}"
+    for name, make in (("Fourier", hr.FourierRankSVM), ("Nyström", hr.NystroemRankSVM)):
+        for exponent in (-6, -2):
+            ranker = make(m, gamma=2.0**-5, C=2.0**exponent, device=device)
+            name_of_fit = f"{name}, {size}, $C = 2^{{{exponent}}}$"
+            rows.append(report(name_of_fit, ranker, data, watches, 4 * data.n_rows * m, speed))
+    ranker = hr.FourierRankSVM(m, gamma=2.0**-5, device=device)
+    (seconds,) = seconds_of(lambda: ranker.fit_path(data, Cs=2.0 ** np.arange(-10, 0, 2)))
+    print(f"FourierRankSVM, path over 5 values of C: {seconds:.2f} s", flush=True)
+    return [*rows, [f"Fourier, {size}, five values of $C$ as a path", f"{seconds:.2f}", "", "", "", ""]]
+
+
+def beside(make, options, data, device) -> list[list[str]]:
+    """A fit on the device and on the cores beside it, the fastest of four."""
+    rows = []
+    for where in (device, "cpu"):
+        ranker = make(device=where, **options)
+        seconds = min(seconds_of(partial(ranker.fit, data), 4))
+        name = f"{make.__name__}, {data.n_rows:,} rows × {data.n_features}, $C = {options['C']:g}$"
+        rows.append([name if where == device else f"{name}, on the cores beside it", f"{seconds:.3f}", "", "", "", ""])
+        found = ranker.certificate_
+        print(
+            f"{name}, {where}: {seconds:.3f} s, {found.n_iter} steps, objective {ranker.objective_:.8g}, "
+            f"{found.kind} {found.value:.2g}",
+            flush=True,
+        )
+    return rows
+
+
+def additive_rows(device, data, speed, finish_now) -> list[list[str]]:
+    """Of curves: against the bytes of bins and places, and against the cores beside the device."""
+    watches = [Watch(torch_bins.TorchBins, name, finish_now) for name in ("away", "home")]
+    rows = []
+    for C in (1e-3, 1e-1):
+        name = f"AdditiveRankSVM, {data.n_rows:,} rows × {data.n_features}, $C = {C:g}$"
+        ranker = hr.AdditiveRankSVM(C=C, device=device)
+        rows.append(report(name, ranker, data, watches, 8 * data.n_rows * data.n_features, speed))
+        rows.append(beside(hr.AdditiveRankSVM, {"C": C}, data, device)[1])
+    return rows
+
+
+def store(folder: Path, name: str, rows: list[list[str]]) -> None:
+    """The table of a page of the documentation, as its result."""
+    kept = {
+        "command": f"python benchmarks/gpu.py --store {folder}",
+        "date": datetime.date.today().isoformat(),
+        "version": hr.__version__,
+        "header": HEADER,
+        "rows": rows,
+    }
+    text = json.dumps({**kept, "rows": 0}, indent=1, ensure_ascii=False)
+    lines = ",\n".join(f"  {json.dumps(row, ensure_ascii=False)}" for row in rows)
+    (folder / f"{name}.json").write_text(text.replace('"rows": 0', f'"rows": [\n{lines}\n ]') + "\n", "utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--share", type=float, default=1.0, help="of the rows")
-    parser.add_argument("--no-cpu", action="store_true", help="leave out the exact fit on the CPU")
+    parser.add_argument("--cpu", action="store_true", help="the exact fit on the CPU too, which takes a minute")
+    parser.add_argument("--store", type=Path, metavar="FOLDER", help="keep the tables there")
     arguments = parser.parse_args()
     import torch
 
-    device = torch_design.check_device(arguments.device)
+    device, share = torch_design.check_device(arguments.device), arguments.share
     finish_now = partial(finish, torch, device)
-    speed = copy_speed(torch, device, int(4e9 * arguments.share))
+    speed = copy_speed(torch, device, int(4e9 * share))
     where = torch.cuda.get_device_name() if device.type == "cuda" else "CPU"
     print(f"{where}, PyTorch {torch.__version__}: copies at {speed / 1e12:.2f} TB/s", flush=True)
     start = time.perf_counter()
     agreement(arguments.device)
     print(f"({time.perf_counter() - start:.0f} s with loading and compiling)", flush=True)
-
-    watches = [Watch(torch_design.TorchGram, "product", finish_now)]
-    data = query_folds(make_like("MQ2007", scale=arguments.share, dtype=np.float32))[0].part("train")
-    n = data.n_rows
-    for C, tol in ((2.0**-2, 1e-3), (2.0**-2, 1e-4), (4.0, 1e-3)):
-        ranker = hr.KernelRankSVM(gamma=2.0**-5, C=C, tol=tol, device=arguments.device)
-        report(f"exact RBF, {n} rows, C = {C:g}, tol = {tol:g}", ranker, data, watches, 4 * n * n, speed)
-    if not arguments.no_cpu:
-        start = time.perf_counter()
-        ranker = hr.KernelRankSVM(gamma=2.0**-5, C=2.0**-2).fit(data)
-        print(
-            f"the same on the CPU, C = 0.25: {time.perf_counter() - start:.2f} s, "
-            f"{ranker.trace_[-1]['products']} products"
-        )
-
+    copy = [f"a plain copy on the device, {where}, 4 GB", f"{8e9 * share / speed:.4f}", "", "", "0.008", "100 %"]
+    kernels = [copy, *exact_rows(arguments.device, share, speed, finish_now, arguments.cpu)]
     start = time.perf_counter()
-    data = make_letor(round(5000 * arguments.share), 100, 136, 5, seed=0, dtype=np.float32)
+    data = make_letor(round(5000 * share), 100, 136, 5, seed=0, dtype=np.float32)
     print(f"{data.n_rows} rows made in {time.perf_counter() - start:.1f} s", flush=True)
-    m = max(50, round(4000 * min(1.0, 10 * arguments.share)))
-    watches = [Watch(torch_design.TorchDesign, name, finish_now) for name in ("away", "home")]
-    for C in (2.0**-6, 2.0**-2):
-        for make in (hr.FourierRankSVM, hr.NystroemRankSVM):
-            ranker = make(m, gamma=2.0**-5, C=C, device=arguments.device)
-            report(
-                f"{make.__name__}, {data.n_rows} × {m}, C = {C:g}", ranker, data, watches, 4 * data.n_rows * m, speed
-            )
-    for device in ("cpu", arguments.device):
-        ranker = hr.RankSVM(C=0.001, device=device)
-        seconds = min(seconds_of(partial(ranker.fit, data), 4))
-        print(
-            f"RankSVM, {data.n_rows} × {data.n_features}, {device}: {seconds:.3f} s, objective {ranker.objective_:.6g}"
-        )
-    start = time.perf_counter()
-    members = hr.FourierRankSVM(m, gamma=2.0**-5, device=arguments.device).fit_path(
-        data, Cs=2.0 ** np.arange(-10, 0, 2)
-    )
-    print(f"FourierRankSVM, path over {len(members)} values of C: {time.perf_counter() - start:.2f} s")
+    kernels += mapped_rows(arguments.device, data, max(50, round(4000 * min(1.0, 10 * share))), speed, finish_now)
+    kernels += beside(hr.RankSVM, {"C": 0.001}, data, arguments.device)
+    additive = [copy, *additive_rows(arguments.device, data, speed, finish_now)]
+    if arguments.store is not None:
+        store(arguments.store, "kernel-gpu", kernels)
+        store(arguments.store, "additive-gpu", additive)
 
 
 if __name__ == "__main__":

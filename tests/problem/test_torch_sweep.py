@@ -77,4 +77,7 @@ def test_a_gram_matrix_in_double_precision():
     rng = np.random.default_rng(0)
     X, V = rng.random((50, 4)), rng.normal(size=(2, 50))
     gram = TorchGram(make_kernel("rbf", 0.5, 2), X, check_device("torch-cpu"))
-    np.testing.assert_allclose(gram.exact(V), V @ gram.matrix(), rtol=1e-12, atol=1e-13)
+    V[:, ::3] = 0.0
+    found = np.stack([gram.home(v) for v in gram.exact([gram.away(v) for v in V])])
+    np.testing.assert_allclose(found, V @ gram.matrix(), rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(gram.home(gram.size), 1.0, rtol=1e-12)

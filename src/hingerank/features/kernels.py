@@ -111,7 +111,7 @@ class RBF(Kernel):
             np.minimum(Z, 0, out=Z)
             np.exp(Z, out=Z)
         else:
-            Z.clamp_(max=0.0).exp_()
+            (Z if Z.element_size() == 8 else Z.clamp_(max=0.0)).exp_()  # doubles are hardly above 0
 
 
 class Polynomial(Kernel):

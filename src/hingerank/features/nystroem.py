@@ -96,6 +96,18 @@ def dense_rows(X: Any) -> Any:
     return X.copy() if sp.issparse(X) else np.array(X)
 
 
+class Factors(dict[type, Any]):
+    """The landmarks' factor B of a kernel, made for a precision when that is first asked for."""
+
+    def __init__(self, kernel: Kernel, landmarks: Any):
+        super().__init__()
+        self.kernel, self.landmarks = kernel, landmarks
+
+    def __missing__(self, dtype: type) -> Any:
+        self[dtype] = found = self.kernel.right(self.landmarks, dtype)
+        return found
+
+
 class NystroemMap(FeatureMap):
     """φ(x) = Tᵀ (κ(x, l₁), ..., κ(x, lₘ)) with T Tᵀ = κ(landmarks)⁻¹, so that <φ(x), φ(y)> ≈ κ(x, y).
 
@@ -157,7 +169,7 @@ class NystroemMap(FeatureMap):
         self.landmarks_, self.n_features_in_ = landmarks, landmarks.shape[1]
         self.width_ = landmarks.shape[0]
         self.kernel_ = make_kernel(self.kernel, self.gamma_, self.degree, self.coef0).centred(landmarks)
-        self.right_ = {t: self.kernel_.right(landmarks, t) for t in (np.float32, np.float64)}
+        self.right_ = Factors(self.kernel_, landmarks)
         return self
 
 

@@ -13,7 +13,7 @@ import mmap
 import shutil
 import tempfile
 from copy import copy
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,12 +30,21 @@ from hingerank.preferences import GradedPreferences, Preferences
 from hingerank.problem.design import NUMBERS_PER_SHARD
 from hingerank.problem.mapped import MixedDesign, MixedPass
 from hingerank.problem.problem import Design, FusedPass, Pass, add_up
+from hingerank.problem.torch_bins import TorchBins
 
 MANY_NUMBERS, ROWS_OF_A_LOOK = 1 << 20, 8192  # when the blocks of a Hessian are worth a look, and at how many rows
 
 
-class BinnedDesign(Design):
-    """Ψ: the row of a value has a 1 at its bin's height and its place at the bin's slope; places are float32."""
+class Bins(Design, Protocol):
+    """Ψ: the row of a value has a 1 at its bin's height and its place at the bin's slope."""
+
+    def moments(self, rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """Σ weight, Σ weight · place, Σ weight · place² over some rows, of every bin of every column."""
+        ...
+
+
+class BinnedDesign(Bins):
+    """Ψ in memory, or of mapped rows in a file beside them; places are float32."""
 
     uneven = False
 
@@ -261,7 +270,7 @@ class CurvePass(MixedPass):
 
     mixing: CurveBasis
 
-    def __init__(self, inner: Pass, mixing: CurveBasis, design: BinnedDesign):
+    def __init__(self, inner: Pass, mixing: CurveBasis, design: Bins):
         super().__init__(inner, mixing)
         self.design = design
 
@@ -291,7 +300,7 @@ class CurvePass(MixedPass):
 class CurveDesign(MixedDesign):
     """Φ = Ψ T of curves."""
 
-    inner: BinnedDesign
+    inner: Bins
     mixing: CurveBasis
 
     def sweep(self, loss: Loss, preferences: Preferences) -> Pass:
@@ -314,6 +323,7 @@ class CurveDesign(MixedDesign):
         return self.mixing.curves(w), []
 
 
-def curve_design(X: Any, knots: Knots, smoothness: float, sign: Floats) -> CurveDesign:
-    """Φ = Ψ T for rows X."""
-    return CurveDesign(BinnedDesign(X, knots), CurveBasis(knots, smoothness, sign, sp.issparse(X)))
+def curve_design(X: Any, knots: Knots, smoothness: float, sign: Floats, device: Any = None) -> CurveDesign:
+    """Φ = Ψ T for rows X, with Ψ on a PyTorch device where one is given."""
+    bins = BinnedDesign(X, knots) if device is None else TorchBins(X, knots, device)
+    return CurveDesign(bins, CurveBasis(knots, smoothness, sign, sp.issparse(X)))

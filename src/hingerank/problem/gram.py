@@ -1,6 +1,6 @@
 """Gram matrices K = κ(X, X): of one triangle as much in memory as may be, the rest computed for every product."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any, Protocol
 
@@ -35,9 +35,9 @@ class GramMatrix(Protocol):
         """Whether `product` is in single precision."""
         ...
 
-    def exact(self, V: np.ndarray) -> np.ndarray:
-        """V K in double precision, V a few rows: for K kept in single precision it is computed anew."""
-        ...
+    def exact(self, vectors: Sequence[Any]) -> Sequence[Any]:
+        """K v of a few vectors in double precision: for K kept in single precision it is computed anew."""
+        return [self.product(v) for v in vectors]
 
     def product(self, v: Any) -> Any:
         """K v."""
@@ -54,6 +54,10 @@ class GramMatrix(Protocol):
     def home(self, v: Any) -> np.ndarray:
         """Such a vector as an array of NumPy."""
         return np.asarray(v)
+
+    def inner(self, a: Any, b: Any) -> float:
+        """a · b of such vectors."""
+        return float((a * b).sum())  # not BLAS, whose sums depend on the number of threads
 
     def sweep(self, loss: Loss, preferences: Preferences) -> Callable[[Any], Any]:
         """The loss as a function of the values at the training rows, as a LossAt of vectors there."""
@@ -92,8 +96,8 @@ class Gram(GramMatrix):
     def single(self) -> bool:
         return self.dtype == np.float32
 
-    def exact(self, V: np.ndarray) -> np.ndarray:
-        return computed_product(self.kernel, self.X, V) if self.single else np.stack([self.product(v) for v in V])
+    def exact(self, vectors: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        return computed_product(self.kernel, self.X, np.stack(vectors)) if self.single else super().exact(vectors)
 
     def matrix(self) -> np.ndarray:
         """K whole, in double precision: for small n."""
@@ -136,9 +140,6 @@ class GivenGram(GramMatrix):
         self.n, self.K, self.X, self._rows = K.shape[0], K, None, RowsDesign(K)
         self.size = np.sqrt(np.maximum(K.diagonal(), 0.0).astype(np.float64))
 
-    def exact(self, V: np.ndarray) -> np.ndarray:
-        return np.stack([self.product(v) for v in V])
-
     def product(self, v: np.ndarray) -> np.ndarray:
         """K v."""
         return self._rows.scores(v)
@@ -148,7 +149,7 @@ class GivenGram(GramMatrix):
         return self.K.astype(np.float64)
 
 
-def computed_product(kernel: Kernel, X: Any, V: np.ndarray) -> np.ndarray:
+def computed_product(kernel: Kernel, X: Any, V: np.ndarray) -> Any:
     """V κ(X, X) in double precision, tile by tile, nothing kept; rows and columns that V has no weight on are left out
     where they can be."""
     n, used = X.shape[0], np.flatnonzero(V.any(axis=0))

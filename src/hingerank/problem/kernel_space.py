@@ -28,11 +28,12 @@ class Expansion:
     NumPy, or of the device on which K is.
     """
 
-    __slots__ = ("_values", "a", "gram")
+    __slots__ = ("_square", "_values", "a", "gram")
     __array_ufunc__ = None  # NumPy's numbers leave sums and products with them to this class
 
     def __init__(self, gram: GramMatrix, a: Any, values: Any = None):
         self.gram, self.a, self._values = gram, a, values
+        self._square: float | None = None
 
     @property
     def coefficients(self) -> np.ndarray:
@@ -66,11 +67,13 @@ class Expansion:
         return (-1.0) * self
 
     def __matmul__(self, other: "Expansion") -> float:
-        a, values = self.a, other._values
-        if values is None:
-            a, values = other.a, self.values
-        product = float((a * values).sum())  # not BLAS, whose sums depend on the number of threads
-        return max(product, 0.0) if other is self else product  # K may be singular, and rounding go below
+        if other is self:
+            if self._square is None:  # K may be singular, and rounding go below 0
+                self._square = max(self.gram.inner(self.a, self.values), 0.0)
+            return self._square
+        if other._values is None:
+            return self.gram.inner(other.a, self.values)
+        return self.gram.inner(self.a, other._values)
 
     def copy(self) -> "Expansion":
         return self * 1.0
@@ -96,9 +99,14 @@ class KernelProblem(Objective):
     def __init__(self, gram: GramMatrix, loss: Loss, preferences: Preferences, C: float = 1.0):
         self.gram, self.loss, self.preferences, self.C = gram, loss, preferences, positive("C", C)
         self.dimension, self._loss_at = gram.n, gram.sweep(loss, preferences)
+        self._latest: Point | None = None
 
     def at(self, f: Any) -> Point:
-        f = f if isinstance(f, Expansion) else self.expansion(f)
+        if self._latest is None or self._latest.w is not f:  # solvers come back to where they ended
+            self._latest = self._at(f if isinstance(f, Expansion) else self.expansion(f))
+        return self._latest
+
+    def _at(self, f: Expansion) -> Point:
         here = self._loss_at(f.values)
         value = 0.5 * (f @ f) + self.C * here.value
 
@@ -138,11 +146,10 @@ class KernelProblem(Objective):
         lower: the bound that multipliers with the coefficients `dual` give by the K that is kept; of its terms only
         ½‖dual‖² depends on K.
         """
-        a, b = f.coefficients, dual.coefficients
-        values, own = self.gram.exact(np.stack([a, b]))
-        value = 0.5 * float(a @ values) + self.C * self.loss.at(values, self.preferences).value
+        values, own = self.gram.exact([f.a, dual.a])
+        value = 0.5 * self.gram.inner(f.a, values) + self.C * self._loss_at(values).value
         rounding = ROUNDING * float((abs(f.a) + abs(dual.a)) @ self.gram.size) ** 2
-        return value, lower + 0.5 * (float(dual @ dual) - float(b @ own)) - rounding
+        return value, lower + 0.5 * (dual @ dual - self.gram.inner(dual.a, own)) - rounding
 
     @property
     def recycled(self) -> int:

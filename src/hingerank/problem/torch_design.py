@@ -5,7 +5,7 @@ and a solver's own vectors are here. (Losses that visit each pair, and explicit 
 float32, so relative gradients below about 1e-5 are out of reach; on the CPU they are float64.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from hingerank.data.rows_view import RowsView
 from hingerank.features.kernels import Kernel
 from hingerank.losses import Loss, LossAt, WindowLoss
 from hingerank.preferences import GradedPreferences, Preferences
 from hingerank.problem.gram import GramMatrix, computed_product, sizes_of
-from hingerank.problem.problem import Pass, PlainPass
-from hingerank.problem.torch_sweep import DeviceDesign, Slots, TorchPass, sweep
+from hingerank.problem.torch_sweep import DeviceDesign, OnDevice, sweep
 
 ROWS = 4096  # mapped at a time
-CACHED = 1 << 22  # doubles that stay in a GPU's cache
+COMPUTED = 1 << 26  # numbers of K in double precision that are computed at a time
 
 
 def check_device(device: str) -> Any:
@@ -46,53 +46,78 @@ def check_device(device: str) -> Any:
     return found
 
 
-class Swept:
-    """What has preference pairs on the device, laid out once for all losses and values of C."""
-
-    tensor: Any
-    _laid_out: tuple[GradedPreferences, Slots] | None = None
-
-    def slots(self, preferences: GradedPreferences) -> Slots:
-        """The pairs' slots."""
-        if self._laid_out is None or self._laid_out[0] is not preferences:
-            self._laid_out = preferences, Slots(preferences, self.tensor.device)
-        return self._laid_out[1]
+def check_room(device: Any, size: float, what: str) -> None:
+    """Whether so many bytes are free on the device; a ValueError says what would take them."""
+    free = free_bytes(device)
+    if size > free:
+        raise ValueError(
+            f"{what} take {size / 1e9:.1f} GB on device {str(device)!r}, which has {free / 1e9:.1f} GB left: fit with "
+            "device='cpu', or a part of the rows"
+        )
 
 
-class TorchGram(Swept, GramMatrix):
+def free_bytes(device: Any) -> float:
+    """What is free on the device, or kept by PyTorch for later use."""
+    import torch
+
+    if device.type != "cuda":
+        return float("inf")
+    return float(
+        torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    )
+
+
+class TorchGram(OnDevice, GramMatrix):
     """K = κ(X, X) whole, on the device."""
 
     cost = 0.0  # products there take no longer than vectors here
     single = True
 
     def __init__(self, kernel: Kernel, X: Any, device: Any):
-        self.kernel, self.X, self.n = kernel.centred(X), X, X.shape[0]
-        self.tensor = evaluate(self.kernel, X, self.kernel.right(X, np.float32), device)
-        self.size, self.factors = self.away(sizes_of(kernel, X)), None
-        if _by_product(self.kernel, X):
-            self.factors = [self.away(factor(X, np.float64)) for factor in (self.kernel.left, self.kernel.right)]
-
-    def exact(self, V: np.ndarray) -> np.ndarray:
-        if self.factors is None:
-            return computed_product(self.kernel, self.X, V)
         import torch
 
-        (left, right), weights, height = self.factors, self.away(V.T), max(16, CACHED // self.n)
-        found = torch.zeros_like(weights)
-        for a in range(0, self.n, height):  # one triangle: what lies right of the diagonal counts twice
-            b = min(a + height, self.n)
-            block = left[a:b] @ right[a:].T
+        kernel = self.kernel = kernel.centred(X)
+        self.X, self.n, self.device, self.factors = X, X.shape[0], device, None
+        check_room(device, 4.0 * self.n**2, f"kernel values of {self.n} rows with each other")
+        if not _by_product(kernel, X):
+            self.tensor = evaluate(kernel, X, kernel.right(X, np.float32), device)
+            self.size = self.away(sizes_of(kernel, X))
+            return
+        left, right = (torch.as_tensor(factor(X, np.float64), device=device) for factor in (kernel.left, kernel.right))
+        self.factors, size = (left, right), (left * right).sum(dim=1)
+        kernel.finish(size)
+        self.size = size.clamp(min=0.0).sqrt()
+        self.tensor = torch.empty((self.n, self.n), dtype=torch.float32, device=device)
+        for block, rows in zip(self.tensor.split(ROWS), left.float().split(ROWS)):
+            torch.matmul(rows, right.float().T, out=block)
+            kernel.finish(block)
+
+    def exact(self, vectors: Sequence[Any]) -> Sequence[Any]:
+        import torch
+
+        if self.factors is None:
+            found = computed_product(self.kernel, self.X, np.stack([self.home(v) for v in vectors]))
+            return [self.away(v) for v in found]
+        left, right = self.factors
+        used = torch.stack([v != 0 for v in vectors]).any(dim=0).nonzero()[:, 0]
+        right, weights, height = right[used].T, [v[used] for v in vectors], max(16, COMPUTED // max(1, len(used)))
+        products = [torch.empty_like(v) for v in vectors]
+        for a in range(0, self.n, height):
+            block = left[a : a + height] @ right
             self.kernel.finish(block)
-            found[a:b] += block @ weights[a:]
-            found[b:] += block[:, b - a :].T @ weights[a:b]
-        return self.home(found.T)
+            for product, weight in zip(products, weights):  # one by one: two columns at once are slower
+                torch.mv(block, weight, out=product[a : a + height])
+        return products
+
+    def inner(self, a: Any, b: Any) -> float:
+        return float(a @ b)
 
     def away(self, v: Any) -> Any:
         import torch
 
         if isinstance(v, torch.Tensor):
             return v.clone()
-        return torch.as_tensor(np.array(v, np.float64), device=self.tensor.device)
+        return torch.as_tensor(np.array(v, np.float64), device=self.device)
 
     def home(self, v: Any) -> np.ndarray:
         return np.asarray(v.cpu())
@@ -119,11 +144,11 @@ class TorchGram(Swept, GramMatrix):
         return self.kernel.matrix(self.X, self.X)
 
 
-class TorchDesign(Swept, DeviceDesign):
+class TorchDesign(DeviceDesign):
     """Φ = A T with A, of as many rows as there are, on the device; T may be left out."""
 
     def __init__(self, tensor: Any, mixing: np.ndarray | None = None):
-        self.tensor, self.mixing = tensor, None if mixing is None else _away(mixing, tensor)
+        self.tensor, self.device, self.mixing = tensor, tensor.device, None if mixing is None else _away(mixing, tensor)
         self.shape = (tensor.shape[0], tensor.shape[1] if mixing is None else mixing.shape[1])
         self.numbers = tensor.numel()
 
@@ -138,11 +163,10 @@ class TorchDesign(Swept, DeviceDesign):
         """The rows themselves, sparse ones filled in."""
         import torch
 
+        check_room(device, 4.0 * X.shape[0] * X.shape[1], f"{X.shape[0]} rows of {X.shape[1]} features")
         out = torch.empty(tuple(X.shape), dtype=torch.float32, device=device)
-        for a in range(0, X.shape[0], ROWS):
-            block = X[a : a + ROWS]
-            block = block.toarray() if sp.issparse(block) else block
-            out[a : a + ROWS].copy_(torch.as_tensor(np.ascontiguousarray(block, np.float32)))
+        for a, b, block in dense_blocks(X, ROWS):
+            out[a:b].copy_(torch.as_tensor(np.ascontiguousarray(block, np.float32)))
         return cls(out)
 
     def away(self, w: np.ndarray) -> Any:
@@ -153,17 +177,6 @@ class TorchDesign(Swept, DeviceDesign):
         g = z.float() @ self.tensor
         return _home(g if self.mixing is None else g @ self.mixing)
 
-    def scores(self, w: np.ndarray) -> np.ndarray:
-        return _home(self.away(w))
-
-    def back(self, z: np.ndarray) -> np.ndarray:
-        return self.home(_away(z, self.tensor))
-
-    def sweep(self, loss: Loss, preferences: Preferences) -> Pass:
-        if isinstance(loss, WindowLoss) and isinstance(preferences, GradedPreferences):
-            return TorchPass(self, loss, preferences, self.slots(preferences))
-        return PlainPass(self, loss, preferences)
-
 
 def evaluate(kernel: Kernel, X: Any, right: Any, device: Any) -> Any:
     """κ between all rows of X and those that gave `right`, as a float32 tensor on the device.
@@ -172,6 +185,7 @@ def evaluate(kernel: Kernel, X: Any, right: Any, device: Any) -> Any:
     """
     import torch
 
+    check_room(device, 4.0 * X.shape[0] * right.shape[0], f"{X.shape[0]} rows of {right.shape[0]} kernel values")
     out = torch.empty((X.shape[0], right.shape[0]), dtype=torch.float32, device=device)
     there = _by_product(kernel, X, right)
     B: Any = torch.as_tensor(right, device=device).T if there else None
@@ -185,6 +199,16 @@ def evaluate(kernel: Kernel, X: Any, right: Any, device: Any) -> Any:
             kernel.between(A, right, here)
             block.copy_(torch.as_tensor(here))
     return out
+
+
+def dense_blocks(X: Any, height: int) -> Iterator[tuple[int, int, Any]]:
+    """(a, b, rows a:b, filled in where they are sparse) of blocks that cover X, a matrix or a view."""
+    if isinstance(X, RowsView):
+        blocks = ((a, b, X.block(a, b)) for shard in X.shards() for a, b in shard)
+    else:
+        blocks = ((a, min(a + height, X.shape[0]), X[a : a + height]) for a in range(0, X.shape[0], height))
+    for a, b, block in blocks:
+        yield a, b, block.toarray() if sp.issparse(block) else block
 
 
 def _by_product(kernel: Kernel, *rows: Any) -> bool:

@@ -8,17 +8,19 @@ bits from run to run.
 """
 
 from collections.abc import Callable
+from functools import partial, reduce
+from operator import add
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from hingerank.losses import WindowLoss
-from hingerank.preferences import GradedPreferences
-from hingerank.problem.problem import Design, LossPoint, PlainPass
+from hingerank.losses import Loss, WindowLoss
+from hingerank.preferences import GradedPreferences, Preferences
+from hingerank.problem.problem import Design, LossPoint, Pass, PlainPass
 
 
 class Slots:
-    """A graded preference set on the device: one slot for each row below each node.
+    """A graded preference set on the device: one slot for each row below each node, and a last one that is nobody's.
 
     Parameters
     ----------
@@ -39,7 +41,7 @@ class Slots:
         weight = np.where(loses, tree.loser[position], tree.winner[position])
         by_row = np.argsort(row, kind="stable")
         count = np.bincount(row, minlength=n)
-        of_row = np.full((n, max(1, count.max(initial=0))), len(node))  # the last slot, always 0, where there are fewer
+        of_row = np.full((n, max(1, count.max(initial=0))), len(node))  # the last slot where there are fewer
         of_row[row[by_row], np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)] = by_row
         query = np.repeat(np.arange(preferences.n_queries), np.diff(preferences.offsets))
 
@@ -48,10 +50,14 @@ class Slots:
 
             return torch.as_tensor(np.ascontiguousarray(values, dtype), device=device)
 
-        self.n, self.device = n, device
-        self.row, self.node, self.loses = away(row), away(node, np.int32), away(loses, bool)
-        self.begin, self.end = away(begin[node]), away((begin + size)[node])
-        self.weight, self.scaled = away(weight, np.float64), away(weight * tree.scale[node], np.float64)
+        def slots(values: Any, last: Any, dtype: Any = np.int64) -> Any:
+            return away(np.append(values, last), dtype)
+
+        self.n, self.device, size = n, device, len(node)
+        self.row, self.node, self.loses = slots(row, 0), slots(node, len(losers), np.int32), slots(loses, False, bool)
+        self.begin, self.end = slots(begin[node], size), slots((begin + losers + winners)[node], size + 1)
+        self.lost, self.won = (slots(weight * who, 0.0, np.float64) for who in (loses, ~loses))
+        self.scaled = slots(weight * tree.scale[node], 0.0, np.float64)
         self.of_row, self.first = away(of_row), away(preferences.offsets[:-1][query])
 
     def window(self, s: Any, term: np.ndarray) -> "Window":
@@ -69,47 +75,47 @@ class Slots:
 class Window:
     """One term's active pairs: slots in the order of their raised scores, and what stands after or before each.
 
-    Few, large operations: what a product with the Hessian needs is laid out here once.
+    Few, large operations, since starting one costs a GPU more than reading some thousand numbers: what a product with
+    the Hessian needs is laid out here once. Numbers of all slots come twice, those of losers and then those of winners,
+    and behind a 0, so that cumulative sums begin with it.
     """
 
     def __init__(self, slots: Slots, order: Any, s: Any, term: np.ndarray):
         import torch
 
         margin, self.a, self.b = map(float, term)
-        loses, weight, at = slots.loses[order], slots.weight[order], torch.arange(len(order), device=slots.device)
-        # of winners: the losers from the next slot to the node's end; of losers: the winners from its begin to here;
-        # sums over winners come after those over losers
-        half, zero = loses * len(order), torch.zeros_like(weight)
-        self.start, self.stop = half + torch.where(loses, slots.begin, at + 1), half + torch.where(loses, at, slots.end)
-        self.weights = torch.cat((torch.where(loses, weight, zero), torch.where(loses, zero, weight)))
-        self.active = self.between(torch.cat((loses, ~loses)).long()) > 0  # in whole numbers, which are exact
-        row = slots.row[order]
-        self.row, self.twice, self.scaled = row, torch.cat((row, row)), slots.scaled[order] * self.active
+        loses, size, at = slots.loses[order], len(order), torch.arange(len(order), device=slots.device)
+        # of winners: the losers from the next slot to the node's end; of losers: the winners from its begin to here
+        ends = torch.stack((torch.where(loses, at, slots.end), torch.where(loses, slots.begin, at + 1)))
+        self.ends = (ends + size * loses).reshape(-1)
+        self.weights = torch.cat((slots.lost[-1:], slots.lost[order], slots.won[order]))
+        row, wins = slots.row[order], ~loses
+        self.rows_twice, self.slots = torch.cat((row[-1:], row, row)), slice(1, size + 1)
+        # in whole numbers, which are exact; the last slot, which wins against nobody, has none either way
+        self.scaled = slots.scaled[order] * (self.between(torch.cat((loses[-1:], loses, wins)).long()) > 0)
         place = torch.empty_like(order)
         place[order] = at
-        self.place = torch.nn.functional.pad(place, (0, 1), value=len(order))[slots.of_row]
+        self.place, self.shape = place[slots.of_row].reshape(-1), slots.of_row.shape
         self.count, side = self.between(self.weights), torch.where(loses, -1.0, 1.0)
-        both = torch.cat((s, s))
-        sums, squares = self.between(self.weights * both), self.between(self.weights * both * both)
+        weighted = self.weights * torch.cat((s[-1:], s, s))
+        sums, squares = self.between(weighted), self.between(weighted * torch.cat((s[-1:], s, s)))
         apart = margin - side * s
-        self.gap, self.side = apart * self.count + side * sums, side
-        left = torch.where(loses, zero, self.scaled)
+        self.gap, self.side, self.pull = apart * self.count + side * sums, side, -2 * self.b * self.scaled
+        left = self.scaled * wins
         self.moments = torch.stack(
             (left @ self.count, left @ self.gap, left @ (apart * apart * self.count + 2 * apart * sums + squares))
         )
 
     def between(self, values: Any) -> Any:
-        """Of each slot, the sum over those it forms active pairs with; of losers first, of winners after them."""
+        """Of each slot, the sum over those it forms active pairs with."""
         import torch
 
-        sums = torch.nn.functional.pad(torch.cumsum(values, dim=0), (1, 0))  # one row: that is fast on a GPU
-        return sums[self.stop] - sums[self.start]
+        sums = torch.cumsum(values, dim=0).index_select(0, self.ends)  # one row of sums: that is fast on a GPU
+        return sums[: len(sums) // 2] - sums[len(sums) // 2 :]
 
     def rows(self, of_slots: Any) -> Any:
         """The sums of the slots of each row."""
-        import torch
-
-        return torch.nn.functional.pad(of_slots, (0, 1))[self.place].sum(dim=1)
+        return of_slots.index_select(0, self.place).view(self.shape).sum(dim=1)
 
     def gradient(self) -> Any:
         return self.rows(-self.side * self.scaled * (self.a * self.count + 2 * self.b * self.gap))
@@ -118,8 +124,14 @@ class Window:
         return self.rows(2 * self.b * self.scaled * self.count)
 
     def curvature(self, v: Any) -> Any:
-        others = self.between(self.weights * v[self.twice])
-        return self.rows(2 * self.b * self.scaled * (v[self.row] * self.count - others))
+        import torch
+
+        mine = v.index_select(0, self.rows_twice)
+        others = self.between(self.weights * mine)
+        return self.rows(torch.addcmul(others, mine[self.slots], self.count, value=-1) * self.pull)
+
+
+added = partial(reduce, add)  # as sum, which adds to a 0 first
 
 
 class Swept(NamedTuple):
@@ -140,14 +152,27 @@ def sweep(loss: WindowLoss, slots: Slots, s: Any) -> Swept:
     moments = np.stack([window.moments.cpu().numpy() for window in windows])
     return Swept(
         loss.value(moments),
-        sum(window.gradient() for window in windows),
-        lambda v: sum(window.curvature(v) for window in bent),
-        lambda: sum(window.diagonal() for window in bent),
+        added(window.gradient() for window in windows),
+        lambda v: added(window.curvature(v) for window in bent),
+        lambda: added(window.diagonal() for window in bent),
         moments,
     )
 
 
-class DeviceDesign(Design, Protocol):
+class OnDevice(Protocol):
+    """What has preference pairs on the device, laid out once for all losses and values of C."""
+
+    device: Any
+    _laid_out: tuple[GradedPreferences, Slots] | None = None
+
+    def slots(self, preferences: GradedPreferences) -> Slots:
+        """The pairs' slots."""
+        if self._laid_out is None or self._laid_out[0] is not preferences:
+            self._laid_out = preferences, Slots(preferences, self.device)
+        return self._laid_out[1]
+
+
+class DeviceDesign(OnDevice, Design, Protocol):
     """A design whose scores can stay on the device."""
 
     def away(self, w: np.ndarray) -> Any:
@@ -155,8 +180,21 @@ class DeviceDesign(Design, Protocol):
         ...
 
     def home(self, z: Any) -> np.ndarray:
-        """Φᵀ z here, z being there."""
+        """Φᵀ z here, z being there, in doubles."""
         ...
+
+    def scores(self, w: np.ndarray) -> np.ndarray:
+        return np.asarray(self.away(w).cpu())
+
+    def back(self, z: np.ndarray) -> np.ndarray:
+        import torch
+
+        return self.home(torch.as_tensor(np.ascontiguousarray(z, np.float64), device=self.device))
+
+    def sweep(self, loss: Loss, preferences: Preferences) -> Pass:
+        if isinstance(loss, WindowLoss) and isinstance(preferences, GradedPreferences):
+            return TorchPass(self, loss, preferences, self.slots(preferences))
+        return PlainPass(self, loss, preferences)
 
 
 class TorchPass(PlainPass):
@@ -174,3 +212,6 @@ class TorchPass(PlainPass):
             lambda v: design.home(here.curvature(design.away(v))),
             here.moments,
         )
+
+    def degrees(self, w: np.ndarray) -> np.ndarray:
+        return np.asarray(sweep(self.windows, self.slots, self.there.away(w)).diagonal().cpu())

@@ -18,6 +18,7 @@ from hingerank.problem import Problem, RowsDesign
 from hingerank.problem.binned import curve_design
 from hingerank.problem.grouped import GroupedProblem
 from hingerank.problem.surfaces import ShapeDesign, StackedDesign, SurfaceDesign
+from hingerank.problem.torch_design import check_device
 from hingerank.rankers.explanation import SUMS, Contributions
 from hingerank.rankers.inputs import names_of_features
 from hingerank.rankers.large import rows_for_map
@@ -59,6 +60,8 @@ class AdditiveRankSVM(PairwiseRanker):
     max_iter : most iterations
     max_seconds : most seconds
     callback : called with each trace entry; a true answer stops the fit
+    device : "cpu", or "cuda" to train on an NVIDIA GPU (needs PyTorch; holds 16 bytes a value there)
+        Not with interactions or ``solver="dual"``.
 
     Attributes
     ----------
@@ -95,7 +98,7 @@ class AdditiveRankSVM(PairwiseRanker):
     def __init__(
         self, n_knots=12, C=1.0, smoothness=10.0, loss="squared_hinge", tol=1e-3, *, monotone=None, sparsity=0.0,
         interactions=None, solver="auto", pair_weight="uniform", grade_weight=None, scale=None, max_iter=None,
-        max_seconds=None, callback=None,
+        max_seconds=None, callback=None, device="cpu",
     ):  # fmt: skip
         self.n_knots = n_knots
         self.C = C
@@ -112,6 +115,7 @@ class AdditiveRankSVM(PairwiseRanker):
         self.max_iter = max_iter
         self.max_seconds = max_seconds
         self.callback = callback
+        self.device = device
 
     # The problem
 
@@ -122,6 +126,9 @@ class AdditiveRankSVM(PairwiseRanker):
                 f"monotone and sparsity need a smooth loss and solver='newton', not loss={self.loss!r} with "
                 f"solver={solver!r}: use loss='squared_hinge'"
             )
+        device = check_device(self.device)
+        if device is not None and (self.interactions is not None or solver == "dual"):
+            raise ValueError(f"device={self.device!r} takes no interactions= and no solver='dual': use device='cpu'")
         if is_mapped(X):
             view = X if isinstance(X, RowsView) else RowsView(X)
             if view.sparse or self.interactions is not None or solver == "dual":
@@ -130,7 +137,7 @@ class AdditiveRankSVM(PairwiseRanker):
         knots = place_knots(rows, self._count(), weight)
         sign, bounded = self._signs(X.shape[1])
         self._look, self._rug = Look.at(X, preferences, sample_weight), knots.rug
-        design: Any = curve_design(X, knots, positive("smoothness", self.smoothness), sign)
+        design: Any = curve_design(X, knots, positive("smoothness", self.smoothness), sign, device)
         starts, limits = knots.starts, np.repeat(bounded, knots.counts)
         self._grids = self._chosen_grids(knots, X, design, preferences, bounded)
         if self._grids:

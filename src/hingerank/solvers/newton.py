@@ -194,7 +194,7 @@ def conjugate_gradients(
         if np.isinf(length) and np.isinf(radius):  # not convex here, and no ball yet: down the slope by its own scale
             radius = float(np.linalg.norm(step)) or norm / max(abs(steepness) / rz, 1.0)
         ahead = step + length * direction if np.isfinite(length) else None
-        if ahead is None or np.linalg.norm(ahead) > radius:
+        if ahead is None or (np.isfinite(radius) and np.linalg.norm(ahead) > radius):
             length = _to_border(step, direction, radius)
             step, r = step + length * direction, r - length * product
             break

@@ -1,0 +1,108 @@
+"""Bins and places of values on a GPU through PyTorch: what curves need there (problem/binned.py).
+
+For every value its cell, which is a bin of a column, and its place stay there, and once more in the order of the cells.
+Scores look up heights and slopes by cell; the way back sums each cell's rows in one stretch, always in the same order,
+so answers have the same bits in every run. Sums are double precision, as on the CPU. 16 bytes a value.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from hingerank.features.curves import Knots
+from hingerank.problem.torch_design import check_room, dense_blocks
+from hingerank.problem.torch_sweep import DeviceDesign
+
+AT_ONCE = 1 << 25  # values that are looked up, sorted or summed at a time
+BYTES_A_VALUE, BYTES_AT_ONCE = 16, 64 * AT_ONCE
+
+
+class TorchBins(DeviceDesign):
+    """Ψ: the row of a value has a 1 at its bin's height and its place at the bin's slope; places are float32.
+
+    Parameters
+    ----------
+    X : rows, a matrix or a view; CSR is filled in
+    knots : of every column
+    device : a PyTorch device
+    """
+
+    def __init__(self, X: Any, knots: Knots, device: Any):
+        import torch
+
+        n, d = X.shape
+        check_room(device, BYTES_A_VALUE * n * d + BYTES_AT_ONCE, f"bins and places of {n} rows of {d} features")
+        most = int(knots.counts.max())
+        self.device, self.shape, self.numbers = device, (n, d * 2 * (most + 1)), n * d
+        tables = [torch.as_tensor(part, device=device) for part in _lines(knots, most)]
+        self.cells = torch.empty((n, d), dtype=torch.int32, device=device)
+        self.places = torch.empty((n, d), dtype=torch.float32, device=device)
+        for a, b, block in dense_blocks(X, max(1, AT_ONCE // d)):
+            values = torch.as_tensor(np.ascontiguousarray(block), device=device).double()
+            self.cells[a:b], self.places[a:b] = _placed(values, *tables)
+        self.count = torch.bincount(self.cells.reshape(-1), minlength=d * (most + 1)).reshape(d, most + 1)
+        self.rows = torch.empty((d, n), dtype=torch.int32, device=device)  # of each cell, one after the other
+        self.sorted = torch.empty((d, n), dtype=torch.float32, device=device)  # their places
+        self.stretches = [(c, min(c + max(1, AT_ONCE // n), d)) for c in range(0, d, max(1, AT_ONCE // n))]
+        for a, b in self.stretches:
+            order = torch.argsort(self.cells[:, a:b].T.reshape(-1), stable=True)
+            self.rows[a:b] = (order % n).reshape(b - a, n)
+            self.sorted[a:b] = self.places[:, a:b].T.reshape(-1)[order].reshape(b - a, n)
+
+    def away(self, w: np.ndarray) -> Any:
+        import torch
+
+        table = torch.as_tensor(np.ascontiguousarray(w.reshape(-1, 2).T, np.float64), device=self.device)
+        (n, d), out = self.cells.shape, torch.empty(self.shape[0], dtype=torch.float64, device=self.device)
+        height = max(1, AT_ONCE // d)
+        for a in range(0, n, height):
+            cells, places = self.cells[a : a + height].view(-1), self.places[a : a + height].view(-1)
+            heights, slopes = (part.index_select(0, cells) for part in table)  # numbers: pairs of them are slow
+            torch.sum(torch.addcmul(heights, slopes, places).view(-1, d), dim=1, out=out[a : a + height])
+        return out
+
+    def home(self, z: Any) -> np.ndarray:
+        return np.asarray(self._sums(z, 2).cpu()).ravel()
+
+    def moments(self, rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """Σ weight, Σ weight · place, Σ weight · place² over some rows, of every bin of every column."""
+        import torch
+
+        z = torch.zeros(self.shape[0], dtype=torch.float64, device=self.device)
+        z[torch.as_tensor(rows, device=self.device)] = torch.as_tensor(weight, device=self.device)
+        return np.asarray(self._sums(z, 3).cpu())
+
+    def _sums(self, z: Any, powers: int) -> Any:
+        """Σ z, Σ z · place, … over the rows of every bin of every column: columns × bins × powers."""
+        import torch
+
+        out = torch.empty((*self.count.shape, powers), dtype=torch.float64, device=self.device)
+        for a, b in self.stretches:
+            terms, lengths = z.index_select(0, self.rows[a:b].reshape(-1)), self.count[a:b].reshape(-1)
+            for k in range(powers):
+                terms = terms * self.sorted[a:b].reshape(-1) if k else terms
+                sums = torch.segment_reduce(terms, "sum", lengths=lengths, unsafe=True)
+                out[a:b, :, k] = sums.reshape(b - a, -1)
+        return out
+
+
+def _lines(knots: Knots, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The knots of every column, filled up with ∞, and of every bin where places count from and in what unit."""
+    counts, d = knots.counts, len(knots.width)
+    padded = np.full((d, most), np.inf)
+    mine = np.arange(most) < counts[:, None]
+    padded[mine] = knots.values
+    origin = np.concatenate((padded[:, :1], padded), axis=1)
+    unit = np.repeat(knots.width[:, None], most + 1, axis=1)
+    unit[:, 1:-1] = np.where(mine[:, 1:], padded[:, 1:] - np.where(mine, padded, 0.0)[:, :-1], unit[:, 1:-1])
+    return padded, origin.ravel(), unit.ravel()
+
+
+def _placed(values: Any, padded: Any, origin: Any, unit: Any) -> tuple[Any, Any]:
+    """The cells and places of a block of rows."""
+    import torch
+
+    first = torch.arange(len(padded), device=values.device) * (padded.shape[1] + 1)
+    bins = torch.searchsorted(padded, values.T.contiguous(), right=True).T  # knots that are not above a value
+    cells = (bins + first).contiguous()
+    return cells, (values - origin[cells]) / unit[cells]
