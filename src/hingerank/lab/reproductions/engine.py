@@ -53,7 +53,7 @@ from hingerank.lab.reproductions.sets import GRADED, KNOWN, find_set
 from hingerank.lab.search import Grid, WideningGrid
 from hingerank.rankers.grids import LIMITS, size_of
 
-TREES = ("lightgbm", "gbrank", "xgboost")  # rankers that do not mind how columns are scaled
+TREES = ("lightgbm", "gbrank", "mcrank", "xgboost")  # rankers that do not mind how columns are scaled
 
 # runner of a section -> "module:function" here; a function of (section, place) that answers {row: Ours}
 RUNNERS = {
@@ -165,10 +165,11 @@ class Recipe:
         """The numbers that were best, in some fold, at the edge of all values tried: "C = 64"."""
         found: dict[str, None] = {}
         for name, given in self.search.items():
-            sizes = {size_of(value) for value in [*given, *(ours.widened or {}).get(name, [])]}
-            if None in sizes or len(sizes) < 2:
+            values = [*given, *(ours.widened or {}).get(name, [])]
+            sizes = {size for value in values if (size := size_of(value)) is not None}
+            if len(sizes) < 2:  # words among them have no order
                 continue
-            ends = {min(sizes), max(sizes)} - set(LIMITS.get(name, ()))  # type: ignore[type-var]
+            ends = {min(sizes), max(sizes)} - set(LIMITS.get(name, ()))
             found |= {f"{name} = {shown(s[name])}": None for s in ours.chosen if size_of(s.get(name)) in ends}
         return list(found)
 
