@@ -372,7 +372,7 @@ def default_data() -> Path:
 
 def kept(place: Place, run: str, name: str, compute: Callable[[], Any]) -> Any:
     """What compute answers, from the file of an earlier run where there is one. name: says all that it depends on."""
-    path = place.runs / run / (re.sub(r"[^\w.=-]+", "-", name) + ".json")
+    path = place.runs / run / (re.sub(r"[^\w.=+-]+", "-", name) + ".json")
     if not path.exists():
         write_whole(path, json.dumps(plain(compute())).encode())
     return json.loads(path.read_text("utf-8"))
