@@ -7,6 +7,7 @@ import pytest
 
 from hingerank.lab.reproductions import Place, personal
 from hingerank.lab.reproductions.engine import kept, make_tables
+from hingerank.lab.reproductions.outcome import reproduce, reproduce_rows
 from hingerank.personal.generate import make_personal
 
 WORDS = {
@@ -55,6 +56,14 @@ def test_rows_are_run_with_the_setting_that_validation_chooses(tmp_path, monkeyp
     assert {path.name for path in (tmp_path / "toy").iterdir()} == names
     monkeypatch.setitem(personal.SETS, "toy", None)  # what is kept is not computed again
     assert section.compute(place) == found
+
+
+def test_a_row_is_run_alone(tmp_path, monkeypatch):
+    monkeypatch.setitem(personal.SETS, "toy", toy)
+    saved = reproduce(make_tables([WORDS])["toy-table"], Place(tmp_path, tmp_path / "runs"))
+    new = reproduce_rows(saved, ["joint"], Place(tmp_path, tmp_path / "others")).sections[0]
+    assert new["joint"].made and new["low rank"] == saved.sections[0]["low rank"]
+    assert [path.name for path in (tmp_path / "others" / "toy").iterdir()] == ["joint-C=0.1.json"]
 
 
 def test_what_is_kept_of_a_large_and_of_a_small_number_are_two_files(tmp_path):

@@ -23,6 +23,7 @@ A file is TOML, one for each paper (`nan`: a figure that the paper does not give
     fast = true                              # some seconds from nothing: `reproduce --check` runs it
     setup = "How ours is made, and how that differs from the paper's way."
     finding = "What matches and what does not, written when the results were in."
+    edges = { Other = "why its best value is at an edge of all that was tried" }  # by row, or pattern of rows
     [[tables.sections]]                      # fields as in `Section`
     title = "MQ2008"
     study = "author2000-set"                 # of this file or of another one
@@ -169,8 +170,10 @@ class Recipe:
             sizes = {size for value in values if (size := size_of(value)) is not None}
             if len(sizes) < 2:  # words among them have no order
                 continue
-            ends = {min(sizes), max(sizes)} - set(LIMITS.get(name, ()))
-            found |= {f"{name} = {shown(s[name])}": None for s in ours.chosen if size_of(s.get(name)) in ends}
+            inner, limits = (min(sizes), max(sizes)), LIMITS.get(name, ())
+            best = {shown(s[name]): size_of(s[name]) for s in ours.chosen if name in s}
+            at_edge = [text for text, size in best.items() if size is not None and not inner[0] < size < inner[1]]
+            found |= {f"{name} = {text}": None for text in at_edge if best[text] not in limits}
         return list(found)
 
 
@@ -246,6 +249,7 @@ class PaperTable:
     own: Sequence[str] = ()
     baselines: str = ""
     fast: bool = False
+    edges: Mapping[str, str] = field(default_factory=dict)
 
     def is_own(self, *names: str) -> bool:
         """Whether one of these names, of a row or a column, is that of a method of the paper itself."""
@@ -281,6 +285,7 @@ def make_tables(papers: Sequence[Mapping[str, Any]]) -> dict[str, PaperTable]:
             table.get("own", words.get("own", ())),
             _prose(table.get("baselines", words.get("baselines", ""))),
             table.get("fast", False),
+            {rows: _prose(why) for rows, why in table.get("edges", {}).items()},
         )
         for words in papers
         for table in words["tables"]
