@@ -43,7 +43,7 @@ class TreeRanker(BaseRanker):
     of queries; the library sees a query's rows together, in the order given.
     """
 
-    _fitted = ("models_",)
+    _fitted: tuple[str, ...] = ("models_",)
     _others = "params"  # where parameters of the library's own go
     path_parameter = "n_estimators"
     requires: str  # the library
