@@ -74,6 +74,8 @@ def methods(trees: bool) -> list[Method]:
         found += [
             Method("LambdaMART (LightGBM)", hr.LightGBMRanker, counts, small),
             Method("BL-MART: 10 bags of it", hr.LightGBMRanker, counts, small | {"n_bags": 10}),
+            Method("GBRank", hr.GBRank, counts, small),
+            Method("McRank", hr.McRank, counts, small),
             Method("XGBoost", hr.XGBoostRanker, counts, {"max_depth": 3, "learning_rate": 0.1}),
         ]
     return found

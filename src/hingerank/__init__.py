@@ -47,6 +47,7 @@ _HOME = {
     "RankBoost": "hingerank.rankers.boosting",
     "LightGBMRanker": "hingerank.rankers.trees",
     "GBRank": "hingerank.rankers.gbrank",
+    "McRank": "hingerank.rankers.mcrank",
     "XGBoostRanker": "hingerank.rankers.trees",
     "PersonalRankSVM": "hingerank.personal.factorized",
     "InductiveMatrixCompletion": "hingerank.personal.completion",

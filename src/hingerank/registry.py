@@ -35,6 +35,7 @@ RANKERS: dict[str, str] = {
     "rankboost": "hingerank.rankers.boosting:RankBoost",
     "lightgbm": "hingerank.rankers.trees:LightGBMRanker",
     "gbrank": "hingerank.rankers.gbrank:GBRank",
+    "mcrank": "hingerank.rankers.mcrank:McRank",
     "xgboost": "hingerank.rankers.trees:XGBoostRanker",
     "mmr": "hingerank.diversity.selection:MMR",
     "xquad": "hingerank.diversity.selection:XQuAD",

@@ -26,6 +26,7 @@ from hingerank.registry import RANKERS, ranker_class, ranker_name
 QUICK: dict[str, dict] = {
     "lightgbm": {"n_estimators": 20, "min_child_samples": 5},
     "gbrank": {"n_estimators": 20, "min_child_samples": 5},
+    "mcrank": {"n_estimators": 10, "min_child_samples": 5},
     "xgboost": {"n_estimators": 20},
 }
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,12 @@ def test_a_figure_that_is_not_stored_is_an_error(address, outcomes):
         look_up(address, outcomes)
     with pytest.raises(hr.DataError, match=r"no .*two\.json"):
         fill("<!-- table two -->\n<!-- end -->", Path("results"), outcomes)
+
+
+@pytest.mark.parametrize("name", SAVED)
+def test_a_best_value_at_an_open_edge_has_its_reason_on_the_page(name):
+    edges, reasons = SAVED[name].edges(), SAVED[name].table.edges
+    assert [row for row, why in edges.items() if not why] == [], "widen these grids, or say why in `edges`"
+    assert [rows for rows in reasons if not any(fnmatchcase(row, rows) for row in edges)] == [], "no longer at an edge"
+    page = " ".join((DOCS / "reproductions.md").read_text("utf-8").split())
+    assert all(why in page for why in edges.values())

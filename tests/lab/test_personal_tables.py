@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 
 from hingerank.lab.reproductions import Place, personal
-from hingerank.lab.reproductions.engine import make_tables
+from hingerank.lab.reproductions.engine import kept, make_tables
+from hingerank.lab.reproductions.outcome import reproduce, reproduce_rows
 from hingerank.personal.generate import make_personal
 
 WORDS = {
     "paper": "Toy 2000, A Paper",
     "studies": {"toy": {"data": "toy"}},
     "methods": {
-        "low rank": {"ranker": "personal-rank-svm", "search": {"C": [1e-6, 1.0]}, "fixed": {"rank": 2}},
+        "low rank": {"ranker": "personal-rank-svm", "search": {"C": [10.0, 100.0]}, "fixed": {"rank": 2}},
         "joint": {"ranker": "joint", "search": {"C": [0.1]}},
     },
     "tables": [
@@ -48,12 +49,26 @@ def test_rows_are_run_with_the_setting_that_validation_chooses(tmp_path, monkeyp
     section = make_tables([WORDS])["toy-table"].sections[0]
     place = Place(tmp_path, tmp_path)
     found = section.compute(place)
-    assert list(found) == ["low rank", "joint"] and found["low rank"].chosen == [{"C": 1.0}]
+    assert list(found) == ["low rank", "joint"] and found["low rank"].chosen == [{"C": 100.0}]
     assert 0.6 < found["low rank"].values["test accuracy"] <= 1
-    names = {"joint-C=0.1.json", "low-rank-C=1.json", "low-rank-C=1e-06.json"}
+    assert found["low rank"].widened == {"C": [1000.0]}  # which is worse, so that 10,000 is not tried
+    names = {"joint-C=0.1.json", "low-rank-C=10.json", "low-rank-C=100.json", "low-rank-C=1000.json"}
     assert {path.name for path in (tmp_path / "toy").iterdir()} == names
     monkeypatch.setitem(personal.SETS, "toy", None)  # what is kept is not computed again
     assert section.compute(place) == found
+
+
+def test_a_row_is_run_alone(tmp_path, monkeypatch):
+    monkeypatch.setitem(personal.SETS, "toy", toy)
+    saved = reproduce(make_tables([WORDS])["toy-table"], Place(tmp_path, tmp_path / "runs"))
+    new = reproduce_rows(saved, ["joint"], Place(tmp_path, tmp_path / "others")).sections[0]
+    assert new["joint"].made and new["low rank"] == saved.sections[0]["low rank"]
+    assert [path.name for path in (tmp_path / "others" / "toy").iterdir()] == ["joint-C=0.1.json"]
+
+
+def test_what_is_kept_of_a_large_and_of_a_small_number_are_two_files(tmp_path):
+    place = Place(tmp_path, tmp_path)
+    assert [kept(place, "run", f"row-C={C:g}", lambda C=C: C) for C in (1e6, 1e-6)] == [1e6, 1e-6]
 
 
 def test_ratings_in_the_right_order_are_counted_pair_by_pair():

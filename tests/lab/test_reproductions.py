@@ -101,7 +101,7 @@ def test_a_file_of_figures_has_nothing_that_is_not_used(paper):
     asked = {section["study"] for section in used}
     assert set(words.get("studies", {})) <= asked, "a study that no section runs"
     for table in words["tables"]:
-        assert set(table) <= {"name", "fast", "title", "setup", "finding", "own", "baselines", "sections"}
+        assert set(table) <= {"name", "fast", "title", "setup", "finding", "own", "baselines", "edges", "sections"}
         assert table["name"].startswith(paper)
     rows = {row for section in used for row in section.get("rows", {})}
     rows |= {name for section in used for name in section.get("options", {}).values() if isinstance(name, str)}
@@ -486,6 +486,13 @@ def test_what_grew_and_what_is_still_at_an_edge_is_said():
     assert said([4.0], tried).strip() == "Grids grew where the best value was at their edge: row (C = 16, 64)."
     assert "Best at the edge of what was tried, in some fold: row (C = 64)." in said([16.0, 64.0], tried)
     assert said([1.0], tried[:2]).strip() == "Best at the edge of what was tried, in some fold: row (C = 1)."
+    assert "row (C = 256)." in said([256.0], tried)  # of another grid than today's
+    table = replace(table, edges={"ro*": "no bracket", "other": "no row"})
+    assert said([1.0], tried[:2]).startswith(
+        "Best at the edge of what was tried, in some fold (no bracket): row (C = 1)."
+    )
+    ours = Ours({"a": 0.5}, chosen=[{"C": 1.0, "loss": "hinge"}])
+    assert Outcome(table, [{"row": ours}], 1.0, {}).edges() == {"row": "no bracket"}
 
 
 def test_a_grid_that_ends_too_early_grows_in_a_comparison(place):

@@ -30,6 +30,15 @@ def read_lightgbm(text: str, n_features: int) -> Forest:
     A node's decision_type has bit 2 where missing values go left, and 0 (none), 4 (zeros, NaN) or 8 (NaN) for what is
     missing. Where nothing is, NaN is a zero.
     """
+    return _lightgbm_forests(text, n_features, 1, LIGHTGBM_OBJECTIVES)[0]
+
+
+def read_lightgbm_classes(text: str, n_features: int, n_classes: int) -> list[Forest]:
+    """The forests of a model of several classes, one for each: every round has grown a tree for each of them."""
+    return _lightgbm_forests(text, n_features, n_classes, ("multiclass",))
+
+
+def _lightgbm_forests(text: str, n_features: int, n_classes: int, objectives: tuple[str, ...]) -> list[Forest]:
     head, *trees = text.split("\nTree=")
     title, _, head = head.partition("\n")
     average = "\naverage_output\n" in head
@@ -37,14 +46,20 @@ def read_lightgbm(text: str, n_features: int) -> Forest:
     closed = [tree.partition("\nend of trees\n") for tree in trees]
     if title != "tree" or not trees or [bool(end) for _, end, _ in closed] != [False] * (len(trees) - 1) + [True]:
         raise ValueError("this is not the text of a LightGBM model: tree, then trees from Tree=0 on, then end of trees")
-    expected = {"num_class": "1", "num_tree_per_iteration": "1", "max_feature_idx": str(n_features - 1)}
+    expected = {"num_class": n_classes, "num_tree_per_iteration": n_classes, "max_feature_idx": n_features - 1}
     for name, value in expected.items():
-        if words.get(name) != value:
+        if words.get(name) != str(value):
             raise ValueError(f"the LightGBM model has {name}={words.get(name)}, expected {value}")
+    if len(trees) % n_classes:
+        raise ValueError(f"the LightGBM model has {len(trees)} trees, which {n_classes} classes cannot share")
     objective = words.get("objective", "custom").split(" ")
-    if objective[0] not in LIGHTGBM_OBJECTIVES or "sqrt" in objective:
-        raise ValueError(_not_a_sum(" ".join(objective), LIGHTGBM_OBJECTIVES))
+    if objective[0] not in objectives or "sqrt" in objective:
+        raise ValueError(_not_a_sum(" ".join(objective), objectives))
     parts = [_lightgbm_tree(number, tree) for number, (tree, _, _) in enumerate(closed)]
+    return [_lightgbm_forest(parts[k::n_classes], n_features, average) for k in range(n_classes)]
+
+
+def _lightgbm_forest(parts: list[list[np.ndarray]], n_features: int, average: bool) -> Forest:
     counts = np.array([len(part[0]) for part in parts])
     left, right, feature, kind, number, *about = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     order, sizes = level_order(counts, left, right)

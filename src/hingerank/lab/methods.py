@@ -55,6 +55,7 @@ SPECIAL: dict[str, dict[str, list[Any]]] = {
     "matrix-completion": {"C": [1e-3, 1e-2, 1e-1], "rank": [10, 30]},
     "lightgbm": {"n_estimators": [20, 50, 100, 200], "num_leaves": [7, 31]},
     "gbrank": {"n_estimators": [20, 50, 100, 200], "num_leaves": [7, 31]},
+    "mcrank": {"n_estimators": [10, 20, 50, 100], "num_leaves": [7, 31]},
     "xgboost": {"n_estimators": [20, 50, 100, 200], "max_depth": [3, 6]},
 }
 

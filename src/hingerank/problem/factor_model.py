@@ -24,14 +24,22 @@ class FactorModel:
 
     def __init__(self, problem: FactorizedDual, rows: np.ndarray, V: np.ndarray, w: np.ndarray):
         self.rows, self.V, self.w, self.limit, self.leaf = rows, V, w, problem.limit, problem.tree.leaf
-        sizes = np.diff(np.append(self.leaf, len(rows)))
-        self.group = np.repeat(np.arange(len(self.leaf)), sizes)
+        self.ends = np.append(self.leaf[1:], len(rows))
+        self.group = np.repeat(np.arange(len(self.leaf)), self.ends - self.leaf)
         low, high = sides(problem.tree, np.add.reduceat(V, self.leaf, axis=1).T)
-        self.D, self.T = (low - high)[self.group].T, (low + high)[self.group].T
-        self.B = np.empty((len(V), len(self.leaf), rows.shape[1]))
-        for k, v in enumerate(V):
-            low, high = sides(problem.tree, np.add.reduceat(rows * v[:, None], self.leaf, axis=0))
+        self.D_of_groups = (low - high).T
+        self.D, self.T = self.D_of_groups[:, self.group], (low + high)[self.group].T
+        self.B = self.sums(V)
+        for k, own in enumerate(self.B):
+            low, high = sides(problem.tree, own)
             self.B[k] = low - high
+
+    def sums(self, v: np.ndarray) -> np.ndarray:
+        """sum over the rows i of group g of v_ik x_i, by k and g."""
+        found = np.empty((len(v), len(self.leaf), self.rows.shape[1]))
+        for g, (first, end) in enumerate(zip(self.leaf, self.ends)):
+            np.matmul(v[:, first:end], self.rows[first:end], out=found[:, g])
+        return found
 
     def along(self, r: np.ndarray) -> np.ndarray:
         """<M_ik, r> of all numbers."""
@@ -44,11 +52,11 @@ class FactorModel:
 
     def scatter(self, inside: np.ndarray) -> np.ndarray:
         """sum of M_ik M_ikᵀ over the numbers inside the box."""
+        counts, d = np.add.reduceat(inside, self.leaf, axis=1), self.rows.shape[1]
+        halves = 0.5 * counts[:, :, None] * self.B - self.D_of_groups[:, :, None] * self.sums(inside)
+        mixed = halves.reshape(-1, d).T @ self.B.reshape(-1, d)
         H = (self.rows * (inside * self.D**2).sum(axis=0)[:, None]).T @ self.rows
-        for k, B in enumerate(self.B):
-            mixed = np.add.reduceat(self.rows * (inside[k] * self.D[k])[:, None], self.leaf, axis=0).T @ B
-            H += (B * np.add.reduceat(inside[k], self.leaf)[:, None]).T @ B - mixed - mixed.T
-        return np.asarray(H)
+        return np.asarray(H + mixed + mixed.T)
 
     def minimise(self, rho: float) -> tuple[np.ndarray, float]:
         """(about the best v, by how much the model, without its last term, is then lower).

@@ -58,6 +58,11 @@ STAGES: dict[str, list[Stage]] = {
         {"learning_rate": [0.05, 0.1], "n_estimators": [100, 200]},
         {"min_child_samples": [5, 20, 100]},
     ],
+    "McRank": [
+        {"num_leaves": [7, 31], "n_estimators": [20, 50, 100]},
+        {"learning_rate": [0.05, 0.1], "n_estimators": [50, 100]},
+        {"min_child_samples": [5, 20, 100]},
+    ],
     "XGBoostRanker": [
         {"max_depth": [3, 6], "n_estimators": [20, 50, 100]},
         {"learning_rate": [0.1, 0.3], "n_estimators": [50, 100]},

@@ -43,7 +43,7 @@ class TreeRanker(BaseRanker):
     of queries; the library sees a query's rows together, in the order given.
     """
 
-    _fitted = ("models_",)
+    _fitted: tuple[str, ...] = ("models_",)
     _others = "params"  # where parameters of the library's own go
     path_parameter = "n_estimators"
     requires: str  # the library
@@ -113,7 +113,7 @@ class TreeRanker(BaseRanker):
             whole(name, getattr(self, name))
         self.library()
         held = self._held()
-        grades, gains = graded_labels(y if held is None else np.concatenate([y, held.y]))
+        grades, gains = self._labels(y if held is None else np.concatenate([y, held.y]))
         if held is not None:
             held, grades = held._replace(y=grades[len(y) :]), grades[: len(y)]
         texts = []
@@ -123,6 +123,10 @@ class TreeRanker(BaseRanker):
         seconds = time.perf_counter() - began
         self._take(texts)
         self._certify(evaluate(y, self._scores(X), blocks.numbers, "ndcg@10")["ndcg@10"], seconds)
+
+    def _labels(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """The grades of all rows, of those to stop on too, as the library takes them, and what each is worth."""
+        return graded_labels(y)
 
     def _bags(self, blocks: QueryBlocks) -> Iterator[tuple[np.ndarray | None, np.ndarray]]:
         """The rows and query sizes of each bag: queries drawn with replacement, or all of them for a single bag."""
@@ -305,16 +309,20 @@ class LightGBMRanker(TreeRanker):
         try:
             rows = lightgbm.Dataset(X, y, group=sizes, params=settings, free_raw_data=False)
             if held is not None:
-                settings |= {"metric": "ndcg", "eval_at": [10]}
                 told["valid_sets"] = [lightgbm.Dataset(held.X, held.y, group=held.sizes, reference=rows)]
                 told["callbacks"] = [lightgbm.early_stopping(stop, verbose=False)]
+                settings |= self._watched(held, told)
             model = lightgbm.train({**settings, **self._gradients(rows, y, sizes)}, rows, rounds, **told)
         except lightgbm.basic.LightGBMError as error:
             raise ValueError(f"LightGBM cannot learn from these rows and parameters: {error}") from error
         return model.model_to_string(num_iteration=model.best_iteration if held is not None else None)
 
+    def _watched(self, held: Held, told: dict[str, Any]) -> dict[str, Any]:
+        """Settings by which LightGBM takes NDCG@10 of the rows to stop on; told: what else its training is told."""
+        return {"metric": "ndcg", "eval_at": [10]}
+
     def _gradients(self, rows: Any, y: np.ndarray, sizes: np.ndarray) -> dict[str, Any]:
-        """What stands in for the objective where its gradients are not LightGBM's own."""
+        """What completes the objective, or stands in for it where its gradients are not LightGBM's own."""
         return {}
 
     def _read(self, text):

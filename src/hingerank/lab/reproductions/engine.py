@@ -23,6 +23,7 @@ A file is TOML, one for each paper (`nan`: a figure that the paper does not give
     fast = true                              # some seconds from nothing: `reproduce --check` runs it
     setup = "How ours is made, and how that differs from the paper's way."
     finding = "What matches and what does not, written when the results were in."
+    edges = { Other = "why its best value is at an edge of all that was tried" }  # by row, or pattern of rows
     [[tables.sections]]                      # fields as in `Section`
     title = "MQ2008"
     study = "author2000-set"                 # of this file or of another one
@@ -53,7 +54,7 @@ from hingerank.lab.reproductions.sets import GRADED, KNOWN, find_set
 from hingerank.lab.search import Grid, WideningGrid
 from hingerank.rankers.grids import LIMITS, size_of
 
-TREES = ("lightgbm", "gbrank", "xgboost")  # rankers that do not mind how columns are scaled
+TREES = ("lightgbm", "gbrank", "mcrank", "xgboost")  # rankers that do not mind how columns are scaled
 
 # runner of a section -> "module:function" here; a function of (section, place) that answers {row: Ours}
 RUNNERS = {
@@ -165,11 +166,14 @@ class Recipe:
         """The numbers that were best, in some fold, at the edge of all values tried: "C = 64"."""
         found: dict[str, None] = {}
         for name, given in self.search.items():
-            sizes = {size_of(value) for value in [*given, *(ours.widened or {}).get(name, [])]}
-            if None in sizes or len(sizes) < 2:
+            values = [*given, *(ours.widened or {}).get(name, [])]
+            sizes = {size for value in values if (size := size_of(value)) is not None}
+            if len(sizes) < 2:  # words among them have no order
                 continue
-            ends = {min(sizes), max(sizes)} - set(LIMITS.get(name, ()))  # type: ignore[type-var]
-            found |= {f"{name} = {shown(s[name])}": None for s in ours.chosen if size_of(s.get(name)) in ends}
+            inner, limits = (min(sizes), max(sizes)), LIMITS.get(name, ())
+            best = {shown(s[name]): size_of(s[name]) for s in ours.chosen if name in s}
+            at_edge = [text for text, size in best.items() if size is not None and not inner[0] < size < inner[1]]
+            found |= {f"{name} = {text}": None for text in at_edge if best[text] not in limits}
         return list(found)
 
 
@@ -245,6 +249,7 @@ class PaperTable:
     own: Sequence[str] = ()
     baselines: str = ""
     fast: bool = False
+    edges: Mapping[str, str] = field(default_factory=dict)
 
     def is_own(self, *names: str) -> bool:
         """Whether one of these names, of a row or a column, is that of a method of the paper itself."""
@@ -280,6 +285,7 @@ def make_tables(papers: Sequence[Mapping[str, Any]]) -> dict[str, PaperTable]:
             table.get("own", words.get("own", ())),
             _prose(table.get("baselines", words.get("baselines", ""))),
             table.get("fast", False),
+            {rows: _prose(why) for rows, why in table.get("edges", {}).items()},
         )
         for words in papers
         for table in words["tables"]
@@ -371,7 +377,7 @@ def default_data() -> Path:
 
 def kept(place: Place, run: str, name: str, compute: Callable[[], Any]) -> Any:
     """What compute answers, from the file of an earlier run where there is one. name: says all that it depends on."""
-    path = place.runs / run / (re.sub(r"[^\w.=-]+", "-", name) + ".json")
+    path = place.runs / run / (re.sub(r"[^\w.=+-]+", "-", name) + ".json")
     if not path.exists():
         write_whole(path, json.dumps(plain(compute())).encode())
     return json.loads(path.read_text("utf-8"))

@@ -4,17 +4,19 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from hingerank.data.files import plain, write_whole
-from hingerank.lab.reproductions.engine import Ours, PaperTable, Place, Section, shown
+from hingerank.lab.reproductions.engine import Ours, PaperTable, Place, Recipe, Section, shown
 from hingerank.lab.reproductions.pictures import Panel, Point, draw
 from hingerank.lab.reproductions.sets import KNOWN, MissingSet
 from hingerank.lab.run_folder import versions
 
 TIME = "seconds"  # a column of this name is shown but not compared: machines differ
 KEPT = 6  # decimals in the saved file
+BY_ROW = ("comparison", "personal")  # runners that find a row without the others
 
 
 @dataclass(frozen=True)
@@ -168,26 +170,39 @@ class Outcome:
         return draw(panels)
 
     def grids(self) -> list[str]:
-        """Lines that say which grids grew since the best value was at their edge, and where it still is."""
+        """Lines that say which grids grew since the best value was at their edge, and where it still is and why."""
         grown: list[str] = []
-        edges: list[str] = []
-        ends: list[str] = []
-        for place, section in enumerate(self.table.sections):
-            rows = [(row, recipe) for row, recipe in section.methods.items() if row in self.sections[place]]
-            for row, recipe in rows:
-                ours = self.sections[place][row]
-                grown += [f"{row} ({name} = {', '.join(map(shown, values))})"
-                          for name, values in (ours.widened or {}).items()]  # fmt: skip
-                at = ends if recipe.closed else edges
-                at += [f"{row} ({', '.join(found)})" for found in [recipe.edges(ours)] if found]
-        lines = []
+        edges: dict[str, list[str]] = {}
+        for row, recipe, ours in self._chosen():
+            grown += [f"{row} ({name} = {', '.join(map(shown, values))})"
+                      for name, values in (ours.widened or {}).items()]  # fmt: skip
+            if found := recipe.edges(ours):
+                edges.setdefault(self._why_at_edge(row, recipe), []).append(f"{row} ({', '.join(found)})")
+        lines: list[str] = []
         if grown:
             lines += [f"Grids grew where the best value was at their edge: {'; '.join(dict.fromkeys(grown))}.", ""]
-        if edges:
-            lines += [f"Best at the edge of what was tried, in some fold: {'; '.join(dict.fromkeys(edges))}.", ""]
-        if ends:
-            lines += [f"Best at an end of the paper's own grid, which stays: {'; '.join(dict.fromkeys(ends))}.", ""]
+        for why, rows in edges.items():
+            lines += [f"Best at {why}: {'; '.join(dict.fromkeys(rows))}.", ""]
         return lines
+
+    def edges(self) -> dict[str, str]:
+        """Rows whose best value is at an edge of all that was tried, where the grid is open -> why; "" if not said."""
+        return {row: self._why(row) for row, recipe, ours in self._chosen() if recipe.edges(ours) and not recipe.closed}
+
+    def _chosen(self) -> Iterator[tuple[str, Recipe, Ours]]:
+        for place, section in enumerate(self.table.sections):
+            for row, recipe in section.methods.items():
+                if row in self.sections[place]:
+                    yield row, recipe, self.sections[place][row]
+
+    def _why(self, row: str) -> str:
+        return next((why for rows, why in self.table.edges.items() if fnmatchcase(row, rows)), "")
+
+    def _why_at_edge(self, row: str, recipe: Recipe) -> str:
+        if recipe.closed:
+            return "an end of the paper's own grid, which stays"
+        why = self._why(row)
+        return "the edge of what was tried, in some fold" + (f" ({why})" if why else "")
 
     def _printed(self) -> bool:
         """Whether the paper has a figure beside one of ours, of whatever data."""
@@ -236,7 +251,7 @@ def reproduce(table: PaperTable, place: Place) -> Outcome:
 
 def reproduce_rows(saved: Outcome, rows: Sequence[str], place: Place) -> Outcome:
     """A saved outcome with these rows run anew wherever a section compares them; the others stay as they are."""
-    known = [row for section in saved.table.sections if section.runner == "comparison" for row in section.methods]
+    known = [row for section in saved.table.sections if section.runner in BY_ROW for row in section.methods]
     for row in rows:
         if row not in known:
             raise ValueError(f"{saved.table.name} has no row {row!r} that can be run alone, only {', '.join(known)}")
@@ -245,7 +260,7 @@ def reproduce_rows(saved: Outcome, rows: Sequence[str], place: Place) -> Outcome
     sections: list[Mapping[str, Ours]] = []
     for section, old in zip(saved.table.sections, saved.sections):
         wanted = {row: section.methods[row] for row in rows if row in section.methods}
-        if section.runner != "comparison" or not wanted or not old:
+        if section.runner not in BY_ROW or not wanted or not old:
             sections.append(old)
             continue
         if section.marks:
