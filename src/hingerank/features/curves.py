@@ -73,9 +73,13 @@ class Curves(NamedTuple):
         shards = cut_shards(np.arange(n + 1), max(1, NUMBERS_PER_SHARD // max(1, d)))
 
         def add(shard: tuple[int, int]) -> None:
-            block = X[slice(*shard)].astype(np.float64)  # of one kind: compiled once
-            rows = (block.data, block.indices, block.indptr) if sparse.issparse(X) else (np.ascontiguousarray(block),)
-            add_curves(rows, *self._in_order(), zero, int(apart), out[slice(*shard)])
+            block = X[slice(*shard)].astype(np.float64)  # of one kind, and as CSR: compiled once
+            if not sparse.issparse(X):
+                columns, begins = np.tile(np.arange(d, dtype=np.int32), len(block)), d * np.arange(len(block) + 1)
+                rows = np.ascontiguousarray(block).ravel(), columns, begins.astype(np.int32)
+            else:
+                rows = block.data, block.indices, block.indptr
+            add_curves(*rows, *self._in_order(), zero, int(apart), out[slice(*shard)])
 
         run_shards(add, shards)
         return out

@@ -97,31 +97,16 @@ def curve_at(x, knots, heights, slope, first, last):
     return heights[below] + (heights[below + 1] - heights[below]) * place
 
 
-@chosen
-def add_block(rows, knots, heights, slopes, starts, at_zero, apart, out):
-    def dense(rows, knots, heights, slopes, starts, at_zero, apart, out):
-        X = rows[0]
-        for r in range(X.shape[0]):
-            for c in range(X.shape[1]):
-                out[r, c * apart] += curve_at(X[r, c], knots, heights, slopes[c], starts[c], starts[c + 1])
-
-    def sparse(rows, knots, heights, slopes, starts, at_zero, apart, out):
-        values, columns, begins = rows
-        for r in range(len(begins) - 1):
-            for c in range(len(slopes)):
-                out[r, c * apart] += at_zero[c]
-            for e in range(begins[r], begins[r + 1]):
-                c = columns[e]
-                value = curve_at(values[e], knots, heights, slopes[c], starts[c], starts[c + 1])
-                out[r, c * apart] += value - at_zero[c]
-
-    return dense if len(rows) == 1 else sparse
-
-
 @kernel
-def add_curves(rows, knots, heights, slopes, starts, at_zero, apart, out):
+def add_curves(values, columns, begins, knots, heights, slopes, starts, at_zero, apart, out):
     """out[r, c] += the curve of column c at row r's value (apart = 1), or out[r, 0] their sum (apart = 0).
 
-    rows: float64; at_zero: the curves at 0, for entries that CSR leaves out. O(values · log knots).
+    Rows are CSR's, in float64; at_zero: the curves at 0, for entries left out. O(values · log knots).
     """
-    add_block(rows, knots, heights, slopes, starts, at_zero, apart, out)
+    for r in range(len(begins) - 1):
+        for c in range(len(slopes)):
+            out[r, c * apart] += at_zero[c]
+        for e in range(begins[r], begins[r + 1]):
+            c = columns[e]
+            value = curve_at(values[e], knots, heights, slopes[c], starts[c], starts[c + 1])
+            out[r, c * apart] += value - at_zero[c]

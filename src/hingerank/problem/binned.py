@@ -12,6 +12,7 @@ of each curve is left out of Φ, which no difference of scores notices; so entri
 import mmap
 import shutil
 import tempfile
+from collections.abc import Callable
 from copy import copy
 from typing import Any, Protocol
 
@@ -24,6 +25,7 @@ from hingerank.data.rows_view import RowsView, is_mapped
 from hingerank.features.curves import Curves, Knots
 from hingerank.kernels.curves import bin_rows
 from hingerank.kernels.rows import back_range, scores_range
+from hingerank.kernels.sweeps import score_pass
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.losses import Loss, WindowLoss
 from hingerank.preferences import GradedPreferences, Preferences
@@ -109,8 +111,24 @@ class BinnedDesign(Bins):
 
     def sweep(self, loss: Loss, preferences: Preferences) -> Pass:
         if isinstance(loss, WindowLoss) and isinstance(preferences, GradedPreferences):
-            return FusedPass(self, loss, preferences)
+            return BinnedPass(self, loss, preferences)
         return super().sweep(loss, preferences)
+
+
+class BinnedPass(FusedPass):
+    """A fused pass, but for value and gradient: those are one in ten, and the sweep of a loss takes long to compile."""
+
+    def _loss_of(self, w: np.ndarray) -> Callable[[tuple[int, int]], tuple[np.ndarray, np.ndarray]]:
+        rows, offsets, stride, s = self.rows, self.offsets, self.stride, np.zeros(self.graded.n_items)
+
+        def part(shard: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+            moments = np.zeros((len(self.terms), 3))
+            for first, last in [shard] if stride == 1 else [(q, q + 1) for q in range(*shard, stride)]:
+                scores_range(rows, offsets[first], offsets[last], w, s)
+                moments += score_pass(s, first, last, self.tree, self.state, self.terms, s)
+            return moments, back_range(rows, offsets[shard[0]], offsets[shard[1]], s, len(w))
+
+        return part
 
 
 def room_on_disk(shape: tuple[int, ...], dtype: Any) -> np.ndarray:

@@ -354,7 +354,7 @@ class FusedPass(WindowPass):
 
     def at(self, w: np.ndarray) -> LossPoint:
         rows, stride, tree, state, terms = self.rows, self.stride, self.tree, self.state, self.terms
-        parts = run_shards(partial(fused_loss_pass, rows, w, stride, tree, state, terms), self.shards)
+        parts = run_shards(self._loss_of(w), self.shards)
         self._evaluated(w)
         moments = add_up([moments for moments, _ in parts])
 
@@ -363,6 +363,10 @@ class FusedPass(WindowPass):
             return add_up(run_shards(partial(fused_curvature_pass, rows, v, stride, tree, state, terms), self.shards))
 
         return LossPoint(self.loss.value(moments), add_up([g for _, g in parts]), curvature, moments)
+
+    def _loss_of(self, w: np.ndarray) -> Callable[[tuple[int, int]], tuple[np.ndarray, np.ndarray]]:
+        """What gives the moments and the gradient at w of a shard's queries."""
+        return partial(fused_loss_pass, self.rows, w, self.stride, self.tree, self.state, self.terms)
 
     def hessian(self, w: np.ndarray, stride: int = 1) -> np.ndarray:
         """The Hessian of the loss in w as a matrix; fewer shards, since a part has d² entries."""
