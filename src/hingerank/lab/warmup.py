@@ -9,11 +9,9 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from itertools import chain
 from multiprocessing import get_context
 from typing import Any
 
@@ -35,6 +33,9 @@ ARRAY_STEPS = {
 }
 
 
+Named = tuple[str, Callable[[], object]]  # what a step compiles, and how
+
+
 @dataclass(frozen=True)
 class Step:
     """What was compiled, the seconds it took, and why it failed or was left out (None if it did not)."""
@@ -47,36 +48,33 @@ class Step:
 def warm(progress: Callable[[int, int | None], None] | None = None, apart: bool | None = None) -> list[Step]:
     """Run every step; `progress` is called with (steps done, steps in all). Optional libraries may be absent.
 
-    apart: in two processes side by side, which share hardly any kernel (default: where there are two cores).
+    apart: in two processes side by side (default: where there are two cores). Each takes the next batch when it is
+    free: steps of a batch share kernels, those of two that stand one after the other hardly any.
     """
-    files, arrays = _rooms(FILE_STEPS), _rooms(ARRAY_STEPS)
-    lanes = [[*_graded()], [*files, *arrays, *_personal_and_diverse()]]  # which take about as long
-    count = sum(map(len, lanes))
-
-    def tell(done: int) -> None:
+    first, *others = _wing("rankers")
+    batches = [*_graded([first]), *_personal(), *_rooms(), *_graded(others), *_diverse()]
+    count, found = sum(map(len, batches)), []
+    side_by_side = thread_count() > 1 if apart is None else apart
+    for steps in _in_two_processes(batches) if side_by_side else map(_run_all, batches):
+        found += steps
         if progress:
-            progress(done, count)
+            progress(len(found), count)
+    return found
 
-    if not (thread_count() > 1 if apart is None else apart):
-        found = []
-        for step in chain(*lanes):
-            found.append(_run(*step))
-            tell(len(found))
-        return found
-    with ExitStack() as stack:
-        futures = []
-        for lane in lanes:
-            pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_spare_the_collector)
-            stack.enter_context(pool)
-            futures += [pool.submit(_run, *step) for step in lane]
-        for done, _ in enumerate(as_completed(futures), 1):
-            tell(done)
-    return [future.result() for future in futures]
+
+def _in_two_processes(batches: list[list[Named]]) -> Iterator[list[Step]]:
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn"), initializer=_spare_the_collector) as pool:
+        for future in as_completed([pool.submit(_run_all, batch) for batch in batches]):
+            yield future.result()
 
 
 def _spare_the_collector() -> None:
     """Look for garbage rarely: a compiler makes little, among very many objects."""
     gc.set_threshold(200_000, 20, 100)
+
+
+def _run_all(batch: list[Named]) -> list[Step]:
+    return [_run(label, action) for label, action in batch]
 
 
 def _run(label: str, action: Callable[[], object]) -> Step:
@@ -90,23 +88,24 @@ def _run(label: str, action: Callable[[], object]) -> Step:
     return Step(label, time.perf_counter() - started, problem)
 
 
-def _rooms(steps: dict[str, str]) -> Iterator[tuple[str, Callable[[], object]]]:
-    for label, place in steps.items():
-        yield label, partial(_call, place)
+def _rooms() -> Iterator[list[Named]]:
+    for steps in (FILE_STEPS, ARRAY_STEPS):
+        yield [(label, partial(_call, place)) for label, place in steps.items()]
 
 
-def _graded() -> Iterator[tuple[str, Callable[[], object]]]:
-    for name in _wing("rankers"):
-        for kind in KINDS:
-            yield f"{name}, {kind}", partial(_fit_graded, name, kind)
+def _graded(names: list[str]) -> Iterator[list[Named]]:
+    for name in names:
+        yield [(f"{name}, {kind}", partial(_fit_graded, name, kind)) for kind in KINDS]
 
 
-def _personal_and_diverse() -> Iterator[tuple[str, Callable[[], object]]]:
-    for name in _wing("personal"):
-        for kind in KINDS:
-            yield f"{name}, {kind}", partial(_fit_personal, name, kind)
-    for name in _wing("diversity"):
-        yield name, partial(_fit_diverse, name)
+def _personal() -> Iterator[list[Named]]:
+    """One batch: all of them rank by the same passes."""
+    names = _wing("personal")
+    yield [(f"{name}, {kind}", partial(_fit_personal, name, kind)) for name in names for kind in KINDS]
+
+
+def _diverse() -> Iterator[list[Named]]:
+    yield [(name, partial(_fit_diverse, name)) for name in _wing("diversity")]
 
 
 def _wing(wing: str) -> list[str]:
