@@ -16,6 +16,8 @@ RANKERS = {
     "ListMLE": {},
     "FRank": {},
     "RankRLS": {"pair_weight": "rows"},
+    "CRR": {"C": 100.0},
+    "PointwiseRegression": {},
     "FenchelRank": {"radius": 5.0},
     "SparseRankSVM": {"ridge": 0.1},
     "NystroemRankSVM": {"n_components": 20, "gamma": 0.1},
@@ -152,7 +154,7 @@ def test_a_path_of_rankers_over_parts(data, folder):
 
 def test_what_cannot_be_learnt_from_parts_is_said(folder, data):
     spread = hr.distributed.read(folder, parts=2)
-    for ranker in (hr.RankBoost(), hr.CRR(), hr.KernelRankSVM(), hr.TGRank(), hr.RSRank(), hr.LambdaRank()):
+    for ranker in (hr.RankBoost(), hr.KernelRankSVM(), hr.TGRank(), hr.RSRank(), hr.LambdaRank()):
         with pytest.raises(ValueError, match="does not learn from data in parts"):
             ranker.fit(spread)
     with pytest.raises(ValueError, match="leave out qid"):
@@ -199,3 +201,12 @@ def test_folds_of_parts_share_no_query(folder):
     assert held.n_queries + rest.n_queries == spread.n_queries
     ids = [set(np.concatenate([facts.ids for facts in some.facts]).tolist()) for some in (held, rest)]
     assert not ids[0] & ids[1]
+
+
+@pytest.mark.parametrize("settings", [{"alpha": 0.3}, {"loss": "logistic", "C": 10.0}, {"scale": "query-minmax"}])
+def test_regression_counts_from_the_means_of_all_parts(data, folder, settings):
+    one = hr.CRR(tol=1e-9, **settings).fit(data)
+    other = hr.CRR(tol=1e-9, **settings).fit(hr.distributed.read(folder, parts=4))
+    assert other.certificate_.converged and other.objective_ == pytest.approx(one.objective_, rel=1e-7)
+    assert other.intercept_ == pytest.approx(one.intercept_, abs=1e-3)
+    np.testing.assert_allclose(other.coef_, one.coef_, atol=1e-3)

@@ -234,10 +234,14 @@ WATCHED = [
     ("RankSVM", {"loss": "hinge", "tol": 0.1}),
     ("AdditiveRankSVM", {"n_knots": 5}),
     ("FenchelRank", {"radius": 5.0, "tol": 0.1}),
+    ("RankNet", {"tol": 0.1}),
     ("ListNet", {}),
+    ("ListMLE", {"tol": 0.1}),
     ("RankRLS", {}),
     ("CRR", {}),
     ("RankCosine", {"max_iter": 2}),
+    ("SVMMAP", {"max_iter": 2}),
+    ("LambdaRank", {"max_iter": 1}),
 ]
 
 
@@ -245,7 +249,7 @@ WATCHED = [
 def test_no_fit_takes_more_than_is_said_before(tmp_path):
     """Peaks above what the process had before, of rows so narrow that what is kept for each of them counts.
 
-    Of the 200 MB that come on top, the program itself takes 150.
+    Of the 200 MB that come on top, the program itself takes 150, and blocks and samples of rows 30.
     """
     rng, n = np.random.default_rng(0), 1_000_000
     data = hr.RankingData(rng.standard_normal((n, 3), np.float32), rng.integers(0, 3, n), np.arange(n) // 10)
@@ -256,5 +260,6 @@ def test_no_fit_takes_more_than_is_said_before(tmp_path):
     assert done.returncode == 0, done.stderr
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(found) == len(WATCHED)
-    over = [(name, settings, peak / n) for name, settings, peak, said in found if peak > said * n + 50e6]
+    over = [(name, settings, peak / n) for name, settings, peak, said in found if peak > said * n + 30e6]
     assert not over, over
+    assert all(said <= 80 or name == "LambdaRank" for name, _, _, said in found)

@@ -12,6 +12,7 @@ from hingerank.data.rows_view import RowsView, is_mapped
 from hingerank.data.scaling import ColumnScaler
 from hingerank.features.maps import BLOCK_BYTES, FeatureMap, storage_type
 from hingerank.losses import Loss, WindowLoss
+from hingerank.losses.lists import RegressionAround
 from hingerank.preferences import GradedPreferences, Preferences
 from hingerank.problem.design import RowsDesign
 from hingerank.problem.problem import Design, LossPoint, Pass, hessian_by_columns
@@ -49,7 +50,7 @@ class MappedRows(RowsDesign):
 class ScaledDesign(Design):
     """Φ = (Ψ - 1 centreᵀ) diag(factor): scaled columns of a design, by weights that are scaled instead.
 
-    Passes leave out the centre, which adds one number to all scores: no loss of a query sees it.
+    Passes leave out the centre, which adds one number to all scores: no loss of a query sees it, but for regression.
     """
 
     def __init__(self, inner: Design, factor: np.ndarray, centre: np.ndarray):
@@ -65,6 +66,8 @@ class ScaledDesign(Design):
 
     def sweep(self, loss: Loss, preferences: Preferences) -> Pass:
         """The pass of the inner design, in divided weights."""
+        if isinstance(loss, RegressionAround):
+            return super().sweep(loss, preferences)
         return ScaledPass(self.inner.sweep(loss, preferences), self.factor)
 
 

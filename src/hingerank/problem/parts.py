@@ -17,6 +17,7 @@ from hingerank.data.parts import Held, PartedData, queries_of
 from hingerank.data.ranking_data import RankingData
 from hingerank.losses import Loss, WindowLoss
 from hingerank.preferences import GradedPreferences
+from hingerank.problem.least_squares import Sums
 from hingerank.problem.problem import Design, LossPoint, Pass, add_up
 
 SAMPLE_BYTES = 1 << 28  # of a sample of queries that is fetched, and solved where the solver is
@@ -166,6 +167,12 @@ def _pairs(part: Held, token: str, make: MakeDesign) -> tuple[int, dict[int, flo
     kept: _Kept = part.keep(token, lambda: _Kept(*make(part.data)))
     weight = kept.preferences.weight_per_query
     return kept.preferences.n_pairs, {stride: float(weight[::stride].sum()) for stride in STRIDES}
+
+
+def sums_of(part: Held, token: str, make: MakeDesign) -> Sums:
+    """The sums of the part's rows that regression needs."""
+    kept: _Kept = part.keep(token, lambda: _Kept(*make(part.data)))
+    return Sums.of(kept.design, kept.preferences)
 
 
 def _weight(part: Held, token: str, make: MakeDesign, stride: int) -> float:

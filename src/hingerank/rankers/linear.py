@@ -11,7 +11,7 @@ from hingerank.data.memory import memory_budget
 from hingerank.data.rows_view import BYTES_A_ROW, RowsView, is_mapped
 from hingerank.export.forms import body_of_map
 from hingerank.features.maps import as_feature_map
-from hingerank.losses import LIST_LOSSES, RANKING_LOSSES, Loss, WindowLoss, make_loss
+from hingerank.losses import LIST_LOSSES, RANKING_LOSSES, Loss, make_loss
 from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
 from hingerank.problem import Problem
 from hingerank.problem.mapped import mapped_design, rows_design
@@ -26,7 +26,7 @@ from hingerank.solvers.newton import newton
 from hingerank.solvers.run import Solution
 from hingerank.solvers.smoothing import smoothing
 
-BYTES_OF_LISTS = 208  # a row of mapped data, of losses that keep the scores of all rows and more
+BYTES_OF_TWO_TERMS = 80  # a row of mapped data, of losses with two windows a row
 SMOOTH = ("squared_hinge", "modified_huber", "logistic", "exponential", "fidelity", "squared", *LIST_LOSSES)
 
 
@@ -262,8 +262,7 @@ class RankSVM(PairwiseRanker, LinearRanker):
 
     @property
     def _bytes_a_row(self):
-        swept = isinstance(self._loss(), WindowLoss)  # query by query, where others keep the scores of all rows
-        return BYTES_A_ROW if swept and self.loss != "hinge" else BYTES_OF_LISTS
+        return BYTES_OF_TWO_TERMS if self.loss in ("hinge", "modified_huber") else BYTES_A_ROW
 
     def _problem(self, X, preferences, sample_weight):
         design = self._design(X, sample_weight, by_rows=self._solver() == "dual")
