@@ -289,9 +289,9 @@ class CurvePass(MixedPass):
 
 
 class CurveDesign(MixedDesign):
-    """Φ = Ψ T of curves."""
+    """Φ = Ψ T of curves; inner: a BinnedDesign, or one in parts."""
 
-    inner: BinnedDesign
+    inner: Any
     mixing: CurveBasis
 
     def sweep(self, loss: Loss, preferences: Preferences) -> Pass:

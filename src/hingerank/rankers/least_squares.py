@@ -5,13 +5,14 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.data.parts import RowWeights
 from hingerank.data.rows_view import RowsView, is_mapped
 from hingerank.losses.lists import WithRegression
 from hingerank.preferences import GradedPreferences
 from hingerank.problem import Problem
 from hingerank.problem.least_squares import LeastSquaresProblem, Sums, centred
 from hingerank.problem.mapped import rows_design
-from hingerank.problem.parts import PartsDesign, PartsQueries, new_token, sums_of
+from hingerank.problem.parts import MakeDesign, PartsDesign, PartsQueries, new_token, sums_of
 from hingerank.problem.problem import Design
 from hingerank.problem.streamed import StreamedDesign
 from hingerank.rankers.linear import RankSVM
@@ -26,11 +27,15 @@ SQUARES = ("all_differences", "grade_differences", "squared")
 class AroundMeans:
     """What another function makes of a part, its rows counted from the means of all parts; it travels to the part."""
 
-    make: Any
+    make: MakeDesign
     centre: np.ndarray
 
-    def __call__(self, data: Any) -> tuple[Design, GradedPreferences]:
-        design, preferences = self.make(data)
+    @property
+    def weights(self) -> RowWeights | None:
+        return self.make.weights
+
+    def __call__(self, data: Any, weight: np.ndarray | None) -> tuple[Design, GradedPreferences]:
+        design, preferences = self.make(data, weight)
         return centred(design, self.centre), preferences
 
 

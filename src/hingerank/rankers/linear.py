@@ -20,6 +20,7 @@ from hingerank.rankers.base import LinearRanker, ProblemRanker, warn_not_converg
 from hingerank.rankers.inputs import check_features
 from hingerank.rankers.large import rows_for_map, view_rows
 from hingerank.rankers.multipliers import HasMultipliers
+from hingerank.rankers.parted import learn_map
 from hingerank.solvers.cutting_plane import cutting_planes
 from hingerank.solvers.dual import dual_coordinate_descent
 from hingerank.solvers.newton import newton
@@ -272,13 +273,13 @@ class RankSVM(PairwiseRanker, LinearRanker):
         self._solver()  # checks the loss
         return Problem(design, self._loss(), preferences)
 
-    def _maps(self):
+    def _prepare_parts(self, data):
         self.features_ = None
-        return self.features is not None
+        return data.n_features if self.features is None else learn_map(self, data)
 
-    def _learn_map(self, rows: Any) -> int:
+    def _learn_map(self, rows: Any, weight: np.ndarray | None) -> int:
         """Fit the feature map to these rows; how many weights there are."""
-        self.features_ = as_feature_map(self.features).fit(rows)
+        self.features_ = as_feature_map(self.features).fit(rows, sample_weight=weight)
         mixing = self.features_.mixing_
         return self.features_.width_ if mixing is None else mixing.shape[1]
 
