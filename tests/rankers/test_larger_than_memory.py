@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 import hingerank as hr
 from hingerank.data import rows_view
-from hingerank.data.rows_view import RowsView, expected_bytes, is_mapped
+from hingerank.data.rows_view import RowsView, StackedRows, expected_bytes, is_mapped
 
 SCALES = [None, "standard", "minmax", "maxabs", "deviation", "query-minmax", "query-standard", "log", "quantile"]
 RANKERS = {
@@ -176,6 +176,35 @@ def test_tune_and_folds_make_no_copies(pairs, no_copies):
     assert other.tuning_.best == one.tuning_.best
     for a, b in zip(one.tuning_.trials, other.tuning_.trials):
         assert b.problem is None and b.scores == pytest.approx(a.scores, abs=2e-3)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "disorder"])
+def test_tune_with_a_validation_set_makes_no_copies(pairs, no_copies, kind):
+    """Its last fit is on both sets together."""
+    grid = {"C": [0.01, 1.0], "scale": ["maxabs", "query-standard"], "tol": 1e-7}
+    found = []
+    for data in pairs[kind]:
+        train, check = data.subset(data.blocks.ids[:40].tolist()), data.subset(data.blocks.ids[40:].tolist())
+        found.append(hr.tune("rank-svm", train, validation=check, params=grid, widen=False))
+    one, other = found
+    assert other.tuning_.best == one.tuning_.best and other.fingerprint_["rows"] == one.fingerprint_["rows"]
+    assert other.objective_ == pytest.approx(one.objective_, rel=1e-6)
+
+
+def test_stacked_rows_are_those_of_their_members(pairs, no_copies):
+    memory, mapped = pairs["dense"]
+    rng, view = np.random.default_rng(0), mapped.subset(mapped.blocks.ids[::3].tolist())
+    for members, expected in [
+        ([mapped.X, view.X, memory.X[:5]], np.concatenate([memory.X, np.asarray(view.X[:]), memory.X[:5]])),
+        ([sp.csr_matrix(memory.X), mapped.X[:7]], np.concatenate([memory.X, memory.X[:7]])),
+    ]:
+        stacked = StackedRows(members)
+        dense = (lambda X: X.toarray()) if stacked.sparse else np.asarray
+        n, some = len(expected), rng.integers(0, len(expected), 50)
+        assert stacked.shape == expected.shape
+        for a, b in [(0, n), (3, 9), (memory.n_rows - 2, memory.n_rows + 3), (n - 1, n), (5, 5)]:
+            np.testing.assert_array_equal(dense(stacked[a:b]), expected[a:b])
+            np.testing.assert_array_equal(dense(RowsView(stacked, some).block(0, 50)), expected[some])
 
 
 def test_compare_makes_no_copies(pairs, no_copies):
