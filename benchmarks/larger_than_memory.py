@@ -1,13 +1,16 @@
 """Fits on a folder larger than memory, under a real limit: seconds, what was read, and memory beside the mapping.
 
-    python benchmarks/larger_than_memory.py --gb 6 --limit 2 --folder /tmp/large
+    python benchmarks/larger_than_memory.py --gb 6 --limit 2 [--folder FOLDER] [--write docs/results/scale-memory.json]
 
 The limit is a control group's where one can be made (Linux, as root; version 1 or 2), else none and only the resident
-size is measured. "times reading" is the seconds of a fit over those of reading the same bytes of the file under the
-same limit. The folder is made, and removed at the end unless --keep.
+size is measured. The file is read from front to back before and after the fits, under the same limit; "times reading"
+is the seconds of a fit over those of reading the same bytes at that speed. "reckoned" is what the fit says beforehand
+that it takes at most. The folder is made, and removed at the end unless --keep; --write keeps the table, which
+docs/scale.md shows (`hingerank reproduce --write-docs`). Some minutes a gigabyte.
 """
 
 import argparse
+import datetime
 import json
 import os
 import shutil
@@ -21,13 +24,18 @@ from pathlib import Path
 FEATURES, ROWS_PER_QUERY, ROWS_AT_ONCE = 136, 100, 200_000
 
 CASES = {
-    "RankSVM": ("RankSVM", {}),
-    "RankSVM, standard": ("RankSVM", {"scale": "standard"}),
-    "RankSVM, query-minmax": ("RankSVM", {"scale": "query-minmax"}),
-    "SparseRankSVM, standard": ("SparseRankSVM", {"scale": "standard", "C": 10.0, "tol": 1e-2}),
-    "RankRLS, standard": ("RankRLS", {"scale": "standard"}),
-    "ListNet, standard": ("ListNet", {"scale": "standard"}),
-    "FourierRankSVM": ("FourierRankSVM", {"n_components": 64, "gamma": 0.01, "scale": "standard"}),
+    "`RankSVM`": ("RankSVM", {}),
+    "`RankSVM`, standard": ("RankSVM", {"scale": "standard"}),
+    "`RankSVM`, query-minmax": ("RankSVM", {"scale": "query-minmax"}),
+    "`RankSVM`, query-standard": ("RankSVM", {"scale": "query-standard"}),
+    "`RankSVM`, hinge, standard": ("RankSVM", {"loss": "hinge", "scale": "standard", "C": 1e-4, "tol": 1e-2}),
+    "`FenchelRank`, standard": ("FenchelRank", {"radius": 1.0, "scale": "standard", "tol": 1e-2}),
+    "`SparseRankSVM`, standard": ("SparseRankSVM", {"scale": "standard", "C": 10.0, "tol": 1e-2}),
+    "`RankNet`, standard": ("RankNet", {"scale": "standard"}),
+    "`ListNet`, standard": ("ListNet", {"scale": "standard"}),
+    "`RankRLS`, standard": ("RankRLS", {"scale": "standard"}),
+    "`CRR`, standard": ("CRR", {"scale": "standard"}),
+    "`FourierRankSVM`, 64 features": ("FourierRankSVM", {"n_components": 64, "gamma": 0.01, "scale": "standard"}),
 }
 
 
@@ -108,6 +116,7 @@ def fit(folder: Path, case: str) -> dict:
     import warnings
 
     import hingerank as hr
+    from hingerank.data.rows_view import expected_bytes
 
     warnings.simplefilter("ignore")
     small = hr.make_letor(20, 10, FEATURES)
@@ -131,8 +140,8 @@ def fit(folder: Path, case: str) -> dict:
     return {
         "seconds": seconds,
         "read": figure("/proc/self/io", "read_bytes:") - before,
-        "rows": data.n_rows,
         "peak": peak[0] * 1024,
+        "reckoned": expected_bytes(data.n_rows, data.n_features, ROWS_PER_QUERY, ranker._bytes_a_row),
         "objective": ranker.objective_,
         "status": ranker.certificate_.status,
         "gap": ranker.certificate_.value,
@@ -143,6 +152,24 @@ def figure(file: str, name: str) -> int:
     return next(int(line.split()[1]) for line in Path(file).read_text().splitlines() if line.startswith(name))
 
 
+def table(reads: list[dict], fits: dict[str, dict]) -> tuple[list[str], list[list[str]]]:
+    """Header and rows, the first about reading alone, at the mean speed of the readings."""
+    size, once = reads[0]["bytes"], sum(read["seconds"] for read in reads) / len(reads)
+    header = ["", "seconds", "GB read", "readings", "times reading", "gap", "peak MB beside the file", "reckoned MB"]
+    rows = [["reading the file", f"{once:.1f}", f"{size / 1e9:.2f}", "1", "1", "–", "–", "–"]]
+    for case, found in fits.items():
+        if "problem" in found:
+            rows.append([case, found["problem"], *["–"] * 6])
+            continue
+        readings = found["read"] / size
+        ratio = found["seconds"] / max(once * readings, 1e-9)
+        rows.append([
+            case, f"{found['seconds']:.0f}", f"{found['read'] / 1e9:.1f}", f"{readings:.1f}", f"{ratio:.1f}",
+            f"{found['gap']:.0e}", f"{found['peak'] / 1e6:.0f}", f"{found['reckoned'] / 1e6:.0f}",
+        ])  # fmt: skip
+    return header, rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--gb", type=float, default=6.0)
@@ -150,6 +177,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path("large_data"))
     parser.add_argument("--cases", nargs="*", default=list(CASES), choices=list(CASES))
     parser.add_argument("--keep", action="store_true")
+    parser.add_argument("--write", type=Path, help="where to keep the table, such as docs/results/scale-memory.json")
     parser.add_argument("--child", choices=["read", "fit"])
     parser.add_argument("--case")
     parser.add_argument("--group", type=Path)
@@ -163,24 +191,26 @@ def main() -> None:
         generate(asked.folder, asked.gb)
     with control_group(int(asked.limit * 1e9)) as group:
         what = f"{asked.limit:g} GB by a control group" if group else "none could be set; resident size measured"
-        once = within(group, asked.folder, "read")
-        size = once["bytes"]
-        print(f"{size / 1e9:.2f} GB of features, limit: {what}; read once in {once['seconds']:.1f} s\n")
-        print("| ranker | seconds | GB read | readings | times reading | peak MB beside the file | bytes a row | gap |")
-        print("|---|---|---|---|---|---|---|---|")
+        print(f"limit: {what}", flush=True)
+        reads, fits = [within(group, asked.folder, "read")], {}
         for case in asked.cases:
-            found = within(group, asked.folder, "fit", "--case", case)
-            if "problem" in found:
-                print(f"| {case} | {found['problem']} |")
-                continue
-            readings = found["read"] / size
-            ratio = found["seconds"] / max(once["seconds"] * readings, 1e-9)
-            per_row = max(0.0, found["peak"] - 200e6) / found["rows"]
-            print(
-                f"| {case} | {found['seconds']:.1f} | {found['read'] / 1e9:.1f} | {readings:.1f} | {ratio:.2f} "
-                f"| {found['peak'] / 1e6:.0f} | {per_row:.0f} over 200 MB | {found['gap']:.1e} |",
-                flush=True,
-            )
+            fits[case] = within(group, asked.folder, "fit", "--case", case)
+            print(f"{case}: {fits[case]}", flush=True)
+        reads.append(within(group, asked.folder, "read"))
+    header, rows = table(reads, fits)
+    for row in [header, ["---"] * len(header), *rows]:
+        print(f"| {' | '.join(row)} |")
+    if asked.write:
+        from hingerank import __version__
+
+        words = {
+            "command": f"python benchmarks/larger_than_memory.py --gb {asked.gb:g} --limit {asked.limit:g}",
+            "date": str(datetime.date.today()),
+            "version": __version__,
+            "header": header,
+            "rows": rows,
+        }
+        asked.write.write_text(json.dumps(words, indent=1, ensure_ascii=False) + "\n", "utf-8")
     if not asked.keep:
         shutil.rmtree(asked.folder)
 

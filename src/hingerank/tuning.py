@@ -217,7 +217,7 @@ def scales_for(X: Any) -> list[str | None]:
     spreads = column_spreads(X)
     spreads = spreads[(spreads > 0) & np.isfinite(spreads)]
     raw: list[str | None] = [None] if not len(spreads) or spreads.max() <= MOST_SPREAD * spreads.min() else []
-    matrix = X.X if isinstance(X, RowsView) else X
+    matrix = X if not isinstance(X, RowsView) else X[:: -(-len(X) // SAMPLED_ROWS)] if X.whole is None else X.whole
     if sp.issparse(matrix):
         return [*raw, "deviation", "log", *(["query-minmax"] if matrix.data.min(initial=0.0) >= 0 else [])]
     return [*raw, "standard", "query-minmax", *(["log", "quantile"] if long_tailed(X).any() else [])]

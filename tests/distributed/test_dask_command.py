@@ -10,18 +10,41 @@ from hingerank.cli.app import app
 pytest.importorskip("distributed")
 
 
-def test_fit_over_local_workers(tmp_path):
+class Started:
+    """In place of LocalCluster: the cluster of all tests here, since processes take seconds to start."""
+
+    def __init__(self, asked, address):
+        self.asked, self.address = asked, address
+
+    def __call__(self, **options):
+        self.asked.append(options)
+        return self
+
+    def __enter__(self):
+        return self.address
+
+    def __exit__(self, *_):
+        pass
+
+
+@pytest.mark.parametrize("local", [False, True])
+def test_fit_over_workers(tmp_path, client, monkeypatch, local):
+    asked_for: list[dict] = []
+    address = client.scheduler.address
+    monkeypatch.setattr("distributed.LocalCluster", Started(asked_for, address))
     data = hr.make_letor(40, 10, seed=0)
     (tmp_path / "parts").mkdir()
     for k, ids in enumerate(np.array_split(data.blocks.ids, 3)):
         hr.write(data.subset(ids.tolist()), tmp_path / "parts" / f"part{k}.parquet")
-    asked = ["fit", str(tmp_path / "parts"), "--dask", "local:2", "--tol", "1e-7", "-o", str(tmp_path / "model") + "/"]
+    asked = ["fit", str(tmp_path / "parts"), "--dask", "local:2" if local else address]
+    asked += ["--tol", "1e-7", "-o", str(tmp_path / "model") + "/"]
     done = CliRunner().invoke(app, asked)
     assert done.exit_code == 0, done.output
     assert "converged" in done.output
     found, alone = hr.load(tmp_path / "model"), hr.RankSVM(tol=1e-7).fit(data)
     assert found.objective_ == pytest.approx(alone.objective_, rel=1e-6)
     assert found.fingerprint_["rows"] == data.n_rows
+    assert [options["n_workers"] for options in asked_for] == ([2] if local else [])
 
 
 @pytest.mark.parametrize("cluster", ["local:x", "somewhere"])

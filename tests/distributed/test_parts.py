@@ -16,6 +16,8 @@ RANKERS = {
     "ListMLE": {},
     "FRank": {},
     "RankRLS": {"pair_weight": "rows"},
+    "CRR": {"C": 100.0},
+    "PointwiseRegression": {},
     "FenchelRank": {"radius": 5.0},
     "SparseRankSVM": {"ridge": 0.1},
     "NystroemRankSVM": {"n_components": 20, "gamma": 0.1},
@@ -152,7 +154,7 @@ def test_a_path_of_rankers_over_parts(data, folder):
 
 def test_what_cannot_be_learnt_from_parts_is_said(folder, data):
     spread = hr.distributed.read(folder, parts=2)
-    for ranker in (hr.RankBoost(), hr.CRR(), hr.KernelRankSVM(), hr.TGRank(), hr.RSRank(), hr.LambdaRank()):
+    for ranker in (hr.RankBoost(), hr.KernelRankSVM(), hr.TGRank(), hr.RSRank(), hr.LambdaRank()):
         with pytest.raises(ValueError, match="does not learn from data in parts"):
             ranker.fit(spread)
     with pytest.raises(ValueError, match="leave out qid"):
@@ -199,3 +201,64 @@ def test_folds_of_parts_share_no_query(folder):
     assert held.n_queries + rest.n_queries == spread.n_queries
     ids = [set(np.concatenate([facts.ids for facts in some.facts]).tolist()) for some in (held, rest)]
     assert not ids[0] & ids[1]
+
+
+@pytest.mark.parametrize("settings", [{"alpha": 0.3}, {"loss": "logistic", "C": 10.0}, {"scale": "query-minmax"}])
+def test_regression_counts_from_the_means_of_all_parts(data, folder, settings):
+    one = hr.CRR(tol=1e-9, **settings).fit(data)
+    other = hr.CRR(tol=1e-9, **settings).fit(hr.distributed.read(folder, parts=4))
+    assert other.certificate_.converged and other.objective_ == pytest.approx(one.objective_, rel=1e-7)
+    assert other.intercept_ == pytest.approx(one.intercept_, abs=1e-3)
+    np.testing.assert_allclose(other.coef_, one.coef_, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"scale": "query-minmax"}, {"scale": "log"}, {"loss": "hinge", "tol": 1e-3}, {"monotone": {0: 1}},
+                 {"sparsity": 0.3}]
+)  # fmt: skip
+@pytest.mark.parametrize("weighted", [False, True])
+def test_curves_over_parts(data, folder, settings, weighted):
+    weight = np.random.default_rng(0).integers(0, 3, data.n_rows).astype(float) if weighted else None
+    settings = {"n_knots": 5, "tol": 1e-6, **settings}
+    one = hr.AdditiveRankSVM(**settings).fit(data, sample_weight=weight)
+    other = hr.AdditiveRankSVM(**settings).fit(hr.distributed.read(folder, parts=4), sample_weight=weight)
+    assert other.certificate_.converged and other.objective_ == pytest.approx(one.objective_, rel=2 * settings["tol"])
+    np.testing.assert_allclose(other.knots_, one.knots_, rtol=1e-6)
+    np.testing.assert_allclose(other.heights_, one.heights_, atol=0.02 * np.abs(one.heights_).max())
+    np.testing.assert_allclose(other.deviations_, one.deviations_, atol=0.02 * one.deviations_.max())
+
+
+def test_sparse_curves_over_parts(data, tmp_path):
+    import scipy.sparse as sp
+
+    rows = replace(data, X=sp.csr_matrix(np.where(data.X > 1, data.X, 0.0)))
+    hr.write(rows, tmp_path / "sparse" / "")
+    one = hr.AdditiveRankSVM(n_knots=4, tol=1e-6).fit(rows)
+    other = hr.AdditiveRankSVM(n_knots=4, tol=1e-6).fit(hr.distributed.read(tmp_path / "sparse", parts=3))
+    assert other.objective_ == pytest.approx(one.objective_, rel=2e-6)
+
+
+def test_a_path_of_curves_over_parts(data, folder):
+    found = hr.AdditiveRankSVM(n_knots=4, tol=1e-6).fit_path(
+        hr.distributed.read(folder, parts=2), Cs=[0.1, 1.0], smoothness=[1.0, 10.0]
+    )
+    for ranker in found:
+        expected = hr.AdditiveRankSVM(n_knots=4, tol=1e-6, C=ranker.C, smoothness=ranker.smoothness).fit(data)
+        assert ranker.objective_ == pytest.approx(expected.objective_, rel=1e-5)
+    with pytest.raises(ValueError, match="interactions"):
+        hr.AdditiveRankSVM(interactions=1).fit(hr.distributed.read(folder, parts=2))
+
+
+@pytest.mark.filterwarnings("ignore::hingerank.ScaleWarning")
+@pytest.mark.parametrize("name", [name for name in RANKERS if name != "NystroemRankSVM"])
+def test_weights_of_rows_over_parts(data, folder, name):
+    """Part after part, as `predict` gives scores; rows of weight 0 are left out, of a scaler's figures too."""
+    rng, spread = np.random.default_rng(1), hr.distributed.read(folder, parts=4)
+    weight = rng.integers(0, 3, data.n_rows).astype(float)
+    for scale in [None, "standard", "quantile"] if name == "RankSVM" else ["standard"]:
+        settings = {"scale": scale, "tol": 1e-7, **RANKERS[name]}
+        one = getattr(hr, name)(**settings).fit(data, sample_weight=weight)
+        other = getattr(hr, name)(**settings).fit(spread, sample_weight=weight)
+        assert other.objective_ == pytest.approx(one.objective_, rel=1e-5), scale
+    with pytest.raises(ValueError, match="sample_weight"):
+        getattr(hr, name)().fit(spread, sample_weight=weight[:-1])

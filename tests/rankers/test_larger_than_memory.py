@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 import hingerank as hr
 from hingerank.data import rows_view
-from hingerank.data.rows_view import RowsView, expected_bytes, is_mapped
+from hingerank.data.rows_view import RowsView, StackedRows, expected_bytes, is_mapped
 
 SCALES = [None, "standard", "minmax", "maxabs", "deviation", "query-minmax", "query-standard", "log", "quantile"]
 RANKERS = {
@@ -178,6 +178,35 @@ def test_tune_and_folds_make_no_copies(pairs, no_copies):
         assert b.problem is None and b.scores == pytest.approx(a.scores, abs=2e-3)
 
 
+@pytest.mark.parametrize("kind", ["dense", "sparse", "disorder"])
+def test_tune_with_a_validation_set_makes_no_copies(pairs, no_copies, kind):
+    """Its last fit is on both sets together."""
+    grid = {"C": [0.01, 1.0], "scale": ["maxabs", "query-standard"], "tol": 1e-7}
+    found = []
+    for data in pairs[kind]:
+        train, check = data.subset(data.blocks.ids[:40].tolist()), data.subset(data.blocks.ids[40:].tolist())
+        found.append(hr.tune("rank-svm", train, validation=check, params=grid, widen=False))
+    one, other = found
+    assert other.tuning_.best == one.tuning_.best and other.fingerprint_["rows"] == one.fingerprint_["rows"]
+    assert other.objective_ == pytest.approx(one.objective_, rel=1e-6)
+
+
+def test_stacked_rows_are_those_of_their_members(pairs, no_copies):
+    memory, mapped = pairs["dense"]
+    rng, view = np.random.default_rng(0), mapped.subset(mapped.blocks.ids[::3].tolist())
+    for members, expected in [
+        ([mapped.X, view.X, memory.X[:5]], np.concatenate([memory.X, np.asarray(view.X[:]), memory.X[:5]])),
+        ([sp.csr_matrix(memory.X), mapped.X[:7]], np.concatenate([memory.X, memory.X[:7]])),
+    ]:
+        stacked = StackedRows(members)
+        dense = (lambda X: X.toarray()) if stacked.sparse else np.asarray
+        n, some = len(expected), rng.integers(0, len(expected), 50)
+        assert stacked.shape == expected.shape
+        for a, b in [(0, n), (3, 9), (memory.n_rows - 2, memory.n_rows + 3), (n - 1, n), (5, 5)]:
+            np.testing.assert_array_equal(dense(stacked[a:b]), expected[a:b])
+            np.testing.assert_array_equal(dense(RowsView(stacked, some).block(0, 50)), expected[some])
+
+
 def test_compare_makes_no_copies(pairs, no_copies):
     from hingerank.lab import Method, query_folds
 
@@ -234,10 +263,14 @@ WATCHED = [
     ("RankSVM", {"loss": "hinge", "tol": 0.1}),
     ("AdditiveRankSVM", {"n_knots": 5}),
     ("FenchelRank", {"radius": 5.0, "tol": 0.1}),
+    ("RankNet", {"tol": 0.1}),
     ("ListNet", {}),
+    ("ListMLE", {"tol": 0.1}),
     ("RankRLS", {}),
     ("CRR", {}),
     ("RankCosine", {"max_iter": 2}),
+    ("SVMMAP", {"max_iter": 2}),
+    ("LambdaRank", {"max_iter": 1}),
 ]
 
 
@@ -245,7 +278,7 @@ WATCHED = [
 def test_no_fit_takes_more_than_is_said_before(tmp_path):
     """Peaks above what the process had before, of rows so narrow that what is kept for each of them counts.
 
-    Of the 200 MB that come on top, the program itself takes 150.
+    Of the 200 MB that come on top, the program itself takes 150, and blocks and samples of rows 30.
     """
     rng, n = np.random.default_rng(0), 1_000_000
     data = hr.RankingData(rng.standard_normal((n, 3), np.float32), rng.integers(0, 3, n), np.arange(n) // 10)
@@ -256,5 +289,6 @@ def test_no_fit_takes_more_than_is_said_before(tmp_path):
     assert done.returncode == 0, done.stderr
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(found) == len(WATCHED)
-    over = [(name, settings, peak / n) for name, settings, peak, said in found if peak > said * n + 50e6]
+    over = [(name, settings, peak / n) for name, settings, peak, said in found if peak > said * n + 30e6]
     assert not over, over
+    assert all(said <= 80 or name == "LambdaRank" for name, _, _, said in found)

@@ -16,10 +16,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.data.blocks import check_finite
-from hingerank.data.describe import block_figures, merge_figures
+from hingerank.data.describe import BlockFigures, block_figures, merge_figures
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
-from hingerank.data.rows_view import MOST_COPIED, RowsView, cut_blocks
+from hingerank.data.rows_view import MOST_COPIED, RowsView
 from hingerank.kernels.threads import run_shards
 
 MOST_MADE = 2  # problems that a held part keeps ready
@@ -164,6 +164,25 @@ def facts_of(part: Held) -> PartFacts:
     return PartFacts(data.n_rows, data.blocks.ids, data.n_features, names, str(X.dtype), sparse)
 
 
+@dataclass(frozen=True)
+class RowWeights:
+    """A weight for each row of data in parts; it travels to the parts with the questions that need it.
+
+    Parameters
+    ----------
+    values : one for each row, part after part
+    starts : where those of a part begin, by its key
+    """
+
+    values: np.ndarray
+    starts: dict[str, int]
+
+    def of(self, part: Held) -> np.ndarray:
+        """Those of a part's rows."""
+        first = self.starts[part.part.key]
+        return self.values[first : first + part.data.n_rows]
+
+
 class PartedData:
     """Rows in parts of whole queries: what rankers learn from in place of `RankingData`.
 
@@ -190,6 +209,14 @@ class PartedData:
         self.n_rows = sum(f.n_rows for f in self.facts)
         self.n_queries = sum(len(f.ids) for f in self.facts)
         self.sparse, self.dtype = self.facts[0].sparse, np.dtype(self.facts[0].dtype)
+        self.weights: RowWeights | None = None
+
+    def weighted(self, values: np.ndarray) -> "PartedData":
+        """The same rows with a weight each, part after part."""
+        other = PartedData(self.parts, self.runner, self.facts)
+        starts = np.concatenate(([0], np.cumsum([facts.n_rows for facts in self.facts]))).tolist()
+        other.weights = RowWeights(values, {part.key: first for part, first in zip(self.parts, starts)})
+        return other
 
     def ask(self, question: Question, *arguments: Any) -> list[Any]:
         """question(held part, *arguments) of every part, in part order."""
@@ -211,7 +238,7 @@ class PartedData:
     @cached_property
     def _looked(self) -> tuple[Any, dict[str, Any]]:
         """Figures of the columns and the fingerprint, in one pass that also finds what is not finite."""
-        found = self.ask(look_at)
+        found = self.ask(look_at, self.weights)
         digest = hashlib.sha256(b"".join(digest for _, digest in found))
         sizes = {"rows": self.n_rows, "features": self.n_features}
         fingerprint = sizes | {"sha256_of_sample": digest.hexdigest(), "queries": self.n_queries}
@@ -227,9 +254,16 @@ class PartedData:
 
     def sample(self, most: int) -> Any:
         """At most about so many rows, evenly spaced."""
-        stride = max(1, -(-self.n_rows // most))
-        rows = self.ask(rows_of, stride)
-        return sp.vstack(rows, format="csr") if self.sparse else np.concatenate(rows)
+        return self.weighted_sample(most)[0]
+
+    def weighted_sample(self, most: int) -> tuple[Any, np.ndarray | None]:
+        """At most about so many rows, evenly spaced, without those of weight 0; and their weights."""
+        found = self.ask(rows_of, max(1, -(-self.n_rows // most)), self.weights)
+        return self.stacked([X for X, _ in found]), joined_weights([weight for _, weight in found])
+
+    def stacked(self, parts: Sequence[Any]) -> Any:
+        """Rows of all parts as one matrix."""
+        return sp.vstack(parts, format="csr") if self.sparse else np.concatenate(parts)
 
     def fold(self, k: int, folds: int, chosen: bool) -> "PartedData":
         """The queries whose number in their part is k modulo folds, or all the others."""
@@ -244,42 +278,70 @@ def let_go(part: Held) -> None:
     forget([part.part])
 
 
-def look_at(part: Held) -> tuple[Any, bytes]:
-    """The figures of a part's columns and a hash of evenly spaced rows.
+def look_at(part: Held, weights: RowWeights | None = None) -> tuple[BlockFigures, bytes]:
+    """The figures of a part's columns and a hash of evenly spaced rows; rows of weight 0 do not count.
 
     A value that is not finite is a DataError that names the part.
     """
     view = part.data.X if isinstance(part.data.X, RowsView) else RowsView(part.data.X)
-    blocks = [block for shard in cut_blocks(len(view), view.height) for block in shard]
+    weight = None if weights is None else weights.of(part)
+    if weight is not None:
+        kept = np.flatnonzero(weight)
+        view, weight = view.take(kept), weight[kept]
 
-    def look(block: tuple[int, int]) -> Any:
+    def check(block: tuple[int, int]) -> None:
         try:
             check_finite(view.block(*block), False, part.data.feature_names)
         except DataError as error:
             raise DataError(f"{part.part.path}: among rows {block[0]}:{block[1]} {error}") from None
-        return block_figures(view.block(*block))
+
+    return figures_of(view, weight, check), digest_of(part)
+
+
+def figures_of(
+    view: RowsView, weight: np.ndarray | None, check: Callable[[tuple[int, int]], None] | None = None
+) -> BlockFigures:
+    """The figures of the columns of all rows of a view, as those of one block; check: called with every block first."""
+    blocks = [block for shard in view.shards() for block in shard]
+
+    def look(block: tuple[int, int]) -> BlockFigures:
+        if check is not None:
+            check(block)
+        return block_figures(view.block(*block), None if weight is None else weight[slice(*block)])
 
     found = run_shards(look, blocks)
+    if not found:  # every row weighs 0
+        nothing = np.zeros(view.shape[1])
+        return BlockFigures(nothing + np.inf, nothing - np.inf, nothing, nothing, nothing, 0, 0)
     low, high, mean, spread, nonzero, missing = merge_figures(found)
     known = np.sum([figures.known for figures in found], axis=0)
-    whole = found[0]._replace(
-        low=low, high=high, known=known, mean=mean, square=spread**2 * known, nonzero=nonzero, missing=missing
-    )
-    return whole, digest_of(part)
+    return BlockFigures(low, high, known, mean, spread**2 * known, nonzero, missing)
 
 
-def rows_of(part: Held, stride: int) -> Any:
-    """Every stride-th row of a part."""
-    return part.data.X[np.arange(0, part.data.n_rows, stride)]
+def joined_weights(parts: Sequence[np.ndarray | None]) -> np.ndarray | None:
+    """The weights of all parts, None where rows have none."""
+    given = [weight for weight in parts if weight is not None]
+    return np.concatenate(given) if given else None
 
 
-def queries_of(part: Held, stride: int) -> RankingData:
-    """Every stride-th query of a part."""
+def rows_of(part: Held, stride: int, weights: RowWeights | None = None) -> tuple[Any, np.ndarray | None]:
+    """Every stride-th row of a part, but for those of weight 0, and their weights."""
+    rows = np.arange(0, part.data.n_rows, stride)
+    if weights is None:
+        return part.data.X[rows], None
+    weight = weights.of(part)
+    rows = rows[weight[rows] > 0]
+    return part.data.X[rows], weight[rows]
+
+
+def queries_of(part: Held, stride: int, weights: RowWeights | None = None) -> tuple[RankingData, np.ndarray | None]:
+    """Every stride-th query of a part, and the weights of its rows."""
     data = part.data
     inside = np.arange(data.n_queries) % stride == 0
     rows = np.flatnonzero(data.blocks.scatter(np.repeat(inside, data.blocks.sizes)))
     X = data.X[rows]
-    return RankingData(X, data.y[rows], data.qid[rows], None, data.feature_names)
+    weight = None if weights is None else weights.of(part)[rows]
+    return RankingData(X, data.y[rows], data.qid[rows], None, data.feature_names), weight
 
 
 def digest_of(part: Held) -> bytes:

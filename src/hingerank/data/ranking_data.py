@@ -20,7 +20,7 @@ from hingerank.data.blocks import (
 )
 from hingerank.data.checks import GIVE_IDS, warn_one_query
 from hingerank.data.files import DataError
-from hingerank.data.rows_view import RowsView, is_mapped
+from hingerank.data.rows_view import RowsView, StackedRows, is_mapped
 
 if TYPE_CHECKING:
     from hingerank.data.describe import Description
@@ -290,7 +290,7 @@ class RankingData:
 
     @staticmethod
     def concatenate(parts: Sequence["RankingData"], *, join_queries: bool = False) -> "RankingData":
-        """All rows, one part after the other; dense and CSR parts together make CSR.
+        """All rows, one part after the other; dense and CSR parts together make CSR; large mapped ones are not copied.
 
         Parts must agree in features, in feature names where they have them, and in having document ids or not.
 
@@ -409,6 +409,12 @@ def _join(arrays: list[Any], name: str) -> np.ndarray:
 
 
 def _stack(matrices: list[Any]) -> Any:
+    """All rows in one matrix, or in a view of them where some lie in a mapped file and a copy would be large."""
+    if any(is_mapped(X) for X in matrices):
+        stacked = StackedRows(matrices)
+        if stacked.nbytes > rows_view.MOST_COPIED:
+            return RowsView(stacked)
+        matrices = [X[:] if isinstance(X, RowsView) else X for X in matrices]
     if not any(sp.issparse(X) for X in matrices):
         return np.concatenate(matrices)
     return sp.vstack([sp.csr_matrix(X) for X in matrices], format="csr")

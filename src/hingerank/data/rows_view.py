@@ -5,7 +5,7 @@ order, a fold, scaled columns) is a view, which computes a block of whole querie
 """
 
 import mmap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
@@ -42,7 +42,13 @@ class RowsView:
         self.X, self.rows, self.scaler = X, rows, scaler
         self.offsets = offsets if scaler is not None and scaler.per_query else None
         self.shape = (X.shape[0] if rows is None else len(rows), X.shape[1])
-        self.dtype, self.sparse, self.height = X.dtype, sp.issparse(X), block_height(X)  # height: rows of a block
+        self.dtype, self.height = X.dtype, block_height(X)  # height: rows of a block
+        self.sparse: bool = X.sparse if isinstance(X, StackedRows) else sp.issparse(X)
+
+    @property
+    def whole(self) -> Any:
+        """The matrix beneath, where its rows are shown as they lie there, all of them; else None."""
+        return None if self.rows is not None or isinstance(self.X, StackedRows) else self.X
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -120,6 +126,42 @@ class RowsView:
         return np.asarray(rows.toarray() if self.sparse else rows, dtype)
 
 
+class StackedRows:
+    """Matrices, or views of some, one after the other: what a RowsView shows rows of, and never copies whole."""
+
+    ndim = 2
+
+    def __init__(self, members: Sequence[Any]):
+        self.members = list(members)
+        self.starts = np.concatenate(([0], np.cumsum([member.shape[0] for member in self.members])))
+        self.shape = (int(self.starts[-1]), self.members[0].shape[1])
+        self.dtype = np.result_type(*(member.dtype for member in self.members))
+        self.sparse: bool = any(m.sparse if isinstance(m, RowsView) else sp.issparse(m) for m in self.members)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(m.nbytes if isinstance(m, RowsView) else matrix_bytes(m) for m in self.members)
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, slice):
+            a, b, _ = key.indices(self.shape[0])
+            borders = zip(self.members, pairwise(self.starts.tolist()))
+            inside = [(m, max(a - i, 0), min(b, j) - i) for m, (i, j) in borders if a < j and b > i]
+            return self._stacked([m.block(i, j) if isinstance(m, RowsView) else m[i:j] for m, i, j in inside])
+        key = np.asarray(key)
+        of, order = np.searchsorted(self.starts, key, side="right") - 1, np.argsort(key, kind="stable")
+        numbers = [key[order][of[order] == k] - self.starts[k] for k in range(len(self.members))]
+        found = [member[some] for member, some in zip(self.members, numbers) if len(some)]
+        return self._stacked(found)[np.argsort(order, kind="stable")]
+
+    def _stacked(self, pieces: list[Any]) -> Any:
+        pieces = pieces or [self.members[0][:0]]
+        if self.sparse:
+            return sp.vstack([sp.csr_matrix(piece) for piece in pieces], format="csr", dtype=self.dtype)
+        one = pieces[0].astype(self.dtype, copy=False)
+        return one if len(pieces) == 1 else np.concatenate(pieces, dtype=self.dtype)
+
+
 def block_height(X: Any) -> int:
     """Rows of X that make a block."""
     return max(1, BLOCK_BYTES // max(1, matrix_bytes(X) // max(1, X.shape[0])))
@@ -167,6 +209,10 @@ def read_ahead(X: Any, much: bool = True) -> None:
     """Tell the system that a mapped X is read from front to back, again and again; or (much=False) here and there."""
     X = X.X if isinstance(X, RowsView) else X
     if not hasattr(mmap, "MADV_SEQUENTIAL"):  # not on this platform
+        return
+    if isinstance(X, StackedRows):
+        for member in X.members:
+            read_ahead(member, much)
         return
     for array in [X.data, X.indices] if sp.issparse(X) else [X]:
         below = _map_below(array)

@@ -1,6 +1,7 @@
 """From paths, or a Dask data frame, to data in parts of whole queries."""
 
 import os
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -108,11 +109,8 @@ def runner_of(client: Any) -> Runner:
     """Who asks the parts, of a Dask client, of anything with a method run, or (None) this process."""
     if client is None:
         return InThisProcess()
-    try:
-        from distributed import Client
-    except ImportError:
-        Client = ()  # type: ignore[assignment,misc]
-    if isinstance(client, Client):
+    dask = sys.modules.get("distributed")  # who has a client has imported it
+    if dask is not None and isinstance(client, dask.Client):
         from hingerank.distributed.dask_runner import DaskRunner
 
         return DaskRunner(client)

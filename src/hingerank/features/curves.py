@@ -88,12 +88,12 @@ class Curves(NamedTuple):
         return self.knots, self.heights, self.slopes, self.starts
 
 
-def place_knots(X: Any, count: int, weight: Floats | None = None) -> Knots:
+def place_knots(X: Any, count: int, weight: Floats | None = None, width: Floats | None = None) -> Knots:
     """At most `count` knots for each column, at evenly spaced quantiles of its values from the least to the largest.
 
     A quantile is the least value that no less than that fraction of the rows, by weight, does not exceed, so a row of
     weight 2 is the row given twice. Of many rows SAMPLED_ROWS are looked at, evenly spaced; equal quantiles are one
-    knot.
+    knot. width: the columns' standard deviations, where X is not all rows.
 
     Examples
     --------
@@ -103,8 +103,9 @@ def place_knots(X: Any, count: int, weight: Floats | None = None) -> Knots:
     n, d = X.shape
     rows = slice(None) if n <= SAMPLED_ROWS else np.linspace(0, n - 1, SAMPLED_ROWS).astype(np.int64)
     sample, mass = X[rows], np.ones(min(n, SAMPLED_ROWS)) if weight is None else weight[rows]
-    with np.errstate(over="ignore", invalid="ignore"):
-        width = make_scaler("standard").fit(X, sample_weight=weight).width_
+    if width is None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            width = make_scaler("standard").fit(X, sample_weight=weight).width_
     if not np.isfinite(width).all():
         raise DataError("squares of the features overflow: divide the features first (scale=...)")
     asked = np.linspace(0, 1, count)

@@ -247,6 +247,11 @@ class WithRegression:
         rows = preferences.n_items if weight is None else weight.sum()
         return self.alpha / rows if rows > 0 else 0.0, (1.0 - self.alpha) / pairs if pairs > 0 else 0.0
 
+    def around(self, rows: float, pairs: float, mean: float) -> "RegressionAround":
+        """The same as a sum over queries of scores that count from their mean; mean: of all rows' y; rows, pairs: what
+        `weights` gives for all of them."""
+        return RegressionAround(self.loss, rows, pairs, mean)
+
     def at(self, s: Floats, preferences: GradedPreferences) -> LossAt:
         """The loss at scores s (one per row, in block order)."""
         rows, pairs = self.weights(preferences)
@@ -264,6 +269,35 @@ class WithRegression:
             pairs * here.gradient - 2.0 * rows * m * z,
             lambda v: pairs * here.curvature(v) + 2.0 * rows * m * centred(v),
             pairs * here.diagonal + 2.0 * rows * m * (1.0 - m / mass),
+        )
+
+
+class RegressionAround:
+    """rows · sum over rows of (y_i - mean - s_i)^2  +  pairs · another loss, a sum over queries.
+
+    It is `WithRegression` where s counts from its mean over all rows (features from theirs), and there alone.
+    """
+
+    by_query = True
+
+    def __init__(self, loss: Any, rows: float, pairs: float, mean: float):
+        self.loss, self.rows, self.pairs, self.mean = loss, rows, pairs, mean
+        self.name, self.convex = f"{loss.name} + regression", loss.convex
+
+    def weights(self, preferences: GradedPreferences) -> tuple[float, float]:
+        """As `WithRegression` of all rows has them."""
+        return self.rows, self.pairs
+
+    def at(self, s: Floats, preferences: GradedPreferences) -> LossAt:
+        """The loss at scores s (one per row, in block order)."""
+        m: Any = 1.0 if preferences.item_weight is None else preferences.item_weight
+        here, rows, pairs = self.loss.at(s, preferences), self.rows, self.pairs
+        z, curvature = preferences.y - self.mean - s, here.curvature
+        return LossAt(
+            rows * float((m * z * z).sum()) + pairs * here.value,
+            pairs * here.gradient - 2.0 * rows * m * z,
+            lambda v: pairs * curvature(v) + 2.0 * rows * m * v,
+            pairs * here.diagonal + 2.0 * rows * m,
         )
 
 

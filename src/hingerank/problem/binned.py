@@ -316,9 +316,9 @@ class CurvePass(MixedPass):
 
 
 class CurveDesign(MixedDesign):
-    """Φ = Ψ T of curves."""
+    """Φ = Ψ T of curves; inner: Bins, or a design of bins in parts."""
 
-    inner: Bins
+    inner: Any
     mixing: CurveBasis
 
     def sweep(self, loss: Loss, preferences: Preferences) -> Pass:

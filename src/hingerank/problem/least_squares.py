@@ -1,7 +1,8 @@
 """Objectives whose loss is a sum of squares: one small matrix, decomposed once, answers every C."""
 
+from collections.abc import Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -12,13 +13,51 @@ from hingerank.data.rows_view import RowsView, cut_blocks
 from hingerank.features.maps import serial_blas
 from hingerank.kernels.rows import group_sums
 from hingerank.kernels.threads import cut_shards, run_shards
-from hingerank.losses.lists import AllDifferences, GradeDifferences, Squared, WithRegression
+from hingerank.losses.lists import AllDifferences, GradeDifferences, RegressionAround, Squared, WithRegression
 from hingerank.preferences import GradedPreferences
 from hingerank.preferences.graded import ROWS_PER_SHARD
 from hingerank.problem.design import RowsDesign
+from hingerank.problem.mapped import ScaledDesign
 from hingerank.problem.problem import Design, Point, Problem, add_up
+from hingerank.problem.streamed import StreamedDesign
 
 BLOCK = 1 << 18  # numbers of a block of rows in double precision
+REGRESSION = (WithRegression, RegressionAround)
+
+
+class Sums(NamedTuple):
+    """Of rows: the sum of their weights, and of weight · y and weight · φ."""
+
+    mass: float
+    y: float
+    rows: np.ndarray
+
+    @classmethod
+    def of(cls, design: Design, preferences: GradedPreferences) -> "Sums":
+        """Those of the rows of a design, in one reading."""
+        weight, y = preferences.item_weight, preferences.y
+        m = np.ones(len(y)) if weight is None else weight
+        return cls(float(m.sum()), float((m * y).sum()), design.back(m))
+
+    @classmethod
+    def added(cls, parts: "Sequence[Sums]") -> "Sums":
+        """Those of all parts."""
+        return cls(sum(p.mass for p in parts), sum(p.y for p in parts), add_up([p.rows.copy() for p in parts]))
+
+    @property
+    def mean_y(self) -> float:
+        return self.y / self.mass
+
+    @property
+    def mean_row(self) -> np.ndarray:
+        return np.asarray(self.rows / self.mass)
+
+
+def centred(design: Design, centre: np.ndarray) -> Design:
+    """Φ - 1 centreᵀ."""
+    if isinstance(design, StreamedDesign):
+        return StreamedDesign(design.source, design.uneven, centre)
+    return ScaledDesign(design, np.ones(len(centre)), centre)
 
 
 class LeastSquaresProblem(Problem):
@@ -88,8 +127,8 @@ def half_hessian(design: RowsDesign, loss: Any, preferences: GradedPreferences) 
     place of M_q - M_g when equal grades are paired, too; regression adds the same with everything as one query.
     Nothing is subtracted that could cancel.
     """
-    row_weight, pair_weight = loss.weights(preferences) if isinstance(loss, WithRegression) else (0.0, 1.0)
-    loss = loss.loss if isinstance(loss, WithRegression) else loss
+    row_weight, pair_weight = loss.weights(preferences) if isinstance(loss, REGRESSION) else (0.0, 1.0)
+    loss = loss.loss if isinstance(loss, REGRESSION) else loss
     if not isinstance(loss, AllDifferences | GradeDifferences | Squared):
         raise ValueError(f"the loss {loss.name!r} is no sum of squares")
     groups = _Groups(preferences)
@@ -109,8 +148,8 @@ def half_hessian(design: RowsDesign, loss: Any, preferences: GradedPreferences) 
 def half_hessian_by_blocks(source: RowsView, loss: Any, preferences: GradedPreferences) -> np.ndarray:
     """`half_hessian` of rows that are never all held: the sum over blocks of whole queries, and the regression's part
     from sums of x and x xᵀ around the first row of all."""
-    row_weight, pair_weight = loss.weights(preferences) if isinstance(loss, WithRegression) else (0.0, 1.0)
-    inner = loss.loss if isinstance(loss, WithRegression) else loss
+    row_weight, pair_weight = loss.weights(preferences) if isinstance(loss, REGRESSION) else (0.0, 1.0)
+    inner = loss.loss if isinstance(loss, REGRESSION) else loss
     d, p, offsets = source.shape[1], preferences, preferences.offsets
     origin = _dense(source.block(0, int(offsets[1])))[0] if len(offsets) > 1 else np.zeros(d)
 
@@ -119,16 +158,10 @@ def half_hessian_by_blocks(source: RowsView, loss: Any, preferences: GradedPrefe
         for a, b in blocks:
             q0, q1 = np.searchsorted(offsets, [a, b])
             X = source.block(a, b)
-            weight = None if p.item_weight is None else p.item_weight[a:b]
-            part = GradedPreferences(
-                p.y[a:b],
-                offsets[q0 : q1 + 1] - a,
-                item_weight=weight,
-                query_weight=None if p.query_weight is None else p.query_weight[q0:q1],
-            )
+            part = p.between(int(q0), int(q1))
             A += half_hessian(RowsDesign(X), inner, part)
             if row_weight:
-                m = np.ones(b - a) if weight is None else weight
+                m = np.ones(b - a) if part.item_weight is None else part.item_weight
                 apart = _dense(X) - origin
                 square += (m[:, None] * apart).T @ apart
                 first += m @ apart

@@ -12,6 +12,7 @@ from hingerank.data.rows_view import RowsView, is_mapped
 from hingerank.data.scaling import ColumnScaler
 from hingerank.features.maps import BLOCK_BYTES, FeatureMap, storage_type
 from hingerank.losses import Loss, WindowLoss
+from hingerank.losses.lists import RegressionAround
 from hingerank.preferences import GradedPreferences, Preferences
 from hingerank.problem.design import RowsDesign
 from hingerank.problem.problem import Design, LossPoint, Pass, hessian_by_columns
@@ -23,17 +24,17 @@ STORED_BYTES = 1 << 26  # of ψ(X) at most where X itself is not in memory
 def rows_design(X: Any, by_rows: bool = False) -> Design:
     """The design of rows as they are: a matrix, or a view that is read block by block; by_rows: a matrix in any case.
 
-    A view of all rows in their order whose scaler divides columns is the design of the rows beneath, with weights
-    divided instead.
+    Where a view's scaler divides columns it is the design of the rows beneath, with weights divided instead.
     """
     if not isinstance(X, RowsView):
         return MappedRows(X) if is_mapped(X) else RowsDesign(X)
     if by_rows:
         return RowsDesign(X.copied("this solver"))
-    if X.rows is None and X.scaler is None:
-        return MappedRows(X.X)
-    if X.rows is None and isinstance(X.scaler, ColumnScaler) and X.scaler.factor is not None:
-        return ScaledDesign(MappedRows(X.X), X.scaler.factor, X.scaler.centre_)
+    if X.whole is not None and X.scaler is None:
+        return MappedRows(X.whole)
+    if isinstance(X.scaler, ColumnScaler) and X.scaler.factor is not None:
+        plain = StreamedDesign(RowsView(X.X, X.rows)) if X.whole is None else MappedRows(X.whole)
+        return ScaledDesign(plain, X.scaler.factor, X.scaler.centre_)
     return StreamedDesign(X)
 
 
@@ -49,7 +50,7 @@ class MappedRows(RowsDesign):
 class ScaledDesign(Design):
     """Φ = (Ψ - 1 centreᵀ) diag(factor): scaled columns of a design, by weights that are scaled instead.
 
-    Passes leave out the centre, which adds one number to all scores: no loss of a query sees it.
+    Passes leave out the centre, which adds one number to all scores: no loss of a query sees it, but for regression.
     """
 
     def __init__(self, inner: Design, factor: np.ndarray, centre: np.ndarray):
@@ -65,6 +66,8 @@ class ScaledDesign(Design):
 
     def sweep(self, loss: Loss, preferences: Preferences) -> Pass:
         """The pass of the inner design, in divided weights."""
+        if isinstance(loss, RegressionAround):
+            return super().sweep(loss, preferences)
         return ScaledPass(self.inner.sweep(loss, preferences), self.factor)
 
 

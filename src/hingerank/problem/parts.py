@@ -13,10 +13,11 @@ from uuid import uuid4
 
 import numpy as np
 
-from hingerank.data.parts import Held, PartedData, queries_of
+from hingerank.data.parts import Held, PartedData, RowWeights, joined_weights, queries_of
 from hingerank.data.ranking_data import RankingData
 from hingerank.losses import Loss, WindowLoss
 from hingerank.preferences import GradedPreferences
+from hingerank.problem.least_squares import Sums
 from hingerank.problem.problem import Design, LossPoint, Pass, add_up
 
 SAMPLE_BYTES = 1 << 28  # of a sample of queries that is fetched, and solved where the solver is
@@ -26,9 +27,15 @@ _numbers = count()
 
 
 class MakeDesign(Protocol):
-    """What is made of the rows of a part; it is pickled and sent to where the part is."""
+    """What is made of the rows of a part; it is pickled and sent to where the part is.
 
-    def __call__(self, data: RankingData) -> tuple[Design, GradedPreferences]: ...
+    weights: of the rows of all parts, or None.
+    """
+
+    @property
+    def weights(self) -> RowWeights | None: ...
+
+    def __call__(self, data: RankingData, weight: np.ndarray | None) -> tuple[Design, GradedPreferences]: ...
 
 
 class PartsDesign(Design):
@@ -104,8 +111,9 @@ class PartsPass(Pass):
         """The loss of every stride-th query of every part: fetched where that is little, else asked like the whole."""
         if self._bytes(stride) > SAMPLE_BYTES:
             return PartsPass(self.data, self.make, self.width, self.queries, self.loss, stride)
-        parts = self.data.ask(queries_of, stride)
-        design, preferences = self.make(RankingData.concatenate(parts, join_queries=True))
+        found = self.data.ask(queries_of, stride, self.make.weights)
+        rows = RankingData.concatenate([part for part, _ in found], join_queries=True)
+        design, preferences = self.make(rows, joined_weights([weight for _, weight in found]))
         return design.sweep(self.loss, preferences)
 
     def _ask(self, question: Callable[..., Any], *arguments: Any) -> list[Any]:
@@ -158,18 +166,30 @@ def _kept(part: Held, token: str, make: MakeDesign | None) -> _Kept | None:
     """What the part has made of the problem; None if it does not know it and was not told how."""
     if make is None:
         return part.made.get(token)
-    kept: _Kept = part.keep(token, lambda: _Kept(*make(part.data)))
+    return _made(part, token, make)
+
+
+def _made(part: Held, token: str, make: MakeDesign) -> _Kept:
+    """What the part has made of the problem, or makes now."""
+    weights = make.weights
+    kept: _Kept = part.keep(token, lambda: _Kept(*make(part.data, None if weights is None else weights.of(part))))
     return kept
 
 
 def _pairs(part: Held, token: str, make: MakeDesign) -> tuple[int, dict[int, float]]:
-    kept: _Kept = part.keep(token, lambda: _Kept(*make(part.data)))
+    kept = _made(part, token, make)
     weight = kept.preferences.weight_per_query
     return kept.preferences.n_pairs, {stride: float(weight[::stride].sum()) for stride in STRIDES}
 
 
+def sums_of(part: Held, token: str, make: MakeDesign) -> Sums:
+    """The sums of the part's rows that regression needs."""
+    kept = _made(part, token, make)
+    return Sums.of(kept.design, kept.preferences)
+
+
 def _weight(part: Held, token: str, make: MakeDesign, stride: int) -> float:
-    kept: _Kept = part.keep(token, lambda: _Kept(*make(part.data)))
+    kept = _made(part, token, make)
     return kept.preferences.weight_of(stride)
 
 

@@ -392,13 +392,17 @@ class FusedPass(WindowPass):
         return np.where(known, found, np.median(found[known]) if known.any() else 0.0)
 
     def degrees(self, w: np.ndarray) -> np.ndarray | None:
-        queries = np.arange(self.graded.n_queries) % self.stride == 0
-        return np.where(np.repeat(queries, np.diff(self.offsets)), self._degrees(w), 0.0)
+        queries, weight = np.arange(self.graded.n_queries) % self.stride == 0, self._degrees(w)
+        weight *= np.repeat(queries, np.diff(self.offsets))
+        return weight
 
     def _degrees(self, w: np.ndarray) -> np.ndarray:
         self._return_to(w)
-        weight = np.empty(self.graded.n_items)
-        weight[self.graded.row_at] = self.state.degree
+        weight, offsets = np.zeros(self.graded.n_items), self.offsets
+        for first, last in self.graded.shards:  # one after the other: positions of all rows would be as long again
+            a, b = offsets[first], offsets[last]
+            starts = np.repeat(offsets[first:last], np.diff(offsets[first : last + 1]))
+            weight[starts + self.tree.perm[a:b]] = self.state.degree[a:b]
         return weight
 
 

@@ -87,11 +87,28 @@ class QueryScaledBlock(Block):
         query_back(self.X, self.offsets, 0, len(self.low), self.low, self.factor, self.own, z, g)
 
 
-class StreamedDesign(Design):
-    """Rows of a Source, computed a block at a time whenever they are applied, and never kept."""
+class CentredBlock(Block):
+    """φ - centre of the rows of another block."""
 
-    def __init__(self, source: Source, uneven: bool = False):
-        self.source, self.shape, self.height, self._uneven = source, source.shape, source.height, uneven
+    def __init__(self, inner: Block, centre: np.ndarray):
+        self.inner, self.centre = inner, centre
+
+    def scores(self, w: np.ndarray, out: np.ndarray) -> None:
+        self.inner.scores(w, out)
+        out -= float(self.centre @ w)
+
+    def add_back(self, z: np.ndarray, g: np.ndarray) -> None:
+        self.inner.add_back(z, g)
+        g -= self.centre * float(z.sum())
+
+
+class StreamedDesign(Design):
+    """Rows of a Source, less a centre where there is one, computed a block at a time whenever they are applied, and
+    never kept."""
+
+    def __init__(self, source: Source, uneven: bool = False, centre: np.ndarray | None = None):
+        self.source, self.shape, self.height = source, source.shape, source.height
+        self._uneven, self.centre = uneven, centre
         self.numbers = self.shape[0] * self.shape[1]
         self.shards = cut_blocks(self.shape[0], self.height, source.offsets)
 
@@ -101,6 +118,9 @@ class StreamedDesign(Design):
 
     def block(self, a: int, b: int) -> Block:
         """Rows a:b, for products with them."""
+        return self._block(a, b) if self.centre is None else CentredBlock(self._block(a, b), self.centre)
+
+    def _block(self, a: int, b: int) -> Block:
         view = self.source
         if isinstance(view, RowsView) and view.offsets is not None and not view.sparse:
             first, last = np.searchsorted(view.offsets, [a, b])

@@ -11,11 +11,11 @@ from hingerank.data.checks import positive, whole
 from hingerank.data.files import DataError
 from hingerank.data.rows_view import RowsView, is_mapped
 from hingerank.export.forms import with_surfaces
-from hingerank.features.curves import Curves, Knots, place_knots
+from hingerank.features.curves import SAMPLED_ROWS, Curves, Knots, place_knots
 from hingerank.features.surfaces import Grid, best_pairs, make_grid
 from hingerank.losses import make_loss
 from hingerank.problem import Problem, RowsDesign
-from hingerank.problem.binned import curve_design
+from hingerank.problem.binned import BinnedDesign, CurveBasis, CurveDesign, curve_design
 from hingerank.problem.grouped import GroupedProblem
 from hingerank.problem.surfaces import ShapeDesign, StackedDesign, SurfaceDesign
 from hingerank.problem.torch_design import check_device
@@ -23,6 +23,7 @@ from hingerank.rankers.explanation import SUMS, Contributions
 from hingerank.rankers.inputs import names_of_features
 from hingerank.rankers.large import rows_for_map
 from hingerank.rankers.linear import PairwiseRanker
+from hingerank.rankers.parted import see_parts
 from hingerank.rankers.shapes import Curve, Look, Surface
 from hingerank.solvers.grouped import grouped_newton
 from hingerank.solvers.newton import newton
@@ -93,7 +94,7 @@ class AdditiveRankSVM(PairwiseRanker):
     _of_surfaces = ("surface_pairs_", "surface_knots_", "surface_shapes_", "surface_heights_", "surface_deviations_")
     _fitted: tuple[str, ...] = (*_arrays, *_of_surfaces)
     _training_only = ("callback",)
-    _by_blocks = True
+    _by_blocks = _adds_up = True
 
     def __init__(
         self, n_knots=12, C=1.0, smoothness=10.0, loss="squared_hinge", tol=1e-3, *, monotone=None, sparsity=0.0,
@@ -120,12 +121,7 @@ class AdditiveRankSVM(PairwiseRanker):
     # The problem
 
     def _problem(self, X, preferences, sample_weight):
-        solver, shaped = self._solver(), self._shaped()
-        if shaped and solver != "newton":
-            raise ValueError(
-                f"monotone and sparsity need a smooth loss and solver='newton', not loss={self.loss!r} with "
-                f"solver={solver!r}: use loss='squared_hinge'"
-            )
+        solver, shaped = self._solver_of_shapes(), self._shaped()
         device = check_device(self.device)
         if device is not None and (self.interactions is not None or solver == "dual"):
             raise ValueError(f"device={self.device!r} takes no interactions= and no solver='dual': use device='cpu'")
@@ -145,14 +141,53 @@ class AdditiveRankSVM(PairwiseRanker):
             design = StackedDesign(design, surfaces)
             starts = np.concatenate((starts, starts[-1] + surfaces.starts[1:]))
             limits = np.concatenate((limits, np.zeros(surfaces.shape[1], bool)))
-        self._shape: ShapeDesign = design
+        self._shape: Any = design
         if solver == "dual":
             design = RowsDesign(np.stack([design.scores(e) for e in np.eye(design.shape[1])], axis=1))
-        if not shaped:
-            return Problem(design, make_loss(self.loss), preferences)
+        return self._shaped_problem(design, preferences, starts, limits) if shaped else self._plain(design, preferences)
+
+    def _plain(self, design: Any, preferences: Any) -> Problem:
+        return Problem(design, make_loss(self.loss), preferences)
+
+    def _shaped_problem(self, design: Any, preferences: Any, starts: np.ndarray, limits: np.ndarray) -> GroupedProblem:
         problem = GroupedProblem(design, make_loss(self.loss), preferences, GroupedSquare(starts, 0.0, limits))
         self._largest = problem.largest_amount()
         return problem
+
+    def _prepare_parts(self, data):
+        if self.interactions is not None:
+            raise ValueError("interactions are found and placed where all rows are: leave them out with data in parts")
+        self._solver_of_shapes()
+        sight = see_parts(self.scaler_, data, SAMPLED_ROWS)
+        spread = np.sqrt(sight.figures.square / np.maximum(sight.figures.known, 1e-300))
+        width = np.where(sight.figures.high > sight.figures.low, spread, 1.0)
+        self._knots = place_knots(sight.X, self._count(), sight.weight, width)
+        self._look = Look(np.empty(0, int), sight.queries, sight.query_weight, sight.query)
+        self._rug, self._grids, self._of_zero = self._knots.rug, [], data.sparse
+        return data.n_features * 2 * (int(self._knots.counts.max()) + 1)
+
+    def _rows_design(self, X):
+        if isinstance(X, RowsView) and X.sparse:
+            X = X.copied("AdditiveRankSVM of sparse rows")
+        return BinnedDesign(X, self._knots)
+
+    def _over(self, design, preferences):
+        knots, (sign, bounded) = self._knots, self._signs(self.n_features_in_)
+        basis = CurveBasis(knots, positive("smoothness", self.smoothness), sign, self._of_zero)
+        self._shape = CurveDesign(design, basis)
+        if not self._shaped():
+            return self._plain(self._shape, preferences)
+        return self._shaped_problem(self._shape, preferences, knots.starts, np.repeat(bounded, knots.counts))
+
+    def _solver_of_shapes(self) -> str:
+        """The name of the solver, which bounded or few curves leave no choice."""
+        solver = self._solver()
+        if self._shaped() and solver != "newton":
+            raise ValueError(
+                f"monotone and sparsity need a smooth loss and solver='newton', not loss={self.loss!r} with "
+                f"solver={solver!r}: use loss='squared_hinge'"
+            )
+        return solver
 
     def _chosen_grids(self, knots: Knots, X: Any, design: Any, preferences: Any, bounded: np.ndarray) -> list[Grid]:
         """Grids of the pairs asked for, or of the best ones."""
@@ -287,7 +322,7 @@ class AdditiveRankSVM(PairwiseRanker):
     def _keep(self, solution):
         shape: ShapeDesign = solution.extra["shape"]
         look, grids = self.__dict__.pop("_look"), self.__dict__.pop("_grids")
-        for name in ("_shape", "_largest", *self._of_surfaces):
+        for name in ("_shape", "_largest", "_knots", "_of_zero", *self._of_surfaces):
             self.__dict__.pop(name, None)
         (curves, surfaces), self.knot_weights_ = shape.shapes(solution.w), solution.w
         parts = curves.parts(look.X)

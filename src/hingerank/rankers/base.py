@@ -34,7 +34,7 @@ from hingerank.rankers.inputs import (
     warn_spreads,
 )
 from hingerank.rankers.large import block_scores, view_rows
-from hingerank.rankers.parted import design_of_parts, evaluate_parts, predict_parts, refuse_parts
+from hingerank.rankers.parted import checked_parts, design_of_parts, evaluate_parts, predict_parts
 from hingerank.rankers.tuned import Tuning
 from hingerank.solvers.run import Certificate, Solution
 
@@ -108,8 +108,7 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
         eval_group : for each pair of eval_set its rows per query, or None
         """
         if isinstance(X, PartedData):
-            refuse_parts(self, {"y": y, "qid": qid, "sample_weight": sample_weight, "group": group})
-            self._fit_parts(X)
+            self._fit_parts(checked_parts(self, X, sample_weight, {"y": y, "qid": qid, "group": group}))
         else:
             self._fit(*self._learning_rows(X, y, qid, sample_weight, group))
         if not np.isfinite(getattr(self, "coef_", 0.0)).all():
@@ -409,6 +408,10 @@ class ProblemRanker(BaseRanker):
         self.n_pairs_ = queries.n_pairs
         return self._vary(self._over(design, queries), self._path_value(getattr(self, self.path_parameter)))
 
+    def _prepare_parts(self, data: PartedData) -> int:
+        """Learn what the designs of all parts need, the scaler aside; how many weights they have."""
+        return data.n_features
+
     def _over(self, design: Any, preferences: Any) -> Any:
         """The problem over any design of features."""
         raise NotImplementedError
@@ -416,10 +419,6 @@ class ProblemRanker(BaseRanker):
     def _rows_design(self, X: Any) -> Any:
         """The design of the rows of a part."""
         raise NotImplementedError
-
-    def _maps(self) -> bool:
-        """Whether the ranker has a feature map to learn."""
-        return False
 
     def _posed(self, X: Any, preferences: Any, sample_weight: np.ndarray | None, stacklevel: int) -> Any:
         """The problem at the ranker's own parameters; a warning where there is nothing to learn."""
@@ -441,8 +440,7 @@ class ProblemRanker(BaseRanker):
             raise ValueError(f"the path is empty: give values of {self.path_parameter}, such as [1, 2, 4]")
         leader = self._with(wanted[0] if wanted else getattr(self, self.path_parameter))
         if isinstance(X, PartedData):
-            refuse_parts(self, {"y": y, "qid": qid, "sample_weight": sample_weight, "group": group})
-            problem = leader._posed_parts(X)
+            problem = leader._posed_parts(checked_parts(self, X, sample_weight, {"y": y, "qid": qid, "group": group}))
         else:
             rows = leader._learning_rows(X, y, qid, sample_weight, group)
             preferences = leader._preferences(rows.y, rows.blocks, rows.weight)

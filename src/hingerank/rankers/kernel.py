@@ -21,6 +21,7 @@ from hingerank.problem.torch_design import TorchDesign, TorchGram, check_device
 from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.large import rows_for_map
 from hingerank.rankers.linear import PairwiseRanker
+from hingerank.rankers.parted import learn_map
 from hingerank.rankers.rank_parameter import RankParameter
 from hingerank.solvers.kernel import kernel_dual, kernel_newton, kernel_smoothing
 
@@ -231,12 +232,12 @@ class MappedRanker(ScaledByDefault, PairwiseRanker):
         self._solver()  # checks the loss
         return Problem(design, make_loss(self.loss), preferences)
 
-    def _maps(self):
-        return True
+    def _prepare_parts(self, data):
+        return learn_map(self, data)
 
-    def _learn_map(self, rows: Any) -> int:
+    def _learn_map(self, rows: Any, weight: np.ndarray | None) -> int:
         """Fit the feature map to these rows; how many weights there are."""
-        self._map = self._new_map().fit(rows)
+        self._map = self._new_map().fit(rows, sample_weight=weight)
         self._hold_map()
         return self._map.width_ if self._map.mixing_ is None else self._map.mixing_.shape[1]
 

@@ -37,7 +37,7 @@ def view_rows(
         return view.scaled(ranker.scaler_, blocks.offsets)
     if ranker._sees_spreads and getattr(ranker, "features", None) is None:
         warn_spreads(figures[3], names, stacklevel=5)
-    return view.X if view.rows is None else view
+    return view if view.whole is None else view.whole
 
 
 def look_through(view: RowsView, weight: np.ndarray | None, names: Any) -> Figures:

@@ -1,16 +1,42 @@
 """Least squares on differences of scores: RankRLS, and CRR, which adds regression on the grades."""
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
+from hingerank.data.parts import RowWeights
 from hingerank.data.rows_view import RowsView, is_mapped
 from hingerank.losses.lists import WithRegression
 from hingerank.preferences import GradedPreferences
-from hingerank.problem.least_squares import LeastSquaresProblem
+from hingerank.problem import Problem
+from hingerank.problem.least_squares import LeastSquaresProblem, Sums, centred
+from hingerank.problem.mapped import rows_design
+from hingerank.problem.parts import MakeDesign, PartsDesign, PartsQueries, new_token, sums_of
+from hingerank.problem.problem import Design
+from hingerank.problem.streamed import StreamedDesign
 from hingerank.rankers.linear import RankSVM
+from hingerank.rankers.parted import design_of_parts
 from hingerank.solvers.closed_form import closed_form
 
 LARGEST_SOLVED = 4000  # features: above, conjugate gradients take less time and memory than a matrix of d² numbers
 SQUARES = ("all_differences", "grade_differences", "squared")
+
+
+@dataclass(frozen=True)
+class AroundMeans:
+    """What another function makes of a part, its rows counted from the means of all parts; it travels to the part."""
+
+    make: MakeDesign
+    centre: np.ndarray
+
+    @property
+    def weights(self) -> RowWeights | None:
+        return self.make.weights
+
+    def __call__(self, data: Any, weight: np.ndarray | None) -> tuple[Design, GradedPreferences]:
+        design, preferences = self.make(data, weight)
+        return centred(design, self.centre), preferences
 
 
 class LeastSquaresRanker(RankSVM):
@@ -134,7 +160,6 @@ class CRR(LeastSquaresRanker):
     """
 
     _fitted = ("intercept_",)
-    _adds_up = False  # the regression is about all rows together
 
     def __init__(
         self, C=1.0, alpha=0.5, loss="grade_differences", tol=1e-6, *, scale=None, features=None, max_iter=None,
@@ -154,15 +179,39 @@ class CRR(LeastSquaresRanker):
         return WithRegression(super()._loss(), self.alpha)
 
     def _problem(self, X, preferences, sample_weight):
+        if is_mapped(X) and self.features is None:
+            return self._blocks_problem(X if isinstance(X, RowsView) else RowsView(X), preferences)
         problem = super()._problem(X, preferences, sample_weight)
-        weight = np.ones(preferences.n_items) if preferences.item_weight is None else preferences.item_weight
-        self._mean_y = float(weight @ preferences.y / weight.sum())
-        self._mean_x = problem.design.back(weight) / weight.sum()
+        self._sums = Sums.of(problem.design, preferences)
         return problem
+
+    def _blocks_problem(self, view: RowsView, preferences: GradedPreferences) -> Problem:
+        """The problem on rows of a file, around their means: a sum over queries then, so over blocks of them."""
+        self._solver()  # checks the loss
+        self.features_ = None
+        plain, loss = rows_design(view), self._loss()
+        self._sums = Sums.of(plain, preferences)
+        design = StreamedDesign(view, plain.uneven, self._sums.mean_row)
+        around = loss.around(*loss.weights(preferences), self._sums.mean_y)
+        if self.loss in SQUARES:
+            return LeastSquaresProblem(design, around, preferences, source=view)
+        return Problem(design, around, preferences)
+
+    def _posed_parts(self, data):
+        self._solver()  # checks the loss
+        plain, queries = design_of_parts(self, data)
+        found, loss = data.ask(sums_of, queries.token, plain.make), self._loss()
+        self.n_pairs_, self._sums, pairs = queries.n_pairs, Sums.added(found), queries.total_weight
+        rows = loss.alpha / self._sums.mass
+        make = AroundMeans(plain.make, self._sums.mean_row)
+        around = loss.around(rows, (1.0 - loss.alpha) / pairs if pairs > 0 else 0.0, self._sums.mean_y)
+        design: Any = PartsDesign(data, make, plain.shape[1])
+        known: Any = PartsQueries(data, make, new_token())
+        return self._vary(Problem(design, around, known), self._path_value(self.C))
 
     def _keep(self, solution):
         super()._keep(solution)
-        self.intercept_ = self._mean_y - float(self._mean_x @ solution.w)
+        self.intercept_ = self._sums.mean_y - float(self._sums.mean_row @ solution.w)
 
     def _scores(self, X):
         return super()._scores(X) + self.intercept_

@@ -11,7 +11,7 @@ from hingerank.data.memory import memory_budget
 from hingerank.data.rows_view import BYTES_A_ROW, RowsView, is_mapped
 from hingerank.export.forms import body_of_map
 from hingerank.features.maps import as_feature_map
-from hingerank.losses import LIST_LOSSES, RANKING_LOSSES, Loss, WindowLoss, make_loss
+from hingerank.losses import LIST_LOSSES, RANKING_LOSSES, Loss, make_loss
 from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
 from hingerank.problem import Problem
 from hingerank.problem.mapped import mapped_design, rows_design
@@ -20,13 +20,14 @@ from hingerank.rankers.base import LinearRanker, ProblemRanker, warn_not_converg
 from hingerank.rankers.inputs import check_features
 from hingerank.rankers.large import rows_for_map, view_rows
 from hingerank.rankers.multipliers import HasMultipliers
+from hingerank.rankers.parted import learn_map
 from hingerank.solvers.cutting_plane import cutting_planes
 from hingerank.solvers.dual import dual_coordinate_descent
 from hingerank.solvers.newton import newton
 from hingerank.solvers.run import Solution
 from hingerank.solvers.smoothing import smoothing
 
-BYTES_OF_LISTS = 208  # a row of mapped data, of losses that keep the scores of all rows and more
+BYTES_OF_TWO_TERMS = 80  # a row of mapped data, of losses with two windows a row
 SMOOTH = ("squared_hinge", "modified_huber", "logistic", "exponential", "fidelity", "squared", *LIST_LOSSES)
 
 
@@ -262,8 +263,7 @@ class RankSVM(PairwiseRanker, LinearRanker):
 
     @property
     def _bytes_a_row(self):
-        swept = isinstance(self._loss(), WindowLoss)  # query by query, where others keep the scores of all rows
-        return BYTES_A_ROW if swept and self.loss != "hinge" else BYTES_OF_LISTS
+        return BYTES_OF_TWO_TERMS if self.loss in ("hinge", "modified_huber") else BYTES_A_ROW
 
     def _problem(self, X, preferences, sample_weight):
         design = self._design(X, sample_weight, by_rows=self._solver() == "dual")
@@ -273,13 +273,13 @@ class RankSVM(PairwiseRanker, LinearRanker):
         self._solver()  # checks the loss
         return Problem(design, self._loss(), preferences)
 
-    def _maps(self):
+    def _prepare_parts(self, data):
         self.features_ = None
-        return self.features is not None
+        return data.n_features if self.features is None else learn_map(self, data)
 
-    def _learn_map(self, rows: Any) -> int:
+    def _learn_map(self, rows: Any, weight: np.ndarray | None) -> int:
         """Fit the feature map to these rows; how many weights there are."""
-        self.features_ = as_feature_map(self.features).fit(rows)
+        self.features_ = as_feature_map(self.features).fit(rows, sample_weight=weight)
         mixing = self.features_.mixing_
         return self.features_.width_ if mixing is None else mixing.shape[1]
 

@@ -15,9 +15,7 @@ from hingerank.solvers.reranking import reranking
 from hingerank.solvers.run import Solution, relative
 
 MOST_ROUNDS = 100  # of LambdaRank, which may have no fixed point
-
-
-BYTES_OF_COSINES = 320  # a row of mapped data
+BYTES_OF_SWAPS = 144  # a row of mapped data, of LambdaRank, which keeps the gains and places of all rows
 
 
 class RankCosine(LossRanker):
@@ -59,7 +57,6 @@ class RankCosine(LossRanker):
     [1, 0, 3, 2]
     """
 
-    _bytes_a_row = BYTES_OF_COSINES
     loss = "cosine"
 
 
@@ -225,6 +222,7 @@ class LambdaRank(LossRanker):
 
     loss = "logistic"  # that of RankNet, before it is weighted
     _adds_up = False  # the weights follow the ranking of all rows
+    _bytes_a_row = BYTES_OF_SWAPS
 
     def __init__(
         self, C=1.0, depth=None, tol=1e-3, *, scale=None, features=None, max_iter=None, max_seconds=None, init=None,

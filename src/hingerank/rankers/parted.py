@@ -2,21 +2,46 @@
 
 from copy import copy
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from hingerank.data.blocks import kept_rows
-from hingerank.data.parts import Held, PartedData
+from hingerank.data.blocks import QueryBlocks, kept_rows
+from hingerank.data.describe import BlockFigures, merge_figures
+from hingerank.data.parts import Held, PartedData, RowWeights, figures_of
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.rows_view import RowsView, is_mapped
 from hingerank.data.scaling import SAMPLED_ROWS, make_scaler
 from hingerank.preferences import GradedPreferences
 from hingerank.problem.parts import PartsDesign, PartsQueries, new_token
 from hingerank.problem.problem import Design
-from hingerank.rankers.inputs import gather_rows, names_of_features, warn_spreads
+from hingerank.rankers.inputs import check_weight, gather_rows, names_of_features, warn_spreads
 from hingerank.rankers.large import ROWS_FOR_A_MAP
+
+
+class ScaledRows(NamedTuple):
+    """A part's rows in block order, scaled; weight: None where all rows weigh 1."""
+
+    X: Any
+    y: np.ndarray
+    blocks: QueryBlocks
+    weight: np.ndarray | None
+
+    @classmethod
+    def of(cls, data: RankingData, weight: np.ndarray | None, scaler: Any) -> "ScaledRows":
+        """Those of weight 0 left out."""
+        taken, blocks = kept_rows(data.blocks, weight)
+        y = np.ascontiguousarray(gather_rows(data.y, taken), np.float64)
+        if is_mapped(data.X):
+            view = data.X if isinstance(data.X, RowsView) else RowsView(data.X)
+            view = view if taken is None else view.take(taken)
+            X: Any = view if scaler is None else view.scaled(scaler, blocks.offsets)
+        else:
+            X = gather_rows(data.X, taken)
+            X = X if scaler is None else scaler.scale_rows(X, blocks.numbers)
+        return cls(X, y, blocks, None if weight is None else gather_rows(weight, taken))
 
 
 @dataclass(frozen=True)
@@ -25,30 +50,21 @@ class DesignOfRows:
 
     ranker: Any
     scaler: Any
+    weights: RowWeights | None
 
-    def __call__(self, data: RankingData) -> tuple[Design, GradedPreferences]:
-        ranker = copy(self.ranker)
-        taken, blocks = kept_rows(data.blocks, None)
-        y = np.ascontiguousarray(gather_rows(data.y, taken), np.float64)
-        preferences = ranker._preferences(y, blocks, None)
-        if is_mapped(data.X):
-            view = data.X if isinstance(data.X, RowsView) else RowsView(data.X)
-            view = view if taken is None else view.take(taken)
-            X: Any = view if self.scaler is None else view.scaled(self.scaler, blocks.offsets)
-        else:
-            X = gather_rows(data.X, taken)
-            X = X if self.scaler is None else self.scaler.scale_rows(X, blocks.numbers)
-        return ranker._rows_design(X), preferences
+    def __call__(self, data: RankingData, weight: np.ndarray | None) -> tuple[Design, GradedPreferences]:
+        ranker, rows = copy(self.ranker), ScaledRows.of(data, weight, self.scaler)
+        return ranker._rows_design(rows.X), ranker._preferences(rows.y, rows.blocks, rows.weight)
 
 
-def refuse_parts(ranker: Any, given: dict[str, Any]) -> None:
-    """A ValueError for what cannot be learnt from data in parts."""
+def checked_parts(ranker: Any, data: PartedData, sample_weight: Any, given: dict[str, Any]) -> PartedData:
+    """The data, with their weights where there are any; a ValueError for what cannot be learnt from parts."""
     name = type(ranker).__name__
     if not ranker._adds_up:
         raise ValueError(
             f"{name} does not learn from data in parts: its loss is no sum over queries, or it needs all rows at once; "
-            "RankSVM, its relatives by the loss, SparseRankSVM, FenchelRank, NystroemRankSVM and "
-            "FourierRankSVM do"
+            "RankSVM, its relatives by the loss, AdditiveRankSVM, SparseRankSVM, FenchelRank, NystroemRankSVM "
+            "and FourierRankSVM do"
         )
     for parameter, value in given.items():
         if value is not None:
@@ -57,6 +73,8 @@ def refuse_parts(ranker: Any, given: dict[str, Any]) -> None:
         raise ValueError("grade_weight is a matrix over all grades, which a part does not know: leave it out")
     if getattr(ranker, "solver", "auto") == "dual":
         raise ValueError("solver='dual' keeps a number for every pair: use another with data in parts")
+    weight = check_weight(sample_weight, data.n_rows)
+    return data if weight is None else data.weighted(weight)
 
 
 def design_of_parts(ranker: Any, data: PartedData) -> tuple[PartsDesign, PartsQueries]:
@@ -78,20 +96,78 @@ def design_of_parts(ranker: Any, data: PartedData) -> tuple[PartsDesign, PartsQu
         ranker.scaler_ = ranker._finite_scaler(name, lambda: make_scaler(name).fit_figures(figures, sample))
     elif ranker._sees_spreads and getattr(ranker, "features", None) is None:
         warn_spreads(figures[3], names, stacklevel=6)
-    width = data.n_features
-    if ranker._maps():
-        if ranker.scaler_ is not None and ranker.scaler_.per_query:
-            raise ValueError(
-                f"scale={name!r} works within queries, and a feature map is learnt from rows of many parts: scale by "
-                "columns (standard, deviation, ...)"
-            )
-        rows = data.sample(ROWS_FOR_A_MAP)
-        width = ranker._learn_map(rows if ranker.scaler_ is None else ranker.scaler_.transform(rows))
+    width = ranker._prepare_parts(data)
     sent = copy(ranker)
-    for steering in ("callback", "init"):
-        sent.__dict__.pop(steering, None)
-    make, token = DesignOfRows(sent, ranker.scaler_), new_token()
+    for driven in ("callback", "init", "_look"):
+        sent.__dict__.pop(driven, None)
+    make, token = DesignOfRows(sent, ranker.scaler_, data.weights), new_token()
     return PartsDesign(data, make, width), PartsQueries(data, make, token)
+
+
+def learn_map(ranker: Any, data: PartedData) -> int:
+    """Fit the ranker's feature map to evenly spaced rows; how many weights there are."""
+    if ranker.scaler_ is not None and ranker.scaler_.per_query:
+        raise ValueError(
+            f"scale={ranker._scaling()!r} works within queries, and a feature map is learnt from rows of many parts: "
+            "scale by columns (standard, deviation, ...)"
+        )
+    rows, weight = data.weighted_sample(ROWS_FOR_A_MAP)
+    width: int = ranker._learn_map(rows if ranker.scaler_ is None else ranker.scaler_.transform(rows), weight)
+    return width
+
+
+class Sight(NamedTuple):
+    """Of scaled rows: evenly spaced ones with their weights, whole queries with theirs, and figures of the columns."""
+
+    X: Any
+    weight: np.ndarray
+    queries: Any
+    query_weight: np.ndarray
+    query: np.ndarray
+    figures: BlockFigures
+
+
+def see_parts(scaler: Any, data: PartedData, most: int) -> Sight:
+    """About `most` rows of data in parts, the same ones that one machine would look at: every so many-th of all rows,
+    and those of every so many-th query."""
+    kept = [facts.n_rows for facts in data.facts]
+    if data.weights is not None:
+        borders = np.concatenate(([0], np.cumsum(kept)))
+        kept = [int((data.weights.values[a:b] > 0).sum()) for a, b in pairwise(borders)]
+    n = sum(kept)
+    rows, queries = (np.concatenate(([0], np.cumsum(k))) for k in (kept, [len(facts.ids) for facts in data.facts]))
+    starts = {part.key: (int(row), int(query)) for part, row, query in zip(data.parts, rows, queries)}
+    wanted = np.arange(n) if n <= most else np.linspace(0, n - 1, most).astype(np.int64)
+    found: list[Sight] = data.ask(see_part, scaler, data.weights, starts, wanted, -(-n // most))
+    low, high, mean, spread, nonzero, missing = merge_figures([part.figures for part in found])
+    known = np.sum([part.figures.known for part in found], axis=0)
+    return Sight(
+        data.stacked([part.X for part in found]),
+        np.concatenate([part.weight for part in found]),
+        data.stacked([part.queries for part in found]),
+        np.concatenate([part.query_weight for part in found]),
+        np.concatenate([part.query for part in found]),
+        BlockFigures(low, high, known, mean, spread**2 * known, nonzero, missing),
+    )
+
+
+def see_part(
+    part: Held,
+    scaler: Any,
+    weights: RowWeights | None,
+    starts: dict[str, tuple[int, int]],
+    wanted: np.ndarray,
+    stride: int,
+) -> Sight:
+    """What `see_parts` looks at, of one part; starts: the numbers of its first row and query among all."""
+    X, _, blocks, weight = ScaledRows.of(part.data, None if weights is None else weights.of(part), scaler)
+    first_row, first_query = starts[part.part.key]
+    m = np.ones(X.shape[0]) if weight is None else weight
+    here = wanted[np.searchsorted(wanted, first_row) : np.searchsorted(wanted, first_row + len(m))] - first_row
+    numbers = first_query + np.arange(len(blocks.sizes))
+    rows = np.flatnonzero(np.repeat(numbers % stride == 0, blocks.sizes))
+    view = X if isinstance(X, RowsView) else RowsView(X)
+    return Sight(X[here], m[here], X[rows], m[rows], np.repeat(numbers, blocks.sizes)[rows], figures_of(view, weight))
 
 
 def scores_of(part: Held, ranker: Any) -> np.ndarray:
