@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 import hingerank as hr
+from hingerank.data import rows_view
 from hingerank.features.curves import place_knots
 from hingerank.problem import torch_bins, torch_design
 from hingerank.problem.binned import BinnedDesign, curve_design
@@ -110,15 +111,18 @@ def test_paths_and_sparse_rows(device):
         assert there.smoothness == here.smoothness
 
 
-def test_mapped_rows(device, tmp_path):
+@pytest.mark.parametrize("make", [hr.AdditiveRankSVM, hr.RankSVM, hr.FourierRankSVM])
+@pytest.mark.parametrize("scale", [None, "query-minmax"])
+def test_mapped_rows(make, scale, device, tmp_path, monkeypatch):
+    monkeypatch.setattr(rows_view, "BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr(rows_view, "MOST_COPIED", 0)
     data = hr.make_letor(n_queries=20, n_features=6, seed=2)
     hr.write(data, tmp_path / "rows")
     mapped = hr.read(tmp_path / "rows")
-    for make in (hr.AdditiveRankSVM, hr.RankSVM):
-        for scale in (None, "query-minmax"):
-            here = make(C=0.01, scale=scale, tol=1e-4).fit(data)
-            there = make(C=0.01, scale=scale, tol=1e-4, device=device).fit(mapped)
-            assert there.objective_ == pytest.approx(here.objective_, rel=2e-4)
+    assert rows_view.is_mapped(mapped.X)
+    here = make(C=0.01, scale=scale, tol=1e-4).fit(data)
+    there = make(C=0.01, scale=scale, tol=1e-4, device=device).fit(mapped)
+    assert there.objective_ == pytest.approx(here.objective_, rel=2e-4)
 
 
 def test_refusals(monkeypatch):
