@@ -40,6 +40,7 @@ def rows_of(rng, kind):
 @pytest.mark.parametrize("at_once", [1 << 24, 700, 1])
 def test_bins_are_those_of_the_kernels(kind, at_once, device, monkeypatch):
     monkeypatch.setattr(torch_bins, "AT_ONCE", at_once)
+    monkeypatch.setattr(torch_bins, "PIECE", 16)
     rng = np.random.default_rng(0)
     X = rows_of(rng, kind)
     knots = place_knots(X[:200], 6)
