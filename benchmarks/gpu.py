@@ -29,21 +29,22 @@ HEADER = ["fit", "seconds", "of which solving", "data read", "terabytes", "of co
 
 
 class Watch:
-    """Seconds and calls of a function, which ends when the device is done, and when it was first called."""
+    """Calls of a function, when it was first called and, where it is to wait for the device, its seconds."""
 
     def __init__(self, owner, name, done):
         self.name, self.inner, self.done = name, getattr(owner, name), done
         self.forget()
         setattr(owner, name, lambda *arguments: self.timed(*arguments))
 
-    def forget(self):
-        self.seconds, self.calls, self.began = 0.0, 0, np.inf
+    def forget(self, waits=False):
+        self.waits, self.seconds, self.calls, self.began = waits, 0.0, 0, np.inf
 
     def timed(self, *arguments):
         start = time.perf_counter()
         self.began = min(self.began, start)
         answer = self.inner(*arguments)
-        self.done()
+        if self.waits:
+            self.done()
         self.seconds += time.perf_counter() - start
         self.calls += 1
         return answer
@@ -68,29 +69,35 @@ def finish(torch, device) -> None:
 
 
 def report(name, ranker, data, watches, bytes_per_call, speed) -> list[str]:
-    """The fastest of three fits, printed and as a row of the table: the first loads what later ones have."""
-    best = None
-    for _ in range(3):
-        for watch in watches:
-            watch.forget()
-        start = time.perf_counter()
-        ranker.fit(data)
-        end = time.perf_counter()
-        solve = end - min(watch.began for watch in watches)
-        if best is None or solve < best[0]:
-            best = solve, end - start, [(watch.name, watch.calls, watch.seconds) for watch in watches]
-    (solve, whole, products), TB = best, 1e12
-    calls = sum(calls for _, calls, _ in products)
-    moved = calls * bytes_per_call
-    print(f"{name}: {whole:.2f} s, of which solving {solve:.2f} s in {ranker.n_iter_} Newton steps")
-    for product, count, seconds in products:
-        rate = count * bytes_per_call / seconds / TB
-        print(f"    {count} × {product}: {seconds:.2f} s with what it waits for, {rate:.2f} TB/s")
-    rest, fraction = solve - sum(seconds for *_, seconds in products), f"{100 * moved / solve / speed:.0f} %"
-    print(f"    sweeps and solver: {rest:.2f} s; {moved / TB:.2f} TB in all, {fraction} of copy speed")
+    """The fastest of three fits, printed and as a row of the table: the first loads what later ones have.
+
+    One more, whose products wait until the device is done, tells what these take.
+    """
+    fits = [timed_fit(ranker, data, watches) for _ in range(3)]
+    solve, whole, calls = min(fits)
+    moved, TB = calls * bytes_per_call, 1e12
+    fraction = f"{100 * moved / solve / speed:.0f} %"
+    print(f"{name}: {whole:.3f} s, of which solving {solve:.3f} s in {ranker.n_iter_} Newton steps")
+    print(f"    {moved / TB:.2f} TB in all, {fraction} of copy speed; each fit: {[round(fit[0], 3) for fit in fits]} s")
+    alone, *_ = timed_fit(ranker, data, watches, waits=True)
+    for watch in watches:
+        rate = watch.calls * bytes_per_call / watch.seconds / TB
+        print(f"    {watch.calls} × {watch.name}, one by one: {watch.seconds:.2f} s, {rate:.2f} TB/s")
+    rest = alone - sum(watch.seconds for watch in watches)
+    print(f"    sweeps and solver, one by one: {rest:.2f} s")
     found = ranker.certificate_
     print(f"    {found.kind} {found.value:.2g}, ndcg@10 on the training rows {ranker.score(data):.4f}", flush=True)
     return [name, f"{whole:.3f}", f"{solve:.3f}", f"{calls} ×", f"{moved / TB:.2f}", fraction]
+
+
+def timed_fit(ranker, data, watches, waits=False) -> tuple[float, float, int]:
+    """Seconds from the first product to the end, of the whole fit, and how many products there were."""
+    for watch in watches:
+        watch.forget(waits)
+    start = time.perf_counter()
+    ranker.fit(data)
+    end = time.perf_counter()
+    return end - min(watch.began for watch in watches), end - start, sum(watch.calls for watch in watches)
 
 
 def agreement(device: str) -> None:
