@@ -29,21 +29,22 @@ HEADER = ["fit", "seconds", "of which solving", "data read", "terabytes", "of co
 
 
 class Watch:
-    """Seconds and calls of a function, which ends when the device is done, and when it was first called."""
+    """Calls of a function, when it was first called and, where it is to wait for the device, its seconds."""
 
     def __init__(self, owner, name, done):
         self.name, self.inner, self.done = name, getattr(owner, name), done
         self.forget()
         setattr(owner, name, lambda *arguments: self.timed(*arguments))
 
-    def forget(self):
-        self.seconds, self.calls, self.began = 0.0, 0, np.inf
+    def forget(self, waits=False):
+        self.waits, self.seconds, self.calls, self.began = waits, 0.0, 0, np.inf
 
     def timed(self, *arguments):
         start = time.perf_counter()
         self.began = min(self.began, start)
         answer = self.inner(*arguments)
-        self.done()
+        if self.waits:
+            self.done()
         self.seconds += time.perf_counter() - start
         self.calls += 1
         return answer
@@ -68,29 +69,35 @@ def finish(torch, device) -> None:
 
 
 def report(name, ranker, data, watches, bytes_per_call, speed) -> list[str]:
-    """The fastest of three fits, printed and as a row of the table: the first loads what later ones have."""
-    best = None
-    for _ in range(3):
-        for watch in watches:
-            watch.forget()
-        start = time.perf_counter()
-        ranker.fit(data)
-        end = time.perf_counter()
-        solve = end - min(watch.began for watch in watches)
-        if best is None or solve < best[0]:
-            best = solve, end - start, [(watch.name, watch.calls, watch.seconds) for watch in watches]
-    (solve, whole, products), TB = best, 1e12
-    calls = sum(calls for _, calls, _ in products)
-    moved = calls * bytes_per_call
-    print(f"{name}: {whole:.2f} s, of which solving {solve:.2f} s in {ranker.n_iter_} Newton steps")
-    for product, count, seconds in products:
-        rate = count * bytes_per_call / seconds / TB
-        print(f"    {count} × {product}: {seconds:.2f} s with what it waits for, {rate:.2f} TB/s")
-    rest, fraction = solve - sum(seconds for *_, seconds in products), f"{100 * moved / solve / speed:.0f} %"
-    print(f"    sweeps and solver: {rest:.2f} s; {moved / TB:.2f} TB in all, {fraction} of copy speed")
+    """The fastest of three fits, printed and as a row of the table: the first loads what later ones have.
+
+    One more, whose products wait until the device is done, tells what these take.
+    """
+    fits = [timed_fit(ranker, data, watches) for _ in range(3)]
+    solve, whole, calls = min(fits)
+    moved, TB = calls * bytes_per_call, 1e12
+    fraction = f"{100 * moved / solve / speed:.0f} %"
+    print(f"{name}: {whole:.3f} s, of which solving {solve:.3f} s in {ranker.n_iter_} Newton steps")
+    print(f"    {moved / TB:.2f} TB in all, {fraction} of copy speed; each fit: {[round(fit[0], 3) for fit in fits]} s")
+    alone, *_ = timed_fit(ranker, data, watches, waits=True)
+    for watch in watches:
+        rate = watch.calls * bytes_per_call / watch.seconds / TB
+        print(f"    {watch.calls} × {watch.name}, one by one: {watch.seconds:.2f} s, {rate:.2f} TB/s")
+    rest = alone - sum(watch.seconds for watch in watches)
+    print(f"    sweeps and solver, one by one: {rest:.2f} s")
     found = ranker.certificate_
     print(f"    {found.kind} {found.value:.2g}, ndcg@10 on the training rows {ranker.score(data):.4f}", flush=True)
-    return [name, f"{whole:.2f}", f"{solve:.2f}", f"{calls} ×", f"{moved / TB:.2f}", fraction]
+    return [name, f"{whole:.3f}", f"{solve:.3f}", f"{calls} ×", f"{moved / TB:.2f}", fraction]
+
+
+def timed_fit(ranker, data, watches, waits=False) -> tuple[float, float, int]:
+    """Seconds from the first product to the end, of the whole fit, and how many products there were."""
+    for watch in watches:
+        watch.forget(waits)
+    start = time.perf_counter()
+    ranker.fit(data)
+    end = time.perf_counter()
+    return end - min(watch.began for watch in watches), end - start, sum(watch.calls for watch in watches)
 
 
 def agreement(device: str) -> None:
@@ -138,42 +145,45 @@ def mapped_rows(device, data, m, speed, finish_now) -> list[list[str]]:
     ranker = hr.FourierRankSVM(m, gamma=2.0**-5, device=device)
     (seconds,) = seconds_of(lambda: ranker.fit_path(data, Cs=2.0 ** np.arange(-10, 0, 2)))
     print(f"FourierRankSVM, path over 5 values of C: {seconds:.2f} s", flush=True)
-    return [*rows, [f"Fourier, {size}, five values of $C$ as a path", f"{seconds:.2f}", "", "", "", ""]]
+    return [*rows, [f"Fourier, {size}, five values of $C$ as a path", f"{seconds:.3f}", "", "", "", ""]]
 
 
-def beside(make, options, data, device) -> list[list[str]]:
-    """A fit on the device and on the cores beside it, the fastest of four."""
-    rows = []
-    for where in (device, "cpu"):
-        ranker = make(device=where, **options)
-        seconds = min(seconds_of(partial(ranker.fit, data), 4))
-        name = f"{make.__name__}, {data.n_rows:,} rows × {data.n_features}, $C = {options['C']:g}$"
-        rows.append([name if where == device else f"{name}, on the cores beside it", f"{seconds:.3f}", "", "", "", ""])
-        found = ranker.certificate_
-        print(
-            f"{name}, {where}: {seconds:.3f} s, {found.n_iter} steps, objective {ranker.objective_:.8g}, "
-            f"{found.kind} {found.value:.2g}",
-            flush=True,
-        )
-    return rows
+def alone(make, options, data, device) -> list[str]:
+    """The fastest of three fits, as a row: for the cores beside the device, and where bytes do not matter."""
+    ranker = make(device=device, **options)
+    seconds = min(seconds_of(partial(ranker.fit, data), 3))
+    found, where = ranker.certificate_, ", on the cores beside it" if device == "cpu" else ""
+    name = f"{make.__name__}, {data.n_rows:,} rows × {data.n_features}, $C = {options['C']:g}${where}"
+    print(
+        f"{name}: {seconds:.3f} s (the last one's solver {found.seconds:.3f}), {found.n_iter} steps, objective "
+        f"{ranker.objective_:.8g}, {found.kind} {found.value:.2g}",
+        flush=True,
+    )
+    return [name, f"{seconds:.3f}", "", "", "", ""]
 
 
-def additive_rows(device, data, speed, finish_now) -> list[list[str]]:
+def additive_rows(device, share, speed, finish_now) -> list[list[str]]:
     """Of curves: against the bytes of bins and places, and against the cores beside the device."""
     watches = [Watch(torch_bins.TorchBins, name, finish_now) for name in ("away", "home")]
     rows = []
-    for C in (1e-3, 1e-1):
+    for queries, C in ((5_000, 1e-3), (5_000, 1e-1), (50_000, 1e-4)):
+        data = letor(queries, share)
         name = f"AdditiveRankSVM, {data.n_rows:,} rows × {data.n_features}, $C = {C:g}$"
         ranker = hr.AdditiveRankSVM(C=C, device=device)
         rows.append(report(name, ranker, data, watches, 8 * data.n_rows * data.n_features, speed))
-        rows.append(beside(hr.AdditiveRankSVM, {"C": C}, data, device)[1])
+        print(f"    objective {ranker.objective_:.8g}")
+        rows.append(alone(hr.AdditiveRankSVM, {"C": C}, data, "cpu"))
     return rows
+
+
+def letor(queries: int, share: float):
+    return make_letor(round(queries * share), 100, 136, 5, seed=0, dtype=np.float32)
 
 
 def store(folder: Path, name: str, rows: list[list[str]]) -> None:
     """The table of a page of the documentation, as its result."""
     kept = {
-        "command": f"python benchmarks/gpu.py --store {folder}",
+        "command": "python benchmarks/gpu.py --store docs/results",
         "date": datetime.date.today().isoformat(),
         "version": hr.__version__,
         "header": HEADER,
@@ -203,12 +213,10 @@ def main() -> None:
     print(f"({time.perf_counter() - start:.0f} s with loading and compiling)", flush=True)
     copy = [f"a plain copy on the device, {where}, 4 GB", f"{8e9 * share / speed:.4f}", "", "", "0.008", "100 %"]
     kernels = [copy, *exact_rows(arguments.device, share, speed, finish_now, arguments.cpu)]
-    start = time.perf_counter()
-    data = make_letor(round(5000 * share), 100, 136, 5, seed=0, dtype=np.float32)
-    print(f"{data.n_rows} rows made in {time.perf_counter() - start:.1f} s", flush=True)
+    data = letor(5_000, share)
     kernels += mapped_rows(arguments.device, data, max(50, round(4000 * min(1.0, 10 * share))), speed, finish_now)
-    kernels += beside(hr.RankSVM, {"C": 0.001}, data, arguments.device)
-    additive = [copy, *additive_rows(arguments.device, data, speed, finish_now)]
+    kernels += [alone(hr.RankSVM, {"C": 0.001}, data, where) for where in (arguments.device, "cpu")]
+    additive = [copy, *additive_rows(arguments.device, share, speed, finish_now)]
     if arguments.store is not None:
         store(arguments.store, "kernel-gpu", kernels)
         store(arguments.store, "additive-gpu", additive)

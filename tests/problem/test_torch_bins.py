@@ -5,13 +5,19 @@ import pytest
 import scipy.sparse as sp
 
 import hingerank as hr
+from hingerank.data import rows_view
 from hingerank.features.curves import place_knots
 from hingerank.problem import torch_bins, torch_design
 from hingerank.problem.binned import BinnedDesign, curve_design
 
 torch = pytest.importorskip("torch")
 
-HERE = torch.device("cpu")
+torch.set_num_threads(1)
+
+
+@pytest.fixture(params=["torch-cpu", *["cuda"] * torch.cuda.is_available()])
+def device(request):
+    return request.param
 
 
 def rows_of(rng, kind):
@@ -32,29 +38,32 @@ def rows_of(rng, kind):
 
 @pytest.mark.parametrize("kind", ["dense", "single", "sparse"])
 @pytest.mark.parametrize("at_once", [1 << 24, 700, 1])
-def test_bins_are_those_of_the_kernels(kind, at_once, monkeypatch):
+def test_bins_are_those_of_the_kernels(kind, at_once, device, monkeypatch):
     monkeypatch.setattr(torch_bins, "AT_ONCE", at_once)
+    monkeypatch.setattr(torch_bins, "PIECE", 16)
     rng = np.random.default_rng(0)
     X = rows_of(rng, kind)
     knots = place_knots(X[:200], 6)
-    here, there = (curve_design(X, knots, 3.0, np.ones(5), device) for device in (None, HERE))
+    here, there = (
+        curve_design(X, knots, 3.0, np.ones(5), device) for device in (None, torch_design.check_device(device))
+    )
     w, z = rng.normal(size=here.shape[1]), rng.normal(size=here.shape[0])
     assert there.shape == here.shape
     np.testing.assert_allclose(there.scores(w), here.scores(w), rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(there.back(z), here.back(z), rtol=1e-11, atol=1e-11)
     if kind != "sparse":  # whose kernels leave zeros out
         table = rng.normal(size=here.inner.shape[1])
-        np.testing.assert_array_equal(there.inner.places, here.inner.rows[1])
+        np.testing.assert_array_equal(there.inner.places.cpu(), here.inner.rows[1])
         np.testing.assert_allclose(there.inner.scores(table), here.inner.scores(table), rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(there.inner.back(z), here.inner.back(z), rtol=1e-12, atol=1e-12)
         some = np.arange(3, 200, 2)
         np.testing.assert_allclose(there.inner.moments(some, z[some]), here.inner.moments(some, z[some]), atol=1e-11)
 
 
-def test_one_knot_in_every_column():
-    X = np.ones((4, 2))
+def test_one_knot_in_every_column(device):
+    X, device = np.ones((4, 2)), torch_design.check_device(device)
     here, there = (
-        bins(X, place_knots(X, 3), *more) for bins, more in ((BinnedDesign, ()), (torch_bins.TorchBins, (HERE,)))
+        bins(X, place_knots(X, 3), *more) for bins, more in ((BinnedDesign, ()), (torch_bins.TorchBins, (device,)))
     )
     table = np.arange(8.0)
     np.testing.assert_array_equal(there.scores(table), here.scores(table))
@@ -74,44 +83,47 @@ def test_one_knot_in_every_column():
     ],
     ids=str,
 )
-def test_the_same_curves(options):
+def test_the_same_curves(options, device):
     data = hr.make_letor(n_queries=30, n_features=6, seed=2, dtype="float32")
     settings = {"C": 0.02, "smoothness": 2.0, "tol": 1e-5} | options
-    here, there = (hr.AdditiveRankSVM(device=device, **settings).fit(data) for device in ("cpu", "torch-cpu"))
+    here, there = (hr.AdditiveRankSVM(device=device, **settings).fit(data) for device in ("cpu", device))
     assert there.certificate_.converged
     assert there.objective_ == pytest.approx(here.objective_, rel=2e-5)
     np.testing.assert_allclose(there.predict(data), here.predict(data), atol=0.02 * np.std(here.predict(data)))
 
 
-def test_large_data_use_the_blocks_of_the_hessian(monkeypatch):
+def test_large_data_use_the_blocks_of_the_hessian(device, monkeypatch):
     """Whose rows' weights come from the device: the first steps are those of the CPU where samples are not taken."""
     from hingerank.problem import binned
 
     monkeypatch.setattr(binned, "MANY_NUMBERS", 1)
     data = hr.make_letor(n_queries=30, n_features=6, seed=2)
-    here, there = (hr.AdditiveRankSVM(C=0.1, tol=1e-6, device=device).fit(data) for device in ("cpu", "torch-cpu"))
+    here, there = (hr.AdditiveRankSVM(C=0.1, tol=1e-6, device=device).fit(data) for device in ("cpu", device))
     assert [step["products"] for step in there.trace_] == [step["products"] for step in here.trace_]
     np.testing.assert_allclose(there.heights_, here.heights_, rtol=1e-8, atol=1e-8)
 
 
-def test_paths_and_sparse_rows():
+def test_paths_and_sparse_rows(device):
     data = hr.make_letor(n_queries=20, n_features=6, seed=2, sparse_density=0.5)
     values = {"Cs": [0.01, 0.1], "smoothness": [10.0, 1.0]}
-    paths = [hr.AdditiveRankSVM(tol=1e-6, device=device).fit_path(data, **values) for device in ("cpu", "torch-cpu")]
+    paths = [hr.AdditiveRankSVM(tol=1e-6, device=device).fit_path(data, **values) for device in ("cpu", device)]
     for here, there in zip(*paths, strict=True):
         assert there.objective_ == pytest.approx(here.objective_, rel=1e-6)
         assert there.smoothness == here.smoothness
 
 
-def test_mapped_rows(tmp_path):
+@pytest.mark.parametrize("make", [hr.AdditiveRankSVM, hr.RankSVM, hr.FourierRankSVM])
+@pytest.mark.parametrize("scale", [None, "query-minmax"])
+def test_mapped_rows(make, scale, device, tmp_path, monkeypatch):
+    monkeypatch.setattr(rows_view, "BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr(rows_view, "MOST_COPIED", 0)
     data = hr.make_letor(n_queries=20, n_features=6, seed=2)
     hr.write(data, tmp_path / "rows")
     mapped = hr.read(tmp_path / "rows")
-    for make in (hr.AdditiveRankSVM, hr.RankSVM):
-        for scale in (None, "query-minmax"):
-            here = make(C=0.01, scale=scale, tol=1e-4).fit(data)
-            there = make(C=0.01, scale=scale, tol=1e-4, device="torch-cpu").fit(mapped)
-            assert there.objective_ == pytest.approx(here.objective_, rel=2e-4)
+    assert rows_view.is_mapped(mapped.X)
+    here = make(C=0.01, scale=scale, tol=1e-4).fit(data)
+    there = make(C=0.01, scale=scale, tol=1e-4, device=device).fit(mapped)
+    assert there.objective_ == pytest.approx(here.objective_, rel=2e-4)
 
 
 def test_refusals(monkeypatch):

@@ -8,6 +8,13 @@ from hingerank.losses import hinge, modified_huber, smoothed_hinge, squared_hing
 from hingerank.preferences import GradedPreferences
 
 torch = pytest.importorskip("torch")
+torch.set_num_threads(1)
+
+
+@pytest.fixture(params=["torch-cpu", *["cuda"] * torch.cuda.is_available()])
+def device(request):
+    return request.param
+
 
 LOSSES = [squared_hinge(), hinge(), modified_huber(), smoothed_hinge(0.3), squared_hinge(0.0)]
 
@@ -21,7 +28,8 @@ def preferences_of(rng, **weights):
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: f"{loss.name}-{loss.margin:g}")
 @pytest.mark.parametrize("kind", ["plain", "ties", "weights", "grades", "query", "far"])
-def test_sweeps_are_those_of_the_kernels(loss, kind):
+def test_sweeps_are_those_of_the_kernels(loss, kind, device):
+    from hingerank.problem.torch_design import check_device
     from hingerank.problem.torch_sweep import Slots, sweep
 
     rng = np.random.default_rng(len(kind))
@@ -37,46 +45,49 @@ def test_sweeps_are_those_of_the_kernels(loss, kind):
     p = preferences_of(np.random.default_rng(1), **more)
     s = rng.normal(size=p.n_items) + (1e6 if kind == "far" else 0.0)
     s = np.round(2 * s) / 2 if kind == "ties" else s
-    here, there = loss.at(s, p), sweep(loss, Slots(p, torch.device("cpu")), torch.as_tensor(s))
+    place = check_device(device)
+    here, there = loss.at(s, p), sweep(loss, Slots(p, place), torch.as_tensor(s, device=place))
     v = rng.normal(size=p.n_items)
     close = {"rtol": 1e-9, "atol": 1e-9} if kind != "far" else {"rtol": 1e-7, "atol": 1e-7}
     assert there.value == pytest.approx(here.value, rel=1e-9)
     np.testing.assert_allclose(there.moments, here.moments, **close)
-    np.testing.assert_allclose(there.gradient.numpy(), here.gradient, **close)
-    np.testing.assert_allclose(there.diagonal().numpy(), here.diagonal, **close)
-    np.testing.assert_allclose(there.curvature(torch.as_tensor(v)).numpy(), here.curvature(v), **close)
+    np.testing.assert_allclose(there.gradient.cpu().numpy(), here.gradient, **close)
+    np.testing.assert_allclose(there.diagonal().cpu().numpy(), here.diagonal, **close)
+    np.testing.assert_allclose(
+        there.curvature(torch.as_tensor(v, device=place)).cpu().numpy(), here.curvature(v), **close
+    )
     pairs, idle = p.pairs(), np.ones(p.n_items, bool)  # rows without an active pair: kernels drop those with exactly 0
     active = s[pairs.winner] - s[pairs.loser] < loss.margin
     idle[pairs.winner[active]] = idle[pairs.loser[active]] = False
-    assert (there.gradient.numpy()[idle] == 0).all()
+    assert (there.gradient.cpu().numpy()[idle] == 0).all()
 
 
 @pytest.mark.parametrize("loss", ["squared_hinge", "hinge", "logistic", "listnet"])
 @pytest.mark.parametrize("scale", [None, "standard", "query-minmax"])
-def test_linear_rankers_find_the_same_optimum(loss, scale):
+def test_linear_rankers_find_the_same_optimum(loss, scale, device):
     data = hr.make_letor(n_queries=30, n_features=8, seed=2, dtype="float32")
     options = {"C": 0.05, "loss": loss, "scale": scale, "tol": 1e-4}
-    here, there = (hr.RankSVM(device=device, **options).fit(data) for device in ("cpu", "torch-cpu"))
+    here, there = (hr.RankSVM(device=device, **options).fit(data) for device in ("cpu", device))
     assert there.certificate_.converged
     assert there.objective_ == pytest.approx(here.objective_, rel=2e-4)
     np.testing.assert_allclose(there.coef_, here.coef_, atol=0.02 * np.abs(here.coef_).max())
 
 
-def test_sparse_rows_and_refusals():
+def test_sparse_rows_and_refusals(device):
     data = hr.make_letor(n_queries=10, n_features=8, seed=2, sparse_density=0.5)
-    here, there = (hr.RankSVM(C=0.1, device=device).fit(data) for device in ("cpu", "torch-cpu"))
+    here, there = (hr.RankSVM(C=0.1, device=device).fit(data) for device in ("cpu", device))
     assert there.objective_ == pytest.approx(here.objective_, rel=2e-3)
     with pytest.raises(ValueError, match="no solver='dual'"):
-        hr.RankSVM(device="torch-cpu", loss="hinge", solver="dual").fit(data)
+        hr.RankSVM(device=device, loss="hinge", solver="dual").fit(data)
 
 
-def test_a_gram_matrix_in_double_precision():
+def test_a_gram_matrix_in_double_precision(device):
     from hingerank.features.kernels import make_kernel
     from hingerank.problem.torch_design import TorchGram, check_device
 
     rng = np.random.default_rng(0)
     X, V = rng.random((50, 4)), rng.normal(size=(2, 50))
-    gram = TorchGram(make_kernel("rbf", 0.5, 2), X, check_device("torch-cpu"))
+    gram = TorchGram(make_kernel("rbf", 0.5, 2), X, check_device(device))
     V[:, ::3] = 0.0
     found = np.stack([gram.home(v) for v in gram.exact([gram.away(v) for v in V])])
     np.testing.assert_allclose(found, V @ gram.matrix(), rtol=1e-12, atol=1e-13)

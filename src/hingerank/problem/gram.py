@@ -59,6 +59,10 @@ class GramMatrix(Protocol):
         """a · b of such vectors."""
         return float((a * b).sum())  # not BLAS, whose sums depend on the number of threads
 
+    def add(self, a: Any, b: Any, factor: float) -> Any:
+        """a + factor · b of such vectors."""
+        return a + b if factor == 1.0 else a - b if factor == -1.0 else a + factor * b
+
     def sweep(self, loss: Loss, preferences: Preferences) -> Callable[[Any], Any]:
         """The loss as a function of the values at the training rows, as a LossAt of vectors there."""
         return lambda s: loss.at(s, preferences)

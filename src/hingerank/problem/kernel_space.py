@@ -28,12 +28,20 @@ class Expansion:
     NumPy, or of the device on which K is.
     """
 
-    __slots__ = ("_square", "_values", "a", "gram")
+    __slots__ = ("_a", "_factor", "_square", "_values", "gram")
     __array_ufunc__ = None  # NumPy's numbers leave sums and products with them to this class
 
-    def __init__(self, gram: GramMatrix, a: Any, values: Any = None):
-        self.gram, self.a, self._values = gram, a, values
+    def __init__(self, gram: GramMatrix, a: Any, values: Any = None, factor: float = 1.0):
+        self.gram, self._a, self._values, self._factor = gram, a, values, factor
         self._square: float | None = None
+
+    @property
+    def a(self) -> Any:
+        """The coefficients."""
+        if self._factor != 1.0:  # of a multiple that is not just a term of a sum
+            self._a, factor, self._factor = self._factor * self._a, self._factor, 1.0
+            self._values = None if self._values is None else factor * self._values
+        return self._a
 
     @property
     def coefficients(self) -> np.ndarray:
@@ -43,23 +51,29 @@ class Expansion:
     @property
     def values(self) -> Any:
         """K a: f at the training rows."""
+        a = self.a
         if self._values is None:
-            self._values = self.gram.product(self.a)
+            self._values = self.gram.product(a)
         return self._values
 
     def __len__(self) -> int:
-        return len(self.a)
+        return len(self._a)
 
     def __add__(self, other: "Expansion") -> "Expansion":
-        known = self._values is not None and other._values is not None
-        return Expansion(self.gram, self.a + other.a, self.values + other.values if known else None)
+        return self._plus(other, other._factor)
 
     def __sub__(self, other: "Expansion") -> "Expansion":
-        known = self._values is not None and other._values is not None
-        return Expansion(self.gram, self.a - other.a, self.values - other.values if known else None)
+        return self._plus(other, -other._factor)
+
+    def _plus(self, other: "Expansion", factor: float) -> "Expansion":
+        """This and a multiple of the other's numbers."""
+        a, values = self.gram.add(self.a, other._a, factor), None
+        if self._values is not None and other._values is not None:
+            values = self.gram.add(self._values, other._values, factor)
+        return Expansion(self.gram, a, values)
 
     def __mul__(self, factor: float) -> "Expansion":
-        return Expansion(self.gram, factor * self.a, None if self._values is None else factor * self._values)
+        return Expansion(self.gram, self._a, self._values, float(factor) * self._factor)
 
     __rmul__ = __mul__
 
@@ -73,7 +87,7 @@ class Expansion:
             return self._square
         if other._values is None:
             return self.gram.inner(other.a, self.values)
-        return self.gram.inner(self.a, other._values)
+        return self.gram.inner(self.a, other.values)
 
     def copy(self) -> "Expansion":
         return self * 1.0
@@ -111,7 +125,7 @@ class KernelProblem(Objective):
         value = 0.5 * (f @ f) + self.C * here.value
 
         def curvature(v: Expansion) -> Expansion:
-            return v + self._bare(self.C * here.curvature(v.values))
+            return v + self.C * self._bare(here.curvature(v.values))
 
         def first() -> tuple[Expansion, Expansion] | None:
             """Newton's equation says δ_i = −a_i for every row i without an active pair: these go to zero in one step.
@@ -125,7 +139,7 @@ class KernelProblem(Objective):
             away = self._bare(-f.a * idle)
             return away, curvature(away)
 
-        slope = f + self._bare(self.C * here.gradient)
+        slope = f + self.C * self._bare(here.gradient)
         return Point(f, value, slope, curvature, here.moments, None, first)
 
     def gap(self, point: Point) -> float:

@@ -1,8 +1,8 @@
 """Bins and places of values on a GPU through PyTorch: what curves need there (problem/binned.py).
 
 For every value its cell, which is a bin of a column, and its place stay there, and once more in the order of the cells.
-Scores look up heights and slopes by cell; the way back sums each cell's rows in one stretch, always in the same order,
-so answers have the same bits in every run. Sums are double precision, as on the CPU. 16 bytes a value.
+Scores look up heights and slopes by cell; the way back sums pieces of each cell's rows and then the pieces, always in
+the same order, so answers have the same bits in every run. Sums are double precision, as on the CPU. 16 bytes a value.
 """
 
 from typing import Any
@@ -14,6 +14,7 @@ from hingerank.problem.torch_design import check_room, dense_blocks
 from hingerank.problem.torch_sweep import DeviceDesign
 
 AT_ONCE = 1 << 25  # values that are looked up, sorted or summed at a time
+PIECE = 1 << 12  # values that are summed as one
 BYTES_A_VALUE, BYTES_AT_ONCE = 16, 64 * AT_ONCE
 
 
@@ -40,11 +41,13 @@ class TorchBins(DeviceDesign):
         for a, b, block in dense_blocks(X, max(1, AT_ONCE // d)):
             values = torch.as_tensor(np.ascontiguousarray(block), device=device).double()
             self.cells[a:b], self.places[a:b] = _placed(values, *tables)
-        self.count = torch.bincount(self.cells.reshape(-1), minlength=d * (most + 1)).reshape(d, most + 1)
+        count = torch.bincount(self.cells.reshape(-1), minlength=d * (most + 1)).reshape(d, most + 1)
         self.rows = torch.empty((d, n), dtype=torch.int32, device=device)  # of each cell, one after the other
         self.sorted = torch.empty((d, n), dtype=torch.float32, device=device)  # their places
-        self.stretches = [(c, min(c + max(1, AT_ONCE // n), d)) for c in range(0, d, max(1, AT_ONCE // n))]
-        for a, b in self.stretches:
+        self.stretches = []
+        for a in range(0, d, max(1, AT_ONCE // n)):
+            b = min(a + max(1, AT_ONCE // n), d)
+            self.stretches.append((a, b, *_pieces(count[a:b].reshape(-1))))
             order = torch.argsort(self.cells[:, a:b].T.reshape(-1), stable=True)
             self.rows[a:b] = (order % n).reshape(b - a, n)
             self.sorted[a:b] = self.places[:, a:b].T.reshape(-1)[order].reshape(b - a, n)
@@ -76,13 +79,14 @@ class TorchBins(DeviceDesign):
         """Σ z, Σ z · place, … over the rows of every bin of every column: columns × bins × powers."""
         import torch
 
-        out = torch.empty((*self.count.shape, powers), dtype=torch.float64, device=self.device)
-        for a, b in self.stretches:
-            terms, lengths = z.index_select(0, self.rows[a:b].reshape(-1)), self.count[a:b].reshape(-1)
+        d = len(self.rows)
+        out = torch.empty((d, self.shape[1] // (2 * d), powers), dtype=torch.float64, device=self.device)
+        for a, b, lengths, pieces in self.stretches:
+            terms = z.index_select(0, self.rows[a:b].view(-1))
             for k in range(powers):
-                terms = terms * self.sorted[a:b].reshape(-1) if k else terms
+                terms = terms * self.sorted[a:b].view(-1) if k else terms
                 sums = torch.segment_reduce(terms, "sum", lengths=lengths, unsafe=True)
-                out[a:b, :, k] = sums.reshape(b - a, -1)
+                out[a:b, :, k] = torch.segment_reduce(sums, "sum", lengths=pieces, unsafe=True).view(b - a, -1)
         return out
 
 
@@ -96,6 +100,16 @@ def _lines(knots: Knots, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     unit = np.repeat(knots.width[:, None], most + 1, axis=1)
     unit[:, 1:-1] = np.where(mine[:, 1:], padded[:, 1:] - np.where(mine, padded, 0.0)[:, :-1], unit[:, 1:-1])
     return padded, origin.ravel(), unit.ravel()
+
+
+def _pieces(count: Any) -> tuple[Any, Any]:
+    """The lengths of pieces into which cells of so many rows are cut, and how many each cell has."""
+    import torch
+
+    pieces = (count + PIECE - 1) // PIECE
+    earlier = (pieces.cumsum(0) - pieces).repeat_interleave(pieces)
+    number = torch.arange(len(earlier), device=count.device) - earlier  # within its cell
+    return (count.repeat_interleave(pieces) - number * PIECE).clamp(max=PIECE), pieces
 
 
 def _placed(values: Any, padded: Any, origin: Any, unit: Any) -> tuple[Any, Any]:

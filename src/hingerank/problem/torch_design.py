@@ -112,6 +112,9 @@ class TorchGram(OnDevice, GramMatrix):
     def inner(self, a: Any, b: Any) -> float:
         return float(a @ b)
 
+    def add(self, a: Any, b: Any, factor: float) -> Any:
+        return a.add(b, alpha=factor)
+
     def away(self, v: Any) -> Any:
         import torch
 

@@ -29,36 +29,34 @@ class Slots:
     """
 
     def __init__(self, preferences: GradedPreferences, device: Any):
-        tree, n = preferences.tree, preferences.n_items
-        losers, winners = tree.node[:, 1] - tree.node[:, 0], tree.node[:, 3] - tree.node[:, 2]
-        size = losers + winners
-        node = np.repeat(np.arange(len(size)), size)
-        begin = np.cumsum(size) - size
-        place = np.arange(len(node)) - begin[node]  # within its node
-        loses = place < losers[node]
-        position = np.where(loses, tree.node[node, 0] + place, tree.node[node, 2] + place - losers[node])
-        row = preferences.row_at[position]
-        weight = np.where(loses, tree.loser[position], tree.winner[position])
-        by_row = np.argsort(row, kind="stable")
-        count = np.bincount(row, minlength=n)
-        of_row = np.full((n, max(1, count.max(initial=0))), len(node))  # the last slot where there are fewer
-        of_row[row[by_row], np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)] = by_row
-        query = np.repeat(np.arange(preferences.n_queries), np.diff(preferences.offsets))
+        import torch
+        from torch.nn.functional import pad
 
         def away(values: Any, dtype: Any = np.int64) -> Any:
-            import torch
-
             return torch.as_tensor(np.ascontiguousarray(values, dtype), device=device)
 
-        def slots(values: Any, last: Any, dtype: Any = np.int64) -> Any:
-            return away(np.append(values, last), dtype)
-
-        self.n, self.device, size = n, device, len(node)
-        self.row, self.node, self.loses = slots(row, 0), slots(node, len(losers), np.int32), slots(loses, False, bool)
-        self.begin, self.end = slots(begin[node], size), slots((begin + losers + winners)[node], size + 1)
-        self.lost, self.won = (slots(weight * who, 0.0, np.float64) for who in (loses, ~loses))
-        self.scaled = slots(weight * tree.scale[node], 0.0, np.float64)
-        self.of_row, self.first = away(of_row), away(preferences.offsets[:-1][query])
+        tree, n = preferences.tree, preferences.n_items
+        size = tree.node[:, 1] - tree.node[:, 0] + tree.node[:, 3] - tree.node[:, 2]
+        total, size, borders = int(size.sum()), away(size), away(tree.node)
+        node = torch.arange(len(size), device=device).repeat_interleave(size, output_size=total)
+        begin = (size.cumsum(0) - size)[node]
+        place = torch.arange(total, device=device) - begin  # within its node
+        first, losers = borders[:, ::2][node].T, (borders[:, 1] - borders[:, 0])[node]
+        loses = place < losers
+        position = torch.where(loses, first[0] + place, first[1] + place - losers)
+        row = away(preferences.row_at)[position]
+        weight = torch.where(loses, away(tree.loser, np.float64)[position], away(tree.winner, np.float64)[position])
+        by_row, count = row.argsort(stable=True), row.bincount(minlength=n)
+        of_row = torch.full((n, max(1, int(count.max()))), total, device=device)  # the last slot where there are fewer
+        earlier = (count.cumsum(0) - count).repeat_interleave(count, output_size=total)
+        of_row[row[by_row], torch.arange(total, device=device) - earlier] = by_row
+        offsets = away(preferences.offsets)
+        self.n, self.device, self.of_row = n, device, of_row
+        self.first = offsets[:-1].repeat_interleave(offsets.diff(), output_size=n)
+        self.row, self.node, self.loses = pad(row, (0, 1)), pad(node, (0, 1), value=len(size)).int(), pad(loses, (0, 1))
+        self.begin, self.end = pad(begin, (0, 1), value=total), pad(begin + size[node], (0, 1), value=total + 1)
+        self.lost, self.won = pad(weight * loses, (0, 1)), pad(weight * ~loses, (0, 1))
+        self.scaled = pad(weight * away(tree.scale, np.float64)[node], (0, 1))
 
     def window(self, s: Any, term: np.ndarray) -> "Window":
         """The active pairs of one term (m, a, b) at scores s."""
