@@ -64,13 +64,11 @@ class Told:
 
 def fit_ratings(ranker: Any, data: Path, items: Path | None, output: str, how: Told) -> str:
     """What `fit` does with ratings."""
-    if how.clicks and how.half_life is not None:
-        raise ValueError("--half-life is for ratings: of --clicks all count the same")
     told, catalogue = read_told(data, items, None if how.half_life is None else how.time, how.item_columns)
     weight = None if how.half_life is None else weights_by_age(told, how.half_life)
     with working("fitting"):
         if how.clicks:
-            ranker.fit_clicks(told.item_features, told.users, told.items)
+            ranker.fit_clicks(told.item_features, told.users, told.items, sample_weight=weight)
         else:
             ranker.fit(told.item_features, *told.triples, sample_weight=weight)
     return save_with_items(ranker, output, data, catalogue)

@@ -22,7 +22,7 @@ from hingerank.personal.preferences import (
     REPEATED,
     UserPreferences,
     check_items,
-    check_weights,
+    counting,
     from_comparisons,
     from_ratings,
 )
@@ -370,19 +370,6 @@ class PersonalRanker(SavedModel, BaseEstimator):
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
-
-
-def counting(users: Any, items: Any, ratings: Any, weight: Any) -> tuple[Any, Any, Any, np.ndarray | None]:
-    """(users, items, ratings, weights) without ratings of weight 0, which count as if they were not there."""
-    if weight is None:
-        return users, items, ratings, None
-    weights = check_weights(weight, len(items), "sample_weight", "rating")
-    if (weights > 0).all():
-        return users, items, ratings, weights
-    if not (weights > 0).any():
-        raise DataError("sample_weight is 0 for every rating: nothing is left to learn from")
-    kept = weights > 0
-    return np.asarray(users)[kept], np.asarray(items)[kept], np.asarray(ratings)[kept], weights[kept]
 
 
 def accuracies(
