@@ -1,18 +1,16 @@
 """How well a new user is served after 2, 3, 5, 10 and 20 ratings: the mean user, and the two priors of `add_users`.
 
-    python benchmarks/personal_new_users.py [--set ml-100k|ml-1m|yahoo-movies] [--seeds 3]
+    python benchmarks/personal_new_users.py [--set ml-100k|ml-1m|yahoo-movies] [--seeds 3] [--write FOLDER]
 
 A part of the users with 25 ratings or more (300 at most) is left out of the fit; a few of their ratings, at random, are
 told to ``add_users``, and the fraction of pairs right among all their other ratings is measured. The ranker is
 PersonalRankSVM as it comes (rank 10, default C, the strength of the prior learnt), on genres and title words, or the
-words of Yahoo's titles. Figures are means over the seeds. The table goes to docs/results/personal-new-users.json and
-the picture to docs/figures/personal-new-users.svg.
+words of Yahoo's titles. Figures are means over the seeds. --write keeps the table as personal-new-users.json there
+(docs/results), and draws docs/figures/personal-new-users.svg.
 """
 
 import argparse
-import json
 import warnings
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +22,7 @@ from hingerank.lab.reproductions.personal import yahoo
 from hingerank.personal.item_features import genre_features, join_features, word_features
 from hingerank.personal.rating_sets import plain_titles, read_movielens
 from hingerank.personal.ratings import Ratings
+from measuring import keep_table
 
 SETS = {"ml-100k": "MovieLens 100k", "ml-1m": "MovieLens 1M", "yahoo-movies": "Yahoo"}
 SIZES = (2, 3, 5, 10, 20)
@@ -89,6 +88,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--set", choices=list(SETS), action="append")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--write", type=Path)
     parser.add_argument("--data", type=Path, default=default_data())
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -101,17 +101,10 @@ def main() -> None:
         for way, values in found[name].items():
             rows.append([SETS[name], way, *(f"{value:.4f}" for value in values.mean(axis=0))])
             print(" · ".join(rows[-1]), flush=True)
-    if arguments.set is None:
+    if arguments.write:
         draw(found)
-        words = {
-            "command": "python benchmarks/personal_new_users.py",
-            "date": datetime.now(UTC).date().isoformat(),
-            "version": hr.__version__,
-            "header": ["ratings", "new users", *(f"{size} ratings" for size in SIZES)],
-            "rows": rows,
-        }
-        text = json.dumps(words, indent=1, ensure_ascii=False)
-        Path("docs/results/personal-new-users.json").write_text(text + "\n", "utf-8")
+        header = ["ratings", "new users", *(f"{size} ratings" for size in SIZES)]
+        keep_table(arguments.write, "personal-new-users", "python benchmarks/personal_new_users.py", header, rows)
 
 
 if __name__ == "__main__":
