@@ -9,8 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import hingerank as hr
-
 
 def seconds_of(call: Callable[[], Any], repeat: int = 1) -> list[float]:
     """Wall seconds of each of `repeat` calls."""
@@ -41,6 +39,8 @@ def reset_peak() -> None:
 
 def keep_table(folder: Path, name: str, command: str, header: list[str], rows: list[list[str]]) -> None:
     """Write a table as folder/name.json, from which a page of the documentation takes it."""
+    import hingerank as hr
+
     words = {
         "command": command, "date": datetime.now(UTC).date().isoformat(), "version": hr.__version__, "header": header,
         "rows": rows,

@@ -5,8 +5,8 @@
 Without a folder the data are generated in the shape of Last.fm's set of HetRec 2011 (1,892 users, 17,632 artists, about
 49 listens each, popularity with a long tail, tastes of rank 12); with it, user_artists.dat is read. A fifth of every
 user's items is tested; the rest trains and is not offered again. Every method's settings are chosen on a tenth of the
-training items. Seconds are those of the last fit, on two threads. `pip install implicit` for the others. --write keeps
-the table as personal-clicks.json there (docs/results).
+training items. Seconds are those of the last fit, of all threads together in the table. `pip install implicit` for the
+others. --write keeps the table as personal-clicks.json there (docs/results).
 """
 
 import argparse
@@ -129,16 +129,10 @@ def main() -> None:
         model = best().fit(X, train)
         seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
         found = recall(model, X, test, train)
-        rows.append([name, *(f"{found[key]:.4f}" for key in SHOWN), f"{seconds:.1f}", f"{cpu:.1f}"])
-        print(" · ".join(rows[-1]), "tried", [f"{value:.3f}" for value in tried], flush=True)
+        rows.append([name, *(f"{found[key]:.4f}" for key in SHOWN), f"{cpu:.1f}"])
+        print(" · ".join(rows[-1]), f"{seconds:.1f} s, tried", [f"{value:.3f}" for value in tried], flush=True)
     if arguments.write:
-        header = [
-            "",
-            *(name.replace("_", " ") + "@10" for name in SHOWN[:-1]),
-            "coverage",
-            "seconds",
-            "processor seconds",
-        ]
+        header = ["method", *(name.replace("_", " ") + "@10" for name in SHOWN[:-1]), "coverage", "processor seconds"]
         command = "python benchmarks/personal_clicks.py" + (" --folder HETREC" if arguments.folder else "")
         keep_table(arguments.write, "personal-clicks", command, header, rows)
 

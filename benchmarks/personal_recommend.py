@@ -81,10 +81,10 @@ def main() -> None:
         for name, more in (("all items", []), ("without rated items", ["--exclude", str(folder / "ratings.parquet")])):
             found = command(folder, *more)
             print(name, found, flush=True)
-            shown = f"{found['seconds']:.0f}", f"{found['cpu_s']:.0f}", f"{found['peak_mb']:,.0f}"
+            shown = f"{found['cpu_s']:.0f}", f"{found['peak_mb']:,.0f}"
             rows.append([name, f"{asked.users:,}", f"{asked.items:,}", *shown, f"{found['lines']:,}"])
     if asked.write:
-        header = ["lists of ten", "users", "items", "seconds", "processor seconds", "peak memory, MB", "lines written"]
+        header = ["lists of ten", "users", "items", "processor seconds", "peak memory, MB", "lines written"]
         keep_table(asked.write, "personal-recommend", "python benchmarks/personal_recommend.py", header, rows)
 
 

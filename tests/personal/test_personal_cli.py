@@ -158,3 +158,11 @@ def test_vectors_of_the_items_beside_the_model(call):
     assert call("recommend", "model/", "--user", "u3", "--top", "1")[1].split("\t")[2] == best
     Path("model/items.npz").unlink()
     assert "no items beside model" in call("export", "model/", "--to", "vectors", "-o", "vectors/")[2]
+
+
+def test_a_column_that_outweighs_the_others_is_told(call):
+    assert "outweighs" not in call(*FIT)[2]
+    lines = Path("items.csv").read_text().split()
+    years = [f"{line},{1950 + 3 * n}" for n, line in enumerate(lines[1:])]
+    Path("items.csv").write_text("\n".join([lines[0] + ",year", *years]) + "\n")
+    assert "column 'year' has a standard deviation of 26" in call(*FIT)[2]
