@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,17 @@ def resident(kind: str = "VmRSS") -> int:
 def reset_peak() -> None:
     """Let the kernel forget the peak so far."""
     Path("/proc/self/clear_refs").write_text("5")
+
+
+def keep_table(folder: Path, name: str, command: str, header: list[str], rows: list[list[str]]) -> None:
+    """Write a table as folder/name.json, from which a page of the documentation takes it."""
+    import hingerank as hr
+
+    words = {
+        "command": command, "date": datetime.now(UTC).date().isoformat(), "version": hr.__version__, "header": header,
+        "rows": rows,
+    }  # fmt: skip
+    (folder / f"{name}.json").write_text(json.dumps(words, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 
 def run_apart(script: str, job: dict) -> dict:

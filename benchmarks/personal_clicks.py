@@ -1,11 +1,12 @@
 """Clicks alone: PersonalRankSVM.fit_clicks against implicit's ALS and BPR, recall@10 over the whole catalogue.
 
-    python benchmarks/personal_clicks.py [--folder HETREC] [--only NAME]
+    python benchmarks/personal_clicks.py [--folder HETREC] [--only NAME] [--write FOLDER]
 
 Without a folder the data are generated in the shape of Last.fm's set of HetRec 2011 (1,892 users, 17,632 artists, about
 49 listens each, popularity with a long tail, tastes of rank 12); with it, user_artists.dat is read. A fifth of every
 user's items is tested; the rest trains and is not offered again. Every method's settings are chosen on a tenth of the
-training items. `pip install implicit` for the others.
+training items. Seconds are those of the last fit, of all threads together in the table. `pip install implicit` for the
+others. --write keeps the table as personal-clicks.json there (docs/results).
 """
 
 import argparse
@@ -21,6 +22,9 @@ import hingerank as hr
 from hingerank.personal.baselines import Popularity
 from hingerank.personal.item_features import identity_features
 from hingerank.personal.ratings import Ratings, ratings_from, read_ratings, split_by_user
+from measuring import keep_table
+
+SHOWN = ("recall", "ndcg", "hit_rate", "coverage")
 
 
 def generated(n_users: int = 1892, n_items: int = 17632, mean: int = 49, rank: int = 12, seed: int = 0) -> Ratings:
@@ -105,6 +109,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--only", default="")
+    parser.add_argument("--write", type=Path)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     told = generated()
@@ -114,17 +119,22 @@ def main() -> None:
     train, test = split_by_user(told, 0.2, seed=0)
     learn, held = split_by_user(train, 0.1, seed=1)
     print(told)
+    rows = []
     for name, makers in methods().items():
         if arguments.only not in name:
             continue
         tried = [recall(make().fit(X, learn), X, held, learn)["recall"] for make in makers]
         best = makers[int(np.argmax(tried))]
-        began = time.perf_counter()
+        began, cpu = time.perf_counter(), time.process_time()
         model = best().fit(X, train)
-        seconds = time.perf_counter() - began
+        seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
         found = recall(model, X, test, train)
-        words = " ".join(f"{key} {found[key]:.4f}" for key in ("recall", "ndcg", "hit_rate", "coverage"))
-        print(f"{name}: {words} {seconds:.1f} s; tried {[f'{value:.3f}' for value in tried]}", flush=True)
+        rows.append([name, *(f"{found[key]:.4f}" for key in SHOWN), f"{cpu:.1f}"])
+        print(" · ".join(rows[-1]), f"{seconds:.1f} s, tried", [f"{value:.3f}" for value in tried], flush=True)
+    if arguments.write:
+        header = ["method", *(name.replace("_", " ") + "@10" for name in SHOWN[:-1]), "coverage", "processor seconds"]
+        command = "python benchmarks/personal_clicks.py" + (" --folder HETREC" if arguments.folder else "")
+        keep_table(arguments.write, "personal-clicks", command, header, rows)
 
 
 if __name__ == "__main__":

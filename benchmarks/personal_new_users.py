@@ -1,18 +1,17 @@
 """How well a new user is served after 2, 3, 5, 10 and 20 ratings: the mean user, and the two priors of `add_users`.
 
-    python benchmarks/personal_new_users.py [--set ml-100k|ml-1m|yahoo-movies] [--seeds 3]
+    python benchmarks/personal_new_users.py [--set ml-100k|ml-1m|yahoo-movies] [--seeds 5] [--write FOLDER]
 
 A part of the users with 25 ratings or more (300 at most) is left out of the fit; a few of their ratings, at random, are
 told to ``add_users``, and the fraction of pairs right among all their other ratings is measured. The ranker is
-PersonalRankSVM as it comes (rank 10, default C, the strength of the prior learnt), on genres and title words, or the
-words of Yahoo's titles. Figures are means over the seeds. The table goes to docs/results/personal-new-users.json and
-the picture to docs/figures/personal-new-users.svg.
+PersonalRankSVM as it comes (rank 10, default C, the strength of the prior learnt), without and with ``shared=True``, on
+genres and title words, or the words of Yahoo's titles. Figures are means over the seeds, each with other users left
+out, gains over the mean user with their standard errors. --write keeps the table as personal-new-users.json there
+(docs/results), and draws docs/figures/personal-new-users.svg.
 """
 
 import argparse
-import json
 import warnings
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from hingerank.lab.reproductions.personal import yahoo
 from hingerank.personal.item_features import genre_features, join_features, word_features
 from hingerank.personal.rating_sets import plain_titles, read_movielens
 from hingerank.personal.ratings import Ratings
+from measuring import keep_table
 
 SETS = {"ml-100k": "MovieLens 100k", "ml-1m": "MovieLens 1M", "yahoo-movies": "Yahoo"}
 SIZES = (2, 3, 5, 10, 20)
@@ -42,7 +42,7 @@ def read(place: Place, name: str) -> tuple[Any, Ratings]:
     return join_features(genre_features(ratings.genres or []), word_features(plain_titles(ratings.titles)))[0], ratings
 
 
-def curves(X: Any, ratings: Ratings, seed: int) -> dict[str, list[float]]:
+def curves(X: Any, ratings: Ratings, seed: int, shared: bool) -> dict[str, list[float]]:
     """For each way the fractions right after so many ratings; besides, the strength learnt."""
     rng = np.random.default_rng(seed)
     users, count = np.unique(ratings.users, return_counts=True)
@@ -53,7 +53,7 @@ def curves(X: Any, ratings: Ratings, seed: int) -> dict[str, list[float]]:
     order = np.lexsort((rng.random(len(late)), code))
     place = np.empty(len(late), np.int64)
     place[order] = np.arange(len(late)) - np.searchsorted(code[order], code[order])
-    ranker = hr.PersonalRankSVM().fit(X, *train.triples)
+    ranker = hr.PersonalRankSVM(shared=shared).fit(X, *train.triples)
     mean, learnt = ranker.prior_mean_, ranker.prior_strength_
     found: dict[str, list[float]] = {way: [] for way in WAYS} | {"strength": [learnt]}
     for size in SIZES:
@@ -88,30 +88,32 @@ def draw(found: dict[str, dict[str, np.ndarray]]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--set", choices=list(SETS), action="append")
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--write", type=Path)
     parser.add_argument("--data", type=Path, default=default_data())
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     place, found, rows = Place(arguments.data, Path("docs/reproductions/runs")), {}, []
     for name in arguments.set or SETS:
         X, ratings = read(place, name)
-        runs = [curves(X, ratings, seed) for seed in range(arguments.seeds)]
-        found[name] = {way: np.array([run[way] for run in runs]) for way in WAYS}
-        print(name, "strength", [run["strength"][0] for run in runs], flush=True)
-        for way, values in found[name].items():
-            rows.append([SETS[name], way, *(f"{value:.4f}" for value in values.mean(axis=0))])
-            print(" · ".join(rows[-1]), flush=True)
-    if arguments.set is None:
+        for shared in (False, True):
+            runs = [curves(X, ratings, seed, shared) for seed in range(arguments.seeds)]
+            by_way = {way: np.array([run[way] for run in runs]) for way in WAYS}
+            mean, drawn, _ = by_way.values()
+            print(name, "shared" if shared else "", "strength", [run["strength"][0] for run in runs], flush=True)
+            for way, values in by_way.items():
+                rows.append([SETS[name] + ", shared" * shared, way, *(f"{value:.4f}" for value in values.mean(axis=0))])
+                print(" · ".join(rows[-1]), flush=True)
+            error = (drawn - mean).std(axis=0, ddof=1) / np.sqrt(len(runs))
+            gains = [f"{gain:+.5f} ± {e:.5f}" for gain, e in zip((drawn - mean).mean(axis=0), error)]
+            rows.insert(-1, [SETS[name] + ", shared" * shared, "gain over the mean user", *gains])
+            print(" · ".join(rows[-2]), flush=True)
+            if not shared:
+                found[name] = by_way
+    if arguments.write:
         draw(found)
-        words = {
-            "command": "python benchmarks/personal_new_users.py",
-            "date": datetime.now(UTC).date().isoformat(),
-            "version": hr.__version__,
-            "header": ["ratings", "new users", *(f"{size} ratings" for size in SIZES)],
-            "rows": rows,
-        }
-        text = json.dumps(words, indent=1, ensure_ascii=False)
-        Path("docs/results/personal-new-users.json").write_text(text + "\n", "utf-8")
+        header = ["ratings", "new users", *(f"{size} ratings" for size in SIZES)]
+        keep_table(arguments.write, "personal-new-users", "python benchmarks/personal_new_users.py", header, rows)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 """`hingerank recommend --all` for 200,000 users and 50,000 items: seconds and peak memory of the command.
 
-    python benchmarks/personal_recommend.py [--users 200000] [--items 50000] [--per-user 20] [--rank 20]
+    python benchmarks/personal_recommend.py [--users 200000] [--items 50000] [--per-user 20] [--rank 20] [--write DIR]
 
 Ratings are generated (uniform items, 1 to 5 stars at random, 200 sparse features, 8 an item): lists of such a model
 mean nothing, but take as long as any. The model is fitted for two epochs, then the command runs in a process of its
-own, once without and once with --exclude, which reads the ratings again. The table goes to
-docs/results/personal-recommend.json.
+own, once without and once with --exclude, which reads the ratings again. --write keeps the table as
+personal-recommend.json there (docs/results).
 """
 
 import argparse
@@ -16,7 +16,6 @@ import sys
 import tempfile
 import time
 import warnings
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ import scipy.sparse as sp
 
 import hingerank as hr
 from hingerank.personal.catalogue import Catalogue
+from measuring import keep_table
 
 FEATURES, PER_ITEM = 200, 8
 
@@ -71,6 +71,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (("users", 200_000), ("items", 50_000), ("per-user", 20), ("rank", 20)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--write", type=Path)
     asked = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory() as place:
@@ -80,19 +81,11 @@ def main() -> None:
         for name, more in (("all items", []), ("without rated items", ["--exclude", str(folder / "ratings.parquet")])):
             found = command(folder, *more)
             print(name, found, flush=True)
-            shown = f"{found['seconds']:.0f}", f"{found['cpu_s']:.0f}", f"{found['peak_mb']:,.0f}"
+            shown = f"{found['cpu_s']:.0f}", f"{found['peak_mb']:,.0f}"
             rows.append([name, f"{asked.users:,}", f"{asked.items:,}", *shown, f"{found['lines']:,}"])
-    if (asked.users, asked.items) == (200_000, 50_000):
-        header = ["lists of ten", "users", "items", "seconds", "processor seconds", "peak memory, MB", "lines written"]
-        words = {
-            "command": "python benchmarks/personal_recommend.py",
-            "date": datetime.now(UTC).date().isoformat(),
-            "version": hr.__version__,
-            "header": header,
-            "rows": rows,
-        }
-        text = json.dumps(words, indent=1, ensure_ascii=False)
-        Path("docs/results/personal-recommend.json").write_text(text + "\n", "utf-8")
+    if asked.write:
+        header = ["lists of ten", "users", "items", "processor seconds", "peak memory, MB", "lines written"]
+        keep_table(asked.write, "personal-recommend", "python benchmarks/personal_recommend.py", header, rows)
 
 
 if __name__ == "__main__":

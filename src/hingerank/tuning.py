@@ -50,6 +50,7 @@ def tune(
     one_standard_error: bool = False,
     widen: bool = True,
     hold_out: str = "ratings",
+    sample_weight: Any = None,
     progress: Progress | None = None,
 ) -> Any:
     """argmax over settings of the mean over folds of measure(held-out queries), fitted on everything.
@@ -73,6 +74,7 @@ def tune(
     one_standard_error : take the simplest setting whose mean is within one standard error of the best
     widen : whether grids may grow
     hold_out : of ratings: "ratings", a part of every user's, or "items", a part of them that training never sees
+    sample_weight : of ratings: how much each counts in fits; judging counts all alike, but those of weight 0
     progress : called with (settings done, settings known so far, the best so far in words) after every fit
 
     Returns
@@ -99,8 +101,10 @@ def tune(
         return rankers[0]._tune(
             names, rankers, data, measure=measure, validation=validation, folds=folds, hold_out=hold_out,
             params=params, random_state=random_state, one_standard_error=one_standard_error, widen=widen,
-            progress=progress,
+            sample_weight=sample_weight, progress=progress,
         )  # fmt: skip
+    if sample_weight is not None:
+        raise ValueError("sample_weight is for ratings; queries of graded rows count alike")
     kind = PartedData if isinstance(data, PartedData) else RankingData
     if not isinstance(data, kind) or not (validation is None or isinstance(validation, kind)):
         raise ValueError("tune takes RankingData: hingerank.read(path), or RankingData.from_arrays(X, y, qid)")

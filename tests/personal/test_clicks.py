@@ -58,3 +58,22 @@ def test_taste_is_found(tmp_path):
         hr.PersonalRankSVM().fit_clicks(X, users, items, per_click=0)
     with pytest.warns(UserWarning, match="fit_clicks"):
         hr.PersonalRankSVM(rank=2).fit(X, users, items, np.ones(len(items)))
+
+
+def test_weights_of_clicks():
+    clicks = clicks_of(["b", "a", "b", "b", "a"], [3, 1, 0, 3, 2], 5, [1.0, 2.0, 0.0, 0.5, 1.0])
+    assert clicks.items.tolist() == [3, 1, 2] and clicks.weight.tolist() == [1.5, 2.0, 1.0]
+    told = drawn_preferences(clicks, 1.0, 3, "uniform", np.random.default_rng(0), "uniform")
+    taken = np.isin(told.item, [3, 1, 2]) & (told.known.grade > 0)
+    assert sorted(told.known.weight[taken]) == [1.0, 1.5, 2.0] and (told.known.weight[~taken] == 1).all()
+    X, users, items = np.eye(6), np.repeat([0, 1, 2, 3], 3), np.array([0, 1, 2, 1, 2, 3, 2, 3, 4, 3, 4, 5])
+    ranker = hr.PersonalRankSVM(rank=2, C=0.1)
+    plain, weighed = (
+        ranker.fit_clicks(X, users, items, **w).predict(0, X) for w in ({}, {"sample_weight": np.ones(12)})
+    )
+    np.testing.assert_allclose(weighed, plain)
+    assert not np.allclose(ranker.fit_clicks(X, users, items, sample_weight=1.0 + items).predict(0, X), plain)
+    with pytest.raises(DataError, match="0 for every click"):
+        ranker.fit_clicks(X, users, items, sample_weight=np.zeros(12))
+    with pytest.raises(DataError, match="12 finite numbers that are not negative, one for each click"):
+        ranker.fit_clicks(X, users, items, sample_weight=np.ones(3))

@@ -98,7 +98,7 @@ def test_old_ratings_count_less(call):
     same = hr.PersonalRankSVM(rank=2).fit(X, *told.triples, sample_weight=[by_line[key] for key in order])
     np.testing.assert_allclose(hr.load("model/").predict("u3", X), same.predict("u3", X), rtol=1e-6)
     assert "no column 'timestamp'" in call(*FIT, "--half-life", "30")[2]
-    assert "all count the same" in call("fit", "dated.csv", *FIT[2:], "--half-life", "30", "--clicks")[2]
+    assert call("fit", "dated.csv", *FIT[2:], "--half-life", "30", "--clicks")[0] == 0
 
 
 def test_a_column_per_item(call):
@@ -133,8 +133,10 @@ def test_baselines_and_rankers_are_compared_unless_told(call):
     [
         (["recommend", "model/"], "--user ID, or --all"),
         (["recommend", "model/", "--user", "zed"], "there is no user 'zed' in the model"),
-        (["add-users", "model/", "train.csv"], "known already"),
-        (["add-users", "model/", "odd.csv"], "item 'i99' (row 0) is not in the catalogue"),
+        (["add-users", "model/", "train.csv"], "known already: --replace"),
+        (["add-users", "model/", "odd.csv"], "odd.csv: item 'i99' is not in the catalogue of the model: leave it out"),
+        (["evaluate", "train.csv", "model/"], "of a personal model say --top 10"),
+        (["fit", "train.csv", "--items", "items.csv", "--model", "joint", "--clicks", "-o", "m/"], "--clicks is for"),
         (["fit", "train.csv", "--items", "none.csv", "--model", "joint", "-o", "m/"], "there is no such file"),
         (["fit", "train.csv", "--items", "items.csv", "-o", "m/"], "--model personal-rank-svm"),
         (["fit", "train.csv", "--half-life", "3", "-o", "m/"], "are for ratings: name their items with --items"),
@@ -145,3 +147,22 @@ def test_mistakes_are_one_line(call, arguments, words):
     Path("odd.csv").write_text("user,item,rating\nx,i99,3\n")
     status, _, err = call(*arguments)
     assert status == 1 and words in err and err.count("\n") == 1
+
+
+def test_vectors_of_the_items_beside_the_model(call):
+    assert call(*FIT)[0] == 0 and call("export", "model/", "--to", "vectors", "-o", "vectors/")[0] == 0
+    about, ranker = json.loads(Path("vectors/ids.json").read_text()), hr.load("model/")
+    users, items = np.load("vectors/users.npy"), np.load("vectors/items.npy")
+    best = about["items"][int(np.argmax(items @ users[about["users"].index("u3")]))]
+    assert about["items"] == [f"i{i}" for i in range(30)] and len(users) == len(ranker.users_)
+    assert call("recommend", "model/", "--user", "u3", "--top", "1")[1].split("\t")[2] == best
+    Path("model/items.npz").unlink()
+    assert "no items beside model" in call("export", "model/", "--to", "vectors", "-o", "vectors/")[2]
+
+
+def test_a_column_that_outweighs_the_others_is_told(call):
+    assert "outweighs" not in call(*FIT)[2]
+    lines = Path("items.csv").read_text().split()
+    years = [f"{line},{1950 + 3 * n}" for n, line in enumerate(lines[1:])]
+    Path("items.csv").write_text("\n".join([lines[0] + ",year", *years]) + "\n")
+    assert "column 'year' has a standard deviation of 26" in call(*FIT)[2]

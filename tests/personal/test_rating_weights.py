@@ -158,3 +158,27 @@ def test_the_given_weights_stay_as_they_are():
     before = w.copy()
     PersonalRankSVM(rank=2).fit(X, users, items, y, sample_weight=w)
     assert (w == before).all()
+
+
+def test_new_users_and_tuning_heed_weights():
+    X, users, items, y, w = told(3, n_users=12, least=8)
+    ranker = PersonalRankSVM(rank=2, C=0.1).fit(X, users, items, y)
+    names = np.array([f"new {user}" for user in users])
+    ranker.add_users(names, X, items, y, sample_weight=np.full(len(y), 1.0))
+    same = ranker.user_weights_[12:].copy()
+    ranker.add_users(names, X, items, y, replace=True)
+    np.testing.assert_allclose(ranker.user_weights_[12:], same)
+    ranker.add_users(names, X, items, y, sample_weight=np.where(items == 3, 0.0, w), replace=True)
+    kept = items != 3
+    other = PersonalRankSVM(rank=2, C=0.1).fit(X, users, items, y)
+    other.add_users(names[kept], X, items[kept], y[kept], sample_weight=w[kept])
+    np.testing.assert_allclose(ranker.user_weights_[12:], other.user_weights_[12:])
+    data = hr.ratings_from(users, items, y, item_ids=np.arange(len(X))).with_features(X)
+    search = {"folds": 2, "measure": "pair_accuracy", "params": {"C": [0.01, 0.1]}}
+    for ranker in (PersonalRankSVM(rank=2), hr.JointRanker()):
+        found = hr.tune(ranker, data, sample_weight=w, **search)
+        again = type(found)(**found.get_params()).fit(X, users, items, y, sample_weight=w)
+        np.testing.assert_allclose(found.predict(0, X), again.predict(0, X))
+        assert found.tuning_.chosen.scores != hr.tune(ranker, data, **search).tuning_.chosen.scores
+    with pytest.raises(ValueError, match="sample_weight is for ratings"):
+        hr.tune("rank-svm", hr.make_letor(5), sample_weight=w)

@@ -1,6 +1,7 @@
 """Ratings with times: splits, weights by age; repeats."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import hingerank as hr
@@ -58,3 +59,19 @@ def test_frames_and_files_in_the_words_of_public_sets(tmp_path):
         hr.read_ratings(tmp_path / "bad.csv")
     with pytest.raises(DataError, match="ratings_from"):
         hr.JointRanker().fit(np.eye(2), [1, 1], ["x", "y"], [1, 2])
+
+
+def test_dates_of_iso_8601(tmp_path):
+    lines = ["user,item,rating,when", "1,a,5,2024-01-02", "1,b,3,2024-01-03T10:00:00Z", "2,a,4,2024-01-03 10:00+02:00"]
+    expected = ["2024-01-02T00", "2024-01-03T10", "2024-01-03T08"]
+    (tmp_path / "dated.csv").write_text("\n".join(lines))
+    frame = {name: [line.split(",")[place] for line in lines[1:]] for place, name in enumerate(lines[0].split(","))}
+    frame["rating"] = [float(value) for value in frame["rating"]]
+    for source in (tmp_path / "dated.csv", pa.table(frame)):
+        assert (hr.read_ratings(source, time="when").times == np.array(expected, "M8[us]")).all()
+    for row, wrong in ((4, "17"), (3, "2024-13-01"), (2, "")):
+        (tmp_path / "wrong.csv").write_text("\n".join([*lines[: row - 1], f"3,a,2,{wrong}"]))
+        with pytest.raises(DataError, match=f"line {row}, column 4: found '{wrong}', expected a number, or a date"):
+            hr.read_ratings(tmp_path / "wrong.csv", time="when")
+    with pytest.raises(DataError, match=r"times\[1\] is 'soon', expected a date"):
+        hr.ratings_from([1, 1], [1, 2], [3, 4], times=["2024-01-01", "soon"])

@@ -38,7 +38,7 @@ def export(
     ranker, options = load(model), dict(read_setting(text) for text in settings or [])
     names = read_mapping(features) if features is not None else None
     if to == "vectors":
-        options["items"] = item_rows(options.get("items"))
+        options = with_items(model, options)
     rows = None
     if check is not None:
         base = read_header(model)["metadata"].get("index_base")
@@ -55,15 +55,21 @@ def export(
         print_table("check", ["", ""], [[name.replace("_", " "), value] for name, value in done.check.items()])
 
 
-def item_rows(path: Any) -> Any:
-    """The features of items, a row for each, of a .npy file or any data set."""
-    if path is None:
-        raise ValueError("vectors need the items' features: --set items=items.npy")
+def with_items(model: Path, options: dict[str, Any]) -> dict[str, Any]:
+    """Options of an export to vectors, with the features of the items: those named, or those beside the model."""
     from numpy import load
 
     from hingerank.cli.files import open_data
+    from hingerank.personal.catalogue import load_catalogue
 
-    return load(path, allow_pickle=False) if str(path).endswith(".npy") else open_data(Path(path)).X
+    path = options.get("items")
+    if path is None:
+        catalogue = load_catalogue(model)
+        if catalogue is None:
+            raise ValueError(f"there are no items beside {model}: give their features with --set items=items.npy")
+        return {"item_ids": catalogue.ids.tolist(), **options, "items": catalogue.X}
+    rows = load(path, allow_pickle=False) if str(path).endswith(".npy") else open_data(Path(path)).X
+    return {**options, "items": rows}
 
 
 def read_mapping(path: Path) -> dict[str, Any]:

@@ -285,6 +285,10 @@ def evaluate(
             raise ValueError("--preset has no meaning for diversity measures, which are ndeval's")
         evaluate_run(data, scores, measure, per_query, json)
         return
+    if scores.is_dir():
+        raise ValueError(
+            f"{scores} is no file of scores: rank makes them; of a personal model say --top 10 for its lists"
+        )
     from hingerank.cli.files import Columns, open_data
     from hingerank.data.letor import read_scores
     from hingerank.export.model_file import is_model

@@ -64,13 +64,15 @@ class Told:
 
 def fit_ratings(ranker: Any, data: Path, items: Path | None, output: str, how: Told) -> str:
     """What `fit` does with ratings."""
-    if how.clicks and how.half_life is not None:
-        raise ValueError("--half-life is for ratings: of --clicks all count the same")
+    from hingerank.personal.factorized import PersonalRankSVM
+
+    if how.clicks and not isinstance(ranker, PersonalRankSVM):
+        raise ValueError(f"{type(ranker).__name__} learns from ratings: --clicks is for --model personal-rank-svm")
     told, catalogue = read_told(data, items, None if how.half_life is None else how.time, how.item_columns)
     weight = None if how.half_life is None else weights_by_age(told, how.half_life)
     with working("fitting"):
         if how.clicks:
-            ranker.fit_clicks(told.item_features, told.users, told.items)
+            ranker.fit_clicks(told.item_features, told.users, told.items, sample_weight=weight)
         else:
             ranker.fit(told.item_features, *told.triples, sample_weight=weight)
     return save_with_items(ranker, output, data, catalogue)
@@ -119,14 +121,26 @@ def seen_pairs(path: Path | None, ranker: Any, catalogue: Any) -> tuple[Any, Any
     """(users, rows) of a file of ratings, users as the model knows them; items not in the catalogue do not matter."""
     import numpy as np
 
+    from hingerank.data.blocks import number_ids
     from hingerank.personal.ratings import columns_of
 
     if path is None:
         return None
     users, items = columns_of(path, ["user", "item"])
     number = {str(value): row for row, value in enumerate(catalogue.ids.tolist())}
-    rows = np.array([number.get(str(value), -1) for value in items.tolist()], np.int64)
+    distinct, code = number_ids(items, len(items), "items")
+    rows = np.array([number.get(str(value), -1) for value in distinct.tolist()], np.int64)[code]
     return users[rows >= 0], rows[rows >= 0]
+
+
+def rows_of_items(catalogue: Any, told: Any, path: Path) -> Any:
+    """The row in the catalogue of the item of each rating."""
+    from hingerank.data.files import DataError
+
+    try:
+        return catalogue.rows(told.item_ids)[told.items]
+    except DataError as error:
+        raise error.at(path) from None
 
 
 def recommend(
@@ -176,9 +190,19 @@ def _lists(ranker: Any, catalogue: Any, users: Any, top: int, hidden: Any) -> It
     """Columns user, rank, item, score, a block of users at a time."""
     import numpy as np
 
+    from hingerank.personal.users import UserIndex
+
+    users = np.asarray(users)
+    if hidden is not None:  # in the order of the users
+        place = UserIndex(users).numbers(hidden[0])
+        order = np.argsort(place, kind="stable")
+        place, rows_of = place[order], hidden[1][order]
     for a in range(0, len(users), USERS_AT_ONCE):
-        block = users[a : a + USERS_AT_ONCE]
-        rows, scores = ranker.top_k(block, catalogue.X, top, exclude=hidden)
+        block, seen = users[a : a + USERS_AT_ONCE], None
+        if hidden is not None:
+            mine = slice(*np.searchsorted(place, (a, a + len(block))))
+            seen = users[place[mine]], rows_of[mine]
+        rows, scores = ranker.top_k(block, catalogue.X, top, exclude=seen)
         line, place = np.nonzero(rows >= 0)
         names = np.asarray(block)[line].tolist()
         yield names, (place + 1).tolist(), catalogue.ids[rows[line, place]].tolist(), scores[line, place].tolist()
@@ -228,8 +252,11 @@ def add_users(
     if not isinstance(ranker, PersonalRankSVM):
         raise ValueError(f"{type(ranker).__name__} cannot add users: it ranks for new ones as for the mean user")
     told = read_ratings(ratings)
-    rows = catalogue.rows(told.item_ids)[told.items]
+    rows = rows_of_items(catalogue, told, ratings)
     before = len(ranker.users_)
+    if not replace and (ranker._users().numbers(told.users) >= 0).any():
+        user = told.users[ranker._users().numbers(told.users) >= 0].tolist()[0]
+        raise ValueError(f"user {user!r} is known already: --replace lets such users start afresh from these ratings")
     ranker.add_users(told.users, catalogue.X, rows, told.ratings, replace=replace)
     saved = save_with_items(ranker, output or str(model), ratings, catalogue)
     found = {"saved": saved, "users before": before, "users now": len(ranker.users_)}
@@ -248,7 +275,7 @@ def evaluate_lists(
 
     ranker, catalogue = open_model(model, items)
     told = read_ratings(data)
-    test = told.users, catalogue.rows(told.item_ids)[told.items], told.ratings
+    test = told.users, rows_of_items(catalogue, told, data), told.ratings
     known = ranker._users().numbers(told.users) >= 0
     if not known.all():
         note(f"{(~known).sum()} ratings of users whom the model does not know are left out")

@@ -31,9 +31,10 @@ class Catalogue:
         number = {str(value): row for row, value in enumerate(self.ids.tolist())}
         found = np.array([number.get(str(value), -1) for value in np.asarray(wanted).tolist()], np.int64)
         if len(found) and found.min() < 0:
-            row = int(np.argmin(found))
+            item = np.asarray(wanted)[np.argmin(found) :][:1].tolist()[0]
             raise DataError(
-                f"{what} {np.asarray(wanted)[row : row + 1].tolist()[0]!r} (row {row}) is not in the catalogue"
+                f"{what} {item!r} is not in the catalogue of the model: leave it out, or name a table that has it with "
+                "--items"
             )
         return found
 

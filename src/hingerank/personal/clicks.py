@@ -11,19 +11,23 @@ import numpy as np
 
 from hingerank.data.blocks import number_ids
 from hingerank.data.files import DataError
-from hingerank.personal.preferences import UserPreferences, check_items, from_ratings
+from hingerank.personal.preferences import UserPreferences, check_items, check_weights, from_ratings
 
 CHANCES = ("uniform", "popularity")
 
 
 @dataclass(frozen=True)
 class Clicks:
-    """Items that users took, each once, by user: those of user u are items[start[u]:start[u+1]], ascending."""
+    """Items that users took, each once, by user: those of user u are items[start[u]:start[u+1]], ascending.
+
+    weight: of each, None where all count alike.
+    """
 
     users: np.ndarray
     start: np.ndarray
     items: np.ndarray
     n_items: int
+    weight: np.ndarray | None = None
 
     @property
     def code(self) -> np.ndarray:
@@ -31,8 +35,8 @@ class Clicks:
         return np.repeat(np.arange(len(self.users)), np.diff(self.start))
 
 
-def clicks_of(users: Any, items: Any, n_items: int) -> Clicks:
-    """Clicks in any order, repeats counting once.
+def clicks_of(users: Any, items: Any, n_items: int, weight: Any = None) -> Clicks:
+    """Clicks in any order, repeats counting once, or where they have weights as their sum; those of weight 0 not.
 
     Examples
     --------
@@ -40,14 +44,20 @@ def clicks_of(users: Any, items: Any, n_items: int) -> Clicks:
     [0, 2, 1]
     """
     rows = check_items(items, n_items, "items")
+    if weight is not None:
+        weights = check_weights(weight, len(rows), "sample_weight", "click")
+        users, rows, weights = np.asarray(users)[weights > 0], rows[weights > 0], weights[weights > 0]
+        if not len(rows):
+            raise DataError("sample_weight is 0 for every click: nothing is left to learn from")
     ids, code = number_ids(users, len(rows), "users")
-    key = np.unique(code.astype(np.int64) * n_items + rows)
+    key, place = np.unique(code.astype(np.int64) * n_items + rows, return_inverse=True)
     start = np.searchsorted(key, np.arange(len(ids) + 1) * n_items)
     full = np.flatnonzero(np.diff(start) == n_items)
     if len(full):
         user = ids[full].tolist()[0]
         raise DataError(f"user {user!r} took every item, so that nothing is left to lose: leave such users out")
-    return Clicks(ids, start, (key % n_items).astype(np.int32), n_items)
+    total = None if weight is None else np.bincount(place, weights)
+    return Clicks(ids, start, (key % n_items).astype(np.int32), n_items, total)
 
 
 def draw_losers(
@@ -75,4 +85,6 @@ def drawn_preferences(
     users, items = draw_losers(clicks, per_click, least, how, rng)
     all_users = np.concatenate([clicks.code, users])
     values = np.concatenate([np.ones(len(clicks.items)), np.zeros(len(items))])
-    return from_ratings(all_users, np.concatenate([clicks.items, items]), values, clicks.n_items, pair_weight)
+    all_items = np.concatenate([clicks.items, items])
+    weight = None if clicks.weight is None else np.concatenate([clicks.weight, np.ones(len(items))])
+    return from_ratings(all_users, all_items, values, clicks.n_items, pair_weight, weight)

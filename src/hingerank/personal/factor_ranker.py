@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hingerank.data.files import DataError
 from hingerank.personal.fold_in import Prior, fold_in, plain_prior
-from hingerank.personal.preferences import UserPreferences
+from hingerank.personal.preferences import UserPreferences, counting
 from hingerank.personal.problem import ItemFeatures, Matrix
 from hingerank.personal.rankers import PersonalRanker
 from hingerank.personal.users import ids_like
@@ -76,7 +76,7 @@ class FactorRanker(PersonalRanker):
 
     def add_users(
         self, users: Any, item_features: Any, items: Any = None, ratings: Any = None, *, winners: Any = None,
-        losers: Any = None, replace: bool = False,
+        losers: Any = None, sample_weight: Any = None, replace: bool = False,
     ) -> Self:  # fmt: skip
         """Learn many users at once, as ``add_user`` learns one.
 
@@ -84,14 +84,16 @@ class FactorRanker(PersonalRanker):
         ----------
         users, item_features, items, ratings : as in ``fit``
         winners, losers : instead of items and ratings comparisons, as in ``fit_pairs``
+        sample_weight : how much each rating or comparison counts, as in ``fit`` and ``fit_pairs``
         replace : users known already get new weights from these data alone; otherwise they are an error
         """
         check_is_fitted(self)
         X = check_features(self, item_features, reset=False)
         if ratings is not None:
-            preferences = self._from_ratings(users, items, ratings, X.shape[0])
+            users, items, ratings, weight = counting(users, items, ratings, sample_weight)
+            preferences = self._from_ratings(users, items, ratings, X.shape[0], weight)
         elif winners is not None and losers is not None:
-            preferences = self._from_comparisons(users, winners, losers, X.shape[0], None)
+            preferences = self._from_comparisons(users, winners, losers, X.shape[0], sample_weight)
         else:
             raise ValueError("give either items and ratings, or winners and losers")
         return self._add(preferences.users, X, preferences, replace)

@@ -28,7 +28,7 @@ from hingerank.personal.fold_in import (
 from hingerank.personal.losses import UserPairs
 from hingerank.personal.nuclear import nuclear_gap
 from hingerank.personal.parted import PartedPreferences, RatingParts
-from hingerank.personal.preferences import UserPreferences
+from hingerank.personal.preferences import UserPreferences, counting
 from hingerank.personal.problem import (
     FactorObjective,
     FirstGradient,
@@ -40,7 +40,7 @@ from hingerank.personal.problem import (
     in_use,
     start_of_users,
 )
-from hingerank.personal.rankers import Watched, accuracies, check_positive, counting
+from hingerank.personal.rankers import Watched, accuracies, check_positive
 from hingerank.personal.users import UserIndex
 from hingerank.rankers.inputs import check_features
 from hingerank.rankers.rank_parameter import RankParameter
@@ -140,7 +140,7 @@ class PersonalRankSVM(FactorRanker):
 
     def fit_clicks(
         self, item_features: Any, users: Any, items: Any, *, negatives: str = "uniform", per_click: float = 5.0,
-        epochs: int = 15,
+        epochs: int = 15, sample_weight: Any = None,
     ) -> Self:  # fmt: skip
         """Learn from clicks, listens or purchases alone: what a user took is preferred to items drawn from the rest.
 
@@ -154,12 +154,14 @@ class PersonalRankSVM(FactorRanker):
         negatives : how the others are drawn: "uniform", or "popularity", as often as people take them
         per_click : items drawn for each click of a user, at least 20 for a user
         epochs : so many draws; on the last one the fit goes on until it is stationary
+        sample_weight : how much each click counts, default 1, such as ``hr.age_weights(times, half_life)``
+            All pairs of a click count so; weights of repeated clicks add up, and one of 0 is no click.
         """
         X = check_features(self, item_features, reset=True)
         if negatives not in CHANCES:
             raise ValueError(f"negatives is {negatives!r}, expected {' or '.join(map(repr, CHANCES))}")
         positive("per_click", per_click)
-        clicks, rng = clicks_of(users, items, X.shape[0]), np.random.default_rng(self.random_state)
+        clicks, rng = clicks_of(users, items, X.shape[0], sample_weight), np.random.default_rng(self.random_state)
 
         def draw() -> UserPreferences:
             told = drawn_preferences(clicks, per_click, LEAST_DRAWN, negatives, rng, self.pair_weight)

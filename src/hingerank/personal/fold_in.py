@@ -21,7 +21,7 @@ import numpy as np
 
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.personal.losses import UserGrades, UserPairs, UserTargets, told
-from hingerank.personal.passes import rows_right, users_step
+from hingerank.personal.passes import users_right, users_step
 from hingerank.personal.preferences import UserPreferences, from_ratings
 
 STEPS, LEFT = 50, 1e-6  # Newton steps at most, fraction of the first gradient that may be left
@@ -165,8 +165,9 @@ def _right(P: np.ndarray, shared: np.ndarray | None, V: np.ndarray, p: UserPrefe
     """Pairs in the right order, of each user."""
     numbers = np.repeat(np.arange(p.n_users), np.diff(p.start))
     scores = np.einsum("rc,rc->r", P[p.item], V[numbers]) + (0.0 if shared is None else shared[p.item])
-    known = told(p.known)
-    return np.array([rows_right(scores, u, u + 1, p.start, known, p.sizes) for u in range(p.n_users)])
+    known, rows = told(p.known), (scores[:, None], np.ones((p.n_users, 1)))
+    item = np.arange(p.n_rows, dtype=np.int32)  # every row an item of its own
+    return np.array([users_right(*rows, u, u + 1, p.start, item, known, p.sizes) for u in range(p.n_users)])
 
 
 def _parts(

@@ -101,8 +101,7 @@ class UserSpace(NamedTuple):
     hinge: np.ndarray  # (2) of the hinge at the last user_loss: its value, and what rounding adds to the duality gap
 
 
-@inner(allocates=True)
-def user_space(sizes):
+def user_space(sizes: tuple[int, int, int]) -> UserSpace:
     """Scratch for users of at most sizes = (rows, grades, comparisons)."""
     n, grades, pairs = sizes
     i32 = np.int32

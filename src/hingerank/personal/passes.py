@@ -7,7 +7,7 @@ are copied by loops: numba takes seconds to compile the assignment of one to a s
 
 import numpy as np
 
-from hingerank.kernels.compiled import SUMS_MAY_REORDER, inner, kernel
+from hingerank.kernels.compiled import SUMS_MAY_REORDER, inner, kernel, with_room
 from hingerank.kernels.rows import block_back, block_scores
 from hingerank.personal.losses import (
     user_curvature,
@@ -117,15 +117,25 @@ def user_search(lo, n, known, u, C, v, centre, g, step, moved, loss, s, z, space
     return 0.0, user_loss(known, u, lo, n, s, z, space)
 
 
-@kernel(allocates=True)
+@with_room
 def users_step(P, V, first, last, start, item, known, C, centre, fraction, most, sizes, scores, G, weight, spread):
     """Improve v_u for users first:last: (loss, sum of ‖g_u‖², `UserSpace.hinge` summed) there.
 
     Unless G is empty, adds z_r v_u to G[item], the Hessian's diagonal h_r to weight[item] and sum(h_r) v_u² to spread.
     """
     k, widest = P.shape[1], sizes[0]
-    block, vectors = np.empty((widest, k)), np.empty((8, max(widest, k)))
-    s, z, h, space = np.empty(widest), np.empty(widest), np.empty(widest), user_space(sizes)
+    room = np.empty((widest, k)), np.empty((8, max(widest, k))), np.empty((3, widest)), user_space(sizes)
+    return _users_step(
+        P, V, first, last, start, item, known, C, centre, fraction, most, scores, G, weight, spread, *room
+    )
+
+
+@kernel
+def _users_step(
+    P, V, first, last, start, item, known, C, centre, fraction, most, scores, G, weight, spread, block, vectors, rows,
+    space,
+):  # fmt: skip
+    k, s, z, h = P.shape[1], rows[0], rows[1], rows[2]
     loss = after = hinge = kink = 0.0
     for u in range(first, last):
         lo, hi = start[u], start[u + 1]
@@ -150,66 +160,61 @@ def users_step(P, V, first, last, start, item, known, C, centre, fraction, most,
     return loss, after, hinge, kink
 
 
-@kernel(allocates=True)
+LOSS, CURVATURE, RIGHT = 0, 1, 2  # what `users_pass` is after
+
+
+@with_room
 def basis_loss(P, V, first, last, start, item, known, sizes, scores, G):
     """(loss, `UserSpace.hinge` summed) of users first:last at s = <p_item, v_u>, kept in `scores`; O(rows (k + log n)).
 
     Adds z_r v_u to G[item] unless G is empty.
     """
-    s, z, space = np.empty(sizes[0]), np.empty(sizes[0]), user_space(sizes)
-    loss = hinge = kink = 0.0
-    for u in range(first, last):
-        lo, hi = start[u], start[u + 1]
-        n = hi - lo
-        item_scores(item[lo:hi], P, V[u], s)
-        user_start(known, n, space)
-        loss += user_loss(known, u, lo, n, s, z, space)
-        hinge += space.hinge[0]
-        kink += space.hinge[1]
-        user_settle(known, lo, n, item[lo:hi], s, z, space)
-        for p in range(n):
-            scores[lo + p] = s[p]
-        if len(G) > 0:
-            add_outer(item[lo:hi], z, V[u], G)
-    return loss, hinge, kink
+    room = np.empty((3, sizes[0])), user_space(sizes)
+    return users_pass(LOSS, P, V, first, last, start, item, known, scores, G, *room)
 
 
-@kernel(allocates=True)
+@with_room
 def basis_curvature(Q, V, first, last, start, item, known, sizes, scores, G):
     """Adds y_r v_u to G[item], y = (Hessian at `scores`) <q_item, v_u>. O(rows (k + log G))."""
-    t, z, space = np.empty(sizes[0]), np.empty(sizes[0]), user_space(sizes)
+    room = np.empty((3, sizes[0])), user_space(sizes)
+    users_pass(CURVATURE, Q, V, first, last, start, item, known, scores, G, *room)
+
+
+@with_room
+def users_right(P, V, first, last, start, item, known, sizes):
+    """Pairs of users first:last that s = <p_item, v_u> puts in the right order. O(rows (k + log n))."""
+    unused, room = (np.empty(0, np.float32), np.empty((0, P.shape[1]))), (np.empty((3, sizes[0])), user_space(sizes))
+    return users_pass(RIGHT, P, V, first, last, start, item, known, *unused, *room)[0]
+
+
+@kernel
+def users_pass(what, P, V, first, last, start, item, known, scores, G, rows, space):
+    """The three functions above in one: half of each is the same code, which would be compiled as often."""
+    s, z, t = rows[0], rows[1], rows[2]
+    total = hinge = kink = 0.0
     for u in range(first, last):
         lo, hi = start[u], start[u + 1]
         n = hi - lo
-        user_start(known, n, space)
-        user_loss(known, u, lo, n, scores[lo:hi], z, space)
-        item_scores(item[lo:hi], Q, V[u], t)
-        user_curvature(known, u, lo, n, t, z, space)
-        add_outer(item[lo:hi], z, V[u], G)
-
-
-@kernel(allocates=True)
-def users_right(P, V, first, last, start, item, known, sizes):
-    """Pairs of users first:last that s = <p_item, v_u> puts in the right order. O(rows (k + log n))."""
-    s, space = np.empty(sizes[0]), user_space(sizes)
-    right = 0.0
-    for u in range(first, last):
-        lo, hi = start[u], start[u + 1]
         item_scores(item[lo:hi], P, V[u], s)
-        user_start(known, hi - lo, space)
-        right += user_right(known, u, lo, hi - lo, s, space)
-    return right
-
-
-@kernel(allocates=True)
-def rows_right(scores, first, last, start, known, sizes):
-    """Pairs of users first:last that the rows' scores put in the right order. O(rows log n)."""
-    space, right = user_space(sizes), 0.0
-    for u in range(first, last):
-        lo, hi = start[u], start[u + 1]
-        user_start(known, hi - lo, space)
-        right += user_right(known, u, lo, hi - lo, scores[lo:hi], space)
-    return right
+        user_start(known, n, space)
+        if what == RIGHT:
+            total += user_right(known, u, lo, n, s, space)
+            continue
+        if what == CURVATURE:
+            for p in range(n):
+                t[p], s[p] = s[p], scores[lo + p]
+        total += user_loss(known, u, lo, n, s, z, space)
+        hinge += space.hinge[0]
+        kink += space.hinge[1]
+        if what == CURVATURE:
+            user_curvature(known, u, lo, n, t, z, space)
+        else:
+            user_settle(known, lo, n, item[lo:hi], s, z, space)
+            for p in range(n):
+                scores[lo + p] = s[p]
+        if len(G) > 0:
+            add_outer(item[lo:hi], z, V[u], G)
+    return total, hinge, kink
 
 
 @inner(fastmath=SUMS_MAY_REORDER)

@@ -290,6 +290,19 @@ def check_weights(weight: Any, count: int, name: str, what: str) -> np.ndarray:
     return weights
 
 
+def counting(users: Any, items: Any, ratings: Any, weight: Any) -> tuple[Any, Any, Any, np.ndarray | None]:
+    """(users, items, ratings, weights) without ratings of weight 0, which count as if they were not there."""
+    if weight is None:
+        return users, items, ratings, None
+    weights = check_weights(weight, len(items), "sample_weight", "rating")
+    if (weights > 0).all():
+        return users, items, ratings, weights
+    if not (weights > 0).any():
+        raise DataError("sample_weight is 0 for every rating: nothing is left to learn from")
+    kept = weights > 0
+    return np.asarray(users)[kept], np.asarray(items)[kept], np.asarray(ratings)[kept], weights[kept]
+
+
 def _scale(pairs: np.ndarray, pair_weight: str) -> np.ndarray:
     if pair_weight not in ("uniform", "user"):
         raise ValueError(f"pair_weight must be 'uniform' or 'user', not {pair_weight!r}")

@@ -17,12 +17,12 @@ from hingerank.export.forms import ExportError
 from hingerank.export.model_file import SavedModel
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.personal.losses import told
-from hingerank.personal.passes import rows_right, top_products, top_rows
+from hingerank.personal.passes import top_products, top_rows, users_right
 from hingerank.personal.preferences import (
     REPEATED,
     UserPreferences,
     check_items,
-    check_weights,
+    counting,
     from_comparisons,
     from_ratings,
 )
@@ -305,8 +305,9 @@ class PersonalRanker(SavedModel, BaseEstimator):
         """Pairs in the right order, and all pairs."""
         numbers = np.repeat(self._numbers(p.users), np.diff(p.start))
         scores, shards = self._scores(X, numbers, p.item), cut_shards(p.start, 1 << 14)
-        known = told(p.known)
-        parts = run_shards(lambda ab: rows_right(scores, *ab, p.start, known, p.sizes), shards)
+        known, rows = told(p.known), (scores[:, None], np.ones((p.n_users, 1)))
+        item = np.arange(p.n_rows, dtype=np.int32)  # every row an item of its own
+        parts = run_shards(lambda ab: users_right(*rows, *ab, p.start, item, known, p.sizes), shards)
         return float(sum(parts)), p.n_pairs
 
     def _scores(self, X: Any, numbers: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
@@ -370,19 +371,6 @@ class PersonalRanker(SavedModel, BaseEstimator):
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
-
-
-def counting(users: Any, items: Any, ratings: Any, weight: Any) -> tuple[Any, Any, Any, np.ndarray | None]:
-    """(users, items, ratings, weights) without ratings of weight 0, which count as if they were not there."""
-    if weight is None:
-        return users, items, ratings, None
-    weights = check_weights(weight, len(items), "sample_weight", "rating")
-    if (weights > 0).all():
-        return users, items, ratings, weights
-    if not (weights > 0).any():
-        raise DataError("sample_weight is 0 for every rating: nothing is left to learn from")
-    kept = weights > 0
-    return np.asarray(users)[kept], np.asarray(items)[kept], np.asarray(ratings)[kept], weights[kept]
 
 
 def accuracies(

@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from hingerank.data.blocks import check_ids, number_ids
 from hingerank.data.checks import positive
 from hingerank.data.files import TABLES, DataError, endings
 from hingerank.personal.layout import group
-from hingerank.personal.ratings_files import find_name, is_number, read_columns
+from hingerank.personal.ratings_files import date_of, find_name, in_utc, is_number, read_columns
 
 Column = str | int
 
@@ -130,8 +131,14 @@ def ratings_from(
 
 
 def check_times(times: Any, n_rows: int) -> np.ndarray:
-    """One moment for each row: finite numbers or dates."""
+    """One moment for each row: finite numbers, or dates (also as ISO 8601 has them)."""
     when = np.asarray(times)
+    if when.dtype.kind in "OUT" and when.ndim == 1:
+        dates = [date_of(value) if isinstance(value, str) else value for value in when.tolist()]
+        bad = next((row for row, value in enumerate(dates) if not isinstance(value, date)), None)
+        if bad is not None:
+            raise DataError(f"times[{bad}] is {when.tolist()[bad]!r}, expected a date such as 2024-05-31T18:00:00Z")
+        when = np.array([in_utc(value) if isinstance(value, datetime) else value for value in dates], "M8[us]")
     if when.shape != (n_rows,) or when.dtype.kind not in "iufM":
         raise DataError(f"times must be {n_rows} numbers or dates, one for each rating, got {when.dtype} {when.shape}")
     bad = np.isnat(when) if when.dtype.kind == "M" else ~np.isfinite(when)
@@ -199,12 +206,12 @@ def read_ratings(
     source : a pandas, polars or pyarrow table; a Parquet or Feather file; or a text file, plain or compressed
     user, item, rating : names of columns, or their numbers from 0; a text file without a line of names has its columns
         in this order unless numbers say otherwise
-    time : the column of moments, such as "timestamp", where there is one
+    time : the column of moments, such as "timestamp", where there is one: numbers, or dates of ISO 8601
     delimiter : between the columns of a text file; default what it seems to be: tab, comma, semicolon, "::" or blank
     item_ids, duplicates : as in `ratings_from`
     """
     wanted = [user, item, rating] if time is None else [user, item, rating, time]
-    users, items, values, *when = columns_of(source, wanted, delimiter, numbers=list(range(2, len(wanted))))
+    users, items, values, *when = columns_of(source, wanted, delimiter, numbers=[2], moments=[3][: len(wanted) - 3])
     with _about(source):
         return ratings_from(users, items, values, item_ids, times=when[0] if when else None, duplicates=duplicates)
 
@@ -236,13 +243,14 @@ def _about(source: Any) -> Iterator[None]:
 
 
 def columns_of(
-    source: Any, columns: Sequence[Column], delimiter: str | None = None, numbers: Sequence[int] = ()
-) -> list[np.ndarray]:
-    """Columns of a frame or file by name or number; numbers: which of them a text must write as finite numbers."""
+    source: Any, columns: Sequence[Column], delimiter: str | None = None, numbers: Sequence[int] = (),
+    moments: Sequence[int] = (),
+) -> list[np.ndarray]:  # fmt: skip
+    """Columns of a frame or file by name or number, of a text as `read_columns` has them."""
     if isinstance(source, str | os.PathLike):
         path = Path(source)
         if TABLES.get(endings(path)[0]) not in ("parquet", "feather"):
-            return read_columns(path, columns, delimiter, numbers)
+            return read_columns(path, columns, delimiter, numbers, moments)
         from hingerank.data.tables import read_table
 
         source = read_table(path, [c for c in columns if isinstance(c, str)] or None)

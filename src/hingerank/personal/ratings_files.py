@@ -3,6 +3,7 @@
 import io
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +32,12 @@ def read_rows(path: Path, delimiter: str) -> list[tuple[int, list[str]]]:
 
 
 def read_columns(
-    path: Path, columns: Sequence[str | int], delimiter: str | None = None, numbers: Sequence[int] = ()
-) -> list[np.ndarray]:
+    path: Path, columns: Sequence[str | int], delimiter: str | None = None, numbers: Sequence[int] = (),
+    moments: Sequence[int] = (),
+) -> list[np.ndarray]:  # fmt: skip
     """Columns by number, or by name where the first line has names; a name without such a line means its place.
 
-    numbers: which of `columns` (their places in it) must hold finite numbers.
+    numbers: which of `columns` (their places in it) must hold finite numbers; moments: which may hold dates instead.
     """
     text = text_of(path)
     first = text.partition("\n")[0]
@@ -49,7 +51,7 @@ def read_columns(
         text, delimiter = text.replace("::", "\t"), "\t"
     quoted = delimiter in (",", ";") and '"' in text
     if quoted or re.search(rf"[\n\t{re.escape(delimiter)}]0[0-9]", text) or re.match("0[0-9]", text):  # 007: no number
-        return _mixed_columns(path, text, delimiter, places, skip, numbers)
+        return _mixed_columns(path, text, delimiter, places, skip, numbers, moments)
     try:
         table = np.loadtxt(
             io.StringIO(text), delimiter=None if delimiter == " " else delimiter, usecols=places, skiprows=skip,
@@ -59,7 +61,7 @@ def read_columns(
     except ValueError:  # ids that are no numbers, or a broken line
         exact = False
     if not exact:
-        return _mixed_columns(path, text, delimiter, places, skip, numbers)
+        return _mixed_columns(path, text, delimiter, places, skip, numbers, moments)
     return [_whole(column) for column in table.T]
 
 
@@ -94,11 +96,12 @@ def find_name(column: str, named: dict[str, int]) -> int | None:
 
 
 def _mixed_columns(
-    path: Path, text: str, delimiter: str, places: list[int], skip: int, numbers: Sequence[int]
+    path: Path, text: str, delimiter: str, places: list[int], skip: int, numbers: Sequence[int], moments: Sequence[int]
 ) -> list[np.ndarray]:
     """Columns with text in them: each one as whole numbers, numbers or text, whichever fits all of it."""
     kept: list[list[str]] = [[] for _ in places]
     most = max(places)
+    dates: dict[int, list[datetime]] = {which: [] for which in moments}
     for number, fields in split_lines(path, text, delimiter):
         if number <= skip:
             continue
@@ -115,7 +118,39 @@ def _mixed_columns(
                 raise DataError(
                     f"{path}, line {number}, column {places[which] + 1}: found {value[:40]!r}, expected a finite number"
                 )
-    return [_typed(column) for column in kept]
+        for which, found in dates.items():
+            value, before = kept[which][-1], len(kept[which]) - 1
+            date = None if decimal(value) is not None else date_of(value)
+            if date is not None and len(found) == before:
+                found.append(date)
+            elif date is not None or decimal(value) is None or found:
+                wanted = "a number, or a date such as 2024-05-31T18:00:00Z" + (
+                    ", as on the lines before" if before else ""
+                )
+                raise DataError(
+                    f"{path}, line {number}, column {places[which] + 1}: found {value[:40]!r}, expected {wanted}"
+                )
+    return [
+        np.array(dates[which], "datetime64[us]") if dates.get(which) else _typed(column)
+        for which, column in enumerate(kept)
+    ]
+
+
+def date_of(value: str) -> datetime | None:
+    """A date of ISO 8601, with a time or without, in UTC; None where it is none.
+
+    >>> date_of("2024-05-31T18:00:00+02:00")
+    datetime.datetime(2024, 5, 31, 16, 0)
+    """
+    try:
+        return in_utc(datetime.fromisoformat(value))
+    except ValueError:
+        return None
+
+
+def in_utc(moment: datetime) -> datetime:
+    """The same moment without a zone, which numpy's dates do not have."""
+    return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
 
 
 def _typed(values: list[str]) -> np.ndarray:

@@ -14,10 +14,12 @@ from hingerank.data.blocks import number_ids
 from hingerank.data.files import DataError, canonical
 from hingerank.metrics import evaluate
 from hingerank.personal.layout import group
+from hingerank.personal.preferences import counting
 from hingerank.rankers.grids import MOST_WIDENINGS, farther
 from hingerank.rankers.tuned import Trial, Tuning
 
 Setting = dict[str, Any]
+Columns = tuple[Any, ...]
 STEPS = (0.1, 0.3, 1.0, 3.0, 10.0)  # C, in units of the ranker's natural one
 NEAR = (1 / 3, 1.0, 3.0)
 RANKS, SHARING = [3, 10, 30], [0.1, 1.0, 10.0]
@@ -36,25 +38,29 @@ class RatedItems(Protocol):
 
 @dataclass(frozen=True)
 class Parts:
-    """Features, and (users, items, ratings) to learn from and to judge by, of every fold."""
+    """Features, and users, items, ratings (and their weights) to learn from and to judge by, of every fold."""
 
     X: Any
-    folds: list[tuple[tuple[Any, Any, Any], tuple[Any, Any, Any]]]
+    folds: list[tuple[Columns, Columns]]
 
 
 def tune_ratings(
     names: Sequence[str], rankers: Sequence[Any], data: Any, *, measure: str, validation: Any, folds: int,
     hold_out: str, params: Mapping[str, Any] | None, random_state: int, one_standard_error: bool, widen: bool,
-    progress: Callable[[int, int, str], None] | None,
+    sample_weight: Any, progress: Callable[[int, int, str], None] | None,
 ) -> Any:  # fmt: skip
     """What `hingerank.tune` does for rankers of ratings; arguments as there, `rankers` with their `names`."""
     started = time.perf_counter()
     X, told = _told(data)
+    if sample_weight is not None:
+        told = counting(told[0], told[1], told[2], sample_weight)
     if validation is None:
         parts = Parts(X, rating_parts(told, folds, hold_out, random_state))
-        everything: tuple[Any, ...] = told
+        everything = told
     else:
         other, held = _told(validation)
+        if sample_weight is not None:
+            held = (*held, np.ones(len(held[2])))
         if other.shape[1] != X.shape[1]:
             raise DataError(f"validation has {other.shape[1]} features but the data have {X.shape[1]}")
         parts = Parts(X, [(told, _known(told, held))])
@@ -66,14 +72,19 @@ def tune_ratings(
     chosen = best.best(one_standard_error)
     if np.isnan(chosen.mean):
         raise ValueError(f"no setting of {', '.join(names)} could be fitted; the first error is: {studies[0].problem}")
-    found = clone(best.ranker).set_params(**chosen.setting).fit(X, *everything)
+    found = clone(best.ranker).set_params(**chosen.setting).fit(X, *everything[:3], **_weighing(everything))
     trials = [trial for study in studies for trial in study.trials.values()]
     seconds = time.perf_counter() - started
     found.tuning_ = Tuning(measure, len(parts.folds), best.name, chosen.setting, trials, seconds, best.widened)
     return found
 
 
-def _told(data: Any) -> tuple[Any, tuple[Any, Any, Any]]:
+def _weighing(told: Columns) -> dict[str, Any]:
+    """The argument of `fit` for the fourth column, if there is one."""
+    return {"sample_weight": told[3]} if len(told) > 3 else {}
+
+
+def _told(data: Any) -> tuple[Any, Columns]:
     if not isinstance(data, RatedItems) or data.item_features is None or data.ratings is None:
         raise ValueError(
             "personal rankers are tuned on ratings with features of their items: "
@@ -82,9 +93,7 @@ def _told(data: Any) -> tuple[Any, tuple[Any, Any, Any]]:
     return data.item_features, (data.users, np.asarray(data.items), np.asarray(data.ratings))
 
 
-def rating_parts(
-    told: tuple[Any, Any, Any], folds: int, hold_out: str, seed: int
-) -> list[tuple[tuple[Any, Any, Any], tuple[Any, Any, Any]]]:
+def rating_parts(told: Columns, folds: int, hold_out: str, seed: int) -> list[tuple[Columns, Columns]]:
     """(to learn from, to judge by) of every fold: of every user's ratings, or of the items, a part each.
 
     Ratings to judge by of users who have none to learn from in a fold are left out.
@@ -93,7 +102,7 @@ def rating_parts(
         raise ValueError(f"hold_out is {hold_out!r}, expected {' or '.join(map(repr, WAYS))}")
     if isinstance(folds, bool) or not isinstance(folds, int) or folds < 2:
         raise ValueError(f"folds must be a whole number of at least 2, not {folds!r}")
-    users, items, _ = told
+    users, items = told[:2]
     ids, code = number_ids(users, len(items), "users")
     rng = np.random.default_rng(seed)
     if hold_out == "items":
@@ -114,7 +123,7 @@ def rating_parts(
     return found
 
 
-def _known(learn: tuple[Any, Any, Any], judge: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+def _known(learn: Columns, judge: Columns) -> Columns:
     """What is to be judged of users that there is something to learn about."""
     known = set(np.asarray(learn[0]).tolist())
     rows = np.fromiter((user in known for user in np.asarray(judge[0]).tolist()), bool, len(judge[0]))
@@ -159,7 +168,7 @@ class Study:
             best = self.best(simplest).setting
 
     def _natural(self) -> float:
-        return self.ranker.natural_C(self.parts.X, *self.parts.folds[0][0])
+        return self.ranker.natural_C(self.parts.X, *self.parts.folds[0][0][:3])
 
     def _widen(self, name: str, free: bool) -> None:
         for _ in range(MOST_WIDENINGS if free else 0):
@@ -207,14 +216,14 @@ class Study:
                 word = f"{self.name}, {self.measure} {self.best().mean:.4f} so far"
                 self.progress(done, done + len(todo) - number - 1, word)
 
-    def _score(self, setting: Setting, learn: tuple[Any, Any, Any], judge: tuple[Any, Any, Any]) -> float:
+    def _score(self, setting: Setting, learn: Columns, judge: Columns) -> float:
         ranker = clone(self.ranker).set_params(**setting)
         if "prior" in ranker.get_params(deep=False):
             ranker.set_params(prior=0.0)  # nobody is added while trying
-        users, items, ratings = judge
+        users, items, ratings = judge[:3]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            ranker.fit(self.parts.X, *learn)
+            ranker.fit(self.parts.X, *learn[:3], **_weighing(learn))
             scores = ranker.predict(users, self.parts.X[items])
             return float(evaluate(ratings, scores, users, [self.measure])[self.measure])
 
