@@ -24,6 +24,7 @@ from hingerank.data.files import DataError
 from hingerank.data.rows_view import RowsView, is_mapped
 from hingerank.features.curves import Curves, Knots
 from hingerank.kernels.curves import bin_rows
+from hingerank.kernels.lookups import positions
 from hingerank.kernels.rows import back_range, scores_range
 from hingerank.kernels.sweeps import score_pass
 from hingerank.kernels.threads import cut_shards, run_shards
@@ -37,7 +38,10 @@ MANY_NUMBERS, ROWS_OF_A_LOOK = 1 << 20, 8192  # when the blocks of a Hessian are
 
 
 class BinnedDesign(Design):
-    """Ψ: the row of a value has a 1 at its bin's height and its place at the bin's slope; places are float32."""
+    """Ψ: the row of a value has a 1 at its bin's height and its place at the bin's slope; places are float32.
+
+    rows: dense (bins, places, n, d), in the order of `positions`; CSR (bins, places, columns, starts, stride).
+    """
 
     uneven = False
 
@@ -47,24 +51,26 @@ class BinnedDesign(Design):
         self.shape, self.dense = (n, d * self.stride), not sp.issparse(X)
         self.numbers = n * d if self.dense else X.nnz
         self._shards = cut_shards(np.arange(n + 1), max(1, NUMBERS_PER_SHARD * n // max(1, self.numbers)))
-        room, shape = (room_on_disk if is_mapped(X) else np.empty), (n, d) if self.dense else X.data.shape
-        bins: Any = room(shape, np.uint8 if self.stride <= 256 else np.uint16)
-        places: Any = room(shape, np.float32)
+        room = room_on_disk if is_mapped(X) else np.empty
+        bins: Any = room(self.numbers, np.uint8 if self.stride <= 256 else np.uint16)
+        places: Any = room(self.numbers, np.float32)
         where = knots.values, knots.starts, knots.width
-        begins = np.arange(n + 1) if self.dense else X.indptr
-        values = X if isinstance(X, RowsView) else np.ascontiguousarray(X if self.dense else X.data)
 
         def place(blocks: list[tuple[int, int]]) -> None:
             for a, b in blocks:
-                own = slice(begins[a], begins[b])
-                block = X.block(a, b) if isinstance(X, RowsView) else values[own]
-                columns = np.empty(0, np.int32) if self.dense else X.indices[own]
-                bin_rows(np.ascontiguousarray(block, np.float64), columns, *where, bins[own], places[own])
+                if self.dense:
+                    block = X.block(a, b) if isinstance(X, RowsView) else X[a:b]
+                    bin_rows(np.ascontiguousarray(block, np.float64), (a, n), *where, bins, places)
+                else:
+                    own = slice(X.indptr[a], X.indptr[b])
+                    values = np.ascontiguousarray(X.data[own], np.float64)
+                    bin_rows(values, X.indices[own], *where, bins[own], places[own])
 
         pieces = X.shards() if isinstance(X, RowsView) else [[shard] for shard in self._shards]
         with np.errstate(over="ignore"):
             run_shards(place, pieces)
-        self.rows: tuple[Any, ...] = (bins, places) if self.dense else (bins, places, X.indices, X.indptr, self.stride)
+        rest = (n, d) if self.dense else (X.indices, X.indptr, self.stride)
+        self.rows: tuple[Any, ...] = (bins, places, *rest)
         # partial sums of a shard have a number for each bin: no more shards than keep those well below the data
         self.most_shards = int(np.clip(self.numbers // (4 * self.shape[1]), 1, 64))
 
@@ -89,9 +95,9 @@ class BinnedDesign(Design):
         """Σ weight, Σ weight · place, Σ weight · place² over some rows, of every bin of every column."""
         d, count = self.shape[1] // self.stride, self.stride // 2
         if self.dense:
-            bins, places = (part[rows] for part in self.rows)
-            cells = (bins // 2 + count * np.arange(d)).ravel()
-            places, each = places.ravel().astype(np.float64), np.repeat(weight, d)
+            at = positions(rows, *self.rows[2:])
+            cells = (self.rows[0][at] // 2 + count * np.arange(d)).ravel()
+            places, each = self.rows[1][at].ravel().astype(np.float64), np.repeat(weight, d)
         else:
             chosen = sp.csr_matrix((np.arange(self.numbers), *self.rows[2:4]), shape=(self.shape[0], d))[rows]
             at = chosen.data.astype(np.int64)
@@ -122,9 +128,9 @@ class BinnedPass(FusedPass):
         return part
 
 
-def room_on_disk(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+def room_on_disk(count: int, dtype: Any) -> np.ndarray:
     """An array in a temporary file ($TMPDIR) that is gone when the array is."""
-    size, place = int(np.prod(shape)) * np.dtype(dtype).itemsize, tempfile.gettempdir()
+    size, place = count * np.dtype(dtype).itemsize, tempfile.gettempdir()
     free = shutil.disk_usage(place).free
     if size > free:
         raise DataError(
@@ -133,7 +139,7 @@ def room_on_disk(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         )
     with tempfile.TemporaryFile(prefix="hingerank-bins-") as file:
         file.truncate(max(1, size))
-        return np.frombuffer(mmap.mmap(file.fileno(), max(1, size)), dtype, int(np.prod(shape))).reshape(shape)
+        return np.frombuffer(mmap.mmap(file.fileno(), max(1, size)), dtype, count)
 
 
 class CurveBasis(Design):
