@@ -155,7 +155,7 @@ def prefetch(typing, array, e):
 TILE, GROUP = 512, 8  # rows of a tile, columns of a group
 
 
-def positions(rows, n, d):
+def positions(rows: Any, n: int, d: int) -> Any:
     """Where the values of some rows of a matrix of n rows and d columns lie: a row of d numbers for each."""
     column = np.arange(d)
     begin = column - column % GROUP

@@ -32,7 +32,7 @@ from hingerank.losses import Loss, WindowLoss
 from hingerank.preferences import GradedPreferences, Preferences
 from hingerank.problem.design import NUMBERS_PER_SHARD
 from hingerank.problem.mapped import MixedDesign, MixedPass
-from hingerank.problem.problem import Design, FusedPass, Pass, add_up
+from hingerank.problem.problem import Design, FusedPass, LossPoint, Pass, add_up
 
 MANY_NUMBERS, ROWS_OF_A_LOOK = 1 << 20, 8192  # when the blocks of a Hessian are worth a look, and at how many rows
 
@@ -288,6 +288,12 @@ class CurvePass(MixedPass):
     def __init__(self, inner: Pass, mixing: CurveBasis, design: BinnedDesign):
         super().__init__(inner, mixing)
         self.design = design
+        self.latest: tuple[Any, Any] = (None, None)  # the weights seen last, and T of them
+
+    def at(self, w: np.ndarray) -> LossPoint:
+        T, table = self.mixing, self.mixing.scores(w)
+        here, self.latest = self.inner.at(table), (w, table)
+        return LossPoint(here.value, T.back(here.gradient), lambda v: T.back(here.curvature(T.scores(v))), here.moments)
 
     def every(self, stride: int) -> "CurvePass":
         return CurvePass(self.inner.every(stride), self.mixing, self.design)
@@ -297,7 +303,9 @@ class CurvePass(MixedPass):
 
         None for small data, where products are cheap and the active pairs change much from step to step.
         """
-        weight = self.inner.degrees(self.mixing.scores(w)) if self.design.numbers >= MANY_NUMBERS else None
+        if self.design.numbers < MANY_NUMBERS:
+            return None
+        weight = self.inner.degrees(self.latest[1] if self.latest[0] is w else self.mixing.scores(w))
         if weight is None:
             return None
         rows = np.flatnonzero(weight)
