@@ -3,9 +3,9 @@
     python benchmarks/additive.py [--size L] [--knots 16] [--without-trees] [--write FOLDER]
 
 Data of `make_benchmark` in float32; squared hinge, tol 1e-3. Fits and passes of both rankers are timed in turns in one
-process (the least of three), by the wall clock and, in brackets, by processor time of all threads, which tells more on
-a busy machine. A pass is one Hessian product over all rows. LightGBM grows 100 trees of 31 leaves. --write keeps the
-table as additive-cost.json there (docs/results).
+process (the least of three fits, of twenty passes), by the wall clock and, in brackets, by processor time of all
+threads, which tells more on a busy machine. A pass is one Hessian product over all rows. LightGBM grows 100 trees of 31
+leaves. --write keeps the tables as additive-cost.json and, with trees, additive-trees.json there (docs/results).
 """
 
 import argparse
@@ -21,9 +21,11 @@ from rich.table import Table
 import hingerank as hr
 from hingerank.data.generate import make_benchmark, make_letor
 from hingerank.features.curves import place_knots
+from hingerank.features.surfaces import make_grid
 from hingerank.losses import squared_hinge
 from hingerank.problem import Problem, RowsDesign
 from hingerank.problem.binned import curve_design
+from hingerank.problem.surfaces import StackedDesign, SurfaceDesign
 
 
 def timed(call):
@@ -44,18 +46,55 @@ def in_turns(calls, repeat=3):
 
 
 def passes(data, counts):
-    """Least seconds of a Hessian product of each design, and the bytes of each."""
+    """Least seconds of a Hessian product of each design, the bytes of each, and (wall, processor) seconds of making it.
+
+    The design called "surface" is the first one with a surface beside the curves.
+    """
     preferences = hr.GradedPreferences(data.y, data.blocks.offsets)
-    designs = {"RankSVM": RowsDesign(data.X)}
+    designs, made = {"RankSVM": RowsDesign(data.X)}, {}
     for count in counts:
-        designs[count] = curve_design(data.X, place_knots(data.X, count), 10.0, np.ones(data.n_features))
+        knots = place_knots(data.X, count)
+        *made[count], designs[count] = timed(
+            lambda knots=knots: curve_design(data.X, knots, 10.0, np.ones(data.n_features))
+        )
+        if "surface" not in designs:
+            surface = SurfaceDesign(data.X, [make_grid(knots, 0, 1, 5)], 10.0)
+            designs["surface"] = StackedDesign(designs[count], surface)
     calls = {}
     for name, design in designs.items():
         w = np.random.default_rng(0).normal(size=design.shape[1])
         curvature = Problem(design, squared_hinge(), preferences, C=1e-4).at(0.01 * w).curvature
         calls[name] = lambda curvature=curvature, w=w: curvature(w)
-    sizes = {count: sum(part.nbytes for part in designs[count].inner.rows) for count in counts}
-    return in_turns(calls, 5), sizes
+    sizes = {count: sum(part.nbytes for part in designs[count].inner.rows[:2]) for count in counts}
+    return in_turns(calls, 20), sizes, made
+
+
+def against(ours, line):
+    """The factors between two (wall, processor) seconds, as a cell."""
+    return f"{ours[0] / line[0]:.1f} ({ours[1] / line[1]:.1f}) × RankSVM's {line[0]:.3g} ({line[1]:.3g})"
+
+
+def costs(data, knots):
+    """(rows of passes and memory, rows of fits, (wall, processor) seconds of the slowest fit)."""
+    products, sizes, made = passes(data, (knots, 100))
+    line, rows, fits, slowest = products["RankSVM"], [], [], (0.0, 0.0)
+    for what, name in ((f"{knots} knots", knots), ("100 knots", 100), (f"{knots} knots and a surface", "surface")):
+        wall, busy, _ = products[name]
+        rows.append([f"a pass, {what}", f"{wall:.3f} s ({busy:.3f})", against((wall, busy), line)])
+    rows.append(["bins and places", f"{sizes[knots] / 1e6:.0f} MB", f"{sizes[knots] / data.X.nbytes:.2f} × X"])
+    for C in (1e-4, 1e-2):
+        calls = {
+            "RankSVM": lambda C=C: hr.RankSVM(C=C).fit(data),
+            "ours": lambda C=C: hr.AdditiveRankSVM(knots, C=C).fit(data),
+        }
+        found = in_turns(calls)
+        ours, line = found["ours"], found["RankSVM"]
+        assert ours[2].certificate_.converged
+        slowest = tuple(max(pair) for pair in zip(slowest, ours[:2], strict=True))
+        fits.append([f"a fit, C = {C:g}", f"{ours[0]:.2f} s ({ours[1]:.2f})", against(ours, line)])
+    wall, busy = made[knots]
+    share = f"{busy / slowest[1]:.2f} of the slower fit's processor time"
+    return [*rows, ["finding bins", f"{wall:.2f} s ({busy:.2f})", share]], fits, slowest
 
 
 def main() -> None:
@@ -68,48 +107,25 @@ def main() -> None:
     small = make_letor(n_queries=40, rows_per_query=20, n_features=8, dtype="float32", seed=0)
     hr.RankSVM().fit(small), hr.AdditiveRankSVM().fit(small)  # load compiled code
     data = make_benchmark(asked.size)
-    rows = []
-
-    def add(what, ours, theirs):
-        rows.append([what, ours, theirs])
-
-    products, sizes = passes(data, (asked.knots, 100))
-    line = products["RankSVM"]
-    for count in (asked.knots, 100):
-        wall, busy, _ = products[count]
-        against = f"{wall / line[0]:.1f} ({busy / line[1]:.1f}) × RankSVM's {line[0]:.3f} ({line[1]:.3f})"
-        add(f"a pass, {count} knots", f"{wall:.3f} s ({busy:.3f})", against)
-    add("bins and places", f"{sizes[asked.knots] / 1e6:.0f} MB", f"{sizes[asked.knots] / data.X.nbytes:.2f} × X")
-    slowest = busiest = 0.0
-    for C in (1e-4, 1e-2):
-        fits = in_turns(
-            {
-                "RankSVM": lambda C=C: hr.RankSVM(C=C).fit(data),
-                "ours": lambda C=C: hr.AdditiveRankSVM(asked.knots, C=C).fit(data),
-            }
-        )
-        (a, b, ours), (c, d, _) = fits["ours"], fits["RankSVM"]
-        slowest, busiest = max(slowest, a), max(busiest, b)
-        assert ours.certificate_.converged
-        add(f"a fit, C = {C:g}", f"{a:.2f} s ({b:.2f})", f"{a / c:.1f} ({b / d:.1f}) × RankSVM's {c:.2f} ({d:.2f})")
+    rows, fits, slowest = costs(data, asked.knots)
+    tables = {"additive-cost": rows + fits}
     if not asked.without_trees:
         trees = hr.LightGBMRanker(n_estimators=100, num_leaves=31, n_jobs=2)
         wall, busy, _ = timed(lambda: trees.fit(data))
-        add(
-            "LightGBM, 100 trees",
-            f"{wall:.1f} s ({busy:.1f})",
-            f"{wall / slowest:.1f} ({busy / busiest:.1f}) × our slower fit",
-        )
+        ratio = f"{wall / slowest[0]:.1f} ({busy / slowest[1]:.1f}) × our slower fit"
+        tables["additive-trees"] = [*fits, ["LightGBM, 100 trees", f"{wall:.1f} s ({busy:.1f})", ratio]]
     header = [f"{asked.size}: {data.n_rows:,} × {data.n_features}, {asked.knots} knots", "seconds", "against"]
-    table = Table(*header)
-    for row in rows:
-        table.add_row(*row)
-    Console(width=120).print(table)
-    if asked.write:
-        how = " --without-trees" if asked.without_trees else ""
-        words = {"command": f"python benchmarks/additive.py{how}", "date": str(datetime.date.today())}
-        words |= {"version": hr.__version__, "header": header, "rows": rows}
-        (asked.write / "additive-cost.json").write_text(json.dumps(words, indent=1, ensure_ascii=False) + "\n")
+    how = " --without-trees" if asked.without_trees else ""
+    words = {"command": f"python benchmarks/additive.py{how}", "date": str(datetime.date.today())}
+    words |= {"version": hr.__version__, "header": header}
+    for name, cells in tables.items():
+        table = Table(*header)
+        for row in cells:
+            table.add_row(*row)
+        Console(width=120).print(table)
+        if asked.write:
+            text = json.dumps(words | {"rows": cells}, indent=1, ensure_ascii=False)
+            (asked.write / f"{name}.json").write_text(text + "\n")
 
 
 if __name__ == "__main__":

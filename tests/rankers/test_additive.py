@@ -103,6 +103,25 @@ def test_passes_and_blocks_are_those_of_the_rows_written_out(form):
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+def test_every_second_query_and_the_blocks_of_a_point_seen(form, monkeypatch):
+    rng = np.random.default_rng(0)
+    X, y, offsets = rng.normal(size=(700, 11)), rng.integers(0, 3, 700), np.arange(0, 701, 35)
+    X[rng.random(X.shape) < 0.2] = 0.0
+    preferences, knots = GradedPreferences(y, offsets), place_knots(X, 6)
+    plain = RowsDesign(written_out(X, knots, 2.0, np.ones(11))).sweep(squared_hinge(), preferences).every(2)
+    ours = curve_design(form(X), knots, 2.0, np.ones(11)).sweep(squared_hinge(), preferences).every(2)
+    w, v = 0.3 * rng.normal(size=(2, knots.starts[-1]))
+    a, b = plain.at(w), ours.at(w)
+    assert a.value == pytest.approx(b.value, rel=1e-6)
+    assert np.allclose(a.gradient, b.gradient, atol=1e-5 * np.abs(a.gradient).max())
+    assert np.allclose(a.curvature(v), b.curvature(v), atol=1e-5 * np.abs(a.curvature(v)).max())
+    monkeypatch.setattr("hingerank.problem.binned.MANY_NUMBERS", 1)
+    before = ours.inner.latest
+    ours.diagonal(w)
+    assert ours.inner.latest is before  # no further pass
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
 def test_large_data_are_solved_through_samples_and_blocks(form, monkeypatch):
     monkeypatch.setattr("hingerank.problem.binned.MANY_NUMBERS", 1)
     monkeypatch.setattr("hingerank.problem.problem.ROWS_OF_A_SAMPLE", 100)

@@ -8,6 +8,7 @@ below the value; in the first and last bin, which have no end, the distance from
 import numpy as np
 
 from hingerank.kernels.compiled import chosen, inner, kernel, with_room
+from hingerank.kernels.lookups import GROUP, TILE, tile_position
 
 
 @inner
@@ -24,64 +25,77 @@ def knots_up_to(x, knots, first, last):
 
 
 @inner
-def place_of(x, k, knots, first, last, width):
-    """The place of x in bin k of the column with the knots first:last."""
+def origin_and_length(k, knots, first, last, width):
+    """(o, l) with which the place of a value x in bin k is (x - o) / l, of the column with the knots first:last."""
     if k == 0:
-        return (x - knots[first]) / width
+        return knots[first], width
     if first + k == last:
-        return (x - knots[last - 1]) / width
-    return (x - knots[first + k - 1]) / (knots[first + k] - knots[first + k - 1])
+        return knots[last - 1], width
+    return knots[first + k - 1], knots[first + k] - knots[first + k - 1]
 
 
 ROWS, FEW_KNOTS = 64, 128  # of a block whose bins are counted knot by knot, up to so many knots
 
 
 @chosen
-def bin_block(values, columns, knots, starts, width, bins, places, room):
-    def dense(values, columns, knots, starts, width, bins, places, room):
-        x, count = room[0], room[1]
-        for lo in range(0, values.shape[0], ROWS):
-            size = min(ROWS, values.shape[0] - lo)
-            for c in range(values.shape[1]):
-                first, last = starts[c], starts[c + 1]
+def bin_block(values, where, knots, starts, width, bins, places, room):
+    def dense(values, where, knots, starts, width, bins, places, room):
+        (first, n), x, count, d = where, room[0], room[1], values.shape[1]
+        origin, length = room[2], room[3]  # column c has a bin more than knots: its bins begin at starts[c] + c
+        for c in range(d):
+            for k in range(starts[c + 1] - starts[c] + 1):
+                here = starts[c] + c + k
+                origin[here], length[here] = origin_and_length(k, knots, starts[c], starts[c + 1], width[c])
+        lo = 0
+        while lo < values.shape[0]:
+            size = min(ROWS, values.shape[0] - lo, TILE - (first + lo) % TILE)
+            for c in range(d):
+                low, high = starts[c], starts[c + 1]
                 for i in range(size):
                     x[i], count[i] = values[lo + i, c], 0.0
-                if last - first <= FEW_KNOTS:
-                    for k in range(first, last):
+                if high - low <= FEW_KNOTS:
+                    for k in range(low, high):
                         knot = knots[k]
                         for i in range(ROWS):
                             count[i] += 1.0 if knot <= x[i] else 0.0
                 else:
                     for i in range(size):
-                        count[i] = knots_up_to(x[i], knots, first, last)
+                        count[i] = knots_up_to(x[i], knots, low, high)
+                e, step = tile_position(first + lo, c - c % GROUP, n, d)
+                e += c % GROUP
                 for i in range(size):
                     own = np.int64(count[i])
-                    bins[lo + i, c] = 2 * own
-                    places[lo + i, c] = place_of(x[i], own, knots, first, last, width[c])
+                    bins[e] = 2 * own
+                    places[e] = (x[i] - origin[low + c + own]) / length[low + c + own]
+                    e += step
+            lo += size
 
-    def sparse(values, columns, knots, starts, width, bins, places, room):
+    def sparse(values, where, knots, starts, width, bins, places, room):
         for e in range(len(values)):
-            c = columns[e]
+            c = where[e]
             k = knots_up_to(values[e], knots, starts[c], starts[c + 1])
+            origin, length = origin_and_length(k, knots, starts[c], starts[c + 1], width[c])
             bins[e] = 2 * k
-            places[e] = place_of(values[e], k, knots, starts[c], starts[c + 1], width[c])
+            places[e] = (values[e] - origin) / length
 
     return dense if values.ndim == 2 else sparse
 
 
 @with_room
-def bin_rows(values, columns, knots, starts, width, bins, places):
-    """Twice the bin and the place of every value: of rows, or of CSR's entries in these columns.
+def bin_rows(values, where, knots, starts, width, bins, places):
+    """Twice the bin and the place of every value.
 
-    O(values · log knots); counting a dense block's knots column by column, which vector registers like, is faster where
-    they are few. Values are float64: blocks of others are converted, which spares compiling this for each kind.
+    Of rows of a matrix, where = (number of the first, rows of the matrix), they go to their tiles; of CSR's entries,
+    where = their columns, to the same numbers. O(values · log knots); counting a block's knots column by column, which
+    vector registers like, is faster where they are few. Values are float64: blocks of others are converted, which
+    spares compiling this for each kind.
     """
-    _bin_rows(values, columns, knots, starts, width, bins, places, np.zeros((2, ROWS)))
+    _bin_rows(values, where, knots, starts, width, bins, places, np.zeros((4, max(ROWS, len(knots) + len(starts)))))
 
 
 @kernel
-def _bin_rows(values, columns, knots, starts, width, bins, places, room):
-    bin_block(values, columns, knots, starts, width, bins, places, room)
+def _bin_rows(values, where, knots, starts, width, bins, places, room):
+    bin_block(values, where, knots, starts, width, bins, places, room)
 
 
 @inner

@@ -5,8 +5,9 @@ float64 whatever the storage: the passes are bound by memory, so float32 rows co
 certificates stay exact.
 
 Rows of curves (problem/binned.py) hold for every value twice the number of its bin, and its place in the bin:
-``(bins, places)`` dense, ``(bins, places, columns, starts, stride)`` CSR. Their weights are a height and a slope for
-every bin, `stride` numbers for each column: products look these up, and cost O(values) whatever the number of bins.
+``(bins, places, n, d)`` for n rows of d columns, in tiles (kernels/lookups.py), and ``(bins, places, columns, starts,
+stride)`` CSR. Their weights are a height and a slope for every bin, `stride` numbers for each column: products look
+these up, and cost O(values) whatever the number of bins.
 """
 
 import numpy as np
@@ -36,7 +37,8 @@ def block_scores(rows, lo, hi, w, out):
             out[r - lo] = total
 
     def curves(rows, lo, hi, w, out):
-        curve_scores(rows[0], rows[1], lo, hi, w, out)
+        bins, places, n, d = rows
+        curve_scores(bins, places, n, d, lo, hi, w, out)
 
     def sparse_curves(rows, lo, hi, w, out):
         bins, places, columns, starts, stride = rows
@@ -47,7 +49,7 @@ def block_scores(rows, lo, hi, w, out):
                 total += w[k] + w[k + 1] * places[e]
             out[r - lo] = total
 
-    return {1: dense, 2: curves, 3: sparse, 5: sparse_curves}[len(rows)]
+    return {1: dense, 3: sparse, 4: curves, 5: sparse_curves}[len(rows)]
 
 
 @chosen(fastmath=SUMS_MAY_REORDER)
@@ -71,7 +73,8 @@ def block_back(rows, lo, hi, z, g):
                     g[columns[k]] += zr * values[k]
 
     def curves(rows, lo, hi, z, g):
-        curve_back(rows[0], rows[1], lo, hi, z, g)
+        bins, places, n, d = rows
+        curve_back(bins, places, n, d, lo, hi, z, g)
 
     def sparse_curves(rows, lo, hi, z, g):
         bins, places, columns, starts, stride = rows
@@ -83,7 +86,7 @@ def block_back(rows, lo, hi, z, g):
                     g[k] += zr
                     g[k + 1] += zr * places[e]
 
-    return {1: dense, 2: curves, 3: sparse, 5: sparse_curves}[len(rows)]
+    return {1: dense, 3: sparse, 4: curves, 5: sparse_curves}[len(rows)]
 
 
 @chosen

@@ -24,6 +24,7 @@ from hingerank.data.files import DataError
 from hingerank.data.rows_view import RowsView, is_mapped
 from hingerank.features.curves import Curves, Knots
 from hingerank.kernels.curves import bin_rows
+from hingerank.kernels.lookups import positions
 from hingerank.kernels.rows import back_range, scores_range
 from hingerank.kernels.sweeps import score_pass
 from hingerank.kernels.threads import cut_shards, run_shards
@@ -31,7 +32,7 @@ from hingerank.losses import Loss, WindowLoss
 from hingerank.preferences import GradedPreferences, Preferences
 from hingerank.problem.design import NUMBERS_PER_SHARD
 from hingerank.problem.mapped import MixedDesign, MixedPass
-from hingerank.problem.problem import Design, FusedPass, Pass, add_up
+from hingerank.problem.problem import Design, FusedPass, LossPoint, Pass, add_up
 from hingerank.problem.torch_bins import TorchBins
 
 MANY_NUMBERS, ROWS_OF_A_LOOK = 1 << 20, 8192  # when the blocks of a Hessian are worth a look, and at how many rows
@@ -46,7 +47,10 @@ class Bins(Design, Protocol):
 
 
 class BinnedDesign(Bins):
-    """Ψ in memory, or of mapped rows in a file beside them; places are float32."""
+    """Ψ in memory, or of mapped rows in a file beside them; places are float32.
+
+    rows: dense (bins, places, n, d), in the order of `positions`; CSR (bins, places, columns, starts, stride).
+    """
 
     uneven = False
 
@@ -56,24 +60,26 @@ class BinnedDesign(Bins):
         self.shape, self.dense = (n, d * self.stride), not sp.issparse(X)
         self.numbers = n * d if self.dense else X.nnz
         self._shards = cut_shards(np.arange(n + 1), max(1, NUMBERS_PER_SHARD * n // max(1, self.numbers)))
-        room, shape = (room_on_disk if is_mapped(X) else np.empty), (n, d) if self.dense else X.data.shape
-        bins: Any = room(shape, np.uint8 if self.stride <= 256 else np.uint16)
-        places: Any = room(shape, np.float32)
+        room = room_on_disk if is_mapped(X) else np.empty
+        bins: Any = room(self.numbers, np.uint8 if self.stride <= 256 else np.uint16)
+        places: Any = room(self.numbers, np.float32)
         where = knots.values, knots.starts, knots.width
-        begins = np.arange(n + 1) if self.dense else X.indptr
-        values = X if isinstance(X, RowsView) else np.ascontiguousarray(X if self.dense else X.data)
 
         def place(blocks: list[tuple[int, int]]) -> None:
             for a, b in blocks:
-                own = slice(begins[a], begins[b])
-                block = X.block(a, b) if isinstance(X, RowsView) else values[own]
-                columns = np.empty(0, np.int32) if self.dense else X.indices[own]
-                bin_rows(np.ascontiguousarray(block, np.float64), columns, *where, bins[own], places[own])
+                if self.dense:
+                    block = X.block(a, b) if isinstance(X, RowsView) else X[a:b]
+                    bin_rows(np.ascontiguousarray(block, np.float64), (a, n), *where, bins, places)
+                else:
+                    own = slice(X.indptr[a], X.indptr[b])
+                    values = np.ascontiguousarray(X.data[own], np.float64)
+                    bin_rows(values, X.indices[own], *where, bins[own], places[own])
 
         pieces = X.shards() if isinstance(X, RowsView) else [[shard] for shard in self._shards]
         with np.errstate(over="ignore"):
             run_shards(place, pieces)
-        self.rows: tuple[Any, ...] = (bins, places) if self.dense else (bins, places, X.indices, X.indptr, self.stride)
+        rest = (n, d) if self.dense else (X.indices, X.indptr, self.stride)
+        self.rows: tuple[Any, ...] = (bins, places, *rest)
         # partial sums of a shard have a number for each bin: no more shards than keep those well below the data
         self.most_shards = int(np.clip(self.numbers // (4 * self.shape[1]), 1, 64))
 
@@ -98,9 +104,9 @@ class BinnedDesign(Bins):
         """Σ weight, Σ weight · place, Σ weight · place² over some rows, of every bin of every column."""
         d, count = self.shape[1] // self.stride, self.stride // 2
         if self.dense:
-            bins, places = (part[rows] for part in self.rows)
-            cells = (bins // 2 + count * np.arange(d)).ravel()
-            places, each = places.ravel().astype(np.float64), np.repeat(weight, d)
+            at = positions(rows, *self.rows[2:])
+            cells = (self.rows[0][at] // 2 + count * np.arange(d)).ravel()
+            places, each = self.rows[1][at].ravel().astype(np.float64), np.repeat(weight, d)
         else:
             chosen = sp.csr_matrix((np.arange(self.numbers), *self.rows[2:4]), shape=(self.shape[0], d))[rows]
             at = chosen.data.astype(np.int64)
@@ -131,9 +137,9 @@ class BinnedPass(FusedPass):
         return part
 
 
-def room_on_disk(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+def room_on_disk(count: int, dtype: Any) -> np.ndarray:
     """An array in a temporary file ($TMPDIR) that is gone when the array is."""
-    size, place = int(np.prod(shape)) * np.dtype(dtype).itemsize, tempfile.gettempdir()
+    size, place = count * np.dtype(dtype).itemsize, tempfile.gettempdir()
     free = shutil.disk_usage(place).free
     if size > free:
         raise DataError(
@@ -142,7 +148,7 @@ def room_on_disk(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         )
     with tempfile.TemporaryFile(prefix="hingerank-bins-") as file:
         file.truncate(max(1, size))
-        return np.frombuffer(mmap.mmap(file.fileno(), max(1, size)), dtype, int(np.prod(shape))).reshape(shape)
+        return np.frombuffer(mmap.mmap(file.fileno(), max(1, size)), dtype, count)
 
 
 class CurveBasis(Design):
@@ -291,6 +297,12 @@ class CurvePass(MixedPass):
     def __init__(self, inner: Pass, mixing: CurveBasis, design: Bins):
         super().__init__(inner, mixing)
         self.design = design
+        self.latest: tuple[Any, Any] = (None, None)  # the weights seen last, and T of them
+
+    def at(self, w: np.ndarray) -> LossPoint:
+        T, table = self.mixing, self.mixing.scores(w)
+        here, self.latest = self.inner.at(table), (w, table)
+        return LossPoint(here.value, T.back(here.gradient), lambda v: T.back(here.curvature(T.scores(v))), here.moments)
 
     def every(self, stride: int) -> "CurvePass":
         return CurvePass(self.inner.every(stride), self.mixing, self.design)
@@ -304,7 +316,9 @@ class CurvePass(MixedPass):
 
         None for small data, where products are cheap and the active pairs change much from step to step.
         """
-        weight = self.inner.degrees(self.mixing.scores(w)) if self.design.numbers >= MANY_NUMBERS else None
+        if self.design.numbers < MANY_NUMBERS:
+            return None
+        weight = self.inner.degrees(self.latest[1] if self.latest[0] is w else self.mixing.scores(w))
         if weight is None:
             return None
         rows = np.flatnonzero(weight)
