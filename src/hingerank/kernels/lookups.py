@@ -211,7 +211,7 @@ def curve_back(bins, places, n, d, lo, hi, z, g):
     while begin < hi:
         end = min(hi, begin - begin % TILE + TILE)
         own = z[begin - lo : end - lo]
-        for c in range(0, d, GROUP):
+        for c in range((d - 1) // GROUP * GROUP, -1, -GROUP):  # scores have read the last group last
             position, width = tile_position(begin, c, n, d)
             e, at = np.uint64(position), np.uint64(c) * stride
             if width == GROUP:
