@@ -89,6 +89,7 @@ def main() -> None:
         if asked.write:
             command = f"python benchmarks/distributed.py --rows {asked.rows} --parts {asked.parts} --workers "
             command += " ".join(map(str, asked.workers)) + " --kill" * asked.kill
+            command += f" --repeats {asked.repeats}"
             keep(asked.write / "scale-workers.json", command, HEADER, rows)
             keep(asked.write / "scale-paper.json", command, *paper)
     finally:
