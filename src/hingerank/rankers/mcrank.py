@@ -64,8 +64,8 @@ class McRank(LightGBMRanker):
         self.grades_, numbers = np.unique(y, return_inverse=True)
         if len(self.grades_) > MOST_GRADES:
             raise ValueError(
-                f"there are {len(self.grades_):,} different grades, and McRank grows trees for each of them: round them to "
-                f"at most {MOST_GRADES}, or use LightGBMRanker"
+                f"there are {len(self.grades_):,} different grades, and McRank grows trees for each: "
+                f"round them to at most {MOST_GRADES}, or use LightGBMRanker"
             )
         if len(self.grades_) == 1:
             self.grades_ = self.grades_[0] + np.arange(2.0)  # LightGBM wants two classes: no row has the second
