@@ -86,3 +86,9 @@ def test_rows_of_one_grade_and_columns_that_do_not_differ_give_equal_scores():
     X, y, qid = rows()
     assert hr.McRank(**SMALL).fit(X, np.full_like(y, 2.0), qid).predict(X) == pytest.approx(2.0, abs=1e-6)
     assert np.ptp(hr.McRank(**SMALL).fit(np.ones_like(X), y, qid).predict(X)) == 0
+
+
+def test_more_grades_than_there_could_be_trees_for_are_refused():
+    X = np.arange(300.0).reshape(-1, 1)
+    with pytest.raises(ValueError, match=r"300 different grades.*LightGBMRanker"):
+        hr.McRank(**SMALL).fit(X, X.ravel(), np.zeros(300))

@@ -11,6 +11,8 @@ from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.tree_parameters import threads_for
 from hingerank.rankers.trees import LightGBMRanker
 
+MOST_GRADES = 256
+
 
 class McRank(LightGBMRanker):
     """score(x) = sum over grades k of  k · P(k | x),  P(k | x) = exp(F_k(x)) / sum over l of exp(F_l(x)).
@@ -60,6 +62,11 @@ class McRank(LightGBMRanker):
 
     def _labels(self, y):
         self.grades_, numbers = np.unique(y, return_inverse=True)
+        if len(self.grades_) > MOST_GRADES:
+            raise ValueError(
+                f"there are {len(self.grades_):,} different grades, and McRank grows trees for each: "
+                f"round them to at most {MOST_GRADES}, or use LightGBMRanker"
+            )
         if len(self.grades_) == 1:
             self.grades_ = self.grades_[0] + np.arange(2.0)  # LightGBM wants two classes: no row has the second
         return numbers.ravel().astype(np.float64), None
