@@ -3,15 +3,16 @@
     python benchmarks/startup.py [--repeats 3] [--quick] [--json]
 
 Every figure is that of a new Python process (the score's: of its part of one), as wall time and as processor time,
-which a busy machine disturbs less. "Cold" begins with an empty cache of compiled kernels; "beyond the libraries"
-subtracts the time to import numpy, numba and scikit-learn alone, measured in the same run. Everything is byte-compiled
-first, as an installer would. --quick leaves out the warm-up and the demo.
+which a busy machine disturbs less. "Cold" begins with an empty cache of compiled kernels; "beyond the libraries" is
+the median, over pairs of processes by turns, of what a fit takes beside importing numpy, numba and scikit-learn alone.
+Everything is byte-compiled first, as an installer would. --quick leaves out the warm-up and the demo.
 """
 
 import argparse
 import compileall
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -30,7 +31,12 @@ X = rng.random((400, 20)).astype(np.float32)
 y, qid = np.floor(3 * rng.random(400)), np.repeat(np.arange(20), 20)
 ranker = hingerank.RankSVM(C=0.01).fit(X, y, qid)
 """
-SCORE = "ranker.score(X, y, qid)\n"
+SCORE = """
+import time
+wall, used = time.perf_counter(), time.process_time()
+ranker.score(X, y, qid)
+print(time.perf_counter() - wall, time.process_time() - used)
+"""
 COMMAND = "from hingerank.cli import main; main({arguments!r})"
 
 GOALS = {
@@ -43,12 +49,13 @@ Seconds = tuple[float, float]
 
 
 def seconds(code: str, environment: dict[str, str], folder: str) -> Seconds:
-    """Wall and processor time of a new process that runs `code`."""
+    """Wall and processor time of a new process that runs `code`, or of the part of it that `code` times itself."""
     before, started = os.times(), time.perf_counter()
-    subprocess.run([sys.executable, "-c", code], check=True, env=environment, cwd=folder, stdout=subprocess.DEVNULL)
+    command = [sys.executable, "-c", code]
+    printed = subprocess.run(command, check=True, env=environment, cwd=folder, stdout=subprocess.PIPE, text=True).stdout
     wall, after = time.perf_counter() - started, os.times()
     used = after.children_user + after.children_system - before.children_user - before.children_system
-    return wall, used
+    return tuple(map(float, printed.split())) if code.endswith(SCORE) else (wall, used)
 
 
 def minus(a: Seconds, b: Seconds) -> Seconds:
@@ -56,7 +63,7 @@ def minus(a: Seconds, b: Seconds) -> Seconds:
 
 
 def measure(repeats: int, quick: bool) -> dict[str, Seconds]:
-    """(wall, processor) seconds by name: the best of `repeats`; the warm-up and the demo run once."""
+    """(wall, processor) seconds by name: the best of `repeats`, of two for the warm-up, of one for the demo."""
     compileall.compile_dir(str(SOURCE), quiet=1)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment["PYTHONPATH"] = str(SOURCE)
@@ -67,7 +74,7 @@ def measure(repeats: int, quick: bool) -> dict[str, Seconds]:
             environment["NUMBA_CACHE_DIR"] = str(Path(folder) / f"cache {next(caches)}")
             return seconds(code, environment, folder)
 
-        def best(action, code: str) -> Seconds:
+        def best(action, code: str, repeats: int = repeats) -> Seconds:
             rounds = [action(code) for _ in range(repeats)]
             return min(wall for wall, _ in rounds), min(used for _, used in rounds)
 
@@ -76,20 +83,21 @@ def measure(repeats: int, quick: bool) -> dict[str, Seconds]:
 
         warm(LIBRARIES)  # byte-compiles the libraries and fills the system's file cache
         python, package = best(warm, "pass"), best(warm, "import hingerank")
-        both, fit = best(cold, FIT + SCORE), best(cold, FIT)
+        fit, score = best(cold, FIT), best(cold, FIT + SCORE)
         pairs = [(warm(LIBRARIES), warm(FIT)) for _ in range(5 * repeats)]  # by turns: their difference is small
         libraries, again = (tuple(map(min, zip(*side))) for side in zip(*pairs))
+        beyond = tuple(map(statistics.median, zip(*(minus(fit, alone) for alone, fit in pairs))))
         found = {
             "python itself": python,
             "import hingerank, beyond python": minus(package, python),
             "import numpy, numba, scikit-learn, beyond python": minus(libraries, python),
             "first fit, cold": fit,
-            "first score after it, cold": minus(both, fit),
+            "first score after it, cold": score,
             "first fit, warm": again,
-            "first fit, warm, beyond the libraries": minus(again, libraries),
+            "first fit, warm, beyond the libraries": beyond,
         }
         if not quick:
-            found["hingerank warmup, cold"] = cold(COMMAND.format(arguments=["warmup"]))
+            found["hingerank warmup, cold"] = best(cold, COMMAND.format(arguments=["warmup"]), 2)
             found["hingerank demo, cold"] = cold(COMMAND.format(arguments=["demo"]))
     return found
 
