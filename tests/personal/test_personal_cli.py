@@ -135,7 +135,7 @@ def test_baselines_and_rankers_are_compared_unless_told(call):
         (["recommend", "model/", "--user", "zed"], "there is no user 'zed' in the model"),
         (["add-users", "model/", "train.csv"], "known already: --replace"),
         (["add-users", "model/", "odd.csv"], "odd.csv: item 'i99' is not in the catalogue of the model: leave it out"),
-        (["evaluate", "train.csv", "model/"], "of a personal model say --top 10"),
+        (["evaluate", "train.csv", "model/"], "judge its lists with --top 10"),
         (["fit", "train.csv", "--items", "items.csv", "--model", "joint", "--clicks", "-o", "m/"], "--clicks is for"),
         (["fit", "train.csv", "--items", "none.csv", "--model", "joint", "-o", "m/"], "there is no such file"),
         (["fit", "train.csv", "--items", "items.csv", "-o", "m/"], "--model personal-rank-svm"),

@@ -285,10 +285,6 @@ def evaluate(
             raise ValueError("--preset has no meaning for diversity measures, which are ndeval's")
         evaluate_run(data, scores, measure, per_query, json)
         return
-    if scores.is_dir():
-        raise ValueError(
-            f"{scores} is no file of scores: rank makes them; of a personal model say --top 10 for its lists"
-        )
     from hingerank.cli.files import Columns, open_data
     from hingerank.data.letor import read_scores
     from hingerank.export.model_file import is_model
@@ -299,6 +295,8 @@ def evaluate(
     columns = Columns(label, qid, features, one_query)
     if is_model(data):
         raise ValueError(f"{data} is a model: give the data first, then the model")
+    if scores.is_dir() and not is_model(scores):
+        raise ValueError(f"{scores} holds neither a model nor scores")
     if not is_model(scores) and (is_run(scores) or is_qrels(data)):
         _evaluate_run(data, scores, names, preset, per_query, json, missing, columns)
         return
