@@ -85,7 +85,9 @@ class SavedModel:
     def _vectors(self, items: Any) -> Any:
         """Ids of users, their vectors, and those of items, whose inner products are scores."""
         formats = "python, c, javascript, sql, onnx, solr, elasticsearch, opensearch, vespa, pmml"
-        raise ExportError(f"{type(self).__name__} has no users, so no vectors of them; formats of such rankers: {formats}")
+        raise ExportError(
+            f"{type(self).__name__} has no users, so no vectors of them; formats of such rankers: {formats}"
+        )
 
     def _state(self) -> dict[str, Any]:
         """The fitted attributes by name."""

@@ -51,8 +51,8 @@ def warm(progress: Callable[[int, int | None], None] | None = None, apart: bool 
     apart: in two processes side by side (default: where there are two cores). Each takes the next batch when it is
     free: steps of a batch share kernels, those of two that stand one after the other hardly any.
     """
-    first, *others = _wing("rankers")
-    batches = [*_graded([first]), *_personal(), *_rooms(), *_graded(others), *_diverse()]
+    names = _wing("rankers")
+    batches = [*_graded(names[:1]), *_personal(), *_rooms(), *_graded(names[1:]), *_diverse()]
     count, found = sum(map(len, batches)), []
     side_by_side = thread_count() > 1 if apart is None else apart
     for steps in _in_two_processes(batches) if side_by_side else map(_run_all, batches):

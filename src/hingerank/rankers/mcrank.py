@@ -8,10 +8,12 @@ from scipy.special import softmax
 from hingerank.export.tree_texts import read_lightgbm_classes
 from hingerank.metrics import evaluate
 from hingerank.rankers.base import BaseRanker
+from hingerank.rankers.explanation import PATHS, Contributions
 from hingerank.rankers.tree_parameters import threads_for
 from hingerank.rankers.trees import LightGBMRanker
 
 MOST_GRADES = 256
+PLACES = 32  # on the line from the mean row's sums of trees to a row's, where slopes are taken
 
 
 class McRank(LightGBMRanker):
@@ -96,7 +98,25 @@ class McRank(LightGBMRanker):
         return expected.mean(axis=0)
 
     def _contributions(self, X, blocks):
-        return BaseRanker._contributions(self, X, blocks)
+        """With φ_kj what feature j gave to F_k (see LightGBMRanker), the sum over k of φ_kj times the mean slope
+        dscore/dF_k = P(k) (k - score) on the line from the mean F to F(x): these add up to the score's change."""
+        threads, count = threads_for(X, self.n_jobs), len(self.grades_)
+        each = [
+            self._shares(np.array([model.contributions(X, threads) for model in self.models_[k : k + count]]))
+            for k in range(0, len(self.models_), count)
+        ]
+        parts = np.mean(each, axis=0)
+        return Contributions(parts[:, :-1], parts[:, -1], PATHS, True)
+
+    def _shares(self, parts: np.ndarray) -> np.ndarray:
+        """Of one bag, parts (grades, rows, features and the mean): (rows, features and the score of the mean)."""
+        start, gained, grades = parts[:, :, -1], parts[:, :, :-1].sum(axis=2), self.grades_[:, None]
+        slope = np.zeros_like(start)
+        for place, weight in zip(*np.polynomial.legendre.leggauss(PLACES), strict=True):
+            chances = softmax(start + (place + 1) / 2 * gained, axis=0)
+            slope += weight / 2 * chances * (grades - (grades * chances).sum(axis=0))
+        base = (grades * softmax(start, axis=0)).sum(axis=0)
+        return np.column_stack([np.einsum("kr,krj->rj", slope, parts[:, :, :-1]), base])
 
     def _body(self):
         return BaseRanker._body(self)
