@@ -370,7 +370,7 @@ def test_vectors_multiply_to_scores(tmp_path, ranker, kind):
 
 
 def test_only_personal_rankers_have_vectors(fitted, tmp_path):
-    with pytest.raises(hr.ExportError, match=r"no users, .* its formats: python, c, .*onnx"):
+    with pytest.raises(hr.ExportError, match=r"no users, .* formats of such rankers: python, c, .*onnx"):
         fitted("linear").export(tmp_path / "v", "vectors", items=np.zeros((1, 6)))
     with pytest.raises(hr.ExportError, match="items="):
         hr.JointRanker().fit(np.eye(2), ["a", "a"], [0, 1], [1, 2]).export(tmp_path / "v", "vectors")
