@@ -152,7 +152,7 @@ def prefetch(typing, array, e):
     return types.void(array, types.uint64), write
 
 
-TILE, GROUP = 512, 8  # rows of a tile, columns of a group
+TILE, GROUP = 1024, 8  # rows of a tile, columns of a group
 
 
 def positions(rows: Any, n: int, d: int) -> Any:

@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hingerank.kernels.compiled import inner, kernel, with_room
+from hingerank.kernels.lookups import TILE
 from hingerank.kernels.order import order_blocks
 from hingerank.kernels.rows import block_back, block_scores
 
@@ -385,16 +386,26 @@ def _fused_loss_pass(rows, w, first, last, stride, tree, state, terms, moments, 
 def fused_curvature_pass(rows, v, stride, tree, state, terms, shard):
     """(Hessian in w of the loss of every stride-th query of the shard) v, reading each row once."""
     g = np.zeros(len(v))
-    _fused_curvature_pass(rows, v, *shard, stride, tree, state, terms, _room(tree)[0], g)
+    together = TILE if len(rows) == 4 and stride == 1 else 0  # rows of curves, whose cells then stay in cache
+    s = np.empty(max(tree.widest, together))
+    _fused_curvature_pass(rows, v, *shard, stride, together, tree, state, terms, _room(tree)[0], s, g)
     return g
 
 
 @kernel
-def _fused_curvature_pass(rows, v, first, last, stride, tree, state, terms, floats, g):
-    s = floats[3]
-    for q in range(first, last, stride):
-        if tree.node_start[q] < tree.node_start[q + 1]:
-            lo, hi = tree.offsets[q], tree.offsets[q + 1]
-            block_scores(rows, lo, hi, v, s)
-            query_curvature(q, s, 0, tree, state, terms, floats, s)
-            block_back(rows, lo, hi, s, g)
+def _fused_curvature_pass(rows, v, first, last, stride, together, tree, state, terms, floats, s, g):
+    q, offsets, node_start = first, tree.offsets, tree.node_start
+    while q < last:
+        lo, end = offsets[q], q + 1
+        while end < last and offsets[end + 1] - lo <= together:
+            end += 1
+        if node_start[q] < node_start[end]:
+            block_scores(rows, lo, offsets[end], v, s)
+            for k in range(q, end):
+                if node_start[k] < node_start[k + 1]:
+                    query_curvature(k, s, offsets[k] - lo, tree, state, terms, floats, s)
+                else:
+                    for i in range(offsets[k] - lo, offsets[k + 1] - lo):
+                        s[i] = 0.0
+            block_back(rows, lo, offsets[end], s, g)
+        q = end - 1 + stride
