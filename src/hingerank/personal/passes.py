@@ -19,7 +19,7 @@ from hingerank.personal.losses import (
     user_start,
 )
 
-TILE, RUN = 1024, 64  # items whose scores are held at a time, and looked at together
+RUN = 64  # scores that are looked at together
 ENOUGH = 0.1  # a Newton step's equations are solved until this fraction of the gradient is left
 ARMIJO = 1e-4
 HALVINGS = 25
@@ -264,46 +264,6 @@ def own_back(X, z, first, last, start, item, W):
             if z[r] != 0.0:
                 for c in range(X.shape[1]):
                     W[u, c] += z[r] * X[item[r], c]
-
-
-@kernel(allocates=True)
-def top_products(V, PT, shared, first, last, begin, hidden, rows, values):
-    """As `top_rows` for the scores <v_b, p_j> + shared_j, which are made by tiles that stay in cache; PT is k x items.
-
-    hidden[begin[b]:begin[b+1]], ascending, are left out. O(items k) a row.
-    """
-    _k, n = PT.shape
-    s = np.empty(TILE)
-    for b in range(first, last):
-        count, at = 0, begin[b]
-        for lo in range(0, n, TILE):
-            width = min(TILE, n - lo)
-            tile_scores(V[b], PT, shared, lo, width, s)
-            while at < begin[b + 1] and hidden[at] < lo + width:
-                s[hidden[at] - lo] = -np.inf
-                at += 1
-            count = top_of(s[:width], lo, rows[b], values[b], count)
-        for place in range(count, rows.shape[1]):
-            rows[b, place], values[b, place] = -1, -float("inf")
-
-
-@inner
-def tile_scores(v, PT, shared, lo, width, s):
-    """s[j] = shared[lo + j] + sum over c of v_c PT[c, lo + j]."""
-    for j in range(width):
-        s[j] = shared[lo + j]
-    c = 0
-    while c + 4 <= len(v):  # four at a time: s is loaded and stored once for them
-        v0, v1, v2, v3 = v[c], v[c + 1], v[c + 2], v[c + 3]
-        p0, p1, p2, p3 = PT[c, lo:], PT[c + 1, lo:], PT[c + 2, lo:], PT[c + 3, lo:]
-        for j in range(width):
-            s[j] += (v0 * p0[j] + v1 * p1[j]) + (v2 * p2[j] + v3 * p3[j])
-        c += 4
-    while c < len(v):
-        x, p = v[c], PT[c, lo:]
-        for j in range(width):
-            s[j] += x * p[j]
-        c += 1
 
 
 @inner(fastmath=SUMS_MAY_REORDER)

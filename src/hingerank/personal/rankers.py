@@ -17,7 +17,7 @@ from hingerank.export.forms import ExportError
 from hingerank.export.model_file import SavedModel
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.personal.losses import told
-from hingerank.personal.passes import top_products, top_rows, users_right
+from hingerank.personal.passes import top_rows, users_right
 from hingerank.personal.preferences import (
     REPEATED,
     UserPreferences,
@@ -32,7 +32,6 @@ from hingerank.rankers.inputs import check_features
 from hingerank.solvers.run import Solution
 
 SCORES_AT_ONCE = 1 << 22
-USERS_AT_ONCE = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -236,10 +235,6 @@ class PersonalRanker(SavedModel, BaseEstimator):
         place, shared = self._place(X), self._shared(X)
         hidden = self._hidden(exclude, users, X.shape[0])
         rows, values = np.empty((len(numbers), top), np.int64), np.empty((len(numbers), top))
-        if isinstance(place, np.ndarray) and isinstance(self._own(numbers[:1]), np.ndarray):
-            place = place.astype(np.float64, copy=False)
-            self._top_products(numbers, np.ascontiguousarray(place.T), shared, hidden, rows, values)
-            return rows, values
         step = max(1, SCORES_AT_ONCE // max(1, X.shape[0]))
         for a in range(0, len(numbers), step):
             block = numbers[a : a + step]
@@ -252,29 +247,6 @@ class PersonalRanker(SavedModel, BaseEstimator):
             shards = cut_shards(np.arange(len(block) + 1) * X.shape[0], 1 << 16)
             run_shards(lambda ab, S=S, into=into: top_rows(S, *ab, *into), shards)
         return rows, values
-
-    def _top_products(
-        self, numbers: np.ndarray, PT: np.ndarray, shared: Any, hidden: Any, rows: np.ndarray, values: np.ndarray
-    ) -> None:
-        """`top_k` where users and items have dense vectors: scores are made and looked at a tile at a time."""
-        n_items = PT.shape[1]
-        base = np.zeros(n_items) if shared is None else shared
-        for a in range(0, len(numbers), USERS_AT_ONCE):
-            block = numbers[a : a + USERS_AT_ONCE]
-            out = (
-                hidden[a : a + USERS_AT_ONCE].sorted_indices()
-                if hidden is not None
-                else sp.csr_matrix((len(block), n_items))
-            )
-            own, begin, items = np.ascontiguousarray(self._own(block)), out.indptr, out.indices
-            into = rows[a : a + USERS_AT_ONCE], values[a : a + USERS_AT_ONCE]
-            shards = cut_shards(np.arange(len(block) + 1) * n_items, 1 << 18)
-            run_shards(
-                lambda ab, own=own, begin=begin, items=items, into=into: top_products(
-                    own, PT, base, *ab, begin, items, *into
-                ),
-                shards,
-            )
 
     def score(self, item_features: Any, users: Any, items: Any, ratings: Any, *, against: Any = None) -> float:
         """The fraction of pairs of differently rated items that are ordered right; equal scores count one half.
