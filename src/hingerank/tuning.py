@@ -3,7 +3,7 @@
 import inspect
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -18,7 +18,7 @@ from hingerank.data.rows_view import RowsView, is_mapped
 from hingerank.data.scaling import SAMPLED_ROWS, make_scaler
 from hingerank.metrics import evaluate, parse_measure
 from hingerank.rankers.base import BaseRanker
-from hingerank.rankers.grids import AROUND, MOST_WIDENINGS, SCALES, beyond, near, size_of, stages_of
+from hingerank.rankers.grids import AROUND, MOST_WIDENINGS, SCALES, beyond, listed, near, size_of, stages_of
 from hingerank.rankers.kernel_search import path_scores
 from hingerank.rankers.parted import evaluate_parts
 from hingerank.rankers.tuned import Trial, Tuning
@@ -186,7 +186,7 @@ def _parts(data: Any, validation: Any, folds: int, seed: int) -> tuple[list[tupl
 def _stages(ranker: Any, params: Mapping[str, Any] | None, data: Any) -> list[dict[str, list[Any]]]:
     """The grids to go through: those given as one stage, else the ranker's usual ones without what is fixed."""
     known = ranker.get_params(deep=False)
-    given = {name: _listed(name, values) for name, values in (params or {}).items()}
+    given = {name: listed(name, values) for name, values in (params or {}).items()}
     for name in given:
         if name not in known:
             raise ValueError(f"{type(ranker).__name__} has no parameter {name!r}; it has {', '.join(known)}")
@@ -198,15 +198,6 @@ def _stages(ranker: Any, params: Mapping[str, Any] | None, data: Any) -> list[di
     scales = scales_for(data.sample(SAMPLED_ROWS) if isinstance(data, PartedData) else data.X)
     stages = [{name: scales if values is SCALES else values for name, values in stage.items()} for stage in stages]
     return [stages[0], *(stage for stage in stages[1:] if any(values is not AROUND for values in stage.values()))]
-
-
-def _listed(name: str, values: Any) -> list[Any]:
-    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-        return [values]
-    values = list(values)
-    if not values:
-        raise ValueError(f"the grid of {name!r} is empty: give a value, or a list of values to try")
-    return values
 
 
 def scales_for(X: Any) -> list[str | None]:

@@ -105,10 +105,10 @@ class TestFoldIn:
         order = ranker.rank(5, X)
         ranker.update_user(5, X[order[[0, 1]]], [2, 1])  # what it thinks anyway, though less firmly than a margin of 1
         near = np.linalg.norm(ranker.user_weights_[ranker.users_ == 5][0] - before)
-        gap = lambda: float(np.subtract(*ranker.predict(5, X[order[[0, -1]]])))  # noqa: E731
-        firm = gap()
+        ends = X[order[[0, -1]]]
+        firm = np.subtract(*ranker.predict(5, ends))
         ranker.update_user(5, X[order[[0, -1]]], winners=[1], losers=[0])  # the opposite
-        assert gap() < firm
+        assert np.subtract(*ranker.predict(5, ends)) < firm
         assert near < 0.7 * np.linalg.norm(before)
         with pytest.raises(DataError, match="not known"):
             ranker.update_user("nobody", X[:2], [1, 2])

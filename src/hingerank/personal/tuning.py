@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Protocol, runtime_checkable
@@ -15,7 +15,7 @@ from hingerank.data.files import DataError, canonical
 from hingerank.metrics import evaluate
 from hingerank.personal.layout import group
 from hingerank.personal.preferences import counting
-from hingerank.rankers.grids import MOST_WIDENINGS, farther
+from hingerank.rankers.grids import MOST_WIDENINGS, farther, listed
 from hingerank.rankers.tuned import Trial, Tuning
 
 Setting = dict[str, Any]
@@ -151,7 +151,7 @@ class Study:
         unknown = next((name for name in params if name not in known), None)
         if unknown is not None:
             raise ValueError(f"{type(self.ranker).__name__} has no parameter {unknown!r}; it has {', '.join(known)}")
-        given = {name: _listed(name, values) for name, values in params.items()}
+        given = {name: listed(name, values) for name, values in params.items()}
         natural = self._natural()
         stages = [given | ({} if "C" in given else {"C": [float(f"{natural * step:.3g}") for step in STEPS]})]
         more: dict[str, list[Any]] = {"rank": RANKS, "shared": [False, True], "sharing": SHARING}
@@ -226,12 +226,3 @@ class Study:
             ranker.fit(self.parts.X, *learn[:3], **_weighing(learn))
             scores = ranker.predict(users, self.parts.X[items])
             return float(evaluate(ratings, scores, users, [self.measure])[self.measure])
-
-
-def _listed(name: str, values: Any) -> list[Any]:
-    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-        return [values]
-    values = list(values)
-    if not values:
-        raise ValueError(f"the grid of {name!r} is empty: give a value, or a list of values to try")
-    return values

@@ -147,3 +147,13 @@ def beyond(
     rest = canonical({**best, name: None})
     alike = [setting[name] for setting in tried if canonical({**setting, name: None}) == rest]
     return farther(alike, best[name], limit or LIMITS.get(name))
+
+
+def listed(name: str, values: Any) -> list[Any]:
+    """The values of a parameter that a grid gives: one, or several to try."""
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        return [values]
+    values = list(values)
+    if not values:
+        raise ValueError(f"the grid of {name!r} is empty: give a value, or a list of values to try")
+    return values
