@@ -24,6 +24,7 @@ from hingerank.lab.reproductions import (
     PaperTable,
     Place,
     Section,
+    letor,
     load_outcome,
     reproduce,
 )
@@ -208,6 +209,17 @@ def test_some_folds_only_are_a_run_of_their_own(place):
     scores = hr.RankSVM(C=1.0).fit(fold.train).predict(fold.test)
     assert ours.values["N@5"] == pytest.approx(hr.evaluate(fold.test.y, scores, fold.test.qid, "ndcg@5")["ndcg@5"])
     assert ours.spread is None and [p.name for p in place.runs.iterdir()] == ["small-fold2"]
+
+
+def test_rankers_that_take_a_device_learn_there(place, monkeypatch, capsys):
+    asked = []
+    monkeypatch.setattr(letor, "compare", lambda methods, *rest, **options: asked.extend(methods))
+    recipes = {"svm": make_recipe("rank-svm", {"C": [1.0]}), "boost": make_recipe("rankboost", {"n_rounds": [2]})}
+    study = small_section({"svm": [1]}).study
+    results_of(study, [recipe.method(row) for row, recipe in recipes.items()], replace(place, device="cuda"))
+    assert [method.fixed for method in asked] == [{"device": "cuda"}, {}]
+    assert main(["reproduce", "lai2013-table2", "--device", "tpu"]) == 1
+    assert "device" in capsys.readouterr().err
 
 
 def test_single_rows_are_run_again_and_the_others_stay_as_they_are_saved(place, tmp_path, monkeypatch, capsys):

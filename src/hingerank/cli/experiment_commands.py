@@ -261,6 +261,9 @@ def reproduce(
         str | None, typer.Option(metavar="SET", help="Run the methods of the tables on this set instead.")
     ] = None,
     workers: Workers = None,
+    device: Annotated[
+        str, typer.Option(metavar="cpu|cuda", help="Where rankers that can learn on a GPU do so.")
+    ] = "cpu",
     check: Annotated[
         bool, typer.Option("--check", help="Run the fast tables (or those named) anew and say what moved.")
     ] = False,
@@ -279,6 +282,7 @@ def reproduce(
     from hingerank.lab.progress import LiveBoard
     from hingerank.lab.reproductions import TABLES, Place, default_data, find_table, on_set
     from hingerank.lab.reproductions import reproduce as run_table
+    from hingerank.problem.torch_design import check_device
 
     if list_tables:
         _list(json)
@@ -289,12 +293,13 @@ def reproduce(
     elif not names:
         raise ValueError(f"name a table: {', '.join(TABLES)}")
     else:
+        check_device(device)
         numbers = None if folds is None else _numbers(folds)
         tables = [find_table(name) for name in names]  # all of them before the first one runs
         for table in tables if on is None else [on_set(table, on) for table in tables]:
             try:
                 with LiveBoard(console(stderr=True)) as board:
-                    place = Place(data or default_data(), output / "runs", numbers, board, workers)
+                    place = Place(data or default_data(), output / "runs", numbers, board, workers, device)
                     outcome = run_table(table, place) if not row else _run_rows(table, row, place, output)
             except KeyboardInterrupt:
                 note("the same command goes on where this one stopped")

@@ -112,6 +112,7 @@ class Place:
     folds : numbers of the folds to run; None for all of the table's
     progress : a callback for `compare`
     workers : processes
+    device : where rankers that take a device learn
     """
 
     data: Path
@@ -119,6 +120,7 @@ class Place:
     folds: Sequence[int] | None = None
     progress: Callable[[Progress], None] | None = None
     workers: int | None = None
+    device: str = "cpu"
 
     def find(self, name: str) -> Path:
         """A data set's folder; a MissingSet, which is a DataError, where it is not there."""

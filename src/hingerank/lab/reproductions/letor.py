@@ -3,6 +3,7 @@
 Each runner takes a section and a place and answers {row: Ours}.
 """
 
+import inspect
 import json
 import warnings
 import zlib
@@ -53,7 +54,15 @@ def results_of(study: Study, methods: Sequence[Method], place: Place) -> Results
     partly = place.folds is not None and place.folds != study.folds
     name = study.run + "-part" * bool(place.share(study.data)) + "".join(f"-fold{k}" for k in numbers or []) * partly
     options: dict[str, Any] = {"folder": place.runs / name, "workers": place.workers, "progress": place.progress}
-    return compare(methods, folds, study.choose, measures_of(study), **options)
+    return compare(
+        [_there(method, place.device) for method in methods], folds, study.choose, measures_of(study), **options
+    )
+
+
+def _there(method: Method, device: str) -> Method:
+    """The method on this device, where its ranker takes one."""
+    takes = device != "cpu" and "device" in inspect.signature(method.ranker).parameters
+    return replace(method, fixed={"device": device, **method.fixed}) if takes else method
 
 
 def comparison(section: Section, place: Place) -> dict[str, Ours]:
