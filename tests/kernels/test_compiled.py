@@ -56,11 +56,11 @@ def kept(tmp_path, suffix):
 
 def test_a_kernel_is_kept_and_found_again(walk, tmp_path):
     first = walk()
-    assert first(1.0, 3) == 4.0 and sum(first.stats.cache_misses.values()) == 1
+    assert first(1.0, 3) == 4.0 and sum(first.compiled.stats.cache_misses.values()) == 1
     assert [path.suffix for path in (tmp_path / "cache").rglob("*.nb*")].count(".nbc") == 1  # no file for the helper
     again = walk()
     assert again(1.0, 3) == 4.0
-    assert sum(again.stats.cache_hits.values()) == 1 and not again.stats.cache_misses
+    assert sum(again.compiled.stats.cache_hits.values()) == 1 and not again.compiled.stats.cache_misses
 
 
 def test_a_change_in_the_file_of_a_helper_is_noticed(walk):
@@ -88,7 +88,7 @@ def test_a_damaged_file_is_dropped_and_made_again(walk, tmp_path, caplog, suffix
     if damage is not flip or suffix == "nbc":  # a byte of the index may change nothing that matters
         assert "damaged" in noticed[0].message and "\n" not in noticed[0].message
     fine = walk()
-    assert fine(1.0, 3) == 4.0 and not fine.stats.cache_misses
+    assert fine(1.0, 3) == 4.0 and not fine.compiled.stats.cache_misses
 
 
 def test_code_for_other_arguments_is_not_used(walk, tmp_path, caplog):

@@ -7,7 +7,7 @@ import sys
 
 WARM = """
 import json, pkgutil, importlib
-from numba.core.dispatcher import Dispatcher
+from hingerank.kernels.compiled import Kernel
 import hingerank
 from hingerank.lab.warmup import warm
 problems = [f"{step.label}: {step.problem}" for step in warm(apart=False) if step.problem]
@@ -16,10 +16,10 @@ for found in pkgutil.walk_packages(hingerank.__path__, "hingerank."):
     if found.name.endswith(("__main__", "torch_design")):
         continue
     for value in vars(importlib.import_module(found.name)).values():
-        if isinstance(value, Dispatcher) and value.py_func.__module__ == found.name:
+        if isinstance(value, Kernel) and value.py_func.__module__ == found.name:
             kernels.add(value)
 assert len(kernels) > 60
-print(json.dumps(problems + [kernel.__qualname__ for kernel in kernels if not kernel.signatures]))
+print(json.dumps(problems + [kernel.__qualname__ for kernel in kernels if not kernel.compiled.signatures]))
 """
 
 USE = """

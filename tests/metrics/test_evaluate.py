@@ -178,7 +178,7 @@ def test_warming_compiles_every_kernel():
     kernels = [f for module in (gains, ranked) for f in vars(module).values() if hasattr(f, "py_func")]
     called = [f for f in kernels if {"offsets", "first", "last"} <= set(inspect.signature(f.py_func).parameters)]
     assert len(called) > 12
-    assert [f.__name__ for f in called if not f.signatures] == []
+    assert [f.__name__ for f in called if not f.compiled.signatures] == []
 
 
 def test_ranking_data_bring_their_queries_and_document_ids():

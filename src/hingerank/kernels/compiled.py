@@ -30,6 +30,7 @@ import os
 import pickle
 import re
 import sys
+import threading
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -79,17 +80,38 @@ class _PartCompiler(Compiler):
 PART_OF_A_KERNEL = {"no_cfunc_wrapper": True, "_nrt": False, "fastmath": False, "pipeline_class": _PartCompiler}
 
 
+class Kernel:
+    """A function that numba compiles. numba is told of it when it is first used: most kernels are of other rankers."""
+
+    def __init__(self, function: Callable, **options: Any):
+        functools.update_wrapper(self, function)
+        self.py_func, self._options = function, options
+        self._lock, self._compiled = threading.Lock(), None
+
+    def __call__(self, *arguments: Any) -> Any:
+        return (self._compiled or self.compiled)(*arguments)
+
+    @property
+    def compiled(self) -> Any:
+        """numba's function."""
+        with self._lock:
+            if self._compiled is None:
+                made: Any = njit(nogil=True, no_cfunc_wrapper=True, **self._options)(self.py_func)
+                made._compile_for_args = functools.partial(_uncollected, made._compile_for_args)
+                try:
+                    made._cache = KernelCache(self.py_func)
+                    made._cache.allocates = self._options["_nrt"]
+                except RuntimeError:  # numba found no folder that it may write to: compile in every process
+                    logging.getLogger(__name__).debug("no cache for %s", self.py_func.__qualname__)
+                self._compiled = made
+        return self._compiled
+
+
 def kernel(function: Any = None, /, *, allocates: bool = False, fastmath: Any = False) -> Any:
     """Compile a function for Python to call, and keep the result on disk."""
     if function is None:
         return functools.partial(kernel, allocates=allocates, fastmath=fastmath)
-    compiled = njit(nogil=True, no_cfunc_wrapper=True, _nrt=allocates, fastmath=fastmath)(function)
-    compiled._compile_for_args = functools.partial(_uncollected, compiled._compile_for_args)
-    try:
-        compiled._cache = KernelCache(function)
-    except RuntimeError:  # numba found no folder that it may write to: compile in every process
-        logging.getLogger(__name__).debug("no cache for %s", function.__qualname__)
-    return compiled
+    return Kernel(function, _nrt=allocates, fastmath=fastmath)
 
 
 def _uncollected(compile_for: Callable, *arguments: Any, **named: Any) -> Any:
@@ -205,11 +227,13 @@ class KernelCache(caching.FunctionCache):
 
     _impl_class = _Checked
     _told = False
+    allocates = True  # arrays, which needs numba's run time
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
             # not super().load_overload, which first loads all that compiling would need: most of a warm start
-            rtsys.initialize(target_context)
+            if self.allocates:
+                rtsys.initialize(target_context)
             with self._guard_against_spurious_io_errors():
                 found = self._load_overload(sig, target_context)
             if found is not None and tuple(found.signature.args) != tuple(sigutils.normalize_signature(sig)[0]):
