@@ -19,7 +19,7 @@ from hingerank.problem.torch_design import TorchDesign, check_device
 from hingerank.rankers.base import LinearRanker, ProblemRanker, warn_not_converged
 from hingerank.rankers.inputs import check_features
 from hingerank.rankers.large import rows_for_map, view_rows
-from hingerank.rankers.multipliers import HasMultipliers
+from hingerank.rankers.multiplier_blocks import HasMultipliers
 from hingerank.rankers.parted import learn_map
 from hingerank.solvers.cutting_plane import cutting_planes
 from hingerank.solvers.dual import dual_coordinate_descent

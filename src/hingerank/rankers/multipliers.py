@@ -1,8 +1,8 @@
-"""Rankers with a low-rank matrix of dual multipliers for each query (Xu et al. 2019), and multipliers as matrices."""
+"""Rankers with a low-rank matrix of dual multipliers for each query (Xu et al. 2019)."""
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -11,60 +11,13 @@ from hingerank.preferences import GradedPreferences
 from hingerank.problem.design import RowsDesign
 from hingerank.problem.multipliers import FactorizedDual, FactorizedPrimal, RegularizedDual
 from hingerank.rankers.base import BaseRanker, LinearRanker, UnweightedRanker, warn_not_converged
+from hingerank.rankers.multiplier_blocks import HasMultipliers, MultiplierBlock
 from hingerank.rankers.rank_parameter import RankParameter
 from hingerank.solvers.factor_descent import factor_descent
 from hingerank.solvers.factor_newton import affordable, factor_newton
 from hingerank.solvers.lbfgs import lbfgs
 from hingerank.solvers.run import Solution
 from hingerank.solvers.shrinkage import shrinkage
-
-
-class MultiplierBlock(NamedTuple):
-    """One query's multipliers: A[r, c] belongs to the pair (rows[winners[r]] preferred to rows[losers[c]]).
-
-    Rows that can never win or never lose have zero rows or columns in A_l and are left out; `size` counts all rows.
-    """
-
-    query: Any
-    size: int
-    n_pairs: int
-    winners: np.ndarray  # row numbers in the training data
-    losers: np.ndarray
-    A: np.ndarray
-
-    @property
-    def singular_values(self) -> np.ndarray:
-        return np.linalg.svd(self.A, compute_uv=False) if self.A.size else np.empty(0)
-
-    def rank(self, tolerance: float = 1e-10) -> int:
-        """Number of singular values above tolerance times the largest."""
-        values = self.singular_values
-        return int((values > tolerance * values[:1].max(initial=0.0)).sum()) if values.max(initial=0.0) > 0 else 0
-
-
-class HasMultipliers:
-    """What fitted rankers with multipliers offer.
-
-    Those that list them keep `multipliers_` and `pairs_` (winner row, loser row) query after query, `pairs_per_query_`,
-    and of the queries their ids `queries_` and numbers of rows `sizes_`.
-    """
-
-    multipliers_: np.ndarray
-    pairs_: np.ndarray
-    pairs_per_query_: np.ndarray
-    queries_: np.ndarray
-    sizes_: np.ndarray
-
-    def multiplier_blocks(self) -> Iterator[MultiplierBlock]:
-        """The matrix of every query, in order of first appearance."""
-        ends = np.cumsum(self.pairs_per_query_)
-        for query, size, pairs, end in zip(self.queries_, self.sizes_, self.pairs_per_query_, ends):
-            own = slice(end - pairs, end)
-            winners, r = np.unique(self.pairs_[own, 0], return_inverse=True)
-            losers, c = np.unique(self.pairs_[own, 1], return_inverse=True)
-            A = np.zeros((len(winners), len(losers)))
-            A[r, c] = self.multipliers_[own]
-            yield MultiplierBlock(query, int(size), int(pairs), winners, losers, A)
 
 
 class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
