@@ -67,7 +67,8 @@ def best_linear(s, H, w, taken, f):
 def next_pick(s, H, w, taken, f, row, count, kinds):
     """Fold in the `row` of the pick number `count`, then the best open item."""
     fold_relations(H, row, count - 1, kinds)
-    return best_linear(s, H, w, taken, f)
+    linear_scores(s, H, w, taken, f)
+    return best_open(f, taken)
 
 
 @inner(allocates=True)

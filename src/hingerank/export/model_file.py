@@ -29,7 +29,6 @@ from sklearn.utils.validation import check_is_fitted
 from hingerank import __version__
 from hingerank.data.files import draft_of
 from hingerank.data.scaling import Scaler, scaler_from_state
-from hingerank.export.forms import ExportError
 from hingerank.export.transformers import decode_transformer, encode_transformer, listed
 from hingerank.registry import ranker_class, ranker_name
 from hingerank.solvers.run import Certificate, Solution
@@ -80,10 +79,14 @@ class SavedModel:
 
     def _form(self) -> Any:
         """The score in a plain form (see hingerank.export.forms)."""
+        from hingerank.export.forms import ExportError
+
         raise ExportError(f"{type(self).__name__} has no form that another program could take over")
 
     def _vectors(self, items: Any) -> Any:
         """Ids of users, their vectors, and those of items, whose inner products are scores."""
+        from hingerank.export.forms import ExportError
+
         formats = "python, c, javascript, sql, onnx, solr, elasticsearch, opensearch, vespa, pmml"
         raise ExportError(
             f"{type(self).__name__} has no users, so no vectors of them; formats of such rankers: {formats}"

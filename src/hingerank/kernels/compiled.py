@@ -2,7 +2,7 @@
 
 Decorators:
 
-``kernel``  what Python calls. It lets go of the GIL and its machine code is kept on disk.
+``kernel``  what Python calls, and no other kernel. It lets go of the GIL and its machine code is kept on disk.
 ``inner``   a helper of kernels. It becomes a part of each kernel that calls it and is never kept by itself; called
             from Python it runs as plain Python.
 ``chosen``  an `inner` whose body is chosen by the types of its arguments: the seam between dense and sparse rows.

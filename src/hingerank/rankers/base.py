@@ -16,7 +16,6 @@ from hingerank.data.files import DataError
 from hingerank.data.parts import PartedData
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.rows_view import BYTES_A_ROW, is_mapped
-from hingerank.export.forms import Affine, Body, ExportError, Form
 from hingerank.export.model_file import SavedModel
 from hingerank.features.maps import FeatureMap
 from hingerank.preferences import GradedPreferences
@@ -129,8 +128,7 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
             warn_one_query(grades, GIVE_IDS, stacklevel=3)
         taken, blocks = kept_rows(blocks, weight)
         self._source_rows = taken  # for rankers whose answer names training rows
-        grades = gather_rows(grades, taken)
-        weight = None if weight is None else gather_rows(weight, taken)
+        grades, weight = gather_rows(grades, taken), None if weight is None else gather_rows(weight, taken)
         if self._by_blocks and is_mapped(checked):
             return Rows(view_rows(self, checked, taken, grades, blocks, weight), grades, blocks, weight)
         checked = gather_rows(checked, taken)
@@ -261,11 +259,13 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
         """The name of the scaler that a fit uses."""
         return getattr(self, "scale", None)
 
-    def _body(self) -> Body:
+    def _body(self) -> Any:
         """The score of scaled features in a plain form, for exports."""
-        raise ExportError(f"{type(self).__name__} has no form that another program could take over")
+        return super()._form()  # which refuses: this ranker has none
 
-    def _form(self) -> Form:
+    def _form(self) -> Any:
+        from hingerank.export.forms import Form
+
         names = names_of_features(self, self.n_features_in_)
         return Form.of([str(name) for name in names], self._body(), getattr(self, "scaler_", None))
 
@@ -325,7 +325,9 @@ class LinearRanker(BaseRanker):
         base = np.full(len(rows), float(getattr(self, "intercept_", 0.0)))
         return Contributions(rows * self.coef_, base, SUMS, True)
 
-    def _body(self) -> Body:
+    def _body(self) -> Any:
+        from hingerank.export.forms import Affine
+
         return Affine(np.asarray(self.coef_, np.float64))
 
     def feature_table(self, names: Sequence[str] | None = None) -> list[tuple[str, float]]:

@@ -9,7 +9,6 @@ from hingerank.data.blocks import blocks_from_qid, fingerprint_rows
 from hingerank.data.checks import positive
 from hingerank.data.memory import memory_budget
 from hingerank.data.rows_view import BYTES_A_ROW, RowsView, is_mapped
-from hingerank.export.forms import body_of_map
 from hingerank.features.maps import as_feature_map
 from hingerank.losses import LIST_LOSSES, RANKING_LOSSES, Loss, make_loss
 from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
@@ -326,6 +325,8 @@ class RankSVM(PairwiseRanker, LinearRanker):
     def _body(self):
         if getattr(self, "features_", None) is None:
             return super()._body()
+        from hingerank.export.forms import body_of_map
+
         return body_of_map(self.features_, self.features_.unmixed(self.coef_))
 
 
