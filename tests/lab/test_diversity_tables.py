@@ -1,6 +1,7 @@
 """Comparisons of diversifying rerankers: folds rotate, choices never see test queries, marks say what they mean."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +10,9 @@ import pytest
 from hingerank.diversity.generate import make_diverse
 from hingerank.diversity.queries import DiverseQuery
 from hingerank.diversity.selection import XQuAD
-from hingerank.lab.reproductions import Place, Section, diversity
+from hingerank.lab.reproductions import TABLES, Place, Section, diversity
 from hingerank.lab.reproductions.diversity import (
     ERR,
-    METHODS,
     NDCG,
     _rows,
     fold_values,
@@ -27,25 +27,37 @@ from hingerank.lab.reproductions.engine import Study
 DATA = Path(os.environ.get("HINGERANK_DATA", Path(__file__).parents[3] / "shared" / "data"))
 
 
+METHODS = TABLES["xu2015-diversity"].sections[-1].methods
+QUICK = ("One feature", "ListMLE", "MMR", "xQuAD", "PM-2")
+
+
 @pytest.fixture(scope="module")
 def folds():
     data = make_diverse(10, 20, 3, seed=1)
     return [data[k::5] for k in range(5)]
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if not name.startswith(("R-LTR", "PAMM", "S"))])
+@pytest.mark.parametrize("name", QUICK)
 def test_every_query_is_tested_once(folds, name):
-    found = fold_values(name, folds, score_candidates)
+    found = fold_values(name, METHODS, folds, score_candidates)
     assert sorted(map(int, found["values"][ERR])) == list(range(1, 11)) == sorted(map(int, found["values"][NDCG]))
     assert len(found["chosen"]) == 5
     assert all(0 <= value <= 1 for value in found["values"][NDCG].values())
 
 
+def test_a_grid_grows_where_its_edge_is_best_on_validation(folds):
+    recipe = replace(METHODS["ListMLE"], search={"C": [0.1, 1.0]})
+    found = fold_values("ListMLE", {"ListMLE": recipe}, folds, score_candidates)
+    grown = _rows({"ListMLE": found}, Section("S", ["α-NDCG@20"], {}, methods={"ListMLE": recipe}))["ListMLE"].widened
+    assert {0.1, 1.0} < {setting["C"] for setting in found["tried"]} == {0.1, 1.0, *grown["C"]}
+    assert all(setting in found["tried"] for setting in found["chosen"])
+
+
 def test_choices_do_not_see_test_queries(folds):
     """Judgments of the test fold turned around: the same setting is chosen, and only its values change."""
     turned = [query.with_parts(judgments=query.judgments[::-1]) for query in folds[4]]
-    before = fold_values("xQuAD", folds, score_candidates)
-    after = fold_values("xQuAD", [*folds[:4], type(folds[4])(turned)], score_candidates)
+    before = fold_values("xQuAD", METHODS, folds, score_candidates)
+    after = fold_values("xQuAD", METHODS, [*folds[:4], type(folds[4])(turned)], score_candidates)
     assert before["chosen"][0] == after["chosen"][0]  # fold 5 is tested first
     tested = [query.qid for query in folds[4]]
     assert [before["values"][NDCG][qid] for qid in tested] != [after["values"][NDCG][qid] for qid in tested]
@@ -84,15 +96,15 @@ def test_columns_are_means_over_the_topics_of_a_year_or_of_all():
 
 
 def test_generated_queries_of_several_seeds_are_one_row_and_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(diversity, "METHODS", ("One feature", "ListMLE"))
     options = {"name": "toy", "queries": 10, "seeds": [0, 1], "against": ["ListMLE", "ListMLE"]}
     options["data"] = {"candidates": 12, "subtopics": [2, 4]}
-    section = Section("S", ["ERR-IA@20", "α-NDCG@20"], {}, Study("toy", ""), options=options)
+    methods = {"ListMLE": METHODS["ListMLE"]}
+    section = Section("S", ["ERR-IA@20", "α-NDCG@20"], {}, Study("toy", ""), methods, options=options)
     place = Place(tmp_path, tmp_path)
     first = diversity.generated_queries(section, place)
     assert len(list((tmp_path / "toy").iterdir())) == 4 and len(first["ListMLE"].chosen) == 10
     data = make_diverse(10, seed=0, **options["data"]), make_diverse(10, seed=1, **options["data"])
-    alone = [fold_values("ListMLE", [d[k::5] for k in range(5)], score_candidates) for d in data]
+    alone = [fold_values("ListMLE", METHODS, [d[k::5] for k in range(5)], score_candidates) for d in data]
     means = [value for found in alone for value in found["values"][ERR].values()]
     assert first["ListMLE"].values["ERR-IA@20"] == pytest.approx(np.mean(means))
     monkeypatch.setattr(diversity, "fold_values", None)  # what is kept is not computed again

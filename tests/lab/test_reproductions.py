@@ -211,6 +211,15 @@ def test_some_folds_only_are_a_run_of_their_own(place):
     assert ours.spread is None and [p.name for p in place.runs.iterdir()] == ["small-fold2"]
 
 
+def test_beyond_the_grid_the_nearest_is_tried_first_and_what_is_worse_ends_it():
+    recipe = make_recipe("rank-svm", {"C": [1.0, 10.0], "max_iter": [1, 2], "scale": ["none", "standard"]})
+    tried = recipe.explore(lambda s: -abs(np.log10(s["C"]) - 2) - abs(s["max_iter"] - 2) - (s["scale"] is None))
+    assert len(tried) == 8 + 3  # C = 100 is better and 1,000 not; max_iter = 4 is worse, and 8 is not tried
+    assert [setting["C"] for setting, _ in tried[8:]].count(100.0) >= 1
+    assert max(tried, key=lambda pair: pair[1])[0] == {"C": 100.0, "max_iter": 2, "scale": "standard"}
+    assert {s["max_iter"] for s, _ in tried} == {1, 2, 4}
+
+
 def test_rankers_that_take_a_device_learn_there(place, monkeypatch, capsys):
     asked = []
     monkeypatch.setattr(letor, "compare", lambda methods, *rest, **options: asked.extend(methods))

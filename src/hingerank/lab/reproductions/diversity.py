@@ -1,7 +1,7 @@
 """Diversifying rerankers compared as in the R-LTR and PAMM papers, on TREC's Web Tracks and on generated queries.
 
 Every method's settings are chosen on the validation fold alone, by the measure it is named after (α-NDCG@20 if it names
-none). MMR, xQuAD and PM-2 rerank what ListMLE learned, and the structural SVMs choose among its best 20 or 50.
+none). MMR, xQuAD and PM-2 rerank what ListMLE learned, and the structural SVMs choose among its best.
 
 Runners answer {row: Ours}; columns are a measure's title, alone, with ", all" or with the year of a track.
 """
@@ -10,7 +10,6 @@ import csv
 import lzma
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ import numpy as np
 import hingerank
 from hingerank.data.files import COMPRESSIONS, DataError
 from hingerank.diversity.generate import make_diverse
-from hingerank.diversity.learning import PAMM, RLTR
 from hingerank.diversity.measures import evaluate_diversity, parse_diversity_measure
 from hingerank.diversity.queries import DiverseData, DiverseQuery
 from hingerank.diversity.relations import (
@@ -33,33 +31,21 @@ from hingerank.diversity.relations import (
     unit_scores,
 )
 from hingerank.diversity.selection import MMR, PM2, XQuAD
-from hingerank.diversity.structural import StructSVMDiv, SVMDiv
 from hingerank.diversity.trec import Qrels, Run, read_diversity_qrels, read_run
-from hingerank.lab.reproductions.engine import Ours, Place, Section, kept
+from hingerank.lab.reproductions.engine import Ours, Place, Recipe, Section, kept
+from hingerank.lab.search import Setting
 from hingerank.lab.statistics import holm, p_values
+from hingerank.registry import ranker_class
 
 ERR, NDCG = "err-ia@20", "alpha-ndcg@20"
 MEASURES = {"ERR-IA@20": ERR, "α-NDCG@20": NDCG}
 YEARS = (2009, 2010, 2011, 2012)
-LAMBDAS = (0.1, 0.3, 0.5, 0.7, 0.9)
-RATES = (0.01, 0.03, 0.1, 0.3, 1.0)  # PAMM's learning rates, for all data
-METHODS = (
-    "One feature",
-    "ListMLE",
-    "MMR",
-    "xQuAD",
-    "PM-2",
-    "SVM-DIV",
-    "StructSVM(ERR-IA)",
-    "StructSVM(α-NDCG)",
-    "R-LTR",
-    "PAMM(ERR-IA)",
-    "PAMM(α-NDCG)",
-)
+LAMBDAS = [lam / 10 for lam in range(11)]
 Values = dict[str, dict[str, float]]  # measure -> query -> value
 Scorer = Callable[[DiverseData, Any], Values]  # of a run over queries
 Parts = Mapping[str, DiverseData]  # train, validation, test
-Found = Mapping[str, Mapping[str, Any]]  # row -> {"values": Values, "chosen": settings}
+Found = Mapping[str, Mapping[str, Any]]  # row -> {"values": Values, "chosen": settings, "tried": settings}
+Methods = Mapping[str, Recipe]
 
 
 # The sections of the table.
@@ -102,9 +88,10 @@ def judged_documents(section: Section, place: Place) -> dict[str, Ours]:
     folds = cache(lambda: clueweb_folds(place.find(section.options["features"]), qrels))
 
     def compute(name: str) -> dict[str, Any]:
-        return fold_values(name, folds(), partial(_score, qrels))
+        return fold_values(name, section.methods, folds(), partial(_score, qrels))
 
-    found = {name: kept(place, section.study.run, f"judged {name}", partial(compute, name)) for name in METHODS}
+    names = ("One feature", *section.methods)
+    found = {name: kept(place, section.study.run, f"judged {name}", partial(compute, name)) for name in names}
     return _rows(found, section)
 
 
@@ -118,7 +105,7 @@ def reranked_runs(section: Section, place: Place) -> dict[str, Ours]:
     found: dict[str, Mapping[str, Any]] = {"QL": {"values": score(DiverseData(queries), as_they_are)}}
     for name, ranker in (("MMR", MMR), ("xQuAD", XQuAD), ("PM-2", PM2)):
         if name != "MMR" or queries[0].relations is not None:
-            found[name] = leave_one_out(queries, score, [ranker(lam / 10) for lam in range(1, 10)])
+            found[name] = leave_one_out(queries, score, [ranker(lam) for lam in LAMBDAS])
     return _rows(found, section)
 
 
@@ -132,13 +119,14 @@ def generated_queries(section: Section, place: Place) -> dict[str, Ours]:
 
     def compute(name: str, seed: int) -> dict[str, Any]:
         queries = data(seed=seed)
-        return fold_values(name, [queries[k::5] for k in range(5)], score_candidates)
+        return fold_values(name, section.methods, [queries[k::5] for k in range(5)], score_candidates)
 
     def part(name: str, seed: int) -> dict[str, Any]:
         return kept(place, section.study.run, f"{options['name']} {seed} {name}", partial(compute, name, seed))
 
-    parts = {seed: {name: part(name, seed) for name in METHODS} for seed in options["seeds"]}
-    return _rows({name: _pooled({seed: found[name] for seed, found in parts.items()}) for name in METHODS}, section)
+    names = ("One feature", *section.methods)
+    parts = {seed: {name: part(name, seed) for name in names} for seed in options["seeds"]}
+    return _rows({name: _pooled({seed: found[name] for seed, found in parts.items()}) for name in names}, section)
 
 
 def _score(qrels: Qrels, queries: DiverseData, run: Any) -> Values:
@@ -151,7 +139,8 @@ def _pooled(parts: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
     for seed, part in parts.items():
         for measure, by_query in part["values"].items():
             values.setdefault(measure, {}).update({f"{seed}-{query}": value for query, value in by_query.items()})
-    return {"values": values, "chosen": [setting for part in parts.values() for setting in part["chosen"]]}
+    kinds = ("chosen", "tried")
+    return {"values": values, **{kind: [s for part in parts.values() for s in part[kind]] for kind in kinds}}
 
 
 def _rows(found: Found, section: Section) -> dict[str, Ours]:
@@ -166,6 +155,7 @@ def _rows(found: Found, section: Section) -> dict[str, Ours]:
             {title: _mean_of(cell["values"], title) for title in section.columns},
             signs[row] if compared else None,
             chosen=cell.get("chosen", ()),
+            widened=section.methods[row].grown(cell["tried"]) if row in section.methods else None,
         )
         for row, cell in found.items()
     }
@@ -186,72 +176,74 @@ def track_year(topic: str) -> int:
 # One method: folds that rotate, and choices on validation.
 
 
-def fold_values(name: str, folds: Sequence[DiverseData], score: Scorer) -> dict[str, Any]:
-    """{"values": {measure: {query: value}} over all test folds, "chosen": the setting in each}.
+def fold_values(name: str, methods: Methods, folds: Sequence[DiverseData], score: Scorer) -> dict[str, Any]:
+    """{"values": {measure: {query: value}} over all test folds, "chosen": the setting in each, "tried": all settings}.
 
     Three folds to train, one to choose, one to test, rotating.
     """
     values: Values = {ERR: {}, NDCG: {}}
-    chosen = []
+    chosen, tried = [], []
     for k in range(len(folds)):
         train = DiverseData([query for j in range(3) for query in folds[(k + j) % 5]])
         parts = {"train": train, "validation": folds[(k + 3) % 5], "test": folds[(k + 4) % 5]}
-        found, setting = _tested(name, parts, score)
+        found, setting, others = _tested(name, methods, parts, score)
         chosen.append(setting)
+        tried += [other for other in others if other not in tried]
         for measure, by_query in values.items():
             by_query.update(found[measure])
-    return {"values": values, "chosen": chosen}
+    return {"values": values, "chosen": chosen, "tried": tried}
 
 
-def _tested(name: str, parts: Parts, score: Scorer) -> tuple[Values, dict[str, Any]]:
+def _tested(name: str, methods: Methods, parts: Parts, score: Scorer) -> tuple[Values, Setting, list[Setting]]:
+    """Values on test, the setting that validation chose, and all that it chose from."""
+    test = parts["test"]
     if name == "One feature":
         j = _best_feature(parts["train"])
-        return score(parts["test"], _run_by(parts["test"], np.eye(parts["test"][0].n_features)[j])), {"feature": j}
+        return score(test, _run_by(test, np.eye(test[0].n_features)[j])), {"feature": j}, []
     if name in ("ListMLE", "MMR", "xQuAD", "PM-2", "SVM-DIV") or name.startswith("StructSVM"):
-        C, w = _listmle(parts, score)
+        recipe = methods["ListMLE"]
+        w, setting, tried = _chosen(recipe, partial(_listmle, recipe), _run_by, parts, score, NDCG)
         if name == "ListMLE":
-            return score(parts["test"], _run_by(parts["test"], w)), {"C": C}
+            return score(test, _run_by(test, w)), setting, tried
         parts = {part: _rescored(queries, w) for part, queries in parts.items()}
-    by = ERR if "ERR" in name else NDCG
-    rankers = _settings(name, by)
-    scores = []
-    for ranker in rankers:
-        ranker.fit(parts["train"])
-        scores.append(_mean(score(parts["validation"], ranker.rerank_run(parts["validation"]))[by]))
-    best = rankers[int(np.argmax(scores))]
-    return score(parts["test"], best.rerank_run(parts["test"])), _changed(best)
+    recipe, by = methods[name], ERR if "ERR" in name else NDCG
+    ranker, setting, tried = _chosen(recipe, partial(_reranker, recipe), _reranked, parts, score, by)
+    return score(parts["test"], ranker.rerank_run(parts["test"])), setting, tried
 
 
-def _settings(name: str, measure: str) -> list[Any]:
-    """Rankers to choose from; measure: the one that the method is named after."""
-    if name == "MMR":
-        return [MMR(lam, relation) for lam, relation in product(LAMBDAS, (None, 0, 1, 2))]
-    if name in ("xQuAD", "PM-2"):
-        return [(XQuAD if name == "xQuAD" else PM2)(lam) for lam in LAMBDAS]
-    if name == "R-LTR":
-        return [RLTR(*how, tol=1e-3) for how in product((0.1, 1.0, 10.0), ("mean", "all"), (3, 5, 10))]
-    if name.startswith("PAMM"):
-        return [PAMM(measure, top=top, learning_rate=rate) for top, rate in product((5, 10), RATES)]
-    struct: list[dict[str, Any]] = [{"C": C, "candidates": n} for C, n in product((1.0, 10.0), (20, 50))]
-    return [SVMDiv(**how) if name == "SVM-DIV" else StructSVMDiv(measure, **how) for how in struct]
+def _chosen(
+    recipe: Recipe,
+    fit: Callable[[Setting, DiverseData], Any],
+    run: Callable[[DiverseData, Any], Any],
+    parts: Parts,
+    score: Scorer,
+    by: str,
+) -> tuple[Any, Setting, list[Setting]]:
+    """What is best on validation queries, fitted, its setting, and all settings tried."""
+    fitted: list[Any] = []
+
+    def value(setting: Setting) -> float:
+        fitted.append(fit(setting, parts["train"]))
+        return _mean(score(parts["validation"], run(parts["validation"], fitted[-1]))[by])
+
+    tried = recipe.explore(value)
+    best = int(np.argmax([found for _, found in tried]))
+    return fitted[best], tried[best][0], [setting for setting, _ in tried]
 
 
-def _changed(ranker: Any) -> dict[str, Any]:
-    """The parameters that differ from the defaults, other than the measure."""
-    usual = type(ranker)().get_params()
-    return {k: v for k, v in ranker.get_params().items() if v != usual[k] and k not in ("measure", "tol")}
+def _reranker(recipe: Recipe, setting: Setting, train: DiverseData) -> Any:
+    return ranker_class(recipe.ranker)(**recipe.fixed, **setting).fit(train)
 
 
-def _listmle(parts: Parts, score: Scorer) -> tuple[float, np.ndarray]:
-    """C and weights of ListMLE on the number of subtopics that a document serves, C chosen on validation queries."""
-    train = parts["train"]
+def _reranked(queries: DiverseData, ranker: Any) -> Any:
+    return ranker.rerank_run(queries)
+
+
+def _listmle(recipe: Recipe, setting: Setting, train: DiverseData) -> np.ndarray:
+    """Weights of ListMLE on the number of subtopics that a document serves."""
     X, qid = np.concatenate([q.X for q in train]), np.repeat(np.arange(len(train)), [q.n for q in train])
     y = np.concatenate([(q.judgments > 0).sum(axis=1) for q in train])
-    found = []
-    for C in (0.001, 0.01, 0.1, 1.0):
-        w = hingerank.ListMLE(C=C).fit(X, y, qid).coef_
-        found.append((_mean(score(parts["validation"], _run_by(parts["validation"], w))[NDCG]), C, w))
-    return max(found, key=lambda entry: entry[0])[1:]
+    return np.asarray(ranker_class(recipe.ranker)(**recipe.fixed, **setting).fit(X, y, qid).coef_)
 
 
 def _rescored(queries: DiverseData, w: np.ndarray) -> DiverseData:
@@ -287,7 +279,7 @@ def leave_one_out(queries: Sequence[DiverseQuery], score: Scorer, rankers: Seque
     for query in data:
         others = [_mean({k: v for k, v in found[NDCG].items() if k != query.qid}) for found in tried]
         best = int(np.argmax(others))
-        chosen.append(_changed(rankers[best]))
+        chosen.append({"lam": rankers[best].lam})
         for measure in (ERR, NDCG):
             values[measure][query.qid] = tried[best][measure][query.qid]
     return {"values": values, "chosen": chosen}

@@ -8,7 +8,7 @@ A file is TOML, one for each paper (`nan`: a figure that the paper does not give
 
     [methods]                                # row -> ranker by its registered name, values to try, fixed parameters
     RSVM = { ranker = "rank-svm", search = { C = { powers_of_two = [-4, 4, 2] } }, fixed = { loss = "hinge" } }
-    Other = { ranker = "listnet", search = { C = [1.0, 10.0] }, closed = true }   # the paper's values and no others
+    Other = { ranker = "listnet", search = { C = [1.0, 10.0] }, closed = true }   # these values and no others
 
     [studies.author2000-set]                 # methods compared on a data set; the name is that of the run's folder
     data = "MQ2008"                          # a set of `sets.KNOWN`, or a folder below that of real sets
@@ -51,7 +51,7 @@ from hingerank.data.files import plain, write_whole
 from hingerank.lab.comparison import Progress
 from hingerank.lab.methods import Method
 from hingerank.lab.reproductions.sets import GRADED, KNOWN, find_set
-from hingerank.lab.search import Grid, WideningGrid
+from hingerank.lab.search import Grid, Setting, WideningGrid
 from hingerank.rankers.grids import LIMITS, size_of
 
 TREES = ("lightgbm", "gbrank", "mcrank", "xgboost")  # rankers that do not mind how columns are scaled
@@ -135,8 +135,8 @@ class Place:
 class Recipe:
     """How a row is made: a ranker by its registered name, values to try by parameter, parameters that are fixed.
 
-    path: "" where every value is fitted from nothing, not from the solution of the one before. closed: the values are
-    the paper's own, and none beyond them is tried.
+    path: "" where every value is fitted from nothing, not from the solution of the one before. closed: none beyond the
+    values is tried, as they are the paper's own or all there are.
     """
 
     ranker: str
@@ -155,6 +155,32 @@ class Recipe:
         """The values to try, with those beyond them where the best is at an edge and the grid is not closed."""
         return (Grid if self.closed else WideningGrid)(dict(self.search))
 
+    def explore(self, value_of: Callable[[Setting], float]) -> list[tuple[Setting, float]]:
+        """All settings tried, with their values.
+
+        Of those beyond the grid the nearest come first: once one is worse, the farther are not tried.
+        """
+        tried: list[tuple[Setting, float]] = []
+        proposals = self.grid().propose(0)
+        batch = next(proposals)
+        while True:
+            best, most = max(tried, key=lambda pair: pair[1], default=({}, -math.inf))
+            values: list[float | None] = []
+            worse: set[str] = set()
+            for setting in batch:
+                moved = {name for name in best if setting[name] != best[name]}
+                if moved & worse:
+                    values.append(None)
+                    continue
+                value = value_of(setting)
+                values.append(value)
+                tried.append((setting, value))
+                worse |= moved if value < most else set()
+            try:
+                batch = proposals.send(values)
+            except StopIteration:
+                return tried
+
     def grown(self, settings: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
         """By parameter the values among those tried that are beyond the grid."""
         found: dict[str, list[Any]] = {}
@@ -170,7 +196,7 @@ class Recipe:
         for name, given in self.search.items():
             values = [*given, *(ours.widened or {}).get(name, [])]
             sizes = {size for value in values if (size := size_of(value)) is not None}
-            if len(sizes) < 2:  # words among them have no order
+            if len(sizes) < 2 or any(size_of(value) is None for value in values):  # words have no order
                 continue
             inner, limits = (min(sizes), max(sizes)), LIMITS.get(name, ())
             best = {shown(s[name]): size_of(s[name]) for s in ours.chosen if name in s}
@@ -354,7 +380,9 @@ def make_recipe(
     path: str | None = None,
     closed: bool = False,
 ) -> Recipe:
-    """A recipe as a file has it: `{ powers_of_two = [first, last, step] }` stands for the values 2^first, …, 2^last.
+    """A recipe as a file has it.
+
+    `{ powers_of_two = [first, last, step] }` stands for the values 2^first, …, 2^last, and "none" for None.
 
     >>> make_recipe("rank-svm", {"C": {"powers_of_two": [-2, 2, 2]}}).search
     {'C': [0.25, 1.0, 4.0]}
@@ -364,7 +392,7 @@ def make_recipe(
         if isinstance(given, Mapping):
             first, last, step = given["powers_of_two"]
             given = [2.0**k for k in range(first, last + 1, step)]
-        values[name] = given
+        values[name] = [None if value == "none" else value for value in given]
     return Recipe(ranker, values, dict(fixed or {}), path, closed)
 
 

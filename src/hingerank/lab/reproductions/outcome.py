@@ -200,7 +200,7 @@ class Outcome:
 
     def _why_at_edge(self, row: str, recipe: Recipe) -> str:
         if recipe.closed:
-            return "an end of the paper's own grid, which stays"
+            return "an end of a grid that stays, the paper's own or of all values there are"
         why = self._why(row)
         return "the edge of what was tried, in some fold" + (f" ({why})" if why else "")
 

@@ -27,29 +27,17 @@ def personal(section: Section, place: Place) -> dict[str, Ours]:
 
 
 def _row(row: str, recipe: Recipe, section: Section, place: Place) -> Ours:
-    tried: list[tuple[Setting, dict[str, float]]] = []
+    results: list[dict[str, float]] = []
 
-    def fit(setting: Setting) -> float:
+    def validation(setting: Setting) -> float:
         name = "-".join([row, *(f"{parameter}={value:g}" for parameter, value in setting.items())])
-        tried.append((setting, kept(place, section.study.run, name, partial(_fit, recipe, setting, section, place))))
-        return tried[-1][1]["validation"]
+        results.append(kept(place, section.study.run, name, partial(_fit, recipe, setting, section, place)))
+        return results[-1]["validation"]
 
-    proposals = recipe.grid().propose(0)
-    batch, best = next(proposals), -np.inf
-    while batch:
-        values: list[float | None] = []
-        for setting in batch:  # those beyond the grid come nearest first: once one is worse, the farther are not tried
-            worse = bool(values) and len(tried) > len(values) and (values[-1] is None or values[-1] < best)
-            values.append(None if worse else fit(setting))
-        best = max(best, *(value for value in values if value is not None))
-        try:
-            batch = proposals.send(values)
-        except StopIteration:
-            break
-    setting, found = max(tried, key=lambda pair: pair[1]["validation"])
+    tried = [setting for setting, _ in recipe.explore(validation)]
+    setting, found = max(zip(tried, results), key=lambda pair: pair[1]["validation"])
     shown = {TIME: found[TIME], "train accuracy": found["train"], "test accuracy": found["test"]}
-    grown = recipe.grown(setting for setting, _ in tried)
-    return Ours(shown, chosen=[setting], seconds=found["fit seconds"], widened=grown)
+    return Ours(shown, chosen=[setting], seconds=found["fit seconds"], widened=recipe.grown(tried))
 
 
 def _fit(recipe: Recipe, setting: Setting, section: Section, place: Place) -> dict[str, float]:
