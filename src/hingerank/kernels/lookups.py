@@ -7,7 +7,8 @@ that. Values lie in tiles of rows, and in a tile by groups of eight columns: whi
 stay in the fastest cache at any number of knots, the eight addresses where they begin stay in registers, and the next
 group's rows are on their way. Measured on a busy machine, a pass takes 1.3 ns a value at 16 knots and 1.5 at 100, the
 linear ranker's 0.7; by rows it was 1.5 and 1.8. Gathers into vector registers took 4, and groups of columns of a matrix
-that lies by rows 2: a cache line for every few values.
+that lies by rows 2: a cache line for every few values. Above some 126 knots a group's cells outgrow that cache, and a
+pass takes a quarter more at 300; groups of four columns, which would fit, take longer still.
 """
 
 from typing import Any
@@ -62,20 +63,17 @@ class _Code:
     def product_sum(self, a: Any, b: Any, c: Any) -> Any:
         return self.builder.fadd(self.builder.fmul(a, b, flags=ONCE_ROUNDED), c, flags=ONCE_ROUNDED)
 
-    def cells(self, arguments: Any, together: bool) -> tuple[list[Any], list[Any]]:
+    def cells(self, arguments: Any) -> tuple[list[Any], list[Any]]:
         """Addresses of four values' cells, and (1, place) of the even and of the odd ones; arguments as `look_up`'s.
 
-        together: four bins by one load (numba's machines are little-endian): loops that store too are short of loads.
+        Four bins come by one load (numba's machines are little-endian): both loops are short of loads.
         """
         _, at, stride, _, _, e = arguments[:6]
         builder, found, bits = self.builder, [], self.signature.args[3].dtype.bitwidth
         bin_type, word_type = ir.IntType(bits), ir.IntType(4 * bits)
-        if together:
-            word = builder.load(builder.bitcast(self.address(3, arguments, e), word_type.as_pointer()))
-            word.align = bits // 8
-            bins = [builder.trunc(builder.lshr(word, word_type(j * bits)), bin_type) for j in range(4)]
-        else:
-            bins = [builder.load(self.address(3, arguments, builder.add(e, e.type(j)))) for j in range(4)]
+        word = builder.load(builder.bitcast(self.address(3, arguments, e), word_type.as_pointer()))
+        word.align = bits // 8
+        bins = [builder.trunc(builder.lshr(word, word_type(j * bits)), bin_type) for j in range(4)]
         for own in bins:
             found.append(builder.gep(self.address(0, arguments, at), [builder.zext(own, at.type)]))
             at = builder.add(at, stride)
@@ -92,7 +90,7 @@ def look_up(typing, w, at, stride, bins, places, e, total):
 
     def write(context, builder, signature, arguments):
         code, total = _Code(context, builder, signature), arguments[6]
-        addresses, ones_and_places = code.cells(arguments, together=False)
+        addresses, ones_and_places = code.cells(arguments)
         cells = [code.load(address, TWO, 8) for address in addresses]
         for j, multiplied in enumerate(ones_and_places):
             total = code.product_sum(code.pick(cells[j], cells[j + 2], 0, 1, 2, 3), multiplied, total)
@@ -107,7 +105,7 @@ def add_up(typing, g, at, stride, bins, places, e, z):
 
     def write(context, builder, signature, arguments):
         code, two = _Code(context, builder, signature), ir.Constant(TWO, ir.Undefined)
-        addresses, ones_and_places = code.cells(arguments, together=True)
+        addresses, ones_and_places = code.cells(arguments)
         for j in (0, 1):
             two = builder.insert_element(two, arguments[6], ir.IntType(32)(j))
         for j, address in enumerate(addresses):
