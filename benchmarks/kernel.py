@@ -173,6 +173,13 @@ def budget(console: Console, arguments) -> None:
     console.print(shown)
 
 
+LABELS = {
+    "RankNyström": "Nyström",
+    "RankRandomFourier": "Fourier, independent",
+    "RankRandomFourier, orthogonal": "Fourier, orthogonal",
+}
+
+
 def figure(console: Console, path: Path) -> None:
     """Figure 2: measures on test against m, mean over five folds, with the linear ranker as a dotted line."""
     from matplotlib.figure import Figure
@@ -187,7 +194,7 @@ def figure(console: Console, path: Path) -> None:
     drawing = Figure(figsize=(13, 3.2), layout="constrained")
     for k, title in enumerate(outcome.table.sections[0].columns):
         axis = drawing.add_subplot(1, 4, k + 1)
-        for name, label in (("RankNyström", "Nyström"), ("RankRandomFourier, orthogonal", "Fourier, orthogonal")):
+        for name, label in LABELS.items():
             rows = {m: ours.get(name if m == sizes[-1] else f"{name}, m = {m}") for m in sizes}
             known = {m: row[title] for m, row in rows.items() if row}
             axis.plot(list(known), list(known.values()), marker="o", markersize=3, label=label)

@@ -535,4 +535,4 @@ def test_a_closed_grid_stays_and_says_so(place):
     assert not found["row"].widened and {s["C"] for s in found["row"].chosen} <= {1e-5, 2e-5}
     table = PaperTable("t", "P 2000, T", "Table 1", "S.", [section])
     said = " ".join(Outcome(table, [found], 1.0, {}).grids())
-    assert said.startswith("Best at an end of the paper's own grid, which stays: row (C = ")
+    assert said.startswith("Best at an end of a grid that stays, the paper's own or of all values there are: row (C = ")
