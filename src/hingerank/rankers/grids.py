@@ -75,7 +75,7 @@ LIMITS: dict[str, tuple[float, float]] = {
     "alpha": (0.01, 0.99), "n_rounds": (1, 2000), "n_passes": (1, 1000), "n_estimators": (5, 1000),
     "num_leaves": (3, 255),
     "max_depth": (1, 12), "learning_rate": (0.01, 1.0), "min_child_samples": (1, 1000), "smoothness": (1e-3, 1e5),
-    "n_components": (10, 5000), "n_knots": (3, 50),
+    "n_components": (10, 5000), "n_knots": (3, 50), "candidates": (5, 1000), "top": (1, 50),
 }  # fmt: skip
 
 
