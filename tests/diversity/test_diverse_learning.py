@@ -231,6 +231,8 @@ def test_planes_of_the_risk_are_below_it(data):
     searches = [RankingSearch(q, measure, 5, 2, kinds, np.random.default_rng(0)) for q in data]
     risk, rng = SelectionRisk(searches), np.random.default_rng(1)
     points = [rng.standard_normal(searches[0].dimension) for _ in range(6)]
+    for w in points:
+        risk.search(w)
     planes = [(w, *risk(w)) for w in points]
     for v in points:
         later = risk(v)[0]

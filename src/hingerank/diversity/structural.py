@@ -22,7 +22,7 @@ from hingerank.diversity.queries import DiverseQuery
 from hingerank.diversity.selection import DiverseRanker
 from hingerank.kernels.threads import run_shards
 from hingerank.rankers.base import warn_not_converged
-from hingerank.solvers.cutting_plane import cutting_plane
+from hingerank.solvers.cutting_plane import Planes, cutting_plane
 from hingerank.solvers.run import Certificate, Solution
 
 LOSS_WEIGHTS = (1.0, 0.5, 0.25, 0.0)  # of the loss in greedy searches, of which the worst selection counts
@@ -43,38 +43,54 @@ class ViolationSearch:
 
 
 class SelectionRisk:
-    """The oracle for `cutting_plane`: calling it with w gives (R(w), a subgradient)."""
+    """R(w) = sum over queries of the worst selection's loss and slope at w, of those found so far.
+
+    Searches for selections are dear and what they found stays, so the planes of R come from that, until it is spent.
+    """
 
     def __init__(self, searches: Sequence[ViolationSearch]) -> None:
         self.searches, self.dimension = searches, searches[0].dimension
-        self.losses = [np.zeros(1) for _ in searches]  # the ideal itself: no loss, no difference
-        self.slopes = [np.zeros((1, self.dimension)) for _ in searches]
+        count = len(searches)  # of the ideals themselves: no loss, no difference
+        self.losses, self.slopes, self.query = np.zeros(count), np.zeros((count, self.dimension)), np.arange(count)
 
     def __call__(self, w: np.ndarray) -> tuple[float, np.ndarray]:
+        """The oracle for `cutting_plane`: (R(w), a subgradient)."""
+        worst = self._worst(w)
+        return float((self.losses[worst] + self.slopes[worst] @ w).sum()), self.slopes[worst].sum(axis=0)
+
+    def _worst(self, w: np.ndarray) -> np.ndarray:
+        """Each query's worst selection."""
+        order = np.lexsort((self.losses + self.slopes @ w, self.query))
+        return order[np.append(np.flatnonzero(np.diff(self.query[order])), len(order) - 1)]
+
+    def search(self, w: np.ndarray) -> None:
+        """Look for worse selections at w."""
         found = run_shards(lambda search: search(w), self.searches)
-        risk, gradient = 0.0, np.zeros_like(w)
-        for q, (loss, slope) in enumerate(found):
-            if loss + slope @ w > (self.losses[q] + self.slopes[q] @ w).max() + 1e-12:
-                self.losses[q] = np.append(self.losses[q], loss)
-                self.slopes[q] = np.vstack((self.slopes[q], slope))
-            values = self.losses[q] + self.slopes[q] @ w
-            worst = int(values.argmax())
-            risk += float(values[worst])
-            gradient += self.slopes[q][worst]
-        return risk, gradient
+        losses, slopes = np.array([loss for loss, _ in found]), np.array([slope for _, slope in found])
+        worst = self._worst(w)
+        new = losses + slopes @ w > self.losses[worst] + self.slopes[worst] @ w + 1e-12
+        self.losses, self.slopes = np.append(self.losses, losses[new]), np.vstack((self.slopes, slopes[new]))
+        self.query = np.append(self.query, np.flatnonzero(new))
 
 
 def minimise_risk(risk: SelectionRisk, C: float, tol: float, max_iter: int) -> Solution:
-    """min_w ½‖w‖² + C R(w) by cutting planes, until w stands against all selections found, later ones included."""
+    """min_w ½‖w‖² + C R(w) by cutting planes, until w stands against all selections found, later ones included.
+
+    max_iter: rounds, each of which minimises over the selections found so far and searches for others at the answer.
+    """
     trace: list[dict[str, Any]] = []
-    began, w = time.perf_counter(), None
-    while True:
-        solution = cutting_plane(risk, risk.dimension, C, w, tol=tol, max_iter=max_iter - len(trace))
+    began, w, planes = time.perf_counter(), np.zeros(risk.dimension), Planes(risk.dimension, C)
+    risk.search(w)
+    for _ in range(max_iter):
+        solution = cutting_plane(risk, risk.dimension, C, w, tol=0.5 * tol, planes=planes)
         w, trace = solution.w, trace + solution.trace
+        risk.search(w)
         value = 0.5 * float(w @ w) + C * risk(w)[0]
-        if value <= solution.value * (1 + tol) or len(trace) >= max_iter:
+        gap = (value - trace[-1]["lower_bound"]) / max(value, 1e-300)
+        if gap <= tol:
             break
-    certificate = replace(solution.certificate, n_iter=len(trace), seconds=time.perf_counter() - began)
+    words = {"value": gap, "tolerance": tol, "status": "converged" if gap <= tol else "max_iter"}
+    certificate = replace(solution.certificate, **words, n_iter=len(trace), seconds=time.perf_counter() - began)
     warn_not_converged(certificate)
     return replace(solution, value=value, certificate=certificate, trace=trace)
 
@@ -104,7 +120,7 @@ class SVMDiv(DiverseRanker):
     top : int, default 20
         Size of the sets to learn from.
     tol, max_iter : float, int
-        Of the cutting-plane solver: relative gap to reach, planes at most.
+        Of the solver: relative gap to reach, rounds of searches for selections at most.
 
     Attributes
     ----------
@@ -239,7 +255,7 @@ class StructSVMDiv(LinearDiverseRanker):
     top : int, optional
         Length of the rankings, default the measure's cutoff or 20.
     tol, max_iter : float, int
-        Of the cutting-plane solver: relative gap to reach, planes at most.
+        Of the solver: relative gap to reach, rounds of searches for selections at most.
 
     Attributes
     ----------

@@ -28,8 +28,11 @@ def cutting_plane(
     max_iter: int = 2000,
     max_seconds: float = np.inf,
     callback: Callback = None,
+    planes: "Planes | None" = None,
 ) -> Solution:
     """Minimise ½‖w‖² + C·R(w) until (value - lower bound) ≤ tol · value. oracle(w) -> R(w), a subgradient of R at w.
+
+    planes: those known to be below R, to go on from; new ones are added there.
 
     >>> risk = lambda w: (max(0.0, 1 - w[0]), np.array([-1.0 if w[0] < 1 else 0.0]))
     >>> round(float(cutting_plane(risk, 1, C=10.0, tol=1e-9).w[0]), 6)
@@ -37,7 +40,7 @@ def cutting_plane(
     """
     run = Run("gap", tol, max_iter - 1, max_seconds, callback)
     w = np.zeros(dimension) if w is None else np.array(w, np.float64)
-    planes, best, bound = _Planes(dimension, C), (np.inf, w), 0.0
+    planes, best, bound = planes or Planes(dimension, C), (np.inf, w), 0.0
     for iteration in count(1):
         risk, slope = oracle(w)
         best = min(best, (0.5 * float(w @ w) + C * float(risk), w), key=lambda pair: pair[0])
@@ -57,7 +60,7 @@ def cutting_planes(problem: Problem, w: np.ndarray | None = None, **options: Any
     return cutting_plane(problem.risk, problem.dimension, problem.C, w, **options)
 
 
-class _Planes:
+class Planes:
     """The planes found so far and their weights; the first one, R ≥ 0, is never dropped."""
 
     def __init__(self, dimension: int, C: float):
