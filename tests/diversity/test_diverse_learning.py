@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from hingerank.data.files import DataError
 from hingerank.diversity.generate import make_diverse
@@ -220,10 +221,21 @@ def test_structural_svm_solution_is_optimal_for_its_selections(data, name):
     risk, dimension = SelectionRisk(searches), searches[0].dimension
     solution = minimise_risk(risk, 2.0, 1e-3, 500)
     assert solution.certificate.converged
+    assert solution.value - solution.trace[-1]["lower_bound"] <= 1e-3 * solution.value
     value = lambda w: 0.5 * w @ w + 2 * risk(w)[0]  # noqa: E731
     assert solution.value < value(np.zeros(dimension))
     for size, direction in itertools.product((0.5, 0.05), rng.standard_normal((10, dimension))):
         assert value(solution.w + size * direction) > solution.value * (1 - 2e-3)
+
+
+def test_rounds_at_most_are_kept_to_and_told(data):
+    searches = [SetSearch(query, SVMDiv()._coverage(query), 20) for query in data]
+    risk, asked = SelectionRisk(searches), []
+    search = risk.search
+    risk.search = lambda w: (asked.append(w), search(w))
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        certificate = minimise_risk(risk, 100.0, 1e-9, 2).certificate
+    assert len(asked) == 1 + 2 and certificate.status == "max_iter" and certificate.value > certificate.tolerance
 
 
 def test_planes_of_the_risk_are_below_it(data):
