@@ -7,7 +7,7 @@ Items lie along the last axis, so that the inner loops run over neighbours in me
 
 import numpy as np
 
-from hingerank.kernels.compiled import inner, kernel
+from hingerank.kernels.compiled import SUMS_MAY_REORDER, inner, kernel
 
 LEAST, MEAN, MOST = 0, 1, 2  # how distances to the chosen items are aggregated
 
@@ -71,7 +71,7 @@ def next_pick(s, H, w, taken, f, row, count, kinds):
     return best_open(f, taken)
 
 
-@inner(allocates=True)
+@inner(allocates=True, fastmath=SUMS_MAY_REORDER)
 def order_likelihood(s, w, rows, slots, order, kinds, g_s, g_w):
     """log P(order) = Σ_t f_t(y_t) − log Σ_{open i} e^{f_t(i)},  f_t(i) = s_i + H_i(t)·w  (Plackett–Luce, prefix only).
 
