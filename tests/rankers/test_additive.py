@@ -102,6 +102,23 @@ def test_passes_and_blocks_are_those_of_the_rows_written_out(form):
     assert hessian_by_columns(ours._pass, w).shape == (plain.dimension, plain.dimension)
 
 
+@pytest.mark.parametrize("count", [5, 140])
+def test_blocks_of_several_queries_at_once_have_the_curvature_of_the_rows_written_out(count):
+    """Bins take one byte or two, and then other numbers of rows are scored together."""
+    rng = np.random.default_rng(0)
+    sizes = np.append(rng.integers(1, 60, 40), 500)  # the last is larger than a block
+    offsets = np.concatenate(([0], np.cumsum(sizes)))
+    X, y = rng.normal(size=(offsets[-1], 9)), rng.integers(0, 3, offsets[-1])
+    preferences, knots = GradedPreferences(y, offsets), place_knots(X, count)
+    design = curve_design(X, knots, 2.0, np.ones(9))
+    assert design.inner.rows[0].itemsize == (1 if count < 100 else 2)
+    plain = Problem(RowsDesign(written_out(X, knots, 2.0, np.ones(9))), squared_hinge(), preferences, C=0.1)
+    w, v = 0.3 * rng.normal(size=(2, plain.dimension))
+    expected = plain.at(w).curvature(v)
+    found = Problem(design, squared_hinge(), preferences, C=0.1).at(w).curvature(v)
+    assert np.allclose(expected, found, atol=1e-5 * np.abs(expected).max())
+
+
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
 def test_every_second_query_and_the_blocks_of_a_point_seen(form, monkeypatch):
     rng = np.random.default_rng(0)

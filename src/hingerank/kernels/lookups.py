@@ -7,8 +7,8 @@ that. Values lie in tiles of rows, and in a tile by groups of eight columns: whi
 stay in the fastest cache at any number of knots, the eight addresses where they begin stay in registers, and the next
 group's rows are on their way. Measured on a busy machine, a pass takes 1.3 ns a value at 16 knots and 1.5 at 100, the
 linear ranker's 0.7; by rows it was 1.5 and 1.8. Gathers into vector registers took 4, and groups of columns of a matrix
-that lies by rows 2: a cache line for every few values. Above some 126 knots a group's cells outgrow that cache, and a
-pass takes a quarter more at 300; groups of four columns, which would fit, take longer still.
+that lies by rows 2: a cache line for every few values. Above some 126 knots the cells outgrow these caches, and a pass
+takes a third more at 300; groups of four columns take longer still.
 """
 
 from typing import Any
@@ -151,6 +151,15 @@ def prefetch(typing, array, e):
 
 
 TILE, GROUP = 1024, 8  # rows of a tile, columns of a group
+
+
+def together_rows(bins: Any) -> int:
+    """Rows to score at once, of several queries.
+
+    Few, so that they and all cells stay in the second cache until they are read again; where there are so many knots
+    that bins take two bytes, many, so that cells are fetched rarely.
+    """
+    return 384 if bins.itemsize == 1 else 8192
 
 
 def positions(rows: Any, n: int, d: int) -> Any:

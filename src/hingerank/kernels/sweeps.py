@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hingerank.kernels.compiled import inner, kernel, with_room
-from hingerank.kernels.lookups import TILE
+from hingerank.kernels.lookups import together_rows
 from hingerank.kernels.order import order_blocks
 from hingerank.kernels.rows import block_back, block_scores
 
@@ -386,7 +386,7 @@ def _fused_loss_pass(rows, w, first, last, stride, tree, state, terms, moments, 
 def fused_curvature_pass(rows, v, stride, tree, state, terms, shard):
     """(Hessian in w of the loss of every stride-th query of the shard) v, reading each row once."""
     g = np.zeros(len(v))
-    together = TILE if len(rows) == 4 and stride == 1 else 0  # rows of curves, whose cells then stay in cache
+    together = together_rows(rows[0]) if len(rows) == 4 and stride == 1 else 0
     s = np.empty(max(tree.widest, together))
     _fused_curvature_pass(rows, v, *shard, stride, together, tree, state, terms, _room(tree)[0], s, g)
     return g
