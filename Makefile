@@ -19,7 +19,12 @@ $(READY): pyproject.toml
 	$(BIN)/python -m compileall -q src
 	touch $(READY)
 
-demo: $(READY)
+$(VENV)/.demo: pyproject.toml  # the demo alone needs far less than the tests
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	test -e $(READY) || $(BIN)/python -m pip install --quiet --editable ".[demo]"
+	touch $(VENV)/.demo
+
+demo: $(VENV)/.demo
 	$(BIN)/hingerank demo
 
 lint: $(READY)
