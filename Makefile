@@ -9,7 +9,7 @@ QUICK  := tests/test_architecture.py tests/test_import_light.py tests/kernels te
           $(addprefix tests/data/test_, blocks.py ranking_data.py reader_errors.py) \
           $(addprefix tests/rankers/test_, base_ranker.py baselines.py sparse_rankers.py)
 
-.PHONY: demo check test engines docs dist lint setup clean
+.PHONY: demo check test test-all engines docs dist lint setup clean
 
 setup: $(READY)
 
@@ -35,7 +35,10 @@ lint: $(READY)
 check: lint  # while editing: what finds most mistakes, within a minute
 	$(BIN)/python -m pytest -n $(CORES) $(QUICK)
 
-test: lint
+test: lint  # all but the slow ones, within four minutes
+	$(BIN)/python -m pytest -n $(CORES) -m "not slow"
+
+test-all: lint
 	$(BIN)/python -m pytest -n $(CORES)
 
 engines: $(READY)  # exports in the engines they are for, which are fetched once and started on loopback

@@ -367,6 +367,7 @@ def test_an_interruption_of_the_imports_is_one_line(monkeypatch, capsys):
     assert capsys.readouterr().err == "hingerank: interrupted\n"
 
 
+@pytest.mark.slow
 def test_an_interruption_is_one_line(tmp_path):
     if not hasattr(os, "mkfifo"):
         pytest.skip("needs named pipes")
@@ -382,6 +383,7 @@ def test_an_interruption_is_one_line(tmp_path):
     assert err == "hingerank: interrupted\n"
 
 
+@pytest.mark.slow
 def test_demo_writes_a_page_and_replaces_only_its_own(call, monkeypatch):
     monkeypatch.setenv("HINGERANK_NUM_THREADS", "1")  # one worker: everything in this process
     status, out, err = call("demo", "--queries", "15", "--output", "show")
@@ -402,6 +404,7 @@ def test_demo_writes_a_page_and_replaces_only_its_own(call, monkeypatch):
     assert status == 1 and one_line(err) and Path("mine/thesis.txt").exists()
 
 
+@pytest.mark.slow
 def test_warmup_runs_every_step_and_reports_failures(call, monkeypatch):
     from hingerank.lab import warmup
 

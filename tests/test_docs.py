@@ -101,6 +101,7 @@ def site(tmp_path_factory):
     return folder / "html"
 
 
+@pytest.mark.slow
 def test_the_site_builds_without_warnings_and_has_its_pages(site):
     for page in PAGES:
         assert (site / page.replace(".md", ".html")).exists()
@@ -111,12 +112,14 @@ def test_the_site_builds_without_warnings_and_has_its_pages(site):
         assert "sphx-glr-single-img" in text or "sphx-glr-multi-img" in text, f"{name} shows no figure"
 
 
+@pytest.mark.slow
 def test_every_public_name_is_in_the_reference(site):
     pages = "".join(path.read_text("utf-8") for path in (site / "api").glob("*.html"))
     missing = [name for name in hr._HOME if f'id="hingerank.{name}"' not in pages]
     assert not missing
 
 
+@pytest.mark.slow
 def test_pages_load_nothing_from_elsewhere(site):
     for path in site.rglob("*.html"):
         text = path.read_text("utf-8")
@@ -124,6 +127,7 @@ def test_pages_load_nothing_from_elsewhere(site):
         assert not loaded, f"{path.name} loads {loaded[0]}"
 
 
+@pytest.mark.slow
 def test_equations_are_drawn_by_the_browser(site):
     text = (site / "linear.html").read_text("utf-8")
     assert text.count('<math xmlns="http://www.w3.org/1998/Math/MathML" display="block">') == 1

@@ -9,6 +9,8 @@ sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 import fuzz
 import slow_readers as slow
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def usual_windows():

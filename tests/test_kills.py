@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forks of this process")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forks of this process")]
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 kills = pytest.importorskip("kills") if hasattr(os, "fork") else None
 COMMANDS = {command.name: command for command in kills.commands()} if kills else {}

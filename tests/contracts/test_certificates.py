@@ -320,6 +320,7 @@ def test_limits_hold_whatever_the_numbers(solver):
 
 
 @pytest.mark.parametrize("loss, tol", [("squared_hinge", 1e-5), ("hinge", 1e-4)])
+@pytest.mark.slow
 def test_a_personal_ranker_stops_where_descent_ends_and_says_stationary(loss, tol):
     data = hr.make_personal(30, 40, 8, 2, per_user=20, seed=0)
     X, parts = 1e3 * data.item_features, (data.users, data.winners, data.losers)

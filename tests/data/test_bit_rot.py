@@ -13,6 +13,8 @@ from hingerank.data.ranking_data import RankingData
 from hingerank.data.tables import read_table
 from hingerank.export.model_file import ModelFileError, read_header
 
+pytestmark = pytest.mark.slow
+
 FLIPS = 300
 
 

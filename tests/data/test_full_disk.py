@@ -13,6 +13,8 @@ from hingerank.data.files import SCRATCH, draft_of, scratch_folder, write_whole
 from hingerank.data.generate import make_letor
 from hingerank.diversity.trec import write_run
 
+pytestmark = pytest.mark.slow
+
 resource = pytest.importorskip("resource")
 
 WRITERS = {

@@ -24,6 +24,7 @@ def some_data(seed=0, n=60, d=4, queries=9, sparse=False, text=False, documents=
 
 
 @pytest.mark.parametrize("form", [np.asarray, np.ndarray.tolist, np.asfortranarray, sp.coo_matrix, sp.csc_array])
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.OneQueryWarning")
 def test_forms_of_X(form):
     X = np.array([[1.0, 0, 2], [0, 0, 3]])
     data = RankingData.from_arrays(form(X), [1, 0])
@@ -40,6 +41,7 @@ def test_forms_of_X(form):
     ("given_type", "kept"),
     [("f4", "f4"), ("f8", "f8"), ("f2", "f4"), ("i8", "f8"), ("?", "f8"), ("O", "f8"), (">f4", "f4"), (">f8", "f8")],
 )
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.OneQueryWarning")
 def test_number_types(given_type, kept):
     data = RankingData.from_arrays(np.eye(3).astype(given_type), [0, 1, 2])
     assert data.X.dtype == np.dtype(kept) and data.X.dtype.isnative
@@ -56,6 +58,7 @@ def test_what_fits_is_not_copied_and_what_is_given_is_not_changed():
     assert twice.nnz == 2, "the user's matrix stays as it was"
 
 
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.OneQueryWarning")
 def test_missing_values():
     X = np.array([[1.0, np.nan], [0.0, 2.0]])
     for form in (np.asarray, sp.csr_matrix):
@@ -95,6 +98,7 @@ def test_missing_values():
         ({"missing": "drop"}, "missing is 'drop'"),
     ],
 )
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.OneQueryWarning")
 def test_bad_arguments_are_named(arguments, words):
     with pytest.raises(DataError, match=words):
         RankingData.from_arrays(**({"X": [[1, 2], [3, 4]], "y": [0, 1]} | arguments))

@@ -63,6 +63,7 @@ def test_an_ending_that_says_nothing(tmp_path, name):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.OneQueryWarning")
 def test_options_of_each_form(tmp_path):
     hr.write(some_data(), tmp_path / "x.txt", index_base=0)
     assert " 0:" in (tmp_path / "x.txt").read_text() and hr.read(tmp_path / "x.txt").index_base == 0

@@ -98,6 +98,7 @@ def test_text_query_id_late_in_the_file(rows, monkeypatch):
     assert data.qid.tolist() == [str(i // 3) for i in range(100)] + ["last"]
 
 
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.OneQueryWarning")
 def test_without_query_ids_one_query(rows):
     data = hr.read(rows("1 1:1\n0 1:2\n"))
     assert data.qid.tolist() == [0, 0] and data.n_queries == 1
@@ -255,6 +256,7 @@ def test_counts_file_by_name(rows):
     assert hr.read(rows("1 qid:8 1:1\n")).qid.tolist() == [8]  # ids in the lines win over a file found by itself
 
 
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.OneQueryWarning")
 def test_query_id_in_the_comment(rows):
     yandex = rows("0.07 1:1 # 42\n1.5 1:2 # 42\n0 2:3 # 7\n0 2:3 # 7\n")
     data = hr.read(yandex)

@@ -34,6 +34,7 @@ def small_windows(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", TEXTS)
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.OneQueryWarning")
 def test_pieces_are_the_whole(tmp_path, kind):
     path = tmp_path / "rows.txt"
     path.write_text(TEXTS[kind])

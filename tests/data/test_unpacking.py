@@ -12,6 +12,8 @@ import hingerank as hr
 from hingerank.data.files import DataError
 from hingerank.data.streams import whole_bytes
 
+pytestmark = pytest.mark.slow
+
 zstandard = pytest.importorskip("zstandard")
 PACK = {
     "gz": gzip.compress,

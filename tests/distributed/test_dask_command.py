@@ -7,6 +7,8 @@ from typer.testing import CliRunner
 import hingerank as hr
 from hingerank.cli.app import app
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("distributed")
 
 

@@ -73,6 +73,7 @@ def test_a_shared_function_and_features_that_few_items_have(told, tmp_path):
         hr.PersonalRankSVM().fit_parts(wide, hr.read_rating_parts(paths, item_ids=ids[:101]))
 
 
+@pytest.mark.slow
 def test_parts_that_lost_what_they_knew_take_their_steps_again(told, paths):
     """As after a restart, with the same bits; the steps that were right are not taken twice."""
     data = hr.read_rating_parts(paths)
@@ -88,6 +89,7 @@ def test_parts_that_lost_what_they_knew_take_their_steps_again(told, paths):
     assert np.array_equal(again.basis_, expected.basis_) and np.array_equal(again.user_weights_, expected.user_weights_)
 
 
+@pytest.mark.slow
 def test_the_bits_are_those_of_one_process_and_outlive_a_worker(client, told, paths):
     data, killed = hr.read_rating_parts(paths, client), []
     expected = hr.PersonalRankSVM(rank=2, tol=1e-6).fit_parts(told[0], hr.read_rating_parts(paths))

@@ -164,6 +164,7 @@ def test_paths_equal_single_fits_and_map_once(make):
 
 
 @pytest.mark.parametrize("make", [KernelRankSVM, NystroemRankSVM, FourierRankSVM])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_memory_and_storage_change_nothing(make):
     X, y, qid = problem(9)
     options = {"gamma": 1.5, "C": 0.3, "tol": 1e-13}

@@ -155,6 +155,7 @@ def test_explicit_hessian_equals_its_products(rows):
         np.testing.assert_allclose(point.hessian(), products, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.ScaleWarning")
 def test_hard_problems_are_solved_through_the_explicit_hessian():
     """Columns of very different size: conjugate gradients need more products than there are dimensions."""
     X, y, qid = problem(8, d=8)

@@ -62,7 +62,7 @@ def registry(monkeypatch):
 @pytest.fixture
 def fitted():
     rng = np.random.default_rng(0)
-    return Toy(weights=np.array([[1, 2], [3, 4]], ">i4")).fit(rng.normal(size=(20, 4)), rng.integers(0, 3, 20))
+    return Toy(weights=np.array([[1, 2], [3, 4]], ">i4")).fit(rng.normal(size=(20, 4)), rng.integers(0, 3, 20), 0)
 
 
 def rewritten(path, header=None, arrays=None, digest=True):
@@ -107,7 +107,7 @@ def test_saving_a_loaded_model_again_changes_nothing(fitted, tmp_path):
 def test_feature_names_and_nested_rankers(fitted, tmp_path):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(np.eye(3), columns=["a", "b", "c"])
-    outer = Toy(base=Toy(grid=[5]), callback=print).fit(frame, [0, 1, 2])
+    outer = Toy(base=Toy(grid=[5]), callback=print).fit(frame, [0, 1, 2], 0)
     outer.inner_ = fitted
     back = load(outer.save(tmp_path / "m"))
     assert back.base.grid == [5] and not hasattr(back.base, "coef_")

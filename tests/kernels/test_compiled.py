@@ -122,6 +122,7 @@ print(GradedPreferences(np.arange(6.0) % 3, np.array([0, 6])).n_pairs)
 """
 
 
+@pytest.mark.slow
 def test_processes_side_by_side_get_over_damage_with_one_line_each(tmp_path):
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
 
@@ -147,6 +148,7 @@ print(dot(np.ones(3, kind), np.ones(3)))
 """
 
 
+@pytest.mark.slow
 def test_versions_that_processes_add_at_the_same_time_are_all_kept(tmp_path):
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     kinds = ["f8", "f4", "i8", "i4"]

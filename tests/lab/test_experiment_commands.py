@@ -167,6 +167,7 @@ def test_report_of_no_run(tmp_path, capsys):
     assert "holds no run" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_live_board_on_a_terminal(text_file, tmp_path):
     """In a real terminal the board is drawn and cleared, and the final table stays."""
     main, other = pty.openpty()

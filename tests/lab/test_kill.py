@@ -11,6 +11,8 @@ import pytest
 
 from hingerank.lab.leaderboard import load_results
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = """
 import json, os, random, signal, sys, time
 from pathlib import Path

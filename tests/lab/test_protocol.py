@@ -110,6 +110,7 @@ def test_a_setting_that_fails_is_not_chosen(data, rankers):
     assert [r["setting"]["place"] for r in results.tests("b")] == ["nowhere"] * 3
 
 
+@pytest.mark.slow
 def test_dead_workers_are_found_out(data, rankers, tmp_path):
     methods = [
         Method("dies", rankers.Broken, fixed={"place": "die"}),
@@ -136,6 +137,7 @@ def methods_of_all_kinds(rankers):
     ]
 
 
+@pytest.mark.slow
 def test_the_same_table_in_one_process_and_in_two(data, rankers, tmp_path):
     pytest.importorskip("optuna")
     tables = []

@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 WARM = """
 import json, pkgutil, importlib
 from hingerank.kernels.compiled import Kernel
@@ -123,6 +125,7 @@ def run(code):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_warmup_calls_every_kernel_and_other_data_need_no_other_version():
     assert run(WARM) == []
     assert run(USE) == {"compiled": [], "leaked": 0}

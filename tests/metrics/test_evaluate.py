@@ -36,16 +36,19 @@ def test_queries_come_in_order_of_first_appearance_whatever_the_row_order():
     )
 
 
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.OneQueryWarning")
 def test_no_qid_is_one_query():
     assert hr.evaluate([0, 1], [1, 2], measures="map", per_query=True)["map"].tolist() == [1.0]
 
 
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.OneQueryWarning")
 def test_ties_keep_row_order_by_default():
     assert hr.evaluate([1, 0, 0], [5, 5, 5], None, "mrr") == {"mrr": 1.0}
     assert hr.evaluate([0, 0, 1], [5, 5, 5], None, "mrr") == {"mrr": pytest.approx(1 / 3)}
     assert hr.evaluate([0, 0, 1], [5, 5, 5], None, "mrr:ties=average")["mrr:ties=average"] == pytest.approx(11 / 18)
 
 
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.OneQueryWarning")
 def test_trec_breaks_ties_by_descending_docid_in_single_precision():
     y, s, ids = [1, 0, 0], [1.0 + 1e-12, 1.0, 0.0], ["a", "b", "c"]
     assert hr.evaluate(y, s, None, "mrr:trec", docid=ids) == {"mrr:trec": 0.5}
@@ -190,6 +193,7 @@ def test_ranking_data_bring_their_queries_and_document_ids():
         hr.evaluate(data, scores, "ndcg@5")
 
 
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.OneQueryWarning")
 def test_cutoffs_and_scales_beyond_every_number():
     values = hr.evaluate(
         [1, 0], [2, 1], measures=["p@99999999999999999999:precision=list", "ndcg@99999999999999999999"]

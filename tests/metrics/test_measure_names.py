@@ -111,6 +111,7 @@ def test_no_two_measures_share_a_name():
     assert "adjusted_precision" not in MEASURES
 
 
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.OneQueryWarning")
 def test_a_registered_measure_works_like_the_others():
     def success(lists, measure):
         return (MEASURES["p"].values(lists, measure) > 0).astype(float)

@@ -224,6 +224,7 @@ def test_shards_and_threads_change_no_bit(threads, monkeypatch):
         np.testing.assert_array_equal(part[name], whole[name][300:310])
 
 
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.OneQueryWarning")
 def test_kendall_tau_is_scipys():
     from scipy.stats import kendalltau
 

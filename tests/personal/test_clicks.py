@@ -40,6 +40,7 @@ def test_every_click_beats_every_item_drawn():
     assert p.pairs.tolist() == [4.0, 3.0]  # 2 clicks x 2 others, 1 click x 3 others
 
 
+@pytest.mark.slow
 def test_taste_is_found(tmp_path):
     rng = np.random.default_rng(1)
     X = np.vstack([np.eye(2)[c % 2] for c in range(60)]) + 0.1 * rng.standard_normal((60, 2))

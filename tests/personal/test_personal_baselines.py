@@ -35,6 +35,7 @@ def test_joint_is_one_ranking_svm(data):
     np.testing.assert_allclose(ranker.coef_, rank_svm(X[items], y, users), rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.OneQueryWarning")
 def test_separate_is_a_ranking_svm_for_each_user(data):
     X, users, items, y = data
     ranker = SeparateRanker(C=0.3, tol=1e-9).fit(*data)

@@ -87,6 +87,7 @@ class TestFoldIn:
         margin = ranker.predict(test.users, X[test.winners]) - ranker.predict(test.users, X[test.losers])
         assert (margin[late] > 0).mean() > (margin[~late] > 0).mean() - 0.06
 
+    @pytest.mark.filterwarnings("ignore::hingerank.data.checks.OneQueryWarning")
     def test_the_solution_is_a_ranking_svm_on_the_basis(self, fitted):
         rng = np.random.default_rng(8)
         features, y = rng.standard_normal((15, 12)), rng.integers(0, 3, 15)

@@ -60,6 +60,7 @@ def problem(seed=0, n=120, d=5, queries=12):
 
 
 @parametrize_with_checks([Ridge()])
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.OneQueryWarning")
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -76,6 +77,7 @@ def test_rows_reach_fit_in_block_order():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.OneQueryWarning")
 def test_rows_in_order_are_not_copied(dtype):
     X = np.zeros((6, 2), dtype)
     for qid in (None, [7, 7, 3, 3, 3, 9]):
@@ -87,14 +89,15 @@ def test_forms_of_X():
     reference = Ridge().fit(X, y, qid).coef_
     for form in (np.asfortranarray(X), X.tolist(), sparse.csr_matrix(X), sparse.coo_array(X), sparse.csc_matrix(X)):
         assert np.allclose(Ridge().fit(form, y, qid).coef_, reference, rtol=1e-10)
-    assert Recorder().fit(np.asfortranarray(X), y).got_[0].flags.c_contiguous
-    assert Recorder().fit(X.astype(np.float32), y).got_[0].dtype == np.float32
-    assert Recorder().fit(X.astype(int), y).got_[0].dtype == np.float64
-    assert Recorder().fit(X, y.astype(int)).got_[1].dtype == np.float64
+    assert Recorder().fit(np.asfortranarray(X), y, qid).got_[0].flags.c_contiguous
+    assert Recorder().fit(X.astype(np.float32), y, qid).got_[0].dtype == np.float32
+    assert Recorder().fit(X.astype(int), y, qid).got_[0].dtype == np.float64
+    assert Recorder().fit(X, y.astype(int), qid).got_[1].dtype == np.float64
     small = sparse.csr_matrix(X.astype(np.float32))
     assert Recorder().fit(small, y, qid).got_[0].dtype == np.float32
 
 
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.OneQueryWarning")
 def test_csr_is_sorted_and_the_users_matrix_is_left_alone():
     data, indices, indptr = np.array([1.0, 2, 3, 4]), np.array([2, 0, 1, 1]), np.array([0, 2, 4])
     given = sparse.csr_matrix((data, indices.astype(np.int64), indptr.astype(np.int64)), shape=(2, 3))
@@ -165,6 +168,7 @@ def test_feature_names_of_ranking_data_are_compared():
         ranker.predict(X[:, :2])
 
 
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.OneQueryWarning")
 def test_bad_inputs_say_what_is_wrong():
     X, y, qid = problem()
     for arguments, message in [
@@ -187,6 +191,7 @@ def test_bad_inputs_say_what_is_wrong():
             Ridge().fit(X, **{"y": y, "qid": None, **arguments})
 
 
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.OneQueryWarning")
 def test_tags_decide_about_nan_and_sparse_matrices():
     class Tree(Recorder):
         def __sklearn_tags__(self):
@@ -206,6 +211,7 @@ def test_tags_decide_about_nan_and_sparse_matrices():
 @pytest.mark.parametrize(
     "value, words", [(np.nan, "NaN .a missing value."), (np.inf, "infinite"), (-np.inf, "infinite")]
 )
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.OneQueryWarning")
 def test_features_that_are_not_finite_are_named_in_fit_and_predict(sparsely, value, words):
     X, y = np.eye(4) + 1, [0, 1, 1, 0]
     bad = X.copy()
@@ -271,6 +277,7 @@ def test_score_is_the_mean_ndcg_at_10():
     assert heavy == pytest.approx(ranker.score(X[one], y[one], 0), rel=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.OneQueryWarning")
 def test_validation_sets_are_scored_and_do_not_change_the_fit():
     X, y, qid = problem()
     Xv, yv, qv = problem(seed=1, n=40, queries=3)
@@ -406,6 +413,7 @@ def test_pyterrier_itself():
 # the rest
 
 
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.OneQueryWarning")
 def test_feature_table():
     ranker = Recorder().fit(np.eye(3), [0, 1, 2])
     ranker.coef_ = np.array([0.5, -2.0, 1.0])
@@ -438,6 +446,7 @@ def test_warning_with_a_remedy():
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("name, size", [("tg-rank", 1e160), ("fourier-rank-svm", 1e-160), ("kernel-rank-svm", 1e160)])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_features_whose_squares_overflow_are_refused(name, size):
     data = make_letor(n_queries=12, seed=0)
     with pytest.raises(DataError, match="squares of the features overflow; rescale them"):

@@ -126,6 +126,7 @@ def test_rankboost_lowers_its_loss_by_what_theory_says(data):
         loss = entry["value"]
 
 
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.OneQueryWarning")
 def test_thresholds_few_and_many():
     rng = np.random.default_rng(2)
     X = np.c_[rng.normal(size=3000), rng.integers(0, 4, 3000), np.ones(3000)]
@@ -141,6 +142,7 @@ def test_thresholds_few_and_many():
         hr.RankBoost(n_thresholds=256).fit(X, y)
 
 
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.OneQueryWarning")
 def test_what_one_round_solves_stays_finite():
     X, y = np.array([[0.0], [1.0], [2.0]]), [0, 0, 1]
     for ranker in (hr.RankBoost(n_rounds=50).fit(X, y), hr.AdaRank(n_rounds=50).fit(X, y)):

@@ -221,6 +221,7 @@ def test_small_mapped_data_are_copied_where_that_is_faster(pairs):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.slow
 def test_no_copy_is_made(tmp_path):
     """The peak beside the mapping stays far below the rows themselves."""
     data = hr.make_letor(1500, 40, 200, seed=0)
@@ -275,6 +276,7 @@ WATCHED = [
 
 
 @pytest.mark.skipif(sys.platform != "linux" or not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="reads /proc")
+@pytest.mark.slow
 def test_no_fit_takes_more_than_is_said_before(tmp_path):
     """Peaks above what the process had before, of rows so narrow that what is kept for each of them counts.
 

@@ -92,6 +92,7 @@ def test_gradient_of_the_objective_by_differences(n_grades):
 
 
 @pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
+@pytest.mark.slow
 def test_an_epoch_measures_the_gradient_within_the_box_however_long_its_step(size):
     """Small numbers beside a wide box: a first step of a tenth of the box takes many of them to the border at 0."""
     X, y, qid = problem(21, n_queries=1)
@@ -184,6 +185,7 @@ def test_the_best_start_is_kept():
     assert alone[0].objective_ >= alone[1].objective_ >= alone[2].objective_
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_never_diverges_and_stays_where_it_is_at_the_bottom():
     """Large C and features, and many epochs after nothing is left to gain: finite, and never up."""
     X, y, qid = problem(22)
@@ -194,6 +196,7 @@ def test_never_diverges_and_stays_where_it_is_at_the_bottom():
         assert np.isfinite(ranker.coef_).all()
 
 
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.OneQueryWarning")
 def test_approaches_the_hard_margin_dual_with_full_rank_and_a_wide_box():
     rng = np.random.default_rng(11)
     X = rng.normal(size=(12, 3))

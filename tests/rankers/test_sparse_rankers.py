@@ -61,6 +61,7 @@ def test_separable_wide_data_at_a_large_C():
     assert ball.certificate_.converged and ball.objective_ < 1e-6
 
 
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.ScaleWarning")
 def test_badly_scaled_features_and_empty_columns():
     X, y, qid = make(16)
     scales = np.array([1e4, 1, 1, 1e-3, 1, 1, 1, 0.0])

@@ -143,6 +143,7 @@ def test_numbers_beyond_single_precision_are_refused_as_xgboost_does():
 
 
 @need("lightgbm")
+@pytest.mark.slow
 def test_wide_sparse_rows_and_threads(monkeypatch):
     rng = np.random.default_rng(0)
     X = sparse.random(3000, 2000, 0.02, "csr", rng=rng)

@@ -162,6 +162,7 @@ def test_the_librarys_own_models_come_from_fit_alone(cls, settings, data, tmp_pa
         pytest.param(hr.XGBoostRanker, {"booster": "gblinear"}, "expected a 'gbtree'", marks=need("xgboost")),
     ],
 )
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_models_that_are_no_sum_of_trees_of_thresholds_are_refused(cls, params, words, data):
     X, y, qid = data
     X = np.column_stack((X, np.arange(len(y)) % 5))[:, [0, 6]]

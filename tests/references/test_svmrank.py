@@ -58,6 +58,7 @@ def test_conventions_are_inverse():
     assert C_to_svmrank(C_from_svmrank(3.0, 60), 60) == 3.0
 
 
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.OneQueryWarning")
 def test_write_then_read(tmp_path):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(40, 5)), rng.integers(0, 3, 40)

@@ -99,7 +99,7 @@ def interactions(ranker: Any) -> Interactions:
     Examples
     --------
     >>> from hingerank import RankSVM
-    >>> ranker = RankSVM(C=0.1, loss="hinge", solver="dual").fit([[0.0], [1.0], [2.0]], [0, 1, 2])
+    >>> ranker = RankSVM(C=0.1, loss="hinge", solver="dual").fit([[0.0], [1.0], [2.0]], [0, 1, 2], qid=0)
     >>> [(q.size, q.n_pairs) for q in interactions(ranker).queries]
     [(3, 3)]
     """

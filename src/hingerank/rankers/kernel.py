@@ -87,7 +87,7 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
     Examples
     --------
     >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), [0, 1, 1, 0]  # the best rows lie in the middle
-    >>> sorted(KernelRankSVM(gamma=1.0, C=10.0).fit(X, y).rank(X, top=2).tolist())
+    >>> sorted(KernelRankSVM(gamma=1.0, C=10.0).fit(X, y, qid=0).rank(X, top=2).tolist())
     [1, 2]
     """
 
@@ -313,7 +313,7 @@ class NystroemRankSVM(MappedRanker):
     --------
     >>> import numpy as np
     >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), [0, 1, 1, 0]  # the best rows lie in the middle
-    >>> sorted(NystroemRankSVM(n_components=3, gamma=1.0, C=10.0).fit(X, y).rank(X, top=2).tolist())
+    >>> sorted(NystroemRankSVM(n_components=3, gamma=1.0, C=10.0).fit(X, y, qid=0).rank(X, top=2).tolist())
     [1, 2]
     """
 
@@ -409,7 +409,7 @@ class FourierRankSVM(MappedRanker):
     --------
     >>> import numpy as np
     >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), [0, 1, 1, 0]  # the best rows lie in the middle
-    >>> sorted(FourierRankSVM(n_components=50, gamma=1.0, C=10.0).fit(X, y).rank(X, top=2).tolist())
+    >>> sorted(FourierRankSVM(n_components=50, gamma=1.0, C=10.0).fit(X, y, qid=0).rank(X, top=2).tolist())
     [1, 2]
     """
 

@@ -59,7 +59,7 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
     Examples
     --------
     >>> X, y = [[0.0, 1.0], [1.0, 0.0], [2.0, 1.0]], [0, 1, 2]
-    >>> FactorizedRankSVM(rank=2, C=1.0, random_state=0).fit(X, y).rank(X).tolist()
+    >>> FactorizedRankSVM(rank=2, C=1.0, random_state=0).fit(X, y, qid=0).rank(X).tolist()
     [2, 1, 0]
     """
 
@@ -175,7 +175,7 @@ class RegularizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
     Examples
     --------
     >>> X, y = [[0.0, 1.0], [1.0, 0.0], [2.0, 1.0]], [0, 1, 2]
-    >>> RegularizedRankSVM(C=1.0, gamma=0.1, lam=1.0).fit(X, y).rank(X).tolist()
+    >>> RegularizedRankSVM(C=1.0, gamma=0.1, lam=1.0).fit(X, y, qid=0).rank(X).tolist()
     [2, 1, 0]
     """
 
