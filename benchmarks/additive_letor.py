@@ -22,8 +22,8 @@ from hingerank.data.read_write import read_folds
 from hingerank.lab.comparison import compare
 from hingerank.lab.leaderboard import shared_values
 from hingerank.lab.methods import Method
-from hingerank.lab.reproductions.engine import default_data
 from hingerank.lab.statistics import randomisation
+from hingerank.papers.engine import default_data
 
 SETS = {"OHSUMED": "OHSUMED/QueryLevelNorm", "MQ2008": "MQ2008", "MQ2007-partial": "MQ2007-partial"}
 MEASURES = ("ndcg@10", "map")

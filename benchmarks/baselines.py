@@ -17,7 +17,7 @@ import hingerank as hr
 from hingerank.data.read_write import read_folds
 from hingerank.lab.comparison import compare
 from hingerank.lab.methods import Method
-from hingerank.lab.reproductions.engine import default_data
+from hingerank.papers.engine import default_data
 from letor_linear import MEASURES, SETS, beside_papers
 
 PAPERS = {

@@ -24,7 +24,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from hingerank.lab.reproductions.engine import default_data
+from hingerank.papers.engine import default_data
 from measuring import reset_peak, resident, run_apart, seconds_of
 
 SETS = ["MQ2007-partial", "generated"]
@@ -184,7 +184,7 @@ def figure(console: Console, path: Path) -> None:
     """Figure 2: measures on test against m, mean over five folds, with the linear ranker as a dotted line."""
     from matplotlib.figure import Figure
 
-    from hingerank.lab.reproductions import find_table, load_outcome
+    from hingerank.papers import find_table, load_outcome
 
     sizes = (25, 50, 100, 200, 500, 1000, 2000)
     outcome = load_outcome(find_table("chen2017-fig2"), Path("docs/reproductions"))

@@ -17,7 +17,7 @@ from hingerank.data.read_write import read_folds
 from hingerank.lab.comparison import compare
 from hingerank.lab.leaderboard import Results, leaderboard
 from hingerank.lab.methods import Method
-from hingerank.lab.reproductions.engine import default_data
+from hingerank.papers.engine import default_data
 
 MEASURES = ["map", "ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10"]
 SETS = {"OHSUMED": "OHSUMED/QueryLevelNorm", "MQ2008": "MQ2008"}

@@ -22,9 +22,9 @@ from rich.table import Table
 from sklearn.exceptions import ConvergenceWarning
 
 import hingerank as hr
-from hingerank.lab.interactions import interactions
-from hingerank.lab.reproductions import find_table, load_outcome
-from hingerank.lab.reproductions.engine import default_data
+from hingerank.papers import find_table, load_outcome
+from hingerank.papers.engine import default_data
+from hingerank.papers.interactions import interactions
 from hingerank.preferences import GradedPreferences
 from hingerank.problem.design import RowsDesign
 from hingerank.problem.multipliers import FactorizedDual

@@ -20,8 +20,8 @@ from sklearn.base import clone
 
 import hingerank as hr
 from hingerank.lab.report.figures import plot_basis
-from hingerank.lab.reproductions.engine import Place, default_data
-from hingerank.lab.reproductions.personal import Parts, pairs_right, ratings_right, synthetic, yahoo
+from hingerank.papers.engine import Place, default_data
+from hingerank.papers.personal import Parts, pairs_right, ratings_right, synthetic, yahoo
 from hingerank.personal.factorized import PersonalRankSVM
 from hingerank.personal.generate import make_personal
 from hingerank.personal.item_features import genre_features, join_features, word_features

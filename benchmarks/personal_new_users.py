@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 import hingerank as hr
-from hingerank.lab.reproductions.engine import Place, default_data
-from hingerank.lab.reproductions.personal import yahoo
+from hingerank.papers.engine import Place, default_data
+from hingerank.papers.personal import yahoo
 from hingerank.personal.item_features import genre_features, join_features, word_features
 from hingerank.personal.rating_sets import plain_titles, read_movielens
 from hingerank.personal.ratings import Ratings

@@ -22,8 +22,8 @@ from sklearn.exceptions import ConvergenceWarning
 import hingerank as hr
 from hingerank.data.read_write import read_folds
 from hingerank.lab.report.figures import plot_path, plot_single_features
-from hingerank.lab.reproductions.engine import default_data
 from hingerank.lab.statistics import paired_t, randomisation
+from hingerank.papers.engine import default_data
 from hingerank.rankers.sparse import choose_on_validation
 
 SETS = {"OHSUMED": ("OHSUMED/QueryLevelNorm", "letor3"), "MQ2008": ("MQ2008", "letor4")}

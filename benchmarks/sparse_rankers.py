@@ -34,7 +34,7 @@ from sklearn.exceptions import ConvergenceWarning
 import hingerank as hr
 from hingerank.data.generate import make_letor
 from hingerank.data.read_write import read_folds
-from hingerank.lab.reproductions.engine import default_data
+from hingerank.papers.engine import default_data
 from hingerank.solvers.frank_wolfe import VARIANTS
 from measuring import best_of, reset_peak, resident
 

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import hingerank as hr
-from hingerank.lab.interactions import interactions
+from hingerank.papers.interactions import interactions
 
 data = hr.make_letor(n_queries=60, rows_per_query=60, n_features=20, n_grades=3, noise=0.5, seed=1)
 train, test = data.split(test_size=0.5, seed=0)

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from hingerank import FactorizedRankSVM, GradedPreferences, RankingData, RankSVM, RegularizedRankSVM, load
 from hingerank.kernels.multipliers import factor_chain, factor_epoch, factor_lines, factor_weights, query_borders
-from hingerank.lab.interactions import Interactions, QueryInteractions, interactions
+from hingerank.papers.interactions import Interactions, QueryInteractions, interactions
 from hingerank.problem.design import RowsDesign
 from hingerank.problem.factor_model import FactorModel
 from hingerank.problem.multipliers import FactorizedDual

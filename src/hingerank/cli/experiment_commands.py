@@ -26,7 +26,7 @@ from hingerank.cli.personal_commands import ItemColumns, is_ratings
 if TYPE_CHECKING:
     from hingerank.lab.leaderboard import Leaderboard
     from hingerank.lab.methods import Method
-    from hingerank.lab.reproductions import Outcome, PaperTable, Place
+    from hingerank.papers import Outcome, PaperTable, Place
 
 IN_PAPERS = ("ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "map")  # measures in the leaderboard for LaTeX
 RATED = "popularity,item-mean,joint,mean-variance,personal-rank-svm,shared=personal-rank-svm"  # what to compare first
@@ -280,8 +280,8 @@ def reproduce(
     Example: hingerank reproduce lai2013-table2
     """
     from hingerank.lab.progress import LiveBoard
-    from hingerank.lab.reproductions import TABLES, Place, default_data, find_table, on_set
-    from hingerank.lab.reproductions import reproduce as run_table
+    from hingerank.papers import TABLES, Place, default_data, find_table, on_set
+    from hingerank.papers import reproduce as run_table
     from hingerank.problem.torch_design import check_device
 
     if list_tables:
@@ -310,7 +310,7 @@ def reproduce(
 
 
 def _run_rows(table: "PaperTable", rows: list[str], place: "Place", output: Path) -> "Outcome":
-    from hingerank.lab.reproductions import load_outcome, reproduce_rows
+    from hingerank.papers import load_outcome, reproduce_rows
 
     saved = load_outcome(table, output)
     if saved is None:
@@ -319,7 +319,7 @@ def _run_rows(table: "PaperTable", rows: list[str], place: "Place", output: Path
 
 
 def _show(outcome: "Outcome", json: bool) -> None:
-    from hingerank.lab.reproductions.outcome import table_lines
+    from hingerank.papers.outcome import table_lines
 
     table = outcome.table
     if json:
@@ -345,7 +345,7 @@ def _as_dict(outcome: "Outcome", place: int) -> dict[str, Any]:
 
 
 def _list(json: bool) -> None:
-    from hingerank.lab.reproductions import TABLES
+    from hingerank.papers import TABLES
 
     rows = [[table.name, table.cited, table.title] for table in TABLES.values()]
     if json:
@@ -356,9 +356,9 @@ def _list(json: bool) -> None:
 
 def _write_page(output: Path) -> None:
     from hingerank.data.files import write_whole
-    from hingerank.lab.reproductions import TABLES, load_outcome
-    from hingerank.lab.reproductions.outcome import write_page
-    from hingerank.lab.reproductions.pages import fill_pages
+    from hingerank.papers import TABLES, load_outcome
+    from hingerank.papers.outcome import write_page
+    from hingerank.papers.pages import fill_pages
 
     found = [outcome for table in TABLES.values() if (outcome := load_outcome(table, output)) is not None]
     if not found:
@@ -376,8 +376,8 @@ def _check(names: list[str] | None, data: Path, output: Path, workers: int | Non
     from tempfile import TemporaryDirectory
 
     from hingerank.lab.progress import LiveBoard
-    from hingerank.lab.reproductions import TABLES, Place, find_table, load_outcome
-    from hingerank.lab.reproductions import reproduce as run_table
+    from hingerank.papers import TABLES, Place, find_table, load_outcome
+    from hingerank.papers import reproduce as run_table
 
     tables = [find_table(name) for name in names] if names else [table for table in TABLES.values() if table.fast]
     saved = [found for table in tables if (found := load_outcome(table, output)) is not None]
@@ -426,7 +426,7 @@ def analyse(
     Example: hingerank analyse interactions model/ -o interactions.svg
     """
     from hingerank.export.model_file import load
-    from hingerank.lab.interactions import interactions
+    from hingerank.papers.interactions import interactions
 
     if what != "interactions":
         raise ValueError(f"there is no analysis {what!r}; the known one is: interactions")

@@ -17,12 +17,12 @@ import numpy as np
 import hingerank
 from hingerank.data.ranking_data import RankingData
 from hingerank.lab.comparison import compare
-from hingerank.lab.interactions import Interactions, interactions
 from hingerank.lab.leaderboard import Results, leaderboard
 from hingerank.lab.methods import Method
-from hingerank.lab.reproductions.engine import Ours, Place, Section, Study, kept, make_recipe
-from hingerank.lab.reproductions.sets import read_set
 from hingerank.lab.statistics import paired_t, randomisation
+from hingerank.papers.engine import Ours, Place, Section, Study, kept, make_recipe
+from hingerank.papers.interactions import Interactions, interactions
+from hingerank.papers.sets import read_set
 from hingerank.preferences import GradedPreferences
 
 STARTS = 10

@@ -1,7 +1,7 @@
 """Tables of the papers, run again: `TABLES` by name, from the files of `figures/`. `hingerank reproduce` runs them."""
 
-from hingerank.lab.reproductions.engine import Ours, PaperTable, Place, Section, default_data, on_set, read_tables
-from hingerank.lab.reproductions.outcome import Outcome, load_outcome, reproduce, reproduce_rows
+from hingerank.papers.engine import Ours, PaperTable, Place, Section, default_data, on_set, read_tables
+from hingerank.papers.outcome import Outcome, load_outcome, reproduce, reproduce_rows
 
 PAPERS = ("xu2019", "chen2017", "lai2013", "cheng2018", "xu2015")  # files of figures/, in the order of the page
 TABLES: dict[str, PaperTable] = read_tables(PAPERS)

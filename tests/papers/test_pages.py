@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import hingerank as hr
-from hingerank.lab.reproductions import TABLES, Ours, Outcome, PaperTable, Section, load_outcome
-from hingerank.lab.reproductions.pages import MARKED, fill, fill_pages, look_up
+from hingerank.papers import TABLES, Ours, Outcome, PaperTable, Section, load_outcome
+from hingerank.papers.pages import MARKED, fill, fill_pages, look_up
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 SAVED = {name: found for name, table in TABLES.items() if (found := load_outcome(table, DOCS / "reproductions"))}

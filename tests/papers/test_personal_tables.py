@@ -5,9 +5,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from hingerank.lab.reproductions import Place, personal
-from hingerank.lab.reproductions.engine import kept, make_tables
-from hingerank.lab.reproductions.outcome import reproduce, reproduce_rows
+from hingerank.papers import Place, personal
+from hingerank.papers.engine import kept, make_tables
+from hingerank.papers.outcome import reproduce, reproduce_rows
 from hingerank.personal.generate import make_personal
 
 WORDS = {

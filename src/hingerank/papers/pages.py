@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from hingerank.data.files import DataError, write_whole
-from hingerank.lab.reproductions.outcome import Outcome, compared, markdown_lines
+from hingerank.papers.outcome import Outcome, compared, markdown_lines
 
 MARKED = re.compile(r"(<!-- table ([\w-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 _ASKED = re.compile(r"\{(paper )?([^{}]+? / [^{}]+? / [^{}]+? / [^{}]+?)\}")

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from hingerank.data.files import plain, write_whole
-from hingerank.lab.reproductions.engine import Ours, PaperTable, Place, Recipe, Section, shown
-from hingerank.lab.reproductions.pictures import Panel, Point, draw
-from hingerank.lab.reproductions.sets import KNOWN, MissingSet
 from hingerank.lab.run_folder import versions
+from hingerank.papers.engine import Ours, PaperTable, Place, Recipe, Section, shown
+from hingerank.papers.pictures import Panel, Point, draw
+from hingerank.papers.sets import KNOWN, MissingSet
 
 TIME = "seconds"  # a column of this name is shown but not compared: machines differ
 KEPT = 6  # decimals in the saved file
@@ -319,7 +319,7 @@ INTRODUCTION = """\
 # Reproductions
 
 <!-- Written by `hingerank reproduce --write-docs` from the results saved in reproductions/. Change those, or the
-     data in src/hingerank/lab/reproductions/figures, not this page. -->
+     data in src/hingerank/papers/figures, not this page. -->
 
 Tables of the papers whose methods are implemented here, run again. `hingerank reproduce NAME` runs one: it needs the
 data in `$HINGERANK_DATA` (or `--data`), keeps every fit as it comes, and goes on where it stopped when it is started

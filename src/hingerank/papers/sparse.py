@@ -11,10 +11,10 @@ import numpy as np
 
 import hingerank
 from hingerank.data.ranking_data import RankingData
-from hingerank.lab.reproductions.engine import Ours, Place, Section, kept
-from hingerank.lab.reproductions.letor import pairs_of_queries, results_of
-from hingerank.lab.reproductions.outcome import TIME
-from hingerank.lab.reproductions.sets import read_set
+from hingerank.papers.engine import Ours, Place, Section, kept
+from hingerank.papers.letor import pairs_of_queries, results_of
+from hingerank.papers.outcome import TIME
+from hingerank.papers.sets import read_set
 
 STEPS = 1000  # the paper's T, for both of its algorithms
 MOST_SHOWN = 10

@@ -11,12 +11,12 @@ import hingerank as hr
 from hingerank.cli import main
 from hingerank.data.fetching import PUBLIC_SETS
 from hingerank.data.generate import make_letor
-from hingerank.lab.reproductions import TABLES, Ours, Outcome, PaperTable, Place, Section, load_outcome, on_set
-from hingerank.lab.reproductions.diversity import name_of_run, own_runs, web_track_qrels
-from hingerank.lab.reproductions.engine import Study, make_tables
-from hingerank.lab.reproductions.outcome import reproduce, write_page
-from hingerank.lab.reproductions.personal import SETS
-from hingerank.lab.reproductions.sets import GRADED, KNOWN, MissingSet, find_set, read_set
+from hingerank.papers import TABLES, Ours, Outcome, PaperTable, Place, Section, load_outcome, on_set
+from hingerank.papers.diversity import name_of_run, own_runs, web_track_qrels
+from hingerank.papers.engine import Study, make_tables
+from hingerank.papers.outcome import reproduce, write_page
+from hingerank.papers.personal import SETS
+from hingerank.papers.sets import GRADED, KNOWN, MissingSet, find_set, read_set
 from hingerank.personal.rating_sets import is_movielens, read_movielens
 
 

@@ -11,10 +11,10 @@ import pytest
 import hingerank as hr
 from hingerank.cli import main
 from hingerank.data.generate import make_letor
-from hingerank.lab.reproductions import TABLES, Place
-from hingerank.lab.reproductions.outcome import reproduce
-from hingerank.lab.reproductions.sets import GENERATED, read_set
-from hingerank.lab.reproductions.sparse import _fit_both
+from hingerank.papers import TABLES, Place
+from hingerank.papers.outcome import reproduce
+from hingerank.papers.sets import GENERATED, read_set
+from hingerank.papers.sparse import _fit_both
 
 GOV = ("TD2004", "NP2004", "HP2004")
 OF_GOV = [

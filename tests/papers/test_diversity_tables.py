@@ -10,8 +10,8 @@ import pytest
 from hingerank.diversity.generate import make_diverse
 from hingerank.diversity.queries import DiverseQuery
 from hingerank.diversity.selection import XQuAD
-from hingerank.lab.reproductions import TABLES, Place, Section, diversity
-from hingerank.lab.reproductions.diversity import (
+from hingerank.papers import TABLES, Place, Section, diversity
+from hingerank.papers.diversity import (
     ERR,
     NDCG,
     _rows,
@@ -22,7 +22,7 @@ from hingerank.lab.reproductions.diversity import (
     score_candidates,
     web_track_qrels,
 )
-from hingerank.lab.reproductions.engine import Study
+from hingerank.papers.engine import Study
 
 DATA = Path(os.environ.get("HINGERANK_DATA", Path(__file__).parents[3] / "shared" / "data"))
 

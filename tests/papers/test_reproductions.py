@@ -16,7 +16,9 @@ from sklearn.exceptions import ConvergenceWarning
 import hingerank as hr
 from hingerank.cli import main
 from hingerank.data.generate import make_letor
-from hingerank.lab.reproductions import (
+from hingerank.lab.statistics import randomisation
+from hingerank.metrics import parse_measure
+from hingerank.papers import (
     PAPERS,
     TABLES,
     Ours,
@@ -28,15 +30,13 @@ from hingerank.lab.reproductions import (
     load_outcome,
     reproduce,
 )
-from hingerank.lab.reproductions.engine import RUNNERS, make_recipe, make_tables
-from hingerank.lab.reproductions.letor import measures_of, results_of
-from hingerank.lab.reproductions.outcome import write_page
-from hingerank.lab.statistics import randomisation
-from hingerank.metrics import parse_measure
+from hingerank.papers.engine import RUNNERS, make_recipe, make_tables
+from hingerank.papers.letor import measures_of, results_of
+from hingerank.papers.outcome import write_page
 
 ROOT = Path(__file__).resolve().parents[2]
 SAVED = ROOT / "docs" / "reproductions"
-FIGURES = ROOT / "src" / "hingerank" / "lab" / "reproductions" / "figures"
+FIGURES = ROOT / "src" / "hingerank" / "papers" / "figures"
 ALL_WORDS = [tomllib.loads(path.read_text("utf-8")) for path in FIGURES.glob("*.toml")]
 DATA = Path(os.environ.get("HINGERANK_DATA", ROOT.parent / "shared" / "data"))
 
@@ -435,7 +435,7 @@ def test_the_check_runs_anew_and_says_what_moved(place, tmp_path, monkeypatch, c
     shown = capsys.readouterr().out
     assert "toy-table1: 1 moved" in shown and "A, svm, N@5: 0.1234 to 0." in shown
     assert json.loads((output / "toy-table1.json").read_text("utf-8")) == words, "a check does not save"
-    monkeypatch.setattr("hingerank.lab.reproductions.TABLES", {"toy-table1": small_table()})
+    monkeypatch.setattr("hingerank.papers.TABLES", {"toy-table1": small_table()})
     assert main(["reproduce", "--check", *options]) == 1  # no table is fast
     assert "no saved results" in capsys.readouterr().err
 
