@@ -21,6 +21,7 @@ from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.grids import AROUND, MOST_WIDENINGS, SCALES, beyond, listed, near, size_of, stages_of
 from hingerank.rankers.kernel_search import path_scores
 from hingerank.rankers.parted import evaluate_parts
+from hingerank.rankers.shortcuts import SCALED, follows, path_of
 from hingerank.rankers.tuned import Trial, Tuning
 from hingerank.registry import RANKERS, ranker_class, ranker_name, registered_name
 from hingerank.watching import tell_task
@@ -56,9 +57,9 @@ def tune(
     """argmax over settings of the mean over folds of measure(held-out queries), fitted on everything.
 
     Settings that differ in the ranker's path parameter alone are fitted as one path, scaled and mapped rows are
-    shared, queries are never cut, and tries may stop ten times as far from the optimum as the last fit. Where the
-    best value of a number is at the edge of its grid the grid grows that way. Of equal settings the simpler one is
-    taken (smaller C, radius, rank, fewer and smaller trees).
+    shared (unless a class of your own overrides `fit` or `predict`), queries are never cut, and tries may stop ten
+    times as far from the optimum as the last fit. Where the best value of a number is at the edge of its grid the grid
+    grows that way. Of equal settings the simpler one is taken (smaller C, radius, rank, fewer and smaller trees).
 
     Parameters
     ----------
@@ -317,7 +318,8 @@ class Study:
         held = other if choose is None else other.take(choose)
         # rows that stay where they are, in a mapped file or with their workers, are scaled by the ranker itself
         stay = isinstance(train, PartedData) or is_mapped(train.X)
-        scaled = "scale" in self.ranker.get_params(deep=False) and not stay
+        known = "scale" in self.ranker.get_params(deep=False) and follows(type(self.ranker), BaseRanker, SCALED)
+        scaled = known and not stay
         by_scale: dict[Any, list[Setting]] = {}
         for setting in settings:
             by_scale.setdefault(self._scaling(setting) if scaled else None, []).append(setting)
@@ -340,12 +342,11 @@ class Study:
         return self.ranker.get_params(deep=False).get("kernel") == "precomputed"
 
     def _scaling(self, setting: Setting) -> str | None:
-        made = clone(self.ranker).set_params(**setting)
-        return made._scaling() if isinstance(made, BaseRanker) else made.scale
+        return clone(self.ranker).set_params(**setting)._scaling()
 
     def _batches(self, settings: list[Setting]) -> list[list[Setting]]:
         """Settings that one path fits."""
-        path = getattr(self.ranker, "path_parameter", None)
+        path = path_of(self.ranker)
         groups: dict[str, list[Setting]] = {}
         for setting in settings:
             rest = canonical({n: v for n, v in setting.items() if n != path} if path in setting else setting)
@@ -359,7 +360,7 @@ class Study:
         tol = self.ranker.get_params(deep=False).get("tol")
         if tol is not None and "tol" not in fixed:
             fixed["tol"] = max(tol, min(10 * tol, MOST_TOL))
-        ranker, path = clone(self.ranker), getattr(self.ranker, "path_parameter", "")
+        ranker, path = clone(self.ranker), path_of(self.ranker)
         values: list[np.ndarray] = []
         if problem is None:
             try:
@@ -367,7 +368,7 @@ class Study:
                     warnings.simplefilter("ignore")  # about settings that are only tried
                     ranker.set_params(**fixed)
                     rows = (here, None, None) if isinstance(here, PartedData) else (here.X, here.y, here.qid)
-                    if len(batch) > 1:
+                    if len(batch) > 1 and path is not None:
                         found = ranker.fit_path(*rows, [setting[path] for setting in batch])
                     else:
                         found = [ranker.fit(*rows)]

@@ -21,6 +21,7 @@ from hingerank.lab.search import (
     describe_search,
 )
 from hingerank.rankers.grids import GAMMAS, stages_of
+from hingerank.rankers.shortcuts import path_of
 from hingerank.tuning import scales_for
 
 # parameter -> values that are tried unless others are asked for, for every ranker that has it
@@ -69,13 +70,6 @@ class Estimator(Protocol):
     def set_params(self, **params: Any) -> Any: ...
 
 
-@runtime_checkable
-class PathRanker(Protocol):
-    """A ranker that fits all values of one parameter in one go, from warm starts."""
-
-    def fit_path(self, X: Any, y: Any, qid: Any, values: Any) -> Any: ...
-
-
 @dataclass(frozen=True)
 class Method:
     """A ranker with the settings to try.
@@ -87,7 +81,8 @@ class Method:
     search : lists of values by parameter (a grid), or a search of ``hingerank.lab.search``
     fixed : parameters that are the same throughout
     path : the parameter whose values a ranker with ``fit_path(X, y, qid, values)`` fits in one go; default the
-        ranker's own ``path_parameter``, else C; "" for every setting from nothing
+        ranker's own ``path_parameter``, else C, unless a subclass overrides `fit` alone; "" for every setting from
+        nothing
 
     Examples
     --------
@@ -106,8 +101,7 @@ class Method:
         if isinstance(self.search, Mapping):
             object.__setattr__(self, "search", Grid(self.search))
         if self.path is None:
-            usual = "C" if isinstance(self.ranker, PathRanker) else None  # a class has the attribute as well
-            object.__setattr__(self, "path", getattr(self.ranker, "path_parameter", usual))
+            object.__setattr__(self, "path", path_of(self.ranker))
 
     def make(self, setting: Setting, seed: int | None = None) -> Any:
         """A fresh ranker with this setting; `seed` goes to a parameter random_state that nothing else sets."""

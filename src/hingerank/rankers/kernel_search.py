@@ -13,6 +13,7 @@ from hingerank.features.kernels import choose_gamma
 from hingerank.metrics import evaluate
 from hingerank.rankers.inputs import check_features, unpack
 from hingerank.rankers.kernel import MappedRanker
+from hingerank.rankers.shortcuts import SCORES, follows, path_of
 
 CS = tuple(2.0**k for k in range(-14, 3, 2))
 WIDTHS = tuple(4.0**k for k in range(-4, 2))  # of gamma="scale"
@@ -65,7 +66,9 @@ def search_kernel(
         gammas = [scale * width for width in WIDTHS]
     best, top, table = None, -np.inf, []
     for gamma in gammas:
-        path = clone(ranker).set_params(gamma=float(gamma)).fit_path(train, Cs=Cs)
+        made = clone(ranker).set_params(gamma=float(gamma))
+        one_by_one = path_of(made) != "C"
+        path = [clone(made).set_params(C=C).fit(train) for C in Cs] if one_by_one else made.fit_path(train, Cs=Cs)
         for member, scores in zip(path, path_scores(path, validation)):
             value = float(evaluate(validation.y, scores, validation.qid, measure)[measure])
             seconds = member.certificate_.seconds
@@ -80,7 +83,7 @@ def search_kernel(
 def path_scores(path: list[Any], X: Any, qid: Any = None) -> list[np.ndarray]:
     """The scores of every ranker of one path; rankers that share a feature map have the rows mapped once."""
     first = path[0]
-    apart = not isinstance(first, MappedRanker) or any(member._map is not first._map for member in path)
+    apart = not follows(type(first), MappedRanker, SCORES) or any(member._map is not first._map for member in path)
     if apart or is_mapped(X.X if isinstance(X, RankingData) else X):
         return [member.predict(X, qid) for member in path]
     _, _, qid = unpack(X, None, qid)

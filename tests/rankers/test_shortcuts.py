@@ -1,0 +1,124 @@
+"""A class that overrides `fit` or `predict` alone is searched with its own, never with its parent's quicker ways."""
+
+import numpy as np
+import pytest
+
+import hingerank as hr
+from hingerank.lab.comparison import compare
+from hingerank.lab.folds import query_folds
+from hingerank.lab.methods import Method
+from hingerank.rankers.base import BaseRanker
+from hingerank.rankers.kernel_search import search_kernel
+from hingerank.rankers.shortcuts import FITS, SCALED, SCORES, follows, path_of
+from hingerank.registry import RANKERS, ranker_class
+
+DATA = hr.make_letor(12, rows_per_query=6, n_features=4, seed=0)
+CS = [0.01, 1.0]
+
+
+def turned(parent, by="fit"):
+    """A class whose `fit` learns the opposite of what its parent learns, or whose `predict` answers the opposite."""
+
+    class Turned(parent):
+        if by == "fit":
+
+            def fit(self, X, y=None, qid=None, **more):
+                rows = (X.X, X.y, X.qid) if isinstance(X, hr.RankingData) else (X, y, qid)
+                return super().fit(rows[0], -np.asarray(rows[1]), rows[2], **more)
+
+        elif by == "_fit":
+
+            def _fit(self, X, y, blocks, sample_weight):
+                super()._fit(X, -y, blocks, sample_weight)
+
+        else:
+
+            def predict(self, X, qid=None):
+                return -super().predict(X, qid)
+
+    return Turned
+
+
+def by_hand(kind, scale="standard", **settings):
+    """The mean NDCG@10 of every C over the folds that `tune` and `compare` make of the validation data."""
+    train, held = DATA.split(test_size=0.5, seed=0)
+    values = []
+    for C in CS:
+        ranker = kind(C=C, scale=scale, tol=1e-2, **settings).fit(train)
+        values.append(hr.evaluate(held.y, ranker.predict(held.X, held.qid), held.qid, "ndcg@10")["ndcg@10"])
+    return values
+
+
+@pytest.mark.parametrize("by", ["fit", "_fit", "predict"])
+def test_tune_tries_what_the_class_itself_does(by):
+    kind = turned(hr.RankSVM, by)
+    train, held = DATA.split(test_size=0.5, seed=0)
+    found = hr.tune(kind(), train, validation=held, params={"C": CS, "scale": "standard"}, widen=False)
+    np.testing.assert_allclose([t.mean for t in found.tuning_.trials], by_hand(kind), atol=1e-12)
+    assert max(by_hand(kind)) < min(by_hand(hr.RankSVM)) - 0.1
+
+
+def test_rows_are_not_scaled_before_a_fit_that_would_see_them_as_they_are():
+    class Squares(hr.RankSVM):
+        def fit(self, X, y=None, qid=None, **more):
+            rows = (X.X, X.y, X.qid) if isinstance(X, hr.RankingData) else (X, y, qid)
+            assert abs(rows[0].mean()) > 1e-3, "the rows came scaled"
+            return super().fit(rows[0] ** 2, *rows[1:], **more)
+
+        def predict(self, X, qid=None):
+            return super().predict(X**2, qid)
+
+    train, held = DATA.split(test_size=0.5, seed=0)
+    found = hr.tune(Squares(), train, validation=held, params={"C": CS, "scale": "standard"}, widen=False)
+    np.testing.assert_allclose([t.mean for t in found.tuning_.trials], by_hand(Squares), atol=1e-12)
+
+
+@pytest.mark.parametrize("by", ["fit", "_fit", "predict"])
+def test_compare_tries_what_the_class_itself_does(by):
+    method = Method("turned", turned(hr.RankSVM, by), {"C": CS}, {"scale": "standard", "tol": 1e-2})
+    plain = Method("plain", hr.RankSVM, {"C": CS}, {"scale": "standard", "tol": 1e-2})
+    results = compare([method, plain], query_folds(DATA, 3), measures=["ndcg@10"], workers=1)
+    ours, theirs = ([r["value"] for r in results.validations(name)] for name in ("turned", "plain"))
+    assert np.mean(ours) < np.mean(theirs) - 0.1
+
+
+@pytest.mark.parametrize("by", ["fit", "_fit", "predict"])
+def test_a_kernel_search_tries_what_the_class_itself_does(by):
+    kind = turned(hr.NystroemRankSVM, by)
+    train, held = DATA.split(test_size=0.5, seed=0)
+    ranker = kind(10, gamma=0.5, scale="standard", tol=1e-2, random_state=0)
+    found = search_kernel(ranker, train, held, Cs=CS, gammas=[0.5])
+    expected = by_hand(kind, n_components=10, gamma=0.5, random_state=0)
+    np.testing.assert_allclose([row["value"] for row in found.table], expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", RANKERS)
+def test_registered_rankers_keep_their_quicker_ways_and_a_users_fit_ends_them(name):
+    kind = ranker_class(name)
+    if not issubclass(kind, BaseRanker):
+        assert path_of(kind) is None
+        return
+    assert path_of(kind) == (kind.path_parameter if "fit_path" in dir(kind) else None)
+    assert follows(kind, BaseRanker, SCALED)
+    for method in FITS:
+        assert path_of(type("Mine", (kind,), {method: lambda self: self})) is None
+    for method in SCORES:
+        assert not follows(type("Mine", (kind,), {method: lambda self: self}), BaseRanker, SCORES)
+
+
+def test_a_path_of_the_class_that_defines_fit_is_taken():
+    class Both(hr.RankSVM):
+        path_parameter = "tol"
+
+        def fit(self, X, y=None, qid=None, **more):
+            return super().fit(X, y, qid, **more)
+
+        def fit_path(self, X, y, qid, values):
+            return [Both(tol=value).fit(X, y, qid) for value in values]
+
+    class Further(Both):
+        pass
+
+    assert path_of(Both) == path_of(Further()) == "tol"
+    assert path_of(turned(Both)) is None
+    assert path_of(lambda C: hr.RankSVM(C)) is None
