@@ -13,7 +13,7 @@ import time
 import numpy as np
 
 import hingerank as hr
-from hingerank.tuning import scales_for
+from hingerank.search.tuning import scales_for
 
 
 def make(rows: int, features: int, tails: bool, seed: int = 0) -> hr.RankingData:

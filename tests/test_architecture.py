@@ -21,7 +21,7 @@ ORDER = [
     ["solvers"],
     ["export"],
     ["rankers"],
-    ["distributed", "tuning", "explain"],
+    ["distributed", "search"],
     ["personal", "diversity"],
     ["lab"],
     ["papers"],

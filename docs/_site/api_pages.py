@@ -8,7 +8,7 @@ import hingerank
 PAGES = {  # page -> (title, what it is about, beginnings of the modules it covers)
     "rankers": ("Rankers", "Estimators that order the rows of a query.", ["hingerank.rankers"]),
     "tuning": ("Tuning", "Settings found over folds of queries, and progress while one waits.",
-               ["hingerank.tuning", "hingerank.watching"]),
+               ["hingerank.search.tuning", "hingerank.watching"]),
     "personal": ("Personal rankers", "One ranking function per user.", ["hingerank.personal"]),
     "diversity": ("Diverse rankings", "Results that differ from each other.", ["hingerank.diversity"]),
     "data": ("Data", "Reading, writing, generating and fetching.", ["hingerank.data"]),

@@ -3,8 +3,8 @@
 import pytest
 
 from hingerank.lab.methods import VALUES, make_search, method_from_name, parse_settings
-from hingerank.lab.search import Choice, Grid, Integers, LogUniform, OptunaSearch, RandomSearch
 from hingerank.registry import ranker_class
+from hingerank.search.proposals import Choice, Grid, Integers, LogUniform, OptunaSearch, RandomSearch
 
 
 def test_a_ranker_with_its_usual_values():

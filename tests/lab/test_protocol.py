@@ -11,9 +11,9 @@ from hingerank.lab.comparison import compare
 from hingerank.lab.folds import Fold, Rows, query_folds
 from hingerank.lab.leaderboard import load_results
 from hingerank.lab.methods import Method
-from hingerank.lab.search import Integers, LogUniform, OptunaSearch, RandomSearch
 from hingerank.metrics import evaluate
 from hingerank.rankers.linear import RankSVM
+from hingerank.search.proposals import Integers, LogUniform, OptunaSearch, RandomSearch
 
 MEASURES = ["ndcg@10", "p@2", "map"]
 

@@ -69,7 +69,7 @@ def tune(
     from hingerank.lab.methods import not_from_rows, parse_settings
     from hingerank.rankers.base import BaseRanker
     from hingerank.registry import ranker_class, registered_name
-    from hingerank.tuning import tune as search
+    from hingerank.search.tuning import tune as search
 
     names = [registered_name(name.strip()) for name in model.split(",") if name.strip()]
     personal = is_ratings(data, items)

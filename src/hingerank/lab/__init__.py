@@ -4,7 +4,6 @@ from hingerank.lab.comparison import Progress, compare, default_measures
 from hingerank.lab.folds import Fold, part_folds, query_folds
 from hingerank.lab.leaderboard import Leaderboard, Results, leaderboard, load_results
 from hingerank.lab.methods import Method
-from hingerank.lab.search import Choice, Grid, Integers, LogUniform, OptunaSearch, RandomSearch, Uniform
 from hingerank.lab.statistics import (
     bootstrap_interval,
     holm,
@@ -13,6 +12,7 @@ from hingerank.lab.statistics import (
     wilcoxon,
     win_tie_loss,
 )
+from hingerank.search.proposals import Choice, Grid, Integers, LogUniform, OptunaSearch, RandomSearch, Uniform
 
 __all__ = [
     "Choice",

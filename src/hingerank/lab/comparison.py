@@ -38,10 +38,10 @@ from hingerank.lab.run_folder import (
     versions,
     write_header,
 )
-from hingerank.lab.search import Setting
 from hingerank.lab.workers import Workers
 from hingerank.metrics import evaluate, parse_measure
 from hingerank.metrics.measure import MEASURES
+from hingerank.search.proposals import Setting
 from hingerank.solvers.run import Certificate
 
 TRACE_POINTS = 200

@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from hingerank.data.files import canonical, plain
 from hingerank.lab.folds import BASELINES, BaselineRows, PersonalRows
-from hingerank.lab.search import (
+from hingerank.search.proposals import (
     Choice,
     Distribution,
     Grid,
@@ -20,9 +20,9 @@ from hingerank.lab.search import (
     Setting,
     describe_search,
 )
-from hingerank.rankers.grids import GAMMAS, stages_of
-from hingerank.rankers.shortcuts import path_of
-from hingerank.tuning import scales_for
+from hingerank.search.settings import GAMMAS, stages_of
+from hingerank.search.shortcuts import path_of
+from hingerank.search.tuning import scales_for
 
 # parameter -> values that are tried unless others are asked for, for every ranker that has it
 VALUES: dict[str, list[Any]] = {
@@ -78,7 +78,7 @@ class Method:
     ----------
     name : what it is called in results
     ranker : a class, a function of the setting's keywords, or an estimator to copy
-    search : lists of values by parameter (a grid), or a search of ``hingerank.lab.search``
+    search : lists of values by parameter (a grid), or a search of ``hingerank.search.proposals``
     fixed : parameters that are the same throughout
     path : the parameter whose values a ranker with ``fit_path(X, y, qid, values)`` fits in one go; default the
         ranker's own ``path_parameter``, else C, unless a subclass overrides `fit` alone; "" for every setting from

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from hingerank.data.files import DataError
-from hingerank.lab.search import Setting
 from hingerank.papers.engine import Ours, Place, Recipe, Section, kept
 from hingerank.papers.outcome import TIME
+from hingerank.search.proposals import Setting
 
 FEW = 1000  # rows of a fit that only loads what is compiled
 # item features, {"train", "validation", "test": triples}, whether the triples are comparisons (else they are ratings)

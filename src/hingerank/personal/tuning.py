@@ -15,8 +15,8 @@ from hingerank.data.files import DataError, canonical
 from hingerank.metrics import evaluate
 from hingerank.personal.layout import group
 from hingerank.personal.preferences import counting
-from hingerank.rankers.grids import MOST_WIDENINGS, farther, listed
 from hingerank.rankers.tuned import Trial, Tuning
+from hingerank.search.settings import MOST_WIDENINGS, farther, listed
 
 Setting = dict[str, Any]
 Columns = tuple[Any, ...]

@@ -19,7 +19,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from hingerank.rankers.grids import MOST_WIDENINGS, beyond
+from hingerank.search.settings import MOST_WIDENINGS, beyond
 
 Setting = dict[str, Any]
 Proposals = Generator[list[Setting], list[float | None], None]

@@ -18,12 +18,12 @@ from hingerank.data.rows_view import RowsView, is_mapped
 from hingerank.data.scaling import SAMPLED_ROWS, make_scaler
 from hingerank.metrics import evaluate, parse_measure
 from hingerank.rankers.base import BaseRanker
-from hingerank.rankers.grids import AROUND, MOST_WIDENINGS, SCALES, beyond, listed, near, size_of, stages_of
-from hingerank.rankers.kernel_search import path_scores
 from hingerank.rankers.parted import evaluate_parts
-from hingerank.rankers.shortcuts import SCALED, follows, path_of
 from hingerank.rankers.tuned import Trial, Tuning
 from hingerank.registry import RANKERS, ranker_class, ranker_name, registered_name
+from hingerank.search.kernel_search import path_scores
+from hingerank.search.settings import AROUND, MOST_WIDENINGS, SCALES, beyond, listed, near, size_of, stages_of
+from hingerank.search.shortcuts import SCALED, follows, path_of
 from hingerank.watching import tell_task
 
 Setting = dict[str, Any]

@@ -13,7 +13,7 @@ from hingerank.features.kernels import choose_gamma
 from hingerank.metrics import evaluate
 from hingerank.rankers.inputs import check_features, unpack
 from hingerank.rankers.kernel import MappedRanker
-from hingerank.rankers.shortcuts import SCORES, follows, path_of
+from hingerank.search.shortcuts import SCORES, follows, path_of
 
 CS = tuple(2.0**k for k in range(-14, 3, 2))
 WIDTHS = tuple(4.0**k for k in range(-4, 2))  # of gamma="scale"

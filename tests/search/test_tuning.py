@@ -10,9 +10,9 @@ from sklearn.base import clone
 
 import hingerank as hr
 from hingerank.rankers.base import BaseRanker
-from hingerank.rankers.grids import STAGES, farther
 from hingerank.registry import RANKERS, ranker_class
-from hingerank.tuning import scales_for
+from hingerank.search.settings import STAGES, farther
+from hingerank.search.tuning import scales_for
 
 
 @pytest.fixture(scope="module")

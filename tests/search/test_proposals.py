@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 
 from hingerank.lab.methods import Method
-from hingerank.lab.search import Choice, Grid, Integers, LogUniform, OptunaSearch, RandomSearch, Uniform, WideningGrid
+from hingerank.search.proposals import (
+    Choice,
+    Grid,
+    Integers,
+    LogUniform,
+    OptunaSearch,
+    RandomSearch,
+    Uniform,
+    WideningGrid,
+)
 
 SPACE = {"C": LogUniform(1e-3, 1e3), "a": Uniform(-1, 1), "k": Integers(2, 4), "loss": ["hinge", "logistic"]}
 

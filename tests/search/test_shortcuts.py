@@ -8,9 +8,9 @@ from hingerank.lab.comparison import compare
 from hingerank.lab.folds import query_folds
 from hingerank.lab.methods import Method
 from hingerank.rankers.base import BaseRanker
-from hingerank.rankers.kernel_search import search_kernel
-from hingerank.rankers.shortcuts import FITS, SCALED, SCORES, follows, path_of
 from hingerank.registry import RANKERS, ranker_class
+from hingerank.search.kernel_search import search_kernel
+from hingerank.search.shortcuts import FITS, SCALED, SCORES, follows, path_of
 
 DATA = hr.make_letor(12, rows_per_query=6, n_features=4, seed=0)
 CS = [0.01, 1.0]

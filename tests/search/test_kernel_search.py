@@ -7,7 +7,7 @@ from hingerank import FourierRankSVM, KernelRankSVM, NystroemRankSVM, evaluate
 from hingerank.data.generate import make_letor
 from hingerank.data.scaling import DeviationScaler
 from hingerank.features.kernels import choose_gamma
-from hingerank.rankers.kernel_search import WIDTHS, path_scores, search_kernel
+from hingerank.search.kernel_search import WIDTHS, path_scores, search_kernel
 
 
 @pytest.fixture(scope="module")
