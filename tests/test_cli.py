@@ -257,6 +257,7 @@ def test_features_are_counted_as_in_the_training_text(call):
     assert status == 1 and one_line(err) and "train.txt, line 1" in err and "indices from 1 on, as in the text" in err
 
 
+@pytest.mark.filterwarnings("default")
 def test_a_fit_that_does_not_converge_warns_in_one_line(call):
     status, _, err = call("fit", "data.txt", "--C", "1000", "--tol", "1e-12", "--set", "max_iter=1", "-o", "model/")
     assert status == 0
@@ -340,7 +341,8 @@ def test_a_closed_pipe_is_no_error(tmp_path):
     process = in_a_process(["rank", model, many])
     process.stdout.readline()
     process.stdout.close()
-    assert process.stderr.read() == ""
+    with process.stderr:
+        assert process.stderr.read() == ""
     assert process.wait() == 1
 
 

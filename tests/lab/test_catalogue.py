@@ -2,16 +2,17 @@
 
 import pytest
 
-from hingerank.lab.methods import VALUES, make_search, method_from_name, parse_settings
+from hingerank.lab.methods import Method, make_search, method_from_name, parse_settings
 from hingerank.registry import ranker_class
 from hingerank.search.proposals import Choice, Grid, Integers, LogUniform, OptunaSearch, RandomSearch
+from hingerank.search.settings import CS
 
 
 def test_a_ranker_with_its_usual_values():
     method = method_from_name("rank-svm")
     assert method.name == "rank-svm" and method.ranker is ranker_class("rank-svm")
     assert method.path == "C"
-    assert [s["C"] for s in method.search.settings()] == VALUES["C"]
+    assert next(method.search.propose(0)) == [{"loss": "squared_hinge", "pair_weight": "uniform", "C": C} for C in CS]
 
 
 def test_clear_beginnings_of_names():
@@ -26,12 +27,15 @@ def test_values_given_are_tried_or_fixed():
     assert method.name == "mine"
     assert dict(method.fixed) == {"loss": "hinge"}
     assert method.search.settings() == [{"C": C, "tol": tol} for C in (1.0, 2.0) for tol in (1e-4, 1e-5)]
-    assert method_from_name("rank-svm", {"C": [3.0]}).search.settings() == [{}]
+    fixed = method_from_name("rank-svm", {"C": [3.0]})
+    assert dict(fixed.fixed) == {"C": 3.0} and next(fixed.search.propose(0)) == [
+        {"loss": "squared_hinge", "pair_weight": "uniform"}
+    ]
 
 
 def test_searches_over_ranges():
     space = {"C": [0.1, 10.0, 1.0], "k": [2, 8], "loss": ["a", "b"], "z": [-1.0, 1.0]}
-    search = make_search(space, "random", 7)
+    search = make_search([space], "random", 7)
     assert isinstance(search, RandomSearch) and search.size == 7
     assert search.space == {
         "C": LogUniform(0.1, 10.0),
@@ -39,8 +43,8 @@ def test_searches_over_ranges():
         "loss": Choice(("a", "b")),
         "z": Choice((-1.0, 1.0)),
     }
-    assert isinstance(make_search(space, "optuna", 7), OptunaSearch)
-    assert make_search({}, "random", 7) == Grid({})
+    assert isinstance(make_search([space], "optuna", 7), OptunaSearch)
+    assert make_search([{}], "random", 7) == Grid({})
 
 
 def test_settings_are_read():
@@ -58,7 +62,7 @@ def test_settings_are_read():
         (lambda: method_from_name("rank-svn"), "no ranker named 'rank-svn'"),
         (lambda: method_from_name("rank-svm", {"c": [1]}), "no parameter 'c'; it has C, loss"),
         (lambda: method_from_name("mmr"), "use hingerank rerank, or MMR from Python"),
-        (lambda: make_search({"C": [1.0, 2.0]}, "bayes", 3), "grid, random or optuna"),
+        (lambda: make_search([{"C": [1.0, 2.0]}], "bayes", 3), "grid, random or optuna"),
         (lambda: parse_settings(["C"]), "not of the form"),
         (lambda: parse_settings(["C="]), "not of the form"),
     ],
@@ -66,3 +70,17 @@ def test_settings_are_read():
 def test_mistakes_are_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()
+
+
+def test_seeds_reach_rankers_that_take_them(rankers):
+    assert Method("n", rankers.Noise).make({}, seed=4).random_state == 4
+    assert Method("n", rankers.Noise, fixed={"random_state": 1}).make({}, seed=4).random_state == 1
+    assert Method("c", rankers.Column).make({"column": 2}, seed=4).column == 2
+
+
+def test_batches_follow_the_path(rankers):
+    method = Method("p", rankers.Path, {"C": [1, 2], "intercept": [0, 1]})
+    groups = method.batches(method.search.settings())
+    assert [[s["C"] for s in group] for group in groups] == [[1, 2], [1, 2]]
+    assert [{s["intercept"] for s in group} for group in groups] == [{0}, {1}]
+    assert len(Method("c", rankers.Column).batches([{"column": 0}, {"column": 1}])) == 2

@@ -5,8 +5,8 @@ import pytest
 
 import hingerank as hr
 from hingerank.data.files import DataError
+from hingerank.personal.rating_folds import rating_parts
 from hingerank.personal.ratings import ratings_from
-from hingerank.personal.tuning import rating_parts
 
 
 @pytest.fixture(scope="module")

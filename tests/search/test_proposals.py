@@ -72,12 +72,6 @@ def test_choice_draws_all():
     assert {Choice(("a", "b", None)).draw(rng) for _ in range(50)} == {"a", "b", None}
 
 
-def test_seeds_reach_rankers_that_take_them(rankers):
-    assert Method("n", rankers.Noise).make({}, seed=4).random_state == 4
-    assert Method("n", rankers.Noise, fixed={"random_state": 1}).make({}, seed=4).random_state == 1
-    assert Method("c", rankers.Column).make({"column": 2}, seed=4).column == 2
-
-
 def test_an_estimator_is_copied_not_changed():
     from sklearn.ensemble import RandomForestRegressor
 
@@ -90,14 +84,6 @@ def test_an_estimator_is_copied_not_changed():
         method.definition()
         != Method("forest", RandomForestRegressor(n_estimators=4), {"max_depth": [2, 3]}).definition()
     )
-
-
-def test_batches_follow_the_path(rankers):
-    method = Method("p", rankers.Path, {"C": [1, 2], "intercept": [0, 1]})
-    groups = method.batches(method.search.settings())
-    assert [[s["C"] for s in group] for group in groups] == [[1, 2], [1, 2]]
-    assert [{s["intercept"] for s in group} for group in groups] == [{0}, {1}]
-    assert len(Method("c", rankers.Column).batches([{"column": 0}, {"column": 1}])) == 2
 
 
 def test_a_grid_grows_until_the_best_value_has_one_on_either_side():

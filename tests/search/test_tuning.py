@@ -9,10 +9,13 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 import hingerank as hr
+from hingerank.lab import query_folds
+from hingerank.lab.methods import method_from_name
 from hingerank.rankers.base import BaseRanker
 from hingerank.registry import RANKERS, ranker_class
-from hingerank.search.settings import STAGES, farther
-from hingerank.search.tuning import scales_for
+from hingerank.search.proposals import Staged
+from hingerank.search.settings import STAGES, farther, resolved, scales_for
+from hingerank.search.tuning import RatingsRanker
 
 
 @pytest.fixture(scope="module")
@@ -102,15 +105,22 @@ def test_tuning_goes_with_the_model_and_leaves_with_the_next_fit(data, tmp_path)
     assert not hasattr(back.fit(data), "tuning_")
 
 
-GRADED = [n for n in RANKERS if issubclass(ranker_class(n), BaseRanker)]
+TUNED = [n for n in RANKERS if issubclass(ranker_class(n), BaseRanker | RatingsRanker)]
 
 
-@pytest.mark.parametrize("name", GRADED)
+@pytest.mark.parametrize("name", TUNED)
 def test_every_ranker_has_settings_to_try(name):
     cls = ranker_class(name)
     known = set(cls().get_params())
-    for stage in STAGES.get(cls.__name__, []):
+    for stage in STAGES[name]:
         assert set(stage) <= known, f"{cls.__name__} has no parameter {set(stage) - known}"
+
+
+def test_a_comparison_tries_what_tune_tries(data):
+    fold = query_folds(data, 3, seed=0)[0]
+    for name in ("rank-svm", "fenchel-rank", "lightgbm"):
+        stages, start = resolved(ranker_class(name), {}, lambda: scales_for(fold.part("train").X), None)
+        assert method_from_name(name, fold=fold).search == Staged(stages, start)
 
 
 @pytest.mark.parametrize("name", ["fenchel-rank", "rankboost", "crr", "fourier-rank-svm", "feature-selection"])

@@ -96,7 +96,6 @@ def compare(
     from hingerank.cli.files import Columns, check_target, open_data
     from hingerank.lab.comparison import compare as run_comparison
     from hingerank.lab.leaderboard import leaderboard
-    from hingerank.lab.methods import scales_of
     from hingerank.lab.progress import LiveBoard
     from hingerank.lab.winner import refit
 
@@ -118,9 +117,9 @@ def compare(
         if item_columns:
             raise ValueError("--item-columns is for ratings: graded rows have no items")
         turns = _folds(data, folds, seed, missing, columns)
-        chosen = _methods(methods, settings or [], search, trials, scales_of(turns[0]))
     elif keep is not None:
         raise ValueError("--keep is for graded rows: of ratings, fit the winner from Python and save it there")
+    chosen = _methods(methods, settings or [], search, trials, turns[0])  # with settings that suit the data
     options: dict[str, Any] = {"folder": output, "seed": seed, "workers": workers, "retry_failed": retry_failed}
     try:
         with LiveBoard(console(stderr=True)) as board:
@@ -149,9 +148,7 @@ def compare(
     note(f"hingerank report {shlex.quote(str(output))} makes a page of it")
 
 
-def _methods(
-    names: str, settings: list[str], search: str, trials: int, scales: list[Any] | None = None
-) -> list["Method"]:
+def _methods(names: str, settings: list[str], search: str, trials: int, fold: Any = None) -> list["Method"]:
     from hingerank.lab.methods import method_from_name, parse_settings
 
     given = parse_settings(settings)
@@ -159,7 +156,7 @@ def _methods(
     found = []
     for text in filter(None, (name.strip() for name in names.split(","))):
         name = text.partition("=")[0].strip()
-        found.append(method_from_name(text, {**everywhere, **given.pop(name, {})}, search, trials, scales))
+        found.append(method_from_name(text, {**everywhere, **given.pop(name, {})}, search, trials, fold))
     if not found:
         raise ValueError(f"--methods {names!r} names no ranker: give one, as in --methods rank-svm")
     if given:

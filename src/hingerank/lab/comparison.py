@@ -41,7 +41,8 @@ from hingerank.lab.run_folder import (
 from hingerank.lab.workers import Workers
 from hingerank.metrics import evaluate, parse_measure
 from hingerank.metrics.measure import MEASURES
-from hingerank.search.proposals import Setting
+from hingerank.search.proposals import best_setting
+from hingerank.search.settings import Setting
 from hingerank.solvers.run import Certificate
 
 TRACE_POINTS = 200
@@ -225,9 +226,9 @@ class _Study:
         try:
             self.batch = self.proposals.send(values)
         except StopIteration:
-            worked = [(value, setting) for setting, value in self.tried if value is not None]
+            worked = [(setting, value) for setting, value in self.tried if value is not None]
             self.hopeless = not worked
-            self.chosen = max(worked, key=lambda pair: pair[0])[1] if worked else None  # the first of the best
+            self.chosen = best_setting(worked) if worked else None
 
     def _value(self, setting: Setting) -> float | None:
         record = self._result("validation", setting)

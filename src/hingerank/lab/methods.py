@@ -4,10 +4,14 @@ import inspect
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
-from hingerank.data.files import canonical, plain
+import numpy as np
+
+from hingerank.data.files import plain
 from hingerank.lab.folds import BASELINES, BaselineRows, PersonalRows
+from hingerank.search.fitting import path_batches
 from hingerank.search.proposals import (
     Choice,
     Distribution,
@@ -17,48 +21,11 @@ from hingerank.search.proposals import (
     OptunaSearch,
     RandomSearch,
     Search,
-    Setting,
+    Staged,
     describe_search,
 )
-from hingerank.search.settings import GAMMAS, stages_of
+from hingerank.search.settings import AROUND, Setting, resolved, scales_for
 from hingerank.search.shortcuts import path_of
-from hingerank.search.tuning import scales_for
-
-# parameter -> values that are tried unless others are asked for, for every ranker that has it
-VALUES: dict[str, list[Any]] = {
-    "C": [1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0],
-    "radius": [1.0, 3.0, 10.0, 30.0, 100.0],
-}
-# ranker -> values to try instead
-SPECIAL: dict[str, dict[str, list[Any]]] = {
-    "kernel-rank-svm": {"C": [1e-3, 1e-1, 10.0], "gamma": GAMMAS},
-    "nystroem-rank-svm": {"C": [1e-4, 1e-2, 1.0], "gamma": GAMMAS},
-    "fourier-rank-svm": {"C": [1e-4, 1e-2, 1.0], "gamma": GAMMAS},
-    "additive-rank-svm": {"smoothness": [1.0, 10.0, 100.0], "C": VALUES["C"][:6]},
-    "sparse-rank-svm": {"C": [0.1, 1.0, 10.0, 100.0, 1000.0]},
-    "tg-rank": {"C": [0.1, 1.0, 10.0, 100.0, 1000.0]},
-    "rs-rank": {"C": [1e-2, 0.1, 1.0, 10.0, 100.0]},
-    "feature-selection": {"k": [3, 5, 10, 20], "C": [1e-3, 1e-1]},
-    "factorized": {"C": [1e-3, 1e-1, 10.0], "rank": [2, 5, 10]},
-    "regularized": {"C": [1e-3, 1e-1, 10.0], "lam": [0.1, 1.0, 10.0]},
-    "listnet": {"C": [1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0]},
-    "rankrls": {"C": [1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0]},
-    "crr": {"C": [1e-1, 1.0, 10.0, 100.0, 1e3, 1e4], "alpha": [0.1, 0.5]},
-    "pointwise-regression": {"C": [1e-1, 1.0, 10.0, 100.0, 1e3, 1e4]},
-    "prank": {"n_passes": [1, 2, 5, 10, 20, 50]},
-    "svm-map": {"C": [1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0]},
-    "lambdarank": {"C": [1e-3, 1e-2, 1e-1, 1.0, 10.0]},
-    "softrank": {"C": [1.0, 10.0, 100.0, 1000.0]},
-    "rankcosine": {"C": [1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0]},
-    "adarank": {"n_rounds": [1, 2, 3, 5, 8, 12, 20, 50]},
-    "rankboost": {"n_rounds": [10, 20, 50, 100, 200, 300]},
-    "personal-rank-svm": {"C": [1e-5, 1e-4, 1e-3, 1e-2], "rank": [10, 30]},
-    "matrix-completion": {"C": [1e-3, 1e-2, 1e-1], "rank": [10, 30]},
-    "lightgbm": {"n_estimators": [20, 50, 100, 200], "num_leaves": [7, 31]},
-    "gbrank": {"n_estimators": [20, 50, 100, 200], "num_leaves": [7, 31]},
-    "mcrank": {"n_estimators": [10, 20, 50, 100], "num_leaves": [7, 31]},
-    "xgboost": {"n_estimators": [20, 50, 100, 200], "max_depth": [3, 6]},
-}
 
 
 @runtime_checkable
@@ -131,13 +98,7 @@ class Method:
 
     def batches(self, settings: list[Setting]) -> list[list[Setting]]:
         """Settings to fit together: those that differ in the path parameter only; otherwise one at a time."""
-        if not self.path:
-            return [[setting] for setting in settings]
-        groups: dict[str, list[Setting]] = {}
-        for setting in settings:
-            rest = canonical({k: v for k, v in setting.items() if k != self.path})
-            groups.setdefault(rest if self.path in setting else canonical(setting), []).append(setting)
-        return list(groups.values())
+        return path_batches(settings, self.path or None)
 
 
 def home_of(text: str) -> str:
@@ -162,7 +123,7 @@ def method_from_name(
     given: Mapping[str, Sequence[Any]] | None = None,
     search: str = "grid",
     trials: int = 20,
-    scales: Sequence[Any] | None = None,
+    fold: Any = None,
 ) -> Method:
     """A method by the name of its ranker on the command line.
 
@@ -170,10 +131,11 @@ def method_from_name(
     ----------
     text : "rank-svm" (or what `registered_name` takes for it), or "own=rank-svm" to call it otherwise
     given : parameter -> values, one to fix it, several to try instead of the usual ones
-    search : "grid" tries all combinations; "random" and "optuna" try `trials` settings, numbers from the range of their
-        values (drawn evenly in the logarithm where all are positive) and words from among them
+    search : "grid" tries all combinations of what is given, or what `hingerank.tune` would try; "random" and "optuna"
+        try `trials` settings, numbers from the range of their values (drawn evenly in the logarithm where all are
+        positive) and words from among them
     trials : settings that "random" and "optuna" try
-    scales : scalings to try with rankers that mind the scales of features, unless `given` says what to try
+    fold : to whose rows to learn from settings are suited; without it no scalings are tried, nor C of personal rankers
 
     Examples
     --------
@@ -194,18 +156,11 @@ def method_from_name(
     ranker = ranker_class(name)
     if not issubclass(ranker, BaseRanker | PersonalRanker):
         raise ValueError(not_from_rows(name, ranker))
-    known = [p for p in inspect.signature(ranker).parameters if p not in ("args", "kwargs")]
-    given = dict(given or {})
-    for parameter in given:
-        if parameter not in known:
-            raise ValueError(f"{name} has no parameter {parameter!r}; it has {', '.join(known)}")
-    usual = SPECIAL.get(name, {p: values for p, values in VALUES.items() if p in known})
-    chosen = any(len(values) > 1 for values in given.values())  # by the user, who knows what is to be tried
-    if scales and not chosen and any("scale" in stage for stage in stages_of(ranker.__name__, known)):
-        usual = {"scale": list(scales), **usual}
+    given = {name: list(values) for name, values in (given or {}).items()}
+    stages, start = resolved(ranker, given, partial(scales_of, fold), partial(natural_of, fold, ranker))
     fixed = {p: values[0] for p, values in given.items() if len(values) == 1}
-    space = {p: list(v) for p, v in {**usual, **given}.items() if p not in fixed}
-    tried = make_search(space, search, trials)
+    stages = [{p: values for p, values in stage.items() if p not in fixed} for stage in stages]
+    tried = make_search(stages, search, trials, start, widen=len(fixed) == len(given))
     if issubclass(ranker, PersonalRanker):
         return Method(called or asked, PersonalRows, tried, {"ranker": name, **fixed})
     return Method(called or asked, ranker, tried, fixed)
@@ -213,14 +168,32 @@ def method_from_name(
 
 def scales_of(fold: Any) -> list[Any]:
     """The scalings that suit a fold's rows to learn from."""
-    part = fold[0] if isinstance(fold, tuple) else fold.part("train")
-    return scales_for(part.X)
+    return [] if fold is None else scales_for(_train(fold).X)
 
 
-def make_search(space: Mapping[str, Sequence[Any]], kind: str, trials: int) -> Search:
-    """A grid of these values, or a search over their ranges."""
-    if kind == "grid" or not space:
-        return Grid(space)
+def natural_of(fold: Any, ranker: Any) -> float | None:
+    """The C that a personal ranker takes by itself for a fold's rows to learn from."""
+    if fold is None:
+        return None
+    data = _train(fold)
+    return ranker().natural_C(data.X, data.qid, np.arange(data.n_rows), data.y)
+
+
+def _train(fold: Any) -> Any:
+    return fold[0] if isinstance(fold, tuple) else fold.part("train")
+
+
+def make_search(
+    stages: Sequence[Mapping[str, Sequence[Any]]], kind: str, trials: int, start: Setting | None = None,
+    widen: bool = False,
+) -> Search:  # fmt: skip
+    """Stages of grids that may grow, one grid that does not, or a search over the ranges of all values."""
+    space: dict[str, list[Any]] = {}
+    for stage in stages:
+        for name, values in stage.items():
+            space.setdefault(name, []).extend([] if values is AROUND else values)
+    if not space or kind == "grid":
+        return Staged(stages, start or {}) if widen and space else Grid(space)
     kinds: dict[str, Any] = {"random": RandomSearch, "optuna": OptunaSearch}
     if kind not in kinds:
         raise ValueError(f"there is no search {kind!r}; choose grid, random or optuna")

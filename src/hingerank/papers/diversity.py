@@ -35,7 +35,7 @@ from hingerank.diversity.trec import Qrels, Run, read_diversity_qrels, read_run
 from hingerank.lab.statistics import holm, p_values
 from hingerank.papers.engine import Ours, Place, Recipe, Section, kept
 from hingerank.registry import ranker_class
-from hingerank.search.proposals import Setting
+from hingerank.search.settings import Setting
 
 ERR, NDCG = "err-ia@20", "alpha-ndcg@20"
 MEASURES = {"ERR-IA@20": ERR, "α-NDCG@20": NDCG}

@@ -51,8 +51,8 @@ from hingerank.data.files import plain, write_whole
 from hingerank.lab.comparison import Progress
 from hingerank.lab.methods import Method
 from hingerank.papers.sets import GRADED, KNOWN, find_set
-from hingerank.search.proposals import Grid, Setting, WideningGrid
-from hingerank.search.settings import LIMITS, size_of
+from hingerank.search.proposals import Grid, WideningGrid
+from hingerank.search.settings import LIMITS, Setting, size_of
 
 TREES = ("lightgbm", "gbrank", "mcrank", "xgboost")  # rankers that do not mind how columns are scaled
 

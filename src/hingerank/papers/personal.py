@@ -14,7 +14,7 @@ import numpy as np
 from hingerank.data.files import DataError
 from hingerank.papers.engine import Ours, Place, Recipe, Section, kept
 from hingerank.papers.outcome import TIME
-from hingerank.search.proposals import Setting
+from hingerank.search.settings import Setting
 
 FEW = 1000  # rows of a fit that only loads what is compiled
 # item features, {"train", "validation", "test": triples}, whether the triples are comparisons (else they are ratings)

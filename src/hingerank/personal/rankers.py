@@ -153,11 +153,11 @@ class PersonalRanker(SavedModel, BaseEstimator):
     def _natural(self, X: Any, preferences: UserPreferences) -> float:
         raise NotImplementedError
 
-    def _tune(self, names: list[str], rankers: list[Any], data: Any, **options: Any) -> Any:
-        """What `hingerank.tune` calls for rankers that learn from ratings."""
-        from hingerank.personal.tuning import tune_ratings
+    def _rating_folds(self, data: Any, measure: str, **options: Any) -> Any:
+        """What `hingerank.tune` tries settings on."""
+        from hingerank.personal.rating_folds import RatingFolds
 
-        return tune_ratings(names, rankers, data, **options)
+        return RatingFolds(data, measure, **options)
 
     def _shared(self, X: Any) -> np.ndarray | None:
         """The part of the score that all users share."""

@@ -4,16 +4,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from sklearn.base import clone
 
-from hingerank.data.ranking_data import RankingData
-from hingerank.data.rows_view import is_mapped
 from hingerank.features.kernels import choose_gamma
-from hingerank.metrics import evaluate
-from hingerank.rankers.inputs import check_features, unpack
-from hingerank.rankers.kernel import MappedRanker
-from hingerank.search.shortcuts import SCORES, follows, path_of
+from hingerank.search.proposals import Grid
+from hingerank.search.query_folds import QueryFolds
+from hingerank.search.tuning import Study
 
 CS = tuple(2.0**k for k in range(-14, 3, 2))
 WIDTHS = tuple(4.0**k for k in range(-4, 2))  # of gamma="scale"
@@ -64,28 +60,12 @@ def search_kernel(
     if gammas is None:
         scale = choose_gamma("scale", clone(ranker)._learning_rows(train, None, None, None, None).X)
         gammas = [scale * width for width in WIDTHS]
-    best, top, table = None, -np.inf, []
-    for gamma in gammas:
-        made = clone(ranker).set_params(gamma=float(gamma))
-        one_by_one = path_of(made) != "C"
-        path = [clone(made).set_params(C=C).fit(train) for C in Cs] if one_by_one else made.fit_path(train, Cs=Cs)
-        for member, scores in zip(path, path_scores(path, validation)):
-            value = float(evaluate(validation.y, scores, validation.qid, measure)[measure])
-            seconds = member.certificate_.seconds
-            table.append({"gamma": float(gamma), "C": member.C, "value": value, "seconds": seconds})
-            if value > top:
-                best, top = member, value
-    if best is None:
+    grid = {"gamma": [float(gamma) for gamma in gammas], "C": Cs}
+    if not all(grid.values()):
         raise ValueError("there is nothing to choose from: give values for Cs and gammas")
-    return KernelSearch(best, table)
-
-
-def path_scores(path: list[Any], X: Any, qid: Any = None) -> list[np.ndarray]:
-    """The scores of every ranker of one path; rankers that share a feature map have the rows mapped once."""
-    first = path[0]
-    apart = not follows(type(first), MappedRanker, SCORES) or any(member._map is not first._map for member in path)
-    if apart or is_mapped(X.X if isinstance(X, RankingData) else X):
-        return [member.predict(X, qid) for member in path]
-    _, _, qid = unpack(X, None, qid)
-    rows = first._scaled(check_features(first, X, reset=False), qid)
-    return list(first._map.scores(rows, np.stack([member.coef_ for member in path], axis=1)).T)
+    study = Study(type(ranker).__name__, ranker, QueryFolds(train, measure, validation, tol_factor=1.0), measure)
+    study.run(Grid(grid), 0)
+    if not study.known:
+        raise ValueError(f"no combination of gamma and C could be fitted; the first error is: {study.problem}")
+    table = [t.setting | {"value": t.mean, "seconds": t.seconds} for t in study.trials.values()]
+    return KernelSearch(clone(ranker).set_params(**study.best().setting).fit(train), table)

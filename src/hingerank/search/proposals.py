@@ -1,4 +1,4 @@
-"""Which settings to try: a grid, random draws, or Optuna's suggestions.
+"""Which settings to try next: stages of grids, one grid, random draws, or Optuna's suggestions.
 
 A search proposes batches of settings and is told their validation values, through one generator:
 
@@ -13,15 +13,14 @@ sampling there depends on the library's version and draws lists without replacem
 """
 
 import itertools
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from hingerank.search.settings import MOST_WIDENINGS, beyond
+from hingerank.search.settings import AROUND, MOST_WIDENINGS, Setting, Stage, beyond, near, size_of
 
-Setting = dict[str, Any]
 Proposals = Generator[list[Setting], list[float | None], None]
 
 
@@ -129,10 +128,66 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class WideningGrid(Grid):
-    """A grid that grows, a few times at most, where the best setting has a number at its edge.
+class Staged:
+    """Grids one after another, each around the best setting of those before.
 
-    Only the best setting's numbers move, one at a time, by the grid's own steps.
+    A grid grows, a few times at most, where the best setting has a number at its edge: by the grid's own steps, and
+    only the best setting's numbers, one at a time.
+
+    Parameters
+    ----------
+    stages : parameter -> values, for each stage; AROUND stands for values around the best one so far
+    start : what parameters of later stages are set to before their turn
+    widen : whether grids may grow
+    limits : of parameters that have others than usual
+
+    Examples
+    --------
+    >>> proposals = Staged([{"C": [1.0, 2.0]}, {"loss": ["hinge"], "C": AROUND}]).propose(0)
+    >>> next(proposals), proposals.send([0.3, 0.5])
+    ([{'C': 1.0}, {'C': 2.0}], [{'C': 4.0}, {'C': 8.0}])
+    >>> proposals.send([0.4, 0.3])
+    [{'C': 1.0, 'loss': 'hinge'}, {'C': 2.0, 'loss': 'hinge'}, {'C': 4.0, 'loss': 'hinge'}]
+    """
+
+    stages: Sequence[Stage]
+    start: Setting = field(default_factory=dict)
+    widen: bool = True
+    limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        return len(Grid(self.stages[0]).settings())
+
+    def propose(self, seed: int, widened: dict[str, list[Any]] | None = None) -> Proposals:
+        """widened: takes the values that were added beyond the edges, by parameter."""
+        tried: list[tuple[Setting, float]] = []
+        best = dict(self.start)
+        for stage in self.stages:
+            of_name = {name: [setting.get(name) for setting, _ in tried] for name in stage}
+            around = {n: near(best[n], of_name[n]) if v is AROUND else v for n, v in stage.items()}
+            batch = [{**best, **setting} for setting in Grid(around).settings()]
+            open_names = [name for name, values in around.items() if len(values) > 1] if self.widen else []
+            for growth in range(MOST_WIDENINGS + 1):
+                batch = [setting for setting in batch if all(setting != old for old, _ in tried)]
+                if batch:
+                    values = yield batch
+                    tried += [(setting, value) for setting, value in zip(batch, values) if value is not None]
+                if not tried:
+                    return
+                best = best_setting(tried)
+                added = {name: beyond(name, best, [s for s, _ in tried], self.limits.get(name)) for name in open_names}
+                batch = [{**best, name: value} for name, values in added.items() for value in values]
+                if not batch or growth == MOST_WIDENINGS:
+                    break
+                for name, values in added.items():
+                    if values and widened is not None:
+                        widened.setdefault(name, []).extend(values)
+
+
+@dataclass(frozen=True)
+class WideningGrid(Grid):
+    """A grid that grows where the best setting has a number at its edge: `Staged` with one stage.
 
     >>> proposals = WideningGrid({"C": [1.0, 2.0]}).propose(0)
     >>> next(proposals), proposals.send([0.3, 0.5])
@@ -140,23 +195,29 @@ class WideningGrid(Grid):
     """
 
     def propose(self, seed: int) -> Proposals:
-        tried: list[tuple[float, Setting]] = []
-        batch = self.settings()
-        for _ in range(MOST_WIDENINGS + 1):
-            values = yield batch
-            tried += [(value, setting) for setting, value in zip(batch, values) if value is not None]
-            if not tried:
-                return
-            known = [setting for _, setting in tried]
-            best = max(tried, key=lambda pair: pair[0])[1]
-            batch = [
-                {**best, name: value}
-                for name, given in self.space.items()
-                if len(given) > 1
-                for value in beyond(name, best, known)
-            ]
-            if not batch:
-                return
+        return Staged([self.space]).propose(seed)
+
+
+def best_setting(tried: Sequence[tuple[Setting, float]]) -> Setting:
+    """The setting of the largest value; of equals the simpler one, then the first.
+
+    >>> best_setting([({"C": 10.0}, 0.5), ({"C": 0.1}, 0.5), ({"C": 1.0}, 0.4)])
+    {'C': 0.1}
+    """
+    top = max(value for _, value in tried)
+    equals = [setting for setting, value in tried if value == top]
+    return min(equals, key=lambda setting: complexity(setting, [other for other, _ in tried]))
+
+
+def complexity(setting: Setting, tried: Iterable[Setting]) -> float:
+    """How complicated a setting is: the sum over its numbers of their places among the values tried."""
+    total, tried = 0.0, list(tried)
+    for name, value in setting.items():
+        own = size_of(value)
+        if own is not None:
+            sizes = sorted({size for other in tried if (size := size_of(other.get(name))) is not None})
+            total += sizes.index(own) / max(1, len(sizes) - 1)
+    return total
 
 
 @dataclass(frozen=True)

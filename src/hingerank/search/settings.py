@@ -1,72 +1,93 @@
-"""Settings worth trying, for every ranker: where searches start, and how far they may go.
+"""What is worth trying for every ranker: the one table that `tune`, `compare` and the papers' tables begin with.
 
 A search goes through the stages of a ranker, each around the best setting of the stages before. In a stage SCALES means
-the scalings that suit the data, AROUND values around the best one so far.
+the scalings that suit the data, NATURAL values of C around the one that a personal ranker takes by itself, and AROUND
+values around the best one so far.
 """
 
-from collections.abc import Iterable, Mapping
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
+import numpy as np
+import scipy.sparse as sp
+
+from hingerank.data.describe import long_tailed
 from hingerank.data.files import canonical
+from hingerank.data.rows_view import RowsView
+from hingerank.data.scaling import SAMPLED_ROWS
 from hingerank.features.kernels import gamma_rule
+from hingerank.rankers.inputs import MOST_SPREAD, column_spreads
+from hingerank.registry import RANKERS
+
+Setting = dict[str, Any]
+Stage = Mapping[str, Sequence[Any]]
 
 SCALES, AROUND = ["the scalings that suit the data"], ["around the best so far"]  # known by identity
+NATURAL = ["around what the ranker takes by itself"]
+STEPS = (0.1, 0.3, 1.0, 3.0, 10.0)  # of NATURAL
 MOST_WIDENINGS = 4
 
 CS = [1e-4, 1e-3, 1e-2, 1e-1, 1.0]
 L1_CS = [1.0, 10.0, 100.0, 1000.0]
 GAMMAS = ["0.25*scale", "scale", "4*scale"]
 
-Stage = dict[str, list[Any]]
 LINEAR: list[Stage] = [{"scale": SCALES, "C": CS}]
 KERNEL: list[Stage] = [{"scale": SCALES, "C": [1e-4, 1e-2, 1.0]}, {"gamma": GAMMAS, "C": AROUND}]
+LIGHTGBM: list[Stage] = [
+    {"num_leaves": [7, 31], "n_estimators": [50, 100, 200]},
+    {"learning_rate": [0.05, 0.1], "n_estimators": [100, 200]},
+    {"min_child_samples": [5, 20, 100]},
+]
 
 STAGES: dict[str, list[Stage]] = {
-    "RankSVM": [
+    "rank-svm": [
         *LINEAR, {"loss": ["squared_hinge", "hinge"], "C": AROUND}, {"pair_weight": ["uniform", "query"], "C": AROUND},
     ],
-    "KernelRankSVM": KERNEL,
-    "NystroemRankSVM": KERNEL,
-    "FourierRankSVM": KERNEL,
-    "AdditiveRankSVM": [{"scale": [None, "query-minmax"], "smoothness": [1.0, 10.0, 100.0], "C": CS}],
-    "FactorizedRankSVM": [{"scale": SCALES, "C": [1e-3, 1e-1, 10.0]}, {"rank": [2, 5, 10]}],
-    "RegularizedRankSVM": [{"scale": SCALES, "C": [1e-3, 1e-1, 10.0]}, {"lam": [0.1, 1.0, 10.0]}],
-    "FenchelRank": [{"scale": SCALES, "radius": [1.0, 3.0, 10.0, 30.0]}],
-    "SparseRankSVM": [{"scale": SCALES, "C": L1_CS}],
-    "TGRank": [{"scale": SCALES, "C": L1_CS}],
-    "RSRank": [{"scale": SCALES, "C": [0.1, 1.0, 10.0]}],
-    "FeatureSelectionRanker": [{"scale": SCALES, "k": [5, 10, 20]}, {"C": [1e-3, 1e-2, 1e-1, 1.0]}],
-    "ListNet": [{"scale": SCALES, "C": [1e-2, 1e-1, 1.0, 10.0]}],
-    "RankRLS": [{"scale": SCALES, "C": [1e-6, 1e-4, 1e-2, 1.0]}],
-    "CRR": [{"scale": SCALES, "C": [1.0, 10.0, 100.0, 1e3]}, {"alpha": [0.1, 0.5, 0.9]}],
-    "PointwiseRegression": [{"scale": SCALES, "C": [1.0, 10.0, 100.0, 1e3]}],
-    "PRank": [{"scale": SCALES, "n_passes": [1, 5, 20]}],
-    "SVMMAP": [{"scale": SCALES, "C": [1e-2, 1e-1, 1.0, 10.0]}],
-    "LambdaRank": [{"scale": SCALES, "C": [1e-2, 1e-1, 1.0]}],
-    "SoftRank": [{"scale": SCALES, "C": [1.0, 10.0, 100.0]}],
-    "RankCosine": [{"scale": SCALES, "C": [1e-2, 1e-1, 1.0, 10.0]}],
-    "AdaRank": [{"n_rounds": [1, 3, 10, 30]}],
-    "RankBoost": [{"n_rounds": [10, 30, 100, 300]}],
-    "LightGBMRanker": [
-        {"num_leaves": [7, 31], "n_estimators": [50, 100, 200]},
-        {"learning_rate": [0.05, 0.1], "n_estimators": [100, 200]},
-        {"min_child_samples": [5, 20, 100]},
-    ],
-    "GBRank": [
-        {"num_leaves": [7, 31], "n_estimators": [50, 100, 200]},
-        {"learning_rate": [0.05, 0.1], "n_estimators": [100, 200]},
-        {"min_child_samples": [5, 20, 100]},
-    ],
-    "McRank": [
+    "kernel-rank-svm": KERNEL,
+    "nystroem-rank-svm": KERNEL,
+    "fourier-rank-svm": KERNEL,
+    "additive-rank-svm": [{"scale": [None, "query-minmax"], "smoothness": [1.0, 10.0, 100.0], "C": CS}],
+    "factorized": [{"scale": SCALES, "C": [1e-3, 1e-1, 10.0]}, {"rank": [2, 5, 10]}],
+    "regularized": [{"scale": SCALES, "C": [1e-3, 1e-1, 10.0]}, {"lam": [0.1, 1.0, 10.0]}],
+    "fenchel-rank": [{"scale": SCALES, "radius": [1.0, 3.0, 10.0, 30.0]}],
+    "sparse-rank-svm": [{"scale": SCALES, "C": L1_CS}],
+    "tg-rank": [{"scale": SCALES, "C": L1_CS}],
+    "rs-rank": [{"scale": SCALES, "C": [0.1, 1.0, 10.0]}],
+    "feature-selection": [{"scale": SCALES, "k": [5, 10, 20]}, {"C": [1e-3, 1e-2, 1e-1, 1.0]}],
+    "ranknet": LINEAR,
+    "listnet": [{"scale": SCALES, "C": [1e-2, 1e-1, 1.0, 10.0]}],
+    "listmle": LINEAR,
+    "rankrls": [{"scale": SCALES, "C": [1e-6, 1e-4, 1e-2, 1.0]}],
+    "frank": LINEAR,
+    "crr": [{"scale": SCALES, "C": [1.0, 10.0, 100.0, 1e3]}, {"alpha": [0.1, 0.5, 0.9]}],
+    "pointwise-regression": [{"scale": SCALES, "C": [1.0, 10.0, 100.0, 1e3]}],
+    "prank": [{"scale": SCALES, "n_passes": [1, 5, 20]}],
+    "svm-map": [{"scale": SCALES, "C": [1e-2, 1e-1, 1.0, 10.0]}],
+    "lambdarank": [{"scale": SCALES, "C": [1e-2, 1e-1, 1.0]}],
+    "softrank": [{"scale": SCALES, "C": [1.0, 10.0, 100.0]}],
+    "rankcosine": [{"scale": SCALES, "C": [1e-2, 1e-1, 1.0, 10.0]}],
+    "adarank": [{"n_rounds": [1, 3, 10, 30]}],
+    "rankboost": [{"n_rounds": [10, 30, 100, 300]}],
+    "lightgbm": LIGHTGBM,
+    "gbrank": LIGHTGBM,
+    "mcrank": [
         {"num_leaves": [7, 31], "n_estimators": [20, 50, 100]},
         {"learning_rate": [0.05, 0.1], "n_estimators": [50, 100]},
         {"min_child_samples": [5, 20, 100]},
     ],
-    "XGBoostRanker": [
+    "xgboost": [
         {"max_depth": [3, 6], "n_estimators": [20, 50, 100]},
         {"learning_rate": [0.1, 0.3], "n_estimators": [50, 100]},
     ],
+    "personal-rank-svm": [
+        {"C": NATURAL}, {"rank": [3, 10, 30], "C": AROUND}, {"shared": [False, True], "C": AROUND},
+    ],
+    "matrix-completion": [{"C": NATURAL}, {"rank": [3, 10, 30], "C": AROUND}],
+    "mean-variance": [{"C": NATURAL}, {"sharing": [0.1, 1.0, 10.0], "C": AROUND}],
+    "separate": [{"C": NATURAL}],
+    "joint": [{"C": NATURAL}],
 }  # fmt: skip
 
 # how far a grid may grow
@@ -79,10 +100,83 @@ LIMITS: dict[str, tuple[float, float]] = {
 }  # fmt: skip
 
 
-def stages_of(class_name: str, known: Any) -> list[Stage]:
-    """The stages of a ranker; those of a linear one for any other that has C and scale."""
-    usual = STAGES.get(class_name, LINEAR)
+def stages_of(ranker: Any) -> list[Stage]:
+    """The stages of a ranker, or of its class; for a class of the user's own those of a linear one.
+
+    A class that inherits from a registered one is searched like that one, as far as it has the parameters.
+    """
+    kind = ranker if isinstance(ranker, type) else type(ranker)
+    homes = {place: name for name, place in RANKERS.items()}
+    names = (homes.get(f"{base.__module__}:{base.__qualname__}") for base in kind.__mro__)
+    usual = STAGES.get(next((name for name in names if name is not None), ""), LINEAR)
+    known = parameters_of(ranker)
     return [{name: values for name, values in stage.items() if name in known} for stage in usual]
+
+
+def parameters_of(ranker: Any) -> dict[str, Any]:
+    """The parameters of a ranker and what they are set to; of a class its defaults."""
+    if not isinstance(ranker, type):
+        return ranker.get_params(deep=False)
+    every = inspect.signature(ranker).parameters.values()
+    return {each.name: each.default for each in every if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)}
+
+
+def resolved(
+    ranker: Any,
+    given: Mapping[str, Sequence[Any]],
+    scales: Callable[[], list[Any]],
+    natural: Callable[[], float | None],
+) -> tuple[list[Stage], Setting]:
+    """The stages to go through: what is given as one stage, else the ranker's usual ones without what is fixed.
+
+    With them what parameters of later stages are set to before their turn.
+
+    Parameters
+    ----------
+    ranker : or its class
+    given : parameter -> values, one to fix it, several to try instead of what is usual
+    scales, natural : give what stands for SCALES and NATURAL, nothing where that is not to be tried
+    """
+    known = parameters_of(ranker)
+    unknown = next((name for name in given if name not in known), None)
+    if unknown is not None:
+        kind = ranker if isinstance(ranker, type) else type(ranker)
+        raise ValueError(f"{kind.__name__} has no parameter {unknown!r}; it has {', '.join(known)}")
+    usual = [{}] if any(len(values) > 1 for values in given.values()) else stages_of(ranker)
+    free = [{name: values for name, values in stage.items() if name not in given} for stage in usual]
+    free = [stage for stage in free if any(values is not AROUND for values in stage.values())]
+    stages: list[Stage] = [{**{n: list(v) for n, v in given.items()}, **(free[0] if free else {})}, *free[1:]]
+
+    def values_of(values: Sequence[Any]) -> Sequence[Any]:
+        if values is SCALES:
+            return scales()
+        if values is NATURAL:
+            own = natural()
+            return [] if own is None else [float(f"{own * step:.3g}") for step in STEPS]
+        return values
+
+    stages = [{name: found for name, values in stage.items() if (found := values_of(values))} for stage in stages]
+    tried: set[str] = set()
+    for number, stage in enumerate(stages):
+        stages[number] = {name: values for name, values in stage.items() if values is not AROUND or name in tried}
+        tried |= set(stages[number])
+    start = {name: known[name] for stage in stages[1:] for name in stage if name not in stages[0]}
+    return stages, start
+
+
+def scales_for(X: Any) -> list[str | None]:
+    """Scalings worth a try: none at all where the columns' spreads are alike, bent ones where columns have long tails.
+
+    >>> scales_for(np.array([[0.0, 1.0], [1.0, 0.0]]))
+    [None, 'standard', 'query-minmax']
+    """
+    spreads = column_spreads(X)
+    spreads = spreads[(spreads > 0) & np.isfinite(spreads)]
+    raw: list[str | None] = [None] if not len(spreads) or spreads.max() <= MOST_SPREAD * spreads.min() else []
+    matrix = X if not isinstance(X, RowsView) else X[:: -(-len(X) // SAMPLED_ROWS)] if X.whole is None else X.whole
+    if sp.issparse(matrix):
+        return [*raw, "deviation", "log", *(["query-minmax"] if matrix.data.min(initial=0.0) >= 0 else [])]
+    return [*raw, "standard", "query-minmax", *(["log", "quantile"] if long_tailed(X).any() else [])]
 
 
 def size_of(value: Any) -> float | None:
@@ -101,13 +195,16 @@ def size_of(value: Any) -> float | None:
         return None
 
 
-def near(value: float) -> list[float]:
-    """A value and its neighbours a factor of ten to both sides.
+def near(value: float, tried: Iterable[Any] = ()) -> list[float]:
+    """A value and its neighbours to both sides, by the steps of what was tried, at most a factor of ten.
 
-    >>> near(0.01)
-    [0.001, 0.01, 0.1]
+    >>> near(0.01), near(1.0, [0.1, 0.3, 1.0, 3.0, 10.0])
+    ([0.001, 0.01, 0.1], [0.316, 1.0, 3.17])
     """
-    return [float(f"{value * factor:.12g}") for factor in (0.1, 1.0, 10.0)]
+    sizes = sorted({size for each in tried if (size := size_of(each)) is not None and size > 0})
+    steps = np.divide(sizes[1:], sizes[:-1])
+    step = min(10.0, float(np.median(steps))) if len(steps) else 10.0
+    return [float(f"{value / step:.3g}"), value, float(f"{value * step:.3g}")]
 
 
 def farther(values: list[Any], best: Any, limit: tuple[float, float] | None) -> list[Any]:

@@ -1,0 +1,152 @@
+"""Folds of ratings, on which `hingerank.tune` tries personal rankers: ratings or items held out of training."""
+
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from sklearn.base import clone
+
+from hingerank.data.blocks import number_ids
+from hingerank.data.files import DataError
+from hingerank.metrics import evaluate
+from hingerank.personal.layout import group
+from hingerank.personal.preferences import counting
+from hingerank.search.query_folds import Outcome, check_count
+from hingerank.search.settings import Setting
+
+Columns = tuple[Any, ...]  # users, items, ratings, and weights where there are any
+WAYS = ("ratings", "items")
+
+
+@runtime_checkable
+class RatedItems(Protocol):
+    """Ratings with features of their items: `hr.read_ratings(...).with_features(...)`, `hr.make_personal(...)`."""
+
+    users: Any
+    items: Any
+    ratings: Any
+    item_features: Any
+
+
+class RatingFolds:
+    """A part of every user's ratings, or of the items, held out in turn, or one validation set.
+
+    Parameters
+    ----------
+    data : ratings with features of their items
+    measure : to judge by
+    validation : ratings to choose on instead of folds
+    folds : how many
+    seed : of the parts
+    hold_out : "ratings" or "items"
+    sample_weight : how much each rating counts in fits
+    """
+
+    def __init__(
+        self, data: Any, measure: str, validation: Any = None, folds: int = 5, seed: int = 0,
+        hold_out: str = "ratings", sample_weight: Any = None,
+    ) -> None:  # fmt: skip
+        self.measure, (self.X, rated) = measure, _columns(data)
+        if sample_weight is not None:
+            rated = counting(rated[0], rated[1], rated[2], sample_weight)
+        if validation is None:
+            self.parts, self.everything = rating_parts(rated, folds, hold_out, seed), rated
+            return
+        other, held = _columns(validation)
+        if sample_weight is not None:
+            held = (*held, np.ones(len(held[2])))
+        if other.shape[1] != self.X.shape[1]:
+            raise DataError(f"validation has {other.shape[1]} features but the data have {self.X.shape[1]}")
+        self.parts = [(rated, _known(rated, held))]
+        self.everything = tuple(np.concatenate(both) for both in zip(rated, held))
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def scales(self) -> list[Any]:
+        raise ValueError("personal rankers have no scale of rows")
+
+    def natural(self, ranker: Any) -> float:
+        """The C that the ranker takes by itself."""
+        return ranker.natural_C(self.X, *self.parts[0][0][:3])
+
+    def limits(self) -> dict[str, tuple[float, float]]:
+        return {}
+
+    def fit(self, ranker: Any) -> Any:
+        """The ranker, fitted on everything."""
+        return ranker.fit(self.X, *self.everything[:3], **_weighing(self.everything))
+
+    def outcomes(self, k: int, ranker: Any, settings: Sequence[Setting]) -> Iterator[Outcome]:
+        """What every setting is worth on fold k."""
+        for setting in settings:
+            began = time.perf_counter()
+            try:
+                value, problem = self._value(clone(ranker).set_params(**setting), *self.parts[k]), None
+            except (ValueError, TypeError) as error:
+                value, problem = np.nan, str(error)
+            yield Outcome(setting, value, 0.0, time.perf_counter() - began, problem)
+
+    def _value(self, ranker: Any, learn: Columns, judge: Columns) -> float:
+        if "prior" in ranker.get_params(deep=False):
+            ranker.set_params(prior=0.0)  # nobody is added while trying
+        users, items, ratings = judge[:3]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ranker.fit(self.X, *learn[:3], **_weighing(learn))
+            scores = ranker.predict(users, self.X[items])
+            return float(evaluate(ratings, scores, users, [self.measure])[self.measure])
+
+
+def _weighing(rated: Columns) -> dict[str, Any]:
+    """The argument of `fit` for the fourth column, if there is one."""
+    return {"sample_weight": rated[3]} if len(rated) > 3 else {}
+
+
+def _columns(data: Any) -> tuple[Any, Columns]:
+    if not isinstance(data, RatedItems) or data.item_features is None or data.ratings is None:
+        raise ValueError(
+            "personal rankers are tuned on ratings with features of their items: "
+            "hr.read_ratings(path).with_features(X, names)"
+        )
+    return data.item_features, (data.users, np.asarray(data.items), np.asarray(data.ratings))
+
+
+def rating_parts(rated: Columns, folds: int, hold_out: str, seed: int) -> list[tuple[Columns, Columns]]:
+    """(to learn from, to judge by) of every fold: of every user's ratings, or of the items, a part each.
+
+    Ratings to judge by of users who have none to learn from in a fold are left out.
+    """
+    if hold_out not in WAYS:
+        raise ValueError(f"hold_out is {hold_out!r}, expected {' or '.join(map(repr, WAYS))}")
+    check_count(folds)
+    users, items = rated[:2]
+    ids, code = number_ids(users, len(items), "users")
+    rng = np.random.default_rng(seed)
+    if hold_out == "items":
+        order = rng.permutation(np.unique(items))
+        part_of = np.zeros(int(items.max()) + 1, np.int64)
+        part_of[order] = np.arange(len(order)) % folds
+        part = part_of[items]
+    else:
+        shuffled = rng.permutation(len(items))
+        start, order = group(code[shuffled], len(ids))
+        place = np.arange(len(items)) - np.repeat(start[:-1], np.diff(start))
+        part = np.empty(len(items), np.int64)
+        part[shuffled[order]] = (place + np.repeat(rng.integers(folds, size=len(ids)), np.diff(start))) % folds
+    found = []
+    for k in range(folds):
+        learn, judge = (tuple(np.asarray(c)[rows] for c in rated) for rows in (part != k, part == k))
+        found.append((learn, _known(learn, judge)))
+    return found
+
+
+def _known(learn: Columns, judge: Columns) -> Columns:
+    """What is to be judged of users that there is something to learn about."""
+    known = set(np.asarray(learn[0]).tolist())
+    rows = np.fromiter((user in known for user in np.asarray(judge[0]).tolist()), bool, len(judge[0]))
+    if not rows.any():
+        raise DataError("no user has ratings both to learn from and to judge by: give fewer folds")
+    return tuple(np.asarray(column)[rows] for column in judge)

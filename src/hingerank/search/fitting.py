@@ -1,0 +1,80 @@
+"""Fits of several settings: along one path where the ranker has one, else one at a time."""
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from hingerank.data.files import canonical
+from hingerank.search.settings import Setting
+
+
+class SettingFit(NamedTuple):
+    """A fitted ranker, or the error that stopped it; the seconds it took; the warnings it gave."""
+
+    setting: Setting
+    ranker: Any
+    seconds: float
+    error: Exception | None = None
+    warned: tuple[str, ...] = ()
+
+
+def path_batches(settings: Sequence[Setting], path: str | None) -> list[list[Setting]]:
+    """Settings to fit together: those that differ in the path parameter alone; otherwise one at a time.
+
+    >>> path_batches([{"C": 1, "loss": "a"}, {"C": 2, "loss": "a"}, {"C": 1, "loss": "b"}], "C")
+    [[{'C': 1, 'loss': 'a'}, {'C': 2, 'loss': 'a'}], [{'C': 1, 'loss': 'b'}]]
+    """
+    groups: dict[str, list[Setting]] = {}
+    for number, setting in enumerate(settings):
+        rest = canonical({n: v for n, v in setting.items() if n != path}) if path in setting else f"alone {number}"
+        groups.setdefault(rest, []).append(setting)
+    return list(groups.values())
+
+
+def fit_settings(
+    make: Callable[[Setting], Any],
+    settings: Sequence[Setting],
+    path: str | None,
+    rows: tuple[Any, Any, Any],
+    caught: tuple[type[Exception], ...] = (Exception,),
+) -> Iterator[SettingFit]:
+    """Fit each setting; along a path in one go if there are several, else, or if that fails, one at a time.
+
+    Parameters
+    ----------
+    make : gives an unfitted ranker for a setting
+    settings : those of a batch of `path_batches`
+    path : the parameter whose values ``fit_path`` fits in one go
+    rows : X, y and qid; data in parts, None and None
+    caught : errors that belong to a setting; all others are raised
+    """
+    if len(settings) > 1 and path is not None:
+        start = time.perf_counter()
+        try:
+            with warnings.catch_warnings(record=True) as warned:
+                warnings.simplefilter("always")
+                values = [setting[path] for setting in settings]
+                rankers = list(make(settings[0]).fit_path(*rows, values))
+            if len(rankers) != len(values):
+                raise ValueError(f"fit_path gave {len(rankers)} rankers for {len(values)} values of {path}")
+            seconds = (time.perf_counter() - start) / len(settings)
+            for setting, ranker in zip(settings, rankers):
+                yield SettingFit(setting, ranker, seconds, None, _texts(warned))
+            return
+        except caught:  # find out below which of the settings it was
+            pass
+    for setting in settings:
+        start, ranker, error = time.perf_counter(), None, None
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            try:
+                ranker = make(setting)
+                ranker.fit(rows[0], rows[1], qid=rows[2])
+            except caught as problem:
+                error = problem
+        yield SettingFit(setting, ranker, time.perf_counter() - start, error, _texts(warned))
+
+
+def _texts(warned: Sequence[warnings.WarningMessage]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(f"{w.category.__name__}: {w.message}" for w in warned))

@@ -1,0 +1,191 @@
+"""Folds of queries to try settings on: rows in memory, in a mapped file or in parts; rows scaled once for many fits."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+
+from hingerank.data.files import DataError
+from hingerank.data.parts import PartedData
+from hingerank.data.ranking_data import RankingData
+from hingerank.data.rows_view import is_mapped
+from hingerank.data.scaling import SAMPLED_ROWS, make_scaler
+from hingerank.metrics import evaluate
+from hingerank.rankers.base import BaseRanker
+from hingerank.rankers.inputs import check_features, unpack
+from hingerank.rankers.kernel import MappedRanker
+from hingerank.rankers.parted import evaluate_parts
+from hingerank.search.fitting import SettingFit, fit_settings, path_batches
+from hingerank.search.settings import Setting, scales_for
+from hingerank.search.shortcuts import SCALED, SCORES, follows, path_of
+
+MOST_TOL = 1e-2  # settings are tried with ten times the tolerance, up to here
+OF_A_SETTING = (ValueError, ArithmeticError, np.linalg.LinAlgError, MemoryError, ImportError)
+
+
+class Outcome(NamedTuple):
+    """A setting on one fold: its value, the standard error of that over queries, seconds, and what went wrong."""
+
+    setting: Setting
+    value: float
+    error: float
+    seconds: float
+    problem: str | None = None
+
+
+class QueryFolds:
+    """Parts of the queries, each held out once, or one validation set.
+
+    Parameters
+    ----------
+    data : RankingData, or data in parts, of which every part is cut into folds
+    measure : to judge by
+    validation : data to choose on instead of folds
+    folds : how many
+    seed : of the parts
+    tol_factor : by how much fits that are only tried may stop farther from the optimum
+    """
+
+    def __init__(
+        self, data: Any, measure: str, validation: Any = None, folds: int = 5, seed: int = 0, tol_factor: float = 10.0
+    ) -> None:
+        kind = PartedData if isinstance(data, PartedData) else RankingData
+        if not isinstance(data, kind) or not (validation is None or isinstance(validation, kind)):
+            raise ValueError("tune takes RankingData: hingerank.read(path), or RankingData.from_arrays(X, y, qid)")
+        self.data, self.measure, self.tol_factor = data, measure, tol_factor
+        self.parts, self.everything = _cut(data, validation, folds, seed)
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def scales(self) -> list[Any]:
+        """The scalings that suit the data."""
+        return scales_for(self.data.sample(SAMPLED_ROWS) if isinstance(self.data, PartedData) else self.data.X)
+
+    def natural(self, ranker: Any) -> float:
+        raise ValueError(f"{type(ranker).__name__} has no C of its own for rows of queries")
+
+    def limits(self) -> dict[str, tuple[float, float]]:
+        """How far grids may grow that have other limits than usual."""
+        return {"k": (1, self.data.n_features)}
+
+    def fit(self, ranker: Any) -> Any:
+        """The ranker, fitted on everything."""
+        whole = self.everything
+        return ranker.fit(whole) if isinstance(ranker, BaseRanker) else ranker.fit(whole.X, whole.y, qid=whole.qid)
+
+    def outcomes(self, k: int, ranker: Any, settings: Sequence[Setting]) -> Iterator[Outcome]:
+        """What every setting is worth on fold k."""
+        data, learn, other, choose = self.parts[k]
+        train = data if learn is None else data.take(learn)
+        held = other if choose is None else other.take(choose)
+        # rows that stay where they are, in a mapped file or with their workers, are scaled by the ranker itself
+        stay = isinstance(train, PartedData) or is_mapped(train.X)
+        known = ranker.get_params(deep=False)
+        scaled = "scale" in known and known.get("kernel") != "precomputed" and not stay
+        scaled = scaled and follows(type(ranker), BaseRanker, SCALED)
+        by_scale: dict[Any, list[Setting]] = {}
+        for setting in settings:
+            scale = clone(ranker).set_params(**setting)._scaling() if scaled else None
+            by_scale.setdefault(scale, []).append(setting)
+        for scale, group in by_scale.items():
+            began, here, there = time.perf_counter(), train, held
+            if scaled:
+                try:
+                    scaler = make_scaler(scale).fit(train.X)
+                    here = replace(train, X=scaler.transform(train.X, train.qid))
+                    there = replace(held, X=scaler.transform(held.X, held.qid))
+                except ValueError as error:
+                    yield from (Outcome(setting, np.nan, 0.0, 0.0, str(error)) for setting in group)
+                    continue
+            spent = (time.perf_counter() - began) / len(group)
+            fixed = {"scale": None} if scaled else {}
+            for batch in path_batches(group, path_of(ranker)):
+                yield from self._measured(ranker, batch, fixed, here, there, spent)
+
+    def _measured(
+        self, ranker: Any, batch: list[Setting], fixed: Setting, here: Any, there: Any, spent: float
+    ) -> Iterator[Outcome]:
+        """Fit settings that differ in the path parameter alone, and measure them."""
+
+        def make(setting: Setting) -> Any:
+            made = clone(ranker).set_params(**setting | fixed)
+            tol = made.get_params(deep=False).get("tol")
+            if tol is not None and "tol" not in setting:
+                made.set_params(tol=max(tol, min(self.tol_factor * tol, MOST_TOL)))
+            return made
+
+        rows = (here, None, None) if isinstance(here, PartedData) else (here.X, here.y, here.qid)
+        fits = list(fit_settings(make, batch, path_of(ranker), rows, OF_A_SETTING))
+        began = time.perf_counter()
+        values = held_out([fit.ranker for fit in fits if fit.error is None], there, self.measure)
+        spent += (time.perf_counter() - began) / len(batch)
+        for fit in fits:
+            yield _outcome(fit, next(values) if fit.error is None else np.array([]), spent)
+
+
+def _outcome(fit: SettingFit, values: np.ndarray, spent: float) -> Outcome:
+    known = values[~np.isnan(values)]
+    mean = float(known.mean()) if len(known) else np.nan
+    spread = float(known.std(ddof=1) / np.sqrt(len(known))) if len(known) > 1 else 0.0
+    problem = None if fit.error is None else str(fit.error) or type(fit.error).__name__
+    return Outcome(fit.setting, mean, spread, fit.seconds + spent, problem)
+
+
+def _cut(data: Any, validation: Any, folds: int, seed: int) -> tuple[list[tuple[Any, Any, Any, Any]], Any]:
+    """(data, rows to learn from, data, rows to choose on) of every fold, None for all rows; and everything."""
+    if validation is not None:
+        if validation.n_features != data.n_features:
+            raise DataError(f"validation has {validation.n_features} features but the data have {data.n_features}")
+        if isinstance(data, PartedData):
+            both = PartedData([*data.parts, *validation.parts], data.runner, [*data.facts, *validation.facts])
+            return [(data, None, validation, None)], both
+        numbers = [part.blocks.scatter(part.blocks.numbers) for part in (data, validation)]
+        qids = numbers[0], numbers[1] + data.n_queries  # files often count their queries from 1 again
+        renamed = [replace(part, qid=q, docid=None) for part, q in zip((data, validation), qids)]
+        return [(data, None, validation, None)], RankingData.concatenate(renamed)
+    check_count(folds)
+    if data.n_queries < 2:
+        raise DataError(
+            "tuning holds out whole queries, and the data have one query only: give query ids or validation="
+        )
+    folds = min(folds, data.n_queries)
+    if isinstance(data, PartedData):
+        return [(data.fold(k, folds, False), None, data.fold(k, folds, True), None) for k in range(folds)], data
+    order = np.random.default_rng(seed).permutation(data.n_queries)
+    part_of = np.empty(data.n_queries, np.int64)
+    for k, queries in enumerate(np.array_split(order, folds)):
+        part_of[queries] = k
+    of_row = part_of[data.blocks.scatter(data.blocks.numbers)]
+    return [(data, np.flatnonzero(of_row != k), data, np.flatnonzero(of_row == k)) for k in range(folds)], data
+
+
+def check_count(folds: Any) -> None:
+    """A ValueError unless the number of folds is a whole number of at least 2."""
+    if isinstance(folds, bool) or not isinstance(folds, int) or folds < 2:
+        raise ValueError(f"folds must be a whole number of at least 2, not {folds!r}")
+
+
+def held_out(found: list[Any], data: Any, measure: str) -> Iterator[np.ndarray]:
+    """Every query's value for each ranker."""
+    if not found:
+        return
+    if isinstance(data, PartedData):
+        yield from (values[measure] for values in evaluate_parts(found, data, [measure]))
+        return
+    for scores in path_scores(found, data.X, data.qid):
+        yield evaluate(data.y, scores, data.qid, measure, per_query=True)[measure]
+
+
+def path_scores(path: list[Any], X: Any, qid: Any = None) -> list[np.ndarray]:
+    """The scores of every ranker of one path; rankers that share a feature map have the rows mapped once."""
+    first = path[0]
+    apart = not follows(type(first), MappedRanker, SCORES) or any(member._map is not first._map for member in path)
+    if apart or is_mapped(X.X if isinstance(X, RankingData) else X):
+        return [member.predict(X, qid) for member in path]
+    _, _, qid = unpack(X, None, qid)
+    rows = first._scaled(check_features(first, X, reset=False), qid)
+    return list(first._map.scores(rows, np.stack([member.coef_ for member in path], axis=1)).T)
