@@ -62,6 +62,17 @@ def test_the_whole_road(call):
     assert "recall@5" in call("evaluate", "new.csv", "model/", "--top", "5", "--relevant", "4")[1]
 
 
+@pytest.mark.parametrize("at_once", [4, 20_000])
+def test_nobody_is_offered_what_they_have_rated(call, monkeypatch, at_once):
+    """Also beyond the first block of users."""
+    monkeypatch.setattr("hingerank.personal.top_n.USERS_AT_ONCE", at_once)
+    assert call(*FIT)[0] == 0
+    status, out, _ = call("recommend", "model/", "--all", "--top", "30", "--exclude", "train.csv")
+    offered = {tuple(line.split("\t")[::2]) for line in out.splitlines()}
+    rated = {tuple(line.split(",")[:2]) for line in Path("train.csv").read_text().split()[1:]}
+    assert status == 0 and not offered & rated and len(offered | rated) == 15 * 30
+
+
 def test_new_items_are_aligned_by_their_columns(call):
     assert call(*FIT)[0] == 0
     same = call("recommend", "model/", "--user", "u1")[1]

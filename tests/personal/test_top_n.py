@@ -7,12 +7,25 @@ import scipy.sparse as sp
 import hingerank as hr
 from hingerank.data.files import DataError
 from hingerank.personal.baselines import ItemMean, Popularity
-from hingerank.personal.top_n import evaluate_top
+from hingerank.personal.top_n import evaluate_top, top_in_blocks
 
 
 @pytest.fixture(scope="module")
 def data():
     return hr.make_personal(30, 25, 5, 2, kind="ratings", per_user=12, seed=0)
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 10, 30])
+def test_lists_in_blocks_are_those_made_at_once(data, monkeypatch, at_once):
+    ranker = hr.PersonalRankSVM(rank=2, C=0.1).fit(data.item_features, data.users, data.items, data.ratings)
+    users, exclude = ranker.users_[::-1], (data.users, data.items)
+    monkeypatch.setattr("hingerank.personal.top_n.USERS_AT_ONCE", at_once)
+    for seen in (None, exclude, (np.append(data.users, 99), np.append(data.items, 3))):
+        blocks = list(top_in_blocks(ranker, users, data.item_features, 25, exclude=seen))
+        assert np.array_equal(np.concatenate([block for block, _, _ in blocks]), users)
+        rows, scores = ranker.top_k(users, data.item_features, 25, exclude=seen)
+        assert np.array_equal(np.concatenate([found for _, found, _ in blocks]), rows)
+        np.testing.assert_allclose(np.concatenate([found for _, _, found in blocks]), scores, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("relevant", [None, 4])

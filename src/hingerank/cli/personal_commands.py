@@ -17,7 +17,6 @@ ItemColumns = Annotated[
     bool, typer.Option("--item-columns", help="Of ratings: a column for each item besides its features.")
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="What `fit` or `tune` wrote of ratings.")]
-USERS_AT_ONCE = 20_000
 
 
 def is_ratings(data: Path, items: Path | None) -> bool:
@@ -190,22 +189,12 @@ def _lists(ranker: Any, catalogue: Any, users: Any, top: int, hidden: Any) -> It
     """Columns user, rank, item, score, a block of users at a time."""
     import numpy as np
 
-    from hingerank.personal.users import UserIndex
+    from hingerank.personal.top_n import top_in_blocks
 
-    users = np.asarray(users)
-    if hidden is not None:  # in the order of the users
-        place = UserIndex(users).numbers(hidden[0])
-        order = np.argsort(place, kind="stable")
-        place, rows_of = place[order], hidden[1][order]
-    for a in range(0, len(users), USERS_AT_ONCE):
-        block, seen = users[a : a + USERS_AT_ONCE], None
-        if hidden is not None:
-            mine = slice(*np.searchsorted(place, (a, a + len(block))))
-            seen = users[place[mine]], rows_of[mine]
-        rows, scores = ranker.top_k(block, catalogue.X, top, exclude=seen)
-        line, place = np.nonzero(rows >= 0)
-        names = np.asarray(block)[line].tolist()
-        yield names, (place + 1).tolist(), catalogue.ids[rows[line, place]].tolist(), scores[line, place].tolist()
+    for block, rows, scores in top_in_blocks(ranker, users, catalogue.X, top, exclude=hidden):
+        line, column = np.nonzero(rows >= 0)
+        found = catalogue.ids[rows[line, column]]
+        yield block[line].tolist(), (column + 1).tolist(), found.tolist(), scores[line, column].tolist()
 
 
 def _quoted(cell: Any, delimiter: str) -> str:

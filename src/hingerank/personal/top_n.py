@@ -5,7 +5,7 @@ chosen; relevant items among them are hits. Nothing of size users x items is hel
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,9 +16,11 @@ from hingerank.data.checks import whole
 from hingerank.data.files import DataError
 from hingerank.personal.preferences import check_items
 from hingerank.personal.ratings import check_ratings
+from hingerank.personal.users import UserIndex
 
 MEASURES = ("recall", "hit_rate", "precision", "ndcg", "mrr")
 OF_LISTS = ("coverage", "novelty", "popularity_bias")
+USERS_AT_ONCE = 20_000
 GROUPS = (20, 100)  # training ratings between which users are few-, some- and many-raters
 
 
@@ -26,6 +28,28 @@ class Recommends(Protocol):
     """Any personal ranker, or a baseline."""
 
     def top_k(self, users: Any, candidates: Any, top: int = 10, *, exclude: Any = None) -> Any: ...
+
+
+def top_in_blocks(
+    ranker: Recommends, users: Any, item_features: Any, top: int = 10, *, exclude: tuple[Any, Any] | None = None
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """(users, rows, scores) of ``ranker.top_k``, a block of ``USERS_AT_ONCE`` users at a time.
+
+    Parameters
+    ----------
+    ranker, users, item_features, top, exclude : as in ``top_k``; no user may appear twice
+    """
+    users = np.asarray(users)
+    if exclude is not None:  # in the order of the users, so that each block takes a slice
+        number = UserIndex(users).numbers(exclude[0])
+        order = np.argsort(number, kind="stable")
+        number, hidden = number[order], np.asarray(exclude[1])[order]
+    for a in range(0, len(users), USERS_AT_ONCE):
+        block, seen = users[a : a + USERS_AT_ONCE], None
+        if exclude is not None:
+            mine = slice(*np.searchsorted(number, (a, a + len(block))))
+            seen = users[number[mine]], hidden[mine]
+        yield block, *ranker.top_k(block, item_features, top, exclude=seen)
 
 
 @dataclass(frozen=True)
