@@ -28,23 +28,28 @@ def walk(x, n):
 
 @pytest.fixture
 def walk(tmp_path, monkeypatch):
-    """walk(step=1) -> the kernel as a new process would import it, its cache below tmp_path."""
+    """walk(step=1, seconds=None) -> the kernel as a new process would import it, its cache below tmp_path.
+
+    seconds: when the helper's file was changed, by which Python tells whether its bytecode is old; default: by step.
+    """
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(KernelCache, "_told", False)
 
-    def load(name, text):
+    def load(name, text, seconds):
         path = tmp_path / f"{name}.py"
         path.write_text(text)
+        os.utime(path, (seconds, seconds))
         spec = importlib.util.spec_from_file_location(f"hingerank.{name}", path)
         module = importlib.util.module_from_spec(spec)
         monkeypatch.setitem(sys.modules, spec.name, module)
         spec.loader.exec_module(module)
         return module
 
-    def make(step=1):
+    def make(step=1, seconds=None):
+        seconds = 1_000_000_000 + step if seconds is None else seconds
         compiled.source_stamp.cache_clear()
-        load("helper_of_a_test", HELPER.format(step=step))
-        return load("kernel_of_a_test", KERNEL).walk
+        load("helper_of_a_test", HELPER.format(step=step), seconds)
+        return load("kernel_of_a_test", KERNEL, 1_000_000_000).walk
 
     yield make
     compiled.source_stamp.cache_clear()
@@ -66,6 +71,13 @@ def test_a_kernel_is_kept_and_found_again(walk, tmp_path):
 def test_a_change_in_the_file_of_a_helper_is_noticed(walk):
     assert walk(1)(1.0, 3) == 4.0
     assert walk(2)(1.0, 3) == 7.0
+
+
+def test_code_made_of_old_bytecode_does_not_pass_for_that_of_the_new_file(walk, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    assert walk(1, 1_000_000_000)(1.0, 3) == 4.0
+    assert walk(2, 1_000_000_000)(1.0, 3) == 4.0  # Python sees no change: same second, same size
+    assert walk(2, 1_000_000_001)(1.0, 3) == 7.0
 
 
 def flip(data):

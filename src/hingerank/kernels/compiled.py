@@ -25,12 +25,14 @@ import contextlib
 import functools
 import gc
 import hashlib
+import inspect
 import logging
 import os
 import pickle
 import re
 import sys
 import threading
+import types
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -152,14 +154,33 @@ def chosen(choose: Any = None, /, *, fastmath: Any = False) -> Any:
 
 @functools.cache
 def source_stamp(name: str) -> str:
-    """A digest of a module's file and of those of this package's modules whose functions it uses."""
+    """A digest of a module's file and of those of this package's modules whose functions it uses.
+
+    The functions' bytecode counts too. Python runs old bytecode after a change within a second that keeps a file's
+    size: what is compiled from it must not pass for the code of the new file.
+    """
     module, package = sys.modules[name], __name__.partition(".")[0]
     used = {getattr(value, "__module__", None) or "" for value in vars(module).values()}
     digest = hashlib.sha256(module.__spec__.loader.get_data(module.__file__))  # type: ignore[union-attr]
+    for value in vars(module).values():
+        code = getattr(inspect.unwrap(value) if callable(value) else None, "__code__", None)
+        if code is not None and code.co_filename == module.__file__:
+            digest.update(_bytecode(code))
     for other in sorted(used - {name}):
         if other.startswith(package + "."):
             digest.update(source_stamp(other).encode())
     return digest.hexdigest()
+
+
+def _bytecode(code: types.CodeType) -> bytes:
+    """The instructions and constants of a function, alike in every process."""
+    texts = [code.co_code, repr(code.co_names).encode()]
+    for value in code.co_consts:
+        if isinstance(value, types.CodeType):
+            texts.append(_bytecode(value))
+        else:  # sets are in an order of their own in each process
+            texts.append(repr(sorted(map(repr, value)) if isinstance(value, frozenset) else value).encode())
+    return b"\0".join(texts)
 
 
 class _Stamped:
