@@ -11,7 +11,7 @@ import argparse
 import numpy as np
 
 import hingerank as hr
-from hingerank.kernels.threads import thread_count
+from hingerank.kernels.threads import asked_threads
 from measuring import best_of
 
 
@@ -41,7 +41,7 @@ def main() -> None:
 
 def library_scores(ranker, rows):
     """A call of the library's own predict."""
-    booster, threads = ranker.boosters_[0], thread_count() if rows.size >= 1 << 18 else 1
+    booster, threads = ranker.boosters_[0], asked_threads(ranker.n_jobs)
     if ranker.requires == "lightgbm":
         return lambda: booster.predict(rows, num_threads=threads)
     booster.set_param({"nthread": threads})

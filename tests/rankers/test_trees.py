@@ -2,6 +2,7 @@
 
 import importlib.util
 import multiprocessing
+import os
 import pickle
 import shutil
 import subprocess
@@ -12,7 +13,8 @@ import numpy as np
 import pytest
 
 import hingerank as hr
-from hingerank.rankers.tree_parameters import SMALL, graded_labels
+from hingerank.kernels import threads
+from hingerank.rankers.tree_parameters import graded_labels
 
 
 def need(library):
@@ -170,13 +172,80 @@ def test_models_that_are_no_sum_of_trees_of_thresholds_are_refused(cls, params, 
         cls(n_estimators=4, params=params).fit(X, X[:, 1] % 2 == 1, qid)
 
 
+@pytest.fixture
+def threads_given(monkeypatch):
+    """threads_given(cls, data, **parameters) -> the threads that the library is told to use, in all its calls."""
+
+    def watch(given, own):
+        def watched(*arguments, **named):
+            told = [*(a for a in arguments if isinstance(a, dict)), named, named.get("params") or {}]
+            given.extend(d[key] for d in told for key in ("num_threads", "nthread") if key in d)
+            return own(*arguments, **named)
+
+        return watched
+
+    def fit(cls, data, **parameters):
+        given, library = [], cls.library()
+        for name in ("train", "DMatrix" if cls.requires == "xgboost" else "Dataset"):
+            monkeypatch.setattr(library, name, watch(given, getattr(library, name)))
+        cls(n_estimators=2, **parameters).fit(*data)
+        monkeypatch.undo()
+        assert len(given) == 2
+        return set(given)
+
+    return fit
+
+
+@BOTH
+def test_the_libraries_use_the_threads_that_users_allow(cls, settings, data, threads_given, monkeypatch):
+    from threadpoolctl import threadpool_limits
+
+    def given(**parameters):
+        with monkeypatch.context() as patch:
+            patch.setattr(threads, "SMALL", 1)
+            for name, value in environment.items():
+                patch.setenv(name, value)
+            return threads_given(cls, data, **settings, **parameters)
+
+    environment = {"HINGERANK_NUM_THREADS": "3"}
+    assert threads_given(cls, data, **settings) == {1}  # these are few rows
+    assert given() == given(n_jobs=-1) == {3} and given(n_jobs=2) == given(params={"n_jobs": 2}) == {2}
+    environment["OMP_NUM_THREADS"] = "1"
+    assert given() == {3}
+    environment["HINGERANK_NUM_THREADS"] = ""
+    assert given() == given(n_jobs=-1) == {1}
+    environment["OMP_NUM_THREADS"] = ""
+    with threadpool_limits(1):
+        assert given() == {1}
+
+
+@BOTH
+def test_threads_of_the_libraries_sleep_while_they_wait(cls, settings):
+    """OpenMP looks at the variable when the library is loaded; the environment is then as before."""
+    code = f"""
+import os, sys
+from hingerank.rankers.trees import {cls.__name__}
+seen = []
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        seen.append(os.environ.get("OMP_WAIT_POLICY")) if name == "{cls.requires}" else None
+sys.meta_path.insert(0, Watch())
+{cls.__name__}.library()
+print(seen, os.environ.get("OMP_WAIT_POLICY"))
+"""
+    for given, answer in (({}, "['passive'] None"), ({"OMP_WAIT_POLICY": "active"}, "['active'] active")):
+        environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"} | given
+        found = subprocess.run([sys.executable, "-c", code], env=environment, text=True, capture_output=True)
+        assert found.stdout.strip() == answer, found.stderr
+
+
 @BOTH
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no processes are forked here")
 def test_a_forked_child_scores(cls, settings):
     """The libraries' threads do not survive a fork: a child that called them waited for ever."""
     rng = np.random.default_rng(0)
-    X = rng.random((SMALL // 8, 8))  # enough for several threads
-    ranker = cls(n_estimators=3, **settings).fit(X, rng.integers(0, 3, len(X)), np.arange(len(X)) // 50)
+    X = rng.random((1 << 14, 8))
+    ranker = cls(n_estimators=3, n_jobs=2, **settings).fit(X, rng.integers(0, 3, len(X)), np.arange(len(X)) // 50)
     context = multiprocessing.get_context("fork")
     answer, sender = context.Pipe(duplex=False)
     child = context.Process(target=lambda: sender.send_bytes(ranker.predict(X).tobytes()))

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hingerank.export.forms import ExportError, Form
+from hingerank.kernels.threads import threads_for
 
 
 class Consumer(NamedTuple):
@@ -140,7 +141,10 @@ def _has(module: str) -> Callable[[], bool]:
 def _run_onnx(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> np.ndarray:
     import onnxruntime
 
-    session = onnxruntime.InferenceSession(str(files[0]), providers=["CPUExecutionProvider"])
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads_for(X.size)
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    session = onnxruntime.InferenceSession(str(files[0]), options, providers=["CPUExecutionProvider"])
     given = session.get_inputs()
     dtype = np.float64 if given[0].type == "tensor(double)" else np.float32
     rows = {given[0].name: np.ascontiguousarray(X, dtype)}

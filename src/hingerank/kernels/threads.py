@@ -4,25 +4,94 @@ Shards are cut by the size of the data, never by the number of threads, and part
 order: the answer is the same bit for bit on one core or on many.
 """
 
+import functools
 import os
+import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from itertools import pairwise
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
 NAME = "hingerank"
+VARIABLE = "HINGERANK_NUM_THREADS"
+SMALL = 1 << 20  # numbers below which one thread is quicker than several that wait for each other
 _pool: tuple[int, int, ThreadPoolExecutor] | None = None
 
 
 def thread_count() -> int:
-    """Threads to use: $HINGERANK_NUM_THREADS if set, else the cores this process may run on."""
-    asked = os.environ.get("HINGERANK_NUM_THREADS", "")
-    if asked.isdigit() and int(asked) > 0:
+    """Threads to use: $HINGERANK_NUM_THREADS if set, else as many as all other limits allow.
+
+    These are the cores that this process may run on, a container's quota of them, $OMP_NUM_THREADS, and
+    ``threadpoolctl.threadpool_limits``.
+    """
+    asked = os.environ.get(VARIABLE, "")
+    if asked:
+        if not (asked.isascii() and asked.isdecimal() and int(asked) > 0):
+            raise ValueError(f"{VARIABLE} is {asked!r}: set it to a whole number of threads such as 1, or unset it")
         return int(asked)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    limits = [*_openmp_limits(), _cores()]
+    if hasattr(os, "sched_getaffinity"):
+        limits.append(len(os.sched_getaffinity(0)))
+    return max(1, min(limits))
+
+
+def asked_threads(n_jobs: Any) -> int:
+    """The threads that a parameter ``n_jobs`` asks for: that many, None or -1 for `thread_count()`, -2 for one less."""
+    if n_jobs is None:
+        return thread_count()
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
+        raise ValueError(f"n_jobs must be a whole number of threads, -1 for all, or None, not {n_jobs!r}")
+    return int(n_jobs) if n_jobs > 0 else max(1, thread_count() + 1 + int(n_jobs))
+
+
+def threads_for(work: int, n_jobs: Any = None) -> int:
+    """The threads for a library that shares out ``work`` numbers: those asked for; else one where the work is small."""
+    return 1 if n_jobs is None and work < SMALL else asked_threads(n_jobs)
+
+
+def _openmp_limits() -> Iterator[int]:
+    """$OMP_NUM_THREADS, and what OpenMP's libraries in this process are limited to."""
+    first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    if first.isascii() and first.isdecimal():
+        yield int(first)
+    found = [library.get_num_threads() for library in _openmp_libraries()]
+    if found:  # a limit set for all of them, and not one library's own
+        yield max(found)
+
+
+@functools.cache
+def _openmp_libraries() -> list[Any]:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="openmp").lib_controllers
+
+
+@functools.cache
+def _cores() -> int:
+    """The machine's cores, or a container's quota of them."""
+    import joblib
+
+    return joblib.cpu_count()
+
+
+def import_sleeping(name: str) -> Any:
+    """Import a library whose OpenMP threads are to sleep while they wait; $OMP_WAIT_POLICY says otherwise if it is set.
+
+    By default they spin, and on a busy machine a thread that spins takes the core from the one it waits for. OpenMP
+    looks at the variable when it is loaded.
+    """
+    if name in sys.modules or "OMP_WAIT_POLICY" in os.environ:
+        return import_module(name)
+    os.environ["OMP_WAIT_POLICY"] = "passive"
+    try:
+        return import_module(name)
+    finally:
+        del os.environ["OMP_WAIT_POLICY"]
 
 
 def run_shards(function: Callable[..., Any], shards: Sequence[Any], threads: int | None = None) -> list[Any]:

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from hingerank.data.checks import positive, whole
+from hingerank.kernels.threads import asked_threads
 from hingerank.personal.alternating import WIDEST, UsersHere, alternating
 from hingerank.personal.clicks import CHANCES, clicks_of, drawn_preferences
 from hingerank.personal.factor_ranker import FactorRanker
@@ -34,7 +35,6 @@ from hingerank.personal.problem import (
     FirstGradient,
     ItemFeatures,
     Matrix,
-    check_jobs,
     count_right,
     first_gradient_norm,
     in_use,
@@ -87,7 +87,7 @@ class PersonalRankSVM(FactorRanker):
     max_seconds : float, optional
         Limit in time.
     n_jobs : int, optional
-        Threads, default all; the answer is the same for any number.
+        Threads, default as many as the limits allow (see ``docs/scale.md``); the answer is the same for any number.
     random_state : int, default 0
         Seed of the start.
     callback : function, optional
@@ -234,7 +234,7 @@ class PersonalRankSVM(FactorRanker):
         if isinstance(preferences, PartedPreferences):
             return self._learn_parts(X, preferences)
         small, fitted, columns = (X, preferences, None) if draws else in_use(X, preferences)
-        threads = check_jobs(self.n_jobs)
+        threads = asked_threads(self.n_jobs)
         with threadpool_limits(1, "blas"):  # passes run on threads of their own; one BLAS thread repeats exactly
             if start is None:
                 self.C_ = self._natural(small, fitted) if self.C is None else float(self.C)
@@ -264,7 +264,7 @@ class PersonalRankSVM(FactorRanker):
                 users, U, watch=lambda U: accuracies((told.right(U), told.n_pairs), None, None), **self._limits()
             )
             rows, some = told.sample(self, small.shape[0])
-            self._learn_prior(small, solution.w, solution.extra["V"][rows], some, check_jobs(self.n_jobs))
+            self._learn_prior(small, solution.w, solution.extra["V"][rows], some, asked_threads(self.n_jobs))
         return self._keep(X.shape[1], columns, solution, told.pairs > 0)
 
     def _start(self, X: Matrix, n_users: int) -> tuple[np.ndarray, int]:

@@ -11,7 +11,6 @@ user's own, or both.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -404,12 +403,3 @@ def columns_in_use(X: Matrix) -> np.ndarray | None:
         return None
     columns = np.unique(X.indices)
     return None if len(columns) == 0 or len(columns) >= FEW * X.shape[1] else columns
-
-
-def check_jobs(n_jobs: Any) -> int | None:
-    """Threads: None for all cores ($HINGERANK_NUM_THREADS if set), else a positive number; -1 is None."""
-    if n_jobs is None or n_jobs == -1:
-        return None
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs < 1:
-        raise ValueError(f"n_jobs must be a positive whole number, -1 or None, not {n_jobs!r}")
-    return int(n_jobs)

@@ -6,10 +6,10 @@ import numpy as np
 from scipy.special import softmax
 
 from hingerank.export.tree_texts import read_lightgbm_classes
+from hingerank.kernels.threads import asked_threads
 from hingerank.metrics import evaluate
 from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.explanation import PATHS, Contributions
-from hingerank.rankers.tree_parameters import threads_for
 from hingerank.rankers.trees import LightGBMRanker
 
 MOST_GRADES = 256
@@ -92,7 +92,7 @@ class McRank(LightGBMRanker):
         self.models_ = [f for text in texts for f in read_lightgbm_classes(text, self.n_features_in_, count)]
 
     def _scores(self, X):
-        threads, count = threads_for(X, self.n_jobs), len(self.grades_)
+        threads, count = asked_threads(self.n_jobs), len(self.grades_)
         sums = np.array([model.scores(X, threads) for model in self.models_])  # bags · grades, rows
         expected = np.tensordot(self.grades_, softmax(sums.reshape(-1, count, sums.shape[1]), axis=1), (0, 1))
         return expected.mean(axis=0)
@@ -100,7 +100,7 @@ class McRank(LightGBMRanker):
     def _contributions(self, X, blocks):
         """With φ_kj what feature j gave to F_k (see LightGBMRanker), the sum over k of φ_kj times the mean slope
         dscore/dF_k = P(k) (k - score) on the line from the mean F to F(x): these add up to the score's change."""
-        threads, count = threads_for(X, self.n_jobs), len(self.grades_)
+        threads, count = asked_threads(self.n_jobs), len(self.grades_)
         each = [
             self._shares(np.array([model.contributions(X, threads) for model in self.models_[k : k + count]]))
             for k in range(0, len(self.models_), count)

@@ -1,4 +1,4 @@
-"""What LightGBM and XGBoost take: parameters by any of their names (none misspelt), threads, grades."""
+"""What LightGBM and XGBoost take: parameters by any of their names (none misspelt), grades."""
 
 import difflib
 from collections.abc import Mapping
@@ -6,10 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hingerank.kernels.threads import thread_count
-
 LARGEST_GRADE = 30  # up to here the libraries' own gains 2^grade - 1 serve
-SMALL = 1 << 18  # numbers in X below which one thread is quicker than several
 
 # XGBoost's names -> the one used here. It has no list of its own and passes over names that it does not know.
 _XGBOOST_ALIASES = {
@@ -58,15 +55,6 @@ def main_names(params: Mapping[str, Any] | None, names: Mapping[str, str], libra
             raise ValueError(f"params gives {names[name]!r} twice, once as {name!r}: give it once")
         found[names[name]] = value
     return found
-
-
-def threads_for(X: Any, n_jobs: int | None) -> int:
-    """As many threads as asked for; by default one where waiting for the others would take longer than the work."""
-    if n_jobs is None:
-        return 1 if X.shape[0] * X.shape[1] < SMALL else thread_count()
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0:
-        raise ValueError(f"n_jobs must be a whole number of threads, -1 for all, or None, not {n_jobs!r}")
-    return n_jobs if n_jobs > 0 else max(1, thread_count() + 1 + n_jobs)
 
 
 class Held(NamedTuple):

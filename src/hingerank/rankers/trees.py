@@ -7,7 +7,6 @@ else, and never sees a model file.
 
 import time
 from collections.abc import Iterable, Iterator
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from hingerank.data.checks import whole
 from hingerank.export.forest import Forest
 from hingerank.export.forms import trees_of
 from hingerank.export.tree_texts import read_lightgbm, read_xgboost
+from hingerank.kernels.threads import asked_threads, import_sleeping, threads_for
 from hingerank.metrics import evaluate
 from hingerank.rankers.base import BaseRanker, take_over
 from hingerank.rankers.explanation import PATHS, Contributions
@@ -29,7 +29,6 @@ from hingerank.rankers.tree_parameters import (
     graded_labels,
     lightgbm_names,
     main_names,
-    threads_for,
     xgboost_names,
 )
 from hingerank.solvers.run import Certificate
@@ -184,7 +183,7 @@ class TreeRanker(BaseRanker):
         return [self._open(text) for text in self._texts]
 
     def _scores(self, X):
-        threads = threads_for(X, self.n_jobs)
+        threads = asked_threads(self.n_jobs)
         total = self.models_[0].scores(X, threads)
         for model in self.models_[1:]:
             total = total + model.scores(X, threads)
@@ -198,7 +197,7 @@ class TreeRanker(BaseRanker):
         return state | {"models_": [model.to_state() for model in state["models_"]]} if "models_" in state else state
 
     def _contributions(self, X, blocks):
-        threads = threads_for(X, self.n_jobs)
+        threads = asked_threads(self.n_jobs)
         parts = np.mean([model.contributions(X, threads) for model in self.models_], axis=0)
         return Contributions(parts[:, :-1], parts[:, -1], PATHS, True)
 
@@ -219,7 +218,7 @@ class TreeRanker(BaseRanker):
     def library(cls) -> Any:
         """The library, imported; an ImportError says how to get it."""
         try:
-            return import_module(cls.requires)
+            return import_sleeping(cls.requires)
         except ImportError as error:
             if error.name != cls.requires:
                 raise
@@ -245,7 +244,7 @@ class LightGBMRanker(TreeRanker):
     bag_share : queries in a bag, as a fraction of all
     random_state : the seed
     scale : feature scaling learnt in fit and carried in the model
-    n_jobs : threads; -1 for all cores, None for as many as the size of the data is worth
+    n_jobs : threads; -1 for as many as the limits allow (see ``docs/scale.md``), None for one where the data are small
     early_stopping_rounds : trees without a better NDCG@10 on ``eval_set`` after which ``fit`` stops; None: it does not
     params : other parameters of LightGBM's, by any of its names
         Such as ``{"lambdarank_truncation_level": 20}``; a name that LightGBM does not know is refused. Those of the
@@ -302,7 +301,7 @@ class LightGBMRanker(TreeRanker):
         lightgbm = self.library()
         settings = {"seed": seed, **self._settings()}
         rounds, stop = whole("n_estimators", settings.pop("num_iterations")), settings.pop("early_stopping_round")
-        settings["num_threads"] = threads_for(X, settings["num_threads"])
+        settings["num_threads"] = threads_for(X.shape[0] * X.shape[1], settings["num_threads"])
         if gains is not None:
             settings.setdefault("label_gain", gains.tolist())
         told: dict[str, Any] = {}
@@ -347,7 +346,7 @@ class XGBoostRanker(TreeRanker):
     bag_share : queries in a bag, as a fraction of all
     random_state : the seed
     scale : feature scaling learnt in fit and carried in the model
-    n_jobs : threads; -1 for all cores, None for as many as the size of the data is worth
+    n_jobs : threads; -1 for as many as the limits allow (see ``docs/scale.md``), None for one where the data are small
     early_stopping_rounds : trees without a better NDCG@10 on ``eval_set`` after which ``fit`` stops; None: it does not
     params : other parameters of XGBoost's, by any of its names
         Such as ``{"lambdarank_num_pair_per_sample": 8}``; a name that XGBoost does not know is refused. Those of the
@@ -402,7 +401,7 @@ class XGBoostRanker(TreeRanker):
         xgboost = self.library()
         settings = {"seed": seed, **self._settings()}
         rounds, stop = whole("n_estimators", settings.pop("num_boost_round")), settings.pop("early_stopping_rounds")
-        settings["nthread"] = threads_for(X, settings["nthread"])
+        settings["nthread"] = threads = threads_for(X.shape[0] * X.shape[1], settings["nthread"])
         if gains is not None:
             settings.setdefault("ndcg_exp_gain", False)
             y = gains[y.astype(np.int64)]
@@ -411,17 +410,16 @@ class XGBoostRanker(TreeRanker):
         try:
             if held is not None:
                 settings["eval_metric"] = "ndcg@10"
-                told["evals"] = [(self._rows(held.X, label=held.y, group=held.sizes), "held")]
+                told["evals"] = [(self._rows(held.X, threads, label=held.y, group=held.sizes), "held")]
                 told |= {"early_stopping_rounds": stop, "verbose_eval": False}
-            model = xgboost.train(settings, self._rows(X, label=y, group=sizes), rounds, **told)
+            model = xgboost.train(settings, self._rows(X, threads, label=y, group=sizes), rounds, **told)
         except xgboost.core.XGBoostError as error:
             said = str(error).partition("Stack trace")[0].strip()
             raise ValueError(f"XGBoost cannot learn from these rows and parameters: {said}") from error
         return _xgboost_text(model if held is None else model[: model.best_iteration + 1])
 
-    def _rows(self, X: Any, **about: Any) -> Any:
-        X = X.toarray() if sparse.issparse(X) else X
-        return self.library().DMatrix(X, nthread=threads_for(X, self.n_jobs), **about)
+    def _rows(self, X: Any, threads: int, **about: Any) -> Any:
+        return self.library().DMatrix(X.toarray() if sparse.issparse(X) else X, nthread=threads, **about)
 
     def _read(self, text):
         return read_xgboost(text, self.n_features_in_)
