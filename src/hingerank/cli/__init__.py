@@ -1,14 +1,16 @@
 """The command line. `main` is the entry point; each module here holds a group of commands that import what they use."""
 
-import sys
 from collections.abc import Sequence
+
+from hingerank.cli.streams import open_streams, say
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line with `arguments` (default: the process's own) and return the exit status."""
+    open_streams()
     try:
         from hingerank.cli.app import run
     except KeyboardInterrupt:  # before `run` is there to take it
-        print("hingerank: interrupted", file=sys.stderr)
+        say("hingerank: interrupted")
         return 130
     return run(arguments)

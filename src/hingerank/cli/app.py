@@ -1,9 +1,11 @@
 """The list of commands, and the one place where an exception becomes a line on stderr and an exit status.
 
-A user's mistake (ValueError, a file that cannot be read or written) exits 1, a wrong command line 2, an interruption
-130. To add a command, write a function in one of the modules below and name it in `_COMMANDS`.
+Exit statuses: 0 for success, 1 for a user's mistake (ValueError, a file or a stream that cannot be read or written), 2
+for a wrong command line, 130 for an interruption, 70 for an error of this program's own. To add a command, write a
+function in one of the modules below and name it in `_COMMANDS`.
 """
 
+import errno
 import os
 import sys
 import traceback
@@ -25,6 +27,7 @@ from hingerank.cli import (
     setup_commands,
     tuning_commands,
 )
+from hingerank.cli.streams import flush_output, say
 from hingerank.data.files import disk_is_full
 
 app = typer.Typer(
@@ -93,23 +96,25 @@ def run(arguments: Sequence[str] | None = None) -> int:
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:
-            status = app(given, prog_name="hingerank", standalone_mode=False)
-            sys.stdout.flush()
-        except Exception as error:
-            if debug:
-                traceback.print_exc()
-            return _report(error)
+            answer = app(given, prog_name="hingerank", standalone_mode=False)
+            status = answer if isinstance(answer, int) else 0
         except KeyboardInterrupt:
             status = 130
+        except Exception as error:
+            if debug:
+                say(traceback.format_exc())
+            status = _report(error)
+    unwritten = flush_output()
+    if unwritten is not None and status == 0:
+        status = _report(unwritten)
     if status == 130:
         _say("interrupted")
-    return status if isinstance(status, int) else 0
+    return status
 
 
 def _report(error: Exception) -> int:
     """Say what went wrong in one line and return the exit status."""
     if isinstance(error, BrokenPipeError):  # `hingerank rank … | head`: the reader has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     if isinstance(error, CommandLineError):
         context = getattr(error, "ctx", None)  # only a mistake in the use of a command knows which
@@ -117,10 +122,10 @@ def _report(error: Exception) -> int:
         _say(f"{error.format_message().rstrip('.')} (see {command} --help)")
         return error.exit_code
     if isinstance(error, typer.Abort):
-        _say("interrupted")
         return 130
     if isinstance(error, OSError) and error.strerror:
-        place = f"{error.filename}: " if error.filename else "standard output: " if disk_is_full(error) else ""
+        of_stream = disk_is_full(error) or error.errno == errno.EBADF
+        place = f"{error.filename}: " if error.filename else "standard output: " if of_stream else ""
         _say(f"{place}{error.strerror}")
     elif isinstance(error, ImportError):
         _say(f"{error}: install the optional package that this needs, for example with pip install 'hingerank[all]'")
@@ -140,4 +145,4 @@ def _show_warning(message: Warning | str, category: type[Warning], filename: str
 
 
 def _say(text: str) -> None:
-    print("hingerank: " + " ".join(text.split()), file=sys.stderr)
+    say("hingerank: " + " ".join(text.split()))

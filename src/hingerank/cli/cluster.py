@@ -1,6 +1,5 @@
 """Data in parts over a Dask cluster that the command line names."""
 
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -23,13 +22,14 @@ def open_parts(path: Path, cluster: str, parts: int | None, missing: str, column
     except ImportError:
         raise ValueError("--dask needs Dask: pip install 'hingerank[dask]'") from None
     from hingerank.distributed import read
+    from hingerank.kernels.threads import thread_count
 
     kind, _, count = cluster.partition(":")
     with ExitStack() as stack:
         if kind == "local":
-            if not count.isdigit() or int(count) < 1:
+            if not (count.isascii() and count.isdecimal()) or int(count) < 1:
                 raise ValueError(f"--dask {cluster}: expected local:N, such as local:4")
-            each = max(1, (os.cpu_count() or 1) // int(count))
+            each = max(1, thread_count() // int(count))
             options: dict[str, Any] = {"threads_per_worker": each, "dashboard_address": None, "silence_logs": 40}
             address: Any = stack.enter_context(LocalCluster(n_workers=int(count), **options))
         elif "://" in cluster:

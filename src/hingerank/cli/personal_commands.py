@@ -1,5 +1,6 @@
 """`recommend` and `add-users`, and what `fit`, `tune`, `rank` and `evaluate` do with ratings."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,7 +110,7 @@ def open_model(model: Path, items: Path | None = None) -> tuple[Any, Any]:
 
 def known_user(ranker: Any, text: str) -> Any:
     """The user of the model whose id is written so."""
-    for user in (text, *([int(text)] if text.lstrip("-").isdigit() else [])):
+    for user in (text, *([int(text)] if re.fullmatch("-?[0-9]+", text) else [])):
         if ranker._users().numbers([user])[0] >= 0:
             return user
     some = ", ".join(map(str, ranker.users_[:5].tolist()))

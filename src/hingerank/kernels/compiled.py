@@ -37,7 +37,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from numba import njit
+from numba import config, njit
 from numba.core import caching, serialize, sigutils
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
@@ -98,6 +98,8 @@ class Kernel:
         """numba's function."""
         with self._lock:
             if self._compiled is None:
+                if config.DISABLE_JIT:
+                    raise ValueError("NUMBA_DISABLE_JIT is set, but kernels run only as compiled code: unset it")
                 made: Any = njit(nogil=True, no_cfunc_wrapper=True, **self._options)(self.py_func)
                 made._compile_for_args = functools.partial(_uncollected, made._compile_for_args)
                 try:

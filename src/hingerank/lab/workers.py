@@ -18,11 +18,10 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from hingerank.data.files import scratch_folder
-from hingerank.kernels.threads import thread_count
+from hingerank.kernels.threads import VARIABLE, thread_count
 from hingerank.lab.run_folder import Record
 
 PATIENCE = 10.0  # seconds of work that are worth starting processes for
-THREADS = "HINGERANK_NUM_THREADS"
 OTHERS = ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "NUMBA_NUM", "BLIS_NUM", "VECLIB_MAXIMUM")  # …_THREADS of libraries
 
 
@@ -117,7 +116,7 @@ class Workers(Generic[SomeTask]):
         if self._executor is None:
             from joblib.externals.loky import ProcessPoolExecutor
 
-            limits = dict.fromkeys([THREADS, *(f"{name}_THREADS" for name in OTHERS)], self._threads)
+            limits = dict.fromkeys([VARIABLE, *(f"{name}_THREADS" for name in OTHERS)], self._threads)
             self._executor = ProcessPoolExecutor(count, env=limits, initializer=_watch_parent, initargs=(os.getpid(),))
         return self._executor
 
@@ -149,15 +148,15 @@ class Workers(Generic[SomeTask]):
 @contextmanager
 def _limited(threads: str) -> Iterator[None]:
     """A worker's part of the cores for what runs in this process, so that times can be compared."""
-    before = os.environ.get(THREADS)
-    os.environ[THREADS] = threads
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = threads
     try:
         yield
     finally:
         if before is None:
-            del os.environ[THREADS]
+            del os.environ[VARIABLE]
         else:
-            os.environ[THREADS] = before
+            os.environ[VARIABLE] = before
 
 
 def _work(plan_file: str, task: Task) -> list[Record]:
