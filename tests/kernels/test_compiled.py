@@ -1,6 +1,7 @@
 """Compiled kernels on disk: kept, renewed when a helper changes, and made again when a file is damaged."""
 
 import importlib.util
+import json
 import logging
 import os
 import subprocess
@@ -11,8 +12,9 @@ import numba
 import numpy as np
 import pytest
 
-from hingerank.kernels import compiled
-from hingerank.kernels.compiled import KernelCache, chosen, inner, kernel
+from hingerank.kernels import compiled, numba_inside
+from hingerank.kernels.compiled import chosen, inner, kernel
+from hingerank.kernels.numba_inside import KernelCache
 
 HELPER = "from hingerank.kernels.compiled import inner\n\n@inner\ndef step(x):\n    return x + {step}\n"
 KERNEL = """from hingerank.kernels.compiled import kernel
@@ -47,12 +49,12 @@ def walk(tmp_path, monkeypatch):
 
     def make(step=1, seconds=None):
         seconds = 1_000_000_000 + step if seconds is None else seconds
-        compiled.source_stamp.cache_clear()
+        numba_inside.source_stamp.cache_clear()
         load("helper_of_a_test", HELPER.format(step=step), seconds)
         return load("kernel_of_a_test", KERNEL, 1_000_000_000).walk
 
     yield make
-    compiled.source_stamp.cache_clear()
+    numba_inside.source_stamp.cache_clear()
 
 
 def kept(tmp_path, suffix):
@@ -123,7 +125,7 @@ def test_a_full_disk_costs_only_the_next_compilation(walk, monkeypatch, caplog):
 
 
 def test_without_any_folder_to_write_to_kernels_compile_in_every_process(walk, monkeypatch):
-    monkeypatch.setattr(compiled._Checked, "_locator_classes", [])
+    monkeypatch.setattr(numba_inside._Checked, "_locator_classes", [])
     assert walk()(1.0, 3) == 4.0
 
 
@@ -204,3 +206,30 @@ def test_every_kernel_of_the_package_is_kept():
     source = Path(compiled.__file__).parents[1]
     around = [path for path in source.rglob("*.py") if "njit" in path.read_text(encoding="utf-8")]
     assert around == [Path(compiled.__file__)]
+
+
+FITS = """
+import json, sys
+import hingerank as hr
+from hingerank.kernels import compiled
+
+data = hr.make_letor(30, 12, n_features=10, seed=1)
+line = hr.RankSVM(C=0.01, scale="standard").fit(data)
+curves = hr.AdditiveRankSVM(C=0.01).fit(data)
+print(json.dumps([compiled.QUICK, line.predict(data).tolist(), curves.predict(data).tolist(), line.score(data)]))
+"""
+
+
+@pytest.mark.slow
+def test_plain_numba_gives_the_same_answers(tmp_path):
+    found = []
+    for road in ("plain", "quick"):
+        environment = os.environ | {"HINGERANK_NUMBA": road, "NUMBA_CACHE_DIR": str(tmp_path / road)}
+        done = subprocess.run([sys.executable, "-c", FITS], env=environment, capture_output=True, text=True, check=True)
+        found.append(json.loads(done.stdout))
+    (plain, *answers), (quick, *wanted) = found
+    assert not plain and quick
+    for one, other in zip(answers, wanted):
+        assert np.allclose(one, other, rtol=1e-9, atol=1e-9)
+    kept = list((tmp_path / "plain").rglob("*.nbi"))
+    assert kept, "the plain road keeps its machine code too"

@@ -9,85 +9,66 @@ Decorators:
 
 and ``with_room`` for a plain function that makes the arrays a kernel needs, and calls it.
 
+All of it is numba's ``njit(cache=True, nogil=True)``. Where numba's version is one that was tested (`numba_inside`),
+helpers are compiled a quarter faster, kept code has a checksum, and curves are looked up by vector instructions; with
+any other version, or with HINGERANK_NUMBA=plain, the plain road is taken. ``benchmarks/startup.py`` measures both.
+
 What compiling costs was measured, and shapes the code: an assignment of one slice to another, or `numpy.sort`, costs
 as much as a hundred lines of loops; a function that Python can call costs a wrapper that takes its arguments apart; a
 whole number written as a literal argument of a `kernel` makes a second version of it; counting references to arrays
 costs a fifth, and Python's collector of reference circles, which rests meanwhile, another. So, unless they say
 ``allocates=True``, kernels make no arrays, which numba checks, and do not count references. They must then neither
 return an array nor call what makes one.
-
-numba keeps machine code in two files a function (``.nbi``, ``.nbc``), renewed when the function's own file changes.
-Here it is renewed when any file changes that the function's helpers come from, and a file that cannot be read, fails
-its checksum or belongs to other arguments is dropped and made again. Processes change the files one at a time.
 """
 
-import contextlib
 import functools
 import gc
-import hashlib
-import inspect
 import logging
 import os
-import pickle
-import re
-import sys
 import threading
-import types
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
+from numba import __version__ as numba_version
 from numba import config, njit
-from numba.core import caching, serialize, sigutils
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
-from numba.core.runtime import rtsys
 from numba.extending import overload, register_jitable
 
-try:
-    import fcntl
-except ImportError:  # no such locks on Windows
-    fcntl = None  # type: ignore[assignment]
-
 SUMS_MAY_REORDER = {"reassoc", "contract", "nsz"}  # lets sums use vector registers; NaN and inf keep their meaning
+TESTED = (0, 60), (0, 68)  # the versions of numba whose inside is known, from and to
 
 
-class _PartLibrary(JITCodeLibrary):
-    """The code of a helper, to be linked into kernels: it is optimised there, and never becomes machine code here."""
+def inside_is_known(version: str, wish: str | None = None) -> bool:
+    """Whether the quick road may be taken with this version of numba.
 
-    class codegen:  # in place of the engine that would hold its machine code
-        @staticmethod
-        def set_env(name: str, environment: Any) -> None: ...
-
-    def _optimize_final_module(self) -> None: ...
-
-    def _finalize_final_module(self) -> None:
-        self._finalize_dynamic_globals()
-        self._finalized = True
-
-    def get_pointer_to_function(self, name: str) -> int:
-        self._ensure_finalized()
-        return 0  # numba's word for: Python cannot call it
+    >>> inside_is_known("0.61.2"), inside_is_known("0.99.0"), inside_is_known("0.61.2", "plain")
+    (True, False, False)
+    """
+    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isascii() and part.isdigit())
+    return wish != "plain" and TESTED[0] <= numbers <= TESTED[1]
 
 
-class _PartCompiler(Compiler):
-    """numba's compiler, for helpers: a quarter of the compilation was machine code that nobody runs."""
-
-    def compile_extra(self, func: Callable) -> Any:
-        self.state.library = _PartLibrary(self.state.targetctx.codegen(), func.__qualname__)
-        return super().compile_extra(func)
+QUICK = inside_is_known(numba_version, os.environ.get("HINGERANK_NUMBA"))
 
 
-# how helpers are compiled
-PART_OF_A_KERNEL = {"no_cfunc_wrapper": True, "_nrt": False, "fastmath": False, "pipeline_class": _PartCompiler}
+def _options(allocates: bool, fastmath: Any) -> dict[str, Any]:
+    """What numba is told of a function: on the quick road that it makes no arrays, and that C does not call it."""
+    return {"fastmath": fastmath, **({"no_cfunc_wrapper": True, "_nrt": allocates} if QUICK else {})}
+
+
+def _helper_options(allocates: bool, fastmath: Any) -> dict[str, Any]:
+    if not QUICK:
+        return _options(allocates, fastmath)
+    from hingerank.kernels.numba_inside import PartCompiler
+
+    return _options(allocates, fastmath) | {"pipeline_class": PartCompiler}
 
 
 class Kernel:
     """A function that numba compiles. numba is told of it when it is first used: most kernels are of other rankers."""
 
-    def __init__(self, function: Callable, **options: Any):
+    def __init__(self, function: Callable, allocates: bool, fastmath: Any):
         functools.update_wrapper(self, function)
-        self.py_func, self._options = function, options
+        self.py_func, self.allocates, self.fastmath = function, allocates, fastmath
         self._lock, self._compiled = threading.Lock(), None
 
     def __call__(self, *arguments: Any) -> Any:
@@ -100,22 +81,31 @@ class Kernel:
             if self._compiled is None:
                 if config.DISABLE_JIT:
                     raise ValueError("NUMBA_DISABLE_JIT is set, but kernels run only as compiled code: unset it")
-                made: Any = njit(nogil=True, no_cfunc_wrapper=True, **self._options)(self.py_func)
-                made._compile_for_args = functools.partial(_uncollected, made._compile_for_args)
                 try:
-                    made._cache = KernelCache(self.py_func)
-                    made._cache.allocates = self._options["_nrt"]
+                    self._compiled = self._made(cache=True)
                 except RuntimeError:  # numba found no folder that it may write to: compile in every process
                     logging.getLogger(__name__).debug("no cache for %s", self.py_func.__qualname__)
-                self._compiled = made
+                    self._compiled = self._made(cache=False)
         return self._compiled
+
+    def _made(self, cache: bool) -> Any:
+        options = _options(self.allocates, self.fastmath)
+        if not QUICK:
+            return njit(nogil=True, cache=cache, **options)(self.py_func)
+        from hingerank.kernels.numba_inside import keep
+
+        made: Any = njit(nogil=True, **options)(self.py_func)
+        made._compile_for_args = functools.partial(_uncollected, made._compile_for_args)
+        if cache:
+            keep(made, self.py_func, self.allocates)
+        return made
 
 
 def kernel(function: Any = None, /, *, allocates: bool = False, fastmath: Any = False) -> Any:
     """Compile a function for Python to call, and keep the result on disk."""
     if function is None:
         return functools.partial(kernel, allocates=allocates, fastmath=fastmath)
-    return Kernel(function, _nrt=allocates, fastmath=fastmath)
+    return Kernel(function, allocates, fastmath)
 
 
 def _uncollected(compile_for: Callable, *arguments: Any, **named: Any) -> Any:
@@ -138,7 +128,7 @@ def inner(function: Any = None, /, *, allocates: bool = False, fastmath: Any = F
     """Make a function a part of the kernels that call it."""
     if function is None:
         return functools.partial(inner, allocates=allocates, fastmath=fastmath)
-    return register_jitable(**PART_OF_A_KERNEL | {"_nrt": allocates, "fastmath": fastmath})(function)
+    return register_jitable(**_helper_options(allocates, fastmath))(function)
 
 
 def chosen(choose: Any = None, /, *, fastmath: Any = False) -> Any:
@@ -150,142 +140,5 @@ def chosen(choose: Any = None, /, *, fastmath: Any = False) -> Any:
     def compiled_only(*arguments):
         raise NotImplementedError("compiled code only")
 
-    overload(compiled_only, jit_options=PART_OF_A_KERNEL | {"fastmath": fastmath})(choose)
+    overload(compiled_only, jit_options=_helper_options(False, fastmath))(choose)
     return compiled_only
-
-
-@functools.cache
-def source_stamp(name: str) -> str:
-    """A digest of a module's file and of those of this package's modules whose functions it uses.
-
-    The functions' bytecode counts too. Python runs old bytecode after a change within a second that keeps a file's
-    size: what is compiled from it must not pass for the code of the new file.
-    """
-    module, package = sys.modules[name], __name__.partition(".")[0]
-    used = {getattr(value, "__module__", None) or "" for value in vars(module).values()}
-    digest = hashlib.sha256(module.__spec__.loader.get_data(module.__file__))  # type: ignore[union-attr]
-    for value in vars(module).values():
-        code = getattr(inspect.unwrap(value) if callable(value) else None, "__code__", None)
-        if code is not None and code.co_filename == module.__file__:
-            digest.update(_bytecode(code))
-    for other in sorted(used - {name}):
-        if other.startswith(package + "."):
-            digest.update(source_stamp(other).encode())
-    return digest.hexdigest()
-
-
-def _bytecode(code: types.CodeType) -> bytes:
-    """The instructions and constants of a function, alike in every process."""
-    texts = [code.co_code, repr(code.co_names).encode()]
-    for value in code.co_consts:
-        if isinstance(value, types.CodeType):
-            texts.append(_bytecode(value))
-        else:  # sets are in an order of their own in each process
-            texts.append(repr(sorted(map(repr, value)) if isinstance(value, frozenset) else value).encode())
-    return b"\0".join(texts)
-
-
-class _Stamped:
-    """A numba cache locator whose stamp covers all files that a kernel is made of."""
-
-    @classmethod
-    def from_function(cls, py_func: Callable, py_file: str) -> Any:
-        found: Any = super().from_function(py_func, py_file)  # type: ignore[misc]
-        if found is not None:
-            found.stamp = source_stamp(py_func.__module__)
-        return found
-
-    def get_source_stamp(self) -> str:
-        return self.stamp  # type: ignore[attr-defined]
-
-    def ensure_cache_path(self) -> None:
-        path = self.get_cache_path()  # type: ignore[attr-defined]
-        if path not in _writable or not os.path.isdir(path):
-            super().ensure_cache_path()  # type: ignore[misc]
-            _writable.add(path)
-
-
-_writable: set[str] = set()
-
-
-class _Checked(caching.CompileResultCacheImpl):
-    """Compiled code with a checksum: code that is damaged, but can be unpickled, would crash the process."""
-
-    _locator_classes = [  # noqa: RUF012
-        type(locator.__name__, (_Stamped, locator), {}) for locator in caching.CompileResultCacheImpl._locator_classes
-    ]
-
-    def reduce(self, data: Any) -> tuple[int, bytes]:
-        code = serialize.dumps(super().reduce(data))
-        return zlib.crc32(code), code
-
-    def rebuild(self, target_context: Any, reduced_data: Any) -> Any:
-        checksum, code = reduced_data
-        if zlib.crc32(code) != checksum:
-            raise ValueError("the checksum does not match")
-        return super().rebuild(target_context, pickle.loads(code))
-
-
-_UNFINISHED = re.compile(r"\.nb[ci]\.tmp\.[0-9a-f]+$")  # numba's names for what it has not renamed yet
-
-
-@contextlib.contextmanager
-def _alone(folder: str) -> Iterator[None]:
-    """Let one process at a time change a folder, where the system has locks on files: none then undoes another's.
-
-    What a process killed while it wrote has left behind is removed first.
-    """
-    with contextlib.ExitStack() as stack:
-        if fcntl is not None:
-            with contextlib.suppress(OSError):  # as on a network drive without them
-                fcntl.flock(stack.enter_context(open(os.path.join(folder, "lock"), "w")), fcntl.LOCK_EX)
-                for entry in os.scandir(folder):
-                    if _UNFINISHED.search(entry.name):
-                        os.unlink(entry.path)
-        yield
-
-
-class KernelCache(caching.FunctionCache):
-    """numba's cache of one function's compiled versions, which survives damaged files."""
-
-    _impl_class = _Checked
-    _told = False
-    allocates = True  # arrays, which needs numba's run time
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        try:
-            # not super().load_overload, which first loads all that compiling would need: most of a warm start
-            if self.allocates:
-                rtsys.initialize(target_context)
-            with self._guard_against_spurious_io_errors():
-                found = self._load_overload(sig, target_context)
-            if found is not None and tuple(found.signature.args) != tuple(sigutils.normalize_signature(sig)[0]):
-                raise ValueError("the code is for other arguments")
-            return found
-        except Exception as error:  # a damaged pickle can raise anything
-            self._start_again(error)
-            return None
-
-    def save_overload(self, sig: Any, data: Any) -> None:
-        try:
-            with _alone(self.cache_path):
-                super().save_overload(sig, data)
-        except OSError as error:
-            self._tell(f"compiled kernels could not be kept in {self.cache_path} ({error})")
-        except Exception as error:
-            self._start_again(error)
-            with _alone(self.cache_path):
-                super().save_overload(sig, data)
-
-    def _start_again(self, error: Exception) -> None:
-        what = type(error).__name__
-        self._tell(f"a file of compiled kernels in {self.cache_path} is damaged ({what}): compiling again")
-        with contextlib.suppress(OSError), _alone(self.cache_path):
-            self.flush()
-
-    @staticmethod
-    def _tell(line: str) -> None:
-        """Say it on the log, once in a process: damage rarely comes alone."""
-        if not KernelCache._told:
-            KernelCache._told = True
-            logging.getLogger(__name__).warning("hingerank: %s", line)
