@@ -83,7 +83,7 @@ class BoostingRanker(BaseRanker):
         self.alphas_ = np.array([entry["alpha"] for entry in entries], np.float64)
         self.n_iter_ = max(1, len(entries))
         value, seconds = (entries[-1]["value"], entries[-1]["seconds"]) if entries else (0.0, 0.0)
-        self.certificate_ = Certificate(self._measured(), float(value), 0.0, "converged", len(entries), seconds)
+        self.certificate_ = Certificate(self._measured(), float(value), 0.0, "trained", len(entries), seconds)
         self._assemble(entries)
 
 

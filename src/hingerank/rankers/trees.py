@@ -145,7 +145,7 @@ class TreeRanker(BaseRanker):
 
     def _certify(self, ndcg: float, seconds: float) -> None:
         self.n_iter_, self.trace_ = max(1, self._n_trees()), list[Any]()
-        self.certificate_ = Certificate("training ndcg@10", ndcg, 0.0, "converged", self.n_iter_, seconds)
+        self.certificate_ = Certificate("training ndcg@10", ndcg, 0.0, "trained", self.n_iter_, seconds)
 
     def fit_path(
         self, X: Any, y: Any = None, qid: Any = None, n_estimators: Iterable[int] = (), *, group: Any = None
