@@ -96,7 +96,7 @@ function startTraces(run) {
   else document.querySelector("#convergence .controls").hidden = true;
   const rows = run.data.lines.flatMap(line => Object.entries(line.certificates).filter(([, c]) => c).map(([fold, c]) => ({ method: line.method, fold, ...c })));
   if (rows.length) byId("certificates").append(make("details", {}, make("summary", {}, `Certificates of ${rows.length} fits`), scrolling(sortable({ rows, className: "stick", columns: [
-    { name: "method", text: true, value: r => r.method }, { name: "fold", text: true, value: r => r.fold }, { name: "status", text: true, value: r => r.status, kind: r => r.status === "converged" ? "good" : "bad" },
+    { name: "method", text: true, value: r => r.method }, { name: "fold", text: true, value: r => r.fold }, { name: "status", text: true, value: r => r.status, kind: r => ({ converged: "good", trained: "" })[r.status] ?? "bad" },
     { name: "quantity", text: true, value: r => r.kind }, { name: "reached", value: r => r.value, show: r => short(r.value) }, { name: "asked for", value: r => r.tolerance, show: r => short(r.tolerance) },
     { name: "iterations", value: r => r.n_iter }, { name: "seconds", value: r => r.seconds, show: r => short(r.seconds && Number(r.seconds.toPrecision(3))) }] }))));
   byId("convergence").hidden = !methods.length && !rows.length;
