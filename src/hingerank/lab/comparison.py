@@ -1,7 +1,8 @@
 """Compare methods over folds: choose each method's setting on validation, measure it once on test.
 
 Every result goes to the results file the moment it is known. Running the same comparison again reads what is there and
-computes the rest, so a killed run continues where it stopped and ends with the same table.
+computes the rest, so a killed run continues where it stopped and ends with the same table. A method whose code has
+changed is computed again.
 
 The walk: `compare` asks every `_Study` (a method on a fold) for the tasks that come next and hands them to `Workers`;
 a `Task` fits a ranker and measures it on validation, or fits the chosen one and measures it on test. Test rows are
@@ -28,9 +29,11 @@ from hingerank.lab.leaderboard import Results
 from hingerank.lab.methods import Method
 from hingerank.lab.report.examples import write_examples
 from hingerank.lab.run_folder import (
+    CODE,
     Record,
     ResultsFile,
     check_header,
+    current,
     make_header,
     plain_id,
     read_header,
@@ -100,6 +103,8 @@ def compare(
     measure : chooses the setting
     measures : taken on test; default ``default_measures(measure)``
     folder : where results are kept and continued from; None keeps them in memory
+        Results of a method whose code has changed since (a class or function of yours, or the version of an installed
+        one) are computed again.
     seed : steers random searches and goes to rankers that have a ``random_state``
     workers : processes to use; 1 runs everything in this process; default one per core, once a run proves long
     progress : called whenever something starts or ends
@@ -150,7 +155,9 @@ def _run(
     progress: Callable[[Progress], None] | None,
     retry_failed: bool,
 ) -> None:
-    known = {_key(record): record for record in file.records if not (retry_failed and record["error"])}
+    valid = current(header, file.records)
+    known = {_key(record): record for record in valid if not (retry_failed and record["error"])}
+    marks = {name: definition[CODE][-1] for name, definition in header["methods"].items() if CODE in definition}
     studies = [_Study(method, fold, plan, known) for fold in range(len(plan.folds)) for method in methods]
     queue: deque[Task] = deque(task for study in studies for task in study.tasks())
     owner = {(study.method.name, study.fold): study for study in studies}
@@ -169,7 +176,7 @@ def _run(
                 pool.submit(queue.popleft())
             tell()
             for task, records in pool.wait():
-                fresh = [record for record in records if _key(record) not in known]
+                fresh = [record | {CODE: marks[task.method.name]} for record in records if _key(record) not in known]
                 file.append(fresh)
                 known.update((_key(record), record) for record in fresh)
                 queue.extendleft(owner[task.method.name, task.fold].tasks())

@@ -17,7 +17,7 @@ import numpy as np
 
 from hingerank.data.checks import decimal
 from hingerank.data.files import canonical, write_whole
-from hingerank.lab.run_folder import Record, read_header, read_results
+from hingerank.lab.run_folder import Record, current, read_header, read_results
 from hingerank.lab.statistics import TESTS, bootstrap_interval, holm, p_values, win_tie_loss
 from hingerank.notebook import html_table
 
@@ -35,9 +35,10 @@ class Results:
     Attributes
     ----------
     header : what was compared (run.json)
-    records : what came out (results.jsonl), of two kinds: "validation" has a setting's ``value``; "test" has the
-        chosen setting's ``values``, lists by measure in the order of ``queries`` (None where a measure is not defined);
-        both have ``seconds`` (to fit) and ``error`` (None where all went well)
+    records : what the methods' present code gave (results.jsonl), of two kinds
+        "validation" has a setting's ``value``; "test" has the chosen setting's ``values``, lists by measure in the
+        order of ``queries`` (None where a measure is not defined); both have ``seconds`` (to fit) and ``error`` (None
+        where all went well).
     folder : where both are
     """
 
@@ -47,6 +48,7 @@ class Results:
     _tests: dict[tuple[str, str], Record] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "records", current(self.header, self.records))
         found = {(r["method"], r["fold"]): r for r in self.records if r["kind"] == "test"}
         object.__setattr__(self, "_tests", found)
 

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,6 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from hingerank.data.files import plain
+from hingerank.lab.fingerprints import code_mark
 from hingerank.lab.folds import BASELINES, BaselineRows, PersonalRows
 from hingerank.search.fitting import path_batches
 from hingerank.search.proposals import (
@@ -94,7 +96,11 @@ class Method:
         home = home_of(f"{getattr(source, '__module__', '')}:{getattr(source, '__qualname__', repr(source))}")
         start = {k: repr(v) for k, v in self.ranker.get_params().items()} if self._is_estimator else {}
         words = {"ranker": home, "start": start, "fixed": dict(self.fixed), "search": describe_search(self.search)}
-        return plain(words | {"path": ""} if self.path == "" else words)
+        return without_addresses(plain(words | {"path": ""} if self.path == "" else words))
+
+    def code(self) -> str:
+        """A mark of the code of the ranker and of what its parameters may be: changed code is to be run again."""
+        return code_mark(self.ranker, self.fixed, describe_search(self.search))
 
     def batches(self, settings: list[Setting]) -> list[list[Setting]]:
         """Settings to fit together: those that differ in the path parameter only; otherwise one at a time."""
@@ -109,6 +115,15 @@ def home_of(text: str) -> str:
     """
     package, _, _ = text.partition(".")
     return f"{package}:{text.rpartition(':')[2]}" if package == "hingerank" else text
+
+
+def without_addresses(definition: dict[str, Any]) -> dict[str, Any]:
+    """A definition in which functions and other objects have no place in memory, which no other process shares.
+
+    >>> without_addresses({"fixed": {"kernel": "<function mine at 0x7f3a5c>"}})
+    {'fixed': {'kernel': '<function mine>'}}
+    """
+    return json.loads(re.sub(r" at 0x[0-9a-fA-F]+", "", json.dumps(definition)))
 
 
 def _parameters(call: Any) -> Mapping[str, Any]:

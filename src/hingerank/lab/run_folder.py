@@ -5,7 +5,8 @@ the checksum being that of the record's own bytes. Lines are only ever added, ea
 and only by the one process that holds the file's lock. A process killed while writing leaves at most an unfinished last
 line; the next one to open the file cuts it off, and the result is computed again.
 
-Only the same data, folds, measures and seed continue a run.
+Only the same data, folds, measures and seed continue a run. A record carries a mark of the code of its method, and
+run.json the marks that count: results of code that has changed since stay in the file but count no more.
 """
 
 import io
@@ -27,9 +28,9 @@ from hingerank.data.files import canonical, naming, plain, sync_folder, write_wh
 from hingerank.data.ranking_data import RankingData
 from hingerank.kernels.threads import thread_count
 from hingerank.lab.folds import PARTS, Fold, Rows, fingerprint
-from hingerank.lab.methods import Method, home_of
+from hingerank.lab.methods import Method, home_of, without_addresses
 
-FORMAT, CHECKSUM = 1, "checksum"
+FORMAT, CHECKSUM, CODE = 1, "checksum", "code"
 _ABOUT = ("format", "versions", "machine", "about")
 FIXED = {  # the seed first, because it also cuts the folds
     "seed": "another seed",
@@ -193,7 +194,7 @@ def make_header(
             "measure": measure,
             "measures": list(measures),
             "seed": seed,
-            "methods": {method.name: method.definition() for method in methods},
+            "methods": {method.name: {**method.definition(), CODE: [method.code()]} for method in methods},
             "folds": [{"name": fold.name, **{part: _rows(getattr(fold, part)) for part in PARTS}} for fold in folds],
             "summary": summarise(folds),
             "versions": versions(),
@@ -206,6 +207,8 @@ def make_header(
 def check_header(old: Record | None, new: Record, folder: Path, results: int = 0) -> Record:
     """The header to go on with: the old one's methods and then the new; a ValueError if the two runs do not fit.
 
+    A method whose code has changed begins again. Results of 0.2 and before, which marked no code, count until then.
+
     results: how many the folder holds, which without a header may be of anything.
     """
     if old is None:
@@ -217,14 +220,25 @@ def check_header(old: Record | None, new: Record, folder: Path, results: int = 0
     for name, words in FIXED.items():
         if old[name] != new[name]:
             raise ValueError(f"{folder} holds results for {words} ({name}): choose another folder, or delete that one")
+    methods = dict(old["methods"])
     for name, definition in new["methods"].items():
-        known = old["methods"].get(name, definition)
-        if {**known, "ranker": home_of(known["ranker"])} != definition:
+        known = methods.get(name, definition)
+        marks, (mark,) = known.get(CODE, [None]), definition[CODE]
+        same = {**without_addresses(known), "ranker": home_of(known["ranker"]), CODE: [mark]}
+        if same != definition:
             raise ValueError(
                 f"{folder} holds results of a method {name!r} that was defined or searched differently; "
                 "test data must be looked at once only: choose another name or another folder"
             )
-    return {**new, "methods": {**old["methods"], **new["methods"]}}
+        kept = [*marks, mark] if marks == [None] else marks if mark in marks else []
+        methods[name] = {**definition, CODE: kept or [mark]}
+    return {**new, "methods": methods}
+
+
+def current(header: Record, records: Iterable[Record]) -> list[Record]:
+    """The records that the present code of their methods computed."""
+    marks = {name: definition.get(CODE, [None]) for name, definition in header["methods"].items()}
+    return [record for record in records if record.get(CODE) in marks.get(record["method"], [record.get(CODE)])]
 
 
 def read_header(folder: Path) -> Record | None:
