@@ -88,6 +88,46 @@ def test_what_pages_name_exists():
             assert name in hr.__all__, f"{page} names hr.{name}"
 
 
+TEXTS = {str(path.relative_to(ROOT)): path.read_text("utf-8") for path in [ROOT / "README.md", *DOCS.glob("*.md")]} | {
+    str(path.relative_to(ROOT)): path.read_text("utf-8")
+    for folder in ("src", "examples")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+}
+
+
+@pytest.mark.parametrize(
+    ("mistake", "remedy"),
+    [
+        (r"\\[dt]?frac(?!\s*\{)", r"braces around both parts: \frac{1}{2}"),
+        (r"(?<!\\left)(?<!\\bigl)(\\\||\\[rl]?Vert)[\^_]", r"braces around the norm: {\|w\|}^2"),
+    ],
+    ids=["fractions", "norms"],
+)
+def test_equations_are_written_as_they_are_drawn(mistake, remedy):
+    """Docutils draws what stands after \\frac without braces, or a power after a bar, at the wrong place."""
+    found = [f"{name}: {m[0]}" for name, text in TEXTS.items() for m in re.finditer(mistake, text)]
+    assert not found, remedy
+
+
+def test_commands_in_running_text_have_the_options_that_they_name():
+    from typer.main import get_command
+
+    from hingerank.cli.app import app
+
+    commands = get_command(app).commands
+    found = 0
+    for name, text in TEXTS.items():
+        for command, rest in re.findall(r"`hingerank ([a-z-]+)((?:[ \n][^`]*)?)`", text):
+            assert command in commands, f"{name} names hingerank {command}"
+            known = {option for parameter in commands[command].params for option in parameter.opts}
+            asked = set(re.findall(r"(?<=\s)--?[a-zA-Z][a-z-]*", rest))
+            unknown = asked - known - {"--help", "-h"}
+            takes_more = commands[command].context_settings.get("ignore_unknown_options", False)
+            assert takes_more or not unknown, f"{name} names hingerank {command} {', '.join(unknown)}"
+            found += len(asked)
+    assert found > 10
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     pytest.importorskip("sphinx", reason="Sphinx is not installed: pip install 'hingerank[docs]'")

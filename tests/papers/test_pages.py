@@ -9,17 +9,17 @@ import pytest
 
 import hingerank as hr
 from hingerank.papers import TABLES, Ours, Outcome, PaperTable, Section, load_outcome
-from hingerank.papers.pages import MARKED, fill, fill_pages, look_up
+from hingerank.papers.pages import FIGURE, MARKED, fill, fill_pages, look_up
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 SAVED = {name: found for name, table in TABLES.items() if (found := load_outcome(table, DOCS / "reproductions"))}
-PAGES = sorted(path.name for path in DOCS.glob("*.md"))
-ELSEWHERE = {"reproductions.md", "measures.md"}  # these are compared whole, with what their tests write
+PAGES = [*sorted(path.name for path in DOCS.glob("*.md")), "../README.md"]
+ELSEWHERE = {"reproductions.md", "measures.md", "../README.md"}  # their tests compare them with what prints them
 MEASURED = re.compile(r"\d\.\d|(^|[ (])\.\d|^[<> ]*[\d,]+$")
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_tables_of_a_page_are_those_of_the_stored_results(page):
+def test_the_figures_of_a_page_are_those_of_the_stored_results(page):
     text = (DOCS / page).read_text("utf-8")
     assert fill(text, DOCS / "results", SAVED) == text, "run `hingerank reproduce --write-docs`"
 
@@ -31,6 +31,13 @@ def test_every_table_of_figures_has_a_stored_result(page):
         cells = [cell.strip() for line in block.splitlines()[2:] for cell in line.split("|")[2:-1]]
         figures = [cell for cell in cells if MEASURED.search(cell)]
         assert len(figures) < 0.4 * len(cells), f"a table of figures without a stored result: {figures[:5]}"
+
+
+def test_a_mark_follows_a_number_and_is_read():
+    """A comment that begins as a mark does but is none would be checked by nobody."""
+    for page in PAGES:
+        text = (DOCS / page).read_text("utf-8")
+        assert text.count("<!-- =") == len(FIGURE.findall(text)), page
 
 
 def test_stored_tables_are_shown_and_say_what_measured_them_when_and_by_which_version():
@@ -66,6 +73,22 @@ def test_cells_take_their_figures_from_reproductions(outcomes, tmp_path):
     assert fill_pages(tmp_path, outcomes) == [page] and fill_pages(tmp_path, outcomes) == []
     lines = "| | ours | paper |\n| --- | --- | --- |\n| row | .6123, by hand .7 | .5000 |\n| | 3 | – |\n"
     assert page.read_text("utf-8") == f"Text.\n\n<!-- table one -->\n{lines}<!-- end -->\n\nMore.\n"
+
+
+def test_figures_in_running_text_keep_their_digits_and_take_their_values(outcomes, tmp_path):
+    words = {"header": ["", "one"], "rows": [["a", "1,234.56 s"], ["b", "none"]]}
+    (tmp_path / "one.json").write_text(json.dumps(words), encoding="utf-8")
+    ours, paper, cell = (
+        "<!-- = t / Set / row / MAP -->",
+        "<!-- = paper t / Set / row / MAP -->",
+        "<!-- = one / a / one -->",
+    )
+    old = f"We have .6{ours}, +0.000{ours}, they .4{paper}; it takes 1,000.0{cell} or 9{cell} s, and 7 of 8."
+    new = f"We have .6{ours}, +0.612{ours}, they .5{paper}; it takes 1,234.6{cell} or 1235{cell} s, and 7 of 8."
+    assert fill(old, tmp_path, outcomes) == new == fill(new, tmp_path, outcomes)
+    for wrong in ("one / b / one", "one / c / one", "one / a / two", "none / a / one", "t / Set / never run / MAP"):
+        with pytest.raises(hr.DataError):
+            fill(f"1<!-- = {wrong} -->", tmp_path, outcomes)
 
 
 @pytest.mark.parametrize("address", ["u / Set / row / MAP", "t / Other / row / MAP", "t / Set / never run / MAP"])

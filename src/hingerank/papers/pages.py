@@ -1,4 +1,4 @@
-"""Tables of the documentation from stored results: a figure has one place, and the pages that show it take it there.
+"""Figures of the documentation from stored results: a figure has one place, and the pages that show it take it there.
 
 A page marks where a table stands, and `hingerank reproduce --write-docs` writes what is between the marks:
 
@@ -9,6 +9,11 @@ A page marks where a table stands, and `hingerank reproduce --write-docs` writes
 The table is in results/sparse-steps.json beside the page, with the command that measured it, the day and the version: a
 header and rows of cells. `{lai2013-table5 / OHSUMED / TGRank / MAP}` in a cell stands for our figure in that section,
 row and column of a reproduction, `{paper lai2013-table5 / …}` for the paper's.
+
+A figure in running text has the same address after it, as a comment that no page shows, or that of a stored table: its
+name, the first cell of the row, and the column. It keeps the digits that it is written with:
+
+    MAP .448<!-- = lai2013-table5 / OHSUMED / TGRank / MAP --> in 33.6<!-- = sparse-path / TGRank / milliseconds --> ms
 """
 
 import json
@@ -21,13 +26,14 @@ from hingerank.data.files import DataError, write_whole
 from hingerank.papers.outcome import Outcome, compared, markdown_lines
 
 MARKED = re.compile(r"(<!-- table ([\w-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+FIGURE = re.compile(r"([-+−]?[\d,]*\.?\d+)(<!-- = (paper )?([^<>]+?) -->)")
 _ASKED = re.compile(r"\{(paper )?([^{}]+? / [^{}]+? / [^{}]+? / [^{}]+?)\}")
 
 
 def fill_pages(docs: Path, outcomes: Mapping[str, Outcome]) -> list[Path]:
-    """Write the marked tables of the pages in a folder anew; the pages that changed."""
+    """Write the marked tables and figures of a folder's pages, and of the README beside it; the pages that changed."""
     changed = []
-    for path in sorted(docs.glob("*.md")):
+    for path in [*sorted(docs.glob("*.md")), *docs.parent.glob("README.md")]:
         text = path.read_text("utf-8")
         new = fill(text, docs / "results", outcomes)
         if new != text:
@@ -37,13 +43,43 @@ def fill_pages(docs: Path, outcomes: Mapping[str, Outcome]) -> list[Path]:
 
 
 def fill(text: str, results: Path, outcomes: Mapping[str, Outcome]) -> str:
-    """The text of a page with its marked tables from the files of `results`."""
+    """The text of a page with its marked tables and figures from the files of `results` and from reproductions."""
 
     def table(match: re.Match[str]) -> str:
         lines = stored_table(results / f"{match[2]}.json", outcomes)
         return match[1] + "".join(f"{line}\n" for line in lines) + match[4]
 
-    return MARKED.sub(table, text)
+    def figure(match: re.Match[str]) -> str:
+        shown, mark, paper, address = match.groups()
+        parts = address.split(" / ")
+        value = look_up_cell(parts, results, outcomes) if len(parts) == 3 else look_up(address, outcomes, bool(paper))
+        return written_as(shown, value) + mark
+
+    return FIGURE.sub(figure, MARKED.sub(table, text))
+
+
+def written_as(shown: str, value: float) -> str:
+    """A value with the digits, the sign, the commas and the zero before the point that another is written with.
+
+    >>> written_as(".828", 0.8256), written_as("+1,234.5", 2345.67), written_as("0.83", 0.8256)
+    ('.826', '+2,345.7', '0.83')
+    """
+    digits, bare = len(shown.partition(".")[2]), shown.lstrip("+-−")
+    text = f"{abs(value):{',' if ',' in shown else ''}.{digits}f}"
+    sign = (shown[0] if shown[0] in "-−" else "-") if value < 0 else "+" * shown.startswith("+")
+    return sign + (text.removeprefix("0") if bare.startswith(".") else text)
+
+
+def look_up_cell(parts: list[str], results: Path, outcomes: Mapping[str, Outcome]) -> float:
+    """The first number in a cell of a stored table, given its name, the first cell of the row, and the column."""
+    name, row, column = parts
+    header, _, *rows = (
+        [cell.strip() for cell in line.split("|")[1:-1]] for line in stored_table(results / f"{name}.json", outcomes)
+    )
+    cell = next((cells[header.index(column)] for cells in rows if cells[0] == row and column in header), "")
+    if (number := re.search(r"[-+−]?[\d,]*\.?\d+", cell)) is None:
+        raise DataError(f"{results / f'{name}.json'} has no number in the row {row!r} and the column {column!r}")
+    return float(number[0].replace(",", "").replace("−", "-"))
 
 
 def stored_table(path: Path, outcomes: Mapping[str, Outcome]) -> list[str]:
