@@ -34,16 +34,7 @@ class HasParams(Protocol):
 
 
 def code_mark(*things: Any) -> str:
-    """A mark of the code of classes, functions and estimators, and of those among their parameters.
-
-    >>> def double(x):
-    ...     return 2 * x
-    >>> mark = code_mark(double)
-    >>> def double(x):
-    ...     return 3 * x
-    >>> mark == code_mark(double), code_mark(double) == code_mark(double)
-    (False, True)
-    """
+    """A mark of the code of classes, functions and estimators, and of those among their parameters."""
     words = _Words()
     for thing in things:
         words.add(thing)

@@ -87,9 +87,10 @@ class PairwiseRanker(HasMultipliers, ProblemRanker):
     def fit_preferences(self, X: Any, preferences: Preferences) -> Any:
         """Learn from a preference set with any weights; X has its rows in the order of the preference set.
 
-        This is the door for clicks with propensities: ``GradedPreferences(clicks, offsets,
-        winner_weight=1/propensity)`` weighs each clicked row's pairs by the inverse of its propensity (Joachims,
-        Swaminathan & Schnabel 2017).
+        Clicks with known propensities (Joachims, Swaminathan & Schnabel 2017): set each clicked row against all other
+        rows of its query, clicked ones too, by ``ExplicitPairs`` with the weight 1 / propensity of the clicked row.
+        Clicked against unclicked rows (``GradedPreferences`` of clicks) stays biased with any amount of data, weighted
+        or not: on average the pair (i, j) weighs relevance_i (1 - propensity_j relevance_j).
 
         Parameters
         ----------

@@ -18,9 +18,7 @@ def follows(kind: type, home: type, methods: tuple[str, ...]) -> bool:
     Classes of this package override methods and keep the ways true, which their tests check.
 
     >>> from hingerank import RankSVM
-    >>> class Mine(RankSVM):
-    ...     def fit(self, X, y=None, qid=None, **more):
-    ...         return super().fit(X, -y, qid, **more)
+    >>> Mine = type("Mine", (RankSVM,), {"fit": lambda self, X: self, "__module__": "mine"})
     >>> follows(RankSVM, RankSVM, FITS), follows(Mine, RankSVM, FITS), follows(Mine, RankSVM, SCORES)
     (True, False, True)
     """
