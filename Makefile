@@ -4,6 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 CORES  ?= 2
+ENGINES ?= $(CURDIR)/.engines
 QUICK  := tests/test_architecture.py tests/test_import_light.py tests/kernels tests/metrics tests/solvers tests/export \
           $(addprefix tests/contracts/test_, losses.py list_losses.py) \
           $(addprefix tests/data/test_, blocks.py ranking_data.py reader_errors.py) \
@@ -42,7 +43,7 @@ test-all: lint
 	$(BIN)/python -m pytest -n $(CORES)
 
 engines: $(READY)  # exports in the engines they are for, which are fetched once and started on loopback
-	HINGERANK_ENGINES=$(abspath .engines) $(BIN)/python -m pytest tests/engines -p no:cacheprovider
+	HINGERANK_ENGINES="$(ENGINES)" $(BIN)/python -m pytest tests/engines -p no:cacheprovider
 
 docs: $(READY)
 	$(BIN)/python -m sphinx -W --keep-going -q -n docs docs/_build/html

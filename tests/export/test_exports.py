@@ -1,7 +1,7 @@
 """Every format gives the ranker's own scores, in a program that runs it; what cannot be carried is refused."""
 
 import json
-import shutil
+import shlex
 import subprocess
 import sys
 import warnings
@@ -164,7 +164,7 @@ def test_the_line_beside_an_export_tests_it(fitted, tmp_path, to, data):
     done = fitted("lightgbm").export(tmp_path / "model.x", to, check=data)
     about = json.loads(done.files[-1].read_text())
     assert len(about["rows"]) == len(about["scores"]) == len(about["qid"]) >= 20 and len(set(about["scores"])) > 4
-    line = about["test"].replace("python -c", f"{shutil.which(sys.executable)} -c")
+    line = about["test"].replace("python -c", f"{shlex.quote(sys.executable)} -c")
     told = subprocess.run(line, shell=True, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
     assert float(told) < 1e-12
 

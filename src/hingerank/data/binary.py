@@ -75,7 +75,7 @@ def save_binary(data: RankingData | Iterable[RankingData], folder: PathLike, *, 
                 writer.add(part)
             header = {"format": BINARY_FORMAT, "version": VERSION, **writer.finish()}
         header["checksum"] = _checksum(header)
-        (draft / BINARY_HEADER).write_text(json.dumps(header, indent=1) + "\n")
+        (draft / BINARY_HEADER).write_text(json.dumps(header, indent=1) + "\n", "utf-8")
     return target
 
 

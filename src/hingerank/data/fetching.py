@@ -243,7 +243,7 @@ def _put_in_place(work: Path, home: Path, lift: bool) -> None:
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     """One process at a time per set, where the system has file locks."""
-    with open(path, "a") as file:
+    with open(path, "a", encoding="utf-8") as file:
         with suppress(ImportError, OSError):
             import fcntl
 

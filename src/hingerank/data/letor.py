@@ -231,7 +231,7 @@ def warm_reader() -> None:
         path.write_text("1 qid:a 2:0.5 1:1e30 # café\n0 qid:b 3:2 # x\n", encoding="utf-8")
         for dtype in ("float64", "float32"):
             read_text(path, dtype=dtype)
-        path.write_text("1 1:0.5 # 1\n0 1:2 # 1\n")
+        path.write_text("1 1:0.5 # 1\n0 1:2 # 1\n", "utf-8")
         read_text(path, one_query=True)
     for kind in (np.float64, np.float32):
         spread_rows(np.zeros(4, kind), 1, 2, 4)

@@ -36,7 +36,7 @@ def control_group_limits(root: Path = Path("/")) -> Iterator[int]:
     A container may show its own group as the top and yet name the path outside: what is not there is passed over.
     """
     try:
-        groups = (root / "proc/self/cgroup").read_text().splitlines()
+        groups = (root / "proc/self/cgroup").read_text("utf-8").splitlines()
     except OSError:
         groups = ["0::/", "1:memory:/"]
     for group in groups:
@@ -48,7 +48,7 @@ def control_group_limits(root: Path = Path("/")) -> Iterator[int]:
         for depth in range(len(parts), -1, -1):
             file = top.joinpath(*parts[:depth], "memory.limit_in_bytes" if controllers else "memory.max")
             try:
-                text = file.read_text().strip()
+                text = file.read_text("utf-8").strip()
             except OSError:
                 continue
             if text.isdigit():

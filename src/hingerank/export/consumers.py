@@ -51,7 +51,9 @@ def _run_c(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> np.
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "model.so"
         command = [_compiler() or "cc", "-O2", "-std=c99", "-ffp-contract=off", "-shared", "-fPIC"]
-        done = subprocess.run([*command, "-o", library, "-x", "c", files[0], "-lm"], capture_output=True, text=True)
+        done = subprocess.run(
+            [*command, "-o", library, "-x", "c", files[0], "-lm"], capture_output=True, encoding="utf-8"
+        )
         if done.returncode:
             raise ExportError(f"the C compiler refuses {files[0]}: {done.stderr[-500:]}")
         score = ctypes.CDLL(str(library)).score
@@ -71,7 +73,7 @@ process.stdout.write(JSON.stringify(rows.map(score)));
 def _run_node(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> np.ndarray:
     rows = json.dumps([[None if v != v else v for v in row] for row in X.tolist()])
     command = [shutil.which("node") or "node", "-e", NODE, str(files[0].resolve())]
-    done = subprocess.run(command, input=rows, capture_output=True, text=True)
+    done = subprocess.run(command, input=rows, capture_output=True, encoding="utf-8")
     if done.returncode:
         raise ExportError(f"node cannot run {files[0]}: {done.stderr[-500:]}")
     return np.array(json.loads(done.stdout), np.float64)

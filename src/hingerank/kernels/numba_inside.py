@@ -147,7 +147,7 @@ def _alone(folder: str) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         if fcntl is not None:
             with contextlib.suppress(OSError):  # as on a network drive without them
-                fcntl.flock(stack.enter_context(open(os.path.join(folder, "lock"), "w")), fcntl.LOCK_EX)
+                fcntl.flock(stack.enter_context(open(os.path.join(folder, "lock"), "wb")), fcntl.LOCK_EX)
                 for entry in os.scandir(folder):
                     if _UNFINISHED.search(entry.name):
                         os.unlink(entry.path)

@@ -89,8 +89,8 @@ class PairwiseRanker(HasMultipliers, ProblemRanker):
 
         Clicks with known propensities (Joachims, Swaminathan & Schnabel 2017): set each clicked row against all other
         rows of its query, clicked ones too, by ``ExplicitPairs`` with the weight 1 / propensity of the clicked row.
-        Clicked against unclicked rows (``GradedPreferences`` of clicks) stays biased with any amount of data, weighted
-        or not: on average the pair (i, j) weighs relevance_i (1 - propensity_j relevance_j).
+        Clicked against unclicked rows (``GradedPreferences`` of clicks) stays biased with any amount of data, in spite
+        of that weight: on average the pair (i, j) weighs relevance_i (1 - propensity_j relevance_j).
 
         Parameters
         ----------
