@@ -67,7 +67,8 @@ def test_results_go_on_after_a_full_disk(tmp_path, little_room):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_the_command_line_says_where(tmp_path, capsys):
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_the_command_line_says_where(tmp_path, capsys, unbuffered):
     from hingerank.cli.app import run
 
     data, model = make_letor(5, 5, 3, seed=0), tmp_path / "m.safetensors"
@@ -76,8 +77,9 @@ def test_the_command_line_says_where(tmp_path, capsys):
     assert run(["rank", str(model), str(tmp_path / "rows.txt"), "-o", "/dev/full"]) == 1
     assert "/dev/full: No space left on device" in capsys.readouterr().err
     command = [sys.executable, "-m", "hingerank", "info", str(tmp_path / "rows.txt")]
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     with open("/dev/full", "w") as full:
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, encoding="utf-8", env=environment)
     assert done.returncode == 1 and "standard output: No space left on device" in done.stderr
 
 

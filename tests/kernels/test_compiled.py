@@ -36,6 +36,7 @@ def walk(tmp_path, monkeypatch):
     """
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(KernelCache, "_told", False)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # it tells changes within a second by size only
 
     def load(name, text, seconds):
         path = tmp_path / f"{name}.py"

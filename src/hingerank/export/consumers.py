@@ -52,7 +52,10 @@ def _run_c(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> np.
         library = Path(folder) / "model.so"
         command = [_compiler() or "cc", "-O2", "-std=c99", "-ffp-contract=off", "-shared", "-fPIC"]
         done = subprocess.run(
-            [*command, "-o", library, "-x", "c", files[0], "-lm"], capture_output=True, encoding="utf-8"
+            [*command, "-o", library, "-x", "c", files[0], "-lm"],
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
         )
         if done.returncode:
             raise ExportError(f"the C compiler refuses {files[0]}: {done.stderr[-500:]}")
