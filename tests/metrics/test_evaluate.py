@@ -1,12 +1,14 @@
 """The face of evaluate: names, grouping, weights, undefined values, and errors that name the row."""
 
+import gc
 import inspect
 
 import numpy as np
 import pytest
 
 import hingerank as hr
-from hingerank.metrics import warm_metrics
+from hingerank.metrics import MEASURES, warm_metrics
+from hingerank.metrics.ranked_lists import RankedLists
 
 Y = np.array([2, 0, 1, 0, 0, 1, 0])
 S = np.array([0.3, 0.9, 0.5, 0.2, 0.1, 0.8, 0.4])
@@ -41,11 +43,24 @@ def test_no_qid_is_one_query():
     assert hr.evaluate([0, 1], [1, 2], measures="map", per_query=True)["map"].tolist() == [1.0]
 
 
-@pytest.mark.filterwarnings("ignore::hingerank.data.checks.OneQueryWarning")
-def test_ties_keep_row_order_by_default():
-    assert hr.evaluate([1, 0, 0], [5, 5, 5], None, "mrr") == {"mrr": 1.0}
-    assert hr.evaluate([0, 0, 1], [5, 5, 5], None, "mrr") == {"mrr": pytest.approx(1 / 3)}
-    assert hr.evaluate([0, 0, 1], [5, 5, 5], None, "mrr:ties=average")["mrr:ties=average"] == pytest.approx(11 / 18)
+def test_the_order_of_tied_rows_decides_nothing_by_default():
+    for y in ([1, 0, 0], [0, 1, 0], [0, 0, 1]):
+        assert hr.evaluate(y, [5, 5, 5], 0, "mrr") == {"mrr": pytest.approx((1 + 1 / 2 + 1 / 3) / 3)}
+    assert hr.evaluate([1, 0, 0], [5, 5, 5], 0, "mrr:ties=stable") == {"mrr:ties=stable": 1.0}
+    assert hr.evaluate([0, 0, 1], [5, 5, 5], 0, "mrr:letor4") == {"mrr:letor4": pytest.approx(1 / 3)}
+
+
+@pytest.mark.parametrize("name", [name + ("@3" if kind.cutoff != "none" else "") for name, kind in MEASURES.items()])
+def test_a_constant_score_gains_nothing_from_rows_sorted_by_grade(name):
+    """Under the default preset; and a tie beyond the cutoff changes no bit."""
+    y, qid = np.array([3, 2, 2, 1, 1, 0, 0, 0] * 2), np.repeat([0, 1], 8)
+    values = [hr.evaluate(grades, np.zeros(16), qid, name)[name] for grades in (y, y[::-1], np.roll(y, 3))]
+    np.testing.assert_allclose(values, values[0], rtol=1e-14)
+    falling = -np.tile(np.arange(40.0), 2)
+    level, wide = np.maximum(falling, -10), np.tile(np.arange(40) % 3, 2)
+    if name.endswith("@3"):
+        each = [hr.evaluate(wide, s, np.repeat([0, 1], 40), name)[name] for s in (falling, level)]
+        assert each[0] == each[1]
 
 
 @pytest.mark.filterwarnings("ignore::hingerank.data.checks.OneQueryWarning")
@@ -55,6 +70,17 @@ def test_trec_breaks_ties_by_descending_docid_in_single_precision():
     assert hr.evaluate(y, s, None, "mrr:trec") == {"mrr:trec": 1.0}
     assert hr.evaluate(y, s, None, "mrr", docid=ids) == {"mrr": 1.0}
     assert hr.evaluate(y, [1, 1, 0], None, "mrr:trec", docid=[9, 10, 11]) == {"mrr:trec": 1.0}  # "9" > "10" as text
+
+
+def test_a_call_leaves_nothing_for_the_collector():
+    """A circle of references would keep the arrays of a call, and every next call would fill fresh memory."""
+    gc.collect()
+    gc.disable()
+    try:
+        hr.evaluate(Y, S, Q, ["ndcg@10", "mean_ndcg", "map", "kendall_tau"])
+        assert not [held for held in gc.get_objects() if isinstance(held, RankedLists)]
+    finally:
+        gc.enable()
 
 
 def test_weights_are_per_query_or_constant_in_a_query():

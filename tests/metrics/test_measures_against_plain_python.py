@@ -169,8 +169,14 @@ def test_whole_grades(preset, lists, docids):
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(lists=queries(REAL, 12))
 def test_real_and_negative_grades(lists):
-    check(lists, NAMES, "default")
+    check(lists, NAMES, "ranklib")
     check(lists, NAMES, "trec")
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(lists=queries(REAL, 5))
+def test_averaged_ties_of_real_and_negative_grades(lists):
+    check(lists, NAMES, "default")
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
@@ -179,11 +185,34 @@ def test_averaged_ties(lists):
     check(lists, NAMES, "sklearn")
 
 
+@pytest.mark.parametrize("names", [[name] for name in NAMES if "@" in name], ids=lambda names: names[0])
+def test_averaged_ties_across_the_cutoff(names):
+    """Lists so long that only the first places are picked out, with few groups of tied rows, at best across the cut."""
+    random = np.random.default_rng(6)
+    lists = []
+    for n in (45, 60, 13, 30):
+        s = random.permutation(n).astype(float)
+        best = np.argsort(-s)
+        for start in random.permutation([0, 2, 8])[:2]:
+            s[best[start : start + 4]] = s[best[start]] * (start != 8)  # one group may have score 0
+        lists.append(list(zip(random.integers(0, 3, n).tolist(), s.tolist())))
+    check(lists, names, "default")
+
+
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(lists=queries(st.integers(0, 2), 5), preset=st.sampled_from(["letor3", "mslr", "lightgbm", "ranklib"]))
 def test_averaged_ties_under_other_presets(lists, preset):
     names = [name + ":ties=average" for name in NAMES if "ties" in MEASURES[parse_measure(name).kind].options]
     check(lists, names, preset)
+
+
+def test_without_ties_averaging_is_row_order_to_the_bit():
+    random = np.random.default_rng(7)
+    y, s, qid = random.integers(0, 4, 3000), random.normal(size=3000), np.repeat(np.arange(20), 150)
+    for name in NAMES:
+        stable = name + (":ties=stable" if "ties" in MEASURES[parse_measure(name).kind].options else "")
+        each = hr.evaluate(y, s, qid, [name, stable], per_query=True)
+        np.testing.assert_array_equal(each[name], each[stable])
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)
@@ -205,8 +234,22 @@ def test_long_lists_with_many_ties():
     random = np.random.default_rng(3)
     sizes = [1, 15, 16, 17, 33, 500, 2, 64, 129]
     lists = [list(zip(random.integers(0, 4, n).tolist(), random.integers(-20, 20, n).tolist())) for n in sizes]
-    check(lists, [name for name in NAMES if name != "mean_ndcg"], "default")
+    check(lists, [name for name in NAMES if name != "mean_ndcg"], "ranklib")
     check(lists, [name for name in NAMES if name != "mean_ndcg"], "lightgbm")
+
+
+def test_long_tied_groups_have_the_mean_of_random_orders():
+    random = np.random.default_rng(8)
+    n, times = 120, 1500
+    y, s = random.choice(4, p=[0.7, 0.15, 0.1, 0.05], size=n), random.integers(0, 3, n).astype(float)
+    names = [f"{name}:max_grade=4" if name.startswith("err") else name for name in NAMES]
+    stable = [f"{name}:ties=stable" for name in names if "ties" in MEASURES[parse_measure(name).kind].options]
+    orders = np.concatenate([random.permutation(n) for _ in range(times)])
+    each = hr.evaluate(y[orders], s[orders], np.repeat(np.arange(times), n), stable, per_query=True)
+    for name, values in each.items():
+        plain = name.removesuffix(":ties=stable")
+        within = 4.5 * values.std() / np.sqrt(times) + 1e-12
+        assert hr.evaluate(y, s, 0, plain)[plain] == pytest.approx(values.mean(), abs=within), plain
 
 
 @pytest.mark.parametrize("threads", ["1", "5"])

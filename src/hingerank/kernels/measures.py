@@ -1,7 +1,8 @@
 """Measures of a ranked list, one value per query.
 
 Arrays are in block order and *ranked*: place offsets[q] holds query q's best-scored row. Only the first k places of a
-block are read by a measure cut at k. Every kernel fills out[first:last] and touches nothing else.
+block are read by a measure cut at k, and of tied rows those before ends[q], where the ranking stops: no rows of equal
+score stand on both sides of it. Every kernel fills out[first:last] and touches nothing else.
 """
 
 import numpy as np
@@ -11,18 +12,18 @@ from hingerank.kernels.order import longest_block, sort_down
 
 
 @kernel
-def exponential_gain(y, offsets, first, last, depth, out):
-    """out = 2^max(y, 0) - 1 for the first `depth` places of every block. O(rows)."""
+def exponential_gain(y, offsets, first, last, ends, out):
+    """out = 2^max(y, 0) - 1 for the places before ends[q] of every block. O(rows)."""
     for q in range(first, last):
-        for i in range(offsets[q], min(offsets[q + 1], offsets[q] + depth)):
+        for i in range(offsets[q], ends[q]):
             out[i] = np.exp2(max(y[i], 0.0)) - 1.0
 
 
 @kernel
-def linear_gain(y, offsets, first, last, depth, out):
-    """out = max(y, 0) for the first `depth` places of every block. O(rows)."""
+def linear_gain(y, offsets, first, last, ends, out):
+    """out = max(y, 0) for the places before ends[q] of every block. O(rows)."""
     for q in range(first, last):
-        for i in range(offsets[q], min(offsets[q + 1], offsets[q] + depth)):
+        for i in range(offsets[q], ends[q]):
             out[i] = max(y[i], 0.0)
 
 
@@ -72,14 +73,14 @@ def count_from(y, threshold, offsets, first, last, out):
 
 
 @kernel
-def precision_sum(relevant, s, tied, offsets, first, last, k, out):
+def precision_sum(relevant, s, tied, ends, offsets, first, last, k, out):
     """out[q] = sum over the relevant places r <= k of precision at r: AP times its divisor. O(n).
 
     With tied, the expected value when rows of equal score s are shuffled: place r, the j-th (from 0) of m tied rows of
     which h are relevant, with H relevant before them, gives  h/m * (H + 1 + j (h-1)/(m-1)) / r.
     """
     for q in range(first, last):
-        start, n = offsets[q], offsets[q + 1] - offsets[q]
+        start, n = offsets[q], ends[q] - offsets[q]
         a, before, total = 0, 0.0, 0.0
         while a < min(k, n):
             b, h = a + 1, relevant[start + a]
@@ -96,7 +97,7 @@ def precision_sum(relevant, s, tied, offsets, first, last, k, out):
 
 
 @kernel(allocates=True)
-def cascade(stop, s, tied, offsets, first, last, k, out):
+def cascade(stop, s, tied, ends, offsets, first, last, k, out):
     """out[q] = sum over places r <= k of P(the reader stops at r) / r: ERR, and the reciprocal rank for stop in {0, 1}.
 
     The reader stops at an item with probability `stop` and goes on otherwise. With tied, the expected value when rows
@@ -105,7 +106,7 @@ def cascade(stop, s, tied, offsets, first, last, k, out):
     """
     pass_some = np.empty(k + 1)
     for q in range(first, last):
-        start, n = offsets[q], offsets[q + 1] - offsets[q]
+        start, n = offsets[q], ends[q] - offsets[q]
         a, going, total = 0, 1.0, 0.0
         while a < min(k, n):
             b = a + 1

@@ -98,20 +98,25 @@ def merge_runs(key, at, now, n, width):
 
 
 @with_room
-def order_tops(s, offsets, first, last, depth, order):
-    """The first `depth` places of `order_blocks`; the rest of a block is left alone. O(n + depth^2 log n) expected."""
-    _order_tops(s, offsets, first, last, depth, np.empty(depth), np.empty(depth, np.int64), order)
+def order_tops(s, offsets, first, last, depth, whole_ties, order, ends):
+    """The first `depth` places of `order_blocks`, and ends[q], where they stop; the rest of a block is left alone.
+
+    With whole_ties also the further rows whose score is that of the last place. O(n + depth^2 log n) expected.
+    """
+    _order_tops(s, offsets, first, last, depth, whole_ties, np.empty(depth), np.empty(depth, np.int64), order, ends)
 
 
 @kernel
-def _order_tops(s, offsets, first, last, depth, key, at, order):
+def _order_tops(s, offsets, first, last, depth, whole_ties, key, at, order, ends):
     for q in range(first, last):
-        held = 0
+        held, missed = 0, -np.inf  # the best score that has no place
         for i in range(offsets[q], offsets[q + 1]):
             x = s[i]
             if held == depth:
                 if x <= key[depth - 1]:
+                    missed = max(missed, x)
                     continue
+                missed = max(missed, key[depth - 1])
                 held -= 1
             j = held
             while j > 0 and key[j - 1] < x:
@@ -121,14 +126,42 @@ def _order_tops(s, offsets, first, last, depth, key, at, order):
             held += 1
         for j in range(held):
             order[offsets[q] + j] = at[j]
+        end = offsets[q] + held
+        if whole_ties and held == depth and missed == key[depth - 1]:
+            for i in range(at[depth - 1] + 1, offsets[q + 1]):  # rows of equal score have places in row order
+                if s[i] == missed:
+                    order[end] = i
+                    end += 1
+        ends[q] = end
 
 
 @kernel
-def take_ranked(values, order, offsets, first, last, depth, out):
-    """out[place] = values[order[place]] for the first `depth` places of every block. O(rows)."""
+def take_ranked(values, order, offsets, first, last, ends, out):
+    """out[place] = values[order[place]] for the places before ends[q] of every block. O(rows)."""
     for q in range(first, last):
-        for i in range(offsets[q], min(offsets[q + 1], offsets[q] + depth)):
+        for i in range(offsets[q], ends[q]):
             out[i] = values[order[i]]
+
+
+@kernel
+def end_after_ties(s, order, offsets, first, last, ends):
+    """Move ends[q] behind the rows whose score is that of the place before it. O(1) per query without ties."""
+    for q in range(first, last):
+        end = ends[q]
+        while offsets[q] < end < offsets[q + 1] and s[order[end]] == s[order[end - 1]]:
+            end += 1
+        ends[q] = end
+
+
+@kernel
+def mark_ties(s, order, offsets, first, last, ends, tied):
+    """tied[q] = whether two places before ends[q] have equal scores. O(rows)."""
+    for q in range(first, last):
+        tied[q] = False
+        for i in range(offsets[q] + 1, ends[q]):
+            if s[order[i]] == s[order[i - 1]]:
+                tied[q] = True
+                break
 
 
 @inner
@@ -180,10 +213,10 @@ def _count_grades(y, offsets, first, last, count, out):
 
 
 @kernel
-def average_ties(s, values, offsets, first, last, out):
-    """out = values in ranked order, each replaced by its mean over the rows of equal score s. O(n)."""
+def average_ties(s, values, offsets, first, last, ends, out):
+    """out = values in ranked order up to ends[q], each replaced by its mean over the rows of equal score s. O(n)."""
     for q in range(first, last):
-        a, end = offsets[q], offsets[q + 1]
+        a, end = offsets[q], ends[q]
         while a < end:
             b, total = a, 0.0
             while b < end and s[b] == s[a]:

@@ -16,13 +16,13 @@ def precision(lists: RankedLists, measure: Measure) -> np.ndarray:
     values = _hits(lists, measure) / (np.minimum(lists.cut(k), lists.sizes) if chosen.precision == "list" else k)
     if chosen.precision == "zero":
         values[lists.sizes < k] = 0.0
-    return fill_empty(values, lists.relevant_count(chosen.relevant) == 0, 0.0, chosen)
+    return fill_empty(values, lists.known.relevant_count(chosen.relevant) == 0, 0.0, chosen)
 
 
 def recall(lists: RankedLists, measure: Measure) -> np.ndarray:
     """recall@k = relevant items among the first k / relevant items."""
     chosen = measure.conventions
-    relevant = lists.relevant_count(chosen.relevant)
+    relevant = lists.known.relevant_count(chosen.relevant)
     return fill_empty(_hits(lists, measure) / np.maximum(relevant, 1), relevant == 0, chosen.recall_empty, chosen)
 
 
@@ -31,7 +31,7 @@ def average_precision(lists: RankedLists, measure: Measure) -> np.ndarray:
     chosen = measure.conventions
     k = lists.cut(None if chosen.map_divisor == "whole" else measure.k)
     total = lists.per_query(gains.precision_sum, *_relevant_and_ties(lists, measure), after=(k,))
-    relevant = lists.relevant_count(chosen.relevant)
+    relevant = lists.known.relevant_count(chosen.relevant)
     divisor = np.minimum(relevant, k) if chosen.map_divisor == "cutoff" else relevant
     return fill_empty(total / np.maximum(divisor, 1), relevant == 0, chosen.map_empty, chosen)
 
@@ -40,7 +40,7 @@ def reciprocal_rank(lists: RankedLists, measure: Measure) -> np.ndarray:
     """RR@k = 1 / place of the first relevant item, 0 when it is not among the first k."""
     chosen, k = measure.conventions, lists.cut(measure.k)
     values = lists.per_query(gains.cascade, *_relevant_and_ties(lists, measure), after=(k,))
-    return fill_empty(values, lists.relevant_count(chosen.relevant) == 0, 0.0, chosen)
+    return fill_empty(values, lists.known.relevant_count(chosen.relevant) == 0, 0.0, chosen)
 
 
 def _hits(lists: RankedLists, measure: Measure) -> np.ndarray:
@@ -49,11 +49,10 @@ def _hits(lists: RankedLists, measure: Measure) -> np.ndarray:
     return lists.per_query(gains.sum_tops, relevant, after=(lists.cut(measure.k),))
 
 
-def _relevant_and_ties(lists: RankedLists, measure: Measure) -> tuple[np.ndarray, np.ndarray, bool]:
-    """Ranked relevance, ranked scores (read only when ties are averaged), and whether they are."""
+def _relevant_and_ties(lists: RankedLists, measure: Measure) -> tuple[np.ndarray, np.ndarray, bool, np.ndarray]:
     chosen = measure.conventions
-    relevant, tied = lists.relevant(chosen.relevant, chosen.ties), chosen.ties == "average"
-    return relevant, lists.scores("average") if tied else relevant, tied
+    relevant = lists.relevant(chosen.relevant, chosen.ties)
+    return relevant, *lists.tie_groups(chosen.ties, relevant)
 
 
 register(

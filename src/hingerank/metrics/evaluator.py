@@ -1,6 +1,6 @@
 """evaluate: values of measures per query, then their means."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,8 @@ def evaluate(
         Higher is better; any real number (grades of 0 and below are not relevant). RankingData has the queries and
         document ids with it.
     scores : a finite number per row
-        Higher comes first; equal scores keep row order unless the preset says otherwise.
+        Higher comes first. Rows of equal score count by the expected value over all their orders, unless the preset
+        says otherwise.
     qid : a query id per row
         In any order and of any type. A single id makes one query of all rows, and so does None, with a warning.
     measures : a name, or several
@@ -61,7 +62,7 @@ def evaluate(
     >>> evaluate([0, 1, 2, 1], [0.1, 0.9, 0.4, 0.3], ["a", "a", "b", "b"], ["ndcg@10", "p@1"])
     {'ndcg@10': 1.0, 'p@1': 1.0}
     """
-    wanted = _parse(measures, preset)
+    wanted = parse_measures(measures, preset)
     if isinstance(y, RankingData):
         if qid is not None or group is not None:
             raise ValueError("the data know their queries: leave out qid and group, and name measures=…")
@@ -72,20 +73,24 @@ def evaluate(
     if qid is None and group is None:
         warn_one_query(grades, GIVE_IDS, stacklevel=2)
     weight = _query_weight(sample_weight, blocks)
-    for name, measure in wanted.items():
-        _check_measure(name, measure, grades)
+    check_grades(wanted, grades, lambda row: f"at row {row}")
     lists = RankedLists(
         blocks.gather(grades),
         blocks.gather(given),
         blocks.offsets,
         _docid_order(docid, blocks) if any(m.conventions.ties == "docid" for m in wanted.values()) else None,
-        [_depth(measure) for measure in wanted.values()],
+        depths(wanted),
     )
-    values = {name: MEASURES[measure.kind].values(lists, measure) for name, measure in wanted.items()}
-    return values if per_query else {name: _mean(value, weight) for name, value in values.items()}
+    values = values_of(wanted, lists)
+    return values if per_query else {name: mean_over_queries(value, weight) for name, value in values.items()}
 
 
-def _parse(measures: Any, preset: str | None) -> dict[str, Measure]:
+def values_of(wanted: dict[str, Measure], lists: RankedLists) -> dict[str, np.ndarray]:
+    """Each measure's value of every query."""
+    return {name: MEASURES[measure.kind].values(lists, measure) for name, measure in wanted.items()}
+
+
+def parse_measures(measures: Any, preset: str | None) -> dict[str, Measure]:
     """Names as the user wrote them -> measures."""
     if isinstance(measures, str | Measure):
         measures = [measures]
@@ -153,28 +158,33 @@ def _query_weight(sample_weight: Any, blocks: QueryBlocks) -> np.ndarray | None:
     return weight
 
 
-def _check_measure(name: str, measure: Measure, y: np.ndarray) -> None:
-    """Refuse grades for which the measure is not defined, naming the row."""
+def check_grades(wanted: dict[str, Measure], y: np.ndarray, where: Callable[[int], str]) -> None:
+    """Refuse grades for which a measure is not defined; ``where`` says in words where a row of y stands."""
+    for name, measure in wanted.items():
+        _check_measure(name, measure, y, where)
+
+
+def _check_measure(name: str, measure: Measure, y: np.ndarray, where: Callable[[int], str]) -> None:
     kind, chosen = MEASURES[measure.kind], measure.conventions
+
+    def refuse(bad: np.ndarray, why: str) -> None:
+        if bad.any():
+            row = int(np.flatnonzero(bad)[0])
+            raise DataError(f"{name!r} is not defined for grade {y[row]:g} {where(row)}: {why}")
+
     if "grades" in kind.options and chosen.grades != "any":
-        _refuse(name, y, y < 0, "this preset takes no negative grades (the default preset counts them as 0)")
+        refuse(y < 0, "this preset takes no negative grades (the default preset counts them as 0)")
         if chosen.grades == "label_gain":
             bad = (y != np.floor(y)) | (y > 30)
-            _refuse(name, y, bad, "LightGBM takes whole grades from 0 to 30 (the default preset takes any)")
+            refuse(bad, "LightGBM takes whole grades from 0 to 30 (the default preset takes any)")
     if "gain" in kind.options and chosen.gain == "exponential":
         why = "its gain 2^grade - 1 is too large to add up; rescale the grades, or use ':gain=linear'"
-        _refuse(name, y, y > HIGHEST_EXPONENT, why)
+        refuse(y > HIGHEST_EXPONENT, why)
     if "max_grade" in kind.options:
         top = HIGHEST_EXPONENT if chosen.max_grade is None else chosen.max_grade
         if top > HIGHEST_EXPONENT:
             raise DataError(f"{name!r}: max_grade is at most {HIGHEST_EXPONENT:g}, since 2^max_grade must be finite")
-        _refuse(name, y, y > top, f"the scale of grades ends at {top:g}; set ':max_grade=' or rescale the grades")
-
-
-def _refuse(name: str, y: np.ndarray, bad: np.ndarray, why: str) -> None:
-    if bad.any():
-        row = int(np.flatnonzero(bad)[0])
-        raise DataError(f"{name!r} is not defined for grade {y[row]:g} at row {row}: {why}")
+        refuse(y > top, f"the scale of grades ends at {top:g}; set ':max_grade=' or rescale the grades")
 
 
 def _docid_order(docid: Any, blocks: QueryBlocks) -> np.ndarray | None:
@@ -185,19 +195,28 @@ def _docid_order(docid: Any, blocks: QueryBlocks) -> np.ndarray | None:
     if names.shape != (blocks.n_rows,):
         raise DataError(f"docid has shape {names.shape}, expected one id for each of the {blocks.n_rows} rows")
     text = blocks.gather(names if names.dtype.kind == "U" else np.array([str(name) for name in names]))
+    return by_falling_docid(text, blocks.numbers)
+
+
+def by_falling_docid(text: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """Rows by query number, those of a query by decreasing docid."""
     _, rank = np.unique(text, return_inverse=True)
-    return np.lexsort((-rank.ravel(), blocks.numbers))
+    return np.lexsort((-rank.ravel(), numbers))
+
+
+def depths(wanted: dict[str, Measure]) -> list[tuple[str, int | None]]:
+    """Each measure's tie rule, and how many places of the ranking it reads."""
+    return [_depth(measure) for measure in wanted.values()]
 
 
 def _depth(measure: Measure) -> tuple[str, int | None]:
-    """The tie rule, and how many places of the ranking are read."""
     kind, chosen = MEASURES[measure.kind], measure.conventions
     if not kind.top or (measure.kind == "map" and chosen.map_divisor == "whole"):
         return ("stable" if "ties" not in kind.options else chosen.ties), None
     return chosen.ties, measure.k
 
 
-def _mean(values: np.ndarray, weight: np.ndarray | None) -> float:
+def mean_over_queries(values: np.ndarray, weight: np.ndarray | None = None) -> float:
     """The (weighted) mean over the queries where the measure is defined; nan when there is none.
 
     Queries are added one after another, as the tools do, so that even the last digits agree with theirs.

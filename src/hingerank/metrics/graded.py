@@ -26,14 +26,14 @@ def dcg(lists: RankedLists, measure: Measure) -> np.ndarray:
     """DCG@k = sum over the first k places r of ``gain(grade at r) · discount(r)``."""
     chosen, k = measure.conventions, lists.cut(measure.k)
     values = _dcg(lists, lists.gains(chosen.gain, chosen.ties), chosen, k)
-    return fill_empty(values, _best(lists, chosen, k) <= 0.0, 0.0, chosen)
+    return fill_empty(values, _best(lists, chosen, measure.k) <= 0.0, 0.0, chosen)
 
 
 def ndcg(lists: RankedLists, measure: Measure) -> np.ndarray:
     """NDCG@k = DCG@k / DCG@k of the best order."""
     chosen, k = measure.conventions, lists.cut(measure.k)
     values = _dcg(lists, lists.gains(chosen.gain, chosen.ties), chosen, k)
-    best = _best(lists, chosen, k)
+    best = _best(lists, chosen, measure.k)
     values = np.divide(values, best, out=np.zeros_like(values), where=best > 0.0)
     values = fill_empty(values, best <= 0.0, chosen.ndcg_empty, chosen)
     if chosen.short == "zero" and measure.k is not None:
@@ -44,19 +44,18 @@ def ndcg(lists: RankedLists, measure: Measure) -> np.ndarray:
 def mean_ndcg(lists: RankedLists, measure: Measure) -> np.ndarray:
     """MeanNDCG = mean over the query's own n places r of NDCG@r."""
     chosen = measure.conventions
-    gain, ideal = lists.gains(chosen.gain, chosen.ties), lists.ideal_gains(chosen.gain)
-    values = lists.per_query(gains.mean_ratio, gain, ideal, *discounts(chosen.discount, lists.longest))
+    gain, known = lists.among_known(lists.gains(chosen.gain, chosen.ties)), lists.known
+    ideal = known.ideal_gains(chosen.gain)
+    values = known.per_query(gains.mean_ratio, gain, ideal, *discounts(chosen.discount, known.longest))
     return fill_empty(values, _best(lists, chosen, 1) <= 0.0, chosen.ndcg_empty, chosen)
 
 
 def err(lists: RankedLists, measure: Measure) -> np.ndarray:
     """ERR@k = sum over the first k places r of ``1/r · R_r · prod_{i<r} (1 - R_i)``, R = (2^g - 1) / 2^max_grade."""
     chosen, k = measure.conventions, lists.cut(measure.k)
-    top = max(float(lists.y.max()), 0.0) if chosen.max_grade is None else chosen.max_grade
-    tied = chosen.ties == "average"
-    gain = lists.gains("exponential", "stable" if tied else chosen.ties)
-    scores = lists.scores("average") if tied else gain  # not read when ties keep their order
-    values = lists.per_query(gains.cascade, gain / np.exp2(top), scores, tied, after=(k,))
+    top = max(lists.top_grade, 0.0) if chosen.max_grade is None else chosen.max_grade
+    gain = lists.gains("exponential", "stable" if chosen.ties == "average" else chosen.ties)
+    values = lists.per_query(gains.cascade, gain / np.exp2(top), *lists.tie_groups(chosen.ties, gain), after=(k,))
     return fill_empty(values, _best(lists, chosen, 1) <= 0.0, 0.0, chosen)
 
 
@@ -70,9 +69,10 @@ def _dcg(lists: RankedLists, gain: np.ndarray, chosen: Preset, k: int) -> np.nda
     return lists.per_query(gains.discounted_sum, gain, *discounts(chosen.discount, k), after=(k,))
 
 
-def _best(lists: RankedLists, chosen: Preset, k: int) -> np.ndarray:
-    """DCG@k of the best order: 0 just when no item has a gain."""
-    return _dcg(lists, lists.ideal_gains(chosen.gain), chosen, k)
+def _best(lists: RankedLists, chosen: Preset, k: int | None) -> np.ndarray:
+    """DCG@k of the best order of all graded items: 0 just when none has a gain."""
+    known = lists.known
+    return _dcg(known, known.ideal_gains(chosen.gain), chosen, known.cut(k))
 
 
 register(

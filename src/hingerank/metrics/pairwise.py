@@ -21,8 +21,8 @@ def kendall_tau(lists: RankedLists, measure: Measure) -> np.ndarray:
 
 def _pairs(lists: RankedLists) -> tuple[np.ndarray, ...]:
     """Per query: pairs ordered right, wrong, of different grade but equal score, of different score."""
-    counts = tuple(np.zeros(len(lists.sizes)) for _ in range(4))
-    lists.run(gains.count_pairs, lists.grades("stable"), lists.scores("stable"), after=counts)
+    counts, paired = tuple(np.zeros(len(lists.sizes)) for _ in range(4)), lists.paired
+    paired.run(gains.count_pairs, paired.grades("stable"), paired.scores("stable"), after=counts)
     return counts
 
 

@@ -36,7 +36,7 @@ class Preset:
     map_divisor : what AP@k divides by
         All "relevant" items, "cutoff" min(relevant, k), or "whole": k is ignored.
     ties : the order of equal scores
-        "stable" keeps row order, "average" is the expected value when they are shuffled, "worst" puts the lowest grade
+        "average" is the expected value over all their orders, "stable" keeps row order, "worst" puts the lowest grade
         first, "docid" compares scores in single precision and puts the larger docid first (row order without docids).
     grades : which grades a gain is defined for
         "any", "nonnegative", or "label_gain" (whole, 0 to 30).
@@ -54,7 +54,7 @@ class Preset:
     precision: str = "k"
     relevant: float = _above(0.0)
     map_divisor: str = "relevant"
-    ties: str = "stable"
+    ties: str = "average"
     grades: str = "any"
     max_grade: float | None = None
 
@@ -62,15 +62,20 @@ class Preset:
 PRESETS: Mapping[str, Preset] = MappingProxyType(
     {
         "default": Preset(),
-        "letor3": Preset(discount="letor", short="zero", precision="zero", relevant=1.0),
-        "letor4": Preset(discount="letor", short="zero", relevant=1.0),
-        "mslr": Preset(discount="letor", short="zero", relevant=2.0),
+        "letor3": Preset(discount="letor", short="zero", ties="stable", precision="zero", relevant=1.0),
+        "letor4": Preset(discount="letor", short="zero", ties="stable", relevant=1.0),
+        "mslr": Preset(discount="letor", short="zero", ties="stable", relevant=2.0),
         "trec": Preset(gain="linear", relevant=1.0, ties="docid", max_grade=4.0),
-        "sklearn": Preset(gain="linear", ties="average", grades="nonnegative"),
+        "sklearn": Preset(gain="linear", grades="nonnegative"),
         "lightgbm": Preset(
-            ndcg_empty=1.0, map_empty=1.0, relevant=_above(0.5), map_divisor="cutoff", grades="label_gain"
+            ndcg_empty=1.0,
+            map_empty=1.0,
+            relevant=_above(0.5),
+            map_divisor="cutoff",
+            ties="stable",
+            grades="label_gain",
         ),
-        "xgboost": Preset(ndcg_empty=1.0, map_empty=1.0, map_divisor="cutoff", grades="nonnegative"),
+        "xgboost": Preset(ndcg_empty=1.0, map_empty=1.0, map_divisor="cutoff", ties="stable", grades="nonnegative"),
         "catboost": Preset(
             gain="linear",
             ndcg_empty=1.0,
@@ -81,7 +86,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
             ties="worst",
             grades="nonnegative",
         ),
-        "ranklib": Preset(precision="list", map_divisor="whole", max_grade=4.0),
+        "ranklib": Preset(precision="list", map_divisor="whole", ties="stable", max_grade=4.0),
     }
 )
 

@@ -22,6 +22,10 @@ class RankedLists:
     offsets : block borders
     by_docid : rows of every block by decreasing docid, or None
     depths : for each tie rule in use, how many places of a ranking are read (None: all)
+    known : the same queries with all their graded items, where some stand in no ranking
+        Their ideal rankings and their relevant items are what a ranking is compared with.
+    paired : the same queries with the items that have both a place and a grade of their own
+    top_grade : the end of the scale of grades; None: the largest grade here
     """
 
     def __init__(
@@ -31,17 +35,39 @@ class RankedLists:
         offsets: np.ndarray,
         by_docid: np.ndarray | None = None,
         depths: Iterable[tuple[str, int | None]] = (),
+        *,
+        known: "RankedLists | None" = None,
+        paired: "RankedLists | None" = None,
+        top_grade: float | None = None,
     ) -> None:
         self.y, self.offsets, self.sizes = y, offsets, np.diff(offsets)
+        self._known, self._paired, self._top_grade = known, paired, top_grade
         self._scores, self._by_docid = scores, by_docid
         self.longest = int(self.sizes.max(initial=0))
         self._depth: dict[str, int] = {}
+        self._averaging = False
         for ties, depth in depths:
-            wanted = self.longest if depth is None or ties == "average" else min(depth, self.longest)
+            wanted = self.longest if depth is None else min(depth, self.longest)
             self._depth[_rule(ties)] = max(self._depth.get(_rule(ties), 0), wanted)
+            self._averaging |= ties == "average"
         self._deepest = max(self._depth.values(), default=self.longest)
         self._shards = cut_shards(offsets, ROWS_PER_SHARD)
-        self._made: dict[Hashable, np.ndarray] = {}
+        self._made: dict[Hashable, Any] = {}
+
+    @property
+    def known(self) -> "RankedLists":
+        """All graded items of the queries."""
+        return self if self._known is None else self._known  # not kept: a circle of references would hold the arrays
+
+    @property
+    def paired(self) -> "RankedLists":
+        """The items that have both a place and a grade of their own."""
+        return self if self._paired is None else self._paired
+
+    @property
+    def top_grade(self) -> float:
+        """The end of the scale of grades."""
+        return float(self.y.max()) if self._top_grade is None else self._top_grade
 
     def run(self, kernel: Callable[..., None], *before: Any, after: tuple = ()) -> None:
         """``kernel(*before, offsets, first, last, *after)`` on every shard."""
@@ -68,11 +94,9 @@ class RankedLists:
     def gains(self, gain: str, ties: str) -> np.ndarray:
         """Ranked gains; their means over equal scores when ties are averaged."""
 
-        def make() -> np.ndarray:
-            raw = self._gain(self.grades(ties), gain, self._depth_of(ties))
-            return self._averaged(raw) if ties == "average" else raw
-
-        return self._once(("gains", gain, ties), make)
+        rule = _rule(ties)
+        raw = self._once(("gains", gain, rule), lambda: self._gain(self.grades(ties), gain, self.ends(ties)))
+        return self._once(("mean gains", gain), lambda: self._averaged(raw)) if self.averages(ties) else raw
 
     def ideal_gains(self, gain: str) -> np.ndarray:
         """Gains of the best possible order, as deep as any ranking is read."""
@@ -80,7 +104,7 @@ class RankedLists:
         def make() -> np.ndarray:
             best = np.zeros(len(self.y))
             self.run(orders.sort_grades, self.y, after=(best,))
-            return self._gain(best, gain, self._deepest)
+            return self._gain(best, gain, self._ends_at(self._deepest))
 
         return self._once(("ideal", gain), make)
 
@@ -92,7 +116,7 @@ class RankedLists:
 
     def expected_relevant(self, threshold: float, ties: str) -> np.ndarray:
         """``relevant``, averaged over equal scores when ties are averaged."""
-        if ties != "average":
+        if not self.averages(ties):
             return self.relevant(threshold, ties)
         return self._once(("expected", threshold), lambda: self._averaged(self.relevant(threshold, ties)))
 
@@ -100,26 +124,54 @@ class RankedLists:
         """How many rows of each query have grade >= threshold."""
         return self._once(("count", threshold), lambda: self.per_query(kernels.count_from, self.y, threshold))
 
-    def _once(self, key: Hashable, make: Callable[[], np.ndarray]) -> np.ndarray:
+    def averages(self, ties: str) -> bool:
+        """Whether ties are averaged and any two of the places that are read are tied."""
+        return ties == "average" and self._once("tied", self._any_tie)
+
+    def tie_groups(self, ties: str, unread: np.ndarray) -> tuple[np.ndarray, bool, np.ndarray]:
+        """What kernels of tied rows take: ranked scores (or an array that is not read), ``averages``, ``ends``."""
+        tied = self.averages(ties)
+        return self.scores(ties) if tied else unread, tied, self.ends(ties)
+
+    def ends(self, ties: str) -> np.ndarray:
+        """The place in block order where each query's ranking, as far as it is read, stops."""
+        return self._order(ties)[1]
+
+    def among_known(self, values: np.ndarray) -> np.ndarray:
+        """Values of places laid out over the blocks of ``known``; the places that no item has are 0."""
+        if self.known is self:
+            return values
+        out = np.zeros(len(self.known.y))
+        out[np.arange(len(values)) + np.repeat(self.known.offsets[:-1] - self.offsets[:-1], self.sizes)] = values
+        return out
+
+    def _once(self, key: Hashable, make: Callable[[], Any]) -> Any:
         if key not in self._made:
             self._made[key] = make()
         return self._made[key]
 
-    def _gain(self, grades: np.ndarray, gain: str, depth: int) -> np.ndarray:
+    def _gain(self, grades: np.ndarray, gain: str, ends: np.ndarray) -> np.ndarray:
         out = np.zeros(len(grades))
         kernel = kernels.exponential_gain if gain == "exponential" else kernels.linear_gain
-        self.run(kernel, grades, after=(depth, out))
+        self.run(kernel, grades, after=(ends, out))
         return out
 
     def _averaged(self, values: np.ndarray) -> np.ndarray:
         out = np.zeros(len(values))
-        self.run(orders.average_ties, self.scores("average"), values, after=(out,))
+        self.run(orders.average_ties, self.scores("average"), values, after=(self.ends("average"), out))
         return out
+
+    def _any_tie(self) -> bool:
+        order, ends = self._order("average")
+        tied = np.zeros(len(self.sizes), np.bool_)
+        self.run(orders.mark_ties, self._scores, order, after=(ends, tied))
+        return bool(tied.any())
 
     def _compared(self, ties: str) -> np.ndarray:
         """Scores as the tie rule compares them (trec_eval holds them in single precision)."""
         scores = self._arranged(self._scores, ties)
-        return scores.astype(np.float32).astype(np.float64) if ties == "docid" else scores
+        with np.errstate(over="ignore"):  # its largest numbers and all above them are one
+            return scores.astype(np.float32).astype(np.float64) if ties == "docid" else scores
 
     def _arranged(self, values: np.ndarray, ties: str) -> np.ndarray:
         """Rows in the order that equal scores keep."""
@@ -128,24 +180,32 @@ class RankedLists:
             return values[self._once("worst", lambda: np.lexsort((self.y, query)))]
         return values[self._by_docid] if ties == "docid" and self._by_docid is not None else values
 
-    def _order(self, ties: str) -> np.ndarray:
-        def make() -> np.ndarray:
-            order, depth = np.zeros(len(self.y), np.int64), self._depth_of(ties)
-            if 4 * depth < self.longest and depth <= MOST_TOP:
-                self.run(orders.order_tops, self._compared(ties), after=(depth, order))
-            else:
-                self.run(orders.order_blocks, self._compared(ties), after=(order,))
-            return order
+    def _order(self, ties: str) -> tuple[np.ndarray, np.ndarray]:
+        """Rows by place, and where each query's ranking stops."""
 
-        return self._once(("order", _rule(ties)), make)
+        def make() -> tuple[np.ndarray, np.ndarray]:
+            order, depth = np.zeros(len(self.y), np.int64), self._depth.get(rule, self.longest)
+            ends, whole_ties = self._ends_at(depth), self._averaging and rule == "stable"
+            scores = self._compared(ties)
+            if 4 * depth < self.longest and depth <= MOST_TOP:
+                self.run(orders.order_tops, scores, after=(depth, whole_ties, order, ends))
+                return order, ends
+            self.run(orders.order_blocks, scores, after=(order,))
+            if whole_ties:
+                self.run(orders.end_after_ties, scores, order, after=(ends,))
+            return order, ends
+
+        rule = _rule(ties)
+        return self._once(("order", rule), make)
+
+    def _ends_at(self, depth: int) -> np.ndarray:
+        return np.minimum(self.offsets[1:], self.offsets[:-1] + depth)
 
     def _ranked(self, values: np.ndarray, ties: str) -> np.ndarray:
+        order, ends = self._order(ties)
         out = np.zeros(len(values))
-        self.run(orders.take_ranked, values, self._order(ties), after=(self._depth_of(ties), out))
+        self.run(orders.take_ranked, values, order, after=(ends, out))
         return out
-
-    def _depth_of(self, ties: str) -> int:
-        return self._depth.get(_rule(ties), self.longest)
 
 
 def _rule(ties: str) -> str:

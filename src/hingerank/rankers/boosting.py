@@ -5,7 +5,6 @@ AdaRank is Xu & Li's (2007), RankBoost that of Freund, Iyer, Schapire & Singer (
 
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -19,8 +18,7 @@ from hingerank.export.forms import stumps
 from hingerank.kernels.boosting import add_potentials, count_below
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.losses import Exponential
-from hingerank.metrics import evaluate
-from hingerank.metrics.measure import MEASURES, Measure, parse_measure
+from hingerank.metrics import evaluate, parse_measure
 from hingerank.preferences import GradedPreferences
 from hingerank.problem.problem import add_up
 from hingerank.rankers.base import BaseRanker, LinearRanker, take_over
@@ -115,8 +113,8 @@ class AdaRank(BoostingRanker, LinearRanker):
     n_rounds : rounds
         Every number of them is a model: ``fit_path`` gives several from one run.
     measure : "map" (AdaRank-MAP), "ndcg@10" (AdaRank-NDCG) or any other between 0 and 1
-        Rows of equal score count by their mean over all orders, unless the name says otherwise (":ties=stable"):
-        features have many equal values, and the order of the file should not help.
+        Rows of equal score count by the expected value over all orders, as the default preset has it: features have
+        many equal values, and the order of the file should not help.
     monotone : pass over features that would not raise the training measure, and stop when none would
         False: as in the paper, where a feature that ranks best alone is often chosen for ever, because neither the
         weights of queries nor the ranking change any more.
@@ -145,7 +143,7 @@ class AdaRank(BoostingRanker, LinearRanker):
 
     def _rounds(self, X: Any, y: np.ndarray, blocks: QueryBlocks, weight: np.ndarray | None) -> Iterator[dict]:
         X, y, offsets = repeat_rows(X, y, blocks.offsets, weight)
-        measure, group, columns = self._averaging_ties(), np.diff(offsets), by_columns(X)
+        measure, group, columns = parse_measure(self.measure), np.diff(offsets), by_columns(X)
         preferences = GradedPreferences(y, offsets)
         self.n_pairs_, kept = preferences.n_pairs, preferences.pairs_per_query > 0
 
@@ -181,13 +179,6 @@ class AdaRank(BoostingRanker, LinearRanker):
             P = np.exp(-values)
             P /= P.sum()
             yield {"value": best, "feature": k, "alpha": float(alpha)}
-
-    def _averaging_ties(self) -> Measure:
-        measure = parse_measure(self.measure)
-        settled = measure.preset is not None or "ties" in dict(measure.options)
-        if settled or "ties" not in MEASURES[measure.kind].options:
-            return measure
-        return replace(measure, options=(*measure.options, ("ties", "average")))
 
     def _measured(self) -> str:
         return f"training {self.measure}"
