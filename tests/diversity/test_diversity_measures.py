@@ -12,6 +12,7 @@ import pytest
 from hingerank.data.files import DataError
 from hingerank.diversity.measures import (
     DIVERSITY_MEASURES,
+    KINDS,
     evaluate_diversity,
     ideal_order,
     parse_diversity_measure,
@@ -141,6 +142,22 @@ def test_mistakes_are_explained():
             parse_diversity_measure(name)
     with pytest.raises(ValueError, match="alpha is 2"):
         parse_diversity_measure("nrbp", alpha=2)
+
+
+def test_spellings_do_not_matter():
+    qrels, run = [("1", "1", "a", 1), ("1", "2", "b", 1)], {"1": ["a", "x", "b"], "2": ["a"]}
+    for base, kind in KINDS.items():
+        cut = "@3" if kind.has_cutoff else ""
+        words = {
+            base,
+            base.upper(),
+            base.replace("-", "_"),
+            base.title().replace("-", ""),
+            f" {base.replace('-', ' ')} ",
+        }
+        names = [word + cut for word in words]
+        assert {parse_diversity_measure(name) for name in names} == {parse_diversity_measure(base + cut)}
+        assert evaluate_diversity(qrels, run, names) == evaluate_diversity(qrels, run, base + cut)
 
 
 def test_the_other_measures_know_these_by_name():

@@ -25,6 +25,7 @@ import numpy as np
 from hingerank.data.files import DataError
 from hingerank.diversity.kernels import ideal_prefix
 from hingerank.diversity.trec import TopicJudgments, as_qrels, as_run
+from hingerank.metrics.measure import squeeze
 
 
 class Kind(NamedTuple):
@@ -154,11 +155,20 @@ class DiversityMeasure:
 
 
 def parse_diversity_measure(name: Any, alpha: float = 0.5, beta: float = 0.5) -> DiversityMeasure:
-    """`alpha-ndcg@20`, `err-ia@10`, `nrbp`, `strec@20`, `p-ia@5`, `map-ia`, ...; capitals do not matter."""
+    """`alpha-ndcg@20`, `err-ia@10`, `nrbp`, `strec@20`, `p-ia@5`, `map-ia`, ...
+
+    Capitals, "-", "_" and spaces do not matter.
+
+    Examples
+    --------
+    >>> parse_diversity_measure("AlphaNDCG@10").name, parse_diversity_measure("err_ia@5").name
+    ('alpha-ndcg@10', 'err-ia@5')
+    """
     if isinstance(name, DiversityMeasure):
         return name
-    base, at, cutoff = str(name).strip().lower().partition("@")
-    if at and not cutoff.isdecimal():
+    word, at, cutoff = str(name).partition("@")
+    base = next((known for known in KINDS if squeeze(known) == squeeze(word)), word.strip())
+    if at and not cutoff.strip().isdecimal():
         raise ValueError(f"measure {name!r}: the cutoff after @ must be a whole number")
     return DiversityMeasure(base, int(cutoff) if at else None, alpha, beta)
 
@@ -209,6 +219,11 @@ def evaluate_diversity(
     alpha, beta : float, default 0.5
         α and β of the measures that have them.
 
+    Returns
+    -------
+    dict
+        From names as they are written here, whatever their spelling was: "alpha-ndcg@20".
+
     Examples
     --------
     >>> qrels = [("7", "1", "a", 1), ("7", "2", "b", 1), ("7", "1", "c", 1)]
@@ -220,7 +235,7 @@ def evaluate_diversity(
     topics = [topic for topic in ranked if topic in judged]
     if not topics:
         raise DataError(
-            f"no topic of the run has judgments: the run has {_some(ranked)}, the judgments are for {_some(judged)}"
+            f"no topic of the run has judgments: the run has {some(ranked)}, the judgments are for {some(judged)}"
         )
     values: dict[str, dict[str, float]] = {measure.name: {} for measure in parsed}
     for topic in topics:
@@ -252,6 +267,7 @@ def _listed(measures: Any) -> list[Any]:
     return [measures] if isinstance(measures, str | DiversityMeasure) else list(measures)
 
 
-def _some(topics: Any) -> str:
+def some(topics: Iterable[str]) -> str:
+    """The first few topics, for an error message."""
     names = list(topics)
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "") if names else "none"

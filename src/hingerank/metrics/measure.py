@@ -50,9 +50,9 @@ def register(kind: MeasureKind) -> MeasureKind:
     """Add a kind of measure to ``MEASURES``; its names must be new."""
     names = (kind.name, *kind.aliases)
     for name in names:
-        if _KIND_OF.get(_squeeze(name), kind.name) != kind.name:
-            raise ValueError(f"the measure name {name!r} already means {_KIND_OF[_squeeze(name)]!r}")
-    _KIND_OF.update({_squeeze(name): kind.name for name in names})
+        if _KIND_OF.get(squeeze(name), kind.name) != kind.name:
+            raise ValueError(f"the measure name {name!r} already means {_KIND_OF[squeeze(name)]!r}")
+    _KIND_OF.update({squeeze(name): kind.name for name in names})
     MEASURES[kind.name] = kind
     return kind
 
@@ -120,7 +120,7 @@ def parse_measure(name: "str | Measure") -> Measure:
 
 def preset_name(text: str) -> str:
     """The canonical name of a preset."""
-    squeezed = _squeeze(text) if isinstance(text, str) else ""
+    squeezed = squeeze(text) if isinstance(text, str) else ""
     squeezed = PRESET_ALIASES.get(squeezed, squeezed)
     if squeezed in PRESETS:
         return squeezed
@@ -133,13 +133,13 @@ OF_SUBTOPICS = ("alpha-dcg", "alpha-ndcg", "err-ia", "nerr-ia", "nrbp", "nnrbp",
 
 
 def _kind_name(word: str, name: str) -> str:
-    squeezed = _squeeze(word)
+    squeezed = squeeze(word)
     if squeezed in _KIND_OF:
         return _KIND_OF[squeezed]
     glued = re.fullmatch(r"([a-z]+?)(?:cut)?\.?(\d+)", squeezed)  # ndcg10, P_5, map_cut.100
     if glued and glued[1] in _KIND_OF:
         raise ValueError(f"unknown measure {name!r}; did you mean '{_KIND_OF[glued[1]]}@{glued[2]}'?")
-    if squeezed in {_squeeze(known) for known in OF_SUBTOPICS}:
+    if squeezed in {squeeze(known) for known in OF_SUBTOPICS}:
         raise ValueError(
             f"{name!r} needs judgments of subtopics, not one grade per row: use hingerank.diversity.measures"
         )
@@ -174,7 +174,8 @@ def _suggest(word: str, known: list[str], canonical: Mapping[str, str]) -> str:
     return f"; did you mean {' or '.join(repr(match) for match in close)}?" if close else ""
 
 
-def _squeeze(name: str) -> str:
+def squeeze(name: str) -> str:
+    """A name without what never matters: case, "-", "_" and spaces."""
     return re.sub(r"[-_\s]", "", name).lower()
 
 
