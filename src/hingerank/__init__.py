@@ -73,6 +73,7 @@ _HOME = {
     "evaluate": "hingerank.metrics",
     "fetch": "hingerank.data.fetching",
     "evaluate_diversity": "hingerank.diversity.measures",
+    "evaluate_run": "hingerank.lab.trec_evaluation",
     "make_benchmark": "hingerank.data.generate",
     "make_diverse": "hingerank.diversity.generate",
     "make_letor": "hingerank.data.generate",

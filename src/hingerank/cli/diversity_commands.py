@@ -109,7 +109,9 @@ def _ranker(method: str, model: Path | None, settings: list[str]) -> tuple[Any, 
     return make_ranker(cls, method, dict(map(read_setting, settings))), {}
 
 
-def evaluate_run(qrels: Path, run: Path, measures: list[str] | None, per_query: bool, json: bool) -> None:
+def evaluate_run(
+    qrels: Path, run: Path, measures: list[str] | None, per_query: bool, json: bool, complete: bool = False
+) -> None:
     """What `evaluate --diversity QRELS RUN` prints: means over the judged topics of the run, or the values of each."""
     import numpy as np
 
@@ -117,19 +119,20 @@ def evaluate_run(qrels: Path, run: Path, measures: list[str] | None, per_query: 
     from hingerank.diversity.trec import read_diversity_qrels, read_run
 
     judged, ranked = read_diversity_qrels(qrels), read_run(run)
-    values = evaluate_diversity(judged, ranked, measures or MEASURES, per_query=True)
+    values = evaluate_diversity(judged, ranked, measures or MEASURES, per_query=True, complete=complete)
     means = {name: float(np.mean(list(by_topic.values()))) for name, by_topic in values.items()}
     names, topics = list(values), list(next(iter(values.values())))
-    left_out = {"run": len(ranked) - len(topics), "judgments": len(judged) - len(topics)}
+    both = len(judged.keys() & ranked.keys())
+    left_out = {"run": len(ranked) - both, "judgments": len(judged) - both}
     if json:
         counts = {"topics": len(topics), "topics_only_in": left_out}
         print_json({**counts, "means": means} | ({"per_query": values} if per_query else {}))
         return
-    title = f"{len(topics)} topics of {run.name} with judgments"
+    title = f"{both} topics of {run.name} with judgments"
     if left_out["run"]:
         title += f"; {left_out['run']} without are left out"
     if left_out["judgments"]:
-        title += f"; {left_out['judgments']} judged topics are not in the run"
+        title += f"; {left_out['judgments']} judged topics are not in the run" + (" and count as 0" if complete else "")
     if per_query:
         rows = [[topic, *(values[name][topic] for name in names)] for topic in topics]
         print_table(title, ["topic", *names], [*rows, ["mean", *means.values()]])

@@ -238,6 +238,9 @@ def evaluate(
         str | None, typer.Option(help="Conventions: default, letor3, letor4, mslr, trec, sklearn, lightgbm.")
     ] = None,
     per_query: Annotated[bool, typer.Option("--per-query", help="The values of every query, not only means.")] = False,
+    complete: Annotated[
+        bool, typer.Option("--complete", help="SCORES is a TREC run: judged topics that it lacks count as 0.")
+    ] = False,
     diversity: Annotated[
         bool, typer.Option("--diversity", help="DATA is subtopic judgments and SCORES a TREC run: diversity measures.")
     ] = False,
@@ -283,7 +286,7 @@ def evaluate(
 
         if preset is not None:
             raise ValueError("--preset has no meaning for diversity measures, which are ndeval's")
-        evaluate_run(data, scores, measure, per_query, json)
+        evaluate_run(data, scores, measure, per_query, json, complete)
         return
     from hingerank.cli.files import Columns, open_data
     from hingerank.data.letor import read_scores
@@ -298,8 +301,10 @@ def evaluate(
     if scores.is_dir() and not is_model(scores):
         raise ValueError(f"{scores} holds neither a model nor scores")
     if not is_model(scores) and (is_run(scores) or is_qrels(data)):
-        _evaluate_run(data, scores, names, preset, per_query, json, missing, columns)
+        _evaluate_run(data, scores, names, preset, per_query, complete, json, missing, columns)
         return
+    if complete:
+        raise ValueError("--complete is about topics that a TREC run lacks, and SCORES is no run")
     if is_model(scores):
         rows, given = _scored(_graded_model(scores), scores, data, missing, columns, pad)
     else:
@@ -330,26 +335,30 @@ def _graded_model(model: Path) -> Any:
 
 
 def _evaluate_run(
-    data: Path, run: Path, names: list[str], preset: str | None, per_query: bool, json: bool, missing: str, columns: Any
-) -> None:
+    data: Path, run: Path, names: list[str], preset: str | None, per_query: bool, complete: bool, json: bool,
+    missing: str, columns: Any,
+) -> None:  # fmt: skip
     """A TREC run against judgments, or against data with document ids."""
-    import numpy as np
-
     from hingerank.cli.files import open_data
-    from hingerank.lab.trec_evaluation import evaluate_run, is_qrels, qrels_of_data, read_qrels
+    from hingerank.diversity.trec import read_run
+    from hingerank.lab.trec_evaluation import as_grades, evaluate_run, is_qrels
 
-    judged = read_qrels(data) if is_qrels(data) else qrels_of_data(open_data(data, missing=missing, columns=columns))
-    topics, values = evaluate_run(judged, run, names, preset)
-    means = {name: float(np.nanmean(values[name])) for name in names}
+    judged = as_grades(data if is_qrels(data) else open_data(data, missing=missing, columns=columns))
+    ranked = read_run(run, "trec")
+    values = evaluate_run(judged, ranked, names, True, preset=preset, complete=complete)
+    means = evaluate_run(judged, ranked, names, preset=preset, complete=complete)
+    topics = list(next(iter(values.values())))
     if json:
         found: dict[str, Any] = {"topics": len(topics), "judged": len(judged), "preset": preset, "means": means}
-        print_json(found | ({"per_query": {"qid": topics, **values}} if per_query else {}))
+        each = {name: list(by_topic.values()) for name, by_topic in values.items()}
+        print_json(found | ({"per_query": {"qid": topics, **each}} if per_query else {}))
         return
-    title = f"{len(topics):,} of {len(judged):,} judged topics are in {run.name}"
+    title = f"{len(judged.keys() & ranked.keys()):,} of {len(judged):,} judged topics are in {run.name}"
+    title += ", the others count as 0" if complete else ""
     title += f", preset {preset}" if preset else ""
     if per_query:
-        each = [[topic, *(values[name][q] for name in names)] for q, topic in enumerate(topics)]
-        print_table(title, ["topic", *names], [*each, ["mean", *(means[name] for name in names)]])
+        rows = [[topic, *(values[name][topic] for name in names)] for topic in topics]
+        print_table(title, ["topic", *names], [*rows, ["mean", *(means[name] for name in names)]])
     else:
         print_table(title, ["measure", "mean"], [[name, means[name]] for name in names])
 

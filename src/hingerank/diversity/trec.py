@@ -208,15 +208,18 @@ def _ranked(documents: dict[str, tuple[int, float, int]], order: str, place: str
                     f"{place}: documents {a} and {b} share rank {documents[a][0]}; read with order='score' instead"
                 )
     else:
+        bad = next((docid for docid in documents if not np.isfinite(documents[docid][1])), None)
+        if bad is not None:
+            raise DataError(f"{place}: the score of document {bad} is {documents[bad][1]}, expected a finite number")
         docids = sorted(documents, reverse=order == "trec")
         docids.sort(key=lambda docid: -documents[docid][1])  # stable: equal scores keep the order of their ids
     return RankedList(docids, np.array([documents[docid][1] for docid in docids]))
 
 
-def as_run(run: Any) -> Run:
+def as_run(run: Any, order: str = "score") -> Run:
     """A run from a path, {topic: documents best first}, {topic: {document: score}}, or (topic, document, score) rows.
 
-    Equal scores are ordered by rising document id, as in `read_run`.
+    Documents with scores are ordered as in `read_run`.
 
     Examples
     --------
@@ -224,24 +227,24 @@ def as_run(run: Any) -> Run:
     (['b', 'a'], ['b', 'a'])
     """
     if isinstance(run, str | os.PathLike):
-        return read_run(run)
+        return read_run(run, order)
     if isinstance(run, Mapping):
-        return {str(topic): _as_ranked(documents, str(topic)) for topic, documents in run.items()}
+        return {str(topic): _as_ranked(documents, order, str(topic)) for topic, documents in run.items()}
     rows: dict[str, dict[str, tuple[int, float, int]]] = {}
     for topic, docid, score in run:
         documents = rows.setdefault(str(topic), {})
-        if docid in documents:
+        if str(docid) in documents:
             raise DataError(f"the run has document {docid} twice in topic {topic}")
-        documents[docid] = (0, float(score), 0)
-    return {topic: _ranked(documents, "score", f"topic {topic}") for topic, documents in rows.items()}
+        documents[str(docid)] = (0, float(score), 0)
+    return {topic: _ranked(documents, order, f"topic {topic}") for topic, documents in rows.items()}
 
 
-def _as_ranked(documents: Any, topic: str) -> RankedList:
+def _as_ranked(documents: Any, order: str, topic: str) -> RankedList:
     if isinstance(documents, RankedList):
         return documents
     if isinstance(documents, Mapping):
         scored = {str(docid): (0, float(score), 0) for docid, score in documents.items()}
-        return _ranked(scored, "score", f"topic {topic}")
+        return _ranked(scored, order, f"topic {topic}")
     docids = [str(docid) for docid in documents]
     if len(set(docids)) < len(docids):
         twice = next(docid for i, docid in enumerate(docids) if docid in docids[:i])

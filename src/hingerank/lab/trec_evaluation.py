@@ -1,16 +1,31 @@
 """Measures of TREC runs against judgments (qrels): the retrieved documents, and the judged ones that are missing."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from hingerank.data.checks import decimal
 from hingerank.data.files import DataError, kind_to_read
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.streams import TextSource
-from hingerank.diversity.trec import read_fields, read_run
-from hingerank.metrics import evaluate, parse_measure
+from hingerank.diversity.measures import some
+from hingerank.diversity.trec import Run, as_run, read_fields
+from hingerank.metrics import Measure
+from hingerank.metrics.evaluator import (
+    by_falling_docid,
+    check_grades,
+    depths,
+    mean_over_queries,
+    parse_measures,
+    values_of,
+)
+from hingerank.metrics.ranked_lists import RankedLists
+
+Grades = dict[str, dict[str, float]]  # topic -> document -> grade
 
 
 def first_words(path: Path) -> list[str]:
@@ -34,14 +49,13 @@ def is_qrels(path: Path) -> bool:
     return len(words) == 4 and not words[1].startswith("qid:") and ":" not in words[3]
 
 
-def read_qrels(path: Any) -> dict[str, dict[str, float]]:
+def read_qrels(path: Any) -> Grades:
     """Lines `topic iteration document grade`: the grades of each topic's documents."""
-    found: dict[str, dict[str, float]] = {}
+    found: Grades = {}
     for line, (topic, _, document, grade) in read_fields(path, 4, "topic iteration document grade"):
-        try:
-            value = float(grade)
-        except ValueError:
-            raise DataError(f"{path}, line {line}: the grade {grade!r} is no number") from None
+        value = decimal(grade)
+        if value is None:
+            raise DataError(f"{path}, line {line}: the grade {grade[:40]!r} is no number")
         documents = found.setdefault(topic, {})
         if documents.get(document, value) != value:
             raise DataError(f"{path}, line {line}: document {document} already has grade {documents[document]:g}")
@@ -49,62 +63,107 @@ def read_qrels(path: Any) -> dict[str, dict[str, float]]:
     return found
 
 
-def qrels_of_data(data: RankingData) -> dict[str, dict[str, float]]:
-    """The grades of data with document ids, by query and document."""
+def as_grades(qrels: Any) -> Grades:
+    """Judgments from a path, RankingData with document ids, or {topic: {document: grade}}."""
+    if isinstance(qrels, str | os.PathLike):
+        return read_qrels(qrels)
+    if isinstance(qrels, RankingData):
+        return _grades_of_data(qrels)
+    if not isinstance(qrels, Mapping) or not all(isinstance(documents, Mapping) for documents in qrels.values()):
+        raise DataError("judgments are a path, RankingData with document ids, or {topic: {document: grade}}")
+    found = {str(topic): {str(d): float(grade) for d, grade in of.items()} for topic, of in qrels.items()}
+    for topic, document in ((t, d) for t, of in found.items() for d, grade in of.items() if not np.isfinite(grade)):
+        raise DataError(f"the grade of document {document} in topic {topic} is not a finite number")
+    return found
+
+
+def _grades_of_data(data: RankingData) -> Grades:
     if data.docid is None:
         raise DataError("a run names documents, and the data have no document ids: write '# docid' after each row")
-    found: dict[str, dict[str, float]] = {}
+    found: Grades = {}
     for query, document, grade in zip(data.qid.tolist(), data.docid.tolist(), data.y.tolist()):
         found.setdefault(str(query), {})[str(document)] = grade
     return found
 
 
 def evaluate_run(
-    qrels: dict[str, dict[str, float]], run: Any, measures: Sequence[str], preset: str | None = None
-) -> tuple[list[str], dict[str, np.ndarray]]:
-    """The judged topics of the run, and for each measure its values in their order.
+    qrels: Any, run: Any, measures: str | Measure | Sequence[str | Measure] = ("ndcg@10", "map"),
+    per_query: bool = False, *, preset: str | None = None, complete: bool = False,
+) -> dict[str, Any]:  # fmt: skip
+    """Mean over topics of the measures of ``evaluate``, of a run whose documents are not just the judged ones.
 
-    Documents without a judgment have grade 0. Judged ones that were not retrieved count in the ideal ranking, in recall
-    and in the divisor of MAP, and stand nowhere in the ranking, as trec_eval has it.
+    Documents without a judgment have grade 0. Judged ones that were not retrieved have no place; they count where a
+    measure looks at all there is: in the ideal ranking, among the relevant documents, in the places of mean_ndcg.
+    ERR's scale ends at the largest grade of all judgments unless the preset says otherwise. pair_accuracy and
+    kendall_tau are of the documents both retrieved and judged.
 
     Parameters
     ----------
-    qrels : topic -> document -> grade
-    run : what `read_run` gave, or a path
-    measures : names
-    preset : for measures that name none
+    qrels : path, dict or RankingData
+        Lines `topic iteration document grade`, {topic: {document: grade}}, or data with document ids.
+    run : path, dict or rows
+        Lines `topic Q0 document rank score tag`, {topic: {document: score}}, {topic: documents best first}, or (topic,
+        document, score) rows. Scores order the documents, and equal ones as the preset says; a preset that keeps "row
+        order" finds them by falling document id.
+    measures : a name, or several
+        As in ``evaluate``.
+    per_query : bool, default False
+        Give {measure: {topic: value}} instead of means.
+    preset : for the measures that name none
+        "trec" measures as trec_eval, ir_measures and gdeval do.
+    complete : bool, default False
+        Count judged topics that the run lacks as 0 (trec_eval's -c). Otherwise the mean is over the topics that are in
+        both. Topics of the run without judgments are never counted.
+
+    Examples
+    --------
+    >>> evaluate_run({"7": {"a": 2, "b": 0, "c": 1}}, {"7": {"x": 3.0, "a": 2.0}}, ["p@2", "recall@2", "mrr"])
+    {'p@2': 0.5, 'recall@2': 0.5, 'mrr': 0.5}
     """
-    ranked = run if isinstance(run, dict) else read_run(run, "trec")
-    topics = [topic for topic in ranked if topic in qrels]
+    wanted, judged = parse_measures(measures, preset), as_grades(qrels)
+    ranked = {topic: documents for topic, documents in as_run(run, "trec").items() if len(documents)}
+    topics = [topic for topic in ranked if topic in judged]
     if not topics:
-        raise DataError("the run and the judgments have no topic in common")
-    values: dict[str, list[float]] = {name: [] for name in measures}
-    deepest = max((parse_measure(name).k or 0) for name in measures)
-    for topic in topics:
-        documents, judged = list(ranked[topic].docids), qrels[topic]
-        grades = [judged.get(document, 0.0) for document in documents]
-        missing = [grade for document, grade in judged.items() if document not in set(documents)]
-        pad = [0.0] * max(0, deepest - len(documents))  # so that what is missing stands below every cutoff
-        for name in measures:
-            values[name].append(_value(name, np.array([*grades, *pad]), np.array(missing), preset))
-    return topics, {name: np.array(found) for name, found in values.items()}
+        raise DataError(
+            f"no topic of the run has judgments: the run has {some(ranked)}, the judgments are for {some(judged)}"
+        )
+    values = values_of(wanted, _lists(judged, ranked, topics, wanted))
+    lacking = [topic for topic in judged if topic not in ranked] if complete else []
+    each = {name: np.concatenate((found, np.zeros(len(lacking)))) for name, found in values.items()}
+    if per_query:
+        return {name: dict(zip([*topics, *lacking], found.tolist())) for name, found in each.items()}
+    return {name: mean_over_queries(found) for name, found in each.items()}
 
 
-def _value(name: str, ranked: np.ndarray, missing: np.ndarray, preset: str | None) -> float:
-    """A measure of the grades in ranked order, with the grades of judged documents that were not retrieved."""
-    measure = parse_measure(name)
+def _lists(judged: Grades, ranked: Run, topics: list[str], wanted: dict[str, Measure]) -> RankedLists:
+    """The topics' rankings, beside all that is known of each topic, and beside what is both ranked and judged."""
+    retrieved = [ranked[topic].docids for topic in topics]
+    missing = [_without(judged[topic], set(docids)) for topic, docids in zip(topics, retrieved)]
+    rows = [(topic, d) for topic, *both in zip(topics, retrieved, missing) for d in chain(*both)]
+    known_grades = np.array([judged[topic].get(d, 0.0) for topic, d in rows])
+    check_grades(wanted, known_grades, lambda row: "of document {1} in topic {0}".format(*rows[row]))
+    found = np.array([judged[topic].get(d, np.nan) for topic, docids in zip(topics, retrieved) for d in docids])
+    grades, graded = np.nan_to_num(found), ~np.isnan(found)
 
-    def of(kind: str, y: np.ndarray) -> float:
-        wanted = name.replace(measure.kind, kind, 1)
-        return evaluate(y, -np.arange(len(y), dtype=float), 0, wanted, preset=preset)[wanted]
+    sizes, deep = np.array([len(docids) for docids in retrieved]), depths(wanted)
+    numbers, scores = np.repeat(np.arange(len(topics)), sizes), np.concatenate([ranked[t].scores for t in topics])
+    known_sizes = sizes + [len(documents) for documents in missing]
+    paired_sizes = np.bincount(numbers[graded], minlength=len(topics))
+    return RankedLists(
+        grades,
+        scores,
+        _borders(sizes),
+        by_falling_docid(np.array(list(chain.from_iterable(retrieved))), numbers),
+        deep,
+        known=RankedLists(known_grades, np.zeros(len(rows)), _borders(known_sizes), None, deep),
+        paired=RankedLists(grades[graded], scores[graded], _borders(paired_sizes)),
+        top_grade=max(chain.from_iterable(of.values() for of in judged.values()), default=0.0),
+    )
 
-    if not len(missing):
-        return of(measure.kind, ranked)
-    both = np.concatenate([ranked, missing])
-    if measure.kind == "ndcg":
-        ideal = of("dcg", -np.sort(-both))
-        return of("dcg", ranked) / ideal if ideal > 0 else of("ndcg", both)
-    if measure.kind == "map":
-        good = (both > 0).sum()
-        return of("map", ranked) * (ranked > 0).sum() / good if good else of("map", both)
-    return of(measure.kind, both if measure.kind in ("recall", "mean_ndcg") else ranked)
+
+def _without(documents: dict[str, float], placed: set[str]) -> list[str]:
+    return [document for document in documents if document not in placed]
+
+
+def _borders(sizes: np.ndarray) -> np.ndarray:
+    return np.concatenate(([0], np.cumsum(sizes)))
