@@ -220,12 +220,34 @@ def test_rank_forms(call):
     assert status == 0
 
 
-def test_equal_scores_of_a_trec_run_stay_in_the_order_of_the_file(call):
-    Path("zero.txt").write_text("".join(f"{row % 3} qid:1 1:0 2:1 #d{row}\n" for row in range(40)))
-    call("fit", "zero.txt", "-o", "model/", "--set", "max_iter=1")
-    _, out, _ = call("rank", "model/", "zero.txt", "--trec-run")
-    expected = [[f"d{row}", str(row + 1), f"{40 - row}.0"] for row in range(40)]
-    assert [line.split()[2:5] for line in out.splitlines()] == expected
+def test_a_trec_run_has_the_scores_in_full_and_ranks_equal_ones_as_trec_eval(call):
+    pairs = "".join(f"{row % 3} qid:{row % 2} 1:{row // 8 / 7} 2:1 #d{row}\n" for row in range(40))
+    Path("tied.txt").write_text(pairs)
+    call("fit", "tied.txt", "-o", "model/", "--C", "1")
+    scores = [float(line) for line in call("rank", "model/", "tied.txt")[1].split()]
+    call("rank", "model/", "tied.txt", "--trec-run", "-o", "run.txt")
+    lines = [line.split() for line in Path("run.txt").read_text().splitlines()]
+    assert {line[2]: float(line[4]) for line in lines} == {f"d{row}": scores[row] for row in range(40)}
+    for query in "01":
+        ranked = [(float(line[4]), line[2]) for line in lines if line[0] == query]
+        assert ranked == sorted(ranked, reverse=True) and len({score for score, _ in ranked}) == 5
+    for preset in ("default", "trec", "sklearn", "catboost"):
+        how = [
+            "-m",
+            "ndcg@3",
+            "-m",
+            "map",
+            "-m",
+            "err@5",
+            "-m",
+            "mean_ndcg",
+            "--preset",
+            preset,
+            "--per-query",
+            "--json",
+        ]
+        found = [json.loads(call("evaluate", "tied.txt", given, *how)[1]) for given in ("model/", "run.txt")]
+        assert found[0]["means"] == pytest.approx(found[1]["means"], rel=1e-12), preset
 
 
 def test_rows_without_the_last_features_can_be_ranked(call):

@@ -158,8 +158,9 @@ def rank(
 ) -> None:
     """Score data with a saved model: one score per line in file order, or the ranked rows of each query.
 
-    With --top the lines are: qid, rank, document id (or row number from 1), score, separated by tabs. Of a personal
-    model DATA is a table of users and items.
+    With --top the lines are: qid, rank, document id (or row number from 1), score, separated by tabs. In a TREC run
+    documents of equal score stand by falling id, as trec_eval ranks them. Of a personal model DATA is a table of users
+    and items.
 
     Example: hingerank rank model/ test.txt -o scores.txt
     """
@@ -176,7 +177,8 @@ def rank(
         if json:
             print_json([_as_dict(*item) for item in _ranked(rows, scores, top)], stream)
         elif trec_run:
-            stream.writelines(line for item in _ranked(rows, scores, top) for line in _trec_lines(*item))
+            ranked = _ranked(rows, scores, top, falling_docid=True)
+            stream.writelines(line for item in ranked for line in _trec_lines(*item))
         elif top is not None:
             stream.writelines(line for item in _ranked(rows, scores, top) for line in _plain_lines(*item))
         else:
@@ -194,16 +196,21 @@ def _scored(ranker: Any, model: Path, data: Path, missing: str, columns: Any, pa
         return rows, ranker.predict(rows)
 
 
-def _ranked(rows: Any, scores: Any, top: int | None) -> Iterator[tuple[Any, list, Any]]:
-    """For each query its id, the ids of its best documents (row numbers from 1 where there are none), their scores."""
+def _ranked(rows: Any, scores: Any, top: int | None, falling_docid: bool = False) -> Iterator[tuple[Any, list, Any]]:
+    """For each query its id, the ids of its best documents (row numbers from 1 where there are none), their scores.
+
+    Rows of equal score stay in row order, or stand by falling document id.
+    """
     import numpy as np
 
-    blocks = rows.blocks
+    blocks, documents = rows.blocks, np.arange(1, rows.n_rows + 1) if rows.docid is None else rows.docid
     order = np.arange(rows.n_rows) if blocks.order is None else blocks.order
     for query, first, last in zip(blocks.ids.tolist(), blocks.offsets[:-1], blocks.offsets[1:], strict=True):
         here = order[first:last]
+        if falling_docid:
+            here = here[np.argsort(documents[here].astype(str), kind="stable")[::-1]]
         best = here[np.argsort(-scores[here], kind="stable")][:top]
-        yield query, (best + 1 if rows.docid is None else rows.docid[best]).tolist(), scores[best]
+        yield query, documents[best].tolist(), scores[best]
 
 
 def _as_dict(query: Any, documents: list, scores: Any) -> dict[str, Any]:
@@ -216,13 +223,11 @@ def _plain_lines(query: Any, documents: list, scores: Any) -> Iterator[str]:
 
 
 def _trec_lines(query: Any, documents: list, scores: Any) -> Iterator[str]:
-    """TREC's tools order by score, then by document name: equal scores become n, n−1, … so that all read one order."""
-    from hingerank.diversity.trec import distinct_scores
-
-    for place, (document, score) in enumerate(zip(documents, distinct_scores(scores), strict=True), 1):
+    """Scores in all their digits: equal ones stay equal, and every reader orders them by a rule of its own."""
+    for place, (document, score) in enumerate(zip(documents, scores.tolist(), strict=True), 1):
         if len(f"{query} {document}".split()) != 2:
             raise ValueError(f"a TREC run cannot hold the ids {query!r} and {document!r}: they must be single words")
-        yield f"{query} Q0 {document} {place} {score} hingerank\n"
+        yield f"{query} Q0 {document} {place} {score!r} hingerank\n"
 
 
 def evaluate(
