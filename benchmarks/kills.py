@@ -27,7 +27,7 @@ import hingerank as hr
 from hingerank.cli.app import run
 from hingerank.data import fetching
 from hingerank.data.files import SCRATCH
-from hingerank.lab.leaderboard import load_results
+from hingerank.lab.results import load_results
 
 CHANGES = ("open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "shutil.rmtree", "os.truncate")
 KERNEL = """

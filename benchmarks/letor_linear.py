@@ -15,8 +15,9 @@ from rich.table import Table
 from hingerank import RankSVM
 from hingerank.data.read_write import read_folds
 from hingerank.lab.comparison import compare
-from hingerank.lab.leaderboard import Results, leaderboard
+from hingerank.lab.leaderboard import leaderboard
 from hingerank.lab.methods import Method
+from hingerank.lab.results import Results
 from hingerank.papers.engine import default_data
 
 MEASURES = ["map", "ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10"]

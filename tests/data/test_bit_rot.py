@@ -111,7 +111,7 @@ def test_models(tmp_path):
 
 def test_runs(tmp_path):
     from hingerank.lab import Method, compare, query_folds
-    from hingerank.lab.leaderboard import load_results
+    from hingerank.lab.results import load_results
 
     methods = [Method("a", hr.RankSVM, {"C": [0.1, 1.0]})]
     compare(methods, query_folds(some_data(), 3), measures=["ndcg@10"], folder=tmp_path, workers=1)

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from hingerank.lab.leaderboard import load_results
+from hingerank.lab.results import load_results
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from hingerank.lab.leaderboard import COLUMNS, Results, latex_text, leaderboard
+from hingerank.lab.leaderboard import latex_text, leaderboard
+from hingerank.lab.results import COLUMNS, Results
 
 
 def made(values, errors=()):

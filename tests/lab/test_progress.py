@@ -7,8 +7,8 @@ from rich.console import Console
 
 from hingerank.lab import Method, compare, query_folds
 from hingerank.lab.comparison import Progress
-from hingerank.lab.leaderboard import Results
 from hingerank.lab.progress import LiveBoard, describe_settings, describe_time, seconds_left
+from hingerank.lab.results import Results
 
 
 def results_with(seconds):

@@ -9,8 +9,8 @@ import pytest
 
 from hingerank.lab.comparison import compare
 from hingerank.lab.folds import Fold, Rows, query_folds
-from hingerank.lab.leaderboard import load_results
 from hingerank.lab.methods import Method
+from hingerank.lab.results import load_results
 from hingerank.metrics import evaluate
 from hingerank.rankers.linear import RankSVM
 from hingerank.search.proposals import Integers, LogUniform, OptunaSearch, RandomSearch

@@ -146,7 +146,7 @@ def _read(
 def verify_path(path: Path, missing: str, columns: Columns) -> str:
     """Read all of a data set, model file or run folder; what was compared, or an error that names what is damaged."""
     from hingerank.export.model_file import FILE_NAME, load
-    from hingerank.lab.leaderboard import load_results
+    from hingerank.lab.results import load_results
 
     if path.suffix == Path(FILE_NAME).suffix or (path / FILE_NAME).is_file():
         load(path)

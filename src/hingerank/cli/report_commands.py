@@ -38,8 +38,8 @@ def report(
     Example: hingerank report model/ --exclude ratings.csv -o model.html
     """
     from hingerank.export.model_file import FILE_NAME
-    from hingerank.lab.leaderboard import load_results
     from hingerank.lab.report.page import write_report
+    from hingerank.lab.results import load_results
 
     for place, what, name in ((output, "page", "report.html"), (table, "table", "table.csv")):
         if place is not None and place.is_dir():

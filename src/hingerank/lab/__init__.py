@@ -2,8 +2,9 @@
 
 from hingerank.lab.comparison import Progress, compare, default_measures
 from hingerank.lab.folds import Fold, part_folds, query_folds
-from hingerank.lab.leaderboard import Leaderboard, Results, leaderboard, load_results
+from hingerank.lab.leaderboard import Leaderboard, leaderboard
 from hingerank.lab.methods import Method
+from hingerank.lab.results import Results, load_results
 from hingerank.lab.statistics import (
     bootstrap_interval,
     holm,

@@ -25,9 +25,9 @@ from hingerank.data.files import canonical, plain
 from hingerank.data.ranking_data import RankingData
 from hingerank.kernels.threads import thread_count
 from hingerank.lab.folds import Fold, check_folds
-from hingerank.lab.leaderboard import Results
 from hingerank.lab.methods import Method
 from hingerank.lab.report.examples import write_examples
+from hingerank.lab.results import Results
 from hingerank.lab.run_folder import (
     CODE,
     Record,

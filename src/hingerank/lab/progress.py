@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from hingerank.lab.comparison import Progress, Task
-from hingerank.lab.leaderboard import mean_value, number
+from hingerank.lab.leaderboard import number
+from hingerank.lab.results import mean_value
 
 
 def seconds_left(progress: Progress) -> float | None:

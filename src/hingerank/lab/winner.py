@@ -8,8 +8,9 @@ import numpy as np
 from hingerank.data.files import canonical
 from hingerank.data.ranking_data import RankingData
 from hingerank.lab.folds import PersonalRows
-from hingerank.lab.leaderboard import Results, leaderboard
+from hingerank.lab.leaderboard import leaderboard
 from hingerank.lab.methods import Method
+from hingerank.lab.results import Results
 
 
 def best_setting(results: Results, method: str) -> dict[str, Any]:

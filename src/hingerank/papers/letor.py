@@ -17,8 +17,9 @@ import numpy as np
 import hingerank
 from hingerank.data.ranking_data import RankingData
 from hingerank.lab.comparison import compare
-from hingerank.lab.leaderboard import Results, leaderboard
+from hingerank.lab.leaderboard import leaderboard
 from hingerank.lab.methods import Method
+from hingerank.lab.results import Results
 from hingerank.lab.statistics import paired_t, randomisation
 from hingerank.papers.engine import Ours, Place, Section, Study, kept, make_recipe
 from hingerank.papers.interactions import Interactions, interactions

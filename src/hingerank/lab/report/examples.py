@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from hingerank.data.files import plain, write_whole
 from hingerank.data.ranking_data import RankingData
 from hingerank.lab.folds import Fold
-from hingerank.lab.leaderboard import Results
+from hingerank.lab.results import Results
 from hingerank.lab.run_folder import plain_id
 
 FILE = "examples.json"

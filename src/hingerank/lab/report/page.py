@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from hingerank.data.files import canonical, plain, write_whole
-from hingerank.lab.leaderboard import Leaderboard, Results, leaderboard, load_results, mean_value, shared_values
+from hingerank.lab.leaderboard import Leaderboard, leaderboard, shared_values
 from hingerank.lab.report.examples import read_examples
+from hingerank.lab.results import Results, load_results, mean_value
 from hingerank.lab.statistics import differences, holm, p_values
 from hingerank.lab.winner import winner
 
