@@ -174,7 +174,64 @@ def test_wrong_input_is_named(call, words):
 def test_many_tests_at_once_are_the_tests_alone(test):
     pairs = [draw(30, 0), draw(30, 1, 0.0), draw(12, 2, 0.01), ([], []), ([0.5], [0.2])]
     options = {"rounds": 500, "seed": 3}
-    got = sg.p_values(test, pairs, **options)
-    alone = [sg.TESTS[test](a, b, **(options if test == "randomisation" else {})).p for a, b in pairs]
-    assert np.isnan(got[3])
+    got = sg.paired_tests(test, pairs, **options)
+    alone = [sg.TESTS[test](a, b, **(options if test == "randomisation" else {})) for a, b in pairs]
+    assert np.isnan(got[3].p)
     assert [got[i] for i in (0, 1, 2, 4)] == [alone[i] for i in (0, 1, 2, 4)]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rounds_are_added_until_p_is_precise(seed):
+    """Whatever the seed of the flips, p is within a tenth of what two million rounds say."""
+    a, b = draw(60, 1, shift=0.026)
+    long = sg.randomisation(a, b, rounds=2_000_000, seed=99)
+    got = sg.randomisation(a, b, seed=seed)
+    assert 0.01 < long.p < 0.1 and got.p == pytest.approx(long.p, rel=0.1)
+    assert 0 < got.error <= sg.PRECISION * got.p and abs(got.p - long.p) < 4 * (got.error + long.error)
+    assert got == sg.randomisation(a, b, seed=seed)
+
+
+def test_precision_is_a_pairs_own_and_rounds_are_bounded(monkeypatch):
+    """Tests that need few and many rounds together answer as alone, also where their sums are tabled in parts."""
+    monkeypatch.setattr(sg, "MOST_ROUNDS", 40_000)
+    pairs = [draw(30, 0, 0.0), draw(30, 1, 0.5), draw(30, 2, 0.03)]
+    alone = [sg.randomisation(a, b, seed=3) for a, b in pairs]
+    assert sg.paired_tests("randomisation", pairs, seed=3) == alone
+    monkeypatch.setattr(sg, "MOST_SUMMED", 40)
+    assert sg.paired_tests("randomisation", pairs, seed=3) == alone
+    assert alone[1].p == 1 / 40_001 and alone[1].error == pytest.approx(alone[1].p, rel=1e-3)
+
+
+def test_the_interval_of_the_effect_holds_it_as_often_as_it_says():
+    rng = np.random.default_rng(7)
+    held = {0.0: 0, 0.4: 0}
+    for effect in held:
+        for _ in range(600):
+            d = effect + rng.standard_normal(20)
+            found = sg.effect_size(d, np.zeros(20))
+            held[effect] += found.low <= effect <= found.high
+    assert [count / 600 for count in held.values()] == pytest.approx([0.95, 0.95], abs=0.03)
+
+
+def test_the_effect_is_unbiased_and_known_cases_are_right():
+    rng = np.random.default_rng(8)
+    mean = np.mean([sg.effect_size(0.5 + rng.standard_normal(6), np.zeros(6)).value for _ in range(4000)])
+    assert mean == pytest.approx(0.5, abs=0.03)  # mean(d)/sd(d) alone gives 0.6
+    d = np.array([0.1, 0.3, -0.1, 0.2, 0.4])
+    found = sg.effect_size(d, np.zeros(5))
+    ends = [scipy.stats.nct.cdf(np.sqrt(5) * d.mean() / d.std(ddof=1), 4, nc * np.sqrt(5) / 0.797885) for nc in
+            (found.low, found.high)]  # fmt: skip
+    assert ends == pytest.approx([0.975, 0.025], abs=1e-4)
+    assert sg.effect_size(d, d) == sg.EffectSize(0.0, 0.0, 0.0)
+    assert np.isnan(sg.effect_size([1, 2, 3], [0, 1, 2]).value) and np.isnan(sg.effect_size([1, 2], [0, 0]).value)
+    large = sg.effect_size(rng.standard_normal(3000) + 5, np.zeros(3000))
+    assert large.low < large.value < large.high and large.high - large.low < 0.3
+
+
+@pytest.mark.parametrize("effect", [0.2, 0.5, 1.0])
+def test_the_queries_needed_give_the_power(effect):
+    n = int(sg.queries_needed(effect))
+    d = effect + np.random.default_rng(9).standard_normal((4000, n))
+    found = scipy.stats.ttest_1samp(d, 0, axis=1).pvalue < 0.05
+    assert found.mean() == pytest.approx(0.8, abs=0.025)
+    assert sg.queries_needed(-effect) == n and sg.queries_needed(0.0) == np.inf and np.isnan(sg.queries_needed(np.nan))

@@ -153,9 +153,8 @@ def verify_path(path: Path, missing: str, columns: Columns) -> str:
         return "a whole model, its digest is right"
     if (path / "run.json").is_file():
         results = load_results(path)
-        tests = [(method, record["fold"]) for method in results.methods for record in results.tests(method)]
-        for method, fold in tests:
-            results.arrays(method, fold)
+        for record in results.records:
+            results.arrays_of(record)
         return f"a whole run, the checksums of {len(results.records)} results and of their arrays are right"
     data = open_data(path, missing, columns=columns)
     if kind_to_read(path) == "binary":

@@ -20,13 +20,16 @@ class Demo:
     explained: Path
 
     def table(self) -> tuple[list[str], list[list[Any]]]:
-        """Column names, and a row per method, best first: the test mean in every fold, then the mean over folds."""
+        """Column names, and a row per method, best first: the test mean in every fold, then that over all queries."""
+        from hingerank.lab.leaderboard import ranked_methods
+        from hingerank.lab.results import mean_value
+
         results = self.results
         rows = []
-        for method in results.methods:
-            means = [float(value) for value in results.fold_means(method, MEASURE)]
-            rows.append([method, *means, sum(means) / max(1, len(means))])
-        return ["method", *results.folds, "mean"], sorted(rows, key=lambda row: -row[-1])
+        for method in ranked_methods(results):
+            tests = {record["fold"]: mean_value(record, MEASURE) for record in results.tests(method)}
+            rows.append([method, *(tests.get(fold) for fold in results.folds), results.query_mean(method, MEASURE)])
+        return ["method", *results.folds, "mean"], rows
 
 
 def demo_methods() -> list[Any]:

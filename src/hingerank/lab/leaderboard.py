@@ -1,18 +1,30 @@
 """The leaderboard of a comparison.
 
-It has the mean over folds of the test means, their spread over folds, and significance over pooled queries.
+Everything on a line is about one quantity, a query's value: its mean over all test queries, the difference of two such
+means, p, interval and effect size over the same queries. Means over folds, as LETOR's tables have them, are a further
+column.
 """
 
 import csv
 import io
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from hingerank.lab.latex import MARKS, latex_number, latex_text
 from hingerank.lab.results import Results, no_formula
-from hingerank.lab.statistics import TESTS, bootstrap_interval, holm, p_values, win_tie_loss
+from hingerank.lab.statistics import (
+    TESTS,
+    TestResult,
+    bootstrap_interval,
+    effect_size,
+    holm,
+    paired_tests,
+    queries_needed,
+    win_tie_loss,
+)
 from hingerank.notebook import html_table
 
 LEVEL = 0.05
@@ -24,32 +36,51 @@ class Line:
 
     Attributes
     ----------
-    mean, spread : over folds, of the test means of ``measure``, and their standard deviation (n−1; NaN for one fold)
-    low, high : bootstrap interval of the mean over pooled queries
-    means : the mean over folds of every measure
-    p : two-sided, against the baseline over the queries both have, Holm-corrected over the methods (NaN for the
-        baseline itself and where nothing can be compared)
-    difference : mean over these queries
-    wins, ties, losses : counts of these queries
+    mean : over all test queries, of ``measure``
+    low, high : bootstrap interval of the mean, 95 %
+    fold_mean, spread : mean over folds of the folds' means, and their standard deviation (n−1; NaN for one fold)
+    seed_spread : standard deviation over seeds of the mean (NaN for one seed)
+    means : the mean over all test queries of every measure
+    difference : of the means of this method and the baseline, over the same queries
+    difference_low, difference_high : bootstrap interval of the difference, 95 %, not corrected
+    p : two-sided, against the baseline, Holm-corrected over the methods (NaN for the baseline itself and where nothing
+        is compared: a method that has no result on some fold, or whose baseline has none)
+    p_error : standard error of p that is left from the random rounds of the test
+    effect, effect_low, effect_high : standardised difference (Hedges' g) and its 95 % interval
+    needed : queries with which a t test at 5 % would find an effect of this size four times in five
+    wins, ties, losses : counts of queries
     seconds : median time of a fit (the first one in a process also loads kernels)
+    tried : settings tried in a fold, the most over folds
     folds : how many have a result
+    missing : folds without one, or not of every seed
     failed : how many fits of any kind failed
     """
 
     method: str
     measure: str
     mean: float
-    spread: float
     low: float
     high: float
+    fold_mean: float
+    spread: float
+    seed_spread: float
     means: dict[str, float]
     difference: float
+    difference_low: float
+    difference_high: float
     p: float
+    p_error: float
+    effect: float
+    effect_low: float
+    effect_high: float
+    needed: float
     wins: int
     ties: int
     losses: int
     seconds: float
+    tried: int
     folds: int
+    missing: list[str]
     failed: int
 
     @property
@@ -59,10 +90,22 @@ class Line:
             return ""
         return "▲" if self.difference > 0 else "▼"
 
+    @property
+    def interval(self) -> str:
+        """The interval of the difference as text; empty where nothing is compared."""
+        known = not np.isnan(self.p)
+        return f"{self.difference_low:+.4f} … {self.difference_high:+.4f}" if known else ""
+
+    @property
+    def absent(self) -> str:
+        """The folds without a result, as text."""
+        return ", ".join(self.missing)
+
 
 @dataclass(frozen=True)
 class Leaderboard:
-    """Lines, best first; baseline: what the others are compared with; test: the significance test used."""
+    """Lines, best first, and below them methods without a result on some fold; baseline: what the others are compared
+    with; test: the significance test used."""
 
     lines: list[Line]
     measure: str
@@ -74,9 +117,10 @@ class Leaderboard:
         return [{**asdict(line), "mark": line.mark, "baseline": line.method == self.baseline} for line in self.lines]
 
     def _repr_html_(self) -> str:
-        names = ["method", self.measure, "± folds", "difference", "p", "s/fit", "folds"]
+        names = ["method", self.measure, "difference", "95 % interval", "p", "± folds", "s/fit", "missing"]
         rows = [
-            [n.method, f"{number(n.mean)}{n.mark}", n.spread, n.difference, n.p, n.seconds, n.folds] for n in self.lines
+            [n.method, f"{number(n.mean)}{n.mark}", n.difference, n.interval, n.p, n.spread, n.seconds, n.absent]
+            for n in self.lines
         ]
         cells = [[None if isinstance(c, float) and np.isnan(c) else c for c in row] for row in rows]
         return html_table(f"against {self.baseline}, {self.test} test", names, cells)
@@ -85,53 +129,60 @@ class Leaderboard:
         """All figures in full precision; columns as in `Line`, then the mean of every measure."""
         text = io.StringIO()
         others = list(self.lines[0].means) if self.lines else []
-        names = [name for name in Line.__annotations__ if name != "means"]
+        names = [name for name in Line.__annotations__ if name not in ("means", "missing")]
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([*names, "mark", *(f"mean {name}" for name in others)])
+        writer.writerow([*names, "missing", "mark", *(f"mean {name}" for name in others)])
         for line in self.lines:
             head = [getattr(line, name) for name in names]
-            writer.writerow(map(no_formula, [*head, line.mark, *(line.means[name] for name in others)]))
+            writer.writerow(map(no_formula, [*head, line.absent, line.mark, *(line.means[name] for name in others)]))
         return text.getvalue()
 
     def to_latex(self, measures: Sequence[str] | None = None) -> str:
-        """A tabular for a paper: means, in bold the best of each column; marks beside the chosen measure."""
+        """A tabular for a paper (it needs the package booktabs): means, in bold the best of each column among methods
+        with all folds; marks beside the chosen measure."""
         measures = [self.measure] if measures is None else list(measures)
-        best = {name: max((line.means[name] for line in self.lines), default=np.nan) for name in measures}
+        whole = [line for line in self.lines if not line.missing]
+        best = {name: max((line.means[name] for line in whole), default=np.nan) for name in measures}
         rows = [" & ".join(["method", *(latex_text(name) for name in measures)]) + r" \\"]
         for line in self.lines:
-            cells = [latex_text(line.method)]
+            cells = [latex_text(line.method) + (r"$^{\dagger}$" if line.missing else "")]
             for name in measures:
-                cell = "--" if np.isnan(line.means[name]) else f"{line.means[name]:.4f}"
-                cell = rf"\textbf{{{cell}}}" if f"{line.means[name]:.4f}" == f"{best[name]:.4f}" else cell
-                sign = {"▲": r"$^{\blacktriangle}$", "▼": r"$^{\blacktriangledown}$"}.get(line.mark, "")
-                cells.append(cell + (sign if name == self.measure else ""))
+                bold = f"{line.means[name]:.4f}" == f"{best[name]:.4f}" and not line.missing
+                cell = latex_number(line.means[name], bold)
+                cells.append(cell + (MARKS.get(line.mark, "") if name == self.measure else ""))
             rows.append(" & ".join(cells) + r" \\")
         begin = rf"\begin{{tabular}}{{l{'r' * len(measures)}}}"
-        return "\n".join([begin, r"\hline", rows[0], r"\hline", *rows[1:], r"\hline", r"\end{tabular}", ""])
+        end = [r"\bottomrule", r"\end{tabular}", ""]
+        return "\n".join([begin, r"\toprule", rows[0], r"\midrule", *rows[1:], *end])
 
     def to_rich(self) -> Any:
         """A table for the terminal."""
         from rich.table import Table
         from rich.text import Text
 
-        any_failed = any(line.failed for line in self.lines)
-        names = ["method", self.measure, "± folds", "difference", "p", "w/t/l", "s/fit", *["failed"] * any_failed]
+        seeds = any(not np.isnan(line.seed_spread) for line in self.lines)
+        ends = {"missing": any(line.missing for line in self.lines), "failed": any(line.failed for line in self.lines)}
+        names = ["method", self.measure, "difference", "95 % interval", "p", "w/t/l", "± folds"]
+        names += [*["± seeds"] * seeds, "s/fit", *(name for name, shown in ends.items() if shown)]
         table = Table(box=None, pad_edge=False)
         for name in names:
             table.add_column(Text(name), justify="left" if name == "method" else "right", no_wrap=True)
         for line in self.lines:
-            own = line.method == self.baseline
+            own, compared = line.method == self.baseline, not np.isnan(line.p)
             style = {"▲": "green", "▼": "red"}.get(line.mark, "")
             cells = [
                 Text(line.method),
                 Text(f"{number(line.mean)}{line.mark or ' '}", style=f"bold {style}".strip()),
+                Text("baseline" if own else f"{line.difference:+.4f}" if compared else "–", style=style),
+                Text(line.interval),
+                Text(f"{line.p:.2g}" if compared else ""),
+                Text(f"{line.wins}/{line.ties}/{line.losses}" if compared else ""),
                 Text(number(line.spread)),
-                Text("baseline" if own else "–" if np.isnan(line.p) else f"{line.difference:+.4f}", style=style),
-                Text("" if np.isnan(line.p) else f"{line.p:.2g}"),
-                Text("" if own else f"{line.wins}/{line.ties}/{line.losses}"),
+                *[Text("" if np.isnan(line.seed_spread) else number(line.seed_spread))] * seeds,
                 Text("" if np.isnan(line.seconds) else f"{line.seconds:.2g}"),
             ]
-            table.add_row(*cells, *[Text(str(line.failed or ""), style="red")] * any_failed)
+            last = {"missing": line.absent, "failed": str(line.failed or "")}
+            table.add_row(*cells, *(Text(last[name], style="red") for name, shown in ends.items() if shown))
         return table
 
 
@@ -140,20 +191,23 @@ def leaderboard(
     measure: str | None = None,
     baseline: str | None = None,
     test: str = "randomisation",
-    rounds: int = 10_000,
+    rounds: int | None = None,
 ) -> Leaderboard:
-    """Sort the methods of a run by the mean over folds of their test means of `measure`.
+    """Sort the methods of a run by the mean of `measure` over all test queries.
+
+    A method without a result on some fold is not comparable with the others: it stands below them, is compared with
+    nothing, and has its folds named.
 
     Parameters
     ----------
     results : what `compare` or `load_results` answered
     measure : default the one that chose the settings
-    baseline : what the others are compared with; default the first method of the run
+    baseline : what the others are compared with; default the first method of the run that has all folds
     test : "randomisation", "t" or "wilcoxon"
-    rounds : random rounds of the randomisation test
+    rounds : random rounds of the randomisation test; default as many as make p precise
     """
     measure = results.header["measure"] if measure is None else measure
-    baseline = results.methods[0] if baseline is None else baseline
+    baseline = _first_complete(results) if baseline is None else baseline
     for kind, name, known in (
         ("measure", measure, results.measures),
         ("baseline", baseline, results.methods),
@@ -161,14 +215,25 @@ def leaderboard(
     ):
         if name not in known:
             raise ValueError(f"there is no {kind} {name!r} in this run; it has {', '.join(known)}")
-    seed = results.header["seed"]
-    pairs = {method: shared_values(results, measure, method, baseline) for method in results.methods}
-    others = [method for method in results.methods if method != baseline]
-    corrected = holm(p_values(test, [pairs[method] for method in others], rounds, seed))
-    p = dict(zip(others, corrected))
-    lines = [_line(results, method, measure, pairs[method], p.get(method, float("nan"))) for method in results.methods]
-    lines.sort(key=lambda line: (np.isnan(line.mean), -line.mean))
+    whole = [] if results.missing(baseline) else [m for m in results.methods if not results.missing(m)]
+    pairs = {m: shared_values(results, measure, m, baseline) for m in whole if m != baseline}
+    found = paired_tests(test, list(pairs.values()), rounds, results.header["seed"])
+    p = holm([one.p for one in found])
+    upper = holm([one.p + one.error for one in found])
+    tested = {m: replace(one, p=q, error=u - q) for m, one, q, u in zip(pairs, found, p, upper)}
+    lines = [_line(results, m, measure, pairs.get(m), tested.get(m)) for m in ranked_methods(results, measure)]
     return Leaderboard(lines, measure, baseline, test)
+
+
+def ranked_methods(results: Results, measure: str | None = None) -> list[str]:
+    """Methods with all folds, best first, and then those without, by what they have."""
+    measure = results.header["measure"] if measure is None else measure
+    means = {m: results.query_mean(m, measure) for m in results.methods}
+    return sorted(means, key=lambda m: (bool(results.missing(m)), np.isnan(means[m]), -np.nan_to_num(means[m])))
+
+
+def _first_complete(results: Results) -> str:
+    return next((method for method in results.methods if not results.missing(method)), results.methods[0])
 
 
 def shared_values(results: Results, measure: str, first: str, second: str) -> tuple[np.ndarray, np.ndarray]:
@@ -178,27 +243,45 @@ def shared_values(results: Results, measure: str, first: str, second: str) -> tu
     return np.array([own[key] for key in shared]), np.array([other[key] for key in shared])
 
 
-def _line(results: Results, method: str, measure: str, pair: tuple[np.ndarray, np.ndarray], p: float) -> Line:
-    per_fold = results.fold_means(method, measure)
-    own = list(results.per_query(method, measure).values())
-    low, high = bootstrap_interval(own, rounds=1000, seed=results.header["seed"])
-    outcome = win_tie_loss(*pair)
-    seconds = [record["seconds"] for record in results.tests(method)]
+def _line(results: Results, method: str, measure: str, pair: Any, test: TestResult | None) -> Line:
+    """The line of a method; pair: its values and the baseline's; test: their corrected test; None for no comparison."""
+    per_fold, per_seed = results.fold_means(method, measure), results.seed_means(method, measure)
+    own, seed = list(results.per_query(method, measure).values()), results.header["seed"]
+    low, high = bootstrap_interval(own, rounds=1000, seed=seed)
+    pair = (np.array([]), np.array([])) if pair is None else pair
+    d = pair[0] - pair[1]
+    less, more = bootstrap_interval(d, rounds=1000, seed=seed)
+    effect, outcome = effect_size(*pair), win_tie_loss(*pair)
+    tried: dict[str, int] = {}
+    for record in results.validations(method):
+        tried[record["fold"]] = tried.get(record["fold"], 0) + 1
+    seconds = [record["seconds"] for record in results.all_tests(method)]
     return Line(
         method=method,
         measure=measure,
-        mean=_mean(per_fold),
-        spread=float(per_fold.std(ddof=1)) if len(per_fold) > 1 else float("nan"),
+        mean=results.query_mean(method, measure),
         low=low,
         high=high,
-        means={name: _mean(results.fold_means(method, name)) for name in results.measures},
-        difference=_mean(pair[0] - pair[1]),
-        p=p,
+        fold_mean=_mean(per_fold),
+        spread=_deviation(per_fold),
+        seed_spread=_deviation(per_seed),
+        means={name: results.query_mean(method, name) for name in results.measures},
+        difference=_mean(d),
+        difference_low=less,
+        difference_high=more,
+        p=float("nan") if test is None else test.p,
+        p_error=float("nan") if test is None else test.error,
+        effect=effect.value,
+        effect_low=effect.low,
+        effect_high=effect.high,
+        needed=queries_needed(effect.value),
         wins=outcome.wins,
         ties=outcome.ties,
         losses=outcome.losses,
         seconds=float(np.median(seconds)) if seconds else float("nan"),
+        tried=max(tried.values(), default=1 if seconds else 0),
         folds=len(per_fold),
+        missing=results.missing(method),
         failed=sum(record["method"] == method for record in results.failures()),
     )
 
@@ -207,12 +290,9 @@ def _mean(values: np.ndarray) -> float:
     return float(values.mean()) if len(values) else float("nan")
 
 
+def _deviation(values: np.ndarray) -> float:
+    return float(values.std(ddof=1)) if len(values) > 1 else float("nan")
+
+
 def number(value: float) -> str:
     return "–" if np.isnan(value) else f"{value:.4f}"
-
-
-def latex_text(text: str) -> str:
-    """Text with LaTeX's special characters made harmless."""
-    special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    special.update({c: "\\" + c for c in "&%$#_{}"})
-    return "".join(special.get(c, c) for c in text)

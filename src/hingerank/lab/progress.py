@@ -66,7 +66,7 @@ class LiveBoard:
     def __init__(self, console: Any) -> None:
         self.console = console
         self._live: Any = None
-        self._seen: set[tuple[str, str]] | None = None
+        self._seen: set[tuple[Any, ...]] | None = None
         self._since: dict[int, tuple[Task, float]] = {}
         self._progress: Progress | None = None
 
@@ -91,7 +91,8 @@ class LiveBoard:
             self._print_news(progress)
 
     def _print_news(self, progress: Progress) -> None:
-        tests = {(r["method"], r["fold"]): r for r in progress.results.records if r["kind"] == "test"}
+        names = ("method", "fold", "seed", "size")
+        tests = {tuple(map(r.get, names)): r for r in progress.results.records if r["kind"] == "test"}
         fresh = [] if self._seen is None else [key for key in tests if key not in self._seen]
         if self._seen is None and tests:
             self._say(f"continuing: {progress.done} of {progress.total} results are there")
@@ -138,17 +139,14 @@ def live_table(progress: Progress) -> Any:
     table = Table(box=None, pad_edge=False)
     for name in ("method", measure, "folds", "results", "s/fit"):
         table.add_column(Text(name), justify="left" if name == "method" else "right", no_wrap=True)
-    means = {}
-    for method in progress.counts:
-        folds = results.fold_means(method, measure)
-        means[method] = float(folds.mean()) if len(folds) else float("nan")
+    means = {method: results.query_mean(method, measure) for method in progress.counts}
     for method in sorted(means, key=lambda m: (np.isnan(means[m]), -np.nan_to_num(means[m]))):
         done, total = progress.counts[method]
-        fits = [record["seconds"] for record in results.tests(method)]
+        fits = [record["seconds"] for record in results.all_tests(method)]
         table.add_row(
             Text(method),
             Text(number(means[method]), style="bold"),
-            f"{len(fits)}/{len(results.folds)}",
+            f"{len(results.folds) - len(results.missing(method))}/{len(results.folds)}",
             f"{done}/{total}",
             f"{np.median(fits):.2g}" if fits else "",
         )

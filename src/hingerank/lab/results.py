@@ -1,11 +1,15 @@
-"""Results of a comparison as values: one long table with the few views of it that summaries need."""
+"""Results of a comparison as values: one long table with the few views of it that summaries need.
+
+A query that was tested several times, by several seeds or in several folds, is one query: `Results.per_query` has it
+once, with the mean of its values.
+"""
 
 import csv
 import io
 import zipfile
 import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +19,7 @@ from hingerank.data.checks import decimal
 from hingerank.data.files import canonical, write_whole
 from hingerank.lab.run_folder import Record, current, read_header, read_results
 
-COLUMNS = ("method", "fold", "query", "measure", "value", "seconds", "setting", "versions", "seed")
+COLUMNS = ("method", "fold", "query", "measure", "value", "seconds", "setting", "versions", "seed", "size")
 DAMAGE = (  # what numpy, zip and deflate answer to bytes that are not theirs
     OSError, ValueError, EOFError, KeyError, RuntimeError, SyntaxError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
@@ -33,16 +37,21 @@ class Results:
         order of ``queries`` (None where a measure is not defined); both have ``seconds`` (to fit) and ``error`` (None
         where all went well).
     folder : where both are
+    size : the fraction of the training queries that was learnt from; `at` gives the results of another one
     """
 
     header: Record
     records: list[Record]
     folder: Path | None = None
-    _tests: dict[tuple[str, str], Record] = field(init=False, repr=False)
+    size: float = 1.0
+    _tests: dict[tuple[str, str], dict[int, Record]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "records", current(self.header, self.records))
-        found = {(r["method"], r["fold"]): r for r in self.records if r["kind"] == "test"}
+        found: dict[tuple[str, str], dict[int, Record]] = {}
+        for r in self.records:
+            if r["kind"] == "test" and size_of(r) == self.size:
+                found.setdefault((r["method"], r["fold"]), {})[r.get("seed", self.header["seed"])] = r
         object.__setattr__(self, "_tests", found)
 
     @property
@@ -57,40 +66,86 @@ class Results:
     def measures(self) -> list[str]:
         return list(self.header["measures"])
 
-    def test(self, method: str, fold: str) -> Record | None:
-        """The test record of a method on a fold; None while there is none or where it failed."""
-        record = self._tests.get((method, fold))
+    @property
+    def sizes(self) -> list[float]:
+        """Fractions of the training queries that methods learnt from, smallest first; the last is 1."""
+        return list(self.header.get("sizes", [1.0]))
+
+    def at(self, size: float) -> "Results":
+        """The results of learning from this fraction of the training queries."""
+        return replace(self, size=size)
+
+    def seeds(self, method: str) -> list[int]:
+        """The seeds that a method is fitted with, the run's own first; one for a method without randomness."""
+        first = self.header["seed"]
+        return list(range(first, first + self.header.get("seeds", {}).get(method, 1)))
+
+    def test(self, method: str, fold: str, seed: int | None = None) -> Record | None:
+        """The test record of a method on a fold under a seed, default the run's own; None where there is none yet, or
+        it failed."""
+        record = self._tests.get((method, fold), {}).get(self.header["seed"] if seed is None else seed)
         return None if record is None or record["error"] else record
 
-    def tests(self, method: str) -> list[Record]:
-        """The good test records of a method, in the order of the folds."""
-        return [record for fold in self.folds if (record := self.test(method, fold)) is not None]
+    def tests(self, method: str, seed: int | None = None) -> list[Record]:
+        """The good test records of a method under a seed, default the run's own, in the order of the folds."""
+        return [record for fold in self.folds if (record := self.test(method, fold, seed)) is not None]
+
+    def all_tests(self, method: str) -> list[Record]:
+        """The good test records of a method under all its seeds: folds in order, seeds in order within a fold."""
+        found = (self.test(method, fold, seed) for fold in self.folds for seed in self.seeds(method))
+        return [record for record in found if record is not None]
+
+    def missing(self, method: str) -> list[str]:
+        """The folds on which a method has no result, or not of every seed: still to come, or failed."""
+        return [f for f in self.folds if any(self.test(method, f, seed) is None for seed in self.seeds(method))]
 
     def fold_means(self, method: str, measure: str) -> np.ndarray:
-        """The test mean over queries in each fold that has one."""
-        return np.array([mean_value(record, measure) for record in self.tests(method)])
+        """The test mean over queries in each fold that has one; over the seeds, too, where there are several."""
+        by_fold: dict[str, list[float]] = {}
+        for record in self.all_tests(method):
+            by_fold.setdefault(record["fold"], []).append(mean_value(record, measure))
+        return np.array([np.mean(values) for values in by_fold.values()])
 
-    def per_query(self, method: str, measure: str) -> dict[tuple[str, Any], float]:
-        """{(fold, query): value} over the test queries of all folds for which the measure is defined."""
-        return {
-            (record["fold"], query): value
-            for record in self.tests(method)
-            for query, value in zip(record["queries"], record["values"][measure])
-            if value is not None
-        }
+    def seed_means(self, method: str, measure: str) -> np.ndarray:
+        """The mean over all test queries under each seed that has every fold."""
+        complete = [s for s in self.seeds(method) if len(self.tests(method, s)) == len(self.folds)]
+        return np.array([_mean(_per_query(self.tests(method, s), measure)) for s in complete])
+
+    def query_mean(self, method: str, measure: str) -> float:
+        """The mean over all test queries that there are; NaN without any."""
+        return _mean(self.per_query(method, measure))
+
+    def per_query(self, method: str, measure: str) -> dict[Any, float]:
+        """{query: value} over the test queries of all folds for which the measure is defined.
+
+        A query in the test parts of several folds (repeated cross-validation, users of ratings) or fitted under
+        several seeds has the mean of its values: it is one query, however often it was tested.
+        """
+        return _per_query(self.all_tests(method), measure)
+
+    def first_folds(self) -> dict[Any, str]:
+        """{query: the first fold that tests it}."""
+        found: dict[Any, str] = {}
+        for fold in self.folds:
+            for method in self.methods:
+                for record in filter(None, (self.test(method, fold, seed) for seed in self.seeds(method))):
+                    found.update((query, fold) for query in record["queries"] if query not in found)
+        return found
 
     def validations(self, method: str) -> list[Record]:
         """The latest validation record of each fold and setting, sorted by fold, then setting."""
         found = {
             (self.folds.index(r["fold"]), canonical(r["setting"])): r
             for r in self.records
-            if r["kind"] == "validation" and r["method"] == method and r["fold"] in self.folds
+            if r["kind"] == "validation" and size_of(r) == self.size
+            if r["method"] == method and r["fold"] in self.folds
         }
         return [found[key] for key in sorted(found)]
 
     def failures(self) -> list[Record]:
         """Latest records with an error: methods in order, folds in order, settings sorted, validation before test."""
-        last = [*self._tests.values(), *(r for method in self.methods for r in self.validations(method))]
+        tested = [r for by_seed in self._tests.values() for r in by_seed.values()]
+        last = [*tested, *(r for method in self.methods for r in self.validations(method))]
         place = {name: i for i, name in enumerate(self.methods)}
         known = [r for r in last if r["error"] and r["method"] in place and r["fold"] in self.folds]
 
@@ -100,13 +155,14 @@ class Results:
         return sorted(known, key=order)
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
-        """The long table, COLUMNS wide: a row for each method, fold, test query and measure, in that order."""
-        for method in self.methods:
-            for record in self.tests(method):
-                rest = record["seconds"], record["setting"], record["versions"], record["seed"]
-                for measure in self.measures:
-                    for query, value in zip(record["queries"], record["values"][measure]):
-                        yield method, record["fold"], query, measure, value, *rest
+        """The long table, COLUMNS wide: a row for each size, method, fold, seed, measure and query, in that order."""
+        for results in map(self.at, self.sizes):
+            for method in self.methods:
+                for record in results.all_tests(method):
+                    rest = (*(record[name] for name in ("seconds", "setting", "versions", "seed")), results.size)
+                    for measure in self.measures:
+                        for query, value in zip(record["queries"], record["values"][measure]):
+                            yield method, record["fold"], query, measure, value, *rest
 
     def table(self) -> dict[str, list[Any]]:
         """The long table by column: `pandas.DataFrame(results.table())` and its like take it as it is."""
@@ -118,13 +174,16 @@ class Results:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(COLUMNS)
-        for *head, setting, made_with, seed in self.rows():
-            writer.writerow(map(no_formula, [*head, canonical(setting), canonical(made_with), seed]))
+        for *head, setting, made_with, seed, size in self.rows():
+            writer.writerow(map(no_formula, [*head, canonical(setting), canonical(made_with), seed, size]))
         write_whole(Path(path), text.getvalue().encode())
 
-    def arrays(self, method: str, fold: str) -> dict[str, np.ndarray]:
+    def arrays(self, method: str, fold: str, seed: int | None = None) -> dict[str, np.ndarray]:
         """Test scores ("scores", rows in the order of the test part), and "weights" or a "basis" if there are any."""
-        record = self.test(method, fold)
+        return self.arrays_of(self.test(method, fold, seed))
+
+    def arrays_of(self, record: Record | None) -> dict[str, np.ndarray]:
+        """The arrays kept with a test record; none where there are none."""
         if record is None or self.folder is None or "arrays" not in record:
             return {}
         path = self.folder / record["arrays"]
@@ -149,6 +208,24 @@ def no_formula(cell: Any) -> Any:
     """
     runs = isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r")) and decimal(cell) is None
     return f"'{cell}" if runs else cell
+
+
+def size_of(record: Record) -> float:
+    """The fraction of the training queries that a result was learnt from."""
+    return record.get("size", 1.0)
+
+
+def _per_query(records: Sequence[Record], measure: str) -> dict[Any, float]:
+    values: dict[Any, list[float]] = {}
+    for record in records:
+        for query, value in zip(record["queries"], record["values"][measure]):
+            if value is not None:
+                values.setdefault(query, []).append(value)
+    return {query: known[0] if len(known) == 1 else float(np.mean(known)) for query, known in values.items()}
+
+
+def _mean(values: dict[Any, float]) -> float:
+    return float(np.mean(list(values.values()))) if values else float("nan")
 
 
 def mean_value(record: Record, measure: str) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 from hingerank.data.files import canonical
 from hingerank.data.ranking_data import RankingData
 from hingerank.lab.folds import PersonalRows
-from hingerank.lab.leaderboard import leaderboard
+from hingerank.lab.leaderboard import ranked_methods
 from hingerank.lab.methods import Method
 from hingerank.lab.results import Results
 
@@ -35,7 +35,7 @@ def best_setting(results: Results, method: str) -> dict[str, Any]:
 
 def winner(results: Results) -> tuple[str, dict[str, Any]]:
     """The method at the top of the leaderboard, and its best setting."""
-    name = leaderboard(results).lines[0].method
+    name = ranked_methods(results)[0]
     return name, best_setting(results, name)
 
 

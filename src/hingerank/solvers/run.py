@@ -21,8 +21,8 @@ class Certificate:
 
     kind: what `value` measures, such as "relative gradient norm" or "duality gap"; tolerance: what was asked for;
     status: "converged", or why the solver stopped ("max_iter", "max_seconds", "stalled", "callback", "validation",
-    "overflow" or "rounding" where numbers are too large for double precision), or "trained" for boosters, which make the
-    rounds they were asked for and approach no optimum: their value is a measure of the training rows;
+    "overflow" or "rounding" where numbers are too large for double precision), or "trained" for boosters, which make
+    the rounds they were asked for and approach no optimum: their value is a measure of the training rows;
     n_iter: iterations made; seconds: time spent; gradient: its norm relative to that at 0, where the solver knows it.
 
     >>> Certificate("duality gap", 2e-4, 1e-3, "converged", 12, 0.03).converged

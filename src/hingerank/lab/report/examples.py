@@ -83,15 +83,15 @@ def read_examples(folder: Path | None) -> dict[str, Any]:
 
 
 def _most_different(results: Results, count: int) -> list[tuple[str, Any]]:
-    """(fold, query) by max − min of the choosing measure over the methods that have it; earlier ones win ties."""
+    """(first fold, query) by max − min of the choosing measure over the methods that have it; earlier ones win ties."""
     measure = results.header["measure"]
-    values: dict[tuple[str, Any], list[float]] = {}
+    values: dict[Any, list[float]] = {}
     for method in results.methods:
-        for key, value in results.per_query(method, measure).items():
-            values.setdefault(key, []).append(value)
-    keys = list(values)
-    gaps = np.array([max(values[key]) - min(values[key]) for key in keys])
-    return [keys[i] for i in np.argsort(-gaps, kind="stable")[:count]]
+        for query, value in results.per_query(method, measure).items():
+            values.setdefault(query, []).append(value)
+    queries, first = list(values), results.first_folds()
+    gaps = np.array([max(values[query]) - min(values[query]) for query in queries])
+    return [(first[queries[i]], queries[i]) for i in np.argsort(-gaps, kind="stable")[:count]]
 
 
 def _heaviest(results: Results, folds: Sequence[Fold], count: int) -> list[int]:

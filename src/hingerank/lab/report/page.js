@@ -214,7 +214,8 @@ function start() {
   startTips();
   byId("lead").textContent = `${data.lines.length} method${data.lines.length === 1 ? "" : "s"} over ${data.folds.length} fold${data.folds.length === 1 ? "" : "s"} of ${count(data.data.queries)} queries, ${count(data.data.rows)} rows and ${count(data.data.features)} features. `
     + `Settings were chosen on validation queries by ${run.label(data.measure)}; figures are of test queries.` + (run.preset ? ` Measures follow the ${run.preset} conventions.` : "");
-  byId("leaderboard-note").textContent = `▲ and ▼ mark methods significantly better or worse than ${data.baseline} at 5 % (${data.test} test over pooled test queries, Holm-corrected). Click a heading to sort.`;
+  byId("leaderboard-note").textContent = `▲ and ▼ mark methods significantly better or worse than ${data.baseline} at 5 % (${data.test} test over all test queries, Holm-corrected).`
+    + (data.lines.some(line => line.missing.length) ? " Methods without a result on some fold stand below the others and are compared with nothing." : "") + " Click a heading to sort.";
   byId("pairs-note").textContent = `Mean difference in ${run.label(data.measure)} per query, row minus column; coloured where it is significant at 5 % (corrected over all pairs).`;
   drawChips(run);
   drawComparisons(run);

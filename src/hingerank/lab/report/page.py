@@ -19,7 +19,7 @@ from hingerank.data.files import canonical, plain, write_whole
 from hingerank.lab.leaderboard import Leaderboard, leaderboard, shared_values
 from hingerank.lab.report.examples import read_examples
 from hingerank.lab.results import Results, load_results, mean_value
-from hingerank.lab.statistics import differences, holm, p_values
+from hingerank.lab.statistics import differences, holm, paired_tests
 from hingerank.lab.winner import winner
 
 MOST_QUERIES, MOST_POINTS = 3000, 80
@@ -95,17 +95,17 @@ def _line(results: Results, board: Leaderboard, place: int) -> dict[str, Any]:
 
 
 def pairs(results: Results, board: Leaderboard) -> dict[str, Any]:
-    """Every method against every other over the queries both have: mean difference and p, Holm-corrected over all."""
-    names = [line.method for line in board.lines]
+    """Every method with all folds against every other: mean difference over queries and p, Holm-corrected over all."""
+    names = [line.method for line in board.lines if not line.missing]
     upper = [(i, j) for i in range(len(names)) for j in range(i + 1, len(names))]
     values = [shared_values(results, board.measure, names[i], names[j]) for i, j in upper]
     means = [float(differences(a, b).mean()) if len(a) else float("nan") for a, b in values]
-    chances = p_values(board.test, values, seed=results.header["seed"])
-    return {"methods": names, "at": upper, "difference": means, "p": holm(chances)}
+    found = paired_tests(board.test, values, seed=results.header["seed"])
+    return {"methods": names, "at": upper, "difference": means, "p": holm([one.p for one in found])}
 
 
 def rank_curves(results: Results) -> dict[str, Any]:
-    """{measure family: {"k": [1, 2, ...], "values": {method: means over folds}}} for families at two ranks or more."""
+    """{measure family: {"k": [1, 2, ...], "values": {method: means}}} for families at two ranks or more."""
     families: dict[str, dict[int, str]] = {}
     for name in results.measures:
         found = re.fullmatch(r"([a-z_]+)@(\d+)((?::.*)?)", name)
@@ -115,7 +115,7 @@ def rank_curves(results: Results) -> dict[str, Any]:
     for family, by_rank in families.items():
         if len(by_rank) > 1:
             ranks = sorted(by_rank)
-            values = {m: [float(results.fold_means(m, by_rank[k]).mean()) for k in ranks] for m in _tested(results)}
+            values = {m: [results.query_mean(m, by_rank[k]) for k in ranks] for m in _tested(results)}
             curves[family] = {"k": ranks, "values": values}
     return curves
 
@@ -132,11 +132,11 @@ def query_values(results: Results) -> dict[str, Any]:
         extreme, rest = order[: MOST_QUERIES // 2], order[MOST_QUERIES // 2 :]
         even = rest[np.linspace(0, len(rest) - 1, MOST_QUERIES - len(extreme)).astype(int)]
         keys = [keys[i] for i in sorted({*extreme.tolist(), *even.tolist()})]
-    folds = results.folds
+    folds, first = results.folds, results.first_folds()
     return {
         "total": total,
-        "folds": [folds.index(fold) for fold, _ in keys],
-        "ids": [str(query) for _, query in keys],
+        "folds": [folds.index(first[query]) for query in keys],
+        "ids": [str(query) for query in keys],
         "values": {m: [round(v[k], 5) if k in v else None for k in keys] for m, v in values.items()},
     }
 

@@ -58,24 +58,37 @@ function nameCell(method, run) {
 function drawLeaderboard(run) {
   const { data } = run, lines = data.lines.filter(line => run.shown.has(line.method));
   const others = run.keyMeasures();
-  const best = name => Math.max(...lines.map(line => line.means[name]).filter(isNumber));
+  const whole = lines.filter(line => !line.missing.length), compared = line => isNumber(line.p);
+  const best = name => Math.max(...whole.map(line => line.means[name]).filter(isNumber));
+  const bold = (line, name) => !line.missing.length && line.means[name] === best(name) ? "best" : null;
   const [low, high] = extent(lines.flatMap(line => [line.low, line.high]).filter(isNumber));
   const mark = line => line.mark === "▲" ? "good" : line.mark === "▼" ? "bad" : null;
+  const some = (shown, ...columns) => shown ? columns : [];
   const columns = [
     { name: "method", text: true, value: line => line.method, show: line => nameCell(line.method, run) },
-    { name: run.label(data.measure), value: line => line.mean, kind: mark, tip: "mean over folds of the test means",
-      show: line => make("span", { class: line.mean === best(data.measure) ? "best" : null }, fixed(line.mean), " ", line.mark || "\u2007") },
+    { name: run.label(data.measure), value: line => line.missing.length ? null : line.mean, kind: mark, tip: "mean over all test queries",
+      show: line => make("span", { class: bold(line, data.measure) }, fixed(line.mean), " ", line.mark || "\u2007") },
     { name: "95 %", plain: true, value: line => line.low, show: line => interval(line, low, high), tip: "bootstrap interval of the mean over all test queries" },
-    { name: "± folds", value: line => line.spread, show: line => fixed(line.spread), tip: "standard deviation over folds" },
-    { name: "difference", value: line => line.baseline ? null : line.difference, show: line => line.baseline ? "baseline" : signed(line.difference), kind: mark,
+    ...some(lines.length > whole.length, { name: "folds missing", text: true, plain: true, value: line => line.missing.length, show: line => line.missing.join(", "), kind: line => line.missing.length ? "bad" : null,
+      tip: "folds without a result: such a method is neither ranked nor compared" }),
+    { name: "difference", value: line => compared(line) ? line.difference : null, show: line => line.baseline ? "baseline" : compared(line) ? signed(line.difference) : "–", kind: mark,
       tip: `mean difference from ${data.baseline} per query` },
-    { name: "p", value: line => line.p, show: line => line.p === null ? "" : line.p < 1e-4 ? "< .0001" : line.p.toFixed(4), tip: `${data.test} test against ${data.baseline}, corrected by Holm's method` },
-    { name: "win/tie/loss", value: line => line.baseline ? null : line.wins - line.losses, show: line => line.baseline ? "" : `${line.wins}/${line.ties}/${line.losses}`, tip: `queries on which it beats, equals, loses to ${data.baseline}` },
+    { name: "its 95 %", plain: true, value: line => line.difference_low, show: line => compared(line) ? `${signed(line.difference_low)} … ${signed(line.difference_high)}` : "", tip: "bootstrap interval of the difference, not corrected for the number of methods" },
+    { name: "p", value: line => line.p, show: line => line.p === null ? "" : line.p < 1e-4 ? "< .0001" : line.p.toFixed(4), tip: `${data.test} test against ${data.baseline}, corrected by Holm's method`,
+      cellTip: line => compared(line) ? `${short(line.p)}${line.p_error ? ` ± ${short(Number(line.p_error.toPrecision(2)))}, the error left from random rounds` : ""}` : null },
+    { name: "effect", value: line => compared(line) ? line.effect : null, show: line => compared(line) ? signed(line.effect, 2) : "", tip: "standardised mean difference (Hedges' g): the difference over its standard deviation over queries",
+      cellTip: line => compared(line) ? `95 % interval ${signed(line.effect_low, 2)} … ${signed(line.effect_high, 2)}` : null },
+    { name: "queries needed", value: line => compared(line) ? line.needed : null, show: line => compared(line) ? count(line.needed) : "", tip: "queries with which a paired t test at 5 % would find an effect of this size four times in five" },
+    { name: "win/tie/loss", value: line => compared(line) ? line.wins - line.losses : null, show: line => compared(line) ? `${line.wins}/${line.ties}/${line.losses}` : "", tip: `queries on which it beats, equals, loses to ${data.baseline}` },
+    { name: "mean over folds", value: line => line.fold_mean, show: line => fixed(line.fold_mean), tip: "mean of the folds' means, as LETOR's tables have it" },
+    { name: "± folds", value: line => line.spread, show: line => fixed(line.spread), tip: "standard deviation over folds" },
+    ...some(lines.some(line => isNumber(line.seed_spread)), { name: "± seeds", value: line => line.seed_spread, show: line => isNumber(line.seed_spread) ? fixed(line.seed_spread) : "", tip: "standard deviation over seeds" }),
     { name: "s/fit", value: line => line.seconds, show: line => short(line.seconds && Number(line.seconds.toPrecision(3))), tip: "median over folds of the seconds to fit the chosen setting" },
-    ...others.map(name => ({ name: run.label(name), value: line => line.means[name], show: line => make("span", { class: line.means[name] === best(name) ? "best" : null }, fixed(line.means[name])) })),
+    { name: "tried", value: line => line.tried, tip: "settings tried in a fold" },
+    ...others.map(name => ({ name: run.label(name), value: line => line.means[name], show: line => make("span", { class: bold(line, name) }, fixed(line.means[name])) })),
     { name: "settings chosen", plain: true, text: true, value: line => "", show: line => [...new Set(Object.values(line.settings).map(settingText))].join(" · ") || "–" },
   ];
-  document.querySelector("#leaderboard .body").replaceChildren(scrolling(sortable({ columns, rows: lines, sort: [1, true], className: "stick", rowAttributes: line => ({ "data-method": line.method }) })));
+  document.querySelector("#leaderboard .body").replaceChildren(scrolling(sortable({ columns, rows: lines, className: "stick", rowAttributes: line => ({ "data-method": line.method }) })));
 }
 
 function interval(line, low, high) {
