@@ -100,6 +100,22 @@ def test_continuing_and_json(text_file, tmp_path, capsys):
     assert [line["method"] for line in first] and all(0 < line["mean"] <= 1 for line in first)
 
 
+def test_seeds_and_sizes(text_file, tmp_path, capsys):
+    out = tmp_path / "run"
+    words = ["--methods", "rank-svm,fourier", "--set", "C=1", "--set", "fourier.n_components=4"]
+    words += ["--set", "fourier.gamma=1", "--seeds", "2", "--sizes", "20%,100%", "--folds", "3"]
+    assert run(["compare", str(text_file), *words, "-o", str(out)]) == 0
+    shown = capsys.readouterr().out
+    assert "± seeds" in shown and "ndcg@10 by the fraction of training queries" in shown and "20 %" in shown
+    results = load_results(out)
+    assert len(results.all_tests("fourier")) == 6 and len(results.at(0.2).all_tests("rank-svm")) == 3
+    assert {"--seeds", "--sizes"} <= set(shlex.split(results.header["about"]["command"]))
+    assert run(["report", str(out)]) == 0
+    assert run(["info", str(out), "--verify"]) == 0
+    assert run(["compare", str(text_file), "--sizes", "half", "-o", str(out)]) == 1
+    assert "10%,30%,100%" in capsys.readouterr().err
+
+
 def test_report(text_file, tmp_path, capsys):
     out = tmp_path / "run"
     assert run(["compare", str(text_file), *OPTIONS, "--folds", "3", "-o", str(out)]) == 0

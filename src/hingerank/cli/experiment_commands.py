@@ -65,6 +65,10 @@ def compare(
     baseline: Baseline = None,
     test: Test = "randomisation",
     seed: Annotated[int, typer.Option(min=0, help="Seed of folds, searches and rankers.")] = 0,
+    seeds: Annotated[int, typer.Option(min=1, help="Fits of each random ranker's chosen setting, averaged.")] = 1,
+    sizes: Annotated[
+        str, typer.Option(metavar="10%,30%,…", help="Learning curves: also learn from these fractions of the queries.")
+    ] = "100%",
     workers: Workers = None,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Try what failed in an earlier run again.")
@@ -96,6 +100,7 @@ def compare(
     from hingerank.cli.files import Columns, check_target, open_data
     from hingerank.lab.comparison import compare as run_comparison
     from hingerank.lab.leaderboard import leaderboard
+    from hingerank.lab.learning_curves import check_sizes, parse_sizes
     from hingerank.lab.progress import LiveBoard
     from hingerank.lab.winner import refit
 
@@ -105,7 +110,7 @@ def compare(
         settings = [*more, *(settings or [])]
     about = {"title": data.name, "data": str(data), "command": _command(locals())}
     columns = Columns(label, qid, features, one_query)
-    chosen = _methods(methods, settings or [], search, trials)
+    chosen, fractions = _methods(methods, settings or [], search, trials), check_sizes(parse_sizes(sizes))
     _check_choices(test, baseline, [method.name for method in chosen])
     if keep is not None:
         check_target(keep, data)
@@ -121,6 +126,7 @@ def compare(
         raise ValueError("--keep is for graded rows: of ratings, fit the winner from Python and save it there")
     chosen = _methods(methods, settings or [], search, trials, turns[0])  # with settings that suit the data
     options: dict[str, Any] = {"folder": output, "seed": seed, "workers": workers, "retry_failed": retry_failed}
+    options |= {"seeds": seeds, "sizes": fractions}
     try:
         with LiveBoard(console(stderr=True)) as board:
             results = run_comparison(chosen, turns, measure, progress=board, about=about, **options)
@@ -133,6 +139,7 @@ def compare(
         print_json(table.to_dict())
     else:
         console().print(table.to_rich())
+        _print_curves(results)
     failures = results.failures()
     if failures and not any(results.tests(method.name) for method in chosen):
         raise ValueError(f"no method has a result; the first error is: {failures[0]['error']}")
@@ -227,6 +234,16 @@ def _command(given: dict[str, Any]) -> str:
     for text in given["settings"] or []:
         words += ["--set", text]
     return shlex.join([*words, "-o", str(given["output"])])
+
+
+def _print_curves(results: Any) -> None:
+    from hingerank.lab.learning_curves import learning_curves, size_text
+
+    curves = learning_curves(results)
+    if curves["methods"]:
+        names = ["method", *map(size_text, curves["sizes"])]
+        rows = [[m, *(p and p["mean"] for p in points)] for m, points in curves["methods"].items()]
+        print_table(f"{curves['measure']} by the fraction of training queries", names, rows)
 
 
 def _write_tables(board: "Leaderboard", folder: Path) -> None:

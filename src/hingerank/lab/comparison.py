@@ -25,9 +25,10 @@ from hingerank.data.files import canonical, plain
 from hingerank.data.ranking_data import RankingData
 from hingerank.kernels.threads import thread_count
 from hingerank.lab.folds import Fold, check_folds
+from hingerank.lab.learning_curves import check_sizes, size_text, take_queries
 from hingerank.lab.methods import Method
 from hingerank.lab.report.examples import write_examples
-from hingerank.lab.results import Results
+from hingerank.lab.results import Results, size_of
 from hingerank.lab.run_folder import (
     CODE,
     Record,
@@ -50,7 +51,7 @@ from hingerank.solvers.run import Certificate
 
 TRACE_POINTS = 200
 
-Key = tuple[str, str, str, str]
+Key = tuple[str, str, str, str, int, float]
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,8 @@ def compare(
     *,
     folder: Path | str | None = None,
     seed: int = 0,
+    seeds: int = 1,
+    sizes: Sequence[float] = (1.0,),
     workers: int | None = None,
     progress: Callable[[Progress], None] | None = None,
     retry_failed: bool = False,
@@ -106,22 +109,30 @@ def compare(
         Results of a method whose code has changed since (a class or function of yours, or the version of an installed
         one) are computed again.
     seed : steers random searches and goes to rankers that have a ``random_state``
+    seeds : fit the chosen setting of such rankers with so many seeds: seed, seed + 1, …; a query's value is the mean
+    sizes : fractions of the training queries to learn from, for learning curves; all of them are always among these
     workers : processes to use; 1 runs everything in this process; default one per core, once a run proves long
     progress : called whenever something starts or ends
     retry_failed : try failed settings of an earlier run again
     about : anything to keep with the run, such as the command that started it
     """
-    methods, folds = _check_methods(methods), check_folds(folds)
+    methods, folds, sizes = _check_methods(methods), check_folds(folds), check_sizes(sizes)
+    if seeds < 1:
+        raise ValueError(f"seeds is {seeds}: give the number of fits with different seeds, at least 1")
+    if len(sizes) > 1 and any(fold.shared_queries for fold in folds):
+        raise ValueError("sizes are fractions of the training queries, and test queries of ratings are among these")
     names = list(dict.fromkeys([measure, *(default_measures(measure) if measures is None else measures)]))
     for name in names:
         parse_measure(name)  # an unknown one is a mistake to name now, not in every fit
     place = None if folder is None else Path(folder)
     with ResultsFile(None if place is None else place / "results.jsonl") as file:
         header = make_header(methods, folds, measure, names, seed, about)
+        header |= {"seeds": {method.name: seeds for method in methods if method.is_random}} if seeds > 1 else {}
+        header |= {"sizes": sizes} if len(sizes) > 1 else {}
         if place is not None:
             header = check_header(read_header(place), header, place, len(file.records))
             write_header(place, header)
-        plan = Plan(folds, measure, names, seed, place)
+        plan = Plan(folds, measure, names, seed, place, seeds, sizes)
         _run(methods, plan, file, header, workers, progress, retry_failed)
         results = Results(header, list(file.records), place)
         write_examples(results, folds)
@@ -158,9 +169,10 @@ def _run(
     valid = current(header, file.records)
     known = {_key(record): record for record in valid if not (retry_failed and record["error"])}
     marks = {name: definition[CODE][-1] for name, definition in header["methods"].items() if CODE in definition}
-    studies = [_Study(method, fold, plan, known) for fold in range(len(plan.folds)) for method in methods]
+    places = [(fold, size) for size in reversed(plan.sizes) for fold in range(len(plan.folds))]
+    studies = [_Study(method, fold, size, plan, known) for fold, size in places for method in methods]
     queue: deque[Task] = deque(task for study in studies for task in study.tasks())
-    owner = {(study.method.name, study.fold): study for study in studies}
+    owner = {(study.method.name, study.fold, study.size): study for study in studies}
     count = min(workers or thread_count(), max(1, len(queue)))
     with Workers[Task](count, plan, patient=workers is None) as pool:
 
@@ -179,15 +191,16 @@ def _run(
                 fresh = [record | {CODE: marks[task.method.name]} for record in records if _key(record) not in known]
                 file.append(fresh)
                 known.update((_key(record), record) for record in fresh)
-                queue.extendleft(owner[task.method.name, task.fold].tasks())
+                queue.extendleft(owner[task.method.name, task.fold, task.size].tasks())
         tell()
 
 
 class _Study:
-    """One method on one fold: which tasks come next, given what is known."""
+    """One method on one fold at one size: which tasks come next, given what is known."""
 
-    def __init__(self, method: Method, fold: int, plan: "Plan", known: Mapping[Key, Record]) -> None:
-        self.method, self.fold, self.plan, self.known = method, fold, plan, known
+    def __init__(self, method: Method, fold: int, size: float, plan: "Plan", known: Mapping[Key, Record]) -> None:
+        self.method, self.fold, self.size, self.plan, self.known = method, fold, size, plan, known
+        self.seeds = range(plan.seed, plan.seed + (plan.seeds if method.is_random else 1))
         self.single = method.search.size <= 1
         self.proposals = method.search.propose(plan.seed + zlib.crc32(method.name.encode()))
         self.batch: list[Setting] = next(self.proposals)
@@ -197,17 +210,17 @@ class _Study:
         self.chosen: Setting | None = self.batch[0] if self.single else None
 
     @property
-    def size(self) -> int:
+    def expected(self) -> int:
         """Results to expect, as far as the search has told."""
-        return 1 if self.single else max(self.method.search.size, len(self.tried) + len(self.batch)) + 1
+        tried = 0 if self.single else max(self.method.search.size, len(self.tried) + len(self.batch))
+        return tried + len(self.seeds)
 
     @property
     def done(self) -> int:
         validated = len(self.tried)
         if not self.single:
             validated += sum(self._result("validation", setting) is not None for setting in self.batch)
-        tested = self.chosen is not None and self._result("test", self.chosen) is not None
-        return validated + (tested or self.hopeless)
+        return validated + len(self.seeds) - (0 if self.hopeless else len(self._untested()))
 
     def tasks(self) -> list["Task"]:
         """Tasks to run now; empty while others are running, and at the end."""
@@ -219,12 +232,19 @@ class _Study:
                 self.issued = True
                 groups = self.method.batches(list({canonical(s): s for s in self.batch}.values()))
                 due = [group for group in groups if any(canonical(s) in missing for s in group)]
-                return [Task("validation", self.method, self.fold, group) for group in due]
+                return [self._task("validation", group, self.plan.seed) for group in due]
             self._next_batch()
-        if self.chosen is not None and not self.issued and self._result("test", self.chosen) is None:
+        if self.chosen is not None and not self.issued:
             self.issued = True
-            return [Task("test", self.method, self.fold, [self.chosen])]
+            return [self._task("test", [self.chosen], seed) for seed in self._untested()]
         return []
+
+    def _task(self, kind: str, settings: list[Setting], seed: int) -> "Task":
+        return Task(kind, self.method, self.fold, settings, seed, self.size)
+
+    def _untested(self) -> list[int]:
+        """Seeds without a test result."""
+        return [s for s in self.seeds if self.chosen is None or self._result("test", self.chosen, s) is None]
 
     def _next_batch(self) -> None:
         values = [self._value(setting) for setting in self.batch]
@@ -241,17 +261,19 @@ class _Study:
         record = self._result("validation", setting)
         return None if record is None else record["value"]
 
-    def _result(self, kind: str, setting: Setting) -> Record | None:
-        return self.known.get((kind, self.method.name, self.plan.folds[self.fold].name, canonical(setting)))
+    def _result(self, kind: str, setting: Setting, seed: int | None = None) -> Record | None:
+        seed, fold = self.plan.seed if seed is None else seed, self.plan.folds[self.fold].name
+        return self.known.get((kind, self.method.name, fold, canonical(setting), seed, self.size))
 
 
 def _counts(studies: Sequence[_Study], method: Method) -> tuple[int, int]:
     own = [study for study in studies if study.method is method]
-    return sum(study.done for study in own), sum(study.size for study in own)
+    return sum(study.done for study in own), sum(study.expected for study in own)
 
 
 def _key(record: Record) -> Key:
-    return record["kind"], record["method"], record["fold"], canonical(record["setting"])
+    head = record["kind"], record["method"], record["fold"], canonical(record["setting"])
+    return *head, record["seed"], size_of(record)
 
 
 def _check_methods(methods: Iterable[Method]) -> list[Method]:
@@ -267,13 +289,16 @@ def _check_methods(methods: Iterable[Method]) -> list[Method]:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What all tasks of a run share. measure chooses settings; measures are taken on test; folder: where scores go."""
+    """What all tasks of a run share. measure chooses settings; measures are taken on test; folder: where scores go;
+    seeds: fits of a chosen setting where a ranker is random; sizes: fractions of the training queries."""
 
     folds: Sequence[Fold]
     measure: str
     measures: Sequence[str]
     seed: int
     folder: Path | None
+    seeds: int = 1
+    sizes: Sequence[float] = (1.0,)
 
     _last: Any = None
 
@@ -303,17 +328,20 @@ class Fit:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """kind "validation" with settings to try, or "test" with the one chosen setting."""
+    """kind "validation" with settings to try, or "test" with the one chosen setting; size: fraction of the queries."""
 
     kind: str
     method: Method
     fold: int
     settings: list[Setting]
+    seed: int
+    size: float = 1.0
 
     def run(self, plan: Plan) -> list[Record]:
         """A record for each setting."""
         records = []
-        for fit in fits(self.method, self.settings, plan.part(self.fold, "train"), plan.seed):
+        train = take_queries(plan.part(self.fold, "train"), self.size, plan.seed)
+        for fit in fits(self.method, self.settings, train, self.seed):
             about: Record = {"seconds": fit.seconds, "error": fit.error, "warnings": list(fit.warned)}
             about |= {"measure": plan.measure, "value": None} if self.kind == "validation" else {}
             if fit.error is None:
@@ -355,7 +383,10 @@ class Task:
             "trace": _thin(getattr(ranker, "trace_", None)),
         }
         if plan.folder is not None:
-            about["arrays"] = save_arrays(plan.folder, self.method.name, plan.folds[self.fold].name, scores, ranker)
+            name = plan.folds[self.fold].name
+            name += "" if self.seed == plan.seed else f" seed {self.seed}"
+            name += "" if self.size == 1 else f" {size_text(self.size)}"
+            about["arrays"] = save_arrays(plan.folder, self.method.name, name, scores, ranker)
         return about
 
     def failed(self, plan: Plan, message: str) -> list[Record]:
@@ -368,7 +399,8 @@ class Task:
             "method": self.method.name,
             "fold": plan.folds[self.fold].name,
             "setting": plain(setting),
-            "seed": plan.seed,
+            "seed": self.seed,
+            **({} if self.size == 1 else {"size": self.size}),
             "versions": versions(),
             **rest,
         }

@@ -87,6 +87,19 @@ class Method:
         return ranker.set_params(**parameters) if self._is_estimator else self.ranker(**parameters)
 
     @property
+    def is_random(self) -> bool:
+        """Whether the ranker has a random_state that neither `fixed` nor the search sets, so that seeds count."""
+        if "random_state" in {**self.fixed, **describe_search(self.search).get("space", {})}:
+            return False
+        if self._is_estimator:
+            return self.ranker.get_params(deep=False).get("random_state", 0) is None
+        if self.ranker is PersonalRows:
+            from hingerank.registry import ranker_class
+
+            return "random_state" in _parameters(ranker_class(self.fixed["ranker"]))
+        return "random_state" in _parameters(self.ranker)
+
+    @property
     def _is_estimator(self) -> bool:
         return not inspect.isclass(self.ranker) and isinstance(self.ranker, Estimator)
 

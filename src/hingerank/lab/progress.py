@@ -7,6 +7,7 @@ import numpy as np
 
 from hingerank.lab.comparison import Progress, Task
 from hingerank.lab.leaderboard import number
+from hingerank.lab.learning_curves import size_text
 from hingerank.lab.results import mean_value
 
 
@@ -43,8 +44,10 @@ def describe_time(seconds: float | None) -> str:
 
 def describe_task(task: Task, folds: list[str]) -> str:
     """ "rank-svm, fold 2: C = 0.1, 1, 10" """
-    what = "test" if task.kind == "test" else describe_settings(task.settings)
-    return f"{task.method.name}, {folds[task.fold]}" + (f": {what}" if what else "")
+    seed = f", seed {task.seed}" if task.method.is_random else ""
+    what = f"test{seed}" if task.kind == "test" else describe_settings(task.settings)
+    size = "" if task.size == 1 else f", {size_text(task.size)} of the queries"
+    return f"{task.method.name}, {folds[task.fold]}{size}" + (f": {what}" if what else "")
 
 
 def describe_settings(settings: list[dict[str, Any]]) -> str:
@@ -103,7 +106,9 @@ class LiveBoard:
             setting = describe_settings([record["setting"]])
             left = describe_time(seconds_left(progress))
             self._say(
-                f"[{progress.done}/{progress.total}] {key[0]}, {key[1]}: {said}"
+                f"[{progress.done}/{progress.total}] {key[0]}, {key[1]}"
+                + (f", {size_text(record['size'])} of the queries" if "size" in record else "")
+                + f": {said}"
                 + (f" ({setting})" if setting else "")
                 + (f", {left} left" if progress.done < progress.total else "")
             )

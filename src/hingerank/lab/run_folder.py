@@ -31,7 +31,7 @@ from hingerank.lab.folds import PARTS, Fold, Rows, fingerprint
 from hingerank.lab.methods import Method, home_of, without_addresses
 
 FORMAT, CHECKSUM, CODE = 1, "checksum", "code"
-_ABOUT = ("format", "versions", "machine", "about")
+_ABOUT = ("format", "versions", "machine", "about", "seeds", "sizes")
 FIXED = {  # the seed first, because it also cuts the folds
     "seed": "another seed",
     "measure": "another measure for choosing settings",
@@ -232,13 +232,21 @@ def check_header(old: Record | None, new: Record, folder: Path, results: int = 0
             )
         kept = [*marks, mark] if marks == [None] else marks if mark in marks else []
         methods[name] = {**definition, CODE: kept or [mark]}
-    return {**new, "methods": methods}
+    return {**new, "methods": methods, **_repeats(old, new)}
 
 
 def current(header: Record, records: Iterable[Record]) -> list[Record]:
     """The records that the present code of their methods computed."""
     marks = {name: definition.get(CODE, [None]) for name, definition in header["methods"].items()}
     return [record for record in records if record.get(CODE) in marks.get(record["method"], [record.get(CODE)])]
+
+
+def _repeats(old: Record, new: Record) -> Record:
+    """The seeds and sizes of both runs: more of either go on from what is there."""
+    before, now = old.get("seeds", {}), new.get("seeds", {})
+    seeds = {name: max(before.get(name, 1), now.get(name, 1)) for name in {**before, **now}}
+    sizes = sorted({*old.get("sizes", [1.0]), *new.get("sizes", [1.0])})
+    return {**({"seeds": seeds} if seeds else {}), **({"sizes": sizes} if len(sizes) > 1 else {})}
 
 
 def read_header(folder: Path) -> Record | None:

@@ -108,6 +108,25 @@ def test_the_leaderboard_is_the_leaderboard(page, run):
     assert "baseline" in rows[[line.method for line in board.lines].index("noise")]
 
 
+def test_incomplete_methods_seeds_and_learning_curves_are_shown(browser, run, tmp_path):
+    """The best method lost a fold: it stands last, unmarked; curves are drawn for the sizes there are."""
+    best = leaderboard(run).lines[0].method
+    small = [{**r, "size": 0.5} for r in run.records if r["method"] == "noise"]
+    again = [{**r, "seed": 1} for r in run.records if r["method"] == "noise" and r["kind"] == "test"]
+    lost = [r for r in run.records if (r["method"], r["fold"], r["kind"]) != (best, "fold 2", "test")]
+    header = {**run.header, "sizes": [0.5, 1.0], "seeds": {"noise": 2}}
+    path = write_report(replace(run, header=header, records=[*lost, *small, *again]), tmp_path / "report.html")
+    page = browser.open(path)
+    rows = page.texts("#leaderboard tbody tr")
+    assert rows[-1].startswith(best) and "fold 2" in rows[-1] and "▲" not in rows[-1]
+    assert "± seeds" in page.texts("#leaderboard thead tr")[0]
+    assert page.run("document.querySelectorAll('#learning [data-series]').length") == 3
+    assert len(page.texts("#learning-table tbody tr")) == 3
+    page.click("#leaderboard thead th:nth-child(2) button")
+    assert page.texts("#leaderboard tbody tr")[-1].startswith(best)
+    assert page.complaints == []
+
+
 def test_sorting(page):
     name = "#leaderboard thead th:nth-child(1) button"
     page.click(name)

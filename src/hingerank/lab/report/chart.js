@@ -55,13 +55,13 @@ function logTicks(low, high) {
   return inside.length >= 2 ? inside : [low, high];
 }
 
-// chart({width, height, x, y, series, ...}): series = [{name, x, y, colour, dash, thin, dots, labels}]
+// chart({width, height, x, y, series, ...}): series = [{name, x, y, bars, colour, dash, thin, dots, labels}]
 function chart(options) {
   const { series, xLabel, yLabel, xLog, yLog, categories, height = 260 } = options;
   const width = Math.max(240, Math.floor(options.width || 600));
   const points = series.flatMap(s => s.x.map((x, i) => [x, s.y[i]]).filter(p => isNumber(p[0]) && isNumber(p[1])));
   if (!points.length) return make("p", { class: "note" }, "Nothing to draw yet.");
-  const [x0, x1] = extent(points.map(p => p[0])), [y0, y1] = extent(points.map(p => p[1]));
+  const [x0, x1] = extent(points.map(p => p[0])), [y0, y1] = extent([...points.map(p => p[1]), ...series.flatMap(s => s.bars || []).flat().filter(isNumber)]);
   const pad = yLog ? 0 : (y1 - y0) * 0.06;
   const yTicks = scale(y0 - pad, y1 + pad, 0, height - 60, yLog).ticks.map(tickText);
   const left = 14 + 7.2 * Math.max(...yTicks.map(t => t.length)), right = 14, top = 22, bottom = 40;
@@ -85,6 +85,7 @@ function drawSeries(root, s, sx, sy, options, placed) {
   const group = draw("g", { "data-series": s.name });
   if (!s.noLine && seen.length > 1) group.append(draw("path", { class: s.thin ? "series thin" : "series", stroke: s.colour, "stroke-dasharray": s.dash,
     d: seen.map((p, i) => `${i ? "L" : "M"}${sx(p[0]).toFixed(1)} ${sy(p[1]).toFixed(1)}`).join("") }));
+  if (s.bars) for (const [x, , i] of seen) group.append(draw("line", { class: "series thin", stroke: s.colour, x1: sx(x), x2: sx(x), y1: sy(s.bars[i][0]), y2: sy(s.bars[i][1]) }));
   if (s.dots !== false) for (const [x, y, i] of seen) {
     const at = options.categories ? options.categories[x] : x;
     const tip = s.tips ? s.tips[i] : `${s.name}\n${options.xLabel} ${short(at)}: ${short(y)}`;

@@ -36,6 +36,7 @@ function drawComparisons(run) {
   drawPairs(run);
   drawRanks(run);
   drawCost(run);
+  drawLearning(run);
 }
 
 function drawRanks(run) {
@@ -46,6 +47,18 @@ function drawRanks(run) {
   const { k, values } = run.data.ranks[select.value];
   const series = Object.entries(values).filter(([name]) => run.shown.has(name)).map(([name, y]) => ({ name, x: k, y, colour: colour(run.place(name)), dash: dash(run.place(name)) }));
   redraw(document.querySelector("#ranks .body"), width => [chart({ width, height: 300, series, xLabel: "k", yLabel: run.label(select.value), xTicks: k }), legend(series)]);
+}
+
+function drawLearning(run) {
+  const { sizes, methods } = run.data.learning, shown = Object.entries(methods).filter(([name]) => run.shown.has(name));
+  byId("learning").hidden = !Object.keys(methods).length;
+  if (byId("learning").hidden) return;
+  const percent = sizes.map(size => Number((100 * size).toPrecision(4))), text = point => point ? `${fixed(point.mean)} (${fixed(point.low)} … ${fixed(point.high)})` : "–";
+  const series = shown.map(([name, points]) => ({ name, x: percent, y: points.map(p => p && p.mean), bars: points.map(p => p && [p.low, p.high]), colour: colour(run.place(name)), dash: dash(run.place(name)),
+    tips: points.map((p, i) => `${name}\n${percent[i]} % of the queries: ${text(p)}`) }));
+  redraw(document.querySelector("#learning .body"), width => [chart({ width, height: 300, series, pad: true, xLog: percent.at(-1) / percent[0] > 5, xTicks: percent, xLabel: "% of the training queries", yLabel: run.label(run.data.learning.measure) }), legend(series)]);
+  byId("learning-table").replaceChildren(scrolling(sortable({ className: "stick", rows: shown, columns: [{ name: "method", text: true, value: row => row[0], show: row => nameCell(row[0], run) },
+    ...percent.map((p, i) => ({ name: `${p} %`, value: row => row[1][i] && row[1][i].mean, show: row => text(row[1][i]) }))] })));
 }
 
 function drawCost(run) {

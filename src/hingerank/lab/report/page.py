@@ -17,6 +17,7 @@ import numpy as np
 
 from hingerank.data.files import canonical, plain, write_whole
 from hingerank.lab.leaderboard import Leaderboard, leaderboard, shared_values
+from hingerank.lab.learning_curves import learning_curves
 from hingerank.lab.report.examples import read_examples
 from hingerank.lab.results import Results, load_results, mean_value
 from hingerank.lab.statistics import differences, holm, paired_tests
@@ -46,6 +47,7 @@ def make_payload(results: Results, baseline: str | None = None, test: str = "ran
             "lines": [_line(results, board, i) for i in range(len(board.lines))],
             "pairs": pairs(results, board),
             "ranks": rank_curves(results),
+            "learning": learning_curves(results, board.measure),
             "queries": query_values(results),
             "examples": read_examples(results.folder),
             "searches": {method: search_curves(results, method) for method in results.methods},

@@ -73,7 +73,7 @@ function drawLeaderboard(run) {
       tip: "folds without a result: such a method is neither ranked nor compared" }),
     { name: "difference", value: line => compared(line) ? line.difference : null, show: line => line.baseline ? "baseline" : compared(line) ? signed(line.difference) : "–", kind: mark,
       tip: `mean difference from ${data.baseline} per query` },
-    { name: "its 95 %", plain: true, value: line => line.difference_low, show: line => compared(line) ? `${signed(line.difference_low)} … ${signed(line.difference_high)}` : "", tip: "bootstrap interval of the difference, not corrected for the number of methods" },
+    { name: "difference, 95 %", plain: true, value: line => line.difference_low, show: line => compared(line) ? `${signed(line.difference_low)} … ${signed(line.difference_high)}` : "", tip: "bootstrap interval of the difference, not corrected for the number of methods" },
     { name: "p", value: line => line.p, show: line => line.p === null ? "" : line.p < 1e-4 ? "< .0001" : line.p.toFixed(4), tip: `${data.test} test against ${data.baseline}, corrected by Holm's method`,
       cellTip: line => compared(line) ? `${short(line.p)}${line.p_error ? ` ± ${short(Number(line.p_error.toPrecision(2)))}, the error left from random rounds` : ""}` : null },
     { name: "effect", value: line => compared(line) ? line.effect : null, show: line => compared(line) ? signed(line.effect, 2) : "", tip: "standardised mean difference (Hedges' g): the difference over its standard deviation over queries",
