@@ -48,7 +48,7 @@ class Results:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "records", current(self.header, self.records))
-        found: dict[tuple[str, str], dict[int, Record]] = {}
+        found: dict[tuple[str, str], dict[Any, Record]] = {}
         for r in self.records:
             if r["kind"] == "test" and size_of(r) == self.size:
                 found.setdefault((r["method"], r["fold"]), {})[r.get("seed", self.header["seed"])] = r

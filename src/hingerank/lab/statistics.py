@@ -122,8 +122,8 @@ def _flip(D: np.ndarray, rounds: int | None, seed: int) -> tuple[np.ndarray, np.
     sums = _byte_sums(D)
     while done < most and len(left):
         count = min(step, most - done)
-        flipped = np.frombuffer(rng.bytes(count * len(sums)), np.uint8).reshape(len(sums), count)
-        flipped_total = total[left, None] - 2.0 * _look_up(sums, flipped, left)
+        drawn = np.frombuffer(rng.bytes(count * len(sums)), np.uint8).reshape(count, len(sums))
+        flipped_total = total[left, None] - 2.0 * _look_up(sums, drawn.T, left)
         as_extreme[left] += (np.abs(flipped_total) >= reach[left, None]).sum(axis=1)
         done += count
         p[left] = (as_extreme[left] + 1) / (done + 1)

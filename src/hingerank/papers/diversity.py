@@ -32,7 +32,7 @@ from hingerank.diversity.relations import (
 )
 from hingerank.diversity.selection import MMR, PM2, XQuAD
 from hingerank.diversity.trec import Qrels, Run, read_diversity_qrels, read_run
-from hingerank.lab.statistics import holm, p_values
+from hingerank.lab.statistics import holm, paired_tests
 from hingerank.papers.engine import Ours, Place, Recipe, Section, kept
 from hingerank.registry import ranker_class
 from hingerank.search.settings import Setting
@@ -306,7 +306,8 @@ def marks(values: Mapping[str, Values], columns: Mapping[str, tuple[str, str]]) 
         queries = list(values[reference][measure])
         cells = {row: np.array([found[measure][query] for query in queries]) for row, found in values.items()}
         others = [row for row in values if row != reference]
-        found = holm(p_values("randomisation", [(cells[row], cells[reference]) for row in others]))
+        pairs = [(cells[row], cells[reference]) for row in others]
+        found = holm([one.p for one in paired_tests("randomisation", pairs, rounds=10_000)])
         for row, p in zip(others, found):
             if p < 0.05:
                 signs[row][column] = "▲" if cells[row].mean() > cells[reference].mean() else "▼"
