@@ -123,7 +123,7 @@ def _flip(D: np.ndarray, rounds: int | None, seed: int) -> tuple[np.ndarray, np.
     while done < most and len(left):
         count = min(step, most - done)
         drawn = np.frombuffer(rng.bytes(count * len(sums)), np.uint8).reshape(count, len(sums))
-        flipped_total = total[left, None] - 2.0 * _look_up(sums, drawn.T, left)
+        flipped_total = total[left, None] - 2.0 * _look_up(sums, np.ascontiguousarray(drawn.T), left)
         as_extreme[left] += (np.abs(flipped_total) >= reach[left, None]).sum(axis=1)
         done += count
         p[left] = (as_extreme[left] + 1) / (done + 1)
