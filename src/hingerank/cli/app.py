@@ -54,6 +54,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "export": export_commands.export,
     "compare": experiment_commands.compare,
     "report": report_commands.report,
+    "cite": report_commands.cite,
     "reproduce": experiment_commands.reproduce,
     "analyse": experiment_commands.analyse,
     "warmup": setup_commands.warmup,

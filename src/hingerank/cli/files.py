@@ -146,15 +146,15 @@ def _read(
 def verify_path(path: Path, missing: str, columns: Columns) -> str:
     """Read all of a data set, model file or run folder; what was compared, or an error that names what is damaged."""
     from hingerank.export.model_file import FILE_NAME, load
-    from hingerank.lab.results import load_results
+    from hingerank.lab.results import load_arrays, load_results
 
     if path.suffix == Path(FILE_NAME).suffix or (path / FILE_NAME).is_file():
         load(path)
         return "a whole model, its digest is right"
     if (path / "run.json").is_file():
         results = load_results(path)
-        for record in results.records:
-            results.arrays_of(record)
+        for arrays in sorted(path.rglob("*.npz")):
+            load_arrays(arrays)
         return f"a whole run, the checksums of {len(results.records)} results and of their arrays are right"
     data = open_data(path, missing, columns=columns)
     if kind_to_read(path) == "binary":

@@ -27,6 +27,7 @@ from hingerank.kernels.threads import thread_count
 from hingerank.lab.folds import Fold, check_folds
 from hingerank.lab.learning_curves import check_sizes, size_text, take_queries
 from hingerank.lab.methods import Method
+from hingerank.lab.paper import save_rows
 from hingerank.lab.report.examples import write_examples
 from hingerank.lab.results import Results, size_of
 from hingerank.lab.run_folder import (
@@ -136,6 +137,8 @@ def compare(
         _run(methods, plan, file, header, workers, progress, retry_failed)
         results = Results(header, list(file.records), place)
         write_examples(results, folds)
+        if place is not None:
+            save_rows(place, folds)
         return results
 
 

@@ -14,6 +14,7 @@ def latex_text(text: str) -> str:
     special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
     special |= {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
     special |= {c: "\\" + c for c in "&%$#_{}"}
+    special |= {c: f"{{{c}}}" for c in "[]*"}  # else options of the row before
     return "".join(special.get(c, c) for c in text if c.isprintable())
 
 

@@ -180,24 +180,25 @@ class Results:
 
     def arrays(self, method: str, fold: str, seed: int | None = None) -> dict[str, np.ndarray]:
         """Test scores ("scores", rows in the order of the test part), and "weights" or a "basis" if there are any."""
-        return self.arrays_of(self.test(method, fold, seed))
-
-    def arrays_of(self, record: Record | None) -> dict[str, np.ndarray]:
-        """The arrays kept with a test record; none where there are none."""
+        record = self.test(method, fold, seed)
         if record is None or self.folder is None or "arrays" not in record:
             return {}
-        path = self.folder / record["arrays"]
-        if not path.exists():
-            return {}
-        content = path.read_bytes()
-        try:
-            with np.load(io.BytesIO(content), allow_pickle=False) as file:
-                found = {name: file[name] for name in file.files}
-            if len(found) != int.from_bytes(content[-12:-10], "little"):  # how many there are, by the zip file's end
-                raise ValueError("arrays are missing")
-            return found
-        except DAMAGE as error:
-            raise ValueError(f"{path} is damaged: delete it, and do without these scores and weights") from error
+        return load_arrays(self.folder / record["arrays"])
+
+
+def load_arrays(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of an .npz file of a run; none where there is no such file."""
+    if not path.exists():
+        return {}
+    content = path.read_bytes()
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as file:
+            found = {name: file[name] for name in file.files}
+        if len(found) != int.from_bytes(content[-12:-10], "little"):  # how many there are, by the zip file's end
+            raise ValueError("arrays are missing")
+        return found
+    except DAMAGE as error:
+        raise ValueError(f"{path} is damaged: delete it, and do without these scores and weights") from error
 
 
 def no_formula(cell: Any) -> Any:

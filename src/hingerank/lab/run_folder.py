@@ -157,14 +157,19 @@ def save_arrays(folder: Path, method: str, fold: str, scores: np.ndarray, ranker
         arrays |= {f"curve_{name}": np.concatenate([getattr(c, part) for c in curves]) for name, part in parts.items()}
         arrays["curve_starts"] = np.cumsum([0, *(len(curve.knots) for curve in curves)])
         arrays["curve_weights"] = np.array([curve.weight for curve in curves])
-    name = f"arrays/{_file_name(method)}.{_file_name(fold)}.npz"
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
-    write_whole(folder / name, buffer.getvalue())
+    name = f"arrays/{file_name(method)}.{file_name(fold)}.npz"
+    write_arrays(folder / name, arrays)
     return name
 
 
-def _file_name(text: str) -> str:
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """A whole compressed .npz file, or nothing."""
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
+    write_whole(path, buffer.getvalue())
+
+
+def file_name(text: str) -> str:
     """A safe file name that differs whenever the text does."""
     safe = re.sub(r"[^A-Za-z0-9-]+", "-", text)[:60]
     return safe if safe == text else f"{safe}-{zlib.crc32(text.encode()):08x}"

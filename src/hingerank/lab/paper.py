@@ -1,0 +1,144 @@
+"""What a paper needs of a comparison: a table with its evidence for every measure, and TREC runs of every method."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hingerank.data.blocks import blocks_from_qid
+from hingerank.data.files import DataError
+from hingerank.diversity.trec import RankedList, write_run
+from hingerank.lab.folds import Fold, Rows
+from hingerank.lab.latex import MARKS, latex_number, latex_text
+from hingerank.lab.leaderboard import Leaderboard, Line, leaderboard
+from hingerank.lab.results import Results, load_arrays
+from hingerank.lab.run_folder import file_name, write_arrays
+
+# LaTeX.
+
+
+def latex_table(results: Results, baseline: str | None = None, test: str = "randomisation") -> str:
+    """A longtable with a block for each measure: mean, difference from the baseline, its 95 % interval, p and marks.
+
+    It needs the packages booktabs, longtable and amssymb. p is corrected over the methods, by measure.
+    """
+    first = results.header["measure"]
+    names = [first, *(name for name in results.measures if name != first)]
+    boards = [leaderboard(results, name, baseline, test) for name in names]
+    head = ["method", "mean", "difference", r"95\,\% interval", "$p$"]
+    rows = [r"\toprule", _row(head), r"\midrule", r"\endhead", r"\bottomrule", r"\endfoot"]
+    for board in boards:
+        rows += [rf"\multicolumn{{5}}{{l}}{{\textit{{{latex_text(board.measure)}}}}} \\*"]
+        rows += [_row(_cells(board, line)) for line in board.lines]
+        rows += [r"\addlinespace"] if board is not boards[-1] else []
+    begin = [r"% \usepackage{booktabs,longtable,amssymb}", r"\begin{longtable}{lrrrr}"]
+    return "\n".join([*begin, rf"\caption{{{_caption(results, boards[0])}}} \\", *rows, r"\end{longtable}", ""])
+
+
+def _row(cells: Sequence[str]) -> str:
+    return " & ".join(cells) + r" \\"
+
+
+def _cells(board: Leaderboard, line: Line) -> list[str]:
+    best = max((other.mean for other in board.lines if not other.missing), default=np.nan)
+    bold = not line.missing and f"{line.mean:.4f}" == f"{best:.4f}"
+    name = latex_text(line.method) + (r"$^{\dagger}$" if line.missing else "")
+    cells = [name, latex_number(line.mean, bold) + MARKS.get(line.mark, "")]
+    if np.isnan(line.p):
+        return [*cells, "baseline" if line.method == board.baseline else "--", "", ""]
+    interval = f"[{latex_number(line.difference_low, signed=True)}, {latex_number(line.difference_high, signed=True)}]"
+    return [
+        *cells,
+        latex_number(line.difference, signed=True),
+        interval,
+        f"{line.p:.4f}" if line.p >= 1e-4 else "$<$.0001",
+    ]
+
+
+def _caption(results: Results, board: Leaderboard) -> str:
+    queries = len(results.per_query(board.baseline, board.measure))
+    words = [
+        f"Means over {queries} test queries, the best in bold; settings chosen on validation queries by "
+        f"{latex_text(board.measure)}.",
+        rf"$\blacktriangle$ and $\blacktriangledown$: better and worse than {latex_text(board.baseline)} at 5\,\% "
+        f"({board.test} test over queries, two-sided, Holm-corrected over the methods).",
+        r"Intervals are 95\,\% bootstrap intervals of the difference.",
+    ]
+    if any(line.missing for line in board.lines):
+        lost = "; ".join(f"{line.method}: {line.absent}" for line in board.lines if line.missing)
+        words.append(rf"$\dagger$: no result on some folds, so not compared ({latex_text(lost)}).")
+    seeds = max(len(results.seeds(method)) for method in results.methods)
+    return " ".join([*words, f"Methods with randomness: mean of {seeds} fits." if seeds > 1 else ""]).strip()
+
+
+# TREC runs.
+
+
+def save_rows(folder: Path, folds: Sequence[Fold]) -> None:
+    """Keep which query and document every test row is about, so that scores can be read without the data."""
+    for fold in folds:
+        path = folder / _rows_file(fold.name)
+        if not path.exists():
+            part = fold.test
+            data, index = (part.data, part.index) if isinstance(part, Rows) else (part, slice(None))
+            arrays = {"queries": np.asarray(data.qid)[index].astype(str)}
+            if data.docid is not None:
+                arrays["documents"] = np.asarray(data.docid)[index].astype(str)
+            write_arrays(path, arrays)
+
+
+def _rows_file(fold: str) -> str:
+    return f"rows/{file_name(fold)}.npz"
+
+
+def write_trec_runs(results: Results, folder: Path | str | None = None) -> list[Path]:
+    """A TREC run of every method and seed, over the test queries of all folds; answers the files.
+
+    Where queries are in the test parts of several folds there is a run for each fold. Documents without an id are
+    numbered by their row in the test part, from 1.
+
+    Parameters
+    ----------
+    results : of a run folder, where the scores are
+    folder : where the runs go; default trec-runs in the run folder
+    """
+    if results.folder is None:
+        raise ValueError("these results have no folder, and so no scores: give `compare` a folder")
+    target = results.folder / "trec-runs" if folder is None else Path(folder)
+    rows = {fold: load_arrays(results.folder / _rows_file(fold)) for fold in results.folds}
+    if not any(rows.values()):
+        raise ValueError(f"{results.folder} does not say which rows were tested: run the same `compare` to its end")
+    seen: list[Any] = [query for found in rows.values() for query in set(found.get("queries", ()))]
+    alone = [[fold] for fold in results.folds] if len(set(seen)) < len(seen) else [results.folds]
+    target.mkdir(parents=True, exist_ok=True)
+    written = []
+    for method in results.methods:
+        for seed in results.seeds(method):
+            for folds in alone:
+                run = {topic: ranked for fold in folds for topic, ranked in _ranked(results, method, fold, seed, rows)}
+                if run:
+                    words = [method, *([folds[0]] if len(alone) > 1 else [])]
+                    words += [f"seed{seed}"] if len(results.seeds(method)) > 1 else []
+                    written.append(target / f"{'.'.join(map(file_name, words))}.run")
+                    write_run(written[-1], run, file_name(method))
+    return written
+
+
+def _ranked(
+    results: Results, method: str, fold: str, seed: int, rows: dict[str, dict[str, np.ndarray]]
+) -> Iterator[tuple[str, RankedList]]:
+    """Every test query of a fold with its documents, best first; equal scores in the order of the rows."""
+    scores, found = results.arrays(method, fold, seed).get("scores"), rows[fold]
+    if scores is None or "queries" not in found:
+        return
+    documents = found.get("documents", np.arange(1, len(scores) + 1).astype(str))
+    blocks = blocks_from_qid(found["queries"], len(scores))
+    order = np.arange(len(scores)) if blocks.order is None else blocks.order
+    for query, first, last in zip(blocks.ids.tolist(), blocks.offsets[:-1], blocks.offsets[1:]):
+        here = order[first:last]
+        best = here[np.argsort(-scores[here], kind="stable")]
+        ids = documents[best].tolist()
+        if any(len(text.split()) != 1 for text in (query, *ids)):
+            raise DataError(f"a TREC run cannot hold the ids of query {query!r}: they must be single words")
+        yield query, RankedList(ids, scores[best])
