@@ -14,7 +14,7 @@ OWN_ROWS = {"PersonalRows", "BaselineRows"}  # rankers of ratings, behind the fa
 
 @cache
 def _table() -> dict[str, Any]:
-    return tomllib.loads(files("hingerank.lab").joinpath("references.toml").read_text("utf-8"))
+    return tomllib.loads(files(__package__).joinpath("references.toml").read_text("utf-8"))
 
 
 def papers_of(ranker: str) -> list[str] | str:

@@ -249,10 +249,10 @@ def effect_size(first: ArrayLike, second: ArrayLike, confidence: float = 0.95) -
     if deviation <= TIE * abs(float(d.mean()) if n else 0.0):
         return EffectSize(float("nan"), float("nan"), float("nan"))
     m = n - 1
-    unbiased = float(np.exp(gammaln(m / 2) - gammaln((m - 1) / 2))) / np.sqrt(m / 2)
-    plain = float(d.mean()) / deviation
-    low, high = (_noncentrality(np.sqrt(n) * plain, m, q) for q in ((1 + confidence) / 2, (1 - confidence) / 2))
-    return EffectSize(unbiased * plain, unbiased * low / np.sqrt(n), unbiased * high / np.sqrt(n))
+    unbiased = float(np.exp(gammaln(m / 2) - gammaln((m - 1) / 2)) / np.sqrt(m / 2))
+    plain, root = float(d.mean()) / deviation, float(np.sqrt(n))
+    low, high = (_noncentrality(root * plain, m, q) / root for q in ((1 + confidence) / 2, (1 - confidence) / 2))
+    return EffectSize(unbiased * plain, unbiased * low, unbiased * high)
 
 
 def _noncentrality(t: float, m: int, q: float) -> float:
