@@ -202,15 +202,23 @@ def test_a_method_without_results_comes_last():
     assert [line.method for line in board.lines] == ["a", "b"]
     assert np.isnan(board.lines[1].mean) and board.lines[1].mark == ""
     assert "--" in board.to_latex()
-    assert shown(board).splitlines()[-1].split() == ["b", "–", "–", "–", "f1", "1"]
+    assert shown(board).splitlines()[-1].split() == ["b", "–", "–", "–", "0", "f1", "1"]
 
 
-def shown(board):
+def shown(board, width=120):
     from rich.console import Console
 
-    console = Console(file=io.StringIO(), width=120, color_system=None)
-    console.print(board.to_rich())
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    console.print(board.to_rich(width))
     return console.file.getvalue()
+
+
+def test_a_narrow_terminal_has_fewer_columns_and_whole_figures(results):
+    wide, narrow = shown(leaderboard(results)), shown(leaderboard(results), 50)
+    assert "w/t/l" in wide and "95 % interval" in wide and "w/t/l" not in narrow
+    for line in leaderboard(results).lines:
+        assert f"{line.mean:.4f}" in narrow and (np.isnan(line.p) or f"{line.p:.2g}" in narrow)
+    assert "…" not in narrow
 
 
 def test_formats_agree(results):

@@ -138,7 +138,7 @@ def compare(
     if json:
         print_json(table.to_dict())
     else:
-        console().print(table.to_rich())
+        console().print(table.to_rich(console().width))
         _print_curves(results)
     failures = results.failures()
     if failures and not any(results.tests(method.name) for method in chosen):

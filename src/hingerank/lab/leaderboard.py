@@ -28,6 +28,8 @@ from hingerank.lab.statistics import (
 from hingerank.notebook import html_table
 
 LEVEL = 0.05
+WHERE_ANY = ("± seeds", "missing", "failed")  # columns of the terminal that are there where a line has something
+DROPPED = ("tried", "w/t/l", "± folds", "s/fit", "95 % interval")  # where the terminal is narrow
 
 
 @dataclass(frozen=True)
@@ -155,35 +157,42 @@ class Leaderboard:
         end = [r"\bottomrule", r"\end{tabular}", ""]
         return "\n".join([begin, r"\toprule", rows[0], r"\midrule", *rows[1:], *end])
 
-    def to_rich(self) -> Any:
-        """A table for the terminal."""
+    def to_rich(self, width: int | None = None) -> Any:
+        """A table for the terminal; where it is wider than `width`, without columns of DROPPED, first ones first."""
         from rich.table import Table
         from rich.text import Text
 
-        seeds = any(not np.isnan(line.seed_spread) for line in self.lines)
-        ends = {"missing": any(line.missing for line in self.lines), "failed": any(line.failed for line in self.lines)}
-        names = ["method", self.measure, "difference", "95 % interval", "p", "w/t/l", "± folds"]
-        names += [*["± seeds"] * seeds, "s/fit", *(name for name, shown in ends.items() if shown)]
+        rows = [{name: Text(*cell) for name, cell in self._cells(line).items()} for line in self.lines]
+        shown = [name for name in (rows[0] if rows else []) if name not in WHERE_ANY or any(row[name] for row in rows)]
+        for name in DROPPED:
+            wide = sum(max(len(name), *(len(row[name]) for row in rows)) + 2 for name in shown) - 2
+            if width is not None and wide > width and name in shown:
+                shown.remove(name)
         table = Table(box=None, pad_edge=False)
-        for name in names:
+        for name in shown:
             table.add_column(Text(name), justify="left" if name == "method" else "right", no_wrap=True)
-        for line in self.lines:
-            own, compared = line.method == self.baseline, not np.isnan(line.p)
-            style = {"▲": "green", "▼": "red"}.get(line.mark, "")
-            cells = [
-                Text(line.method),
-                Text(f"{number(line.mean)}{line.mark or ' '}", style=f"bold {style}".strip()),
-                Text("baseline" if own else f"{line.difference:+.4f}" if compared else "–", style=style),
-                Text(line.interval),
-                Text(f"{line.p:.2g}" if compared else ""),
-                Text(f"{line.wins}/{line.ties}/{line.losses}" if compared else ""),
-                Text(number(line.spread)),
-                *[Text("" if np.isnan(line.seed_spread) else number(line.seed_spread))] * seeds,
-                Text("" if np.isnan(line.seconds) else f"{line.seconds:.2g}"),
-            ]
-            last = {"missing": line.absent, "failed": str(line.failed or "")}
-            table.add_row(*cells, *(Text(last[name], style="red") for name, shown in ends.items() if shown))
+        for row in rows:
+            table.add_row(*(row[name] for name in shown))
         return table
+
+    def _cells(self, line: Line) -> dict[str, tuple[str, str]]:
+        """Column -> (text, style) of a line."""
+        own, compared = line.method == self.baseline, not np.isnan(line.p)
+        style = {"▲": "green", "▼": "red"}.get(line.mark, "")
+        return {
+            "method": (line.method, ""),
+            self.measure: (f"{number(line.mean)}{line.mark or ' '}", f"bold {style}".strip()),
+            "difference": ("baseline" if own else f"{line.difference:+.4f}" if compared else "–", style),
+            "95 % interval": (line.interval, ""),
+            "p": (f"{line.p:.2g}" if compared else "", ""),
+            "w/t/l": (f"{line.wins}/{line.ties}/{line.losses}" if compared else "", ""),
+            "± folds": (number(line.spread), ""),
+            "± seeds": ("" if np.isnan(line.seed_spread) else number(line.seed_spread), ""),
+            "tried": (str(line.tried), ""),
+            "s/fit": ("" if np.isnan(line.seconds) else f"{line.seconds:.2g}", ""),
+            "missing": (line.absent, "red"),
+            "failed": (str(line.failed or ""), "red"),
+        }
 
 
 def leaderboard(

@@ -217,12 +217,15 @@ def size_of(record: Record) -> float:
 
 
 def _per_query(records: Sequence[Record], measure: str) -> dict[Any, float]:
-    values: dict[Any, list[float]] = {}
+    found: dict[Any, float] = {}
+    again: dict[Any, list[float]] = {}
     for record in records:
         for query, value in zip(record["queries"], record["values"][measure]):
-            if value is not None:
-                values.setdefault(query, []).append(value)
-    return {query: known[0] if len(known) == 1 else float(np.mean(known)) for query, known in values.items()}
+            if value is not None and query in found:
+                again.setdefault(query, [found[query]]).append(value)
+            elif value is not None:
+                found[query] = value
+    return found | {query: float(np.mean(values)) for query, values in again.items()}
 
 
 def _mean(values: dict[Any, float]) -> float:
