@@ -1,6 +1,7 @@
 """Queries for diversification, relations, aspects, joins and generated data."""
 
 import lzma
+import pickle
 
 import numpy as np
 import pytest
@@ -44,6 +45,17 @@ def test_euclidean_is_at_most_one_for_unit_features():
     V = np.array([[0.0, 0], [1, 1], [1, 0]])
     assert euclidean_relation(V).row(0) == pytest.approx([0, 1, np.sqrt(0.5)])
     assert euclidean_relation(V, scale=1.0).row(0) == pytest.approx([0, np.sqrt(2), 1])
+
+
+def test_every_relation_can_be_sent_to_another_process():
+    """And its subset: a comparison with workers sends the topics, distances that are computed on demand included."""
+    urls, V = ["a.org/x", "a.org/y", "b.org"], np.eye(3)
+    parts = [*text_relations(["red car", "old car", "old bus"]), url_relation(urls), category_relation(urls)]
+    parts += [cosine_relation(V), cosine_relation(sparse.csr_matrix(V)), euclidean_relation(V), mixture_relation(V)]
+    for relations in (Relations(parts), Relations(parts).subset(np.array([2, 0]))):
+        sent = pickle.loads(pickle.dumps(relations))
+        assert sent.names == relations.names
+        assert np.array_equal(sent.materialize().row(0), relations.materialize().row(0))
 
 
 def test_urls():

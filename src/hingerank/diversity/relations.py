@@ -7,6 +7,7 @@ Aspects of a query, P(d | a) for every candidate, come from known subtopics, sco
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,7 +21,10 @@ from hingerank.data.files import DataError
 
 @dataclass(frozen=True, eq=False)
 class Relation:
-    """One named distance among n candidates; row(i) gives the n distances from candidate i."""
+    """One named distance among n candidates; row(i) gives the n distances from candidate i.
+
+    Those of this module are functions of the module with their arrays, so that they can be sent to other processes.
+    """
 
     name: str
     n: int
@@ -115,7 +119,11 @@ def _checked_tensor(tensor: np.ndarray) -> np.ndarray:
 
 
 def _subset(part: Relation, candidates: np.ndarray) -> Relation:
-    return Relation(part.name, len(candidates), lambda i: part.row(int(candidates[i]))[candidates])
+    return Relation(part.name, len(candidates), partial(_subset_row, part, candidates))
+
+
+def _subset_row(part: Relation, candidates: np.ndarray, i: int) -> np.ndarray:
+    return part.row(int(candidates[i]))[candidates]
 
 
 def cosine_relation(vectors: Any, name: str = "cosine", clip: bool = True) -> Relation:
@@ -131,17 +139,17 @@ def cosine_relation(vectors: Any, name: str = "cosine", clip: bool = True) -> Re
     V, squares = _checked_vectors(vectors, name)
     norms = np.sqrt(squares)
     scale = np.divide(1, norms, out=np.zeros_like(norms), where=norms > 0)
+    return Relation(name, V.shape[0], partial(_cosine_row, V, scale, clip))
 
-    def row(i: int) -> np.ndarray:
-        near = V @ (V[i].toarray().ravel() if sparse.issparse(V) else V[i])
-        near *= scale * scale[i]
-        if clip:
-            np.maximum(near, 0, out=near)
-        np.subtract(1, near, out=near)
-        near[i] = 0
-        return near
 
-    return Relation(name, V.shape[0], row)
+def _cosine_row(V: Any, scale: np.ndarray, clip: bool, i: int) -> np.ndarray:
+    near = V @ (V[i].toarray().ravel() if sparse.issparse(V) else V[i])
+    near *= scale * scale[i]
+    if clip:
+        np.maximum(near, 0, out=near)
+    np.subtract(1, near, out=near)
+    near[i] = 0
+    return near
 
 
 def euclidean_relation(vectors: Any, name: str = "euclidean", scale: float | None = None) -> Relation:
@@ -150,14 +158,14 @@ def euclidean_relation(vectors: Any, name: str = "euclidean", scale: float | Non
     V = (V.toarray() if sparse.issparse(V) else V).astype(np.float64)
     V = (V - V.mean(axis=0)) / (scale or max(1.0, np.sqrt(V.shape[1])))  # centred, for fewer lost digits below
     squares = np.einsum("ij,ij->i", V, V)
+    return Relation(name, len(V), partial(_euclidean_row, V, squares))
 
-    def row(i: int) -> np.ndarray:
-        squared = squares + squares[i] - 2 * (V @ V[i])
-        np.maximum(squared, 0, out=squared)
-        squared[i] = 0
-        return np.sqrt(squared, out=squared)
 
-    return Relation(name, len(V), row)
+def _euclidean_row(V: np.ndarray, squares: np.ndarray, i: int) -> np.ndarray:
+    squared = squares + squares[i] - 2 * (V @ V[i])
+    np.maximum(squared, 0, out=squared)
+    squared[i] = 0
+    return np.sqrt(squared, out=squared)
 
 
 def _checked_vectors(vectors: Any, name: str) -> tuple[Any, np.ndarray]:
@@ -222,15 +230,15 @@ def url_relation(urls: Sequence[str], name: str = "url") -> Relation:
     split = [_host_and_path(url) for url in urls]
     hosts = _codes([host for host, _ in split])
     paths = [path for _, path in split]
+    return Relation(name, len(urls), partial(_url_row, hosts, paths))
 
-    def row(i: int) -> np.ndarray:
-        distances = np.where(hosts == hosts[i], 0.5, 1.0)
-        for j in np.flatnonzero(hosts == hosts[i]):
-            if paths[j].startswith(paths[i]) or paths[i].startswith(paths[j]):
-                distances[j] = 0.0
-        return distances
 
-    return Relation(name, len(urls), row)
+def _url_row(hosts: np.ndarray, paths: list[str], i: int) -> np.ndarray:
+    distances = np.where(hosts == hosts[i], 0.5, 1.0)
+    for j in np.flatnonzero(hosts == hosts[i]):
+        if paths[j].startswith(paths[i]) or paths[i].startswith(paths[j]):
+            distances[j] = 0.0
+    return distances
 
 
 def _host_and_path(url: str) -> tuple[str, str]:
@@ -248,14 +256,14 @@ def category_relation(categories: Sequence[str], name: str = "category", separat
     for level in range(prefixes.shape[1]):
         deep = [i for i, path in enumerate(paths) if len(path) > level]
         prefixes[deep, level] = _codes([tuple(paths[i][: level + 1]) for i in deep])
+    return Relation(name, len(paths), partial(_category_row, prefixes, depth))
 
-    def row(i: int) -> np.ndarray:
-        shared = ((prefixes == prefixes[i]) & (prefixes[i] >= 0)).sum(axis=1)
-        distances = 1 - shared / np.maximum(1, np.maximum(depth, depth[i]))
-        distances[i] = 0
-        return distances
 
-    return Relation(name, len(paths), row)
+def _category_row(prefixes: np.ndarray, depth: np.ndarray, i: int) -> np.ndarray:
+    shared = ((prefixes == prefixes[i]) & (prefixes[i] >= 0)).sum(axis=1)
+    distances = 1 - shared / np.maximum(1, np.maximum(depth, depth[i]))
+    distances[i] = 0
+    return distances
 
 
 def _codes(values: Sequence[Any]) -> np.ndarray:
