@@ -10,6 +10,8 @@ from scipy import sparse
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.diversity.generate import make_diverse
+from hingerank.diversity.learning import RLTR
+from hingerank.diversity.measures import evaluate_diversity
 from hingerank.diversity.queries import DiverseData, DiverseQuery, join_run, read_aspects
 from hingerank.diversity.relations import (
     Relation,
@@ -26,6 +28,7 @@ from hingerank.diversity.relations import (
     unit_scores,
     url_relation,
 )
+from hingerank.diversity.selection import MMR, PM2, XQuAD
 
 
 def all_rows(relation):
@@ -229,6 +232,41 @@ def test_joins_that_lack_something(tmp_path):
     path.write_text("1 s a 1\n1 s a 0\n")
     with pytest.raises(DataError, match="line 2: document a is there twice"):
         read_aspects(path)
+
+
+def test_what_is_incomplete_is_kept_at_the_end_or_left_out_and_counted():
+    """Topic 1 lacks features of b, topic 2 its aspects, topic 3 its features, topic 4 its judgments."""
+    run = {"1": ["a", "b", "c"], "2": ["a", "c"], "3": ["x", "y"], "4": ["a"]}
+    vectors = {"a": [1.0, 0.0], "c": [0.0, 1.0]}
+    parts = {
+        "features": dict.fromkeys("124", vectors),
+        "qrels": [(topic, "1", "c", 1) for topic in "123"],
+        "aspects": {topic: {"s": {"c": 1.0}} for topic in "134"},
+    }
+    counts = {"documents without features": 3, "topics without aspects": 1, "topics without judgments": 1}
+    kept, skipped = (join_run(run, incomplete=how, **parts) for how in ("keep", "skip"))
+    assert kept.gaps == skipped.gaps == counts | {"topics without features or texts": 1}
+    assert [q.qid for q in kept] == ["1", "2", "3", "4"] and [q.qid for q in skipped] == ["1"]
+    assert kept[0].relevance.tolist() == [1.0, 0.0] and kept[0].rest == ["b"] and skipped[0].rest == []
+    for ranker in (XQuAD(1.0), PM2(), MMR()):
+        ranked = {topic: found.docids for topic, found in ranker.fit(kept).rerank_run(kept).items()}
+        assert ranked["2"] == ["a", "c"] and ranked["3"] == ["x", "y"], "the order of the run"
+        assert ranked["1"][-1] == "b" and sorted(ranked["1"]) == ["a", "b", "c"]
+    assert XQuAD(1.0).rerank_run(kept, top=2)["1"].docids == ["c", "a"]
+    assert RLTR().fit(kept).rerank(kept[2]).tolist() == []
+    with pytest.raises(ValueError, match="incomplete is 'drop', expected one of error, keep, skip"):
+        join_run(run, incomplete="drop")
+
+
+def test_scores_of_joined_topics_equal_those_of_the_run():
+    """The ideal is one of all judged documents, as TREC has it, not of the candidates alone."""
+    qrels = [("1", "1", "b", 1), ("1", "2", "z", 1), ("1", "3", "c", 1)]
+    data = join_run({"1": ["a", "b", "c"]}, {"1": {"a": [0.0], "b": [1.0]}}, qrels, incomplete="keep")
+    ranker = MMR(lam=1.0)
+    for measure in ("alpha-ndcg@20", "err-ia@20", "alpha-ndcg@2", "strec@3"):
+        expected = evaluate_diversity(qrels, ranker.rerank_run(data), [measure])[measure]
+        assert ranker.score(data, measure) == expected
+    assert ranker.score(data, "strec@3") == pytest.approx(2 / 3)
 
 
 def test_generated_queries():

@@ -43,6 +43,7 @@ def test_classics_over_files(files):
     assert (files / "xquad.txt").read_text().splitlines()[0].endswith(" mine")
 
 
+@pytest.mark.filterwarnings("ignore:the model learned from")
 def test_learned_model_over_files(files, capsys):
     features = files / "features.txt"
     rerank(
@@ -60,6 +61,7 @@ def test_learned_model_over_files(files, capsys):
         assert sorted(ranked.docids) == sorted(before[topic].docids[:10])
 
 
+@pytest.mark.filterwarnings("ignore:the model learned from")
 def test_features_are_counted_as_in_the_training_text(files):
     """Where the first feature is 0 throughout, leaving it out changes nothing, also in text that counts from 0."""
     lines = [line.split() for line in (files / "features.txt").read_text().splitlines()]
@@ -174,3 +176,31 @@ def test_typed_mistakes_are_one_line(call, files, line, problem):
     assert err.count("\n") == 1
     assert out == ""
     assert not (files / "out.txt").exists()
+
+
+def test_documents_without_features_are_counted_and_stay(call, files):
+    lines = (files / "features.txt").read_text().splitlines(keepends=True)
+    (files / "some.txt").write_text("".join(lines[3:]))  # the first three are of topic 1
+    status, _, err = call("rerank run.txt --method mmr --features some.txt -o out.txt")
+    assert status == 1 and "3 of 25 documents of topic 1 have no features" in err and "--incomplete keep" in err
+    status, _, err = call("rerank run.txt --method mmr --features some.txt --incomplete keep --top 25 -o out.txt")
+    assert status == 0 and "3 documents without features: kept, documents at the end" in err
+    before, after = read_run(files / "run.txt"), read_run(files / "out.txt")
+    lost = [docid for docid in before["1"].docids if docid in ("q1-d0", "q1-d1", "q1-d2")]
+    assert after["1"].docids[-3:] == lost and len(after["1"]) == 25
+    status, _, err = call("rerank run.txt --method mmr --features some.txt --incomplete skip --top 25 -o out.txt")
+    assert status == 0 and "3 documents without features: left out" in err
+    assert len(read_run(files / "out.txt")["1"]) == 22
+
+
+def test_reranking_the_topics_of_training_says_so(call, files):
+    learn = "rerank run.txt --method r-ltr --features features.txt --fit qrels.txt --save model"
+    assert "learned from" not in call(learn)[2]
+    says = "the model learned from 8 of these 8 topics: measures of this run are of training, not of test"
+    assert says in call(f"{learn} -o out.txt")[2]
+    assert says in call("rerank run.txt --model model --features features.txt -o out.txt")[2]
+    others = [f"new{line}" for line in (files / "run.txt").read_text().splitlines(keepends=True)]
+    (files / "others.txt").write_text("".join(others))
+    rows = (files / "features.txt").read_text().replace("qid:", "qid:new")
+    (files / "new.txt").write_text(rows)
+    assert "learned from" not in call("rerank others.txt --model model --features new.txt -o out.txt")[2]

@@ -1,5 +1,6 @@
 """`rerank`, and `evaluate --diversity`: TREC runs in and out."""
 
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,6 +9,15 @@ import typer
 from hingerank.cli.output import Missing, make_ranker, print_json, print_table, read_setting, working
 
 MEASURES = ("alpha-ndcg@20", "err-ia@20", "nrbp", "strec@20", "p-ia@20", "map-ia")
+FATES = {"keep": "kept, documents at the end of their topic's ranking", "skip": "left out"}
+Incomplete = Annotated[
+    str,
+    typer.Option(
+        metavar="error|keep|skip",
+        help="Documents without features or text and topics without aspects or judgments: refuse them, keep them "
+        "(documents at the end of the ranking), or leave them out.",
+    ),
+]
 OPTIONS = {"relations": "--features", "aspects": "--aspects, or --clusters with --features", "words": "--texts"}
 
 
@@ -40,6 +50,7 @@ def rerank(
     order: Annotated[str, typer.Option(help="How RUN is sorted: score, trec or rank.")] = "score",
     tag: Annotated[str, typer.Option(help="Last column of the output.")] = "hingerank",
     missing: Missing = "error",
+    incomplete: Incomplete = "error",
 ) -> None:
     """Diversify a TREC run: choose documents one after the other, each for what those before it leave open.
 
@@ -49,7 +60,6 @@ def rerank(
     rerank RUN --model model --features test.txt -o diverse.txt.
     """
     from hingerank.cli.files import open_data
-    from hingerank.diversity.queries import join_run, read_aspects, read_texts
     from hingerank.diversity.trec import read_run, write_run
 
     ranker, about = _ranker(method, model, settings or [])
@@ -64,24 +74,59 @@ def rerank(
     weights = getattr(ranker, "coef_", None)  # of a model that learnt
     width = len(weights) if weights is not None and len(weights) else None
     rows = None if features is None else open_data(features, missing, width, index_base=about.get("index_base"))
-    data = join_run(
-        read_run(run, order),
-        rows,
-        None if qrels is None else str(qrels),
-        None if aspects is None else read_aspects(aspects),
-        clusters=clusters,
-        depth=depth,
-        texts=None if texts is None else read_texts(texts),
-    )
+    data = join_files(read_run(run, order), rows, qrels, aspects, texts, clusters, depth, incomplete)
     _check_parts(ranker, data)
     if qrels is not None:
         with working(f"fitting {method}"):
             ranker.fit(data)
-        saved = ranker.save(save, {"index_base": None if rows is None else rows.index_base})
+        topics = [query.qid for query in data if query.judgments.any()]
+        saved = ranker.save(save, {"index_base": None if rows is None else rows.index_base, "topics": topics})
         print_table("fitted", ["", ""], [["method", method], ["topics", len(data)], ["saved", saved]])
     if output is not None:
+        _say_what_was_seen(data, about if qrels is None else {"topics": topics})
         with working("reranking"):
             write_run(output, ranker.rerank_run(data, top), tag)
+
+
+def join_files(
+    run: Any,
+    rows: Any,
+    qrels: Path | None,
+    aspects: Path | None,
+    texts: Path | None,
+    clusters: int | None,
+    depth: int | None,
+    incomplete: str,
+) -> Any:
+    """The topics of a run with what the files say of them; a warning counts what is missing."""
+    from hingerank.cli.files import in_command_words
+    from hingerank.diversity.queries import join_run, read_aspects, read_texts
+
+    with in_command_words():
+        data = join_run(
+            run,
+            rows,
+            None if qrels is None else str(qrels),
+            None if aspects is None else read_aspects(aspects),
+            clusters=clusters,
+            depth=depth,
+            texts=None if texts is None else read_texts(texts),
+            incomplete=incomplete,
+        )
+    for what, count in data.gaps.items():
+        warnings.warn(f"{count} {what}: {FATES[incomplete]}", stacklevel=2)
+    return data
+
+
+def _say_what_was_seen(data: Any, about: dict[str, Any]) -> None:
+    """A ranker looks better than it is on the topics that it learned from: say so."""
+    seen = set(about.get("topics") or []) & {query.qid for query in data}
+    if seen:
+        warnings.warn(
+            f"the model learned from {len(seen)} of these {len(data)} topics: measures of this run are of training, "
+            "not of test; hingerank compare keeps the two apart",
+            stacklevel=2,
+        )
 
 
 def _check_parts(ranker: Any, queries: Any) -> None:

@@ -41,6 +41,7 @@ _REMEDIES = {  # the library's parameter -> what the command line says instead o
     "columns": "or name the columns with --label, --qid and --features",
     "missing": "or --missing zero or --missing nan",
     "index_base": "as in the text that the model learnt from",
+    "incomplete": "so add them, or pass --incomplete keep or --incomplete skip",
 }
 
 

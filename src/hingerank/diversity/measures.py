@@ -24,6 +24,7 @@ import numpy as np
 
 from hingerank.data.files import DataError
 from hingerank.diversity.kernels import ideal_prefix
+from hingerank.diversity.queries import DiverseQuery
 from hingerank.diversity.trec import TopicJudgments, as_qrels, as_run
 from hingerank.metrics.measure import squeeze
 
@@ -261,6 +262,25 @@ def _topic_values(judged: TopicJudgments, docids: list[str], measures: list[Dive
     depth = None if None in depths else max((d for d in depths if d is not None), default=0)
     ideals = {measure.alpha: ideal_order(J, depth, measure.alpha) for measure in measures if measure.normalized}
     return [measure(J, order, ideals.get(measure.alpha)) for measure in measures]
+
+
+def order_values(query: DiverseQuery, order: Any, measures: Iterable[Any]) -> list[float]:
+    """Measures of a ranking of a query's candidates, as row numbers, best first; its `rest` follows.
+
+    The ideal ranking is one of all judged documents where the query has them (``judged``), else of its candidates.
+
+    Examples
+    --------
+    >>> query = DiverseQuery(np.zeros((2, 0)), judgments=[[0], [1]])
+    >>> order_values(query, [1, 0], ["alpha-ndcg@20"]), order_values(query, [0, 1], ["strec@1"])
+    ([1.0], [0.0])
+    """
+    parsed = [parse_diversity_measure(measure) for measure in measures]
+    if query.judged is None:
+        query.need("judgments", to="a measure")
+        return [measure(query.judgments, order) for measure in parsed]
+    docids = [str(docid) for docid in query.docids[np.asarray(order, np.int64)]]
+    return _topic_values(query.judged, [*docids, *query.rest], parsed)
 
 
 def _listed(measures: Any) -> list[Any]:

@@ -21,7 +21,7 @@ from hingerank.diversity.relations import (
     euclidean_relation,
     unit_scores,
 )
-from hingerank.diversity.trec import as_qrels, as_run, read_fields
+from hingerank.diversity.trec import TopicJudgments, as_qrels, as_run, read_fields
 
 Aspects = Mapping[str, Mapping[str, Mapping[str, float]]]  # topic -> aspect -> document -> P(document | aspect)
 FEATURE_RELATIONS: dict[str, Callable[[Any], Relation]] = {"cosine": cosine_relation, "euclidean": euclidean_relation}
@@ -51,6 +51,11 @@ class DiverseQuery:
         Names of the candidates, default their row numbers.
     qid : str
         Name of the query.
+    judged : TopicJudgments
+        All judged documents of the query, candidates or not, from which measures take the ideal ranking; default the
+        candidates with their judgments.
+    rest : list of str
+        Documents of which nothing is known. They cannot be chosen and follow the candidates, in this order.
 
     Examples
     --------
@@ -68,6 +73,8 @@ class DiverseQuery:
     words: Any = None
     docids: Any = None
     qid: str = ""
+    judged: TopicJudgments | None = None
+    rest: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         self._put("qid", str(self.qid))
@@ -174,6 +181,8 @@ class DiverseData(Sequence[DiverseQuery]):
     ----------
     queries : list of DiverseQuery
     feature_names : list of str, optional
+    gaps : dict, optional
+        What `join_run` found missing, such as {"documents without features": 3}.
 
     Examples
     --------
@@ -185,6 +194,7 @@ class DiverseData(Sequence[DiverseQuery]):
     queries: Any
     feature_names: Sequence[str] | None = None
     relation_names: Sequence[str] | None = field(default=None, init=False)
+    gaps: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         queries = list(self.queries)
@@ -245,53 +255,80 @@ def read_aspects(path: Any) -> Aspects:
 def join_run(
     run: Any, features: Any = None, qrels: Any = None, aspects: Aspects | None = None,
     relations: Sequence[str] = ("cosine", "euclidean"), clusters: int | None = None, depth: int | None = None,
-    texts: Mapping[str, str] | None = None,
+    texts: Mapping[str, str] | None = None, incomplete: str = "error",
 ) -> DiverseData:  # fmt: skip
     """One `DiverseQuery` for each topic of the run, its candidates in the run's order.
 
     Parameters
     ----------
     run : a path or anything else that `as_run` takes; scores, brought to [0, 1] in every topic, become `relevance`
-    features : RankingData with document ids, or {topic: {document: vector}}; they become `X`. A document of the run
-        without features is an error
-    qrels : subtopic judgments, as `as_qrels` takes them; a topic without any is an error
-    aspects : as `read_aspects` gives them; a topic without any is an error
+    features : RankingData with document ids, or {topic: {document: vector}}; they become `X`
+    qrels : subtopic judgments, as `as_qrels` takes them; all of a topic's are kept for the ideal of measures
+    aspects : as `read_aspects` gives them
     relations : distances between features, "cosine" and "euclidean"; () for none
-    clusters : so many clusters of a topic's features become its aspects, instead of `aspects`
-    depth : use only the first so many documents of each topic
-    texts : {document: its text}, whose words are counted; a document of the run without a text is an error
+    clusters : this number of clusters of a topic's features become its aspects, instead of `aspects`
+    depth : use only the first `depth` documents of each topic
+    texts : {document: its text}, whose words are counted
+    incomplete : what happens to documents without features or text, and to topics without aspects or judgments.
+        "error" refuses them. "keep" puts such documents at the end of their topic's ranking, in the run's order; xQuAD
+        and PM-2 keep the order by relevance in a topic without aspects; one without judgments teaches nothing. "skip"
+        leaves such documents and topics out. ``gaps`` of the answer counts them.
 
     Examples
     --------
     >>> data = join_run({"7": ["a", "b"]}, {"7": {"a": [1.0, 0.0], "b": [0.5, 0.5]}}, [("7", "1", "b", 1)])
     >>> data[0].qid, data[0].relevance.tolist(), data[0].judgments.tolist(), data.relation_names
     ('7', [1.0, 0.0], [[0.0], [1.0]], ('cosine', 'euclidean'))
+    >>> data = join_run({"7": ["a", "b", "c"]}, {"7": {"a": [1.0], "c": [0.5]}}, incomplete="keep")
+    >>> data[0].docids.tolist(), data[0].rest, data.gaps
+    (['a', 'c'], ['b'], {'documents without features': 1})
     """
     unknown = [name for name in relations if name not in FEATURE_RELATIONS]
     if unknown:
         raise ValueError(f"there is no relation {unknown[0]!r} of features; known: {', '.join(FEATURE_RELATIONS)}")
     if clusters is not None and (features is None or aspects is not None):
         raise ValueError("clusters of the features become aspects: give features, and no other aspects")
+    if incomplete not in INCOMPLETE:
+        raise ValueError(f"incomplete is {incomplete!r}, expected one of {', '.join(INCOMPLETE)}")
     vectors = _by_document(features) if isinstance(features, RankingData) else features
     judged = None if qrels is None else as_qrels(qrels)
-    queries = []
+    width = features.n_features if isinstance(features, RankingData) else _width(vectors)
+    gaps, queries = Counter[str](), []
     for topic, ranked in as_run(run).items():
-        docids = ranked.docids[:depth]
-        parts: dict[str, Any] = {"relevance": unit_scores(ranked.scores[:depth]), "docids": docids, "qid": topic}
-        X = np.zeros((len(docids), 0)) if vectors is None else _feature_rows(vectors, topic, docids)
+        known, rest = _known_documents(topic, ranked.docids[:depth], vectors, texts, incomplete, gaps)
+        lacking = [what for table, what in ((judged, "judgments"), (aspects, "aspects")) if _lacks(table, topic)]
+        if lacking and incomplete == "error":
+            raise _incomplete(f"topic {topic} of the run has no {lacking[0]}")
+        gaps.update(f"topics without {what}" for what in [*lacking, *([] if known else ["features or texts"])])
+        if incomplete == "skip" and (lacking or not known):
+            continue
+        docids = [ranked.docids[i] for i in known]
+        scores = unit_scores(ranked.scores[:depth])[known]
+        parts: dict[str, Any] = {"relevance": scores, "docids": docids, "qid": topic, "rest": rest}
+        X = np.zeros((len(docids), width)) if vectors is None else _feature_rows(vectors, topic, docids, width)
         if vectors is not None and relations:
             parts["relations"] = Relations([FEATURE_RELATIONS[name](X) for name in relations])
         if judged is not None:
-            parts["judgments"] = _of_topic(judged, topic, "judgments").select(docids)
+            here = judged.get(topic)
+            parts |= {"judgments": np.zeros((len(docids), 0)) if here is None else here.select(docids), "judged": here}
         if aspects is not None:
-            named = _of_topic(aspects, topic, "aspects").values()
-            parts["aspects"] = np.array([[documents.get(docid, 0.0) for documents in named] for docid in docids])
+            named = aspects.get(topic, {}).values()
+            rows = [[documents.get(docid, 0.0) for documents in named] for docid in docids]
+            parts["aspects"] = np.array(rows, np.float64).reshape(len(docids), len(named))
         if clusters is not None:
-            parts["aspects"] = aspects_from_clusters(X, clusters)
+            parts["aspects"] = aspects_from_clusters(X, clusters) if docids else np.zeros((0, 0))
         if texts is not None:
-            parts["words"] = _word_counts(texts, topic, docids)
+            parts["words"] = _word_counts([texts[docid] for docid in docids])
         queries.append(DiverseQuery(X, **parts))
-    return DiverseData(queries, features.feature_names if isinstance(features, RankingData) else None)
+    names = features.feature_names if isinstance(features, RankingData) else None
+    return DiverseData(queries, names, dict(gaps))
+
+
+INCOMPLETE = ("error", "keep", "skip")
+
+
+def _incomplete(problem: str) -> DataError:
+    return DataError(problem, 'so add them, or pass incomplete="keep" or "skip"', "incomplete")
 
 
 def _by_document(data: RankingData) -> dict[str, dict[str, np.ndarray]]:
@@ -306,15 +343,39 @@ def _by_document(data: RankingData) -> dict[str, dict[str, np.ndarray]]:
     return vectors
 
 
-def _feature_rows(vectors: Any, topic: str, docids: list[str]) -> np.ndarray:
-    documents = _of_topic(vectors, topic, "features")
-    lacking = [docid for docid in docids if docid not in documents]
-    if lacking:
-        raise DataError(
-            f"{len(lacking)} of {len(docids)} documents of topic {topic} have no features, {lacking[0]} among them: "
-            "leave them out of the run, or use a smaller depth"
-        )
-    rows = np.array([documents[docid] for docid in docids], np.float64)
+def _width(vectors: Any) -> int:
+    """The number of features, by the first document that has any."""
+    return 0 if vectors is None else next((len(row) for rows in vectors.values() for row in rows.values()), 0)
+
+
+def _lacks(table: Mapping[str, Any] | None, topic: str) -> bool:
+    return table is not None and topic not in table
+
+
+def _known_documents(
+    topic: str, docids: list[str], vectors: Any, texts: Mapping[str, str] | None, incomplete: str, gaps: Counter[str]
+) -> tuple[list[int], list[str]]:
+    """Places of the documents that have all that is asked for, and those without that follow them."""
+    tables = {"features": None if vectors is None else vectors.get(topic, {}), "text": texts}
+    missing: dict[str, None] = {}
+    for what, table in tables.items():
+        lacking = [docid for docid in docids if table is not None and docid not in table]
+        if lacking and incomplete == "error":
+            whole = what == "features" and topic not in vectors
+            count = (
+                f"{len(lacking)} of {len(docids)} documents of topic {topic} have no {what}, {lacking[0]} among them"
+            )
+            raise _incomplete(f"topic {topic} of the run has no features" if whole else count)
+        gaps.update({f"documents without {what}": len(lacking)} if lacking else {})
+        missing |= dict.fromkeys(lacking)
+    known = [i for i, docid in enumerate(docids) if docid not in missing]
+    return known, [docid for docid in docids if docid in missing] if incomplete == "keep" else []
+
+
+def _feature_rows(vectors: Any, topic: str, docids: list[str], width: int) -> np.ndarray:
+    rows = np.array([vectors[topic][docid] for docid in docids], np.float64).reshape(
+        len(docids), -1 if docids else width
+    )
     if not np.isfinite(rows).all():
         i, j = np.argwhere(~np.isfinite(rows))[0]
         raise DataError(
@@ -323,24 +384,14 @@ def _feature_rows(vectors: Any, topic: str, docids: list[str]) -> np.ndarray:
     return rows
 
 
-def _of_topic(table: Mapping[str, Any], topic: str, what: str) -> Any:
-    if topic not in table:
-        raise DataError(f"topic {topic} of the run has no {what}: leave it out of the run or add them")
-    return table[topic]
-
-
-def _word_counts(texts: Mapping[str, str], topic: str, docids: Sequence[str]) -> sparse.csr_matrix:
-    """How often each word is in each document of a topic."""
+def _word_counts(texts: Sequence[str]) -> sparse.csr_matrix:
+    """How often each word is in each text."""
     from sklearn.feature_extraction.text import CountVectorizer
 
-    absent = next((docid for docid in docids if docid not in texts), None)
-    if absent is not None:
-        raise DataError(f"topic {topic}: document {absent!r} of the run has no text")
-    found = [texts[docid] for docid in docids]
     try:
-        return sparse.csr_matrix(CountVectorizer().fit_transform(found), dtype=np.float64)
+        return sparse.csr_matrix(CountVectorizer().fit_transform(texts), dtype=np.float64)
     except ValueError:  # no words at all
-        return sparse.csr_matrix((len(found), 1))
+        return sparse.csr_matrix((len(texts), 1))
 
 
 def read_texts(path: Any) -> dict[str, str]:

@@ -156,7 +156,9 @@ def euclidean_relation(vectors: Any, name: str = "euclidean", scale: float | Non
     """‖v_i − v_j‖ / scale; scale None takes √d, so that vectors with entries in [0, 1] are at most 1 apart."""
     V, _ = _checked_vectors(vectors, name)
     V = (V.toarray() if sparse.issparse(V) else V).astype(np.float64)
-    V = (V - V.mean(axis=0)) / (scale or max(1.0, np.sqrt(V.shape[1])))  # centred, for fewer lost digits below
+    V = (V - V.sum(axis=0) / max(1, len(V))) / (
+        scale or max(1.0, np.sqrt(V.shape[1]))
+    )  # centred, for fewer lost digits below
     squares = np.einsum("ij,ij->i", V, V)
     return Relation(name, len(V), partial(_euclidean_row, V, squares))
 

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from hingerank.data.checks import positive, whole
 from hingerank.data.files import DataError
 from hingerank.diversity.kernels import LEAST, MEAN, MOST, best_linear, next_pick, pm2_order, xquad_order
-from hingerank.diversity.measures import parse_diversity_measure
+from hingerank.diversity.measures import order_values, parse_diversity_measure
 from hingerank.diversity.queries import DiverseQuery, check_queries
 from hingerank.diversity.relations import Relations, cosine_relation, unit_scores
 from hingerank.diversity.trec import RankedList, Run
@@ -47,6 +47,8 @@ class DiverseRanker(SavedModel, BaseEstimator):
         if not isinstance(query, DiverseQuery):
             raise DataError(f"expected a DiverseQuery, got {type(query).__name__}")
         query.need(*self._needs, to=type(self).__name__)
+        if query.n == 0:  # nothing is known of its documents
+            return np.zeros(0, np.int64)
         if self.candidates is None:
             return self._order(query, int(min(top, query.n)))
         rows = self._by_relevance(query)
@@ -55,22 +57,19 @@ class DiverseRanker(SavedModel, BaseEstimator):
         return np.concatenate((rows[chosen], rows[taking_part.n :]))[:top]
 
     def rerank_run(self, queries: Iterable[DiverseQuery], top: int = 20) -> Run:
-        """{query id: the `top` chosen documents}, as ``write_run`` takes it."""
+        """{query id: the `top` chosen documents}, as ``write_run`` takes it; a query's `rest` comes last."""
         run: Run = {}
         for query in queries:
             if query.qid in run:
                 raise DataError(f"two queries have the id {query.qid!r}: give each its own to write a run")
-            docids = [str(docid) for docid in query.docids[self.rerank(query, top)]]
+            docids = [*(str(docid) for docid in query.docids[self.rerank(query, top)]), *query.rest][:top]
             run[query.qid] = RankedList(docids, np.arange(len(docids), 0, -1, dtype=np.float64))
         return run
 
     def score(self, queries: Iterable[DiverseQuery], measure: str = "alpha-ndcg@20") -> float:
-        """Mean of a diversity measure, the ideal taken among each query's candidates."""
+        """Mean of a diversity measure; its ideal is as ``order_values`` says. Give queries that `fit` has not seen."""
         wanted = parse_diversity_measure(measure)
-        values = []
-        for query in queries:
-            query.need("judgments", to="score")
-            values.append(wanted(query.judgments, self.rerank(query, wanted.cutoff or query.n)))
+        values = [order_values(query, self.rerank(query, wanted.cutoff or query.n), [wanted])[0] for query in queries]
         if not values:
             raise DataError("no queries to score")
         return float(np.mean(values))
