@@ -227,3 +227,23 @@ def test_cutoffs_and_scales_beyond_every_number():
     assert list(values.values()) == [0.5, 1.0]
     with pytest.raises(hr.DataError, match="max_grade is at most 1000"):
         hr.evaluate([1, 0], [2, 1], measures="err:max_grade=2000")
+
+
+def test_a_function_is_a_measure_under_its_name():
+    """It gets the rows of one query in their order, and nan leaves a query out of the mean."""
+
+    def top_grade(y, scores):
+        return y[scores.argmax()] if len(y) > 1 else float("nan")
+
+    y, scores, qid = [1, 5, 0, 2, 3], [0.1, 9.0, 0.9, 0.5, 0.4], ["b", "alone", "b", "a", "a"]
+    values = hr.evaluate(y, scores, qid, [top_grade, "p@1"], per_query=True)
+    assert list(values) == ["top_grade", "p@1"]
+    assert values["top_grade"].tolist()[::2] == [0.0, 2.0] and np.isnan(values["top_grade"][1])
+    assert hr.evaluate(y, scores, qid, top_grade) == {"top_grade": 1.0}
+    for wrong, problem in [
+        (lambda y, s: 1.0, "has no name: define it with def"),
+        (print, "the measure print gave None for query 'b': it takes"),
+        (3, "a measure is a name such as"),
+    ]:
+        with pytest.raises(ValueError, match=problem):
+            hr.evaluate(y, scores, qid, [wrong])

@@ -120,7 +120,10 @@ def evaluate_run(
     >>> evaluate_run({"7": {"a": 2, "b": 0, "c": 1}}, {"7": {"x": 3.0, "a": 2.0}}, ["p@2", "recall@2", "mrr"])
     {'p@2': 0.5, 'recall@2': 0.5, 'mrr': 0.5}
     """
-    wanted, judged = parse_measures(measures, preset), as_grades(qrels)
+    _, wanted, own = parse_measures(measures, preset)
+    if own:
+        raise ValueError(f"{next(iter(own))} is a function of rows: measure data with it (hingerank.evaluate), not runs")
+    judged = as_grades(qrels)
     ranked = {topic: documents for topic, documents in as_run(run, "trec").items() if len(documents)}
     topics = [topic for topic in ranked if topic in judged]
     if not topics:

@@ -10,6 +10,7 @@ from hingerank.data.checks import GIVE_IDS, warn_one_query
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.metrics.measure import MEASURES, Measure, parse_measure, preset_name
+from hingerank.metrics.own import OwnMeasure, measure_name, own_values
 from hingerank.metrics.ranked_lists import RankedLists
 
 HIGHEST_EXPONENT = 1000.0  # 2^grade and sums of it stay finite
@@ -19,7 +20,7 @@ def evaluate(
     y: Any,
     scores: Any,
     qid: Any = None,
-    measures: str | Measure | Sequence[str | Measure] = ("ndcg@10", "map"),
+    measures: str | Measure | OwnMeasure | Sequence[str | Measure | OwnMeasure] = ("ndcg@10", "map"),
     per_query: bool = False,
     sample_weight: Any = None,
     group: Any = None,
@@ -40,7 +41,8 @@ def evaluate(
         In any order and of any type. A single id makes one query of all rows, and so does None, with a warning.
     measures : a name, or several
         ndcg@10, dcg@5, map, p@5, recall@10, mrr, err@10, mean_ndcg, pair_accuracy, kendall_tau, each with ":preset"
-        ("ndcg@10:letor4") or ":option=value" ("ndcg@10:ties=average") after it.
+        ("ndcg@10:letor4") or ":option=value" ("ndcg@10:ties=average") after it. Or a function of your own, (y, scores)
+        of one query's rows -> a number, which goes by its name.
     per_query : bool
         Return arrays, queries in order of first appearance, instead of means. A value is nan where a measure is
         undefined (pair_accuracy without a pair; anything with ":empty=skip"); the mean leaves such queries out.
@@ -62,7 +64,7 @@ def evaluate(
     >>> evaluate([0, 1, 2, 1], [0.1, 0.9, 0.4, 0.3], ["a", "a", "b", "b"], ["ndcg@10", "p@1"])
     {'ndcg@10': 1.0, 'p@1': 1.0}
     """
-    wanted = parse_measures(measures, preset)
+    names, wanted, own = parse_measures(measures, preset)
     if isinstance(y, RankingData):
         if qid is not None or group is not None:
             raise ValueError("the data know their queries: leave out qid and group, and name measures=…")
@@ -74,14 +76,18 @@ def evaluate(
         warn_one_query(grades, GIVE_IDS, stacklevel=2)
     weight = _query_weight(sample_weight, blocks)
     check_grades(wanted, grades, lambda row: f"at row {row}")
+    grades, given = blocks.gather(grades), blocks.gather(given)
     lists = RankedLists(
-        blocks.gather(grades),
-        blocks.gather(given),
+        grades,
+        given,
         blocks.offsets,
         _docid_order(docid, blocks) if any(m.conventions.ties == "docid" for m in wanted.values()) else None,
         depths(wanted),
     )
-    values = values_of(wanted, lists)
+    values = values_of(wanted, lists) | {
+        name: own_values(measure, grades, given, blocks) for name, measure in own.items()
+    }
+    values = {name: values[name] for name in names}
     return values if per_query else {name: mean_over_queries(value, weight) for name, value in values.items()}
 
 
@@ -90,16 +96,21 @@ def values_of(wanted: dict[str, Measure], lists: RankedLists) -> dict[str, np.nd
     return {name: MEASURES[measure.kind].values(lists, measure) for name, measure in wanted.items()}
 
 
-def parse_measures(measures: Any, preset: str | None) -> dict[str, Measure]:
-    """Names as the user wrote them -> measures."""
-    if isinstance(measures, str | Measure):
+def parse_measures(
+    measures: Any, preset: str | None
+) -> tuple[list[str], dict[str, Measure], dict[str, OwnMeasure]]:
+    """All names as the user wrote them; of them, those of measures here and those of the user's own functions."""
+    if isinstance(measures, str | Measure) or callable(measures):
         measures = [measures]
     if preset is not None:
         preset = preset_name(preset)
-    wanted = {str(name): parse_measure(name).with_preset(preset) for name in measures}
-    if not wanted:
+    own = {measure_name(given): given for given in measures if callable(given)}
+    wanted = {str(name): parse_measure(name).with_preset(preset) for name in measures if not callable(name)}
+    if not wanted and not own:
         raise ValueError("measures is empty: name at least one, such as 'ndcg@10'")
-    return wanted
+    if wanted.keys() & own.keys():
+        raise ValueError(f"two measures are called {min(wanted.keys() & own.keys())!r}: rename your own")
+    return [measure_name(given) for given in measures], wanted, own
 
 
 def _numbers(values: Any, name: str, n_rows: int | None = None) -> np.ndarray:

@@ -1,0 +1,57 @@
+"""Measures of the user's own: a function of the grades and scores of one query's rows."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hingerank.data.blocks import QueryBlocks
+from hingerank.metrics.measure import Measure
+
+OwnMeasure = Callable[[np.ndarray, np.ndarray], float]
+
+
+def measure_name(measure: Any) -> str:
+    """What a measure is called in results: the text itself, or a function's name (its ``name`` or ``__name__``).
+
+    Examples
+    --------
+    >>> def first_grade(y, scores):
+    ...     return float(y[scores.argmax()])
+    >>> measure_name("ndcg@10"), measure_name(first_grade)
+    ('ndcg@10', 'first_grade')
+    """
+    if isinstance(measure, str | Measure):
+        return str(measure)
+    if not callable(measure):
+        raise ValueError(f"a measure is a name such as 'ndcg@10' or a function of (y, scores), got {measure!r}")
+    name = getattr(measure, "name", None) or getattr(measure, "__name__", None)
+    if not isinstance(name, str) or name == "<lambda>":
+        raise ValueError(f"the measure {measure!r} has no name: define it with def, or give it an attribute name")
+    return name
+
+
+def own_values(measure: OwnMeasure, y: np.ndarray, scores: np.ndarray, blocks: QueryBlocks) -> np.ndarray:
+    """measure(y_q, s_q) of every query q; nan where it says that it is not defined.
+
+    Parameters
+    ----------
+    measure : a function of the grades and the scores of a query's rows, both in the rows' order
+    y, scores : a number per row, in block order
+    blocks : the queries
+    """
+    name, values = measure_name(measure), np.empty(len(blocks))
+    for q, (first, last) in enumerate(zip(blocks.offsets[:-1], blocks.offsets[1:])):
+        found: Any = measure(y[first:last].copy(), scores[first:last].copy())
+        try:
+            values[q] = float(found)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"the measure {name} gave {found!r} for query {blocks.ids.tolist()[q]!r}: it takes (y, scores), the grades and "
+                "scores of one query's rows, and gives one number, nan where it is not defined"
+            ) from None
+        if np.isinf(values[q]):
+            raise ValueError(
+                f"the measure {name} gave {values[q]} for query {blocks.ids.tolist()[q]!r}: give a finite number"
+            )
+    return values
