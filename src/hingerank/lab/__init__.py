@@ -1,6 +1,7 @@
 """Experiments: folds, the protocol that chooses on validation and tests once, results, significance, leaderboards."""
 
-from hingerank.lab.comparison import Progress, compare, default_measures
+from hingerank.lab.comparison import Progress, compare
+from hingerank.lab.fitting import default_measures
 from hingerank.lab.folds import Fold, part_folds, query_folds
 from hingerank.lab.leaderboard import Leaderboard, leaderboard
 from hingerank.lab.methods import Method
@@ -15,6 +16,7 @@ from hingerank.lab.statistics import (
     wilcoxon,
     win_tie_loss,
 )
+from hingerank.lab.topics import TopicRows, topic_rows
 from hingerank.search.proposals import Choice, Grid, Integers, LogUniform, OptunaSearch, RandomSearch, Uniform
 
 __all__ = [
@@ -29,6 +31,7 @@ __all__ = [
     "Progress",
     "RandomSearch",
     "Results",
+    "TopicRows",
     "Uniform",
     "bootstrap_interval",
     "compare",
@@ -42,6 +45,7 @@ __all__ = [
     "queries_needed",
     "query_folds",
     "randomisation",
+    "topic_rows",
     "wilcoxon",
     "win_tie_loss",
 ]

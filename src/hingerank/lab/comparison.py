@@ -9,7 +9,6 @@ a `Task` fits a ranker and measures it on validation, or fits the chosen one and
 touched in `Task._tested` only, and only after the setting was chosen.
 """
 
-import inspect
 import time
 import warnings
 import zlib
@@ -24,6 +23,7 @@ import numpy as np
 from hingerank.data.files import canonical, plain
 from hingerank.data.ranking_data import RankingData
 from hingerank.kernels.threads import thread_count
+from hingerank.lab.fitting import check_measures, learn, query_values, score_rows, usual_measure, usual_measures
 from hingerank.lab.folds import Fold, check_folds
 from hingerank.lab.learning_curves import check_sizes, size_text, take_queries
 from hingerank.lab.methods import Method
@@ -43,9 +43,9 @@ from hingerank.lab.run_folder import (
     versions,
     write_header,
 )
-from hingerank.lab.workers import Workers
-from hingerank.metrics import evaluate, parse_measure
-from hingerank.metrics.measure import MEASURES
+from hingerank.lab.workers import Workers, by_value, from_value
+from hingerank.metrics.evaluator import mean_over_queries
+from hingerank.metrics.own import measure_name
 from hingerank.search.proposals import best_setting
 from hingerank.search.settings import Setting
 from hingerank.solvers.run import Certificate
@@ -84,8 +84,8 @@ class Progress:
 def compare(
     methods: Iterable[Method],
     folds: Iterable[Any],
-    measure: str = "ndcg@10",
-    measures: Iterable[str] | None = None,
+    measure: Any = None,
+    measures: Iterable[Any] | None = None,
     *,
     folder: Path | str | None = None,
     seed: int = 0,
@@ -103,9 +103,12 @@ def compare(
     Parameters
     ----------
     methods : what to compare; names must differ
-    folds : ``query_folds(data)``, ``part_folds(parts)``, or triples (train, validation, test) as of ``read_folds``
-    measure : chooses the setting
-    measures : taken on test; default ``default_measures(measure)``
+    folds : ``query_folds(data)``, ``part_folds(parts)``, or triples (train, validation, test) as of ``read_folds``; of
+        rows, or of topics (DiverseData)
+    measure : chooses the setting, a name or a function (y, scores) of one query's rows -> number; default "ndcg@10", of
+        topics "alpha-ndcg@20"
+    measures : taken on test, likewise; default ``default_measures(measure)``, of topics alpha-NDCG, ERR-IA, subtopic
+        recall and NRBP
     folder : where results are kept and continued from; None keeps them in memory
         Results of a method whose code has changed since (a class or function of yours, or the version of an installed
         one) are computed again.
@@ -122,42 +125,25 @@ def compare(
         raise ValueError(f"seeds is {seeds}: give the number of fits with different seeds, at least 1")
     if len(sizes) > 1 and any(fold.shared_queries for fold in folds):
         raise ValueError("sizes are fractions of the training queries, and test queries of ratings are among these")
-    names = list(dict.fromkeys([measure, *(default_measures(measure) if measures is None else measures)]))
-    for name in names:
-        parse_measure(name)  # an unknown one is a mistake to name now, not in every fit
+    rows = folds[0].rows
+    measure = usual_measure(rows) if measure is None else measure
+    wanted = check_measures([measure, *(usual_measures(measure, rows) if measures is None else measures)], rows)
     place = None if folder is None else Path(folder)
     with ResultsFile(None if place is None else place / "results.jsonl") as file:
-        header = make_header(methods, folds, measure, names, seed, about)
+        names = [measure_name(given) for given in wanted]
+        header = make_header(methods, folds, names[0], names, seed, about)
         header |= {"seeds": {method.name: seeds for method in methods if method.is_random}} if seeds > 1 else {}
         header |= {"sizes": sizes} if len(sizes) > 1 else {}
         if place is not None:
             header = check_header(read_header(place), header, place, len(file.records))
             write_header(place, header)
-        plan = Plan(folds, measure, names, seed, place, seeds, sizes)
+        plan = Plan(folds, measure, wanted, seed, place, seeds, sizes)
         _run(methods, plan, file, header, workers, progress, retry_failed)
         results = Results(header, list(file.records), place)
         write_examples(results, folds)
         if place is not None:
             save_rows(place, folds)
         return results
-
-
-def default_measures(measure: str) -> list[str]:
-    """What to take on test besides the choosing measure: NDCG and precision at 1 ... 10, MAP and mean NDCG.
-
-    All are under the choosing measure's preset and those of its options that they have.
-
-    >>> default_measures("ndcg@10:letor4:gain=linear")[-2:]
-    ['map:letor4', 'mean_ndcg:letor4:gain=linear']
-    """
-    settings = [setting.strip() for setting in measure.split(":")[1:]]
-
-    def tail(kind: str) -> str:
-        known = (s for s in settings if "=" not in s or s.partition("=")[0].strip().lower() in MEASURES[kind].options)
-        return "".join(f":{setting}" for setting in known)
-
-    ranks = [f"{kind}@{k}{tail(kind)}" for kind in ("ndcg", "p") for k in range(1, 11)]
-    return [*ranks, *(f"{kind}{tail(kind)}" for kind in ("map", "mean_ndcg"))]
 
 
 def _run(
@@ -296,8 +282,8 @@ class Plan:
     seeds: fits of a chosen setting where a ranker is random; sizes: fractions of the training queries."""
 
     folds: Sequence[Fold]
-    measure: str
-    measures: Sequence[str]
+    measure: Any
+    measures: Sequence[Any]
     seed: int
     folder: Path | None
     seeds: int = 1
@@ -315,7 +301,13 @@ class Plan:
         return parts[name]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_last": None}
+        """For other processes; the user's own measures as loky sends tasks, since these may live in a notebook."""
+        own = by_value((self.measure, self.measures))
+        return {**vars(self), "_last": None, "measure": own, "measures": ()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        measure, measures = from_value(state["measure"])
+        vars(self).update(state, measure=measure, measures=measures)
 
 
 @dataclass(frozen=True, eq=False)
@@ -346,7 +338,7 @@ class Task:
         train = take_queries(plan.part(self.fold, "train"), self.size, plan.seed)
         for fit in fits(self.method, self.settings, train, self.seed):
             about: Record = {"seconds": fit.seconds, "error": fit.error, "warnings": list(fit.warned)}
-            about |= {"measure": plan.measure, "value": None} if self.kind == "validation" else {}
+            about |= {"measure": measure_name(plan.measure), "value": None} if self.kind == "validation" else {}
             if fit.error is None:
                 try:
                     scores, found = (self._validated if self.kind == "validation" else self._tested)(fit.ranker, plan)
@@ -361,20 +353,20 @@ class Task:
     def _validated(self, ranker: Any, plan: Plan) -> tuple[np.ndarray, Record]:
         """The mean of the choosing measure over the validation queries."""
         data = plan.part(self.fold, "validation")
-        scores = _scores(ranker, data)
-        value = float(evaluate(data.y, scores, data.qid, [plan.measure], docid=data.docid)[plan.measure])
+        scores = score_rows(ranker, data)
+        ((name, values),) = query_values(data, scores, [plan.measure]).items()
+        value = mean_over_queries(values)
         if not np.isfinite(value):
-            raise ValueError(f"{plan.measure} is {value} on the validation queries: it cannot choose a setting")
+            raise ValueError(f"{name} is {value} on the validation queries: it cannot choose a setting")
         return scores, {"value": value}
 
     def _tested(self, ranker: Any, plan: Plan) -> tuple[np.ndarray, Record]:
         """The measures of every test query, NaN where one is not defined for it."""
         data = plan.part(self.fold, "test")
         start = time.perf_counter()
-        scores = _scores(ranker, data)
+        scores = score_rows(ranker, data)
         seconds = time.perf_counter() - start
-        found = evaluate(data.y, scores, data.qid, list(plan.measures), per_query=True, docid=data.docid)
-        values = {name: np.asarray(found[name], float).tolist() for name in plan.measures}
+        values = {name: found.tolist() for name, found in query_values(data, scores, plan.measures).items()}
         queries = [plain_id(query) for query in data.blocks.ids.tolist()]
         return scores, {"predict_seconds": seconds, "values": values, "queries": queries}
 
@@ -433,20 +425,10 @@ def fits(method: Method, settings: list[Setting], train: RankingData, seed: int)
             warnings.simplefilter("always")
             try:
                 ranker = method.make(setting, seed)
-                ranker.fit(train.X, train.y, qid=train.qid)
+                learn(ranker, train)
             except Exception as problem:
                 error = _name(problem)
         yield Fit(setting, ranker, time.perf_counter() - start, error, _texts(warned))
-
-
-def _scores(ranker: Any, data: RankingData) -> np.ndarray:
-    asks_qid = "qid" in inspect.signature(ranker.predict).parameters
-    scores = np.asarray(ranker.predict(data.X, qid=data.qid) if asks_qid else ranker.predict(data.X), float)
-    if scores.shape != (data.n_rows,):
-        raise ValueError(f"predict gave an array of shape {scores.shape} for {data.n_rows} rows")
-    if not np.isfinite(scores).all():
-        raise ValueError(f"predict gave {scores[~np.isfinite(scores)][0]} as a score")
-    return scores
 
 
 def _thin(trace: Any) -> list[Any]:

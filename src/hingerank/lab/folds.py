@@ -6,7 +6,7 @@ Ratings go under the same protocol: every user is a query, and its rows are the 
 features. All parts of a fold share the users; what training has not seen is either items ("items": some items with all
 their ratings are held out, so methods must judge them by their features) or single ratings ("ratings": some of every
 user's). Rankers of rows take part as they are: they learn one function for all users. Personal rankers take part as
-`PersonalRows`.
+`PersonalRows`. Topics for diversification are queries too: see `hingerank.lab.topics`.
 """
 
 import hashlib
@@ -21,6 +21,8 @@ from hingerank.data.blocks import blocks_from_qid, fingerprint_whole, number_ids
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData, rotate
 from hingerank.data.rows_view import RowsView
+from hingerank.diversity.queries import DiverseData
+from hingerank.lab.topics import TopicRows, join_topics, topic_rows
 from hingerank.personal.baselines import ItemMean, Popularity
 from hingerank.personal.item_features import Features
 from hingerank.personal.ratings import Ratings
@@ -57,6 +59,11 @@ class Fold:
     test: RankingData | Rows
     shared_queries: bool = False
 
+    @property
+    def rows(self) -> RankingData:
+        """Data that rows to test are taken of."""
+        return self.test.data if isinstance(self.test, Rows) else self.test
+
     def part(self, name: str) -> RankingData:
         """ "train", "validation" or "test"."""
         chosen = getattr(self, name)
@@ -76,16 +83,22 @@ def _plain_arrays(data: RankingData) -> RankingData:
     return replace(data, X=X, y=np.asarray(data.y), qid=np.asarray(data.qid), docid=docid)
 
 
-def query_folds(data: RankingData, k: int = 5, seed: int = 0) -> list[Fold]:
+def query_folds(data: RankingData | DiverseData, k: int = 5, seed: int = 0) -> list[Fold]:
     """Shuffle the queries, cut them into k parts of nearly equal size and rotate the parts by LETOR's rule."""
+    data = _rows_of(data)
     return _folds(data, data.fold_rows(k, seed))
 
 
-def part_folds(parts: Sequence[RankingData]) -> list[Fold]:
+def _rows_of(data: RankingData | DiverseData) -> RankingData:
+    return topic_rows(data) if isinstance(data, DiverseData) else data
+
+
+def part_folds(parts: Sequence[RankingData | DiverseData]) -> list[Fold]:
     """LETOR's rule over parts that already exist, such as OHSUMED's S1 ... S5."""
     if len(parts) < 3:
         raise ValueError(f"{len(parts)} parts: give at least 3, one each to train, to validate and to test")
-    data = RankingData.concatenate(parts)
+    parts = [_rows_of(part) for part in parts]
+    data = join_topics(parts) if isinstance(parts[0], TopicRows) else RankingData.concatenate(parts)
     ends = np.cumsum([part.n_rows for part in parts])
     return _folds(data, rotate([np.arange(end - part.n_rows, end) for part, end in zip(parts, ends)]))
 
@@ -95,7 +108,7 @@ def _folds(data: RankingData, turns: Sequence[Sequence[np.ndarray]]) -> list[Fol
     return [Fold(f"fold {i}", train, check, test) for i, (train, check, test) in enumerate(parts, 1)]
 
 
-def check_folds(folds: Iterable[Fold | Sequence[RankingData]]) -> list[Fold]:
+def check_folds(folds: Iterable[Fold | Sequence[RankingData | DiverseData]]) -> list[Fold]:
     """The folds as a list, if each is usable: rows and queries in every part, none of them shared between parts."""
     named = [_named(fold, number) for number, fold in enumerate(folds, 1)]
     if not named:
@@ -116,11 +129,11 @@ def check_folds(folds: Iterable[Fold | Sequence[RankingData]]) -> list[Fold]:
     return named
 
 
-def _named(fold: Fold | Sequence[RankingData], number: int) -> Fold:
+def _named(fold: Fold | Sequence[RankingData | DiverseData], number: int) -> Fold:
     """A triple (train, validation, test) without a name, such as `read_folds` gives, is called by its number."""
     if isinstance(fold, Fold):
         return fold
-    train, validation, test = fold
+    train, validation, test = map(_rows_of, fold)
     return Fold(f"fold {number}", train, validation, test)
 
 
@@ -136,7 +149,8 @@ def fingerprint(folds: Sequence[Fold]) -> str:
 
     def digest(data: RankingData) -> bytes:
         if id(data) not in sums:
-            sums[id(data)] = fingerprint_whole(data.X, data.y, data.qid)
+            topics = isinstance(data, TopicRows)
+            sums[id(data)] = data.fingerprint() if topics else fingerprint_whole(data.X, data.y, data.qid)
         return sums[id(data)]
 
     whole = hashlib.blake2b(digest_size=16)

@@ -122,7 +122,7 @@ def evaluate_run(
     """
     _, wanted, own = parse_measures(measures, preset)
     if own:
-        raise ValueError(f"{next(iter(own))} is a function of rows: measure data with it (hingerank.evaluate), not runs")
+        raise ValueError(f"{next(iter(own))} is a function of rows: it measures data (hingerank.evaluate), not runs")
     judged = as_grades(qrels)
     ranked = {topic: documents for topic, documents in as_run(run, "trec").items() if len(documents)}
     topics = [topic for topic in ranked if topic in judged]

@@ -10,6 +10,7 @@ import os
 import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import ExitStack, contextmanager
@@ -55,6 +56,7 @@ class Workers(Generic[SomeTask]):
         self.running: dict[Any, SomeTask] = {}
         self._threads = str(max(1, thread_count() // count))
         self._here = count == 1 or patient
+        self._warned = False
         self._started, self._done_here = time.monotonic(), 0
         self._executor: Any = None
         self._folder: Path | None = None
@@ -90,7 +92,8 @@ class Workers(Generic[SomeTask]):
                 finished.append((task, future.result()))
             except BrokenProcessPool:
                 dead.append(task)
-            except Exception:  # a ranker, or its result, that cannot be sent to another process
+            except Exception as error:  # a ranker, or its result, that cannot be sent to another process
+                self._warn(task, error)
                 with _limited(self._threads):
                     finished.append((task, task.run(self.plan)))
         if dead:
@@ -98,6 +101,15 @@ class Workers(Generic[SomeTask]):
             self.running.clear()
             finished.extend(self._one_by_one(dead))
         return finished
+
+    def _warn(self, task: SomeTask, error: Exception) -> None:
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"{task} cannot run in another process and runs in this one, as with workers=1: a ranker, its settings "
+                f"and its measures must be picklable ({type(error).__name__}: {error})",
+                stacklevel=4,
+            )
 
     def _one_by_one(self, tasks: list[SomeTask]) -> list[tuple[SomeTask, list[Record]]]:
         finished = []
@@ -157,6 +169,20 @@ def _limited(threads: str) -> Iterator[None]:
             del os.environ[VARIABLE]
         else:
             os.environ[VARIABLE] = before
+
+
+def by_value(value: Any) -> bytes:
+    """`value` as loky sends tasks: what a notebook or a script itself defines goes along, modules by their names."""
+    from joblib.externals.cloudpickle import dumps
+
+    return dumps(value)
+
+
+def from_value(content: bytes) -> Any:
+    """What `by_value` sent, in the other process."""
+    from joblib.externals.cloudpickle import loads
+
+    return loads(content)
 
 
 def _work(plan_file: str, task: Task) -> list[Record]:

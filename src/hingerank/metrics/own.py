@@ -47,8 +47,8 @@ def own_values(measure: OwnMeasure, y: np.ndarray, scores: np.ndarray, blocks: Q
             values[q] = float(found)
         except (TypeError, ValueError):
             raise ValueError(
-                f"the measure {name} gave {found!r} for query {blocks.ids.tolist()[q]!r}: it takes (y, scores), the grades and "
-                "scores of one query's rows, and gives one number, nan where it is not defined"
+                f"the measure {name} gave {found!r} for query {blocks.ids.tolist()[q]!r}: it takes (y, scores), the "
+                "grades and scores of one query's rows, and gives one number, nan where it is not defined"
             ) from None
         if np.isinf(values[q]):
             raise ValueError(

@@ -1,0 +1,185 @@
+"""Topics for diversification under the protocol of all comparisons.
+
+A topic is a query, and its rows are its candidates with their features; the grade of a candidate is the number of
+subtopics that it serves. So rankers of rows take part as they are, and their scores can be the first stage of a
+reranker. Rerankers get the topics themselves (`TopicRows.topics`), with distances, aspects and words.
+"""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from hingerank.data.blocks import fingerprint_whole
+from hingerank.data.files import DataError
+from hingerank.data.ranking_data import RankingData
+from hingerank.diversity.measures import order_values, parse_diversity_measure
+from hingerank.diversity.queries import DiverseData, DiverseQuery
+from hingerank.diversity.relations import unit_scores
+
+TOP = 20
+MEASURE = "alpha-ndcg@20"
+MEASURES = [f"{kind}@{k}" for kind in ("alpha-ndcg", "err-ia", "strec") for k in (5, 10, 20)] + ["nrbp"]
+SEEN_ROWS = 50  # rows of computed distances that a fingerprint looks at, in each topic
+
+
+@runtime_checkable
+class Reranker(Protocol):
+    """What takes topics: those of ``hingerank.diversity``, or your own. `rerank` gives row numbers, best first."""
+
+    def fit(self, queries: Any) -> Any: ...
+
+    def rerank(self, query: Any, top: int) -> Any: ...
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TopicRows(RankingData):
+    """The candidates of topics as rows, and the topics themselves.
+
+    Attributes
+    ----------
+    topics : one DiverseQuery for each query of the rows, in their order
+    top : how many documents a reranker chooses; the others follow by `relevance`, or as they came
+    left_out : topics without judgments or without candidates, which nothing can be measured on
+    """
+
+    topics: Sequence[DiverseQuery] = ()
+    top: int = TOP
+    left_out: int = 0
+
+    def take(self, rows: Any) -> "TopicRows":
+        """Whole topics by their rows."""
+        known = {query.qid: query for query in self.topics}
+        chosen = [known[qid] for qid in dict.fromkeys(self.qid[np.asarray(rows, np.int64)].tolist())]
+        if sum(query.n for query in chosen) != len(rows):
+            raise DataError("topics are taken whole: the rows of a reranker's query cannot be cut")
+        return topic_rows(chosen, self.top, self.feature_names)
+
+    def orders(self, scores: np.ndarray) -> list[np.ndarray]:
+        """Each topic's candidates by falling score, equal ones as they came."""
+        cuts = np.cumsum([query.n for query in self.topics])[:-1]
+        return [np.argsort(-part, kind="stable") for part in np.split(scores, cuts)]
+
+    def reranked(self, ranker: Reranker) -> np.ndarray:
+        """A score per row: n, n-1, … down the reranker's list; what it does not choose follows."""
+        return np.concatenate([self._reranked(ranker, query) for query in self.topics])
+
+    def _reranked(self, ranker: Reranker, query: DiverseQuery) -> np.ndarray:
+        chosen = np.asarray(ranker.rerank(query, self.top))
+        kind = type(ranker).__name__
+        if chosen.ndim != 1 or (len(chosen) and chosen.dtype.kind not in "iu"):
+            raise ValueError(f"{kind}.rerank gave {chosen.dtype} of shape {chosen.shape}, expected row numbers")
+        if len(np.unique(chosen)) < len(chosen) or not ((chosen >= 0) & (chosen < query.n)).all():
+            raise ValueError(f"{kind}.rerank gave rows twice, or beyond the {query.n} candidates of {query.qid!r}")
+        first = np.zeros(query.n) if query.relevance is None else query.relevance
+        order = np.argsort(-first, kind="stable")
+        rest = order[~np.isin(order, chosen)]
+        scores = np.empty(query.n)
+        scores[np.concatenate((chosen.astype(np.int64), rest))] = np.arange(query.n, 0, -1)
+        return scores
+
+    def values(self, scores: np.ndarray, measures: Sequence[str]) -> dict[str, np.ndarray]:
+        """Diversity measures of every topic."""
+        table = [order_values(query, order, measures) for query, order in zip(self.topics, self.orders(scores))]
+        return dict(zip(measures, np.array(table).reshape(len(self.topics), len(measures)).T))
+
+    def fingerprint(self) -> bytes:
+        """A hash of all that is known of the topics; of distances that are computed on demand, of some rows."""
+        whole = hashlib.blake2b(fingerprint_whole(self.X, self.y, self.qid), digest_size=16)
+        whole.update(repr((self.top, self.topics[0].relations is None)).encode())
+        for query in self.topics:
+            whole.update("\n".join([*map(str, query.docids), *query.rest]).encode())
+            arrays = [query.relevance, query.aspects, query.aspect_weights, query.judgments]
+            if query.words is not None:
+                arrays += [query.words.data, query.words.indices, query.words.indptr]
+            if query.relations is not None and query.n:
+                arrays.append(query.relations.rows(np.unique(np.linspace(0, query.n - 1, SEEN_ROWS).astype(int))))
+            if query.judged is not None:
+                whole.update("\n".join(query.judged.docids).encode())
+                arrays.append(query.judged.judgments)
+            for array in arrays:
+                whole.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
+        return whole.digest()
+
+
+def topic_rows(topics: Iterable[DiverseQuery], top: int = TOP, feature_names: Sequence[str] | None = None) -> TopicRows:
+    """The candidates of topics as rows for `compare`; `left_out` counts topics without judgments or candidates.
+
+    Parameters
+    ----------
+    topics : with judgments and different names
+    top : how many documents a reranker chooses
+    feature_names : one per feature
+
+    Examples
+    --------
+    >>> from hingerank.diversity.generate import make_diverse
+    >>> topic_rows(make_diverse(3, 20, seed=1))
+    TopicRows(3 queries, 60 rows, 10 features, float64)
+    """
+    given = list(topics)
+    if feature_names is None and isinstance(topics, DiverseData):
+        feature_names = topics.feature_names
+    kept = [q for q in given if q.judgments is not None and (q.judgments.shape[1] or q.judged is not None)]
+    if not kept:
+        raise DataError(f"none of the {len(given)} topics has judgments of subtopics: give the queries judgments")
+    names = [query.qid for query in kept]
+    if len(set(names)) < len(names):
+        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        raise DataError(f"two topics are called {twice!r}: give each query its own qid")
+    kept = [query for query in kept if query.n]
+    if not kept:
+        raise DataError("no topic has candidates")
+    return TopicRows(
+        X=np.concatenate([query.X for query in kept]),
+        y=np.concatenate([(query.judgments > 0).sum(axis=1).astype(np.float64) for query in kept]),
+        qid=np.repeat(np.array([query.qid for query in kept], object), [query.n for query in kept]),
+        docid=np.concatenate([np.array([str(docid) for docid in query.docids], object) for query in kept]),
+        feature_names=feature_names,
+        topics=kept,
+        top=top,
+        left_out=len(given) - len(kept),
+    )
+
+
+def join_topics(parts: Sequence[TopicRows]) -> TopicRows:
+    """All topics, one part after the other."""
+    return topic_rows([topic for part in parts for topic in part.topics], parts[0].top, parts[0].feature_names)
+
+
+def is_diversity_measure(measure: Any) -> bool:
+    """Whether a measure is one of subtopics, such as "alpha-ndcg@20"."""
+    try:
+        parse_diversity_measure(measure)
+    except ValueError:
+        return False
+    return isinstance(measure, str)
+
+
+def check_depth(measures: Iterable[Any], top: int) -> None:
+    """A ValueError if a measure looks deeper than rerankers choose."""
+    for measure in filter(is_diversity_measure, measures):
+        cutoff = parse_diversity_measure(measure).cutoff
+        if cutoff is not None and cutoff > top:
+            raise ValueError(
+                f"{measure} looks at {cutoff} places, but rerankers choose {top}: give topics a larger top"
+            )
+
+
+def with_scores(data: TopicRows, scores: np.ndarray) -> TopicRows:
+    """The topics with a first ranker's scores: as `relevance`, as one more feature, and as a factor of the aspects.
+
+    Scores are brought to [0, 1] in each topic. P(d | a) counts more in relevant documents.
+    """
+    cuts = np.cumsum([query.n for query in data.topics])[:-1]
+
+    def change(query: DiverseQuery, own: np.ndarray) -> DiverseQuery:
+        s = unit_scores(own)
+        aspects = None if query.aspects is None else query.aspects * s[:, None]
+        return query.with_parts(relevance=s, X=np.column_stack((query.X, s)), aspects=aspects)
+
+    changed = [change(query, own) for query, own in zip(data.topics, np.split(scores, cuts))]
+    names = None if data.feature_names is None else [*data.feature_names, "first stage"]
+    return topic_rows(changed, data.top, names)
