@@ -39,7 +39,7 @@ def folds():
 
 @pytest.mark.parametrize("name", QUICK)
 def test_every_query_is_tested_once(folds, name):
-    found = fold_values(name, METHODS, folds, score_candidates)
+    found = fold_values(name, METHODS, folds)
     assert sorted(map(int, found["values"][ERR])) == list(range(1, 11)) == sorted(map(int, found["values"][NDCG]))
     assert len(found["chosen"]) == 5
     assert all(0 <= value <= 1 for value in found["values"][NDCG].values())
@@ -47,7 +47,7 @@ def test_every_query_is_tested_once(folds, name):
 
 def test_a_grid_grows_where_its_edge_is_best_on_validation(folds):
     recipe = replace(METHODS["ListMLE"], search={"C": [0.1, 1.0]})
-    found = fold_values("ListMLE", {"ListMLE": recipe}, folds, score_candidates)
+    found = fold_values("ListMLE", {"ListMLE": recipe}, folds)
     grown = _rows({"ListMLE": found}, Section("S", ["α-NDCG@20"], {}, methods={"ListMLE": recipe}))["ListMLE"].widened
     assert {0.1, 1.0} < {setting["C"] for setting in found["tried"]} == {0.1, 1.0, *grown["C"]}
     assert all(setting in found["tried"] for setting in found["chosen"])
@@ -56,8 +56,8 @@ def test_a_grid_grows_where_its_edge_is_best_on_validation(folds):
 def test_choices_do_not_see_test_queries(folds):
     """Judgments of the test fold turned around: the same setting is chosen, and only its values change."""
     turned = [query.with_parts(judgments=query.judgments[::-1]) for query in folds[4]]
-    before = fold_values("xQuAD", METHODS, folds, score_candidates)
-    after = fold_values("xQuAD", METHODS, [*folds[:4], type(folds[4])(turned)], score_candidates)
+    before = fold_values("xQuAD", METHODS, folds)
+    after = fold_values("xQuAD", METHODS, [*folds[:4], type(folds[4])(turned)])
     assert before["chosen"][0] == after["chosen"][0]  # fold 5 is tested first
     tested = [query.qid for query in folds[4]]
     assert [before["values"][NDCG][qid] for qid in tested] != [after["values"][NDCG][qid] for qid in tested]
@@ -104,7 +104,7 @@ def test_generated_queries_of_several_seeds_are_one_row_and_are_kept(tmp_path, m
     first = diversity.generated_queries(section, place)
     assert len(list((tmp_path / "toy").iterdir())) == 4 and len(first["ListMLE"].chosen) == 10
     data = make_diverse(10, seed=0, **options["data"]), make_diverse(10, seed=1, **options["data"])
-    alone = [fold_values("ListMLE", METHODS, [d[k::5] for k in range(5)], score_candidates) for d in data]
+    alone = [fold_values("ListMLE", METHODS, [d[k::5] for k in range(5)]) for d in data]
     means = [value for found in alone for value in found["values"][ERR].values()]
     assert first["ListMLE"].values["ERR-IA@20"] == pytest.approx(np.mean(means))
     monkeypatch.setattr(diversity, "fold_values", None)  # what is kept is not computed again

@@ -96,9 +96,7 @@ def values_of(wanted: dict[str, Measure], lists: RankedLists) -> dict[str, np.nd
     return {name: MEASURES[measure.kind].values(lists, measure) for name, measure in wanted.items()}
 
 
-def parse_measures(
-    measures: Any, preset: str | None
-) -> tuple[list[str], dict[str, Measure], dict[str, OwnMeasure]]:
+def parse_measures(measures: Any, preset: str | None) -> tuple[list[str], dict[str, Measure], dict[str, OwnMeasure]]:
     """All names as the user wrote them; of them, those of measures here and those of the user's own functions."""
     if isinstance(measures, str | Measure) or callable(measures):
         measures = [measures]

@@ -8,7 +8,7 @@ Runners answer {row: Ours}; columns are a measure's title, alone, with ", all" o
 
 import csv
 import lzma
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import numpy as np
 
 import hingerank
 from hingerank.data.files import COMPRESSIONS, DataError
+from hingerank.data.ranking_data import turns
 from hingerank.diversity.generate import make_diverse
 from hingerank.diversity.measures import evaluate_diversity, parse_diversity_measure
 from hingerank.diversity.queries import DiverseData, DiverseQuery
@@ -32,10 +33,12 @@ from hingerank.diversity.relations import (
 )
 from hingerank.diversity.selection import MMR, PM2, XQuAD
 from hingerank.diversity.trec import Qrels, Run, read_diversity_qrels, read_run
+from hingerank.lab.comparison import compare
+from hingerank.lab.first_stage import scored_folds
+from hingerank.lab.methods import Method
 from hingerank.lab.statistics import holm, paired_tests
 from hingerank.papers.engine import Ours, Place, Recipe, Section, kept
 from hingerank.registry import ranker_class
-from hingerank.search.settings import Setting
 
 ERR, NDCG = "err-ia@20", "alpha-ndcg@20"
 MEASURES = {"ERR-IA@20": ERR, "α-NDCG@20": NDCG}
@@ -43,7 +46,6 @@ YEARS = (2009, 2010, 2011, 2012)
 LAMBDAS = [lam / 10 for lam in range(11)]
 Values = dict[str, dict[str, float]]  # measure -> query -> value
 Scorer = Callable[[DiverseData, Any], Values]  # of a run over queries
-Parts = Mapping[str, DiverseData]  # train, validation, test
 Found = Mapping[str, Mapping[str, Any]]  # row -> {"values": Values, "chosen": settings, "tried": settings}
 Methods = Mapping[str, Recipe]
 
@@ -88,7 +90,7 @@ def judged_documents(section: Section, place: Place) -> dict[str, Ours]:
     folds = cache(lambda: clueweb_folds(place.find(section.options["features"]), qrels))
 
     def compute(name: str) -> dict[str, Any]:
-        return fold_values(name, section.methods, folds(), partial(_score, qrels))
+        return fold_values(name, section.methods, folds())
 
     names = ("One feature", *section.methods)
     found = {name: kept(place, section.study.run, f"judged {name}", partial(compute, name)) for name in names}
@@ -119,7 +121,7 @@ def generated_queries(section: Section, place: Place) -> dict[str, Ours]:
 
     def compute(name: str, seed: int) -> dict[str, Any]:
         queries = data(seed=seed)
-        return fold_values(name, section.methods, [queries[k::5] for k in range(5)], score_candidates)
+        return fold_values(name, section.methods, [queries[k::5] for k in range(5)])
 
     def part(name: str, seed: int) -> dict[str, Any]:
         return kept(place, section.study.run, f"{options['name']} {seed} {name}", partial(compute, name, seed))
@@ -173,101 +175,50 @@ def track_year(topic: str) -> int:
     return 2009 + (int(topic) - 1) // 50
 
 
-# One method: folds that rotate, and choices on validation.
+# One method: folds that rotate, and choices on validation, by `compare`.
 
 
-def fold_values(name: str, methods: Methods, folds: Sequence[DiverseData], score: Scorer) -> dict[str, Any]:
+def fold_values(name: str, methods: Methods, folds: Sequence[DiverseData]) -> dict[str, Any]:
     """{"values": {measure: {query: value}} over all test folds, "chosen": the setting in each, "tried": all settings}.
 
     Three folds to train, one to choose, one to test, rotating.
     """
-    values: Values = {ERR: {}, NDCG: {}}
-    chosen, tried = [], []
-    for k in range(len(folds)):
-        train = DiverseData([query for j in range(3) for query in folds[(k + j) % 5]])
-        parts = {"train": train, "validation": folds[(k + 3) % 5], "test": folds[(k + 4) % 5]}
-        found, setting, others = _tested(name, methods, parts, score)
-        chosen.append(setting)
-        tried += [other for other in others if other not in tried]
-        for measure, by_query in values.items():
-            by_query.update(found[measure])
-    return {"values": values, "chosen": chosen, "tried": tried}
+    turned = [(DiverseData([q for part in train for q in part]), *others) for train, *others in turns(folds)]
+    parts: Iterable[Any] = turned
+    if name in ("MMR", "xQuAD", "PM-2", "SVM-DIV") or name.startswith("StructSVM"):
+        parts = scored_folds(turned, _method("ListMLE", methods["ListMLE"]), NDCG)
+    method = Method(name, OneFeature) if name == "One feature" else _method(name, methods[name])
+    results = compare([method], parts, ERR if "ERR" in name else NDCG, [ERR, NDCG], workers=1)
+    if results.failures():
+        raise ValueError(f"{name}: {results.failures()[0]['error']}")
+    tried = [record["setting"] for record in results.validations(name)]
+    values = {
+        measure: {query: value for (_, query), value in results.per_query(name, measure).items()}
+        for measure in (ERR, NDCG)
+    }
+    chosen = [record["setting"] for record in results.tests(name)]
+    return {"values": values, "chosen": chosen, "tried": [s for k, s in enumerate(tried) if s not in tried[:k]]}
 
 
-def _tested(name: str, methods: Methods, parts: Parts, score: Scorer) -> tuple[Values, Setting, list[Setting]]:
-    """Values on test, the setting that validation chose, and all that it chose from."""
-    test = parts["test"]
-    if name == "One feature":
-        j = _best_feature(parts["train"])
-        return score(test, _run_by(test, np.eye(test[0].n_features)[j])), {"feature": j}, []
-    if name in ("ListMLE", "MMR", "xQuAD", "PM-2", "SVM-DIV") or name.startswith("StructSVM"):
-        recipe = methods["ListMLE"]
-        w, setting, tried = _chosen(recipe, partial(_listmle, recipe), _run_by, parts, score, NDCG)
-        if name == "ListMLE":
-            return score(test, _run_by(test, w)), setting, tried
-        parts = {part: _rescored(queries, w) for part, queries in parts.items()}
-    recipe, by = methods[name], ERR if "ERR" in name else NDCG
-    ranker, setting, tried = _chosen(recipe, partial(_reranker, recipe), _reranked, parts, score, by)
-    return score(parts["test"], ranker.rerank_run(parts["test"])), setting, tried
+def _method(name: str, recipe: Recipe) -> Method:
+    """Every setting is fitted from nothing."""
+    return Method(name, ranker_class(recipe.ranker), recipe.nearest_first(), dict(recipe.fixed), path="")
 
 
-def _chosen(
-    recipe: Recipe,
-    fit: Callable[[Setting, DiverseData], Any],
-    run: Callable[[DiverseData, Any], Any],
-    parts: Parts,
-    score: Scorer,
-    by: str,
-) -> tuple[Any, Setting, list[Setting]]:
-    """What is best on validation queries, fitted, its setting, and all settings tried."""
-    fitted: list[Any] = []
+class OneFeature:
+    """The order by one feature, the one with the best α-NDCG@20 on the training queries."""
 
-    def value(setting: Setting) -> float:
-        fitted.append(fit(setting, parts["train"]))
-        return _mean(score(parts["validation"], run(parts["validation"], fitted[-1]))[by])
+    def fit(self, queries: Sequence[DiverseQuery]) -> "OneFeature":
+        measure = parse_diversity_measure(NDCG)
 
-    tried = recipe.explore(value)
-    best = int(np.argmax([found for _, found in tried]))
-    return fitted[best], tried[best][0], [setting for setting, _ in tried]
+        def mean(j: int) -> float:
+            return float(np.mean([measure(q.judgments, np.argsort(-q.X[:, j], kind="stable")) for q in queries]))
 
+        self.feature_ = int(np.argmax([mean(j) for j in range(queries[0].n_features)]))
+        return self
 
-def _reranker(recipe: Recipe, setting: Setting, train: DiverseData) -> Any:
-    return ranker_class(recipe.ranker)(**recipe.fixed, **setting).fit(train)
-
-
-def _reranked(queries: DiverseData, ranker: Any) -> Any:
-    return ranker.rerank_run(queries)
-
-
-def _listmle(recipe: Recipe, setting: Setting, train: DiverseData) -> np.ndarray:
-    """Weights of ListMLE on the number of subtopics that a document serves."""
-    X, qid = np.concatenate([q.X for q in train]), np.repeat(np.arange(len(train)), [q.n for q in train])
-    y = np.concatenate([(q.judgments > 0).sum(axis=1) for q in train])
-    return np.asarray(ranker_class(recipe.ranker)(**recipe.fixed, **setting).fit(X, y, qid).coef_)
-
-
-def _rescored(queries: DiverseData, w: np.ndarray) -> DiverseData:
-    """ListMLE's score as relevance and as one more feature; aspects count more in relevant documents."""
-
-    def change(query: DiverseQuery) -> DiverseQuery:
-        s = unit_scores(query.X @ w)
-        aspects = None if query.aspects is None else query.aspects * s[:, None]
-        return query.with_parts(relevance=s, X=np.column_stack((query.X, s)), aspects=aspects)
-
-    return queries.map(change)
-
-
-def _best_feature(train: DiverseData) -> int:
-    measure = parse_diversity_measure(NDCG)
-
-    def mean(j: int) -> float:
-        return float(np.mean([measure(q.judgments, np.argsort(-q.X[:, j], kind="stable")) for q in train]))
-
-    return int(np.argmax([mean(j) for j in range(train[0].n_features)]))
-
-
-def _run_by(queries: DiverseData, w: np.ndarray) -> dict[str, list[str]]:
-    return {q.qid: q.docids[np.argsort(-(q.X @ w), kind="stable")].tolist() for q in queries}
+    def rerank(self, query: DiverseQuery, top: int = 20) -> np.ndarray:
+        return np.argsort(-query.X[:, self.feature_], kind="stable")[:top]
 
 
 def leave_one_out(queries: Sequence[DiverseQuery], score: Scorer, rankers: Sequence[Any]) -> dict[str, Any]:
@@ -389,6 +340,7 @@ def _clueweb_query(topic: str, docids: list[str], X: np.ndarray, judged: Any) ->
         words=words,
         docids=docids,
         qid=topic,
+        judged=judged,
     )
 
 

@@ -51,7 +51,7 @@ from hingerank.data.files import plain, write_whole
 from hingerank.lab.comparison import Progress
 from hingerank.lab.methods import Method
 from hingerank.papers.sets import GRADED, KNOWN, find_set
-from hingerank.search.proposals import Grid, WideningGrid
+from hingerank.search.proposals import Grid, NearestFirst, WideningGrid
 from hingerank.search.settings import LIMITS, Setting, size_of
 
 TREES = ("lightgbm", "gbrank", "mcrank", "xgboost")  # rankers that do not mind how columns are scaled
@@ -156,30 +156,21 @@ class Recipe:
         return (Grid if self.closed else WideningGrid)(dict(self.search))
 
     def explore(self, value_of: Callable[[Setting], float]) -> list[tuple[Setting, float]]:
-        """All settings tried, with their values.
-
-        Of those beyond the grid the nearest come first: once one is worse, the farther are not tried.
-        """
+        """All settings tried, with their values."""
         tried: list[tuple[Setting, float]] = []
-        proposals = self.grid().propose(0)
+        proposals = self.nearest_first().propose(0)
         batch = next(proposals)
         while True:
-            best, most = max(tried, key=lambda pair: pair[1], default=({}, -math.inf))
-            values: list[float | None] = []
-            worse: set[str] = set()
-            for setting in batch:
-                moved = {name for name in best if setting[name] != best[name]}
-                if moved & worse:
-                    values.append(None)
-                    continue
-                value = value_of(setting)
-                values.append(value)
-                tried.append((setting, value))
-                worse |= moved if value < most else set()
+            values = [value_of(setting) for setting in batch]
+            tried += zip(batch, values)
             try:
-                batch = proposals.send(values)
+                batch = proposals.send([*values])
             except StopIteration:
                 return tried
+
+    def nearest_first(self) -> Grid:
+        """The values to try, with those beyond them, one at a time, where the best is at an edge."""
+        return (Grid if self.closed else NearestFirst)(dict(self.search))
 
     def grown(self, settings: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
         """By parameter the values among those tried that are beyond the grid."""

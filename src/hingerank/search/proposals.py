@@ -221,6 +221,37 @@ def complexity(setting: Setting, tried: Iterable[Setting]) -> float:
 
 
 @dataclass(frozen=True)
+class NearestFirst(WideningGrid):
+    """A grid that grows one value at a time, the nearest first: once one is worse, the farther are not tried.
+
+    >>> proposals = NearestFirst({"C": [1.0, 2.0]}).propose(0)
+    >>> next(proposals), proposals.send([0.3, 0.5]), next(proposals, "8.0 is not tried")
+    ([{'C': 1.0}, {'C': 2.0}], [{'C': 4.0}], '8.0 is not tried')
+    """
+
+    def propose(self, seed: int) -> Proposals:
+        wider = super().propose(seed)
+        batch = next(wider)
+        values: list[float | None] = yield batch
+        best: Setting = {}
+        most = -np.inf
+        while True:
+            for setting, value in zip(batch, values):
+                if value is not None and value > most:
+                    best, most = setting, value
+            try:
+                batch = wider.send(values)
+            except StopIteration:
+                return
+            values, worse = [], set[str]()
+            for setting in batch:
+                moved = {name for name in best if setting[name] != best[name]}
+                value = None if moved & worse else (yield [setting])[0]
+                values.append(value)
+                worse |= moved if value is None or value < most else set()
+
+
+@dataclass(frozen=True)
 class _Trials:
     space: Mapping[str, Distribution | Sequence[Any]]
     trials: int
