@@ -17,6 +17,7 @@ import typer
 
 from hingerank import __version__
 from hingerank.cli import (
+    analysis_commands,
     data_commands,
     diversity_commands,
     experiment_commands,
@@ -56,7 +57,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "report": report_commands.report,
     "cite": report_commands.cite,
     "reproduce": experiment_commands.reproduce,
-    "analyse": experiment_commands.analyse,
+    "analyse": analysis_commands.analyse,
     "warmup": setup_commands.warmup,
     "demo": setup_commands.demo,
 }
