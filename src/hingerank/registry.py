@@ -52,7 +52,12 @@ RANKERS: dict[str, str] = {
 }
 
 
-ALIASES = {"lambdamart": "lightgbm", "ranksvm": "rank-svm", "svmrank": "rank-svm"}  # names of other programs
+ALIASES = {
+    "lambdamart": "lightgbm",
+    "ranksvm": "rank-svm",
+    "svmrank": "rank-svm",
+    "structsvm": "struct-svm-div",
+}  # names of other programs
 
 
 def registered_name(text: str) -> str:

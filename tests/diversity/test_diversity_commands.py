@@ -9,6 +9,7 @@ from hingerank.cli import main
 from hingerank.cli.diversity_commands import evaluate_run, rerank
 from hingerank.diversity.generate import make_diverse
 from hingerank.diversity.trec import read_run, write_run
+from hingerank.lab.run_folder import read_header
 
 
 @pytest.fixture
@@ -204,3 +205,56 @@ def test_reranking_the_topics_of_training_says_so(call, files):
     rows = (files / "features.txt").read_text().replace("qid:", "qid:new")
     (files / "new.txt").write_text(rows)
     assert "learned from" not in call("rerank others.txt --model model --features new.txt -o out.txt")[2]
+
+
+def test_topics_are_compared(call, files):
+    """A run with features and aspects: PAMM learns for the choosing measure, and both measures are shown."""
+    line = (
+        "compare run.txt --qrels qrels.txt --features features.txt --aspects aspects.txt --folds 3 --workers 1 -o out"
+    )
+    more = (
+        " --methods mmr,xquad,rltr,pamm --set rltr.top=5 --set rltr.C=1 --set pamm.top=5 --set pamm.learning_rate=0.1"
+    )
+    status, out, err = call(f"{line}{more} --measure err-ia@20")
+    assert status == 0, err
+    assert out.index("err-ia@20") < out.index("alpha-ndcg@20") and out.count("pamm") == 2
+    header = read_header(files / "out")
+    assert header["methods"]["pamm"]["fixed"]["measure"] == header["measure"] == "err-ia@20"
+    assert "--qrels qrels.txt" in header["about"]["command"]
+    assert r"\textbf" in (files / "out" / "leaderboard.tex").read_text()
+    status, out, err = call(f"{line}{more} --measure err-ia@20 --json")  # goes on, with nothing left to do
+    assert status == 0 and {entry["method"] for entry in json.loads(out)} == {"mmr", "xquad", "rltr", "pamm"}
+    assert call("report out")[0] == 0
+
+
+def test_judged_documents_without_a_run_get_a_first_stage(call, files):
+    (files / "rows.txt").write_text((files / "features.txt").read_text())
+    line = "compare rows.txt --qrels qrels.txt --clusters 3 --methods mmr,xquad --folds 3 --workers 1"
+    status, out, err = call(f"{line} -o out")
+    assert status == 0 and "xquad" in out, err
+    status, _, err = call(f"{line} --first none -o other")
+    assert status == 1 and "the topics have no relevance, which mmr needs: give a run, or --first listmle" in err
+
+
+@pytest.mark.parametrize(
+    "line, problem",
+    [
+        (
+            "compare features.txt --methods mmr -o out",
+            "mmr reorders the documents of topics: name their judgments with",
+        ),
+        ("compare run.txt --qrels qrels.txt --methods mmr -o out", "no relations, which mmr needs: give --features"),
+        ("compare run.txt --qrels qrels.txt -o out", "leave nothing to compare: give --features, or --aspects"),
+        ("compare features.txt --aspects aspects.txt -o out", "--aspects is for topics: name their subtopic judgments"),
+        ("compare features.txt --qrels qrels.txt --features features.txt -o out", "is no TREC run"),
+        (
+            "compare features.txt --qrels qrels.txt --first mmr -o out",
+            "a first stage scores rows; use a ranker such as",
+        ),
+        ("compare features.txt --qrels qrels.txt --methods joint -o out", "joint is for ratings, not for topics"),
+    ],
+)
+def test_mistakes_in_comparing_topics(call, files, line, problem):
+    status, _, err = call(line)
+    assert status == 1 and problem in err
+    assert not (files / "out").exists()

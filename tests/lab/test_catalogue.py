@@ -61,7 +61,6 @@ def test_settings_are_read():
     [
         (lambda: method_from_name("rank-svn"), "no ranker named 'rank-svn'"),
         (lambda: method_from_name("rank-svm", {"c": [1]}), "no parameter 'c'; it has C, loss"),
-        (lambda: method_from_name("mmr"), "use hingerank rerank, or MMR from Python"),
         (lambda: make_search([{"C": [1.0, 2.0]}], "bayes", 3), "grid, random or optuna"),
         (lambda: parse_settings(["C"]), "not of the form"),
         (lambda: parse_settings(["C="]), "not of the form"),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hingerank.cli.diversity_commands import Incomplete
 from hingerank.cli.output import (
     Features,
     Json,
@@ -22,13 +23,25 @@ from hingerank.cli.output import (
     working,
 )
 from hingerank.cli.personal_commands import ItemColumns, is_ratings
+from hingerank.cli.topic_comparison import (
+    AspectsFile,
+    Clusters,
+    Depth,
+    First,
+    Qrels,
+    Texts,
+    TopicFiles,
+    for_topics,
+    usual_methods,
+)
 
 if TYPE_CHECKING:
     from hingerank.lab.leaderboard import Leaderboard
     from hingerank.lab.methods import Method
     from hingerank.papers import Outcome, PaperTable, Place
 
-IN_PAPERS = ("ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "map")  # measures in the leaderboard for LaTeX
+OF_TOPICS = ("alpha-ndcg@20", "err-ia@20")  # both are in papers on diversity
+IN_PAPERS = ("ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "map", *OF_TOPICS)  # measures in the leaderboard for LaTeX
 RATED = "popularity,item-mean,joint,mean-variance,personal-rank-svm,shared=personal-rank-svm"  # what to compare first
 RATED_SETTINGS = ["shared.shared=true"]
 Baseline = Annotated[
@@ -40,7 +53,7 @@ Test = Annotated[str, typer.Option(help="Significance test: randomisation, t or 
 def compare(
     data: Annotated[
         Path,
-        typer.Argument(metavar="DATA", help="A data file, a folder of folds (S1 … S5, Fold1 … Fold5), or ratings."),
+        typer.Argument(metavar="DATA", help="A data file, folds (S1 … S5, Fold1 … Fold5), ratings, or topics."),
     ],
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where results go; a run there is continued.")
@@ -49,10 +62,14 @@ def compare(
         str | None,
         typer.Option(
             metavar="A,B,…",
-            help="Rankers, or NAME=RANKER to call one otherwise; default rank-svm, of ratings baselines and rankers.",
+            help="Rankers, NAME=RANKER to call one otherwise, or your own: NAME=module:Class, NAME=file.py:Class. "
+            "Default: rank-svm; for ratings baselines and rankers; for topics those that their parts allow.",
         ),
     ] = None,
-    measure: Annotated[str, typer.Option(help="Chooses settings and sorts the leaderboard.")] = "ndcg@10",
+    measure: Annotated[
+        str | None,
+        typer.Option(help="Chooses settings and sorts the leaderboard; default ndcg@10, for topics alpha-ndcg@20."),
+    ] = None,
     folds: Annotated[
         int | None, typer.Option(min=3, help="Folds over queries; default: those of the folder, else 5.")
     ] = None,
@@ -80,6 +97,13 @@ def compare(
     ] = None,
     hold_out: Annotated[str, typer.Option(help="Of ratings, test whole items or some ratings of each user.")] = "items",
     item_columns: ItemColumns = False,
+    qrels: Qrels = None,
+    aspects: AspectsFile = None,
+    texts: Texts = None,
+    clusters: Clusters = None,
+    depth: Depth = None,
+    first: First = None,
+    incomplete: Incomplete = "error",
     keep: Annotated[
         str | None, typer.Option(metavar="MODEL", help="Fit the winner on all data and save it: folder/ or a file.")
     ] = None,
@@ -93,7 +117,8 @@ def compare(
 
     Every result is kept as soon as it is known: after an interruption the same command goes on where it stopped.
 
-    Of ratings (a MovieLens folder, or --items) every user is a query, and personal rankers can be compared too.
+    Of ratings (a MovieLens folder, or --items) every user is a query, and personal rankers can be compared too. Of
+    topics (--qrels) diversifying rerankers are compared, by alpha-NDCG and ERR-IA.
 
     Example: hingerank compare MQ2008/ --methods rank-svm,lightgbm --measure ndcg@10 -o run/
     """
@@ -104,7 +129,12 @@ def compare(
     from hingerank.lab.progress import LiveBoard
     from hingerank.lab.winner import refit
 
-    if methods is None:
+    files = TopicFiles(qrels, features, aspects, texts, clusters, depth, incomplete, first)
+    turns = files.folds(data, folds, seed, missing)
+    measure = measure or ("ndcg@10" if turns is None else "alpha-ndcg@20")
+    if methods is None and turns is not None:
+        methods = usual_methods(turns)
+    elif methods is None:
         rated = is_ratings(data, items)
         methods, more = (RATED, RATED_SETTINGS) if rated else ("rank-svm", [])
         settings = [*more, *(settings or [])]
@@ -114,17 +144,20 @@ def compare(
     _check_choices(test, baseline, [method.name for method in chosen])
     if keep is not None:
         check_target(keep, data)
-    turns = _rating_folds(data, items, folds, seed, hold_out, item_columns)
+    of_topics = turns is not None
     if turns is None:
-        _check_no_personal(chosen)
+        turns = _rating_folds(data, items, folds, seed, hold_out, item_columns)
+    if turns is None:
+        _check_rows_are_enough(chosen)
         if hold_out != "items":
             raise ValueError("--hold-out is for ratings: other data are cut by query")
         if item_columns:
             raise ValueError("--item-columns is for ratings: graded rows have no items")
         turns = _folds(data, folds, seed, missing, columns)
     elif keep is not None:
-        raise ValueError("--keep is for graded rows: of ratings, fit the winner from Python and save it there")
+        raise ValueError("--keep is for graded rows: of ratings or topics, fit the winner from Python and save it")
     chosen = _methods(methods, settings or [], search, trials, turns[0])  # with settings that suit the data
+    chosen = for_topics(chosen, turns, measure) if of_topics else chosen
     options: dict[str, Any] = {"folder": output, "seed": seed, "workers": workers, "retry_failed": retry_failed}
     options |= {"seeds": seeds, "sizes": fractions}
     try:
@@ -139,6 +172,8 @@ def compare(
         print_json(table.to_dict())
     else:
         console().print(table.to_rich(console().width))
+        for other in [m for m in OF_TOPICS if qrels is not None and m in results.measures and m != measure]:
+            console().print(leaderboard(results, other, baseline, test).to_rich(console().width))
         _print_curves(results)
     failures = results.failures()
     if failures and not any(results.tests(method.name) for method in chosen):
@@ -181,12 +216,15 @@ def _check_choices(test: str, baseline: str | None, methods: list[str]) -> None:
         raise ValueError(f"the baseline {baseline!r} is not one of the methods {', '.join(methods)}")
 
 
-def _check_no_personal(methods: list["Method"]) -> None:
+def _check_rows_are_enough(methods: list["Method"]) -> None:
     from hingerank.lab.folds import PersonalRows
+    from hingerank.lab.topics import Reranker
 
     for method in methods:
         if method.ranker is PersonalRows:
             raise ValueError(f"{method.name} learns a function for each user: give ratings (--items names the items)")
+        if isinstance(method.ranker, Reranker):
+            raise ValueError(f"{method.name} reorders the documents of topics: name their judgments with --qrels")
 
 
 def _folds(path: Path, k: int | None, seed: int, missing: str, columns: Any) -> list[Any]:

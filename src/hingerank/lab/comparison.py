@@ -43,7 +43,7 @@ from hingerank.lab.run_folder import (
     versions,
     write_header,
 )
-from hingerank.lab.workers import Workers, by_value, from_value
+from hingerank.lab.workers import Workers
 from hingerank.metrics.evaluator import mean_over_queries
 from hingerank.metrics.own import measure_name
 from hingerank.search.proposals import best_setting
@@ -301,13 +301,16 @@ class Plan:
         return parts[name]
 
     def __getstate__(self) -> dict[str, Any]:
-        """For other processes; the user's own measures as loky sends tasks, since these may live in a notebook."""
-        own = by_value((self.measure, self.measures))
-        return {**vars(self), "_last": None, "measure": own, "measures": ()}
+        return {**vars(self), "_last": None, "measure": None, "measures": ()}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        measure, measures = from_value(state["measure"])
-        vars(self).update(state, measure=measure, measures=measures)
+    @property
+    def carried(self) -> tuple[Any, Sequence[Any]]:
+        return self.measure, self.measures
+
+    def carrying(self, carried: tuple[Any, Sequence[Any]]) -> "Plan":
+        """The plan with measures from another process."""
+        vars(self).update(measure=carried[0], measures=carried[1])
+        return self
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,6 +334,9 @@ class Task:
     settings: list[Setting]
     seed: int
     size: float = 1.0
+
+    def __str__(self) -> str:
+        return f"the method {self.method.name}"
 
     def run(self, plan: Plan) -> list[Record]:
         """A record for each setting."""

@@ -13,6 +13,7 @@ import numpy as np
 from hingerank.data.files import plain
 from hingerank.lab.fingerprints import code_mark
 from hingerank.lab.folds import BASELINES, BaselineRows, PersonalRows
+from hingerank.lab.own import check_values, describe_part, is_place, own_loss, own_ranker
 from hingerank.search.fitting import path_batches
 from hingerank.search.proposals import (
     Choice,
@@ -26,7 +27,7 @@ from hingerank.search.proposals import (
     Staged,
     describe_search,
 )
-from hingerank.search.settings import AROUND, Setting, resolved, scales_for
+from hingerank.search.settings import AROUND, Setting, limits_of, resolved, scales_for
 from hingerank.search.shortcuts import path_of
 
 
@@ -69,6 +70,8 @@ class Method:
     def __post_init__(self) -> None:
         if isinstance(self.search, Mapping):
             object.__setattr__(self, "search", Grid(self.search))
+        for parameter, values in getattr(self.search, "space", {}).items():
+            check_values(parameter, values)
         if self.path is None:
             object.__setattr__(self, "path", path_of(self.ranker))
 
@@ -108,7 +111,8 @@ class Method:
         source = type(self.ranker) if self._is_estimator else self.ranker
         home = home_of(f"{getattr(source, '__module__', '')}:{getattr(source, '__qualname__', repr(source))}")
         start = {k: repr(v) for k, v in self.ranker.get_params().items()} if self._is_estimator else {}
-        words = {"ranker": home, "start": start, "fixed": dict(self.fixed), "search": describe_search(self.search)}
+        fixed = {name: describe_part(value) for name, value in self.fixed.items()}
+        words = {"ranker": home, "start": start, "fixed": fixed, "search": describe_search(self.search)}
         return without_addresses(plain(words | {"path": ""} if self.path == "" else words))
 
     def code(self) -> str:
@@ -157,7 +161,8 @@ def method_from_name(
 
     Parameters
     ----------
-    text : "rank-svm" (or what `registered_name` takes for it), or "own=rank-svm" to call it otherwise
+    text : "rank-svm" (or what `registered_name` takes for it), or "own=rank-svm" to call it otherwise. A class of yours
+        is "own=module:Class" or "own=file.py:Class"; a loss of yours goes by the same form in `given`
     given : parameter -> values, one to fix it, several to try instead of the usual ones
     search : "grid" tries all combinations of what is given, or what `hingerank.tune` would try; "random" and "optuna"
         try `trials` settings, numbers from the range of their values (drawn evenly in the logarithm where all are
@@ -172,7 +177,6 @@ def method_from_name(
     ('hinge', {'loss': 'hinge'}, [{'C': 0.1}, {'C': 1.0}])
     """
     from hingerank.personal.rankers import PersonalRanker
-    from hingerank.rankers.base import BaseRanker
     from hingerank.registry import ranker_class, registered_name
 
     called, _, asked = (part.strip() for part in text.rpartition("="))
@@ -180,15 +184,19 @@ def method_from_name(
         if given:
             raise ValueError(f"{asked} has no settings: leave out {', '.join(given)}")
         return Method(called or asked, BaselineRows, {}, fixed={"name": asked})
+    given = {p: [own_loss(v) if p == "loss" and is_place(v) else v for v in vs] for p, vs in (given or {}).items()}
+    if is_place(asked):
+        own = own_ranker(asked)
+        fixed = {p: values[0] for p, values in given.items() if len(values) == 1}
+        space = {p: values for p, values in given.items() if p not in fixed}
+        return Method(called or asked.rpartition(":")[2], own, make_search([space], search, trials), fixed)
     name = registered_name(asked)
     ranker = ranker_class(name)
-    if not issubclass(ranker, BaseRanker | PersonalRanker):
-        raise ValueError(not_from_rows(name, ranker))
-    given = {name: list(values) for name, values in (given or {}).items()}
     stages, start = resolved(ranker, given, partial(scales_of, fold), partial(natural_of, fold, ranker))
     fixed = {p: values[0] for p, values in given.items() if len(values) == 1}
     stages = [{p: values for p, values in stage.items() if p not in fixed} for stage in stages]
-    tried = make_search(stages, search, trials, start, widen=len(fixed) == len(given))
+    grown = Staged(stages, start, limits=limits_of(ranker)) if len(fixed) == len(given) else None
+    tried = make_search(stages, search, trials, grown)
     if issubclass(ranker, PersonalRanker):
         return Method(called or asked, PersonalRows, tried, {"ranker": name, **fixed})
     return Method(called or asked, ranker, tried, fixed)
@@ -212,16 +220,15 @@ def _train(fold: Any) -> Any:
 
 
 def make_search(
-    stages: Sequence[Mapping[str, Sequence[Any]]], kind: str, trials: int, start: Setting | None = None,
-    widen: bool = False,
-) -> Search:  # fmt: skip
-    """Stages of grids that may grow, one grid that does not, or a search over the ranges of all values."""
+    stages: Sequence[Mapping[str, Sequence[Any]]], kind: str, trials: int, grid: Search | None = None
+) -> Search:
+    """`grid`, by default one of all the values that does not grow, or a search over the ranges of all values."""
     space: dict[str, list[Any]] = {}
     for stage in stages:
         for name, values in stage.items():
             space.setdefault(name, []).extend([] if values is AROUND else values)
     if not space or kind == "grid":
-        return Staged(stages, start or {}) if widen and space else Grid(space)
+        return grid if grid is not None and space else Grid(space)
     kinds: dict[str, Any] = {"random": RandomSearch, "optuna": OptunaSearch}
     if kind not in kinds:
         raise ValueError(f"there is no search {kind!r}; choose grid, random or optuna")

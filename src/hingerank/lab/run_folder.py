@@ -29,6 +29,7 @@ from hingerank.data.ranking_data import RankingData
 from hingerank.kernels.threads import thread_count
 from hingerank.lab.folds import PARTS, Fold, Rows, fingerprint
 from hingerank.lab.methods import Method, home_of, without_addresses
+from hingerank.lab.topics import TopicRows
 
 FORMAT, CHECKSUM, CODE = 1, "checksum", "code"
 _ABOUT = ("format", "versions", "machine", "about", "seeds", "sizes")
@@ -304,6 +305,7 @@ def summarise(folds: Sequence[Fold]) -> Record:
         "grades": grades,
         "pairs": pairs,
         "queries_without_pairs": no_pair,
+        "gaps": {what: count for data in sets if isinstance(data, TopicRows) for what, count in data.gaps.items()},
         "rows_per_query": dict(zip(("least", "quarter", "median", "three quarters", "most"), quantiles)),
     }
 

@@ -6,8 +6,8 @@ reranker. Rerankers get the topics themselves (`TopicRows.topics`), with distanc
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -21,7 +21,9 @@ from hingerank.diversity.relations import unit_scores
 
 TOP = 20
 MEASURE = "alpha-ndcg@20"
+IN_PAPERS = ("alpha-ndcg@20", "err-ia@20")
 MEASURES = [f"{kind}@{k}" for kind in ("alpha-ndcg", "err-ia", "strec") for k in (5, 10, 20)] + ["nrbp"]
+UNMEASURED = "topics without judgments or candidates, left out"
 SEEN_ROWS = 50  # rows of computed distances that a fingerprint looks at, in each topic
 
 
@@ -42,12 +44,13 @@ class TopicRows(RankingData):
     ----------
     topics : one DiverseQuery for each query of the rows, in their order
     top : how many documents a reranker chooses; the others follow by `relevance`, or as they came
-    left_out : topics without judgments or without candidates, which nothing can be measured on
+    gaps : what is missing, counted: that of the DiverseData, and topics without judgments or candidates, which are
+        left out
     """
 
     topics: Sequence[DiverseQuery] = ()
     top: int = TOP
-    left_out: int = 0
+    gaps: Mapping[str, int] = field(default_factory=dict)
 
     def take(self, rows: Any) -> "TopicRows":
         """Whole topics by their rows."""
@@ -55,7 +58,7 @@ class TopicRows(RankingData):
         chosen = [known[qid] for qid in dict.fromkeys(self.qid[np.asarray(rows, np.int64)].tolist())]
         if sum(query.n for query in chosen) != len(rows):
             raise DataError("topics are taken whole: the rows of a reranker's query cannot be cut")
-        return topic_rows(chosen, self.top, self.feature_names)
+        return topic_rows(chosen, self.top, self.feature_names, self.gaps)
 
     def orders(self, scores: np.ndarray) -> list[np.ndarray]:
         """Each topic's candidates by falling score, equal ones as they came."""
@@ -104,14 +107,20 @@ class TopicRows(RankingData):
         return whole.digest()
 
 
-def topic_rows(topics: Iterable[DiverseQuery], top: int = TOP, feature_names: Sequence[str] | None = None) -> TopicRows:
-    """The candidates of topics as rows for `compare`; `left_out` counts topics without judgments or candidates.
+def topic_rows(
+    topics: Iterable[DiverseQuery],
+    top: int = TOP,
+    feature_names: Sequence[str] | None = None,
+    gaps: Mapping[str, int] | None = None,
+) -> TopicRows:
+    """The candidates of topics as rows for `compare`; topics without judgments or candidates are left out and counted.
 
     Parameters
     ----------
     topics : with judgments and different names
     top : how many documents a reranker chooses
     feature_names : one per feature
+    gaps : counts of what is missing, by default those of DiverseData
 
     Examples
     --------
@@ -120,8 +129,8 @@ def topic_rows(topics: Iterable[DiverseQuery], top: int = TOP, feature_names: Se
     TopicRows(3 queries, 60 rows, 10 features, float64)
     """
     given = list(topics)
-    if feature_names is None and isinstance(topics, DiverseData):
-        feature_names = topics.feature_names
+    if isinstance(topics, DiverseData):
+        feature_names, gaps = feature_names or topics.feature_names, topics.gaps if gaps is None else gaps
     kept = [q for q in given if q.judgments is not None and (q.judgments.shape[1] or q.judged is not None)]
     if not kept:
         raise DataError(f"none of the {len(given)} topics has judgments of subtopics: give the queries judgments")
@@ -140,13 +149,14 @@ def topic_rows(topics: Iterable[DiverseQuery], top: int = TOP, feature_names: Se
         feature_names=feature_names,
         topics=kept,
         top=top,
-        left_out=len(given) - len(kept),
+        gaps={**(gaps or {}), **({UNMEASURED: len(given) - len(kept)} if len(kept) < len(given) else {})},
     )
 
 
 def join_topics(parts: Sequence[TopicRows]) -> TopicRows:
     """All topics, one part after the other."""
-    return topic_rows([topic for part in parts for topic in part.topics], parts[0].top, parts[0].feature_names)
+    gaps = {name: count for part in parts for name, count in part.gaps.items()}
+    return topic_rows([topic for part in parts for topic in part.topics], parts[0].top, parts[0].feature_names, gaps)
 
 
 def is_diversity_measure(measure: Any) -> bool:
@@ -182,4 +192,4 @@ def with_scores(data: TopicRows, scores: np.ndarray) -> TopicRows:
 
     changed = [change(query, own) for query, own in zip(data.topics, np.split(scores, cuts))]
     names = None if data.feature_names is None else [*data.feature_names, "first stage"]
-    return topic_rows(changed, data.top, names)
+    return topic_rows(changed, data.top, names, data.gaps)

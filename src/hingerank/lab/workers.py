@@ -27,10 +27,19 @@ OTHERS = ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "NUMBA_NUM", "BLIS_NUM", "VECLIB
 
 
 class Plan(Protocol):
-    """What all tasks share; folder: where the run is kept, None for nowhere."""
+    """What all tasks share.
+
+    folder: where the run is kept, None for nowhere. carried: what goes along with every task, not in the mapped file,
+    because a notebook may define it, and loky sends such things whole; `carrying` gives the plan with it.
+    """
 
     @property
     def folder(self) -> Path | None: ...
+
+    @property
+    def carried(self) -> Any: ...
+
+    def carrying(self, carried: Any) -> Any: ...
 
 
 class Task(Protocol):
@@ -70,8 +79,11 @@ class Workers(Generic[SomeTask]):
         return (1 if self._here else self.count) - len(self.running)
 
     def submit(self, task: SomeTask) -> None:
-        future = Future() if self._here else self._pool(self.count).submit(_work, self._plan_file(), task)
+        future = Future() if self._here else self._send(task, self.count)
         self.running[future] = task
+
+    def _send(self, task: SomeTask, count: int) -> Any:
+        return self._pool(count).submit(_work, self._plan_file(), task, self.plan.carried)
 
     def wait(self) -> list[tuple[SomeTask, list[Record]]]:
         """Wait for at least one task, and give all that are finished."""
@@ -116,7 +128,7 @@ class Workers(Generic[SomeTask]):
         self._stop()
         for task in tasks:
             try:
-                finished.append((task, self._pool(1).submit(_work, self._plan_file(), task).result()))
+                finished.append((task, self._send(task, 1).result()))
             except Exception:
                 message = "the worker process died: out of memory, or a crash in compiled code"
                 finished.append((task, task.failed(self.plan, message)))
@@ -171,22 +183,8 @@ def _limited(threads: str) -> Iterator[None]:
             os.environ[VARIABLE] = before
 
 
-def by_value(value: Any) -> bytes:
-    """`value` as loky sends tasks: what a notebook or a script itself defines goes along, modules by their names."""
-    from joblib.externals.cloudpickle import dumps
-
-    return dumps(value)
-
-
-def from_value(content: bytes) -> Any:
-    """What `by_value` sent, in the other process."""
-    from joblib.externals.cloudpickle import loads
-
-    return loads(content)
-
-
-def _work(plan_file: str, task: Task) -> list[Record]:
-    return task.run(_plan(plan_file))
+def _work(plan_file: str, task: Task, carried: Any) -> list[Record]:
+    return task.run(_plan(plan_file).carrying(carried))
 
 
 @lru_cache(maxsize=1)

@@ -118,6 +118,15 @@ def parse_measure(name: "str | Measure") -> Measure:
     return Measure(kind.name, k, preset, tuple(options.items()))
 
 
+def is_measure(name: str) -> bool:
+    """Whether a text is the name of a measure."""
+    try:
+        parse_measure(name)
+    except ValueError:
+        return False
+    return True
+
+
 def preset_name(text: str) -> str:
     """The canonical name of a preset."""
     squeezed = squeeze(text) if isinstance(text, str) else ""

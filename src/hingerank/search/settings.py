@@ -40,6 +40,7 @@ LIGHTGBM: list[Stage] = [
     {"learning_rate": [0.05, 0.1], "n_estimators": [100, 200]},
     {"min_child_samples": [5, 20, 100]},
 ]
+TRADE_OFF: list[Stage] = [{"lam": [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0]}]  # of relevance and diversity
 
 STAGES: dict[str, list[Stage]] = {
     "rank-svm": [
@@ -88,6 +89,13 @@ STAGES: dict[str, list[Stage]] = {
     "mean-variance": [{"C": NATURAL}, {"sharing": [0.1, 1.0, 10.0], "C": AROUND}],
     "separate": [{"C": NATURAL}],
     "joint": [{"C": NATURAL}],
+    "mmr": TRADE_OFF,
+    "xquad": TRADE_OFF,
+    "pm2": TRADE_OFF,
+    "r-ltr": [{"C": [0.1, 1.0, 10.0], "top": [3, 5, 10]}],
+    "pamm": [{"learning_rate": [0.01, 0.03, 0.1, 0.3, 1.0], "top": [5, 10]}],
+    "svm-div": [{"C": [1.0, 10.0], "candidates": [20, 50]}],
+    "struct-svm-div": [{"C": [1.0, 10.0], "candidates": [20, 50]}],
 }  # fmt: skip
 
 # how far a grid may grow
@@ -105,12 +113,22 @@ def stages_of(ranker: Any) -> list[Stage]:
 
     A class that inherits from a registered one is searched like that one, as far as it has the parameters.
     """
+    usual = STAGES.get(_registered_base(ranker), LINEAR)
+    known = parameters_of(ranker)
+    return [{name: values for name, values in stage.items() if name in known} for stage in usual]
+
+
+def limits_of(ranker: Any) -> dict[str, tuple[float, float]]:
+    """How far grids of a ranker may grow, where that is not what `LIMITS` says."""
+    return {"lam": (0.0, 1.0)} if _registered_base(ranker) in ("mmr", "xquad", "pm2") else {}
+
+
+def _registered_base(ranker: Any) -> str:
+    """The registered name of a ranker, of its class, or of the next class that it inherits from; "" without one."""
     kind = ranker if isinstance(ranker, type) else type(ranker)
     homes = {place: name for name, place in RANKERS.items()}
     names = (homes.get(f"{base.__module__}:{base.__qualname__}") for base in kind.__mro__)
-    usual = STAGES.get(next((name for name in names if name is not None), ""), LINEAR)
-    known = parameters_of(ranker)
-    return [{name: values for name, values in stage.items() if name in known} for stage in usual]
+    return next((name for name in names if name is not None), "")
 
 
 def parameters_of(ranker: Any) -> dict[str, Any]:

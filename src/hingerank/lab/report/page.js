@@ -19,7 +19,7 @@ function makeRun(data) {
     preset,
     label: name => preset && name.endsWith(`:${preset}`) ? name.slice(0, -preset.length - 1) : name,
     place: method => order.indexOf(method),
-    keyMeasures: () => ["ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "map", "mean_ndcg", "p@5", "p@10"].map(named).filter(name => data.measures.includes(name) && name !== data.measure),
+    keyMeasures: () => [...["ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "map", "mean_ndcg", "p@5", "p@10"].map(named), ...data.more].filter(name => data.measures.includes(name) && name !== data.measure),
   };
 }
 
@@ -196,7 +196,7 @@ function drawData(run) {
   const bar = n => draw("svg", { class: "cell-svg", width: 140, height: 12, "aria-hidden": "true" }, draw("rect", { x: 0, y: 2, height: 8, width: Math.max(1, 138 * n / most), fill: "var(--m0)" }));
   const size = data.rows_per_query;
   document.querySelector("#data .body").append(
-    facts([["Rows", count(data.rows)], ["Queries", count(data.queries)], ["Features", count(data.features)], ["Preference pairs", count(data.pairs)], ["Queries without a pair", count(data.queries_without_pairs)],
+    facts([["Rows", count(data.rows)], ["Queries", count(data.queries)], ["Features", count(data.features)], ["Preference pairs", count(data.pairs)], ["Queries without a pair", count(data.queries_without_pairs)], ...Object.entries(data.gaps || {}).map(([what, number]) => [what, count(number)]),
       ["Rows per query", `${size.least} to ${size.most}, median ${short(size.median)}`], ["Rows of folds", folds.map(f => `${f.name}: ${count(f.train)} to train, ${count(f.validation)} to validate, ${count(f.test)} to test`).join("\n")]]),
     make("div", {}, scrolling(sortable({ rows: grades, columns: [{ name: "grade", value: g => Number(g[0]), show: g => g[0] }, { name: "rows", value: g => g[1], show: g => count(g[1]) },
       { name: "share", value: g => g[1], show: g => `${(100 * g[1] / data.rows).toFixed(1)} %` }, { name: "", plain: true, text: true, value: g => g[1], show: g => bar(g[1]) }] }))));

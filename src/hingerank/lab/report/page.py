@@ -21,7 +21,9 @@ from hingerank.lab.learning_curves import learning_curves
 from hingerank.lab.report.examples import read_examples
 from hingerank.lab.results import Results, load_results, mean_value
 from hingerank.lab.statistics import differences, holm, paired_tests
+from hingerank.lab.topics import IN_PAPERS, is_diversity_measure
 from hingerank.lab.winner import winner
+from hingerank.metrics.measure import is_measure
 
 MOST_QUERIES, MOST_POINTS = 3000, 80
 MOST_WEIGHTS, MOST_FUNCTIONS, MOST_WORDS, MOST_CURVES = 60, 12, 15, 24
@@ -43,8 +45,9 @@ def make_payload(results: Results, baseline: str | None = None, test: str = "ran
             "baseline": board.baseline,
             "test": board.test,
             "measures": results.measures,
+            "more": more_measures(results),
             "folds": header["folds"],
-            "lines": [_line(results, board, i) for i in range(len(board.lines))],
+            "lines": _lines(results, board),
             "pairs": pairs(results, board),
             "ranks": rank_curves(results),
             "learning": learning_curves(results, board.measure),
@@ -78,13 +81,32 @@ def _winner(results: Results, command: str | None) -> dict[str, Any] | None:
     if not any(results.tests(method) for method in results.methods):
         return None
     method, setting = winner(results)
-    keep = None if command is None else f"{command} --keep model/"
+    topics = is_diversity_measure(results.header["measure"])
+    keep = None if command is None or topics else f"{command} --keep model/"
     use = "hingerank rank model/ DATA\nhingerank explain model/ DATA --query ID"
     return {"method": method, "setting": setting, "command": keep, "use": use}
 
 
-def _line(results: Results, board: Leaderboard, place: int) -> dict[str, Any]:
-    entry = board.to_dict()[place]
+def more_measures(results: Results) -> list[str]:
+    """Measures that papers on diversity show, and the user's own: the leaderboard has them with their marks."""
+    return [m for m in results.measures if m in IN_PAPERS or not (is_diversity_measure(m) or is_measure(m))]
+
+
+def marks(results: Results, board: Leaderboard) -> dict[str, dict[str, str]]:
+    """{method: {measure: ▲, ▼ or ""}} of `more_measures`, as the leaderboard has for its own."""
+    found: dict[str, dict[str, str]] = {line.method: {} for line in board.lines}
+    for measure in more_measures(results):
+        for line in leaderboard(results, measure, board.baseline, board.test).lines:
+            found[line.method][measure] = line.mark
+    return found
+
+
+def _lines(results: Results, board: Leaderboard) -> list[dict[str, Any]]:
+    signs = marks(results, board)
+    return [{**_line(results, board, entry), "marks": signs[entry["method"]]} for entry in board.to_dict()]
+
+
+def _line(results: Results, board: Leaderboard, entry: dict[str, Any]) -> dict[str, Any]:
     tests = results.tests(entry["method"])
     measure = board.measure
     return {
@@ -110,7 +132,7 @@ def rank_curves(results: Results) -> dict[str, Any]:
     """{measure family: {"k": [1, 2, ...], "values": {method: means}}} for families at two ranks or more."""
     families: dict[str, dict[int, str]] = {}
     for name in results.measures:
-        found = re.fullmatch(r"([a-z_]+)@(\d+)((?::.*)?)", name)
+        found = re.fullmatch(r"([a-z_-]+)@(\d+)((?::.*)?)", name)
         if found:
             families.setdefault(found[1] + found[3], {})[int(found[2])] = name
     curves = {}

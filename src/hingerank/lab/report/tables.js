@@ -62,7 +62,7 @@ function drawLeaderboard(run) {
   const best = name => Math.max(...whole.map(line => line.means[name]).filter(isNumber));
   const bold = (line, name) => !line.missing.length && line.means[name] === best(name) ? "best" : null;
   const [low, high] = extent(lines.flatMap(line => [line.low, line.high]).filter(isNumber));
-  const mark = line => line.mark === "▲" ? "good" : line.mark === "▼" ? "bad" : null;
+  const markKind = sign => sign === "▲" ? "good" : sign === "▼" ? "bad" : null, mark = line => markKind(line.mark);
   const some = (shown, ...columns) => shown ? columns : [];
   const columns = [
     { name: "method", text: true, value: line => line.method, show: line => nameCell(line.method, run) },
@@ -85,7 +85,7 @@ function drawLeaderboard(run) {
     ...some(lines.some(line => isNumber(line.seed_spread)), { name: "± seeds", value: line => line.seed_spread, show: line => isNumber(line.seed_spread) ? fixed(line.seed_spread) : "", tip: "standard deviation over seeds" }),
     { name: "s/fit", value: line => line.seconds, show: line => short(line.seconds && Number(line.seconds.toPrecision(3))), tip: "median over folds of the seconds to fit the chosen setting" },
     { name: "tried", value: line => line.tried, tip: "settings tried in a fold" },
-    ...others.map(name => ({ name: run.label(name), value: line => line.means[name], show: line => make("span", { class: bold(line, name) }, fixed(line.means[name])) })),
+    ...others.map(name => ({ name: run.label(name), value: line => line.means[name], kind: line => markKind(line.marks[name]), show: line => make("span", { class: bold(line, name) }, fixed(line.means[name]), line.marks[name] ? " " + line.marks[name] : "") })),
     { name: "settings chosen", plain: true, text: true, value: line => "", show: line => [...new Set(Object.values(line.settings).map(settingText))].join(" · ") || "–" },
   ];
   document.querySelector("#leaderboard .body").replaceChildren(scrolling(sortable({ columns, rows: lines, className: "stick", rowAttributes: line => ({ "data-method": line.method }) })));
