@@ -30,6 +30,7 @@ from hingerank import __version__
 from hingerank.data.files import draft_of
 from hingerank.data.scaling import Scaler, scaler_from_state
 from hingerank.export.transformers import decode_transformer, encode_transformer, listed
+from hingerank.losses import Loss
 from hingerank.registry import ranker_class, ranker_name
 from hingerank.solvers.run import Certificate, Solution
 
@@ -211,6 +212,7 @@ def encode_ranker(ranker: Any, arrays: dict[str, np.ndarray], prefix: str = "") 
     except ValueError as error:
         raise ModelFileError(f"cannot save: {error}") from None
     params = ranker.get_params(deep=False) | dict.fromkeys(ranker._training_only)
+    params = {name: value.name if isinstance(value, Loss) else value for name, value in params.items()}
     return {
         "ranker": name,
         "params": _encode_dict(params, arrays, f"{prefix}params"),

@@ -3,12 +3,13 @@
 ``loss.at(scores, preferences)`` gives a LossAt: value, gradient, Hessian products and Hessian diagonal in score space.
 `LOSSES` are those of pairs: ``loss.pointwise(t)`` gives the loss of one pair with margin t = s_i - s_j, its slope and
 curvature. `LIST_LOSSES` are those of whole graded lists, `RANKING_LOSSES` those of rankings, which have
-edges. ``make_loss(name)`` knows all of them.
+edges. ``make_loss(name)`` knows all of them. ``check_loss(loss)`` tries one of your own.
 """
 
 from collections.abc import Callable
 
 from hingerank.losses.lists import AllDifferences, Cosine, GradeDifferences, ListLoss, PlackettLuce, Squared, TopOne
+from hingerank.losses.own import check_loss, own_loss
 from hingerank.losses.pairs import (
     Exponential,
     Fidelity,
@@ -44,8 +45,10 @@ LIST_LOSSES = {
 RANKING_LOSSES = {"average_precision": AveragePrecision}
 
 
-def make_loss(name: str) -> Loss:
-    """The loss registered under `name`, as its own docstring describes it."""
+def make_loss(name: str | Loss) -> Loss:
+    """The loss registered under `name`, as its own docstring describes it; a loss object is checked and kept."""
+    if not isinstance(name, str):
+        return own_loss(name)
     known: dict[str, Callable[[], Loss]] = {**LOSSES, **LIST_LOSSES, **RANKING_LOSSES}
     if name not in known:
         raise ValueError(f"there is no loss {name!r}; the known ones are: {', '.join(sorted(known))}")
@@ -71,6 +74,7 @@ __all__ = [
     "Squared",
     "TopOne",
     "WindowLoss",
+    "check_loss",
     "hinge",
     "make_loss",
     "modified_huber",

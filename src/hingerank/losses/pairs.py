@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from scipy.special import expit
@@ -29,6 +29,7 @@ class LossAt:
     moments: Floats | None = None
 
 
+@runtime_checkable
 class Loss(Protocol):
     """A function of scores, given preferences; blind to features.
 
@@ -54,9 +55,10 @@ class PairLoss(ABC):
     def pointwise(self, t: Floats) -> tuple[Floats, Floats, Floats]:
         """l(t), l'(t), l''(t)."""
 
-    @abstractmethod
     def graded(self, s: Floats, preferences: GradedPreferences) -> LossAt:
-        """The loss over graded preferences, by the fastest exact way."""
+        """The loss over graded preferences; lists the pairs, unless a loss knows a faster exact way."""
+        winner, loser, weight = preferences.pairs()
+        return self._explicit(s, ExplicitPairs(winner, loser, len(s), weight))
 
     def at(self, s: Floats, preferences: Preferences) -> LossAt:
         """The loss at scores s (one per row, in block order)."""

@@ -155,9 +155,10 @@ class PairwiseRanker(HasMultipliers, ProblemRanker):
     def _solver(self) -> str:
         """The name of the solver for the ranker's loss, both checked."""
         known = {loss for name in self._solvers for loss in SOLVERS[name].losses}
-        if self.loss not in known:
+        own = None if isinstance(self.loss, str) else make_loss(self.loss)  # an object, which is checked
+        if own is None and self.loss not in known:
             raise ValueError(f"there is no loss {self.loss!r}; the known ones are: {', '.join(sorted(known))}")
-        able = [name for name in self._solvers if self.loss in SOLVERS[name].losses]
+        able = ["newton"] if own else [name for name in self._solvers if self.loss in SOLVERS[name].losses]
         solver = able[0] if self.solver == "auto" else self.solver
         if solver not in able:
             raise ValueError(
@@ -196,7 +197,7 @@ class RankSVM(PairwiseRanker, LinearRanker):
     loss : of a pair, or of a whole list
         "squared_hinge" max(0, 1-t)², "hinge" max(0, 1-t), or "modified_huber", "logistic", "exponential", "fidelity",
         "squared"; of whole lists "listnet", "listmle", "grade_differences", "all_differences", "cosine"; of rankings
-        "average_precision" (by cutting planes).
+        "average_precision" (by cutting planes). Or a smooth loss object (``hingerank.losses.check_loss`` tries it).
     tol : stop when the duality gap is at most tol times the objective
         The objective is then provably within that fraction of its optimum. (Where a loss is not convex, as "fidelity",
         the same number says how stationary the weights are.)
