@@ -70,7 +70,12 @@ class TopicFiles:
 
     def _check_unused(self) -> None:
         """A ValueError for options that say nothing without --qrels."""
-        given = {"--aspects": self.aspects, "--texts": self.texts, "--clusters": self.clusters, "--depth": self.depth}
+        given: dict[str, Any] = {
+            "--aspects": self.aspects,
+            "--texts": self.texts,
+            "--clusters": self.clusters,
+            "--depth": self.depth,
+        }
         given |= {"--first": self.first, "--incomplete": None if self.incomplete == "error" else self.incomplete}
         lost = [option for option, value in given.items() if value is not None]
         if lost:

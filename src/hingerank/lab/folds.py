@@ -97,10 +97,11 @@ def part_folds(parts: Sequence[RankingData | DiverseData]) -> list[Fold]:
     """LETOR's rule over parts that already exist, such as OHSUMED's S1 ... S5."""
     if len(parts) < 3:
         raise ValueError(f"{len(parts)} parts: give at least 3, one each to train, to validate and to test")
-    parts = [_rows_of(part) for part in parts]
-    data = join_topics(parts) if isinstance(parts[0], TopicRows) else RankingData.concatenate(parts)
-    ends = np.cumsum([part.n_rows for part in parts])
-    return _folds(data, rotate([np.arange(end - part.n_rows, end) for part, end in zip(parts, ends)]))
+    rows = [_rows_of(part) for part in parts]
+    topics = [part for part in rows if isinstance(part, TopicRows)]
+    data = join_topics(topics) if len(topics) == len(rows) else RankingData.concatenate(rows)
+    ends = np.cumsum([part.n_rows for part in rows])
+    return _folds(data, rotate([np.arange(end - part.n_rows, end) for part, end in zip(rows, ends)]))
 
 
 def _folds(data: RankingData, turns: Sequence[Sequence[np.ndarray]]) -> list[Fold]:
@@ -149,8 +150,8 @@ def fingerprint(folds: Sequence[Fold]) -> str:
 
     def digest(data: RankingData) -> bytes:
         if id(data) not in sums:
-            topics = isinstance(data, TopicRows)
-            sums[id(data)] = data.fingerprint() if topics else fingerprint_whole(data.X, data.y, data.qid)
+            whole = fingerprint_whole(data.X, data.y, data.qid)
+            sums[id(data)] = data.fingerprint(whole) if isinstance(data, TopicRows) else whole
         return sums[id(data)]
 
     whole = hashlib.blake2b(digest_size=16)

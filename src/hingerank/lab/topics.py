@@ -12,7 +12,6 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from hingerank.data.blocks import fingerprint_whole
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.diversity.measures import order_values, parse_diversity_measure
@@ -88,9 +87,9 @@ class TopicRows(RankingData):
         table = [order_values(query, order, measures) for query, order in zip(self.topics, self.orders(scores))]
         return dict(zip(measures, np.array(table).reshape(len(self.topics), len(measures)).T))
 
-    def fingerprint(self) -> bytes:
-        """A hash of all that is known of the topics; of distances that are computed on demand, of some rows."""
-        whole = hashlib.blake2b(fingerprint_whole(self.X, self.y, self.qid), digest_size=16)
+    def fingerprint(self, of_rows: bytes) -> bytes:
+        """A hash of all that is known of the topics beside that of their rows; of computed distances, of some rows."""
+        whole = hashlib.blake2b(of_rows, digest_size=16)
         whole.update(repr((self.top, self.topics[0].relations is None)).encode())
         for query in self.topics:
             whole.update("\n".join([*map(str, query.docids), *query.rest]).encode())
