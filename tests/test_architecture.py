@@ -167,3 +167,15 @@ def probing(tree):
 def test_parts_are_known_by_their_types():
     found = {f"{module}: {how}" for module, tree in TREES.items() if room(module) in TYPED for how in probing(tree)}
     assert not found
+
+
+def test_no_text_is_run_as_code():
+    """But for the module that an export to Python has just written, which is run to check it."""
+    found = [
+        (module, node.func.id)
+        for module, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        if node.func.id in ("eval", "exec", "compile", "__import__")
+    ]
+    assert sorted(found) == [("hingerank.export.consumers", "compile"), ("hingerank.export.consumers", "exec")]

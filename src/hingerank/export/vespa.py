@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hingerank.export.consumers import _run_onnx
+from hingerank.export.expressions import evaluate
 from hingerank.export.forms import Affine, Curves, ExportError, Form, Surfaces, Trees, goes_left
 from hingerank.export.lucene import by_engine_name
 from hingerank.export.onnx_graph import write_onnx
@@ -135,14 +136,10 @@ def run_vespa(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> 
         return _run_onnx(files[1:], form, X, qid)
     found = re.search(r"expression \{\s*(.*?)\s*\}", files[0].read_text("utf-8"), re.DOTALL)
     assert found
-    columns = {f"x{j}": X[:, j] for j in range(form.n_features)}
-    places = {f"attribute({n})": f"x{j}" for j, n in enumerate(form.names)}
-    places |= {f"normalize_linear(scaled_{j + 1})": f"x{j}" for j in range(form.n_features)}
+    values = {f"attribute({n})": X[:, j] for j, n in enumerate(form.names)}
     if form.query is not None:
-        columns = {key: _between(column, qid) for key, column in columns.items()}
-    code = re.sub(r"(attribute|normalize_linear)\(\w+\)", lambda match: places[match[0]], found[1])
-    value = eval(code.replace("if (", "choose("), {"__builtins__": {}, "choose": np.where, **columns})
-    return np.broadcast_to(np.asarray(value, np.float64), (len(X),))
+        values |= {f"normalize_linear(scaled_{j + 1})": _between(X[:, j], qid) for j in range(form.n_features)}
+    return np.broadcast_to(np.asarray(evaluate(found[1], values), np.float64), (len(X),))
 
 
 def _between(column: np.ndarray, qid: np.ndarray) -> np.ndarray:
