@@ -14,6 +14,7 @@ from hingerank.cli.app import run
 from hingerank.export import consumers
 from hingerank.export.exporting import FORMATS, compare
 from hingerank.export.forms import largest_below, largest_single
+from hingerank.export.lucene import SLACK, before_slack
 from hingerank.export.vectors import read_vectors
 
 DATA = hr.make_letor(n_queries=12, n_features=6, seed=3)
@@ -330,6 +331,13 @@ def test_solr_lands_on_thresholds_in_spite_of_its_slack(tmp_path, factor):
         warnings.simplefilter("ignore")
         check = ranker.export(tmp_path / "s", "solr", check=rows).check
     assert check["relative_to_largest_score"] < 1e-6
+
+
+def test_thresholds_below_solrs_slack_take_in_the_value_they_stand_on():
+    """Sums with the slack are coarser there than the values: they are raised, but never from below 0 to 0."""
+    limit = np.float32([-3.3e-7, -1.23e-8, 4.56e-9, 1e-35, -1e-35, 2.5])
+    reached = before_slack(limit) + SLACK
+    assert (reached[:4] >= limit[:4]).all() and (reached - limit < 2e-13).all() and reached[4] < 0 and reached[5] == 2.5
 
 
 def test_a_mapping_gives_engines_their_queries(fitted, tmp_path):

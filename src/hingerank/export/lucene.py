@@ -204,14 +204,16 @@ def refuse_zeros(body: Trees) -> None:
 
 
 def before_slack(limit: np.ndarray) -> np.ndarray:
-    """The largest singles t with t + SLACK, in single precision, at most the limit."""
+    """The singles t with t + SLACK, in single precision, at the limit, or else just above: a limit may be a value that
+    rows have. A negative limit is never raised to 0, which is a value that rows have even more often."""
     t, up, down = (limit - SLACK).astype(np.float32), np.float32(np.inf), np.float32(-np.inf)
     with np.errstate(over="ignore"):
         while (high := (t + SLACK) > limit).any():
             t = np.where(high, np.nextafter(t, down), t)
         while (low := (np.nextafter(t, up) + SLACK) <= limit).any():
             t = np.where(low, np.nextafter(t, up), t)
-    return t
+        above = np.nextafter(t, up)
+        return np.where((t + SLACK < limit) & ~((limit < 0) & (above + SLACK >= 0)), above, t)
 
 
 def single(value: Any) -> float:
