@@ -200,10 +200,10 @@ def test_compare_counts_reordered_queries_and_negatives():
 def test_thresholds_land_on_the_last_number_that_goes_left():
     rng = np.random.default_rng(0)
     number, centre, width = rng.standard_normal(200), rng.standard_normal(200), 10.0 ** rng.uniform(-6, 6, 200)
-    x = largest_below(number, centre, width)
+    x = largest_below(number, lambda x: (x - centre) / width)
     assert ((x - centre) / width <= number).all()
     assert ((np.nextafter(x, np.inf) - centre) / width > number).all()
-    single = largest_below(number.astype(np.float32).astype(float), 0.0, 1.0, single=True)
+    single = largest_below(number.astype(np.float32).astype(float), np.float32)
     assert (single.astype(np.float32) == number.astype(np.float32)).all()
     assert (np.nextafter(single, np.inf).astype(np.float32) > number.astype(np.float32)).all()
     near = largest_single(number)

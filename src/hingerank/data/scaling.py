@@ -132,7 +132,7 @@ class ColumnScaler(Scaler):
     _arrays: ClassVar[tuple[str, ...]] = ("centre", "width")
 
     @property
-    def factor(self) -> np.ndarray | None:
+    def factor(self) -> np.ndarray:
         return 1 / self.width_
 
     def _scale(self, X: Any, qid: Any) -> Any:
@@ -218,7 +218,7 @@ class DeviationScaler(ColumnScaler):
         self.width_, self.centre_ = _to_seven_digits(np.where(spread > 0, spread, 1.0)), np.zeros(len(spread))
 
 
-class LogScaler(ColumnScaler):
+class LogScaler(Scaler):
     """x' = sign(x) · log(1 + |x|)/width, the width being the sd of the logarithms: for counts and other long tails.
 
     Zeros stay zeros. The widths come from at most SAMPLED_ROWS rows, evenly spaced.
@@ -232,10 +232,6 @@ class LogScaler(ColumnScaler):
     name = "log"
     of_sample = True
     _arrays = ("width",)
-
-    @property
-    def factor(self) -> np.ndarray | None:
-        return None
 
     def _learn(self, X: Any, weight: np.ndarray | None) -> None:
         sample = X[_evenly(X.shape[0], SAMPLED_ROWS)]

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.export.code_scaling import SCALED_C, SCALED_JAVASCRIPT, SCALED_PYTHON
 from hingerank.export.forms import Affine, Curves, Expansion, Form, Surfaces, Trees, Waves
+from hingerank.export.scalings import Columns, Logs, Places
 
 ABOUT = "score(x) of a {ranker}, by hingerank {version}: x holds {count} features, a higher score ranks first."
 
@@ -35,22 +37,37 @@ def tables_of(form: Form) -> tuple[str, dict[str, Any]]:
     if isinstance(body, Waves):
         return "waves", {"WEIGHT": body.weights, "PHASE": body.phases, "ROW": body.frequencies.ravel()}
     assert isinstance(body, Expansion)
-    d = form.n_features
-    tables: dict[str, Any] = {"CENTRE": np.zeros(d) if form.centre is None else form.centre}
-    tables |= {"WIDTH": np.ones(d) if form.width is None else form.width}
-    tables |= {"GAMMA": float(body.gamma), "WEIGHT": body.weights, "ROW": body.rows.ravel()}
+    tables: dict[str, Any] = {"GAMMA": float(body.gamma), "WEIGHT": body.weights, "ROW": body.rows.ravel()}
     if body.kernel == "polynomial":
         tables |= {"DEGREE": int(body.degree), "COEF0": float(body.coef0)}
     return body.kernel, tables
 
 
+def scaling_tables(form: Form) -> dict[str, Any]:
+    """The numbers by which used columns are scaled, one column after another; none where nothing is scaled."""
+    scaling, used = form.scaling, form.used()
+    if isinstance(scaling, Columns):
+        return {"SCALED": used, "CENTRE": scaling.centre[used], "WIDTH": scaling.width[used]}
+    if isinstance(scaling, Logs):
+        return {"SCALED": used, "WIDTH": scaling.width[used]}
+    if isinstance(scaling, Places):
+        count = scaling.quantiles.shape[1]
+        return {"SCALED": used, "QUANTILES": int(count), "QUANTILE": scaling.quantiles[used].ravel()}
+    return {}
+
+
 def write_python(form: Form, about: dict[str, Any]) -> str:
     """The text of a module with one function, score."""
     loop, tables = tables_of(form)
-    lines = [f'"""{ABOUT.format(**about, count=form.n_features)}"""', "", "from math import cos, exp", ""]
+    lines = [
+        f'"""{ABOUT.format(**about, count=form.n_features)}"""',
+        "",
+        "from bisect import bisect_left, bisect_right",
+    ]
+    lines += ["from math import copysign, cos, exp, log1p", ""]
     lines += [f"FEATURES = {_listed([repr(str(name)) for name in form.names], '[', ']')}"]
-    lines += [f"{name} = {_literal(value, '[', ']')}" for name, value in tables.items()]
-    return "\n".join([*lines, "", "", PYTHON[loop].strip("\n"), ""])
+    lines += [f"{name} = {_literal(value, '[', ']')}" for name, value in (tables | scaling_tables(form)).items()]
+    return "\n".join([*lines, "", "", _functions(form, PYTHON[loop], SCALED_PYTHON), ""])
 
 
 def write_javascript(form: Form, about: dict[str, Any]) -> str:
@@ -58,25 +75,34 @@ def write_javascript(form: Form, about: dict[str, Any]) -> str:
     loop, tables = tables_of(form)
     names = _listed([_quoted(name) for name in form.names], "[", "]")
     lines = [f"// {ABOUT.format(**about, count=form.n_features)}", f"const FEATURES = {names};"]
-    lines += [f"const {name} = {_literal(value, '[', ']')};" for name, value in tables.items()]
+    lines += [f"const {name} = {_literal(value, '[', ']')};" for name, value in (tables | scaling_tables(form)).items()]
     ending = "if (typeof module !== 'undefined') module.exports = { score, FEATURES };"
-    return "\n".join([*lines, "", JAVASCRIPT[loop].strip("\n"), "", ending, ""])
+    return "\n".join([*lines, "", _functions(form, JAVASCRIPT[loop], SCALED_JAVASCRIPT), "", ending, ""])
 
 
 def write_c(form: Form, about: dict[str, Any]) -> str:
     """The text of a file with one function, score."""
     loop, tables = tables_of(form)
-    lines = [f"/* {ABOUT.format(**about, count=form.n_features)} */".replace("*/ */", "*/"), "#include <math.h>", ""]
+    lines = [f"/* {ABOUT.format(**about, count=form.n_features)} */", "#include <math.h>", ""]
     names = _listed([_quoted(name) for name in form.names], "{", "}")
     lines += [f"const int N_FEATURES = {form.n_features};", f"const char *const FEATURES[] = {names};"]
-    for name, value in tables.items():
+    for name, value in (tables | scaling_tables(form)).items():
         kind = "int" if np.asarray(value).dtype.kind in "iu" else "double"
         size = f"[{max(1, len(value))}]" if isinstance(value, np.ndarray) else ""
         lines.append(f"static const {kind} {name}{size} = {_literal(value, '{', '}') if np.size(value) else '{0}'};")
     counts = {"N": len(tables[{"trees": "ROOT", "curves": "SLOPE", "surfaces": "SLOPE"}.get(loop, "WEIGHT")])}
     counts |= {"PRODUCTS": len(tables["WEIGHT"])} if loop == "surfaces" else {}
+    counts |= {"WIDE": form.n_features, "COLUMNS": len(form.used())} if form.scaling is not None else {}
     lines += [f"enum {{ {', '.join(f'{name} = {count}' for name, count in counts.items())} }};"]
-    return "\n".join([*lines, "", C[loop].strip("\n"), ""])
+    text = C[loop] if form.scaling is None else C[loop].replace("double score(", "static double score(", 1)
+    return "\n".join([*lines, "", _functions(form, text, SCALED_C), ""])
+
+
+def _functions(form: Form, loop: str, scaled: dict[str, str]) -> str:
+    """The function score; where features are scaled one of scaled rows, and score, which scales and calls it."""
+    if form.scaling is None:
+        return loop.strip("\n")
+    return (loop.replace(" score(", " of_scaled(", 1) + scaled[form.scaled]).strip("\n")
 
 
 def _literal(value: Any, opening: str, closing: str) -> str:
@@ -146,16 +172,14 @@ def score(x):
 def score(x):
     """The score of one row."""
     d = len(FEATURES)
-    z = [(x[j] - CENTRE[j]) / WIDTH[j] for j in range(d)]
-    squares = (sum((z[j] - ROW[i * d + j]) ** 2 for j in range(d)) for i in range(len(WEIGHT)))
+    squares = (sum((x[j] - ROW[i * d + j]) ** 2 for j in range(d)) for i in range(len(WEIGHT)))
     return sum(w * exp(-GAMMA * square) for w, square in zip(WEIGHT, squares))
 ''',
     "polynomial": '''
 def score(x):
     """The score of one row."""
     d = len(FEATURES)
-    z = [(x[j] - CENTRE[j]) / WIDTH[j] for j in range(d)]
-    products = (sum(z[j] * ROW[i * d + j] for j in range(d)) for i in range(len(WEIGHT)))
+    products = (sum(x[j] * ROW[i * d + j] for j in range(d)) for i in range(len(WEIGHT)))
     return sum(w * (GAMMA * product + COEF0) ** DEGREE for w, product in zip(WEIGHT, products))
 ''',
 }
@@ -212,11 +236,10 @@ function score(x) {
     "rbf": """
 function score(x) {
   const d = FEATURES.length;
-  const z = CENTRE.map((c, j) => (x[j] - c) / WIDTH[j]);
   let total = 0;
   for (let i = 0; i < WEIGHT.length; i++) {
     let square = 0;
-    for (let j = 0; j < d; j++) square += (z[j] - ROW[i * d + j]) ** 2;
+    for (let j = 0; j < d; j++) square += (x[j] - ROW[i * d + j]) ** 2;
     total += WEIGHT[i] * Math.exp(-GAMMA * square);
   }
   return total;
@@ -225,11 +248,10 @@ function score(x) {
     "polynomial": """
 function score(x) {
   const d = FEATURES.length;
-  const z = CENTRE.map((c, j) => (x[j] - c) / WIDTH[j]);
   let total = 0;
   for (let i = 0; i < WEIGHT.length; i++) {
     let product = 0;
-    for (let j = 0; j < d; j++) product += z[j] * ROW[i * d + j];
+    for (let j = 0; j < d; j++) product += x[j] * ROW[i * d + j];
     total += WEIGHT[i] * (GAMMA * product + COEF0) ** DEGREE;
   }
   return total;
@@ -297,7 +319,7 @@ double score(const double *x)
     for (int i = 0; i < N; i++) {
         double square = 0;
         for (int j = 0; j < N_FEATURES; j++) {
-            double gap = (x[j] - CENTRE[j]) / WIDTH[j] - ROW[i * N_FEATURES + j];
+            double gap = x[j] - ROW[i * N_FEATURES + j];
             square += gap * gap;
         }
         total += WEIGHT[i] * exp(-GAMMA * square);
@@ -311,7 +333,7 @@ double score(const double *x)
     double total = 0;
     for (int i = 0; i < N; i++) {
         double product = 0;
-        for (int j = 0; j < N_FEATURES; j++) product += (x[j] - CENTRE[j]) / WIDTH[j] * ROW[i * N_FEATURES + j];
+        for (int j = 0; j < N_FEATURES; j++) product += x[j] * ROW[i * N_FEATURES + j];
         total += WEIGHT[i] * pow(GAMMA * product + COEF0, DEGREE);
     }
     return total;

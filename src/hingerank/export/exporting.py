@@ -19,6 +19,7 @@ from hingerank.export.forms import ExportError, Form
 from hingerank.export.lucene import run_plugin, run_solr, shift_for, write_plugin, write_solr
 from hingerank.export.onnx_graph import write_onnx
 from hingerank.export.pmml import run_pmml, write_pmml
+from hingerank.export.scalings import Queries
 from hingerank.export.sql import write_sql
 from hingerank.export.vectors import write_vectors
 from hingerank.export.vespa import run_vespa, write_vespa
@@ -42,7 +43,8 @@ class Format(NamedTuple):
     write : (form, about, **options) -> the content of each file
     consumers : who scores rows by it
     carries : kinds of models
-    per_query : kinds of models that it carries with features scaled within queries
+    scaled : kinds of models that it carries with features scaled by columns, by logarithms, by quantiles or within
+        queries, where that does not fold into the model (see `Form.folded`)
     options : of `write`, with their defaults
     test : a line that tests the examples where the format runs
     """
@@ -51,12 +53,15 @@ class Format(NamedTuple):
     write: Callable[..., Any]
     consumers: tuple[Consumer, ...]
     carries: tuple[str, ...]
-    per_query: tuple[str, ...] = ()
+    scaled: Mapping[str, tuple[str, ...]] = {}
     options: Mapping[str, Any] = {}
     test: str = ""
 
 
 ALL = ("linear", "mapped", "trees", "curves", "surfaces")
+BY_COLUMNS = {"columns": ALL, "log": ALL, "quantile": ALL}
+ANYHOW = {**BY_COLUMNS, "query-minmax": ALL, "query-standard": ALL}
+SUMS = ("linear", "curves")
 TABLE = {"table": "documents", "key": "docid", "query": "qid"}
 
 
@@ -71,24 +76,24 @@ ASK = (
 )
 FORMATS: dict[str, Format] = {
     "python": Format(
-        ("model.py",), code.write_python, consumers.PYTHON, ALL,
+        ("model.py",), code.write_python, consumers.PYTHON, ALL, BY_COLUMNS,
         test="python -c \"import json, runpy; s = runpy.run_path('{0}')['score']; e = json.load(open('{1}')); "
         "print(max(abs(s(x) - y) for x, y in zip(e['rows'], e['scores'])))\"",
     ),
     "c": Format(
-        ("model.c",), code.write_c, consumers.C, ALL,
+        ("model.c",), code.write_c, consumers.C, ALL, BY_COLUMNS,
         test="cc -O2 -shared -fPIC -o model.so -x c {0} -lm && python -c \"import ctypes, json; "
         "s = ctypes.CDLL('./model.so').score; s.restype = ctypes.c_double; e = json.load(open('{1}')); "
         "n = float('nan'); c = lambda x: (ctypes.c_double * len(x))(*[n if v is None else v for v in x]); "
         "print(max(abs(s(c(x)) - y) for x, y in zip(e['rows'], e['scores'])))\"",
     ),
     "javascript": Format(
-        ("model.js",), code.write_javascript, consumers.JAVASCRIPT, ALL,
+        ("model.js",), code.write_javascript, consumers.JAVASCRIPT, ALL, BY_COLUMNS,
         test="node -e \"const {{score}} = require('./{0}'), e = require('./{1}'); "
         'console.log(Math.max(...e.rows.map((x, k) => Math.abs(score(x) - e.scores[k]))))"',
     ),
     "sql": Format(
-        ("model.sql",), write_sql, consumers.SQL, ALL, ALL, TABLE,
+        ("model.sql",), write_sql, consumers.SQL, ALL, ANYHOW, TABLE,
         test="python -c \"import json, sqlite3; e = json.load(open('{1}')); o = e['statement']; Q = chr(34); "
         "q = lambda n: Q + n.replace(Q, Q + Q) + Q; c = list(map(q, [o['query'], o['key'], *e['features']])); "
         "d = sqlite3.connect(':memory:'); t = q(o['table']); "
@@ -99,7 +104,7 @@ FORMATS: dict[str, Format] = {
         "print(max(abs(s[k] - y) for k, y in enumerate(e['scores'])))\"",
     ),
     "onnx": Format(
-        ("model.onnx",), write_onnx, consumers.ONNX, ALL, ALL, {"precision": "double"},
+        ("model.onnx",), write_onnx, consumers.ONNX, ALL, ANYHOW, {"precision": "double"},
         test="python -c \"import json, numpy, onnxruntime as o; s = o.InferenceSession('{0}'); "
         "e = json.load(open('{1}')); t = {{'tensor(double)': 'f8', 'tensor(float)': 'f4'}}; i = s.get_inputs(); "
         "x = {{i[0].name: numpy.array(e['rows'], t[i[0].type])}}; x |= {{v.name: e['qid'] for v in i[1:]}}; "
@@ -121,12 +126,13 @@ FORMATS: dict[str, Format] = {
     ),
     "vespa": Format(
         ("model.profile", "model.onnx"), write_vespa, stand_in("Vespa", run_vespa),
-        ALL, ("linear",), {"name": "hingerank", "phase": "second-phase", "rerank": 1000},
+        ALL, {**BY_COLUMNS, "query-minmax": ("linear",)},
+        {"name": "hingerank", "phase": "second-phase", "rerank": 1000},
         test="put the profile into a schema, feed 'rows', and query with ranking=NAME",
     ),
     "pmml": Format(
         ("model.pmml",), write_pmml, stand_in("a PMML evaluator", run_pmml), ("linear", "trees", "curves"),
-        test="score 'rows' by any PMML evaluator, such as JPMML",
+        {"columns": (), "log": SUMS, "quantile": SUMS}, test="score 'rows' by any PMML evaluator, such as JPMML",
     ),
 }  # fmt: skip
 
@@ -152,30 +158,48 @@ def export(
     if to not in FORMATS:
         raise ExportError(f"there is no format {to!r}; the known ones are: {', '.join([*FORMATS, 'vectors'])}")
     chosen = FORMATS[to]
-    form = ranker._form()
-    refuse(form, to, type(ranker).__name__)
     unknown = set(options) - set(chosen.options)
     if unknown:
         raise ExportError(f"{to} has no option {', '.join(sorted(unknown))}; it has {', '.join(chosen.options) or '-'}")
     options = dict(chosen.options) | options
+    form = ranker._form()
     if options.get("shift") == "auto":
         scores = None if check is None else ranker.predict(*[rows_of(check)[k] for k in (0, 2)])
         options["shift"] = shift_for(form, scores)
-    form = renamed(form, features or {})
-    notes = notes_of(form) + ([SINGLE] if to in NO_NEGATIVES else [])
-    about = {"ranker": type(ranker).__name__, "version": __version__, "notes": notes, "features": features or {}}
-    contents = chosen.write(form if to in KEEPS_SCALING else form.folded(), about, **options)
-    contents = [contents] if isinstance(contents, str | bytes) else contents
+    form, notes, contents = written(form, to, type(ranker).__name__, features or {}, options)
     files = targets(path, chosen.files)
+    beside = files[0].with_suffix(".examples.json")
     examples = {"to": to, "statement": options, "notes": notes, **example_rows(ranker, form, check)}
+    examples["test"] = chosen.test.format(files[0].name, beside.name)
     for target, content in zip(files, contents, strict=True):
         if content:
             write_whole(target, content)
-    beside = files[0].with_suffix(".examples.json")
-    examples["test"] = chosen.test.format(files[0].name, beside.name)
     write_whole(beside, json.dumps(plain(examples), allow_nan=False))
     found = None if check is None else check_export(ranker, files, form, to, check, float(options.get("shift", 0.0)))
     return Exported(to, [path for path in files if path.exists()] + [beside], notes, found, options)
+
+
+def written(
+    form: Form, to: str, ranker: str, features: Mapping[str, Any], options: Mapping[str, Any]
+) -> tuple[Form, list[str], list[str | bytes]]:
+    """The form with the other program's names, notes about it, and the content of each file of the format.
+
+    Parameters
+    ----------
+    form : of the ranker
+    to : the format
+    ranker : its class's name
+    features : the mapping of names
+    options : all of the format's
+    """
+    plain_form = form.folded()
+    refuse(plain_form, to, ranker)
+    form = renamed(form, features)
+    notes = notes_of(form) + ([SINGLE] if to in NO_NEGATIVES else [])
+    about = {"ranker": ranker, "version": __version__, "notes": notes, "features": features}
+    given = form if to in KEEPS_SCALING else replace(plain_form, names=form.names)
+    contents = FORMATS[to].write(given, about, **options)
+    return form, notes, [contents] if isinstance(contents, str | bytes) else contents
 
 
 def export_vectors(ranker: Any, path: Any, items: Any = None, item_ids: Any = None, kind: str = "npy") -> Exported:
@@ -202,17 +226,21 @@ KEEPS_SCALING = ("solr", "elasticsearch", "opensearch")  # their normalizers do 
 
 def refuse(form: Form, to: str, ranker: str) -> None:
     """An ExportError that says why a format cannot carry a model, and which can."""
-    chosen = FORMATS[to]
-    if form.kind not in chosen.carries:
-        able = [name for name, other in FORMATS.items() if form.kind in other.carries]
-        why = f"{to} cannot carry {WORDS[form.kind]} such as this {ranker}"
-    elif form.query is not None and form.kind not in chosen.per_query:
-        able = [name for name, other in FORMATS.items() if form.kind in other.per_query]
-        why = f"{to} sees one row at a time and cannot carry {SCALED} ('query-{form.query}')"
-    else:
+
+    def carried(name: str) -> bool:
+        chosen = FORMATS[name]
+        return form.kind in (chosen.carries if form.scaled == "none" else chosen.scaled.get(form.scaled, ()))
+
+    if carried(to):
         return
-    able = [name for name in able if form.query is None or form.kind in FORMATS[name].per_query]
-    raise ExportError(f"{why}; formats that can: {', '.join(able) or 'none'}")
+    if form.kind not in FORMATS[to].carries:
+        why = f"{to} cannot carry {WORDS[form.kind]} such as this {ranker}"
+    elif isinstance(form.scaling, Queries):
+        alone = f"{to} sees one row at a time and" if not FORMATS[to].scaled.get("query-minmax") else to
+        why = f"{alone} cannot carry {WORDS[form.kind]} on {SCALED} ({form.scaled!r})"
+    else:
+        why = f"{to} cannot carry {WORDS[form.kind]} on features that are scaled by {form.scaled!r}"
+    raise ExportError(f"{why}; formats that can: {', '.join(filter(carried, FORMATS)) or 'none'}")
 
 
 def renamed(form: Form, features: Mapping[str, Any]) -> Form:
@@ -234,15 +262,15 @@ def notes_of(form: Form) -> list[str]:
         notes.append("A missing value is not a zero: it takes a branch of its own. Give missing features as missing.")
     else:
         notes.append("The model knows no missing values: where a feature was absent it has learnt from the number 0.")
-    if form.query is not None:
-        notes.append(f"Features are scaled within each query ({form.query}): score all rows of a query together.")
+    if isinstance(form.scaling, Queries):
+        notes.append(f"Features are scaled within each query ({form.scaling.how}): score all its rows together.")
     return notes
 
 
 def example_rows(ranker: Any, form: Form, data: Any) -> dict[str, Any]:
     """A few rows with the scores that the ranker gives them: of the data where there are some, else made up."""
     if data is None:
-        X, qid = form.sample(EXAMPLE_ROWS), np.repeat(np.arange(EXAMPLE_QUERIES), EXAMPLE_ROWS // EXAMPLE_QUERIES)
+        X, _, qid = sample_rows(form)
     else:
         X, _, qid = rows_of(data)
         whole = np.flatnonzero(qid <= qid[min(len(qid), EXAMPLE_ROWS) - 1])[: 5 * EXAMPLE_ROWS]
@@ -252,6 +280,12 @@ def example_rows(ranker: Any, form: Form, data: Any) -> dict[str, Any]:
     return {
         "features": list(map(str, form.names)), "rows": rows, "qid": qid.tolist(), "scores": scores.tolist(),
     }  # fmt: skip
+
+
+def sample_rows(form: Form) -> tuple[np.ndarray, Any, np.ndarray]:
+    """A few rows made up from the form, as `rows_of` gives them."""
+    qid = np.repeat(np.arange(EXAMPLE_QUERIES), EXAMPLE_ROWS // EXAMPLE_QUERIES)
+    return form.sample(EXAMPLE_ROWS), qid, qid
 
 
 def rows_of(data: Any) -> tuple[np.ndarray, Any, np.ndarray]:

@@ -4,15 +4,16 @@ A form is a sum of weights (`Affine`), of kernel functions (`Expansion`), of cos
 curves (`hingerank.features.curves.Curves`) or of curves and surfaces (`Surfaces`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from hingerank.data.scaling import ColumnScaler, Scaler
-from hingerank.export.forest import MISSING_LEFT, ZERO_IS_MISSING, Forest, first_children
+from hingerank.data.scaling import Scaler
+from hingerank.export.forest import MISSING_LEFT, SMALL, ZERO_IS_MISSING, Forest, first_children
+from hingerank.export.scalings import SCALINGS, Columns, Logs, Places, Queries, Scaling
 from hingerank.features.curves import Curves
 from hingerank.features.fourier import FourierMap
 from hingerank.features.kernels import RBF, Kernel, Polynomial
@@ -93,20 +94,22 @@ class Form:
     ----------
     names : of the features
     body : the score of scaled features
-    centre, width : features are scaled as (x − centre) / width, or None
-    query : "minmax" or "standard": features are scaled so within each query, or None
+    scaling : of the features (see `hingerank.export.scalings`), or None
     """
 
     names: Sequence[str]
     body: Any
-    centre: np.ndarray | None = None
-    width: np.ndarray | None = None
-    query: str | None = None
+    scaling: Scaling | None = None
 
     @property
     def kind(self) -> str:
         """ "linear", "mapped", "trees", "curves" or "surfaces"."""
         return KINDS[type(self.body)]
+
+    @property
+    def scaled(self) -> str:
+        """ "none", "columns", "log", "quantile", "query-minmax" or "query-standard"."""
+        return "none" if self.scaling is None else self.scaling.kind
 
     @property
     def n_features(self) -> int:
@@ -115,43 +118,33 @@ class Form:
     @classmethod
     def of(cls, names: Sequence[str], body: Body, scaler: Scaler | None) -> "Form":
         """The form of a ranker with this scaler."""
-        if isinstance(scaler, ColumnScaler):
-            return cls(names, body, scaler.centre_, scaler.width_)
-        per_query = scaler is not None and scaler.per_query
-        return cls(names, body, query=scaler.name.removeprefix("query-") if scaler and per_query else None)
+        if scaler is None or type(scaler) is Scaler:
+            return cls(names, body)
+        for known, make in SCALINGS.items():
+            if isinstance(scaler, known):
+                return cls(names, body, make(scaler))
+        raise ExportError(f"no format carries the scaler {scaler.name!r}: exports do not know it")
 
     def folded(self) -> "Form":
-        """The same scores without scaling by columns: exactly so for weights, waves, knots and thresholds.
+        """The same scores without scaling, where that is exact: a scaling of columns goes into weights, waves, knots
+        and thresholds, and any other scaling of single values into thresholds.
 
-        Kernel functions of scaled rows stay as they are.
+        Kernel functions of scaled rows stay as they are, and so do trees that take zeros for missing values, since
+        these are zeros after scaling.
         """
-        if self.centre is None or self.width is None or isinstance(self.body, Expansion):
+        body, scaling = self.body, self.scaling
+        if scaling is None or isinstance(scaling, Queries):
             return self
-        body: Any = self.body
-        if isinstance(body, Affine):
-            weights = body.weights / self.width
-            body = Affine(weights, body.offset - float(weights @ self.centre))
-        elif isinstance(body, Waves):
-            frequencies = body.frequencies / self.width
-            body = body._replace(frequencies=frequencies, phases=body.phases - frequencies @ self.centre)
-        elif isinstance(body, Curves):
-            column = np.repeat(np.arange(self.n_features), np.diff(body.starts))
-            knots = self.centre[column] + self.width[column] * body.knots
-            body = body._replace(knots=knots, slopes=body.slopes / self.width)
-        elif isinstance(body, Surfaces):
-            curves, centre, width = replace(self, body=body.curves).folded().body, *self._scaling(body.columns)
-            body = body._replace(curves=curves, begins=centre + width * body.begins, ends=centre + width * body.ends)
-        else:
-            inner = body.feature >= 0
+        if isinstance(body, Trees):
+            if (body.missing & ZERO_IS_MISSING).any():
+                return self
+            inner, number = body.feature >= 0, body.number.copy()
             column = body.feature[inner]
-            number = body.number.copy()
-            number[inner] = largest_below(number[inner], self.centre[column], self.width[column])
-            body = body._replace(number=number)
-        return replace(self, body=body, centre=None, width=None)
-
-    def _scaling(self, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        assert self.centre is not None and self.width is not None
-        return self.centre[columns], self.width[columns]
+            number[inner] = largest_below(number[inner], lambda x: scaling.values(x, column))
+            return replace(self, body=body._replace(number=number), scaling=None)
+        if not isinstance(scaling, Columns) or isinstance(body, Expansion):
+            return self
+        return replace(self, body=_folded(body, *scaling), scaling=None)
 
     def used(self) -> np.ndarray:
         """The columns that the score depends on."""
@@ -171,7 +164,8 @@ class Form:
         if isinstance(body, Trees):
             for column in self.used():
                 near = body.number[body.feature == column]
-                spread = 0.5 * np.ptp(near) or abs(near[0]) or 1.0
+                spread = max(0.5 * np.ptp(near), float(np.abs(near).max()))
+                spread = spread if spread > SMALL * 2 else 1.0  # LightGBM puts thresholds that close to 0
                 rows[:, column] = rng.choice(near, count) + spread * rng.standard_normal(count)
         elif isinstance(body, Curves | Surfaces):
             for column in range(self.n_features):
@@ -180,11 +174,26 @@ class Form:
                 rows[:, column] = rng.choice(near, count) + spread * rng.standard_normal(count)
         elif isinstance(body, Expansion):
             rows = body.rows[rng.integers(0, len(body.rows), count)] + 0.1 * rng.standard_normal(rows.shape)
-        elif self.centre is not None:
+        elif isinstance(self.scaling, Columns | Logs):
             rows = rng.standard_normal(rows.shape)
-        if self.centre is not None and self.width is not None:
-            rows = self.centre + self.width * rows
-        return rows
+        elif isinstance(self.scaling, Places):
+            rows = 1.2 * rows - 0.1
+        return rows if self.scaling is None else self.scaling.unscaled(rows)
+
+
+def _folded(body: Any, centre: np.ndarray, width: np.ndarray) -> Any:
+    """The body whose scores of x are those of this body for (x - centre) / width."""
+    if isinstance(body, Affine):
+        weights = body.weights / width
+        return Affine(weights, body.offset - float(weights @ centre))
+    if isinstance(body, Waves):
+        frequencies = body.frequencies / width
+        return body._replace(frequencies=frequencies, phases=body.phases - frequencies @ centre)
+    if isinstance(body, Curves):
+        column = np.repeat(np.arange(len(width)), np.diff(body.starts))
+        return body._replace(knots=centre[column] + width[column] * body.knots, slopes=body.slopes / width)
+    begins, ends = (centre[body.columns] + width[body.columns] * side for side in (body.begins, body.ends))
+    return body._replace(curves=_folded(body.curves, centre, width), begins=begins, ends=ends)
 
 
 def with_surfaces(curves: Curves, surfaces: Sequence[tuple[Grid, np.ndarray]]) -> Body:
@@ -222,7 +231,7 @@ def trees_of(models: Sequence[Forest]) -> Trees:
         start += model.start * share
         number = np.where(inner, number, number * share)
         if model.single:
-            number[inner] = largest_below(number[inner], 0.0, 1.0, single=True)
+            number[inner] = largest_below(number[inner], lambda x: x.astype(np.float32))
         parts.append([feature, number, np.where(inner, children + nodes, -1), missing, starts + nodes])
         nodes += len(feature)
     feature, number, child, missing, roots = (np.concatenate(columns) for columns in zip(*parts, strict=True))
@@ -244,8 +253,8 @@ def stumps(features: np.ndarray, thresholds: np.ndarray, steps: np.ndarray) -> T
     return Trees(feature, number, child, missing, roots, 0.0)
 
 
-def largest_below(number: np.ndarray, centre: Any, width: Any, single: bool = False) -> np.ndarray:
-    """The largest doubles x with (x − centre) / width <= number, rounded to single precision first if `single`.
+def largest_below(number: np.ndarray, scaled: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """The largest doubles x with scaled(x) <= number, for a function that never falls.
 
     Bisection over the bits of x: what goes left of a threshold for scaled rows goes left of this for the rows.
     """
@@ -255,8 +264,7 @@ def largest_below(number: np.ndarray, centre: Any, width: Any, single: bool = Fa
 
     def goes_left(x: np.ndarray) -> np.ndarray:
         with np.errstate(over="ignore", invalid="ignore"):
-            scaled = (x - centre) / width
-            return (scaled.astype(np.float32) if single else scaled) <= number
+            return scaled(x) <= number
 
     most = np.float64(np.finfo(np.float64).max).view(np.int64)
     low, high = np.full(len(number), -most), np.full(len(number), most)

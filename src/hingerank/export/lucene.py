@@ -15,6 +15,7 @@ import numpy as np
 
 from hingerank.export.forest import ZERO_IS_MISSING
 from hingerank.export.forms import ExportError, Form, Trees, goes_left, largest_single
+from hingerank.export.scalings import Columns
 
 SLACK = np.float32(1e-6)  # what Solr adds to every threshold of a tree
 NORMALIZER = "org.apache.solr.ltr.norm.StandardNormalizer"
@@ -109,16 +110,17 @@ def normalized(form: Form, shift: float) -> tuple[dict[str, float], dict[str, fl
     weights = {form.names[j]: single(body.weights[j]) for j in used} or {form.names[0]: 0.0}
     means: dict[str, float] = {}
     widths: dict[str, float] = {}
-    if form.centre is not None and form.width is not None:
-        means = {form.names[j]: float(form.centre[j]) for j in used}
-        widths = {form.names[j]: float(form.width[j]) for j in used}
+    scaling = form.scaling
+    if isinstance(scaling, Columns):
+        means = {form.names[j]: float(scaling.centre[j]) for j in used}
+        widths = {form.names[j]: float(scaling.width[j]) for j in used}
     if constant:
         if not len(used):
             raise ExportError("a model whose weights are all 0 has no feature that could carry a shift")
         j = used[np.argmax(np.abs(body.weights[used]))]
-        n, width = form.names[j], 1.0 if form.width is None else float(form.width[j])
-        means[n] = means.get(n, 0.0) - constant * width / float(body.weights[j])
-        widths[n] = width
+        n = form.names[j]
+        widths.setdefault(n, 1.0)
+        means[n] = means.get(n, 0.0) - constant * widths[n] / float(body.weights[j])
     return means, widths, weights
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from hingerank.export.forest import ZERO_IS_MISSING
 from hingerank.export.forms import Affine, Curves, Expansion, ExportError, Form, Surfaces, Trees, Waves, largest_single
+from hingerank.export.scalings import Columns, Logs, Places, Queries
 
 OPSET, TREE_OPSET, IR_VERSION = 18, 5, 10
 PRECISIONS: dict[str, Any] = {"double": np.float64, "float": np.float32}
@@ -50,11 +51,13 @@ def write_onnx(form: Form, about: dict[str, Any], precision: str = "double") -> 
     given = onnx.helper.make_tensor_value_info
     inputs = [given("features", graph.type, ["rows", form.n_features])]
     x = "features"
-    if form.query is not None:
+    how = "none"
+    if isinstance(form.scaling, Queries):
         inputs.append(given("query", onnx.TensorProto.INT64, ["rows"]))
-        x = _scaled_queries(graph, form)
-    elif form.centre is not None and form.width is not None:
-        x = graph.add("Div", graph.add("Sub", x, graph.constant(form.centre)), graph.constant(form.width))
+        how = form.scaling.how
+        x = _scaled_queries(graph, form.n_features, how)
+    elif form.scaling is not None:
+        x = _scaled_columns(graph, form.scaling)
     scores = _trees(graph, form, x) if isinstance(form.body, Trees) else _scores(graph, form, x)
     graph.nodes.append(onnx.helper.make_node("Identity", [scores], ["scores"]))
     outputs = [given("scores", graph.type, ["rows"])]
@@ -65,15 +68,38 @@ def write_onnx(form: Form, about: dict[str, Any], precision: str = "double") -> 
     )
     model.ir_version = IR_VERSION
     facts = {"ranker": about["ranker"], "features": json.dumps([str(name) for name in form.names])}
-    facts |= {"precision": precision, "query_scaling": form.query or "none", "notes": json.dumps(about["notes"])}
+    facts |= {"precision": precision, "query_scaling": how, "notes": json.dumps(about["notes"])}
     onnx.helper.set_model_props(model, facts)
     onnx.checker.check_model(model)
     return model.SerializeToString()
 
 
-def _scaled_queries(graph: Graph, form: Form) -> str:
+def _scaled_columns(graph: Graph, scaling: Columns | Logs | Places) -> str:
+    """Features scaled column by column."""
+    x = "features"
+    if isinstance(scaling, Columns):
+        return graph.add("Div", graph.add("Sub", x, graph.constant(scaling.centre)), graph.constant(scaling.width))
+    one = graph.constant(1.0)
+    if isinstance(scaling, Logs):  # log(1 + s) = log(u) s / (u - 1), with u = 1 + s rounded, is exact for a small s
+        size = graph.add("Abs", x)
+        u = graph.add("Add", size, one)
+        exact = graph.add("Div", graph.add("Mul", graph.add("Log", u), size), graph.add("Sub", u, one))
+        log = graph.add("Where", graph.add("Equal", u, one), size, exact)
+        return graph.add("Div", graph.add("Mul", graph.add("Sign", x), log), graph.constant(scaling.width))
+    knots = scaling.quantiles.astype(graph.dtype)  # the mean of ramps from 0 to 1, which are steps between equal knots
+    begin, width, last = knots[:, :-1], np.diff(knots), graph.constant([2], np.int64)
+    moved = graph.add("Sub", graph.add("Unsqueeze", x, last), graph.constant(begin))
+    ramp = graph.add("Div", moved, graph.constant(np.where(width > 0, width, 1.0)))
+    ramp = graph.add("Min", graph.add("Max", ramp, graph.constant(0.0)), one)
+    half = graph.constant(0.5)
+    step = graph.add("Add", graph.add("Mul", graph.add("Sign", moved), half), half)
+    ramps = graph.add("Where", graph.constant(width > 0, np.bool_), ramp, step)
+    return graph.add("Where", graph.add("IsNaN", x), x, graph.add("ReduceMean", ramps, last, keepdims=0))
+
+
+def _scaled_queries(graph: Graph, d: int, how: str) -> str:
     """Features scaled by the least and largest, or the mean and spread, of their own query."""
-    d, x = form.n_features, "features"
+    x = "features"
     queries, _, group, counts = graph.add("Unique", "query", outputs=4, sorted=1)
     shape = graph.add(
         "Concat", graph.add("Shape", queries), graph.constant([d], np.int64), axis=0
@@ -90,7 +116,7 @@ def _scaled_queries(graph: Graph, form: Form) -> str:
     most = float(np.finfo(graph.dtype).max)
     low, high = gathered(x, "min", most), gathered(x, "max", -most)
     moved, width = graph.add("Sub", x, low), graph.add("Sub", high, low)
-    if form.query == "standard":
+    if how == "standard":
         size = graph.add("Cast", graph.add("Unsqueeze", graph.add("Gather", counts, group), column), to=graph.type)
         moved = graph.add("Sub", moved, graph.add("Div", gathered(moved, "add", 0.0), size))
         squares = gathered(graph.add("Mul", moved, moved), "add", 0.0)

@@ -1,6 +1,8 @@
-"""A model as PMML 4.4: a regression, on curves of the features where it has some, or a sum of trees."""
+"""A model as PMML 4.4: a regression, on scaled features or curves of them where it has some, or a sum of trees."""
 
+import operator
 import xml.etree.ElementTree as ET
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import quoteattr
@@ -8,64 +10,120 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 
 from hingerank.export.forms import Affine, Curves, ExportError, Form, Trees, goes_left
+from hingerank.export.scalings import Columns, Logs, Places, Words
 
 NAMESPACE = "http://www.dmg.org/PMML-4_4"
+JOINS: dict[str, Callable[..., Any]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "lessThan": operator.lt,
+    "equal": operator.eq, "ln": np.log, "abs": np.abs, "if": np.where,
+}  # fmt: skip
 
 
 def write_pmml(form: Form, about: dict[str, Any]) -> str:
     """The text of a PMML document."""
-    used = [form.names[j] for j in form.used()] or [form.names[0]]
-    fields = [f"  <DataField name={quoteattr(n)} optype='continuous' dataType='double'/>" for n in used]
+    used = [str(form.names[j]) for j in form.used()] or [str(form.names[0])]
+    names = Names(used)
+    target = names.new("score")
+    fields = [f"  <DataField name={quoteattr(n)} optype='continuous' dataType='double'/>" for n in (target, *used)]
     mining = [f"<MiningField name={quoteattr(n)}{_missing(form)}/>" for n in used]
-    schema = f"<MiningSchema><MiningField name='score' usageType='target'/>{''.join(mining)}</MiningSchema>"
-    lines = [
+    given = "".join(mining)
+    schema = f"<MiningSchema><MiningField name={quoteattr(target)} usageType='target'/>{given}</MiningSchema>"
+    head = [
         "<?xml version='1.0' encoding='UTF-8'?>",
         f"<PMML xmlns='{NAMESPACE}' version='4.4'>",
         f" <Header description={quoteattr(' '.join(about['notes']))}>",
         f"  <Application name='hingerank' version='{about['version']}'/></Header>",
         " <DataDictionary>",
-        "  <DataField name='score' optype='continuous' dataType='double'/>",
         *fields,
         " </DataDictionary>",
     ]
-    body = form.body
+    body = _forest(form, schema, given) if isinstance(form.body, Trees) else _regression(form, schema, names)
+    return "\n".join([*head, *body, "</PMML>", ""])
+
+
+class Names:
+    """Names of fields, all of which differ."""
+
+    def __init__(self, taken: Sequence[str]):
+        self.taken = set(taken)
+
+    def new(self, wanted: str) -> str:
+        """The name that is wanted, or one like it that no field has."""
+        while wanted in self.taken:
+            wanted += "_"
+        self.taken.add(wanted)
+        return wanted
+
+
+class PmmlWords(Words):
+    """Expressions as elements; x is a field's."""
+
+    logarithm, size = "ln", "abs"
+
+    def number(self, value: Any) -> str:
+        return f"<Constant dataType='double'>{float(value)!r}</Constant>"
+
+    def join(self, a: str, operator: str, b: str) -> str:
+        return f"<Apply function='{ {'<': 'lessThan', '=': 'equal'}.get(operator, operator) }'>{a}{b}</Apply>"
+
+    def call(self, function: str, a: str) -> str:
+        return f"<Apply function='{function}'>{a}</Apply>"
+
+    def choose(self, test: str, yes: str, no: str) -> str:
+        return f"<Apply function='if'>{test}{yes}{no}</Apply>"
+
+
+def _regression(form: Form, schema: str, names: Names) -> list[str]:
+    """A sum of fields, which are features, scaled features or curves of one or the other."""
+    body, scaling = form.body, form.scaling
+    assert isinstance(body, Affine | Curves)
+    weights = {int(j): float(body.weights[j]) if isinstance(body, Affine) else 1.0 for j in form.used()}
+    fields, derived = {j: str(form.names[j]) for j in weights}, []
+    if isinstance(scaling, Columns | Logs | Places):
+        for j, field in fields.items():
+            fields[j] = names.new(f"scaled {field}")
+            derived.append(
+                _derived(fields[j], scaling.written(PmmlWords(), j, f"<FieldRef field={quoteattr(field)}/>"))
+            )
     if isinstance(body, Curves):
-        terms = [f"curve of {form.names[j]}" for j in form.used()]
-        lines += [f" <RegressionModel functionName='regression'>{schema}", "  <LocalTransformations>"]
-        lines += [_curve(form, body, int(j), name) for j, name in zip(form.used(), terms, strict=True)]
-        lines += ["  </LocalTransformations>", "  <RegressionTable intercept='0.0'>"]
-        lines += [f"   <NumericPredictor name={quoteattr(name)} coefficient='1.0'/>" for name in terms]
-        return "\n".join([*lines, "  </RegressionTable>", " </RegressionModel>", "</PMML>", ""])
-    if isinstance(body, Affine):
-        lines += [f" <RegressionModel functionName='regression'>{schema}"]
-        lines += [f"  <RegressionTable intercept='{float(body.offset)!r}'>"]
-        lines += [
-            f"   <NumericPredictor name={quoteattr(form.names[j])} coefficient='{float(body.weights[j])!r}'/>"
-            for j in form.used()
-        ]
-        return "\n".join([*lines, "  </RegressionTable>", " </RegressionModel>", "</PMML>", ""])
-    lines += [f" <MiningModel functionName='regression'>{schema}", "  <Segmentation multipleModelMethod='sum'>"]
-    plain = f"<MiningSchema>{''.join(mining)}</MiningSchema>"
-    head = "<TreeModel functionName='regression' missingValueStrategy='defaultChild' splitCharacteristic='binarySplit'>"
-    nodes = [_node(form, body, root, "<True/>") for root in body.roots.tolist()]
-    nodes += [f"<Node score='{float(body.start)!r}'><True/></Node>"]
-    lines += [f"   <Segment><True/>{head}{plain}{node}</TreeModel></Segment>" for node in nodes]
-    return "\n".join([*lines, "  </Segmentation>", " </MiningModel>", "</PMML>", ""])
+        for j, field in fields.items():
+            fields[j] = names.new(f"curve of {form.names[j]}")
+            derived.append(_derived(fields[j], _curve(body, j, field)))
+    lines = [f" <RegressionModel functionName='regression'>{schema}"]
+    lines += ["  <LocalTransformations>", *derived, "  </LocalTransformations>"] if derived else []
+    lines += [f"  <RegressionTable intercept='{float(body.offset) if isinstance(body, Affine) else 0.0!r}'>"]
+    for j, weight in weights.items():
+        lines.append(f"   <NumericPredictor name={quoteattr(fields[j])} coefficient='{weight!r}'/>")
+    return [*lines, "  </RegressionTable>", " </RegressionModel>"]
 
 
-def _curve(form: Form, body: Curves, column: int, name: str) -> str:
+def _derived(name: str, value: str) -> str:
+    return f"   <DerivedField name={quoteattr(name)} optype='continuous' dataType='double'>{value}</DerivedField>"
+
+
+def _curve(body: Curves, column: int, field: str) -> str:
     """Points that are joined by lines; two further ones give the lines beyond the outermost knots."""
     knots, heights = body.of(column)
     away, slope = np.ptp(knots) or 1.0, body.slopes[column]
     x = np.concatenate(([knots[0] - away], knots, [knots[-1] + away]))
     y = np.concatenate(([heights[0] - slope * away], heights, [heights[-1] + slope * away]))
     points = "".join(f"<LinearNorm orig='{float(a)!r}' norm='{float(b)!r}'/>" for a, b in zip(x, y, strict=True))
-    field = f"<NormContinuous field={quoteattr(form.names[column])} outliers='asIs'>{points}</NormContinuous>"
-    return f"   <DerivedField name={quoteattr(name)} optype='continuous' dataType='double'>{field}</DerivedField>"
+    return f"<NormContinuous field={quoteattr(field)} outliers='asIs'>{points}</NormContinuous>"
 
 
 def _missing(form: Form) -> str:
     return "" if form.kind == "trees" else " invalidValueTreatment='asIs'"
+
+
+def _forest(form: Form, schema: str, given: str) -> list[str]:
+    body = form.body
+    lines = [f" <MiningModel functionName='regression'>{schema}", "  <Segmentation multipleModelMethod='sum'>"]
+    head = "<TreeModel functionName='regression' missingValueStrategy='defaultChild' splitCharacteristic='binarySplit'>"
+    nodes = [_node(form, body, root, "<True/>") for root in body.roots.tolist()]
+    nodes += [f"<Node score='{float(body.start)!r}'><True/></Node>"]
+    schema = f"<MiningSchema>{given}</MiningSchema>"
+    lines += [f"   <Segment><True/>{head}{schema}{node}</TreeModel></Segment>" for node in nodes]
+    return [*lines, "  </Segmentation>", " </MiningModel>"]
 
 
 def _node(form: Form, body: Trees, k: int, predicate: str) -> str:
@@ -75,10 +133,11 @@ def _node(form: Form, body: Trees, k: int, predicate: str) -> str:
     if zero_left is not None:
         raise ExportError("these trees take zeros for missing values, which this format cannot say: use sql or onnx")
     first = int(body.child[k])
-    test = f"<SimplePredicate field={quoteattr(form.names[body.feature[k]])} operator='{{}}' value='{{!r}}'/>"
-    limit = float(body.number[k])
-    left = _node(form, body, first, test.format("lessOrEqual", limit))
-    right = _node(form, body, first + 1, test.format("greaterThan", limit))
+    field, limit = quoteattr(str(form.names[body.feature[k]])), float(body.number[k])
+    left, right = (
+        _node(form, body, node, f"<SimplePredicate field={field} operator='{test}' value='{limit!r}'/>")
+        for node, test in ((first, "lessOrEqual"), (first + 1, "greaterThan"))
+    )
     return f"<Node id='{k}' defaultChild='{first + (not missing_left)}'>{predicate}{left}{right}</Node>"
 
 
@@ -87,8 +146,10 @@ def run_pmml(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> n
     root = ET.parse(files[0]).getroot()
     rows, space = dict(zip(form.names, X.T, strict=True)), {"p": NAMESPACE}
     for derived in root.iter(f"{{{NAMESPACE}}}DerivedField"):
-        points = np.array([[float(p.attrib["orig"]), float(p.attrib["norm"])] for p in derived[0]])
-        rows[derived.attrib["name"]] = _joined(points, rows[derived[0].attrib["field"]])
+        if (name := derived.attrib["name"]) in rows:
+            raise ExportError(f"two fields of the document are called {name!r}")
+        with np.errstate(all="ignore"):  # both branches of an `if` are evaluated
+            rows[name] = _value(derived[0], rows)
     table = root.find(".//p:RegressionTable", space)
     if table is not None:
         total = np.full(len(X), float(table.attrib["intercept"]))
@@ -98,6 +159,19 @@ def run_pmml(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> n
     return np.sum(
         [_reached(tree.find("p:Node", space), rows, len(X)) for tree in root.iter(f"{{{NAMESPACE}}}TreeModel")], 0
     )
+
+
+def _value(element: ET.Element, rows: dict[str, np.ndarray]) -> Any:
+    """The value of an expression."""
+    tag = element.tag.rpartition("}")[2]
+    if tag == "NormContinuous":
+        points = np.array([[float(p.attrib["orig"]), float(p.attrib["norm"])] for p in element])
+        return _joined(points, rows[element.attrib["field"]])
+    if tag == "FieldRef":
+        return rows[element.attrib["field"]]
+    if tag == "Constant":
+        return np.float64(element.text or "")
+    return JOINS[element.attrib["function"]](*(_value(part, rows) for part in element))
 
 
 def _joined(points: np.ndarray, x: np.ndarray) -> np.ndarray:

@@ -6,29 +6,32 @@ from typing import Any
 import numpy as np
 
 from hingerank.export.forms import Affine, Curves, Expansion, Form, Surfaces, Trees, Waves, goes_left
+from hingerank.export.scalings import Queries, Words
 
 
 def write_sql(
     form: Form, about: dict[str, Any], table: str = "documents", key: str = "docid", query: str = "qid"
 ) -> str:
     """A statement that gives query, key and score of every row of a table whose columns are named as the features."""
-    used = form.used()
+    used, scaling = form.used(), form.scaling
     columns = {j: f"x{j + 1}" for j in used}
     keys = [quoted(query), quoted(key)]
     names = [f"CAST({quoted(form.names[j])} AS DOUBLE PRECISION) AS {columns[j]}" for j in used]
     parts = [("rows_", f"SELECT {', '.join([*keys, *names])}\n  FROM {quoted(table)}", "")]
-    if form.query == "minmax":
+    if isinstance(scaling, Queries) and scaling.how == "minmax":
         low = [f"MIN({x}) OVER q AS a{x}, MAX({x}) OVER q - MIN({x}) OVER q AS b{x}" for x in columns.values()]
         parts += _scaled(keys, columns, low, query)
-    elif form.query == "standard":  # sums of differences: a constant column gives exactly 0
+    elif isinstance(scaling, Queries):  # sums of differences: a constant column gives exactly 0
         low = [f"{x} - MIN({x}) OVER q AS {x}" for x in columns.values()]
         parts.append(("moved_", _select(keys, low, parts[-1][0], query), ""))
         mean = [f"{x}, {x} - AVG({x}) OVER q AS d{x}" for x in columns.values()]
         parts.append(("centred_", _select(keys, mean, parts[-1][0], query), ""))
         width = [f"d{x} AS {x}, 0e0 AS a{x}, SQRT(AVG(d{x} * d{x}) OVER q) AS b{x}" for x in columns.values()]
         parts += _scaled(keys, columns, width, query, "centred_")
-    elif form.centre is not None and form.width is not None:
-        scaled = [f"({x} - {number(form.centre[j])}) / {number(form.width[j])} AS {x}" for j, x in columns.items()]
+    elif scaling is not None:  # NULL stays NULL
+        words = SqlWords()
+        values = {x: scaling.written(words, j, x) for j, x in columns.items()}
+        scaled = [f"CASE WHEN {x} IS NOT NULL THEN {value} END AS {x}" for x, value in values.items()]
         parts.append(("scaled_", f"SELECT {', '.join([*keys, *scaled])}\n  FROM {parts[-1][0]}", ""))
     source = parts[-1][0]
     extra, score = _score(form, columns)
@@ -36,6 +39,16 @@ def write_sql(
     steps = ",\n".join(f"{name}{heads} AS (\n  {text}\n)" for name, text, heads in parts)
     title = f"-- {about['ranker']} by hingerank {about['version']}: a higher score ranks first within its query"
     return f"{title}\nWITH {steps}\nSELECT {', '.join(keys)}, {score} AS score\nFROM {source}\n"
+
+
+class SqlWords(Words):
+    """Expressions in SQL."""
+
+    def number(self, value: Any) -> str:
+        return number(value)
+
+    def choose(self, test: str, yes: str, no: str) -> str:
+        return f"CASE WHEN {test} THEN {yes} ELSE {no} END"
 
 
 def _scaled(

@@ -12,27 +12,78 @@ from hingerank.export.expressions import evaluate
 from hingerank.export.forms import Affine, Curves, ExportError, Form, Surfaces, Trees, goes_left
 from hingerank.export.lucene import by_engine_name
 from hingerank.export.onnx_graph import write_onnx
+from hingerank.export.scalings import Queries, Words
 from hingerank.export.sql import total
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+RESERVED = ("if", "in", "true", "false")
+PHASES = ("first-phase", "second-phase")
 
 
 def write_vespa(
     form: Form, about: dict[str, Any], name: str = "hingerank", phase: str = "second-phase", rerank: int = 1000
 ) -> list[str | bytes]:
-    """The rank profile, and the ONNX model that it names (empty where it names none)."""
+    """The rank profile, and the ONNX model that it names (empty where it names none).
+
+    A feature is an attribute, or a function feature_K with the expression that the mapping gives; scaled ones are
+    functions scaled_K.
+    """
+    if not NAME.fullmatch(name.replace("-", "_")) or phase not in PHASES or int(rerank) < 1:
+        raise ExportError(f"name must be letters, digits, - and _, phase one of {PHASES}, rerank a number of rows")
     given = {n: v["expression"] for n, v in by_engine_name(about["features"]).items() if "expression" in v}
-    terms = {j: given.get(form.names[j], f"attribute({form.names[j]})") for j in form.used()}
-    for j, n in enumerate(form.names):
-        if n not in given and j in terms and not NAME.fullmatch(n):
+    terms, functions = {}, []
+    for j in form.used().tolist():
+        n = form.names[j]
+        if n in given:
+            functions += _function(f"feature_{j + 1}", _one_line(n, given[n]))
+        elif not NAME.fullmatch(n) or n in RESERVED:
             raise ExportError(f"{n!r} is no name of an attribute: map it to one, or to {{'expression': ...}}")
-    head = f"# {about['ranker']} by hingerank {about['version']}\n" + "".join(f"# {n}\n" for n in about["notes"])
-    if form.query is not None:
-        return [head + _by_query(form, terms, name, rerank), b""]
+        terms[j] = f"feature_{j + 1}" if n in given else f"attribute({n})"
+    head = [f"# {about['ranker']} by hingerank {about['version']}", *(f"# {n}" for n in about["notes"])]
+    head += [f"rank-profile {name} {{"]
+    if isinstance(form.scaling, Queries):
+        return ["\n".join([*head, *functions, *_by_query(form, terms, rerank)]), b""]
     if form.kind == "mapped":
-        return [head + _by_onnx(form, terms, name, phase), write_onnx(form, about, "float")]
-    lines = [f"rank-profile {name} {{", f"    {phase} {{", "        expression {"]
-    return [head + "\n".join([*lines, f"            {expression(form, terms)}", *_closing(3)]), b""]
+        lines = [*head, *functions, *_by_onnx(form, terms, name, phase)]
+        return ["\n".join(lines), write_onnx(form, about, "float")]
+    if form.scaling is not None:
+        words = VespaWords()
+        for j, x in terms.items():
+            functions += _function(f"scaled_{j + 1}", form.scaling.written(words, j, x))
+        terms = {j: f"scaled_{j + 1}" for j in terms}
+    return ["\n".join([*head, *functions, *_phase(phase, expression(form, terms))]), b""]
+
+
+class VespaWords(Words):
+    """Expressions of Vespa's."""
+
+    equals = "=="
+    logarithm, size = "log", "fabs"
+
+    def choose(self, test: str, yes: str, no: str) -> str:
+        return f"if ({test}, {yes}, {no})"
+
+
+def _one_line(name: str, text: Any) -> str:
+    """What a mapping gives as an expression, if it is one line that does not end the function around it."""
+    depth = 0
+    for letter in str(text):
+        depth += (letter == "{") - (letter == "}")
+        if depth < 0 or letter in "\n\r#":
+            break
+    else:
+        if depth == 0 and str(text).strip():
+            return str(text)
+    raise ExportError(f"the expression of the feature {name!r} must be one line with as many {{ as }}, not {text!r}")
+
+
+def _function(name: str, text: str) -> list[str]:
+    return [f"    function {name}() {{", f"        expression: {text}", "    }"]
+
+
+def _phase(phase: str, text: str, *more: str) -> list[str]:
+    inner = [f"        {line}" for line in more]
+    return [f"    {phase} {{", *inner, "        expression {", f"            {text}", "        }", "    }", "}", ""]
 
 
 def expression(form: Form, terms: dict[Any, str]) -> str:
@@ -92,37 +143,18 @@ def _tree(body: Trees, k: int, terms: dict[Any, str]) -> str:
     return f"if ({x} > {limit}, {right}, {left})" if missing_left else f"if ({x} <= {limit}, {left}, {right})"
 
 
-def _by_query(form: Form, terms: dict[Any, str], name: str, rerank: int) -> str:
+def _by_query(form: Form, terms: dict[Any, str], rerank: int) -> list[str]:
     """Vespa scales between the least and largest of the rows that it reranks, in the global phase."""
-    if form.query != "minmax" or form.kind != "linear":
-        raise ExportError("vespa scales within queries by 'query-minmax' only, and only for linear models: use onnx")
-    functions = [f"    function scaled_{j + 1}() {{ expression: {x} }}" for j, x in terms.items()]
+    functions = [line for j, x in terms.items() for line in _function(f"scaled_{j + 1}", x)]
     sums = total([f"{literal(form.body.weights[j])} * normalize_linear(scaled_{j + 1})" for j in terms] or ["0.0"])
-    lines = [f"rank-profile {name} {{", *functions, "    global-phase {", f"        rerank-count: {rerank}"]
-    return "\n".join([*lines, "        expression {", f"            {sums}", *_closing(3)])
+    return [*functions, *_phase("global-phase", sums, f"rerank-count: {int(rerank)}")]
 
 
-def _by_onnx(form: Form, terms: dict[Any, str], name: str, phase: str) -> str:
-    rows = ", ".join(terms.values())
-    return "\n".join(
-        [
-            f"rank-profile {name} {{",
-            f"    onnx-model {name} {{",
-            "        file: files/model.onnx",
-            "        input features: ranker_features",
-            "        output scores: scores",
-            "    }",
-            f"    function ranker_features() {{ expression: tensor<float>(d0[1],d1[{form.n_features}]):[[{rows}]] }}",
-            f"    {phase} {{",
-            "        expression {",
-            f"            sum(onnx({name}).scores)",
-            *_closing(3),
-        ]
-    )
-
-
-def _closing(depth: int) -> list[str]:
-    return [*("    " * (d - 1) + "}" for d in range(depth, 0, -1)), ""]
+def _by_onnx(form: Form, terms: dict[Any, str], name: str, phase: str) -> list[str]:
+    rows = f"tensor<float>(d0[1],d1[{form.n_features}]):[[{', '.join(terms.values())}]]"
+    lines = ["file: files/model.onnx", "input features: ranker_features", "output scores: scores"]
+    lines = [f"    onnx-model {name} {{", *(f"        {line}" for line in lines), "    }"]
+    return [*lines, *_function("ranker_features", rows), *_phase(phase, f"sum(onnx({name}).scores)")]
 
 
 def literal(value: Any) -> str:
@@ -131,14 +163,20 @@ def literal(value: Any) -> str:
 
 
 def run_vespa(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> np.ndarray:
-    """The profile's expression over whole columns, in double precision as Vespa's; its ONNX model in onnxruntime."""
+    """The profile's expression over whole columns, in double precision as Vespa's; its ONNX model in onnxruntime.
+
+    What a mapping gave as the expression of a feature is Vespa's to compute: rows have its value.
+    """
     if form.kind == "mapped":
         return _run_onnx(files[1:], form, X, qid)
-    found = re.search(r"expression \{\s*(.*?)\s*\}", files[0].read_text("utf-8"), re.DOTALL)
-    assert found
+    text = files[0].read_text("utf-8")
     values = {f"attribute({n})": X[:, j] for j, n in enumerate(form.names)}
-    if form.query is not None:
-        values |= {f"normalize_linear(scaled_{j + 1})": _between(X[:, j], qid) for j in range(form.n_features)}
+    values |= {f"feature_{j + 1}": X[:, j] for j in range(form.n_features)}
+    for name, inner in re.findall(r"function (scaled_\d+)\(\) \{\n\s*expression: (.*)\n", text):
+        values[name] = evaluate(inner, values)
+        values[f"normalize_linear({name})"] = _between(values[name], qid)
+    found = re.search(r"expression \{\n\s*(.*)\n", text)
+    assert found
     return np.broadcast_to(np.asarray(evaluate(found[1], values), np.float64), (len(X),))
 
 

@@ -32,7 +32,7 @@ def rows_design(X: Any, by_rows: bool = False) -> Design:
         return RowsDesign(X.copied("this solver"))
     if X.whole is not None and X.scaler is None:
         return MappedRows(X.whole)
-    if isinstance(X.scaler, ColumnScaler) and X.scaler.factor is not None:
+    if isinstance(X.scaler, ColumnScaler):
         plain = StreamedDesign(RowsView(X.X, X.rows)) if X.whole is None else MappedRows(X.whole)
         return ScaledDesign(plain, X.scaler.factor, X.scaler.centre_)
     return StreamedDesign(X)

@@ -43,6 +43,8 @@ public class VespaScores {
             Optional<?> last = (Optional<?>) of(profile, "getGlobalPhaseExpression");
             if (last.isPresent()) {
                 for (List<MapContext> query : queries.values()) normalize(functions, query);
+            } else {
+                for (MapContext row : rows) compute(functions, row);
             }
             RankingExpression expression = new RankingExpression((String) (last.isPresent() ? last : later).get());
             for (MapContext row : rows) scores.append(expression.evaluate(row).asDouble()).append('\n');
@@ -59,6 +61,13 @@ public class VespaScores {
             for (int j = 1; j < names.length; j++) context.put(names[j], Double.parseDouble(values[j]));
             rows.add(context);
             queries.computeIfAbsent(values[0], query -> new ArrayList<>()).add(context);
+        }
+    }
+
+    /** Functions may name those before them. */
+    static void compute(Map<String, RankingExpression> functions, MapContext row) {
+        for (Map.Entry<String, RankingExpression> function : functions.entrySet()) {
+            row.put(function.getKey(), function.getValue().evaluate(row).asDouble());
         }
     }
 

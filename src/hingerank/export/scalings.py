@@ -1,0 +1,173 @@
+"""How features are scaled before a score is taken of them, as exports see it.
+
+`SCALINGS` has one for every scaler. A scaling of columns knows its values, how another language writes it (in the
+`Words` of that language), and rows that it scales to given ones; a scaling within queries has its name alone.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hingerank.data.scaling import (
+    ColumnScaler,
+    LogScaler,
+    QuantileScaler,
+    QueryMinMaxScaler,
+    QueryStandardScaler,
+    Scaler,
+)
+from hingerank.kernels.scaling import columns_dense, log_dense, quantile_dense
+
+
+class Words:
+    """Expressions in a language that writes a + b: what one without that needs to override."""
+
+    equals = "="
+    logarithm, size = "LN", "ABS"
+
+    def number(self, value: Any) -> str:
+        """A literal."""
+        text = repr(float(value))
+        return f"({text})" if text.startswith("-") else text
+
+    def join(self, a: str, operator: str, b: str) -> str:
+        """a + b, a - b, a * b, a / b, a < b, or a = b."""
+        return f"({a} {self.equals if operator == '=' else operator} {b})"
+
+    def call(self, function: str, a: str) -> str:
+        """The value of a function, `logarithm` or `size`."""
+        return f"{function}({a})"
+
+    def choose(self, test: str, yes: str, no: str) -> str:
+        """One of two values."""
+        raise NotImplementedError
+
+
+class Columns(NamedTuple):
+    """x' = (x − centre) / width."""
+
+    centre: np.ndarray
+    width: np.ndarray
+
+    @property
+    def kind(self) -> str:
+        return "columns"
+
+    def values(self, x: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """x' of single values, each of the column beside it, to the last bit as rankers compute it."""
+        return _by_kernel(columns_dense, x, self.centre[columns], self.width[columns])
+
+    def written(self, words: Words, column: int, x: str) -> str:
+        """x' of an expression x."""
+        moved = words.join(x, "-", words.number(self.centre[column]))
+        return words.join(moved, "/", words.number(self.width[column]))
+
+    def unscaled(self, rows: np.ndarray) -> np.ndarray:
+        """Rows that are scaled to these, or nearly."""
+        return self.centre + self.width * rows
+
+
+class Logs(NamedTuple):
+    """x' = sign(x) · log(1 + |x|) / width."""
+
+    width: np.ndarray
+
+    @property
+    def kind(self) -> str:
+        return "log"
+
+    def values(self, x: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        return _by_kernel(log_dense, x, self.width[columns])
+
+    def written(self, words: Words, column: int, x: str) -> str:
+        """By u = 1 + |x|, rounded: log(1 + |x|) = log(u) · |x| / (u − 1) loses nothing where |x| is small."""
+        size, one = words.call(words.size, x), words.number(1.0)
+        u = words.join(one, "+", size)
+        exact = words.join(words.join(words.call(words.logarithm, u), "*", size), "/", words.join(u, "-", one))
+        log, width = words.choose(words.join(u, "=", one), size, exact), self.width[column]
+        signed = words.choose(words.join(x, "<", words.number(0.0)), words.number(-width), words.number(width))
+        return words.join(log, "/", signed)
+
+    def unscaled(self, rows: np.ndarray) -> np.ndarray:
+        return np.copysign(np.expm1(np.minimum(np.abs(rows) * self.width, 600.0)), rows)
+
+
+class Places(NamedTuple):
+    """x' = the place of x among the quantiles of its column: linear between two, halfway among equal ones, 0 below
+    the least and 1 above the largest. At a value that several quantiles share it jumps, twice."""
+
+    quantiles: np.ndarray
+
+    @property
+    def kind(self) -> str:
+        return "quantile"
+
+    def values(self, x: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        return _by_kernel(quantile_dense, x, self.quantiles[columns])
+
+    def written(self, words: Words, column: int, x: str) -> str:
+        """Nested choices that halve the quantiles."""
+        knots, first = np.unique(self.quantiles[column], return_index=True)
+        top = self.quantiles.shape[1] - 1
+        last = np.append(first[1:], top + 1) - 1
+
+        def piece(k: int) -> str:
+            """x' between knots k - 1 and k."""
+            if k == 0 or k == len(knots):
+                return words.number(k > 0)
+            below, gap = words.number(knots[k - 1]), words.number(knots[k] - knots[k - 1])
+            place = words.join(words.number(last[k - 1]), "+", words.join(words.join(x, "-", below), "/", gap))
+            return words.join(place, "/", words.number(top))
+
+        def choice(low: int, high: int) -> str:
+            if low == high:
+                return piece(low)
+            middle = (low + high) // 2
+            at, above = words.number(knots[middle]), choice(middle + 1, high)
+            if first[middle] < last[middle]:
+                here = words.number(0.5 * (first[middle] + last[middle]) / top)
+                above = words.choose(words.join(x, "=", at), here, above)
+            return words.choose(words.join(x, "<", at), choice(low, middle), above)
+
+        return choice(0, len(knots))
+
+    def unscaled(self, rows: np.ndarray) -> np.ndarray:
+        """Every other row has quantiles themselves, which is where x' jumps; some values are beyond the outermost."""
+        top, column = self.quantiles.shape[1] - 1, np.arange(rows.shape[1])
+        place = np.clip(rows, 0, 1) * top
+        place[::2] = np.round(place[::2])
+        low = np.floor(place).astype(np.int64)
+        part = place - low
+        found = (1 - part) * self.quantiles[column, low] + part * self.quantiles[column, np.minimum(low + 1, top)]
+        return found + np.where((rows < 0) | (rows > 1), rows - np.clip(rows, 0, 1), 0.0)
+
+
+class Queries(NamedTuple):
+    """Features are scaled within each query: "minmax" or "standard"."""
+
+    how: str
+
+    @property
+    def kind(self) -> str:
+        return f"query-{self.how}"
+
+    def unscaled(self, rows: np.ndarray) -> np.ndarray:
+        return rows
+
+
+Scaling = Columns | Logs | Places | Queries
+SCALINGS: dict[type[Scaler], Callable[[Any], Scaling | None]] = {
+    ColumnScaler: lambda scaler: Columns(scaler.centre_, scaler.width_),
+    LogScaler: lambda scaler: Logs(scaler.width_),
+    QuantileScaler: lambda scaler: Places(scaler.quantiles_),
+    QueryMinMaxScaler: lambda scaler: Queries("minmax"),
+    QueryStandardScaler: lambda scaler: Queries("standard"),
+}
+
+
+def _by_kernel(kernel: Callable[..., Any], x: np.ndarray, *learnt: np.ndarray) -> np.ndarray:
+    """Values as one row of as many columns."""
+    out = np.empty((1, len(x)))
+    kernel(np.ascontiguousarray(x, np.float64)[None], 0, 1, *map(np.ascontiguousarray, learnt), out)
+    return out[0]
