@@ -27,7 +27,8 @@ def export(
     """Write a saved model for another program: a search engine, a database, ONNX, C, ….
 
     With --check the export is run by a program that is at hand, and its largest difference from the model's own scores
-    is printed, with the queries that it orders otherwise and the scores below 0.
+    is printed, with the queries that it orders otherwise and the scores below 0. An export whose scores are not the
+    model's is not written, with or without --check.
 
     Example: hingerank export model/ --to onnx -o model.onnx --check test.txt
     """

@@ -15,7 +15,8 @@ Returns
 -------
 An object with ``files``, ``notes`` (what the model expects of its rows) and ``check`` (the largest difference from the
 ranker's own scores, reordered queries and negative scores). Beside the export lies a file of examples: rows, their
-expected scores, and a line that tests them.
+expected scores, and a line that tests them. An export whose scores are not the ranker's is an ExportError that names
+rows, and nothing is written; without `check` a few rows are tried where a program is at hand.
 
 Inside, this package has the project's own model file, the forms that exports start from, and the formats.
 """

@@ -38,6 +38,7 @@ def first_present(consumers: tuple[Consumer, ...], to: str) -> Consumer:
 
 
 def _run_python(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> np.ndarray:
+    """Runs the text that `write_python` has made: literals of numbers and names, and functions that are ours."""
     space: dict[str, Any] = {}
     exec(compile(files[0].read_text("utf-8"), str(files[0]), "exec"), space)
     return np.array([space["score"](row) for row in X.tolist()])
@@ -58,7 +59,7 @@ def _run_c(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> np.
             errors="replace",
         )
         if done.returncode:
-            raise ExportError(f"the C compiler refuses {files[0]}: {done.stderr[-500:]}")
+            raise ExportError(f"the C compiler refuses {files[0].name}: {done.stderr[-500:]}")
         score = ctypes.CDLL(str(library)).score
         score.restype, score.argtypes = ctypes.c_double, [ctypes.POINTER(ctypes.c_double)]
         rows = np.ascontiguousarray(X, np.float64)
@@ -78,7 +79,7 @@ def _run_node(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> 
     command = [shutil.which("node") or "node", "-e", NODE, str(files[0].resolve())]
     done = subprocess.run(command, input=rows, capture_output=True, encoding="utf-8")
     if done.returncode:
-        raise ExportError(f"node cannot run {files[0]}: {done.stderr[-500:]}")
+        raise ExportError(f"node cannot run {files[0].name}: {done.stderr[-500:]}")
     return np.array(json.loads(done.stdout), np.float64)
 
 

@@ -1,6 +1,7 @@
 """`export`: write a ranker in the form that another program runs, with examples beside it, and check it there."""
 
 import json
+import tempfile
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -25,6 +26,7 @@ from hingerank.export.vectors import write_vectors
 from hingerank.export.vespa import run_vespa, write_vespa
 
 EXAMPLE_ROWS, EXAMPLE_QUERIES = 20, 4
+DOUBLE_LIMIT, SINGLE_LIMIT = 1e-6, 1e-2  # of the scores' spread: larger differences are not those of rounding
 WORDS = {"linear": "a linear model", "mapped": "a kernel or Fourier model", "trees": "trees", "curves": "curves"}
 WORDS["surfaces"] = "curves with surfaces"
 SINGLE = (
@@ -164,19 +166,20 @@ def export(
     options = dict(chosen.options) | options
     form = ranker._form()
     if options.get("shift") == "auto":
-        scores = None if check is None else ranker.predict(*[rows_of(check)[k] for k in (0, 2)])
+        scores = None if check is None else scores_by(ranker, *[rows_of(check)[k] for k in (0, 2)])
         options["shift"] = shift_for(form, scores)
     form, notes, contents = written(form, to, type(ranker).__name__, features or {}, options)
     files = targets(path, chosen.files)
     beside = files[0].with_suffix(".examples.json")
     examples = {"to": to, "statement": options, "notes": notes, **example_rows(ranker, form, check)}
     examples["test"] = chosen.test.format(files[0].name, beside.name)
-    for target, content in zip(files, contents, strict=True):
-        if content:
-            write_whole(target, content)
-    write_whole(beside, json.dumps(plain(examples), allow_nan=False))
-    found = None if check is None else check_export(ranker, files, form, to, check, float(options.get("shift", 0.0)))
-    return Exported(to, [path for path in files if path.exists()] + [beside], notes, found, options)
+    parts = {target: content for target, content in zip(files, contents, strict=True) if content}
+    parts[beside] = json.dumps(plain(examples), allow_nan=False)
+    found = try_export(ranker, parts, form, to, check, options)
+    files[0].parent.mkdir(parents=True, exist_ok=True)
+    for target, content in parts.items():
+        write_whole(target, content)
+    return Exported(to, list(parts), notes, found, options)
 
 
 def written(
@@ -192,8 +195,12 @@ def written(
     features : the mapping of names
     options : all of the format's
     """
+    form.refuse_infinities()
     plain_form = form.folded()
     refuse(plain_form, to, ranker)
+    plain_form.refuse_infinities()
+    if not np.isfinite(float(options.get("shift", 0.0))):
+        raise ExportError(f"shift must be a finite number, not {options['shift']!r}")
     form = renamed(form, features)
     notes = notes_of(form) + ([SINGLE] if to in NO_NEGATIVES else [])
     about = {"ranker": ranker, "version": __version__, "notes": notes, "features": features}
@@ -217,6 +224,8 @@ def export_vectors(ranker: Any, path: Any, items: Any = None, item_ids: Any = No
     ids = list(range(len(V))) if item_ids is None else plain(list(item_ids))
     if len(ids) != len(V):
         raise ExportError(f"{len(ids)} item_ids were given for {len(V)} items")
+    if not (np.isfinite(U).all() and np.isfinite(V).all()):
+        raise ExportError("the vectors have numbers that are not finite")
     files = write_vectors(path, (plain(list(users)), U), (ids, V), type(ranker).__name__, kind)
     return Exported("vectors", files, ["The score of an item for a user is the inner product of their vectors."])
 
@@ -275,11 +284,18 @@ def example_rows(ranker: Any, form: Form, data: Any) -> dict[str, Any]:
         X, _, qid = rows_of(data)
         whole = np.flatnonzero(qid <= qid[min(len(qid), EXAMPLE_ROWS) - 1])[: 5 * EXAMPLE_ROWS]
         X, qid = X[whole], qid[whole]
-    scores = ranker.predict(X, qid)
+    scores = scores_by(ranker, X, qid)
     rows = [[None if v != v else v for v in row] for row in X.tolist()]
     return {
         "features": list(map(str, form.names)), "rows": rows, "qid": qid.tolist(), "scores": scores.tolist(),
     }  # fmt: skip
+
+
+def scores_by(ranker: Any, X: np.ndarray, qid: np.ndarray) -> np.ndarray:
+    """The ranker's own scores; rows here have no names, and none are missed."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        return np.asarray(ranker.predict(X, qid), np.float64)
 
 
 def sample_rows(form: Form) -> tuple[np.ndarray, Any, np.ndarray]:
@@ -297,18 +313,75 @@ def rows_of(data: Any) -> tuple[np.ndarray, Any, np.ndarray]:
     return X.astype(np.float64), data.qid, numbers
 
 
-def check_export(ranker: Any, files: list[Path], form: Form, to: str, data: Any, shift: float = 0.0) -> dict[str, Any]:
-    """Score the data by the export in the first program at hand, and say how that differs from the ranker."""
-    consumer = first_present(FORMATS[to].consumers, to)
-    X, _, qid = rows_of(data)
-    found = compare(ranker.predict(X, qid) + shift, consumer.run(files, form, X, qid), qid)
+def try_export(
+    ranker: Any, parts: Mapping[Path, str | bytes], form: Form, to: str, data: Any, options: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """Score the data by the export in the first program at hand, and say how that differs from the ranker.
+
+    Without data it is tried on a few rows, if there is a program at hand, and None comes back. An ExportError says
+    which rows have other scores than the ranker gives them, beyond what the precision of the format explains. Nothing
+    is written but in a folder of its own.
+    """
+    consumers_ = FORMATS[to].consumers
+    if data is None and not any(consumer.present() for consumer in consumers_):
+        return None
+    consumer = first_present(consumers_, to)
+    X, ids, qid = sample_rows(form) if data is None else rows_of(data)
+    with tempfile.TemporaryDirectory() as folder:
+        drafts = [Path(folder) / target.name for target in parts]
+        for draft, content in zip(drafts, parts.values(), strict=True):
+            draft.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+        scores = consumer.run(drafts[:-1], form, X, qid)
+    shift = float(options.get("shift", 0.0))
+    expected = scores_by(ranker, X, qid) + shift
+    found = compare(expected, scores, qid)
+    single = to in NO_NEGATIVES or options.get("precision") == "float" or (to == "vespa" and form.kind == "mapped")
+    rounded = scores_by(ranker, X.astype(np.float32).astype(np.float64), qid) + shift if single else expected
+    refuse_differences(expected, rounded, scores, qid, single, f"{to}, run by {consumer.name},", ids)
+    if data is None:
+        return None
     if found["negative_scores"] and to in NO_NEGATIVES:
         warnings.warn(
             f"{found['negative_scores']} of {len(X)} scores are negative, which {to} forbids: the option shift adds a "
             f"constant to all scores and keeps their order (here {-found['least_score']:.6g} would do)",
-            stacklevel=2,
+            stacklevel=4,
         )
     return {"consumer": consumer.name, **found}
+
+
+def refuse_differences(
+    expected: np.ndarray, rounded: np.ndarray, scores: np.ndarray, qid: np.ndarray, single: bool, who: str, ids: Any
+) -> None:
+    """An ExportError where scores are not the ranker's, but for one constant for each query.
+
+    Parameters
+    ----------
+    expected, rounded : the ranker's scores of the rows, and of the rows as an engine in single precision has them
+    scores, qid : of the export, and the queries as numbers
+    single : whether the export computes in single precision; a ranker whose scores are all of it does so itself
+    who, ids : who has scored the rows, and the queries' names
+    """
+    with np.errstate(over="ignore"):
+        rough = single or bool((expected.astype(np.float32) == expected).all())
+    away = scores - np.clip(scores, np.minimum(expected, rounded), np.maximum(expected, rounded))
+    spread = float(np.abs(_centred(expected, qid)).max(initial=0.0)) or float(np.abs(expected).max(initial=0.0)) or 1.0
+    away = np.abs(_centred(away, qid)) / spread
+    limit = SINGLE_LIMIT if rough else DOUBLE_LIMIT
+    wrong = np.argsort(-away, kind="stable")[: int((away > limit).sum())]
+    if len(wrong):
+        rows = "; ".join(f"row {k + 1} of query {ids[k]}: {scores[k]:.6g}, not {expected[k]:.6g}" for k in wrong[:3])
+        raise ExportError(
+            f"the export is wrong and was not written: {who} scores {len(wrong)} of {len(scores)} rows otherwise than "
+            f"the ranker, by up to {away.max():.2g} of the scores' spread ({limit:g} is allowed): {rows}"
+            + ("; formats that can compute in double precision: python, c, javascript, sql, onnx" if single else "")
+        )
+
+
+def _centred(values: np.ndarray, qid: np.ndarray) -> np.ndarray:
+    """Values less the median of their query: what is wrong with a few rows does not move the others."""
+    _, query, counts = np.unique(qid, return_inverse=True, return_counts=True)
+    middle = np.cumsum(counts) - counts + (counts - 1) // 2
+    return values - values[np.lexsort((values, query))[middle]][query]
 
 
 NO_NEGATIVES = ("solr", "elasticsearch", "opensearch")  # Lucene forbids them
@@ -317,7 +390,8 @@ NO_NEGATIVES = ("solr", "elasticsearch", "opensearch")  # Lucene forbids them
 def compare(expected: np.ndarray, scores: np.ndarray, qid: np.ndarray) -> dict[str, Any]:
     """Largest difference, queries whose order is another, and negative scores."""
     if not np.isfinite(scores).all():
-        raise ExportError(f"the export gives {int((~np.isfinite(scores)).sum())} rows no finite score")
+        bad = np.flatnonzero(~np.isfinite(scores))
+        raise ExportError(f"the export gives {len(bad)} rows no finite score, row {bad[0] + 1} being the first")
     order = np.lexsort((-scores, qid))
     same = np.diff(qid[order]) == 0
     wrong = same & (np.diff(expected[order]) > 0)
@@ -340,7 +414,6 @@ def targets(path: Any, names: tuple[str, ...]) -> list[Path]:
     if len(names) > 1 or text.endswith("/") or place.is_dir():
         if place.exists() and not place.is_dir():
             raise ExportError(f"{path} is a file: this format writes {', '.join(names)} into a folder")
-        place.mkdir(parents=True, exist_ok=True)
         return [place / name for name in names]
     if not place.parent.is_dir():
         raise ExportError(f"cannot write {path}: there is no folder {place.parent}")

@@ -144,7 +144,8 @@ class Form:
             return replace(self, body=body._replace(number=number), scaling=None)
         if not isinstance(scaling, Columns) or isinstance(body, Expansion):
             return self
-        return replace(self, body=_folded(body, *scaling), scaling=None)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused
+            return replace(self, body=_folded(body, *scaling), scaling=None)
 
     def used(self) -> np.ndarray:
         """The columns that the score depends on."""
@@ -156,6 +157,14 @@ class Form:
         if isinstance(body, Surfaces):
             return np.union1d(replace(self, body=body.curves).used(), body.columns)
         return np.unique(body.feature[body.feature >= 0]) if isinstance(body, Trees) else np.arange(self.n_features)
+
+    def refuse_infinities(self) -> None:
+        """An ExportError where a number of the model is not finite."""
+        parts = self.body._asdict() | ({} if self.scaling is None else self.scaling._asdict())
+        for name, value in parts.items():
+            whole = value if isinstance(value, Curves) else (value,)
+            if not all(np.isfinite(v).all() for v in whole if not isinstance(v, str)):
+                raise ExportError(f"the model's {name} have numbers that are not finite: no format carries them")
 
     def sample(self, count: int, seed: int = 0) -> np.ndarray:
         """Rows like those that the ranker has seen, as far as its form tells: for examples beside an export."""

@@ -219,7 +219,11 @@ def before_slack(limit: np.ndarray) -> np.ndarray:
 
 
 def single(value: Any) -> float:
-    return float(np.float32(value))
+    with np.errstate(over="ignore"):
+        found = float(np.float32(value))
+    if not np.isfinite(found):
+        raise ExportError(f"the model has the number {float(value)!r}, beyond the single precision of this engine")
+    return found
 
 
 def text(value: Any) -> str:

@@ -33,7 +33,10 @@ class Graph:
     def constant(self, value: Any, dtype: Any = None) -> str:
         """The name of a constant."""
         name = f"c{len(self.constants)}"
-        array = np.asarray(value, self.dtype if dtype is None else dtype)
+        with np.errstate(over="ignore"):
+            array = np.asarray(value, self.dtype if dtype is None else dtype)
+        if array.dtype.kind == "f" and np.isinf(array).any():
+            raise ExportError("the model has numbers beyond single precision: use onnx with precision='double'")
         self.constants.append(self.onnx.numpy_helper.from_array(array, name))
         return name
 

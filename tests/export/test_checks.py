@@ -1,0 +1,154 @@
+"""An export that does not score as the ranker does is not written, whoever finds it out, and no code is ever run."""
+
+import json
+import os
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import hingerank as hr
+from hingerank.cli.app import run
+from hingerank.export import exporting
+from hingerank.export.exporting import FORMATS, refuse_differences
+
+DATA = hr.make_letor(n_queries=6, n_features=4, seed=1)
+RANKER = hr.RankSVM(C=0.1, scale="standard").fit(DATA)
+
+
+def runs(to):
+    if not any(consumer.present() for consumer in FORMATS[to].consumers):
+        pytest.skip(f"nothing here runs {to}")
+    if to == "onnx":
+        pytest.importorskip("onnx", reason="onnx is not installed")
+
+
+@pytest.fixture
+def broken(monkeypatch):
+    """break_(format): its writer gives two features each other's weights."""
+
+    def break_(to):
+        def write(form, about, **options):
+            weights = form.body.weights.copy()
+            weights[:2] = weights[1::-1]
+            return FORMATS_BEFORE[to].write(replace(form, body=form.body._replace(weights=weights)), about, **options)
+
+        monkeypatch.setitem(exporting.FORMATS, to, FORMATS_BEFORE[to]._replace(write=write))
+
+    return break_
+
+
+FORMATS_BEFORE = dict(FORMATS)
+
+
+def listed(folder):
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("checked", [True, False])
+@pytest.mark.parametrize("to", FORMATS)
+def test_a_wrong_export_is_refused_and_nothing_is_touched(tmp_path, broken, to, checked):
+    runs(to)
+    options = {"shift": 50.0} if "shift" in FORMATS[to].options else {}
+    RANKER.export(tmp_path / "there", to, check=DATA, **options)
+    before = listed(tmp_path)
+    broken(to)
+    for target in ("there", "new", "deep/er/"):  # a slash says that it is a folder
+        with pytest.raises(hr.ExportError, match=r"not written: .* rows otherwise than the ranker.*row \d+ of query"):
+            RANKER.export(f"{tmp_path}/{target}", to, check=DATA if checked else None, **options)
+    assert listed(tmp_path) == before and {path.name for path in tmp_path.iterdir()} <= {
+        "there", "there.examples.json",
+    }  # fmt: skip
+
+
+def test_the_command_line_fails_where_a_check_fails(tmp_path, broken, capsys):
+    hr.write(DATA, tmp_path / "data.txt")
+    RANKER.save(tmp_path / "model.safetensors")
+    (tmp_path / "m.sql").write_text("what was there")
+    broken("sql")
+    given = ["export", tmp_path / "model.safetensors", "--to", "sql", "-o", tmp_path / "m.sql"]
+    for more in (["--check", tmp_path / "data.txt"], []):
+        assert run([*map(str, [*given, *more])]) == 1
+        told = re.sub(r"\s+", " ", capsys.readouterr().err)
+        assert "sql, run by sqlite, scores" in told and re.search(r"row \d+ of query \S+: \S+, not \S+", told)
+        assert (tmp_path / "m.sql").read_text() == "what was there" and not list(tmp_path.glob("*.examples.json"))
+
+
+def test_an_export_is_written_untried_where_nothing_runs_it(tmp_path, monkeypatch):
+    absent = tuple(consumer._replace(present=lambda: False) for consumer in FORMATS["python"].consumers)
+    monkeypatch.setitem(exporting.FORMATS, "python", FORMATS["python"]._replace(consumers=absent))
+    assert RANKER.export(tmp_path / "m.py", "python").files[0].exists()
+    with pytest.raises(hr.ExportError, match="nothing here can run"):
+        RANKER.export(tmp_path / "n.py", "python", check=DATA)
+    assert not (tmp_path / "n.py").exists()
+
+
+def test_differences_are_judged_within_queries_and_by_precision():
+    qid, expected = np.array([0, 0, 0, 1, 1, 1]), np.array([1.0, 2.0, 3.5, 5.0, 4.1, 3.3])
+
+    def judged(scores, single=False, rounded=expected, expected=expected):
+        refuse_differences(expected, rounded, scores, qid, single, "it", qid)
+
+    judged(expected + np.where(qid == 0, 7, -2))  # a constant for each query moves no row
+    little, much = np.array([0, 0, 1e-3, 0, 0, 0]), np.array([0, 0.5, 0, 0, 0, 0])
+    judged(expected + little, single=True)
+    with pytest.raises(hr.ExportError, match=r"it scores 1 of 6 rows .* row 3 of query 0: 3.501, not 3.5$"):
+        judged(expected + little)
+    judged(expected + much, single=True, rounded=expected + much)
+    halves = np.round(expected * 2) / 2  # which single precision holds, as XGBoost's scores are held
+    judged(halves + little, rounded=halves, expected=halves)
+    with pytest.raises(hr.ExportError, match="double precision: python"):
+        judged(expected + much, single=True)
+
+
+@pytest.mark.parametrize("to", FORMATS)
+def test_numbers_that_are_not_finite_are_refused(tmp_path, to):
+    ranker = hr.RankSVM(C=0.1, scale="standard").fit(DATA)
+    for value in (np.nan, np.inf):
+        ranker.coef_ = np.array([1.0, value, 0.0, 0.0])
+        with pytest.raises(hr.ExportError, match="weights have numbers that are not finite"):
+            ranker.export(tmp_path / "m", to)
+    ranker.coef_ = np.ones(4)
+    ranker.scaler_.width_ = np.array([1.0, 1e-320, 1.0, 1.0])  # its reciprocal is infinite
+    with pytest.raises(hr.ExportError, match="not finite"):
+        ranker.export(tmp_path / "m", to)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("to", ["solr", "elasticsearch", "opensearch"])
+def test_numbers_beyond_single_precision_are_refused_by_engines(tmp_path, to):
+    ranker = hr.RankSVM(C=0.1).fit(DATA)
+    ranker.coef_ = ranker.coef_ * 1e45
+    with pytest.raises(hr.ExportError, match="beyond the single precision"):
+        ranker.export(tmp_path / "m", to)
+    with pytest.raises(hr.ExportError, match="shift must be a finite number"):
+        RANKER.export(tmp_path / "m", to, shift=np.inf)
+
+
+def test_vectors_that_are_not_finite_are_refused(tmp_path):
+    ranker = hr.JointRanker().fit(np.eye(2), ["a", "a"], [0, 1], [1, 2])
+    ranker.coef_ = ranker.coef_ * np.nan
+    with pytest.raises(hr.ExportError, match="not finite"):
+        ranker.export(tmp_path / "v", "vectors", items=np.eye(2))
+
+
+def test_an_expression_of_the_mapping_is_never_run(tmp_path):
+    """It is Vespa's to compute: a check takes the feature's value from the rows."""
+    trap = tmp_path / "trap"
+    found = "[c for c in ().__class__.__base__.__subclasses__() if c.__name__ == '_wrap_close'][0]"
+    nasty = f"({found}.__init__.__globals__['system']('touch {trap}') + x0)"  # as eval would run it
+    (tmp_path / "names.json").write_text(json.dumps({"f1": {"expression": nasty}, "f2": {"expression": "bm25(t) + 1"}}))
+    hr.write(DATA, tmp_path / "data.txt")
+    RANKER.save(tmp_path / "model.safetensors")
+    given = [tmp_path / "model.safetensors", "--to", "vespa", "-o", tmp_path / "v", "--check", tmp_path / "data.txt"]
+    assert run([*map(str, ["export", *given, "--features", tmp_path / "names.json"])]) == 0
+    assert not os.path.exists(trap)
+    text = (tmp_path / "v" / "model.profile").read_text()
+    assert f"expression: {nasty}\n" in text and "expression: bm25(t) + 1\n" in text and "* feature_2" in text
+
+
+@pytest.mark.parametrize("text", ["a }\n}", "a # b", "}{", "{", "", "a\nb"])
+def test_an_expression_that_would_end_its_function_is_refused(tmp_path, text):
+    with pytest.raises(hr.ExportError, match="the expression of the feature 'f1' must be one line"):
+        RANKER.export(tmp_path / "v", "vespa", features={"f1": {"expression": text}})
