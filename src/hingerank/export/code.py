@@ -1,6 +1,6 @@
 """A model as one function of C, JavaScript or Python that needs nothing else: arrays and a loop over them."""
 
-import textwrap
+import json
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hingerank.export.code_scaling import SCALED_C, SCALED_JAVASCRIPT, SCALED_PYTHON
-from hingerank.export.forms import Affine, Curves, Expansion, Form, Surfaces, Trees, Waves
+from hingerank.export.forms import Affine, Curves, Expansion, ExportError, Form, Surfaces, Trees, Waves
 from hingerank.export.scalings import Columns, Logs, Places
 
 ABOUT = "score(x) of a {ranker}, by hingerank {version}: x holds {count} features, a higher score ranks first."
@@ -73,7 +73,7 @@ def write_python(form: Form, about: dict[str, Any]) -> str:
 def write_javascript(form: Form, about: dict[str, Any]) -> str:
     """The text of a module with one function, score."""
     loop, tables = tables_of(form)
-    names = _listed([_quoted(name) for name in form.names], "[", "]")
+    names = _listed([json.dumps(str(name)) for name in form.names], "[", "]")
     lines = [f"// {ABOUT.format(**about, count=form.n_features)}", f"const FEATURES = {names};"]
     lines += [f"const {name} = {_literal(value, '[', ']')};" for name, value in (tables | scaling_tables(form)).items()]
     ending = "if (typeof module !== 'undefined') module.exports = { score, FEATURES };"
@@ -84,7 +84,7 @@ def write_c(form: Form, about: dict[str, Any]) -> str:
     """The text of a file with one function, score."""
     loop, tables = tables_of(form)
     lines = [f"/* {ABOUT.format(**about, count=form.n_features)} */", "#include <math.h>", ""]
-    names = _listed([_quoted(name) for name in form.names], "{", "}")
+    names = _listed([_c_string(name) for name in form.names], "{", "}")
     lines += [f"const int N_FEATURES = {form.n_features};", f"const char *const FEATURES[] = {names};"]
     for name, value in (tables | scaling_tables(form)).items():
         kind = "int" if np.asarray(value).dtype.kind in "iu" else "double"
@@ -112,17 +112,26 @@ def _literal(value: Any, opening: str, closing: str) -> str:
 
 
 def _listed(items: Iterable[str], opening: str, closing: str) -> str:
-    text = ", ".join(items)
-    if len(text) < 100:
-        return opening + text + closing
-    lines = textwrap.wrap(text, 116, break_long_words=False, break_on_hyphens=False)
-    return "\n    ".join([opening, *lines]) + "\n" + closing
+    """Items with commas between them, in lines of up to 116 characters: a line ends after a comma, never in an item."""
+    lines: list[list[str]] = [[]]
+    room = 100
+    for item in items:
+        if len(item) + 2 > room and lines[-1]:
+            lines.append([])
+            room = 116
+        lines[-1].append(item)
+        room -= len(item) + 2
+    if len(lines) == 1:
+        return opening + ", ".join(lines[0]) + closing
+    return "\n    ".join([opening, *(f"{', '.join(line)}," for line in lines)]) + "\n" + closing
 
 
-def _quoted(name: Any) -> str:
-    """A string literal of C and JavaScript."""
-    plain = "".join(c if 32 <= ord(c) < 127 and c not in '"\\?' else f"\\u{ord(c):04x}" for c in str(name))
-    return f'"{plain}"'
+def _c_string(name: Any) -> str:
+    """A string literal of C in UTF-8; bytes beyond plain letters are octal, which no letter after them can change."""
+    if "\0" in str(name):
+        raise ExportError(f"the feature {name!r} has the character 0, where a string of C ends: rename it by features=")
+    plain = (chr(b) if 32 <= b < 127 and chr(b) not in '"\\?' else f"\\{b:03o}" for b in str(name).encode("utf-8"))
+    return f'"{"".join(plain)}"'
 
 
 PYTHON = {

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hingerank.export.forms import ExportError, Form
+from hingerank.export.sql import quoted
 from hingerank.kernels.threads import threads_for
 
 
@@ -88,10 +89,9 @@ def _run_sql(
 ) -> np.ndarray:
     """Fill a table in memory as the statement expects it, run the statement, put the scores in order."""
     about = json.loads(files[0].with_suffix(".examples.json").read_text("utf-8"))["statement"]
-    quote = '"{}"'.format
-    columns = [quote(str(name).replace('"', '""')) for name in form.names]
+    columns = [quoted(name) for name in form.names]
     connection = connect()
-    table, key, query = quote(about["table"]), quote(about["key"]), quote(about["query"])
+    table, key, query = (quoted(about[part]) for part in ("table", "key", "query"))
     typed = ", ".join(f"{column} DOUBLE PRECISION" for column in columns)
     connection.execute(f"CREATE TABLE {table} ({query} INTEGER, {key} INTEGER, {typed})")
     fill(connection, table, np.column_stack((qid, np.arange(len(X)), X)))

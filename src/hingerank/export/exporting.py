@@ -259,8 +259,11 @@ def renamed(form: Form, features: Mapping[str, Any]) -> Form:
         raise ExportError(f"the mapping names {', '.join(sorted(unknown))}, which is no feature of the model")
     given = {name: value.get("name", name) if isinstance(value, Mapping) else value for name, value in features.items()}
     names = [str(given.get(str(name), name)) for name in form.names]
-    if len(set(names)) < len(names):
-        raise ExportError("two features have the same name in the other program: names must differ")
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise ExportError(f"two features have the same name in the other program, {name!r}: names must differ")
+        if any("\ud800" <= letter <= "\udfff" for letter in name):
+            raise ExportError(f"the feature {name!r} has half a character, which no file can hold: rename it")
     return replace(form, names=names)
 
 

@@ -61,6 +61,10 @@ def write_plugin(
         value = {"field_value_factor": {"field": n, "missing": 0}, "query": {"match_all": {}}, "boost_mode": "replace"}
         plain = {"name": n, "params": [], "template_language": "mustache", "template": {"function_score": value}}
         given = mapping.get(n, {})
+        if "{{" in n and "template" not in given:
+            raise ExportError(
+                f"the feature {n!r} has '{{{{', which a template replaces: rename it, or give its template"
+            )
         features.append(
             plain | {key: given[key] for key in ("params", "template_language", "template") if key in given}
         )
@@ -95,7 +99,10 @@ def shift_for(form: Form, scores: np.ndarray | None) -> float:
 
 def used_names(form: Form) -> list[str]:
     """Names of the features that matter; one at least."""
-    return [form.names[j] for j in form.used()] or [form.names[0]]
+    names = [form.names[j] for j in form.used()] or [form.names[0]]
+    if "" in names:
+        raise ExportError("the feature '' has no name, which this engine needs: give it one by features=")
+    return names
 
 
 def by_engine_name(features: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

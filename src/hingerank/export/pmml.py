@@ -1,6 +1,7 @@
 """A model as PMML 4.4: a regression, on scaled features or curves of them where it has some, or a sum of trees."""
 
 import operator
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from hingerank.export.forms import Affine, Curves, ExportError, Form, Trees, goe
 from hingerank.export.scalings import Columns, Logs, Places, Words
 
 NAMESPACE = "http://www.dmg.org/PMML-4_4"
+NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 JOINS: dict[str, Callable[..., Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "lessThan": operator.lt,
     "equal": operator.eq, "ln": np.log, "abs": np.abs, "if": np.where,
@@ -22,6 +24,11 @@ JOINS: dict[str, Callable[..., Any]] = {
 def write_pmml(form: Form, about: dict[str, Any]) -> str:
     """The text of a PMML document."""
     used = [str(form.names[j]) for j in form.used()] or [str(form.names[0])]
+    for name in used:
+        if not name or NOT_XML.search(name):
+            raise ExportError(
+                f"no field can be called {name!r} in PMML, which is XML: rename this feature by features="
+            )
     names = Names(used)
     target = names.new("score")
     fields = [f"  <DataField name={quoteattr(n)} optype='continuous' dataType='double'/>" for n in (target, *used)]

@@ -1,11 +1,12 @@
 """A model as one SELECT statement that SQLite, DuckDB and PostgreSQL understand; window functions scale queries."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from hingerank.export.forms import Affine, Curves, Expansion, Form, Surfaces, Trees, Waves, goes_left
+from hingerank.export.forms import Affine, Curves, Expansion, ExportError, Form, Surfaces, Trees, Waves, goes_left
 from hingerank.export.scalings import Queries, Words
 
 
@@ -13,10 +14,12 @@ def write_sql(
     form: Form, about: dict[str, Any], table: str = "documents", key: str = "docid", query: str = "qid"
 ) -> str:
     """A statement that gives query, key and score of every row of a table whose columns are named as the features."""
+    refuse_names(form, key, query)
     used, scaling = form.used(), form.scaling
     columns = {j: f"x{j + 1}" for j in used}
     keys = [quoted(query), quoted(key)]
-    names = [f"CAST({quoted(form.names[j])} AS DOUBLE PRECISION) AS {columns[j]}" for j in used]
+    # with the table's name: without it SQLite takes the name of a column that is not there for a text
+    names = [f"CAST({quoted(table)}.{quoted(form.names[j])} AS DOUBLE PRECISION) AS {columns[j]}" for j in used]
     parts = [("rows_", f"SELECT {', '.join([*keys, *names])}\n  FROM {quoted(table)}", "")]
     if isinstance(scaling, Queries) and scaling.how == "minmax":
         low = [f"MIN({x}) OVER q AS a{x}, MAX({x}) OVER q - MIN({x}) OVER q AS b{x}" for x in columns.values()]
@@ -49,6 +52,26 @@ class SqlWords(Words):
 
     def choose(self, test: str, yes: str, no: str) -> str:
         return f"CASE WHEN {test} THEN {yes} ELSE {no} END"
+
+
+def refuse_names(form: Form, key: str, query: str) -> None:
+    """An ExportError where databases would take two columns for one, or cannot name one."""
+    seen: dict[str, str] = {}
+    for part, name in (("key", key), ("query", query)):
+        if re.fullmatch(r"[abd]?x[0-9]+", name.lower()):
+            raise ExportError(f"{part}={name!r} is the name of a column inside the statement: choose another")
+        seen[name.lower()] = f"the {part} column {name!r}"
+    if key.lower() == query.lower():
+        raise ExportError(f"key={key!r} and query={query!r} are the same column")
+    for name in map(str, form.names):
+        if not name or "\0" in name or "\r" in name:  # readers of text take \r for \n
+            raise ExportError(f"no column can be called {name!r} in SQL: rename this feature by features=")
+        if name.lower() in seen:
+            raise ExportError(
+                f"the feature {name!r} and {seen[name.lower()]} have the same name in SQL, where upper and lower case "
+                "are alike: rename one by features=, or the key and query columns by the options key and query"
+            )
+        seen[name.lower()] = f"the feature {name!r}"
 
 
 def _scaled(
