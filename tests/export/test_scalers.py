@@ -69,16 +69,16 @@ def scores_of(ranker, to, folder, **options):
 
 
 def difference(found, expected):
-    """Relative to the largest score, less one constant for each query."""
-    gaps = found - expected
-    gaps = gaps - np.array([gaps[q == QUERY].mean() for q in QUERY])
-    return np.abs(gaps).max() / np.abs(expected).max()
+    """The largest, relative to the largest score."""
+    return np.abs(found - expected).max() / np.abs(expected).max()
 
 
 def equal(ranker, to, folder):
     """Whether the consumer's scores are the ranker's, of rows in single precision where the format has them so."""
     found, expected = scores_of(ranker, to, folder)
     mapped = to == "vespa" and ranker._form().kind == "mapped"
+    if to == "vespa" and ranker._form().scaled == "query-minmax":  # constant columns give one number to all of a query
+        found = found - np.array([(found - expected)[q == QUERY].mean() for q in QUERY])
     if mapped or to in NO_NEGATIVES:
         rounded = ranker.predict(BEYOND.astype(np.float32).astype(np.float64), QUERY)
         expected = np.clip(found, np.minimum(expected, rounded), np.maximum(expected, rounded))
