@@ -1,9 +1,9 @@
 """Rerankers learned from rankings: R-LTR and PAMM."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from hingerank.diversity.kernels import orders_likelihood
 from hingerank.diversity.measures import DiversityMeasure, ideal_order, parse_diversity_measure, relevant_subtopics
 from hingerank.diversity.queries import DiverseQuery
 from hingerank.diversity.selection import DiverseRanker, aggregate_kinds, select
+from hingerank.export.attributes import Array, Attribute, Of
 from hingerank.kernels.threads import run_shards
 from hingerank.rankers.base import warn_not_converged
 from hingerank.solvers.lbfgs import lbfgs
@@ -26,7 +27,12 @@ class LinearDiverseRanker(DiverseRanker):
     h_S holds, for each relation, the least, mean or largest distance from i to the items of S (`aggregate`).
     """
 
-    _fitted: tuple[str, ...] = ("coef_", "relation_coef_", "certificate_", "trace_")
+    _saved: ClassVar[Mapping[str, Attribute]] = {
+        "coef_": Array("features"),
+        "relation_coef_": Array("distances"),
+        "certificate_": Of(Certificate),
+        "trace_": Of(dict, listed=True),
+    }
     aggregate: str
     coef_: np.ndarray
     relation_coef_: np.ndarray
@@ -42,6 +48,12 @@ class LinearDiverseRanker(DiverseRanker):
                 fitted = len(self.relation_coef_) // len(kinds)
                 raise ValueError(f"the query has {len(query.relations)} relations, the model was fitted on {fitted}")
         return select(query.X @ self.coef_, self.relation_coef_, query.relations, kinds, top)
+
+    def _check_together(self, sizes: Mapping[str, int]) -> None:
+        super()._check_together(sizes)
+        kinds, count = len(aggregate_kinds(self.aggregate)), sizes["distances"]
+        if count % kinds if kinds else count:
+            raise ValueError(f"relation_coef_ has {count} numbers, expected {kinds} for each relation")
 
     def _training_queries(self, queries: Any) -> tuple[list[DiverseQuery], np.ndarray]:
         """Queries to learn from, and the codes of the aggregates."""

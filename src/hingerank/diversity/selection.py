@@ -14,7 +14,7 @@ from hingerank.diversity.measures import order_values, parse_diversity_measure
 from hingerank.diversity.queries import DiverseQuery, check_queries
 from hingerank.diversity.relations import Relations, cosine_relation, unit_scores
 from hingerank.diversity.trec import RankedList, Run
-from hingerank.export.model_file import SavedModel
+from hingerank.export.model_file import SavedModel, saved_attributes
 
 AGGREGATES = {"min": (LEAST,), "mean": (MEAN,), "max": (MOST,), "all": (LEAST, MEAN, MOST), "none": ()}
 
@@ -110,7 +110,7 @@ class DiverseRanker(SavedModel, BaseEstimator):
                 positive(name, getattr(self, name))
 
     def __sklearn_is_fitted__(self) -> bool:
-        return vars(self).keys() >= set(self._fitted)
+        return vars(self).keys() >= set(saved_attributes(type(self)))
 
 
 class DistanceRows(Protocol):

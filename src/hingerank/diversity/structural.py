@@ -8,9 +8,9 @@ Planes are true lower bounds of R, but R(w) may be larger than the greedy value:
 selections that greedy search reached."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
@@ -20,6 +20,7 @@ from hingerank.diversity.learning import LinearDiverseRanker, check_n_features, 
 from hingerank.diversity.measures import DiversityMeasure, ideal_order, parse_diversity_measure, relevant_subtopics
 from hingerank.diversity.queries import DiverseQuery
 from hingerank.diversity.selection import DiverseRanker
+from hingerank.export.attributes import Array, Attribute, Of
 from hingerank.kernels.threads import run_shards
 from hingerank.rankers.base import warn_not_converged
 from hingerank.solvers.cutting_plane import Planes, cutting_plane
@@ -136,7 +137,12 @@ class SVMDiv(DiverseRanker):
     """
 
     _needs = ("words",)
-    _fitted = ("coef_", "word_coef_", "certificate_", "trace_")
+    _saved: ClassVar[Mapping[str, Attribute]] = {
+        "coef_": Array("features"),
+        "word_coef_": Array("bands"),
+        "certificate_": Of(Certificate),
+        "trace_": Of(dict, listed=True),
+    }
     coef_: np.ndarray
     word_coef_: np.ndarray
     certificate_: Certificate
@@ -166,6 +172,12 @@ class SVMDiv(DiverseRanker):
     def _order(self, query: DiverseQuery, top: int) -> np.ndarray:
         check_n_features(query, self.coef_)
         return self._coverage(query).select(query.X @ self.coef_ / top, self.word_coef_, top)[0]
+
+    def _check_together(self, sizes: Mapping[str, int]) -> None:
+        super()._check_together(sizes)
+        bands = len(self.levels) * (len(self.shares) + 1)
+        if sizes["bands"] != bands:
+            raise ValueError(f"word_coef_ has {sizes['bands']} numbers, expected {bands}, one for each level and band")
 
     def _coverage(self, query: DiverseQuery) -> "Coverage":
         return Coverage(query.words, tuple(self.levels), tuple(self.shares))

@@ -18,7 +18,7 @@ import platform
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import safetensors.numpy
@@ -29,6 +29,7 @@ from sklearn.utils.validation import check_is_fitted
 from hingerank import __version__
 from hingerank.data.files import draft_of
 from hingerank.data.scaling import Scaler, scaler_from_state
+from hingerank.export.attributes import Attribute, take_attributes
 from hingerank.export.transformers import decode_transformer, encode_transformer, listed
 from hingerank.losses import Loss
 from hingerank.registry import ranker_class, ranker_name
@@ -47,12 +48,14 @@ class ModelFileError(ValueError):
 class SavedModel:
     """``save(path)`` for an estimator whose fitted state is plain: numbers, strings, arrays, lists and dicts of these.
 
-    A class lists the attributes that ``fit`` sets in ``_fitted`` (those of its bases are added), and constructor
-    parameters that only steer training, such as a callback, in ``_training_only``: these are stored as None.
-    State of another form goes through ``_state`` and ``_restore``.
+    A class declares the attributes that ``fit`` sets in ``_saved`` (those of its bases are added), by which they are
+    checked when they are saved and when they are loaded. What they have to do with each other is for
+    ``_check_together``, what follows from them for ``_derive``. Constructor parameters that only steer training, such
+    as a callback, are listed in ``_training_only`` and stored as None. State of another form goes through ``_state``
+    and ``_restore``.
     """
 
-    _fitted: tuple[str, ...] = ()
+    _saved: ClassVar[Mapping[str, Attribute]] = {}
     _training_only: tuple[str, ...] = ()
 
     def save(self, path: Any, metadata: Mapping[str, Any] | None = None) -> str:
@@ -95,7 +98,7 @@ class SavedModel:
 
     def _state(self) -> dict[str, Any]:
         """The fitted attributes by name."""
-        return {name: getattr(self, name) for name in _fitted_names(type(self)) if hasattr(self, name)}
+        return {name: vars(self)[name] for name in saved_attributes(type(self)) if name in vars(self)}
 
     def _account(self: Any, solution: Solution) -> None:
         """Keep what a solver says about its solution."""
@@ -104,16 +107,24 @@ class SavedModel:
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         """Take over what `_state` gave, checking it; a ValueError refuses it."""
-        unknown = set(state) - set(_fitted_names(type(self)))
-        if unknown:
-            raise ValueError(f"{type(self).__name__} has no fitted attribute {', '.join(sorted(unknown))}")
-        for name, value in state.items():
-            setattr(self, name, value)
+        values, sizes = take_attributes(type(self).__name__, saved_attributes(type(self)), state)
+        vars(self).update(values)
+        self._check_together(sizes)
+        self._derive()
+
+    def _check_together(self, sizes: Mapping[str, int]) -> None:
+        """A ValueError where attributes, each of them right by itself, do not belong together."""
+
+    def _derive(self) -> None:
+        """Make what follows from loaded attributes and is not in the file."""
 
 
-def _fitted_names(cls: type) -> list[str]:
-    names = (name for base in reversed(cls.__mro__) for name in vars(base).get("_fitted", ()))
-    return list(dict.fromkeys(names))
+def saved_attributes(cls: type) -> dict[str, Attribute]:
+    """The attributes that a class and its bases declare, those of the bases first."""
+    found: dict[str, Attribute] = {}
+    for base in reversed(cls.__mro__):
+        found |= vars(base).get("_saved", {})
+    return found
 
 
 def encode(value: Any, arrays: dict[str, np.ndarray], place: str) -> Any:
@@ -213,10 +224,17 @@ def encode_ranker(ranker: Any, arrays: dict[str, np.ndarray], prefix: str = "") 
         raise ModelFileError(f"cannot save: {error}") from None
     params = ranker.get_params(deep=False) | dict.fromkeys(ranker._training_only)
     params = {name: value.name if isinstance(value, Loss) else value for name, value in params.items()}
+    declared, state = saved_attributes(type(ranker)), ranker._state()
+    try:
+        if state:
+            _, sizes = take_attributes(name, declared, {k: v for k, v in vars(ranker).items() if k in declared})
+            ranker._check_together(sizes)
+    except ValueError as error:
+        raise ModelFileError(f"cannot save: {prefix}{error}") from None
     return {
         "ranker": name,
         "params": _encode_dict(params, arrays, f"{prefix}params"),
-        "state": _encode_dict(ranker._state(), arrays, f"{prefix}state") or None,
+        "state": _encode_dict(state, arrays, f"{prefix}state") or None,
     }
 
 
@@ -272,8 +290,15 @@ def decode_ranker(entry: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
         )
     ranker = cls(**params)
     if entry["state"] is not None:
-        ranker._restore(decode(entry["state"], arrays))
+        ranker._restore({name: _decode_attribute(name, item, arrays) for name, item in entry["state"].items()})
     return ranker
+
+
+def _decode_attribute(name: str, value: Any, arrays: dict[str, np.ndarray]) -> Any:
+    try:
+        return decode(value, arrays)
+    except Exception as error:  # of the many kinds that a forged value can provoke
+        raise ModelFileError(f"{name}: {error}") from error
 
 
 FORMAT = "hingerank-model"

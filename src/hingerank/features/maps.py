@@ -218,6 +218,15 @@ class TransformerMap(FeatureMap):
         return rows
 
 
+def check_width(mapped: FeatureMap | None, n_features: int, n_weights: int) -> None:
+    """A ValueError unless a fitted map, or none, is of so many features and makes a number for each weight."""
+    if mapped is not None and mapped.n_features_in_ != n_features:
+        raise ValueError(f"features_ maps {mapped.n_features_in_} features, expected {n_features}")
+    width = n_features if mapped is None else mapped.width_
+    if n_weights != width:
+        raise ValueError(f"coef_ has shape ({n_weights},), expected ({width},)")
+
+
 def as_feature_map(features: Any) -> Any:
     """An unfitted feature map for anything with fit and transform."""
     return clone(features) if isinstance(features, FeatureMap) else TransformerMap(features)

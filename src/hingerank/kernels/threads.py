@@ -46,7 +46,8 @@ def asked_threads(n_jobs: Any) -> int:
         return thread_count()
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
         raise ValueError(f"n_jobs must be a whole number of threads, -1 for all, or None, not {n_jobs!r}")
-    return int(n_jobs) if n_jobs > 0 else max(1, thread_count() + 1 + int(n_jobs))
+    asked = int(n_jobs)
+    return asked if asked > 0 else max(1, thread_count() + 1 + asked)
 
 
 def threads_for(work: int, n_jobs: Any = None) -> int:

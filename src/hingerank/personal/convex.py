@@ -1,10 +1,12 @@
 """The convex personal rankers: a Ranking SVM over (user, item) rows, of which users share all, nothing or a mean."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
+from hingerank.export.attributes import Array, Attribute, Number
 from hingerank.losses import squared_hinge
 from hingerank.personal.preferences import UserPreferences
 from hingerank.personal.problem import MeanAndOwnDesign, OwnDesign, SharedDesign, pair_distances, row_preferences
@@ -23,7 +25,7 @@ class ConvexPersonalRanker(PersonalRanker):
     mean over users of the sum over their pairs of ‖x_i - x_j‖², about: it follows features' scale and numbers of pairs.
     """
 
-    _fitted: tuple[str, ...] = ("C_",)
+    _saved: ClassVar[Mapping[str, Attribute]] = {"C_": Number(low=0, needed=False)}  # version 0.1 had none
     _training_only = ("callback",)
     C_: float
 
@@ -84,7 +86,7 @@ class JointRanker(ConvexPersonalRanker):
     [0, 2, 1]
     """
 
-    _fitted = ("coef_",)
+    _saved: ClassVar[Mapping[str, Attribute]] = {"coef_": Array("features")}
     coef_: np.ndarray
 
     def _minimise(self, X: Any, preferences: UserPreferences) -> Solution:
@@ -125,7 +127,7 @@ class SeparateRanker(ConvexPersonalRanker):
     [1, 2, 0]
     """
 
-    _fitted: tuple[str, ...] = ("user_weights_",)
+    _saved: ClassVar[Mapping[str, Attribute]] = {"user_weights_": Array("users, features", csr=True)}
     user_weights_: Any
 
     def _minimise(self, X: Any, preferences: UserPreferences) -> Solution:
@@ -174,7 +176,7 @@ class MeanVarianceRanker(SeparateRanker):
     [0, 2, 1]
     """
 
-    _fitted = ("coef_", "user_weights_")
+    _saved: ClassVar[Mapping[str, Attribute]] = {"coef_": Array("features")}
     coef_: np.ndarray
 
     def __init__(

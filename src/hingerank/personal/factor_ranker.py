@@ -4,12 +4,13 @@ New users are folded in from a few ratings with the basis fixed: a k-dimensional
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from hingerank.data.files import DataError
+from hingerank.export.attributes import Array, Attribute, Number
 from hingerank.personal.fold_in import Prior, fold_in, plain_prior
 from hingerank.personal.preferences import UserPreferences, counting
 from hingerank.personal.problem import ItemFeatures, Matrix
@@ -21,10 +22,17 @@ from hingerank.rankers.inputs import check_features, names_of_features
 class FactorRanker(PersonalRanker):
     """score(u, x) = <Uᵀx, v_u>, and w·x more where there is a function that all users share."""
 
-    _fitted = (
-        "basis_", "user_weights_", "has_pairs_", "coef_", "C_", "width_", "prior_mean_", "prior_root_",
-        "prior_strength_",
-    )  # fmt: skip
+    _saved: ClassVar[Mapping[str, Attribute]] = {
+        "basis_": Array("features, rank"),
+        "user_weights_": Array("users, rank"),
+        "has_pairs_": Array("users", "b"),
+        "coef_": Array("features", needed=False),  # of the function that all users share, if there is one
+        "C_": Number(low=0, needed=False),  # this and the following are not in files of version 0.1
+        "width_": Number(low=0, needed=False),
+        "prior_mean_": Array("rank", none=True, needed=False),
+        "prior_root_": Array("rank, rank", needed=False),
+        "prior_strength_": Number(low=0, needed=False),
+    }
     basis_: np.ndarray
     user_weights_: np.ndarray
     has_pairs_: np.ndarray
@@ -199,15 +207,14 @@ class FactorRanker(PersonalRanker):
             table.append({"positive": best, "negative": worst})
         return table
 
-    def _restore(self, state: Mapping[str, Any]) -> None:
-        super()._restore(state)
-        if "C_" not in state:  # a file of version 0.1
+    def _check_together(self, sizes: Mapping[str, int]) -> None:
+        super()._check_together(sizes)
+        needed = ["coef_"] if self.shared else []
+        needed += [] if self.prior_mean_ is None else ["prior_root_", "prior_strength_"]
+        for name in needed:
+            if name not in vars(self):
+                raise ValueError(f"{name} is missing, which this model needs")
+
+    def _derive(self) -> None:
+        if "C_" not in vars(self):  # a file of version 0.1
             self.C_, self.prior_mean_ = self.C, None
-        basis, weights = getattr(self, "basis_", None), getattr(self, "user_weights_", None)
-        if not (isinstance(basis, np.ndarray) and isinstance(weights, np.ndarray) and basis.ndim == weights.ndim == 2):
-            raise ValueError("basis_ and user_weights_ must be matrices")
-        wanted = (self.n_features_in_, basis.shape[1]), (len(self.users_), basis.shape[1])
-        if (basis.shape, weights.shape) != wanted or getattr(self, "has_pairs_", basis).shape != (len(self.users_),):
-            raise ValueError(f"basis_ {basis.shape}, user_weights_ {weights.shape} and users_ do not belong together")
-        if self.shared and getattr(self, "coef_", basis).shape != (self.n_features_in_,):
-            raise ValueError(f"coef_, which all users share, must have {self.n_features_in_} numbers")

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from hingerank.data.blocks import number_ids
 from hingerank.data.checks import positive, whole
 from hingerank.data.files import DataError
+from hingerank.export.attributes import Attribute, Ids, Number, Of, Size
 from hingerank.export.forms import ExportError
 from hingerank.export.model_file import SavedModel
 from hingerank.kernels.threads import cut_shards, run_shards
@@ -29,7 +30,7 @@ from hingerank.personal.preferences import (
 from hingerank.personal.users import UserIndex, ids_from_plain, plain_ids
 from hingerank.rankers.base import warn_not_converged
 from hingerank.rankers.inputs import check_features
-from hingerank.solvers.run import Solution
+from hingerank.solvers.run import Certificate, Solution
 
 SCORES_AT_ONCE = 1 << 22
 
@@ -48,17 +49,17 @@ class PersonalRanker(SavedModel, BaseEstimator):
     A ranker defines `_learn`, and where they apply `_shared`, `_place` and `_own`.
     """
 
-    _fitted: tuple[str, ...] = (
-        "users_",
-        "n_features_in_",
-        "feature_names_in_",
-        "n_iter_",
-        "n_pairs_",
-        "notes_",
-        "objective_",
-        "certificate_",
-        "trace_",
-    )
+    _saved: ClassVar[Mapping[str, Attribute]] = {
+        "n_features_in_": Size("features"),
+        "feature_names_in_": Ids("features", texts=True, needed=False),
+        "users_": Ids("users", least=1),
+        "n_iter_": Number(low=0, whole=True, needed=False),
+        "n_pairs_": Number(low=0, whole=True, needed=False),
+        "notes_": Of(dict, needed=False),
+        "objective_": Number(finite=False, needed=False),
+        "certificate_": Of(Certificate),
+        "trace_": Of(dict, listed=True, needed=False),
+    }
     users_: np.ndarray
     pair_weight: str = "uniform"
     _index: UserIndex | None = None
@@ -328,12 +329,11 @@ class PersonalRanker(SavedModel, BaseEstimator):
         return {name: plain_ids(v) if name == "users_" else v for name, v in super()._state().items()}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        super()._restore({name: ids_from_plain(v) if name == "users_" else v for name, v in state.items()})
-        n_features, users = getattr(self, "n_features_in_", None), getattr(self, "users_", None)
-        if type(n_features) is not int or n_features < 1:
-            raise ValueError(f"n_features_in_ must be a positive whole number, got {n_features!r}")
-        if not isinstance(users, np.ndarray) or users.ndim != 1:
-            raise ValueError("users_ must be a list of user ids")
+        try:
+            users = {name: ids_from_plain(v) for name, v in state.items() if name == "users_"}
+        except (ValueError, TypeError, AttributeError) as error:
+            raise ValueError(f"users_ must be ids of users: {error}") from None
+        super()._restore({**state, **users})
 
     def __sklearn_is_fitted__(self) -> bool:
         return vars(self).keys() >= {"users_", "certificate_"}

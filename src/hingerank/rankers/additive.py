@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from hingerank.data.checks import positive, whole
 from hingerank.data.files import DataError
 from hingerank.data.rows_view import RowsView, is_mapped
+from hingerank.export.attributes import Array, Attribute
 from hingerank.export.forms import with_surfaces
 from hingerank.features.curves import SAMPLED_ROWS, Curves, Knots, place_knots
 from hingerank.features.surfaces import Grid, best_pairs, make_grid
@@ -90,9 +91,23 @@ class AdditiveRankSVM(PairwiseRanker):
     [1, 2]
     """
 
-    _arrays = ("knots_", "knot_starts_", "heights_", "slopes_", "deviations_", "rug_", "knot_weights_")
-    _of_surfaces = ("surface_pairs_", "surface_knots_", "surface_shapes_", "surface_heights_", "surface_deviations_")
-    _fitted: tuple[str, ...] = (*_arrays, *_of_surfaces)
+    _of_surfaces: ClassVar[Mapping[str, Attribute]] = {
+        "surface_pairs_": Array("surfaces, 2", "i", low=0, high="features", needed=False),
+        "surface_shapes_": Array("surfaces, 2", "i", low=2, needed=False),
+        "surface_knots_": Array("surface knots", needed=False),
+        "surface_heights_": Array("surface heights", needed=False),
+        "surface_deviations_": Array("surfaces", needed=False),
+    }
+    _saved: ClassVar[Mapping[str, Attribute]] = {
+        "knot_starts_": Array("features+1", "i", low=0, rising=True),
+        "knots_": Array("knots"),
+        "heights_": Array("knots"),
+        "slopes_": Array("features"),
+        "deviations_": Array("features"),
+        "rug_": Array("features, quantiles"),
+        "knot_weights_": Array("weights"),
+        **_of_surfaces,
+    }
     _training_only = ("callback",)
     _by_blocks = _adds_up = True
 
@@ -426,34 +441,28 @@ class AdditiveRankSVM(PairwiseRanker):
             parts[:, grid.second] += half
         return Contributions(parts, np.zeros(X.shape[0]), SUMS, True)
 
-    def _restore(self, state):
-        super()._restore(state)
-        d, starts, knots = self.n_features_in_, np.asarray(self.knot_starts_), np.asarray(self.knots_)
-        if starts.shape != (d + 1,) or starts.dtype.kind not in "iu" or (np.diff(starts) < 1).any():
-            raise ValueError(f"knot_starts_ must be {d + 1} rising numbers")
-        wanted = {"knots_": (int(starts[-1]),), "heights_": (int(starts[-1]),), "slopes_": (d,), "deviations_": (d,)}
-        check_numbers(self, wanted)
-        rises = np.diff(knots) > 0
+    def _check_together(self, sizes):
+        super()._check_together(sizes)
+        starts = self.knot_starts_
+        if starts[0] != 0 or starts[-1] != sizes["knots"]:
+            raise ValueError(f"knot_starts_ must go from 0 to the number of knots_, {sizes['knots']}")
+        rises = np.diff(self.knots_) > 0
         rises[starts[1:-1] - 1] = True
-        if starts[0] != 0 or not rises.all():
-            raise ValueError("the curves' knots must rise")
-        if "surface_pairs_" in state:
-            pairs, shapes = np.asarray(self.surface_pairs_), np.asarray(self.surface_shapes_)
-            count = len(pairs)
-            plain = pairs.shape == shapes.shape == (count, 2) and pairs.dtype.kind in "iu" and shapes.dtype.kind in "iu"
-            if not plain or pairs.min() < 0 or pairs.max() >= d or shapes.min() < 2 or shapes.max() > MOST_KNOTS:
-                raise ValueError(f"the surfaces are not pairs of the {d} features with grids of two points or more")
-            sizes = {"surface_knots_": shapes.sum(), "surface_heights_": shapes.prod(axis=1).sum()}
-            check_numbers(
-                self, {name: (int(size),) for name, size in sizes.items()} | {"surface_deviations_": (count,)}
-            )
-            if any((np.diff(axis) <= 0).any() for grid, _ in self._surfaces for axis in (grid.x, grid.y)):
-                raise ValueError("the surfaces' knots must rise")
+        if not rises.all():
+            raise ValueError("knots_ must rise for each feature")
+        if self._of_surfaces.keys() & vars(self).keys():
+            self._check_surfaces(sizes)
 
-
-def check_numbers(ranker: Any, wanted: Mapping[str, tuple[int, ...]]) -> None:
-    """Whether attributes are finite numbers of these shapes; a ValueError names the first that is not."""
-    for name, shape in wanted.items():
-        value = np.asarray(getattr(ranker, name, None))
-        if value.shape != shape or value.dtype.kind != "f" or not np.isfinite(value).all():
-            raise ValueError(f"{name} must be {shape} finite numbers, as the curves need them, got {value.shape}")
+    def _check_surfaces(self, sizes: Mapping[str, int]) -> None:
+        absent = self._of_surfaces.keys() - vars(self).keys()
+        if absent:
+            raise ValueError(f"{min(absent)} is missing, which belongs to the other surface_ attributes")
+        shapes = self.surface_shapes_
+        if shapes.max(initial=0) > MOST_KNOTS:
+            raise ValueError(f"surface_shapes_ holds {shapes.max()}, which is above {MOST_KNOTS}")
+        wanted = {"knots": int(shapes.sum()), "heights": int(shapes.prod(axis=1).sum())}
+        for word, size in wanted.items():
+            if sizes[f"surface {word}"] != size:
+                raise ValueError(f"surface_{word}_ has {sizes[f'surface {word}']} numbers, surface_shapes_ say {size}")
+        if any((np.diff(axis) <= 0).any() for grid, _ in self._surfaces for axis in (grid.x, grid.y)):
+            raise ValueError("surface_knots_ must rise")

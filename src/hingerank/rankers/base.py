@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -16,8 +16,9 @@ from hingerank.data.files import DataError
 from hingerank.data.parts import PartedData
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.rows_view import BYTES_A_ROW, is_mapped
+from hingerank.data.scaling import Scaler, make_scaler
+from hingerank.export.attributes import Array, Attribute, Ids, Number, Of, Size
 from hingerank.export.model_file import SavedModel
-from hingerank.features.maps import FeatureMap
 from hingerank.preferences import GradedPreferences
 from hingerank.rankers.explanation import SUMS, Contributions, Explained
 from hingerank.rankers.inputs import (
@@ -58,18 +59,18 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
     is fitted on the training rows, kept as ``scaler_``, applied by ``predict`` and stored in the model file.
     """
 
-    _fitted: tuple[str, ...] = (
-        "n_features_in_",
-        "feature_names_in_",
-        "n_iter_",
-        "n_pairs_",
-        "certificate_",
-        "trace_",
-        "scaler_",
-        "fingerprint_",
-        "validation_scores_",
-        "tuning_",
-    )
+    _saved: ClassVar[Mapping[str, Attribute]] = {
+        "n_features_in_": Size("features"),
+        "feature_names_in_": Ids("features", texts=True, needed=False),
+        "n_iter_": Number(low=0, whole=True, needed=False),
+        "n_pairs_": Number(low=0, whole=True, needed=False),
+        "certificate_": Of(Certificate, needed=False),
+        "trace_": Of(dict, listed=True, needed=False),
+        "scaler_": Of(Scaler, none=True),
+        "fingerprint_": Of(dict, needed=False),
+        "validation_scores_": Of(float, listed=True, needed=False),
+        "tuning_": Of(Tuning, needed=False),
+    }
 
     def _fit(self, X: Any, y: np.ndarray, blocks: QueryBlocks, sample_weight: np.ndarray | None) -> None:
         """Learn from rows in block order."""
@@ -243,8 +244,6 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
             if self._sees_spreads and getattr(self, "features", None) is None:
                 warn_spreads(column_spreads(X), names_of_features(self, X.shape[1]), stacklevel=4)
             return None
-        from hingerank.data.scaling import make_scaler
-
         return self._finite_scaler(name, lambda: make_scaler(name).fit(X, sample_weight=weight))
 
     def _finite_scaler(self, name: str, learn: Callable[[], Any]) -> Any:
@@ -280,18 +279,13 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
         return state
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        super()._restore(state)
-        if "tuning_" in state:
-            self.tuning_ = Tuning.from_dict(state["tuning_"])
-        n_features = getattr(self, "n_features_in_", None)
-        if type(n_features) is not int or n_features < 1:
-            raise ValueError(f"n_features_in_ must be a positive whole number, got {n_features!r}")
-        names = getattr(self, "feature_names_in_", None)
-        if names is not None and (not isinstance(names, np.ndarray) or len(names) != n_features):
-            raise ValueError(f"feature_names_in_ must name the {n_features} features")
-        scaler = getattr(self, "scaler_", None)
-        if scaler is not None and getattr(scaler, "n_features_in_", None) != n_features:
-            raise ValueError(f"scaler_ must be a scaler of the {n_features} features")
+        told = state.get("tuning_")
+        super()._restore({**state, "tuning_": Tuning.from_dict(told)} if isinstance(told, dict) else state)
+
+    def _check_together(self, sizes: Mapping[str, int]) -> None:
+        scaler = self.scaler_
+        if scaler is not None and scaler.n_features_in_ != sizes["features"]:
+            raise ValueError(f"scaler_ must be a scaler of the {sizes['features']} features")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -313,7 +307,7 @@ class UnweightedRanker(BaseRanker):
 class LinearRanker(BaseRanker):
     """score(x) = ``coef_`` · x, with one weight per (scaled) feature."""
 
-    _fitted: tuple[str, ...] = ("coef_",)
+    _saved: ClassVar[Mapping[str, Attribute]] = {"coef_": Array("features")}
     _sees_spreads = True
     coef_: np.ndarray
 
@@ -341,13 +335,6 @@ class LinearRanker(BaseRanker):
         names = names_of_features(self, len(self.coef_), names)
         order = np.argsort(-np.abs(self.coef_), kind="stable")
         return [(str(names[j]), float(self.coef_[j])) for j in order]
-
-    def _restore(self, state: Mapping[str, Any]) -> None:
-        super()._restore(state)
-        weights, mapped = np.asarray(getattr(self, "coef_", None)), self.__dict__.get("features_")
-        width = mapped.width_ if isinstance(mapped, FeatureMap) else self.n_features_in_
-        if weights.shape != (width,) or weights.dtype.kind not in "fiu":
-            raise ValueError(f"coef_ has shape {weights.shape}, expected ({width},) numbers, and is {weights.dtype}")
 
 
 def warn_not_converged(certificate: Certificate) -> None:

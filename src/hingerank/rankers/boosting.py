@@ -4,9 +4,9 @@ AdaRank is Xu & Li's (2007), RankBoost that of Freund, Iyer, Schapire & Singer (
 """
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -14,6 +14,7 @@ from sklearn.base import clone
 
 from hingerank.data.blocks import QueryBlocks
 from hingerank.data.checks import whole
+from hingerank.export.attributes import Array, Attribute
 from hingerank.export.forms import stumps
 from hingerank.kernels.boosting import add_potentials, count_below
 from hingerank.kernels.threads import cut_shards, run_shards
@@ -39,7 +40,10 @@ class BoostingRanker(BaseRanker):
     number of rounds: its certificate says how many were made and what the training rows then measured.
     """
 
-    _fitted: tuple[str, ...] = ("features_", "alphas_")
+    _saved: ClassVar[Mapping[str, Attribute]] = {
+        "features_": Array("rounds", "i", low=0, high="features"),
+        "alphas_": Array("rounds"),
+    }
     path_parameter = "n_rounds"
 
     def _rounds(self, X: Any, y: np.ndarray, blocks: QueryBlocks, weight: np.ndarray | None) -> Iterator[dict]:
@@ -233,7 +237,7 @@ class RankBoost(BoostingRanker):
     ([0], [0.55])
     """
 
-    _fitted = ("thresholds_",)
+    _saved: ClassVar[Mapping[str, Attribute]] = {"thresholds_": Array("rounds")}
 
     def __init__(self, n_rounds=300, n_thresholds=MOST_THRESHOLDS, *, scale=None):
         self.n_rounds = n_rounds
@@ -309,13 +313,6 @@ class RankBoost(BoostingRanker):
 
     def _body(self):
         return stumps(self.features_, self.thresholds_, self.alphas_)
-
-    def _restore(self, state):
-        super()._restore(state)
-        shapes = {name: np.shape(getattr(self, name)) for name in ("features_", "thresholds_", "alphas_")}
-        inside = all(0 <= k < self.n_features_in_ for k in self.features_)
-        if len(set(shapes.values())) != 1 or self.features_.ndim != 1 or not inside:
-            raise ValueError(f"the weak rankers do not fit together or name unknown features: {shapes}")
 
 
 def _sums_above(codes: np.ndarray, potential: np.ndarray, shards: list[tuple[int, int]]) -> np.ndarray:

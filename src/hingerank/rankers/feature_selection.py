@@ -1,12 +1,14 @@
 """FS-Rank: a filter that looks at each feature alone, then RankSVM on the best."""
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
 from hingerank.data.checks import whole
+from hingerank.export.attributes import Array, Attribute
 from hingerank.losses import squared_hinge
 from hingerank.losses.lists import NdcgSwaps
 from hingerank.preferences import GradedPreferences
@@ -51,7 +53,7 @@ class FeatureSelectionRanker(SparseRanker):
     ([0], [1.0, 0.631])
     """
 
-    _fitted = ("filter_scores_",)
+    _saved: ClassVar[Mapping[str, Attribute]] = {"filter_scores_": Array("features")}
     path_parameter = "k"
 
     def __init__(self, k=10, C=1.0, tol=1e-3, *, max_iter=200, scale=None, max_seconds=None, callback=None):

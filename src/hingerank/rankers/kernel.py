@@ -1,12 +1,14 @@
 """Kernel Ranking SVMs: exact, in the span of landmarks (Nyström), and through random Fourier features."""
 
+from collections.abc import Mapping
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
 from hingerank.data.memory import memory_budget
+from hingerank.export.attributes import Array, Attribute, Number
 from hingerank.export.forms import body_of_map
 from hingerank.features.fourier import FourierMap
 from hingerank.features.kernels import choose_gamma, make_kernel
@@ -91,7 +93,12 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
     [1, 2]
     """
 
-    _fitted: tuple[str, ...] = ("gamma_", "support_", "support_rows_", "dual_coef_")
+    _saved: ClassVar[Mapping[str, Attribute]] = {
+        "gamma_": Number(above=0, none=True),
+        "support_": Array("support", "i", low=0, least=1),
+        "support_rows_": Array("support, features", csr=True, needed=False),  # a precomputed kernel has none
+        "dual_coef_": Array("support"),
+    }
     _training_only = ("callback",)
     _sees_spreads = True
     _solvers = ("newton", "smoothing", "dual")
@@ -178,15 +185,15 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
     def _body(self):
         return body_of_map(self._expansion, self.dual_coef_)
 
-    def _restore(self, state):
-        super()._restore(state)
+    def _check_together(self, sizes):
+        super()._check_together(sizes)
+        if not self._given and ("support_rows_" not in vars(self) or self.gamma_ is None):
+            raise ValueError("support_rows_ or gamma_ is missing, which this kernel needs")
+        if self._given and self.support_.max() >= sizes["features"]:
+            raise ValueError(f"support_ holds {self.support_.max()}, which is not below {sizes['features']}")
+
+    def _derive(self):
         self._expansion = None if self._given else self._placed_map()
-        known = len(self.support_) if self._given else self.support_rows_.shape[0]
-        width = self.n_features_in_ if self._given else self.support_rows_.shape[1]
-        if self.dual_coef_.shape != (known,) or len(self.support_) != known or width != self.n_features_in_:
-            raise ValueError(
-                f"{known} support rows of {width} features do not fit {self.dual_coef_.shape} coefficients"
-            )
 
     @property
     def _given(self) -> bool:
@@ -206,7 +213,7 @@ class MappedRanker(ScaledByDefault, PairwiseRanker):
     mean.
     """
 
-    _fitted: tuple[str, ...] = ("gamma_", "coef_")
+    _saved: ClassVar[Mapping[str, Attribute]] = {"gamma_": Number(above=0), "coef_": Array("components", least=1)}
     _training_only = ("callback",)
     _sees_spreads = _by_blocks = _adds_up = True
     _map: Any
@@ -257,11 +264,8 @@ class MappedRanker(ScaledByDefault, PairwiseRanker):
     def _body(self):
         return body_of_map(self._map, self.coef_)
 
-    def _restore(self, state):
-        super()._restore(state)
+    def _derive(self):
         self._map = self._placed_map()
-        if self._map.n_features_in_ != self.n_features_in_ or self.coef_.shape != (self._map.width_,):
-            raise ValueError(f"the feature map and coef_ (shape {self.coef_.shape}) do not fit together")
 
 
 class NystroemRankSVM(MappedRanker):
@@ -317,7 +321,7 @@ class NystroemRankSVM(MappedRanker):
     [1, 2]
     """
 
-    _fitted = ("landmarks_",)
+    _saved: ClassVar[Mapping[str, Attribute]] = {"landmarks_": Array("components, features", csr=True)}
     rank = RankParameter()
     _order = BaseRanker.rank
 
@@ -413,7 +417,10 @@ class FourierRankSVM(MappedRanker):
     [1, 2]
     """
 
-    _fitted = ("frequencies_", "phases_")
+    _saved: ClassVar[Mapping[str, Attribute]] = {
+        "frequencies_": Array("features, components"),
+        "phases_": Array("components"),
+    }
 
     def __init__(
         self, n_components=500, gamma="scale", C=1.0, tol=1e-3, *, orthogonal=True, random_state=0,

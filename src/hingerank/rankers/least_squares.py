@@ -1,12 +1,14 @@
 """Least squares on differences of scores: RankRLS, and CRR, which adds regression on the grades."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from hingerank.data.parts import RowWeights
 from hingerank.data.rows_view import RowsView, is_mapped
+from hingerank.export.attributes import Attribute, Number
 from hingerank.losses.lists import WithRegression
 from hingerank.preferences import GradedPreferences
 from hingerank.problem import Problem
@@ -159,7 +161,7 @@ class CRR(LeastSquaresRanker):
     [-0.2, 2.1, 0.3, 1.9]
     """
 
-    _fitted = ("intercept_",)
+    _saved: ClassVar[Mapping[str, Attribute]] = {"intercept_": Number()}
 
     def __init__(
         self, C=1.0, alpha=0.5, loss="grade_differences", tol=1e-6, *, scale=None, features=None, max_iter=None,

@@ -1,7 +1,7 @@
 """RankSVM, the linear Ranking SVM, and the rankers that differ from it by their loss; all without listing pairs."""
 
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -9,7 +9,8 @@ from hingerank.data.blocks import blocks_from_qid, fingerprint_rows
 from hingerank.data.checks import positive
 from hingerank.data.memory import memory_budget
 from hingerank.data.rows_view import BYTES_A_ROW, RowsView, is_mapped
-from hingerank.features.maps import as_feature_map
+from hingerank.export.attributes import Array, Attribute, Number, Of
+from hingerank.features.maps import FeatureMap, as_feature_map, check_width
 from hingerank.losses import LIST_LOSSES, RANKING_LOSSES, Loss, make_loss
 from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
 from hingerank.problem import Problem
@@ -18,7 +19,7 @@ from hingerank.problem.torch_design import TorchDesign, check_device
 from hingerank.rankers.base import LinearRanker, ProblemRanker, warn_not_converged
 from hingerank.rankers.inputs import check_features
 from hingerank.rankers.large import rows_for_map, view_rows
-from hingerank.rankers.multiplier_blocks import HasMultipliers
+from hingerank.rankers.multiplier_blocks import HasMultipliers, of_pairs
 from hingerank.rankers.parted import learn_map
 from hingerank.solvers.cutting_plane import cutting_planes
 from hingerank.solvers.dual import dual_coordinate_descent
@@ -53,8 +54,7 @@ class PairwiseRanker(HasMultipliers, ProblemRanker):
     ``_solvers`` names the solvers it works with.
     """
 
-    _of_pairs = ("multipliers_", "pairs_", "pairs_per_query_", "queries_", "sizes_")
-    _fitted: tuple[str, ...] = ("objective_", *_of_pairs)
+    _saved: ClassVar[Mapping[str, Attribute]] = of_pairs() | {"objective_": Number(finite=False, needed=False)}
     _training_only: tuple[str, ...] = ("callback", "init")
     _solvers: tuple[str, ...] = tuple(SOLVERS)
 
@@ -183,7 +183,7 @@ class PairwiseRanker(HasMultipliers, ProblemRanker):
 
     def _forget_pairs(self) -> None:
         """Drop what an earlier fit has said of pairs."""
-        for name in self._of_pairs:
+        for name in of_pairs():
             self.__dict__.pop(name, None)
 
 
@@ -239,7 +239,9 @@ class RankSVM(PairwiseRanker, LinearRanker):
     [1, 0, 3, 2]
     """
 
-    _fitted: tuple[str, ...] = ("features_",)
+    _saved: ClassVar[Mapping[str, Attribute]] = {  # version 0.1 had no feature maps
+        "features_": Of(FeatureMap, none=True, needed=False), "coef_": Array("weights"),
+    }  # fmt: skip
     _by_blocks = _adds_up = True
     device = "cpu"  # of the rankers below that have no such parameter
     features_: Any
@@ -314,6 +316,10 @@ class RankSVM(PairwiseRanker, LinearRanker):
 
     def _keep(self, solution):
         self.coef_ = solution.w
+
+    def _check_together(self, sizes):
+        super()._check_together(sizes)
+        check_width(getattr(self, "features_", None), sizes["features"], sizes["weights"])
 
     def _scores(self, X):
         if getattr(self, "features_", None) is None:

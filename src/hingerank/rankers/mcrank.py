@@ -1,10 +1,12 @@
 """McRank: trees classify the rows by grade, and a row's score is the grade that they expect."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import softmax
 
+from hingerank.export.attributes import Array, Attribute
 from hingerank.export.tree_texts import read_lightgbm_classes
 from hingerank.kernels.threads import asked_threads
 from hingerank.metrics import evaluate
@@ -44,7 +46,7 @@ class McRank(LightGBMRanker):
     """
 
     objective = "multiclass"
-    _fitted = ("models_", "grades_")
+    _saved: ClassVar[Mapping[str, Attribute]] = {"grades_": Array("grades", rising=True, least=2)}
 
     def __init__(
         self, n_estimators=100, learning_rate=0.1, num_leaves=31, min_child_samples=20, *, n_bags=1, bag_share=1.0,
@@ -121,10 +123,7 @@ class McRank(LightGBMRanker):
     def _body(self):
         return BaseRanker._body(self)
 
-    def _restore(self, state):
-        super()._restore(state)
-        grades = getattr(self, "grades_", None)
-        if not isinstance(grades, np.ndarray) or grades.ndim != 1 or len(grades) < 2 or len(self.models_) % len(grades):
-            raise ValueError("grades_ must be an array of grades, with as many ensembles of trees in every bag")
-        if grades.dtype != np.float64 or not np.isfinite(grades).all():
-            raise ValueError("grades_ must be finite numbers")
+    def _check_together(self, sizes):
+        super()._check_together(sizes)
+        if len(self.models_) % sizes["grades"]:
+            raise ValueError(f"models_ has {len(self.models_)} ensembles, expected {sizes['grades']} for every bag")

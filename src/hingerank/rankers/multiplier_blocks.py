@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hingerank.export.attributes import Array, Attribute, Ids
+
 
 class MultiplierBlock(NamedTuple):
     """One query's multipliers: A[r, c] belongs to the pair (rows[winners[r]] preferred to rows[losers[c]]).
@@ -27,6 +29,17 @@ class MultiplierBlock(NamedTuple):
         """Number of singular values above tolerance times the largest."""
         values = self.singular_values
         return int((values > tolerance * values[:1].max(initial=0.0)).sum()) if values.max(initial=0.0) > 0 else 0
+
+
+def of_pairs(needed: bool = False) -> dict[str, Attribute]:
+    """The attributes that list multipliers, as a model file holds them."""
+    return {
+        "multipliers_": Array("pairs", needed=needed),
+        "pairs_": Array("pairs, 2", "i", low=0, needed=needed),
+        "queries_": Ids("queries", needed=needed),
+        "pairs_per_query_": Array("queries", "i", low=0, needed=needed),
+        "sizes_": Array("queries", "i", low=0, needed=needed),
+    }
 
 
 class HasMultipliers:

@@ -1,17 +1,18 @@
 """Rankers with a low-rank matrix of dual multipliers for each query (Xu et al. 2019)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from hingerank.data.checks import positive
+from hingerank.export.attributes import Array, Attribute, Ids, Number
 from hingerank.preferences import GradedPreferences
 from hingerank.problem.design import RowsDesign
 from hingerank.problem.multipliers import FactorizedDual, FactorizedPrimal, RegularizedDual
 from hingerank.rankers.base import BaseRanker, LinearRanker, UnweightedRanker, warn_not_converged
-from hingerank.rankers.multiplier_blocks import HasMultipliers, MultiplierBlock
+from hingerank.rankers.multiplier_blocks import HasMultipliers, MultiplierBlock, of_pairs
 from hingerank.rankers.rank_parameter import RankParameter
 from hingerank.solvers.factor_descent import factor_descent
 from hingerank.solvers.factor_newton import affordable, factor_newton
@@ -63,7 +64,14 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
     [2, 1, 0]
     """
 
-    _fitted = ("factors_", "objective_", "grades_", "offsets_", "queries_", "rows_")
+    _saved: ClassVar[Mapping[str, Attribute]] = {
+        "objective_": Number(finite=False),
+        "factors_": Array("rows, rank"),
+        "grades_": Array("rows"),
+        "rows_": Array("rows", "i", low=0),
+        "queries_": Ids("queries"),
+        "offsets_": Array("queries+1", "i", low=0),
+    }
     _training_only = ("validation",)
     rank = RankParameter()
     _order = BaseRanker.rank
@@ -179,7 +187,11 @@ class RegularizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
     [2, 1, 0]
     """
 
-    _fitted = ("multipliers_", "pairs_", "block_ranks_", "objective_", "queries_", "sizes_", "pairs_per_query_")
+    _saved: ClassVar[Mapping[str, Attribute]] = {
+        "objective_": Number(finite=False),
+        **of_pairs(needed=True),
+        "block_ranks_": Array("queries", "i", low=0),
+    }
 
     def __init__(self, C=1.0, gamma=1.0, lam=1.0, *, tol=1e-3, max_iter=200, scale=None):
         self.C = C

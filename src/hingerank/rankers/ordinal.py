@@ -1,13 +1,15 @@
 """PRank: ordinal regression by a perceptron (Crammer & Singer 2001)."""
 
 import time
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from hingerank.data.checks import whole
 from hingerank.data.files import DataError
+from hingerank.export.attributes import Array, Attribute
 from hingerank.kernels.ordinal import prank_pass
 from hingerank.problem import RowsDesign
 from hingerank.rankers.base import LinearRanker, UnweightedRanker
@@ -49,7 +51,10 @@ class PRank(UnweightedRanker, LinearRanker):
     ([1, 0, 3, 2], [0.0, 1.0, 0.0, 1.0])
     """
 
-    _fitted = ("thresholds_", "grades_")
+    _saved: ClassVar[Mapping[str, Attribute]] = {
+        "grades_": Array("grades", rising=True, least=1),
+        "thresholds_": Array("grades-1"),
+    }
 
     def __init__(self, n_passes=20, *, average=True, scale=None, random_state=0):
         self.n_passes = n_passes

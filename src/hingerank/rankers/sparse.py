@@ -4,14 +4,15 @@ FenchelRank (l1 ball) · SparseRankSVM (l1 norm) · TGRank and RSRank (truncated
 (filter, then RankSVM).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from hingerank.data.checks import positive, whole
+from hingerank.export.attributes import Attribute, Number
 from hingerank.losses import squared_hinge
 from hingerank.losses.lists import NdcgSwaps
 from hingerank.metrics import evaluate
@@ -34,7 +35,7 @@ LONGEST = 1000.0  # a path of n points ends at this many times the C at which th
 class SparseRanker(ProblemRanker, LinearRanker):
     """score(x) = ``coef_`` · x with most weights zero."""
 
-    _fitted = ("objective_",)
+    _saved: ClassVar[Mapping[str, Attribute]] = {"objective_": Number(finite=False)}
     _training_only = ("callback",)
     _by_blocks = True
 

@@ -6,8 +6,8 @@ else, and never sees a model file.
 """
 
 import time
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hingerank.data.blocks import QueryBlocks, blocks_from_qid
 from hingerank.data.checks import whole
+from hingerank.export.attributes import Attribute, Of
 from hingerank.export.forest import Forest
 from hingerank.export.forms import trees_of
 from hingerank.export.tree_texts import read_lightgbm, read_xgboost
@@ -42,7 +43,7 @@ class TreeRanker(BaseRanker):
     of queries; the library sees a query's rows together, in the order given.
     """
 
-    _fitted: tuple[str, ...] = ("models_",)
+    _saved: ClassVar[Mapping[str, Attribute]] = {"models_": Of(Forest, listed=True)}
     _others = "params"  # where parameters of the library's own go
     path_parameter = "n_estimators"
     requires: str  # the library
@@ -61,7 +62,7 @@ class TreeRanker(BaseRanker):
         """The library's parameters by their main names: those of the constructor, over which those of params go."""
         raise NotImplementedError
 
-    def _read(self, text: str) -> Forest:
+    def _read(self, text: str, n_features: int) -> Forest:
         """The model as arrays, without the library; a ValueError where the text is no such model."""
         raise NotImplementedError
 
@@ -141,7 +142,7 @@ class TreeRanker(BaseRanker):
             yield rows, blocks.sizes[drawn]
 
     def _take(self, texts: list[str]) -> None:
-        self.models_, self._texts = [self._read(text) for text in texts], texts
+        self.models_, self._texts = [self._read(text, self.n_features_in_) for text in texts], texts
 
     def _certify(self, ndcg: float, seconds: float) -> None:
         self.n_iter_, self.trace_ = max(1, self._n_trees()), list[Any]()
@@ -202,17 +203,24 @@ class TreeRanker(BaseRanker):
         return Contributions(parts[:, :-1], parts[:, -1], PATHS, True)
 
     def _restore(self, state):
+        models, n_features = state.get("models_"), state.get("n_features_in_")
+        if isinstance(models, list) and models and isinstance(n_features, int):
+            state = {**state, "models_": [self._checked(model, n_features) for model in models]}
         super()._restore(state)
-        models = getattr(self, "models_", None)
-        if not isinstance(models, list) or not models:
-            raise ValueError("models_ must be a list of tree ensembles")
-        self.models_ = [self._checked(model) for model in models]
 
-    def _checked(self, model: Any) -> Forest:
+    def _checked(self, model: Any, n_features: int) -> Forest:
         """The ensemble that a model file holds: arrays, or as version 0.1 wrote it, the bytes of the library's text."""
-        if isinstance(model, np.ndarray) and model.dtype == np.uint8:
-            return self._read(model.tobytes().decode())
-        return Forest.from_state(model, self.n_features_in_, single=self._single)
+        try:
+            if isinstance(model, np.ndarray) and model.dtype == np.uint8:
+                return self._read(model.tobytes().decode(), n_features)
+            return Forest.from_state(model, n_features, single=self._single)
+        except ValueError as error:
+            raise ValueError(f"models_: {error}") from None
+
+    def _check_together(self, sizes):
+        super()._check_together(sizes)
+        if not self.models_:
+            raise ValueError("models_ must not be empty")
 
     @classmethod
     def library(cls) -> Any:
@@ -324,8 +332,8 @@ class LightGBMRanker(TreeRanker):
         """What completes the objective, or stands in for it where its gradients are not LightGBM's own."""
         return {}
 
-    def _read(self, text):
-        return read_lightgbm(text, self.n_features_in_)
+    def _read(self, text, n_features):
+        return read_lightgbm(text, n_features)
 
     def _open(self, text):
         return self.library().Booster(model_str=text)
@@ -421,8 +429,8 @@ class XGBoostRanker(TreeRanker):
     def _rows(self, X: Any, threads: int, **about: Any) -> Any:
         return self.library().DMatrix(X.toarray() if sparse.issparse(X) else X, nthread=threads, **about)
 
-    def _read(self, text):
-        return read_xgboost(text, self.n_features_in_)
+    def _read(self, text, n_features):
+        return read_xgboost(text, n_features)
 
     def _open(self, text):
         model = self.library().Booster({"verbosity": 0})

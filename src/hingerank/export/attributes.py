@@ -1,0 +1,186 @@
+"""What the fitted attributes of a saved model may be: each has a kind, a shape and a range, declared in its class.
+
+A class lists them in ``_saved``, name -> `Array`, `Number`, .... Sizes are words, such as "features" or "features+1". A
+word stands for the same number in all attributes of a model, and the first attribute that has it says which.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+Sizes = dict[str, int]
+LARGEST = 1 << 53  # whole numbers that are sizes or counts are below
+_WORDS = {"f": "finite numbers", "i": "whole numbers", "b": "truth values"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attribute:
+    """needed: whether every fitted model has it. none: whether it may be None."""
+
+    needed: bool = True
+    none: bool = False
+
+    def take(self, value: Any, sizes: Sizes) -> Any:
+        """The value in the form that the model works with; a ValueError says what is wrong with it."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Array(Attribute):
+    """An array of finite numbers, float32 or float64; or of another kind.
+
+    Parameters
+    ----------
+    shape : its sizes, such as "users, rank" or "pairs, 2"
+    kind : "f"; "i" for whole numbers, which become int64; "b" for truth values
+    low : the least value
+    high : the size that all values are below
+    rising : whether each number must be larger than the one before
+    csr : whether it may be a CSR matrix
+    least : how many lines there are at least
+    """
+
+    shape: str
+    kind: str = "f"
+    low: float | None = None
+    high: str | None = None
+    rising: bool = False
+    csr: bool = False
+    least: int = 0
+
+    def take(self, value: Any, sizes: Sizes) -> Any:
+        is_csr = sparse.issparse(value)
+        if not isinstance(value, np.ndarray) and not (is_csr and self.csr):
+            raise ValueError(f"must be an array of {_WORDS[self.kind]}, not {short(value)}")
+        kinds = {"f": ("float32", "float64"), "b": ("bool",)}.get(self.kind)
+        if value.dtype.kind not in "iu" if kinds is None else value.dtype.name not in kinds:
+            raise ValueError(f"must hold {_WORDS[self.kind]}, not {value.dtype}")
+        check_shape(self.shape, value.shape, sizes)
+        numbers = value.data if is_csr else value
+        if value.shape[0] < self.least:
+            raise ValueError(f"must not have fewer than {self.least} lines")
+        if not np.isfinite(numbers).all():
+            raise ValueError("holds numbers that are not finite")
+        if self.low is not None and numbers.min(initial=self.low) < self.low:
+            raise ValueError(f"holds {numbers.min()}, which is below {self.low}")
+        end = LARGEST if self.high is None else sizes[self.high]
+        if self.kind == "i" and numbers.size and numbers.max() >= end:
+            raise ValueError(f"holds {numbers.max()}, which is not below {end}")
+        if self.rising and not (numbers[1:] > numbers[:-1]).all():
+            raise ValueError("holds numbers that do not rise")
+        return value.astype(np.int64, copy=False) if self.kind == "i" else value
+
+
+@dataclass(frozen=True)
+class Number(Attribute):
+    """A number. low: the least it may be. above: what it is above. whole: without a fraction. finite: if it must be."""
+
+    low: float = -math.inf
+    above: float = -math.inf
+    whole: bool = False
+    finite: bool = True
+
+    def take(self, value: Any, sizes: Sizes) -> Any:
+        kinds = (int, np.integer) if self.whole else (int, float, np.integer, np.floating)
+        word = "whole number" if self.whole else "finite number" if self.finite else "number"
+        fits = isinstance(value, kinds) and not isinstance(value, bool)
+        if fits and isinstance(value, int | np.integer):
+            fits = abs(int(value)) < LARGEST
+        if not fits or (self.finite and not (math.isfinite(value) and value > self.above)) or value < self.low:
+            bound = f" from {self.low:g} on" if self.low > -math.inf else ""
+            bound += f" above {self.above:g}" if self.above > -math.inf else ""
+            raise ValueError(f"must be a {word}{bound}, not {short(value)}")
+        return int(value) if self.whole else float(value)
+
+
+@dataclass(frozen=True)
+class Size(Attribute):
+    """A positive whole number, which a word for a size stands for."""
+
+    word: str
+
+    def take(self, value: Any, sizes: Sizes) -> Any:
+        sizes[self.word] = Number(low=1, whole=True).take(value, sizes)
+        return sizes[self.word]
+
+
+@dataclass(frozen=True)
+class Ids(Attribute):
+    """A vector of ids of any type, or of texts alone. least: how many there are at least."""
+
+    shape: str
+    texts: bool = False
+    least: int = 0
+
+    def take(self, value: Any, sizes: Sizes) -> Any:
+        if not isinstance(value, np.ndarray):
+            raise ValueError(f"must be an array of {'texts' if self.texts else 'ids'}, not {short(value)}")
+        check_shape(self.shape, value.shape, sizes)
+        if len(value) < self.least:
+            raise ValueError(f"must not have fewer than {self.least} entries")
+        if self.texts and not all(isinstance(item, str) for item in value):
+            raise ValueError(f"must hold texts, not {value.dtype}")
+        return value
+
+
+@dataclass(frozen=True)
+class Of(Attribute):
+    """An object of a class, or a list of such objects."""
+
+    kind: type
+    listed: bool = False
+
+    def take(self, value: Any, sizes: Sizes) -> Any:
+        items = value if self.listed and isinstance(value, list) else [value]
+        if (self.listed and items is not value) or not all(isinstance(item, self.kind) for item in items):
+            many = "a list of " if self.listed else ""
+            raise ValueError(f"must be {many}{self.kind.__name__}, not {short(value)}")
+        return value
+
+
+def check_shape(words: str, shape: tuple[int, ...], sizes: Sizes) -> None:
+    """Whether a shape is what the words say; words that stand for nothing yet get their numbers from it."""
+    names, found = [word.strip() for word in words.split(",")], dict(sizes)
+    wanted: list[Any] = []
+    for name, length in zip(names, shape):
+        word, sign, more = name.partition("+") if "+" in name else name.partition("-")
+        extra = int(sign + more) if sign else 0
+        wanted.append(int(word) if word.isdecimal() else found.setdefault(word, length - extra) + extra)
+    if len(names) != len(shape) or tuple(wanted) != shape or min(found.values()) < 0:
+        told = ", ".join(str(found[name]) if name in sizes else name for name in names)
+        raise ValueError(f"has shape {shape}, expected ({told}{',' * (len(names) == 1)})")
+    sizes.update(found)
+
+
+def take_attributes(
+    owner: str, declared: Mapping[str, Attribute], values: Mapping[str, Any]
+) -> tuple[dict[str, Any], Sizes]:
+    """The values in the form that the model works with, and their sizes; a ValueError names the first wrong one."""
+    unknown = set(values) - set(declared)
+    if unknown:
+        raise ValueError(f"{owner} has no fitted attribute {', '.join(sorted(map(str, unknown)))}")
+    taken: dict[str, Any] = {}
+    sizes: Sizes = {}
+    for name, attribute in declared.items():
+        if name not in values:
+            if attribute.needed:
+                raise ValueError(f"{name} is missing, which every fitted {owner} has")
+            continue
+        if values[name] is None and attribute.none:
+            taken[name] = None
+            continue
+        try:
+            taken[name] = attribute.take(values[name], sizes)
+        except ValueError as error:
+            raise ValueError(f"{name} {error}") from None
+    return taken, sizes
+
+
+def short(value: Any) -> str:
+    """A value as an error names it."""
+    plain = value is None or isinstance(value, str | float | int)
+    return repr(value) if plain and len(repr(value)) < 40 else type(value).__name__
