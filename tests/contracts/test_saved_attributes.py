@@ -226,7 +226,7 @@ def test_the_words_for_sizes():
         ("pairs", np.array([[0, -1]]), "pairs holds -1, which is below 0"),
         ("ids", ["a", "b", "c"], "ids must be an array of ids, not list"),
         ("C", -1.0, "C must be a finite number from 0 on, not -1.0"),
-        ("of", {}, "of must be a list of dict, not dict"),
+        ("of", {}, "of must be a list with every entry a dict, not dict"),
         ("other", 1, "Toy has no fitted attribute other"),
     ]:
         with pytest.raises(ValueError, match=words):

@@ -349,7 +349,7 @@ def test_forged_models_are_refused(tmp_path):
     }.items():  # fmt: skip
         forged = hr.AdditiveRankSVM(C=0.1).fit(DATA)
         setattr(forged, name, np.ascontiguousarray(value))
-        with pytest.raises(ValueError, match=r"curves|knot_starts_|finite"):
+        with pytest.raises(ValueError, match=f"cannot save: {name} "):
             hr.load(forged.save(tmp_path / "forged"))
 
 

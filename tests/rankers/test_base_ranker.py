@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from hingerank.data.files import DataError
 from hingerank.data.generate import make_letor
 from hingerank.data.ranking_data import RankingData
-from hingerank.data.scaling import SCALERS
+from hingerank.data.scaling import SCALERS, make_scaler
 from hingerank.metrics import evaluate
 from hingerank.rankers.base import LinearRanker, warn_not_converged
 from hingerank.registry import RANKERS, ranker_class, ranker_name
@@ -336,8 +336,10 @@ def test_the_scaler_travels_in_the_model_file(scale, tmp_path, monkeypatch):
     ranker = Ridge(scale=scale).fit(X * 9 + 3, y, qid)
     back = load(ranker.save(tmp_path / "m"))
     assert np.array_equal(back.predict(X, qid), ranker.predict(X, qid))
-    with pytest.raises(ValueError, match="scaler_ must be a scaler of the 5"):
-        back._restore(ranker._state() | {"scaler_": ["no scaler"]})
+    other = make_scaler("standard").fit(X[:, 1:])
+    for wrong, words in ((["no scaler"], "must be a Scaler, not list"), (other, "must be a scaler of the 5 features")):
+        with pytest.raises(ValueError, match=f"scaler_ {words}"):
+            back._restore(ranker._state() | {"scaler_": wrong})
 
 
 # scikit-learn's tools

@@ -195,8 +195,8 @@ def test_altered_models_are_refused(data, tmp_path):
     for make, name in ((KernelRankSVM, "dual_coef_"), (NystroemRankSVM, "coef_"), (FourierRankSVM, "coef_")):
         ranker = make(gamma=1.0).fit(X, y, qid)
         setattr(ranker, name, getattr(ranker, name)[:-1])
-        with pytest.raises(ValueError, match="fit"):
-            hr.load(ranker.save(tmp_path / "model"))
+        with pytest.raises(ValueError, match=r"cannot save: .* has shape"):
+            ranker.save(tmp_path / "model")
 
 
 class TestDevices:

@@ -68,7 +68,7 @@ def test_saved_models_answer_alike_and_what_does_not_fit_is_refused(tmp_path):
     ranker.save(tmp_path / "model.safetensors")
     np.testing.assert_array_equal(hr.load(tmp_path / "model.safetensors").predict(X), ranker.predict(X))
     for wrong in (np.arange(3.0), np.array([0, 1, 2, np.nan]), np.arange(4), None):
-        with pytest.raises(ValueError, match="grades_ must be"):
+        with pytest.raises(ValueError, match=r"grades_|models_ has 4 ensembles, expected 3"):
             hr.McRank()._restore(ranker._state() | {"grades_": wrong})
 
 

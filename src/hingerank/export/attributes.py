@@ -137,8 +137,8 @@ class Of(Attribute):
     def take(self, value: Any, sizes: Sizes) -> Any:
         items = value if self.listed and isinstance(value, list) else [value]
         if (self.listed and items is not value) or not all(isinstance(item, self.kind) for item in items):
-            many = "a list of " if self.listed else ""
-            raise ValueError(f"must be {many}{self.kind.__name__}, not {short(value)}")
+            many = "list with every entry a " if self.listed else ""
+            raise ValueError(f"must be a {many}{self.kind.__name__}, not {short(value)}")
         return value
 
 
