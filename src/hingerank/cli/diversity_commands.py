@@ -9,7 +9,7 @@ import typer
 from hingerank.cli.output import Missing, make_ranker, print_json, print_table, read_setting, working
 
 MEASURES = ("alpha-ndcg@20", "err-ia@20", "nrbp", "strec@20", "p-ia@20", "map-ia")
-FATES = {"keep": "kept, documents at the end of their topic's ranking", "skip": "left out"}
+KEPT = {"documents": "kept at the end of their topic's ranking", "topics": "kept, those without aspects by relevance"}
 Incomplete = Annotated[
     str,
     typer.Option(
@@ -114,7 +114,8 @@ def join_files(
             incomplete=incomplete,
         )
     for what, count in data.gaps.items():
-        warnings.warn(f"{count} {what}: {FATES[incomplete]}", stacklevel=2)
+        fate = KEPT[what.split()[0]] if incomplete == "keep" else "left out"
+        warnings.warn(f"{count} {what}: {fate}", stacklevel=2)
     return data
 
 

@@ -1,6 +1,7 @@
 """`compare --qrels`: the topics of a run or of judged documents, and the methods that can take part."""
 
 import inspect
+import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -58,6 +59,7 @@ class TopicFiles:
     def folds(self, data: Path, k: int | None, seed: int, missing: str) -> list[Any] | None:
         """Folds over the topics, scored by the first stage where there is one; None without --qrels."""
         from hingerank.lab.folds import query_folds
+        from hingerank.lab.topics import UNMEASURED
 
         if self.qrels is None:
             self._check_unused()
@@ -65,6 +67,9 @@ class TopicFiles:
         run = is_run(data)
         topics = self._of_run(data, missing) if run else self._of_rows(data, missing)
         folds = query_folds(topics, 5 if k is None else k, seed)
+        unmeasured = folds[0].rows.gaps.get(UNMEASURED, 0)  # type: ignore[attr-defined]
+        if unmeasured:
+            warnings.warn(f"{unmeasured} {UNMEASURED} of the comparison", stacklevel=2)
         first = self.first or ("none" if run else FIRST)
         return folds if first == "none" else _scored(folds, first, seed)
 
