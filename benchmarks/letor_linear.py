@@ -44,7 +44,7 @@ def beside_papers(name: str, results: Results, papers: list[tuple[str, list[floa
         table.add_row(who, *("" if figure is None else f"{figure:.4f}" for figure in figures), "")
     table.add_section()
     for line in leaderboard(results, "map:letor3").lines:
-        means = (f"{line.means[f'{measure}:letor3']:.4f}" for measure in MEASURES)
+        means = (f"{results.fold_means(line.method, f'{measure}:letor3').mean():.4f}" for measure in MEASURES)
         table.add_row(line.method, *means, f"{line.seconds:.3f}")
     return table
 
