@@ -120,6 +120,8 @@ def test_incomplete_methods_seeds_and_learning_curves_are_shown(browser, run, tm
     rows = page.texts("#leaderboard tbody tr")
     assert rows[-1].startswith(best) and "fold 2" in rows[-1] and "▲" not in rows[-1]
     assert "± seeds" in page.texts("#leaderboard thead tr")[0]
+    for chart in ("ranks", "cost"):
+        assert page.run(f"document.querySelectorAll('#{chart} [data-series]').length") == 2
     assert page.run("document.querySelectorAll('#learning [data-series]').length") == 3
     assert len(page.texts("#learning-table tbody tr")) == 3
     page.click("#leaderboard thead th:nth-child(2) button")

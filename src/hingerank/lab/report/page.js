@@ -62,7 +62,8 @@ function drawLearning(run) {
 }
 
 function drawCost(run) {
-  const lines = run.data.lines.filter(line => run.shown.has(line.method) && isNumber(line.mean) && line.seconds > 0);
+  const whole = run.data.lines.filter(line => !line.missing.length), comparable = whole.length ? whole : run.data.lines;
+  const lines = comparable.filter(line => run.shown.has(line.method) && isNumber(line.mean) && line.seconds > 0);
   const series = lines.map(line => ({ name: line.method, x: [line.seconds], y: [line.mean], colour: colour(run.place(line.method)), radius: 6, labels: [line.method],
     tips: [`${line.method}\n${fixed(line.mean)} in ${short(Number(line.seconds.toPrecision(3)))} s per fit\n${short(line.predict_seconds)} s to score the test rows`] }));
   redraw(document.querySelector("#cost .body"), width => chart({ width, height: 320, series, xLog: true, pad: true, xLabel: "seconds per fit", yLabel: run.label(run.data.measure) }));

@@ -139,7 +139,7 @@ def rank_curves(results: Results) -> dict[str, Any]:
     for family, by_rank in families.items():
         if len(by_rank) > 1:
             ranks = sorted(by_rank)
-            values = {m: [results.query_mean(m, by_rank[k]) for k in ranks] for m in _tested(results)}
+            values = {m: [results.query_mean(m, by_rank[k]) for k in ranks] for m in _comparable(results)}
             curves[family] = {"k": ranks, "values": values}
     return curves
 
@@ -163,6 +163,11 @@ def query_values(results: Results) -> dict[str, Any]:
         "ids": [str(query) for query in keys],
         "values": {m: [round(v[k], 5) if k in v else None for k in keys] for m, v in values.items()},
     }
+
+
+def _comparable(results: Results) -> list[str]:
+    """Methods with all folds; while no method has them, those with any."""
+    return [method for method in results.methods if not results.missing(method)] or _tested(results)
 
 
 def _tested(results: Results) -> list[str]:
