@@ -1,23 +1,28 @@
 """Data in parts of whole queries, each of which loads itself where it is needed: in this process or on a worker.
 
 A question is a function of a held part; `PartedData.ask` puts it to every part and gives the answers in part order, so
-that sums over parts have the same bits wherever the parts are.
+that sums over parts have the same bits wherever the parts are. What was loaded belongs to the data object that it was
+loaded for, and goes with it (`Lease`); a file that was written anew meanwhile is an error, not another answer.
 """
 
 import hashlib
+import os
 import threading
+import uuid
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from hingerank.data.blocks import check_finite
 from hingerank.data.describe import BlockFigures, block_figures, merge_figures
-from hingerank.data.files import DataError
+from hingerank.data.files import BINARY_HEADER, DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.rows_view import MOST_COPIED, RowsView
 from hingerank.kernels.threads import run_shards
@@ -37,6 +42,8 @@ class Part:
     without : ids of queries that another part takes over
     more : (path, options, rows, ids) of queries that this part takes over from others
     fold : (k, folds, chosen): the queries whose number in the part is k modulo folds (chosen), or all the others
+    owner : what tells parts of the same path apart that were made at different times
+    content : of the files when the part was first read, as `content_of` gives it; None before
     """
 
     path: str
@@ -45,10 +52,17 @@ class Part:
     without: tuple[Any, ...] = ()
     more: "tuple[tuple[Part, tuple[Any, ...]], ...]" = ()
     fold: tuple[int, int, bool] | None = None
+    owner: str = field(default_factory=lambda: uuid.uuid4().hex)
+    content: tuple[str, ...] | None = field(default=None, repr=False)
 
     @property
     def key(self) -> str:
         return hashlib.blake2b(repr(self).encode(), digest_size=16).hexdigest()
+
+    @property
+    def paths(self) -> list[str]:
+        """All that the part is read from."""
+        return [self.path, *(other.path for other, _ in self.more)]
 
     @property
     def whole(self) -> "Part":
@@ -83,12 +97,50 @@ class Part:
         return data
 
 
+def written(path: str) -> tuple[int, int] | None:
+    """Size and time of writing of a file, or of the header of a binary folder; None where there is none now.
+
+    It is asked before every question, and costs microseconds.
+    """
+    with suppress(OSError):
+        status = os.stat(os.path.join(path, BINARY_HEADER) if os.path.isdir(path) else path)
+        return status.st_size, status.st_mtime_ns
+    return None
+
+
+def content_of(path: str) -> str:
+    """What a copy of the file on another machine shares: the checksums of a binary folder, else the size."""
+    header = os.path.join(path, BINARY_HEADER)
+    if os.path.isfile(header):
+        with open(header, "rb") as file:
+            return hashlib.blake2b(file.read(), digest_size=16).hexdigest()
+    return str(os.path.getsize(path))
+
+
+def _changed(path: str) -> DataError:
+    return DataError(
+        f"{path}: the file was written anew after its rows were read; read the data again to learn from it"
+    )
+
+
 class Held:
     """A part that this process has loaded, and what was made of it."""
 
     def __init__(self, part: Part):
-        self.part, self.data = part, part.load()  # RankingData, or what another kind of part is of
+        self.part, self.written = part, [written(path) for path in part.paths]
+        self.data = part.load()  # RankingData, or what another kind of part is of
+        self.content = tuple(map(content_of, part.paths))
+        for path, before, now in zip(part.paths, part.content or self.content, self.content):
+            if before != now:
+                raise _changed(path)
         self.made: OrderedDict[Any, Any] = OrderedDict()
+
+    def check(self) -> None:
+        """A DataError where a file was written anew since; one that is gone, or cannot be seen, does no harm."""
+        for path, before in zip(self.part.paths, self.written):
+            now = written(path)
+            if now is not None and now != before:
+                raise _changed(path)
 
     def keep(self, key: Any, make: Callable[[], Any]) -> Any:
         """What was made under this key, or is made now; the least recently used are forgotten."""
@@ -108,17 +160,19 @@ LOADED = [0]  # parts that this process has read so far
 def held(part: Part) -> Held:
     """The part as this process holds it, read if it does not yet."""
     with _LOCK:
-        if part.key not in _AT_HAND:
-            _AT_HAND[part.key] = Held(part)
-            LOADED[0] += 1
-        return _AT_HAND[part.key]
+        known = _AT_HAND.get(part.key)
+        if known is not None:
+            known.check()
+            return known
+        _AT_HAND[part.key] = found = Held(part)
+        LOADED[0] += 1
+        return found
 
 
 def forget(parts: Sequence[Part]) -> None:
-    """Let go of parts that this process holds."""
-    with _LOCK:
-        for part in parts:
-            _AT_HAND.pop(part.key, None)
+    """Let go of parts that this process holds, whatever else it is doing."""
+    for part in parts:
+        _AT_HAND.pop(part.key, None)
 
 
 Question = Callable[..., Any]
@@ -129,19 +183,39 @@ def answers(question: Question, parts: Sequence[Part], arguments: tuple[Any, ...
     return [question(held(part), *arguments) for part in parts]
 
 
-class Runner(Protocol):
-    """Who puts questions to parts."""
+class Runner:
+    """Who puts questions to parts, and lets go of parts that nobody will ask again."""
 
     def run(self, question: Question, parts: Sequence[Part], arguments: tuple[Any, ...]) -> list[Any]:
         """The answers in part order."""
-        ...
+        raise NotImplementedError
+
+    def forget(self, parts: Sequence[Part]) -> None:
+        """Let the parts go where they are held; this may be called at any time, and does not wait."""
+        raise NotImplementedError
 
 
-class InThisProcess:
+class InThisProcess(Runner):
     """Parts that are all held here, asked one after the other."""
 
     def run(self, question: Question, parts: Sequence[Part], arguments: tuple[Any, ...]) -> list[Any]:
         return answers(question, parts, arguments)
+
+    def forget(self, parts: Sequence[Part]) -> None:
+        forget(parts)
+
+
+class Lease:
+    """Parts are held as long as something refers to this.
+
+    Parameters
+    ----------
+    runner : who asks them
+    parts : Parts
+    """
+
+    def __init__(self, runner: Runner, parts: Sequence[Part]):
+        weakref.finalize(self, runner.forget, list(parts)).atexit = False
 
 
 @dataclass(frozen=True)
@@ -154,6 +228,7 @@ class PartFacts:
     names: tuple[str, ...] | None
     dtype: str
     sparse: bool
+    content: tuple[str, ...]
 
 
 def facts_of(part: Held) -> PartFacts:
@@ -161,7 +236,7 @@ def facts_of(part: Held) -> PartFacts:
     X, data = part.data.X, part.data
     names = None if data.feature_names is None else tuple(data.feature_names)
     sparse = sp.issparse(X) or (isinstance(X, RowsView) and X.sparse)
-    return PartFacts(data.n_rows, data.blocks.ids, data.n_features, names, str(X.dtype), sparse)
+    return PartFacts(data.n_rows, data.blocks.ids, data.n_features, names, str(X.dtype), sparse, part.content)
 
 
 @dataclass(frozen=True)
@@ -190,13 +265,23 @@ class PartedData:
     ----------
     parts : Parts, whose order is that of all sums
     runner : who asks them
+    facts : of the parts, where they are known
+    leases : of the parts, where others hold them too, and of the parts that these are folds of
     """
 
-    def __init__(self, parts: Sequence[Part], runner: Runner, facts: Sequence[PartFacts] | None = None):
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        runner: Runner,
+        facts: Sequence[PartFacts] | None = None,
+        leases: Sequence[Lease] = (),
+    ):
         self.parts, self.runner = list(parts), runner
         if not self.parts:
             raise DataError("there are no parts to learn from")
+        self.leases = list(leases) or [Lease(runner, self.parts)]
         self.facts: list[PartFacts] = self.ask(facts_of) if facts is None else list(facts)
+        self.parts = [replace(part, content=known.content) for part, known in zip(self.parts, self.facts)]
         wide, names = {f.n_features for f in self.facts}, {f.names for f in self.facts}
         if len(wide) > 1:
             raise DataError(
@@ -213,7 +298,7 @@ class PartedData:
 
     def weighted(self, values: np.ndarray) -> "PartedData":
         """The same rows with a weight each, part after part."""
-        other = PartedData(self.parts, self.runner, self.facts)
+        other = PartedData(self.parts, self.runner, self.facts, self.leases)
         starts = np.concatenate(([0], np.cumsum([facts.n_rows for facts in self.facts]))).tolist()
         other.weights = RowWeights(values, {part.key: first for part, first in zip(self.parts, starts)})
         return other
@@ -224,7 +309,7 @@ class PartedData:
 
     def close(self) -> None:
         """Let the memory go that the parts take where they are held; whoever asks them again reads them again."""
-        self.ask(let_go)
+        self.runner.forget(self.parts)
 
     def __len__(self) -> int:
         return self.n_rows
@@ -269,8 +354,8 @@ class PartedData:
         """The queries whose number in their part is k modulo folds, or all the others."""
         counts = [len(range(k, len(facts.ids), folds)) for facts in self.facts]
         counts = counts if chosen else [len(facts.ids) - count for facts, count in zip(self.facts, counts)]
-        some = [part for part, count in zip(self.parts, counts) if count]
-        return PartedData([replace(part, fold=(k, folds, chosen)) for part in some], self.runner)
+        some = [replace(part, fold=(k, folds, chosen)) for part, count in zip(self.parts, counts) if count]
+        return PartedData(some, self.runner, leases=[Lease(self.runner, some), *self.leases])
 
 
 def let_go(part: Held) -> None:

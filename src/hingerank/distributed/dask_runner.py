@@ -16,7 +16,7 @@ import numpy as np
 from distributed import Client, wait
 from distributed.worker import get_worker
 
-from hingerank.data.parts import LOADED, Part, Question, answers
+from hingerank.data.parts import LOADED, Part, Question, Runner, answers, forget
 from hingerank.distributed.errors import ClusterError
 
 LOOK = 0.5  # seconds between looks at who is still there, while a round takes that long
@@ -26,7 +26,7 @@ LOST = ("KilledWorker", "CancelledError", "FutureCancelledError", "FuturesCancel
 ENDED = ("closed", "closing", "newly-created")
 
 
-class DaskRunner:
+class DaskRunner(Runner):
     """Asks parts on the workers of a client.
 
     rounds, sent, received : how often all parts were asked, and the bytes of arrays that went out and came back
@@ -68,6 +68,13 @@ class DaskRunner:
                     f"more parts, or use workers with more memory; {self._advice()}"
                 )
         return [found[k] for k in range(len(parts))]
+
+    def forget(self, parts: Sequence[Part]) -> None:
+        """Tell the workers, from the client's own loop: this is called while memory is tidied up, in any thread."""
+        at = {address for part in parts if (address := self.place.pop(part.key, None)) is not None}
+        at &= self._seen
+        if at and self.client.status == "running":
+            self.client.loop.add_callback(_tell, self.client, list(parts), sorted(at))
 
     @staticmethod
     def _advice() -> str:
@@ -158,6 +165,11 @@ class DaskRunner:
     def _forget_worker(self, address: str) -> None:
         self._seen = self._seen - {address}
         self.place = {key: worker for key, worker in self.place.items() if worker != address}
+
+
+async def _tell(client: Client, parts: list[Part], addresses: list[str]) -> None:
+    with suppress(Exception):  # a worker that is gone, or a cluster that ends, holds nothing
+        await client._run(forget, parts, workers=addresses, on_error="ignore")
 
 
 def _answer(parts: list[Part], content: bytes, driver: int) -> tuple[bytes, int]:

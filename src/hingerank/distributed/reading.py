@@ -12,7 +12,7 @@ import numpy as np
 
 from hingerank.data.binary import load_binary
 from hingerank.data.files import DataError, PathLike, is_binary, kind_to_read
-from hingerank.data.parts import InThisProcess, Part, PartedData, PartFacts, Runner, facts_of
+from hingerank.data.parts import InThisProcess, Lease, Part, PartedData, PartFacts, Question, Runner, facts_of, let_go
 from hingerank.rankers.parted import evaluate_parts
 
 SPANNING = ("error", "join")
@@ -76,6 +76,7 @@ def read(
     found = [Part(str(path), given, rows) for path in listed(paths) for rows in _cut(path, parts)]
     if not found:
         raise DataError("there are no parts to learn from: name files or folders")
+    leases = [Lease(runner, found)]
     facts: list[PartFacts] | None = runner.run(facts_of, found, ())
     spread = _spanning(facts or [])
     if spread:
@@ -86,8 +87,8 @@ def read(
                 f"{len(spread) - 1} others do; a part holds whole queries: pass spanning='join' if the same id means "
                 "the same query, or number the queries of every file differently"
             )
-        found, facts = _joined(found, spread), None
-    return PartedData(found, runner, facts)
+        found, facts, leases = _joined(found, spread), None, []
+    return PartedData(found, runner, facts, leases)
 
 
 def evaluate(ranker: Any, data: PartedData, measures: Any = "ndcg@10", per_query: bool = False) -> dict[str, Any]:
@@ -114,9 +115,24 @@ def runner_of(client: Any) -> Runner:
         from hingerank.distributed.dask_runner import DaskRunner
 
         return DaskRunner(client)
+    if isinstance(client, Runner):
+        return client
     if not callable(getattr(client, "run", None)):
         raise ValueError(f"client must be a dask.distributed.Client, something with a method run, or None: {client!r}")
-    return client
+    return _Other(client)
+
+
+class _Other(Runner):
+    """Anything with a method run."""
+
+    def __init__(self, client: Any):
+        self.client = client
+
+    def run(self, question: Question, parts: Sequence[Part], arguments: tuple[Any, ...]) -> list[Any]:
+        return list(self.client.run(question, parts, arguments))
+
+    def forget(self, parts: Sequence[Part]) -> None:
+        self.client.run(let_go, parts, ())
 
 
 def listed(paths: Any) -> list[str]:

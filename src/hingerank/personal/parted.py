@@ -7,7 +7,7 @@ that begins anew loads its parts and does the same steps again, and has the same
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import Any
 
@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from hingerank.data.blocks import number_ids
 from hingerank.data.files import DataError
-from hingerank.data.parts import Held, Part, Runner
+from hingerank.data.parts import Held, Lease, Part, Runner
 from hingerank.distributed.reading import listed, runner_of
 from hingerank.personal.alternating import UsersHere
 from hingerank.personal.preferences import UserPreferences
@@ -61,6 +61,7 @@ class RatingParts:
     users : ids, part after part
     n_rows : ratings in all
     item_ids : of the rows of the item features; None if the files name items by row numbers
+    lease : what the parts are held by
     """
 
     parts: list[RatingsPart]
@@ -68,6 +69,7 @@ class RatingParts:
     users: np.ndarray
     n_rows: int
     item_ids: np.ndarray | None
+    lease: Lease = field(repr=False)
 
     def __len__(self) -> int:
         return self.n_rows
@@ -112,22 +114,24 @@ def read_rating_parts(paths: Any, client: Any = None, *, item_ids: Any = None, *
     parts = [RatingsPart(path, given) for path in listed(paths)]
     if not parts:
         raise DataError("there are no parts to learn from: name files of ratings")
-    found = runner.run(_users_of, parts, ())
-    users = np.concatenate([ids for ids, _ in found])
+    lease, found = Lease(runner, parts), runner.run(_users_of, parts, ())
+    parts = [replace(part, content=content) for part, (*_, content) in zip(parts, found)]
+    users = np.concatenate([ids for ids, *_ in found])
     seen: dict[Any, int] = {}
-    for k, (ids, _) in enumerate(found):
+    for k, (ids, *_) in enumerate(found):
         for user in ids.tolist():
             if seen.setdefault(user, k) != k:
                 raise DataError(
                     f"user {user!r} lies in several parts ({parts[seen[user]].path}, {parts[k].path}); a part holds "
                     "whole users: sort the ratings by user before they are cut, or number the users of every file anew"
                 )
-    return RatingParts(parts, runner, users, sum(n for _, n in found), None if item_ids is None else np.array(item_ids))
+    ids = None if item_ids is None else np.array(item_ids)
+    return RatingParts(parts, runner, users, sum(n for _, n, _ in found), ids, lease)
 
 
-def _users_of(part: Held) -> tuple[np.ndarray, int]:
+def _users_of(part: Held) -> tuple[np.ndarray, int, tuple[str, ...]]:
     told: Any = part.data
-    return number_ids(told.users, len(told), "users")[0], len(told)
+    return number_ids(told.users, len(told), "users")[0], len(told), part.content
 
 
 @dataclass(frozen=True)

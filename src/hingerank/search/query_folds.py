@@ -80,8 +80,7 @@ class QueryFolds:
     def outcomes(self, k: int, ranker: Any, settings: Sequence[Setting]) -> Iterator[Outcome]:
         """What every setting is worth on fold k."""
         data, learn, other, choose = self.parts[k]
-        train = data if learn is None else data.take(learn)
-        held = other if choose is None else other.take(choose)
+        train, held = _taken(data, learn), _taken(other, choose)
         # rows that stay where they are, in a mapped file or with their workers, are scaled by the ranker itself
         stay = isinstance(train, PartedData) or is_mapped(train.X)
         known = ranker.get_params(deep=False)
@@ -136,12 +135,16 @@ def _outcome(fit: SettingFit, values: np.ndarray, spent: float) -> Outcome:
 
 
 def _cut(data: Any, validation: Any, folds: int, seed: int) -> tuple[list[tuple[Any, Any, Any, Any]], Any]:
-    """(data, rows to learn from, data, rows to choose on) of every fold, None for all rows; and everything."""
+    """(data, rows to learn from, data, rows to choose on) of every fold, None for all rows; and everything.
+
+    The rows of data in parts are named as `PartedData.fold` takes them: a fold is in memory while it is tried.
+    """
     if validation is not None:
         if validation.n_features != data.n_features:
             raise DataError(f"validation has {validation.n_features} features but the data have {data.n_features}")
         if isinstance(data, PartedData):
-            both = PartedData([*data.parts, *validation.parts], data.runner, [*data.facts, *validation.facts])
+            parts, facts = [*data.parts, *validation.parts], [*data.facts, *validation.facts]
+            both = PartedData(parts, data.runner, facts, [*data.leases, *validation.leases])
             return [(data, None, validation, None)], both
         numbers = [part.blocks.scatter(part.blocks.numbers) for part in (data, validation)]
         qids = numbers[0], numbers[1] + data.n_queries  # files often count their queries from 1 again
@@ -154,13 +157,19 @@ def _cut(data: Any, validation: Any, folds: int, seed: int) -> tuple[list[tuple[
         )
     folds = min(folds, data.n_queries)
     if isinstance(data, PartedData):
-        return [(data.fold(k, folds, False), None, data.fold(k, folds, True), None) for k in range(folds)], data
+        return [(data, (k, folds, False), data, (k, folds, True)) for k in range(folds)], data
     order = np.random.default_rng(seed).permutation(data.n_queries)
     part_of = np.empty(data.n_queries, np.int64)
     for k, queries in enumerate(np.array_split(order, folds)):
         part_of[queries] = k
     of_row = part_of[data.blocks.scatter(data.blocks.numbers)]
     return [(data, np.flatnonzero(of_row != k), data, np.flatnonzero(of_row == k)) for k in range(folds)], data
+
+
+def _taken(data: Any, rows: Any) -> Any:
+    if rows is None:
+        return data
+    return data.fold(*rows) if isinstance(data, PartedData) else data.take(rows)
 
 
 def check_count(folds: Any) -> None:
