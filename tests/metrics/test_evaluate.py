@@ -168,7 +168,7 @@ def call(y=Y, s=S, qid=Q, measures="ndcg@10", **more):
         (call(s=[*S[:4], np.nan, 1, 2]), "scores is nan at row 4"),
         (call(s=[*S[:2], -np.inf, 1, 2, 3, 4]), "scores is -inf at row 2"),
         (call(y=[0, np.inf, 0, 0, 0, 0, 0]), "y is inf at row 1"),
-        (call(y=list("abcdefg")), "y must be numbers"),
+        (call(y=list("abcdefg")), "y must hold numbers"),
         (call(y=[], s=[], qid=[]), "y is empty"),
         (call(s=np.ones((7, 2))), r"scores has shape \(7, 2\)"),
         (call(qid=Q[:3]), "qid has shape"),

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 from hingerank.data.checks import decimal
 from hingerank.data.files import DataError
+from hingerank.data.sparse import plain_csr
 from hingerank.kernels.order import number_by_appearance, order_by_code
 
 
@@ -25,6 +26,12 @@ class QueryBlocks:
     ids: np.ndarray
     offsets: np.ndarray
     order: np.ndarray | None
+
+    def __post_init__(self) -> None:
+        check_offsets(self.offsets, len(self.ids))
+        order = self.order
+        if order is not None and (order.dtype.kind != "i" or order.shape != (self.n_rows,) or not _is_order(order)):
+            raise DataError(f"order must name each of the {self.n_rows} rows once")
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -53,6 +60,29 @@ class QueryBlocks:
         back = np.empty_like(rows)
         back[self.order] = rows
         return back
+
+
+def check_offsets(offsets: Any, n_blocks: int | None = None, n_rows: int | None = None) -> np.ndarray:
+    """Borders of blocks as int64: they rise from 0 to the number of rows, where that is known."""
+    borders = np.asarray(offsets)
+    wanted = len(borders) if n_blocks is None and borders.ndim else (n_blocks or 0) + 1
+    if borders.ndim != 1 or borders.dtype.kind not in "iu" or len(borders) != wanted:
+        count = "a border more than blocks" if n_blocks is None else f"{n_blocks + 1} borders"
+        raise DataError(f"offsets have shape {borders.shape} and type {borders.dtype}, expected {count}, whole numbers")
+    last = borders[-1] if len(borders) and n_rows is None else n_rows
+    if not len(borders) or borders[0] != 0 or borders[-1] != last or (borders[1:] < borders[:-1]).any():
+        end = "the number of rows" if n_rows is None else f"{n_rows}, the number of rows"
+        raise DataError(f"offsets must rise from 0 to {end}, found {borders[:3].tolist()} … {borders[-3:].tolist()}")
+    return np.ascontiguousarray(borders, np.int64)
+
+
+def _is_order(rows: np.ndarray) -> bool:
+    """Whether each row number below the length stands there once."""
+    if len(rows) and (rows.min() < 0 or rows.max() >= len(rows)):
+        return False
+    seen = np.zeros(len(rows), bool)
+    seen[rows] = True
+    return bool(seen.all())
 
 
 def blocks_from_qid(qid: Any, n_rows: int) -> QueryBlocks:
@@ -233,26 +263,18 @@ def check_finite(matrix: Any, allow_nan: bool, names: Sequence[str] | None = Non
         _refuse(matrix, np.isnan(values), "NaN (a missing value)", remedy, names=names)
 
 
-def plain_csr(X: Any) -> sp.csr_matrix:
-    """CSR with sorted indices, no duplicates, int32 indices where they fit; the user's own matrix is not changed."""
-    matrix = sp.csr_matrix(X)  # shares the arrays of anything that is CSR already
-    try:
-        matrix.check_format(full_check=True)  # kernels do not check bounds again
-    except ValueError as error:
-        raise DataError(f"X is no valid sparse matrix: {error}") from None
-    if not matrix.has_canonical_format:
-        matrix = matrix.copy()
-        matrix.sum_duplicates()
-    if matrix.indices.dtype == np.int32 or max(matrix.nnz, *matrix.shape) > np.iinfo(np.int32).max:
-        return matrix
-    parts = (matrix.data, matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32))
-    return sp.csr_matrix(parts, shape=matrix.shape)
+def check_unmasked(values: Any, name: str) -> None:
+    """A DataError where entries of a NumPy masked array are masked: taken for numbers they would count."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        count = int(np.ma.getmaskarray(values).sum())
+        raise DataError(f"{name} is a masked array with {count} masked values: fill them, or leave out their rows")
 
 
 def _dense(X: Any) -> np.ndarray:
+    check_unmasked(X, "X")
     try:
         array = _numbers(np.asarray(X))
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise DataError(f"X is no table of numbers: {error}") from None
     if array.ndim != 2:
         hint = "; a single feature is X[:, None]" if array.ndim == 1 else ""
@@ -260,20 +282,35 @@ def _dense(X: Any) -> np.ndarray:
     return np.ascontiguousarray(array, _float_type(array.dtype))
 
 
-def _numbers(array: np.ndarray) -> np.ndarray:
-    """Text and objects as float64; text spells numbers with plain digits, unlike Python's 1_0."""
+def check_spelling(array: np.ndarray) -> None:
+    """A ValueError about the first text of an array that spells no number with plain digits, unlike Python's 1_0."""
     if array.dtype.kind not in "OUS":
-        return array
+        return
     odd = (text for text in array.ravel().tolist() if isinstance(text, str) and decimal(text.strip()) is None)
     wrong = next((text for text in odd if text.strip().lower() not in _NOT_FINITE), None)
     if wrong is not None:
         raise ValueError(f"found {wrong[:40]!r}")
-    return array.astype(np.float64)
+
+
+def _numbers(array: np.ndarray) -> np.ndarray:
+    """Text and objects as float64."""
+    check_spelling(array)
+    return array.astype(np.float64) if array.dtype.kind in "OUS" else array
+
+
+def real_numbers(values: Any, name: str) -> np.ndarray:
+    """`values` as float64, of any shape; a DataError names what is no real number."""
+    check_unmasked(values, name)
+    try:
+        array = _numbers(np.asarray(values))
+    except (ValueError, TypeError, OverflowError) as error:
+        raise DataError(f"{name} must hold numbers: {error}") from None
+    if array.dtype.kind not in "biuf":
+        raise DataError(f"{name} has type {array.dtype}, expected real numbers")
+    return array.astype(np.float64, copy=False)
 
 
 def _csr(X: Any) -> sp.csr_matrix:
-    if X.ndim != 2:
-        raise DataError(f"X has shape {X.shape}, expected two dimensions: rows × features")
     matrix = plain_csr(X)
     return matrix.astype(_float_type(matrix.dtype), copy=False)
 
@@ -315,13 +352,7 @@ def _refuse(
 
 def check_grades(y: Any, n_rows: int) -> np.ndarray:
     """y as float64: one finite number for each row."""
-    try:
-        array = _numbers(np.asarray(y))
-        grades = array.astype(np.float64, copy=False) if array.dtype.kind in "biufOUS" else None
-    except (ValueError, TypeError) as error:
-        raise DataError(f"y must hold numbers: {error}") from None
-    if grades is None:
-        raise DataError(f"y has type {array.dtype}, expected real numbers")
+    grades = real_numbers(y, "y")
     if grades.ndim == 2 and grades.shape[1] == 1:
         grades = grades[:, 0]
     if grades.shape != (n_rows,):

@@ -13,6 +13,7 @@ from scipy import sparse
 
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
+from hingerank.data.sparse import plain_csr
 from hingerank.diversity.relations import (
     Relation,
     Relations,
@@ -92,7 +93,8 @@ class DiverseQuery:
         elif self.aspect_weights is not None:
             raise DataError(f"{self._place}: aspect_weights were given without aspects")
         if self.words is not None:
-            self._put("words", sparse.csr_matrix(self.words))
+            counts = self.words if sparse.issparse(self.words) else sparse.csr_matrix(self.words)
+            self._put("words", plain_csr(counts))
             self._check_rows("words", self.words.shape[0])
             if not (self.words.data >= 0).all():  # also false for NaN
                 raise DataError(f"{self._place}: words must be counts, 0 or more, found {self.words.data.min()}")

@@ -17,6 +17,7 @@ from scipy import sparse
 
 from hingerank.data.blocks import number_values
 from hingerank.data.files import DataError
+from hingerank.data.sparse import plain_csr
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +173,7 @@ def _euclidean_row(V: np.ndarray, squares: np.ndarray, i: int) -> np.ndarray:
 
 def _checked_vectors(vectors: Any, name: str) -> tuple[Any, np.ndarray]:
     """Float vectors, dense or CSR, and their squared lengths."""
-    V: Any = sparse.csr_matrix(vectors) if sparse.issparse(vectors) else np.asarray(vectors)
+    V: Any = plain_csr(vectors) if sparse.issparse(vectors) else np.asarray(vectors)
     if V.ndim != 2:
         raise DataError(f"vectors for relation {name!r} have shape {V.shape}, expected one row per candidate")
     V = V if V.dtype in (np.float32, np.float64) else V.astype(np.float64)

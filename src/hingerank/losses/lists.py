@@ -17,7 +17,7 @@ from hingerank.kernels.losses import (
     swap_pass,
 )
 from hingerank.kernels.threads import run_shards
-from hingerank.losses.pairs import LossAt, PairLoss
+from hingerank.losses.pairs import LossAt, PairLoss, check_scores
 from hingerank.preferences import GradedPreferences, Preferences
 
 ONE_GRADE = 1e-12  # grades that differ from their mean by less, relatively, are the same
@@ -46,7 +46,7 @@ class ListLoss(ABC):
                 f"the loss {self.name!r} is one of whole lists and takes no weights of pairs: leave out "
                 "pair_weight='query', grade_weight and winner_weight"
             )
-        return self.lists(np.ascontiguousarray(s, np.float64), preferences)
+        return self.lists(check_scores(s, preferences), preferences)
 
 
 def list_weights(preferences: GradedPreferences) -> tuple[Floats, Floats]:

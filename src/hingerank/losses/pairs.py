@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from hingerank.arrays import Floats
@@ -27,6 +28,14 @@ class LossAt:
     curvature: Callable[[Floats], Floats]  # v -> Hessian v
     diagonal: Floats
     moments: Floats | None = None
+
+
+def check_scores(s: ArrayLike, preferences: Preferences) -> Floats:
+    """Scores as kernels take them: one for each row of the preferences."""
+    scores: Floats = np.ascontiguousarray(s, np.float64)
+    if scores.shape != (preferences.n_items,):
+        raise ValueError(f"scores have shape {scores.shape}, expected one for each of {preferences.n_items} rows")
+    return scores
 
 
 @runtime_checkable
@@ -62,7 +71,7 @@ class PairLoss(ABC):
 
     def at(self, s: Floats, preferences: Preferences) -> LossAt:
         """The loss at scores s (one per row, in block order)."""
-        s = np.ascontiguousarray(s, np.float64)
+        s = check_scores(s, preferences)
         if isinstance(preferences, ExplicitPairs):
             return self._explicit(s, preferences)
         return self.graded(s, preferences)

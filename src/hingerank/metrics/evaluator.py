@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.data.blocks import QueryBlocks, blocks_from_group, blocks_from_qid
+from hingerank.data.blocks import QueryBlocks, blocks_from_group, blocks_from_qid, real_numbers
 from hingerank.data.checks import GIVE_IDS, warn_one_query
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
@@ -113,10 +113,7 @@ def parse_measures(measures: Any, preset: str | None) -> tuple[list[str], dict[s
 
 def _numbers(values: Any, name: str, n_rows: int | None = None) -> np.ndarray:
     """A finite float64 per row."""
-    try:
-        array = np.asarray(values, np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{name} must be numbers, one per row: {error}") from None
+    array = real_numbers(values, name)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:

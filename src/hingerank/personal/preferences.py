@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hingerank.data.blocks import number_ids
+from hingerank.data.blocks import number_ids, real_numbers
 from hingerank.data.files import DataError
 from hingerank.kernels.threads import cut_shards
 from hingerank.personal.layout import (
@@ -284,7 +284,7 @@ def check_weights(weight: Any, count: int, name: str, what: str) -> np.ndarray:
     """One for each rating or comparison, owned; none where all weigh alike."""
     if weight is None:
         return np.empty(0)
-    weights = np.array(weight, np.float64)
+    weights = np.array(real_numbers(weight, name))
     if weights.shape != (count,) or not np.isfinite(weights).all() or (weights < 0).any():
         raise DataError(f"{name} must be {count} finite numbers that are not negative, one for each {what}")
     return weights

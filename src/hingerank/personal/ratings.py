@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.data.blocks import check_ids, number_ids
+from hingerank.data.blocks import check_ids, number_ids, real_numbers
 from hingerank.data.checks import positive
 from hingerank.data.files import TABLES, DataError, endings
 from hingerank.personal.layout import group
@@ -308,9 +308,10 @@ def check_ratings(ratings: Any, n_rows: int) -> np.ndarray:
     values = np.asarray(ratings)
     if values.dtype.kind not in "biu" and values.dtype not in (np.dtype("f4"), np.dtype("f8")):
         try:
-            values = values.astype(np.float64)
-        except (TypeError, ValueError):
-            row, value = next((row, v) for row, v in enumerate(values.tolist()) if not is_number(v))
+            values = real_numbers(values, "ratings")
+        except DataError:
+            found = ((row, str(v)[:40]) for row, v in enumerate(values.tolist()) if not is_number(v))
+            row, value = next(found, (0, values.dtype))
             raise DataError(f"ratings must be numbers, but the rating at row {row} is {value!r}") from None
     values = values.astype(values.dtype.newbyteorder("="), copy=False)
     if values.shape != (n_rows,):

@@ -181,6 +181,6 @@ def is_number(field: Any) -> bool:
         return decimal(field.strip()) is not None
     try:
         float(field)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False
     return True

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hingerank.arrays import Floats, Integers
+from hingerank.data.blocks import check_grades, check_offsets, real_numbers
 from hingerank.kernels.sweeps import GradeTree, grow_tree, list_grade_pairs, sort_by_grade
 from hingerank.kernels.threads import cut_shards, run_shards
 
@@ -27,8 +28,8 @@ class GradedPreferences:
 
     Parameters
     ----------
-    y : grades, any real numbers, rows of a query contiguous
-    offsets : Q + 1 borders of the query blocks
+    y : grades, any finite numbers, rows of a query contiguous
+    offsets : Q + 1 borders of the query blocks, which rise from 0 to the number of rows
     item_weight : w, one per row
         2 acts exactly as the row standing there twice, 0 as its absence.
     winner_weight : u, one per row
@@ -57,8 +58,8 @@ class GradedPreferences:
         grade_weight: ArrayLike | None = None,
         pair_weight: str = "uniform",
     ):
-        self.y: Floats = np.ascontiguousarray(y, np.float64)
-        self.offsets: Integers = np.ascontiguousarray(offsets, np.int64)
+        self.y: Floats = check_grades(y, np.size(y))
+        self.offsets: Integers = check_offsets(offsets, n_rows=len(self.y))
         self.shards = cut_shards(self.offsets, ROWS_PER_SHARD)
         if pair_weight not in ("uniform", "query"):
             raise ValueError(f"pair_weight must be 'uniform' or 'query', not {pair_weight!r}")
@@ -237,7 +238,7 @@ def _runs(starts: Integers, chosen: Integers) -> tuple[Integers, Integers]:
 def check_weights(weight: ArrayLike | None, n: int, name: str) -> Floats | None:
     if weight is None:
         return None
-    weights: Floats = np.ascontiguousarray(weight, np.float64)
+    weights: Floats = np.ascontiguousarray(real_numbers(weight, name))
     if weights.shape != (n,):
         raise ValueError(f"{name} has shape {weights.shape}, expected ({n},)")
     if not np.isfinite(weights).all() or (weights < 0).any():
@@ -248,7 +249,7 @@ def check_weights(weight: ArrayLike | None, n: int, name: str) -> Floats | None:
 def _grade_scale(grade_weight: ArrayLike, y_by_position: Floats, node: Integers) -> Floats:
     """M[grade of the winners, grade of the losers] for nodes of one grade each."""
     grades = np.unique(y_by_position)
-    matrix: Floats = np.asarray(grade_weight, np.float64)
+    matrix: Floats = real_numbers(grade_weight, "grade_weight")
     if matrix.shape != (len(grades), len(grades)):
         raise ValueError(
             f"grade_weight has shape {matrix.shape}, expected ({len(grades)}, {len(grades)}): "

@@ -10,11 +10,12 @@ from sklearn.utils import assert_all_finite, check_array, column_or_1d, get_tags
 from sklearn.utils.validation import validate_data
 
 from hingerank.data import blocks as checks
-from hingerank.data.blocks import QueryBlocks, blocks_from_group, blocks_from_qid, plain_csr
+from hingerank.data.blocks import QueryBlocks, blocks_from_group, blocks_from_qid, check_unmasked
 from hingerank.data.checks import ScaleWarning
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.rows_view import RowsView, is_mapped
+from hingerank.data.sparse import plain_csr
 
 LARGEST_WEIGHT = 1e100
 
@@ -47,6 +48,9 @@ def check_features(ranker: Any, X: Any, *, reset: bool) -> Any:
         names = X.names
     if isinstance(given, RowsView) and not _reads_blocks(ranker):
         given = given.copied(type(ranker).__name__)
+    if sparse.issparse(given) and welcome.sparse:
+        given = plain_csr(given)  # before anybody converts it
+    _check_kind(given)
     try:
         if _stays(ranker, given):
             checked = given if names is not None else validate_data(ranker, given, reset=reset, skip_check_array=True)
@@ -57,9 +61,36 @@ def check_features(ranker: Any, X: Any, *, reset: bool) -> Any:
     except ValueError:
         _name_not_finite(given, welcome.allow_nan, getattr(given, "columns", names))
         raise
+    except (OverflowError, AttributeError) as error:
+        raise DataError(f"X is no table of numbers: {error}") from None
     if names is not None:
         _check_names(ranker, np.asarray([str(name) for name in names], object), checked.shape[1], reset)
-    return plain_csr(checked) if sparse.issparse(checked) else checked
+    return plain_csr(checked) if sparse.issparse(checked) and not sparse.issparse(given) else checked
+
+
+def _check_kind(X: Any) -> None:
+    """A DataError about what scikit-learn would take for numbers: masked values, dates, and text such as 1_0."""
+    check_unmasked(X, "X")
+    columns = [str(kind).lower() for kind in getattr(X, "dtypes", ())]  # of a data frame
+    date = next((kind for kind in columns if kind.startswith(("date", "time", "duration"))), None)
+    if date is not None:
+        raise DataError(f"X has a column of type {date}, expected real numbers: leave it out, or make a number of it")
+    if isinstance(X, np.ndarray | list | tuple) or any(_holds_text(kind) for kind in columns):
+        try:
+            array = np.asarray(X)
+        except ValueError:
+            return  # of rows of different lengths, about which scikit-learn has words
+        if array.dtype.kind in "MmV":
+            raise DataError(f"X has type {array.dtype}, expected real numbers")
+        try:
+            checks.check_spelling(array)
+        except ValueError as error:
+            raise DataError(f"X is no table of numbers: {error}") from None
+
+
+def _holds_text(kind: str) -> bool:
+    """Whether a column of a data frame may hold text; of pandas, polars or others."""
+    return not kind.startswith(("float", "int", "uint", "bool", "sparse"))
 
 
 def _reads_blocks(ranker: Any) -> bool:
@@ -135,6 +166,7 @@ def check_grades(ranker: Any, y: Any, n_rows: int) -> np.ndarray:
     """y as one finite float64 per row; scikit-learn's words for what is wrong, where it has some."""
     if y is None:
         raise ValueError(f"{type(ranker).__name__} requires y to be passed, but the target y is None")
+    check_unmasked(y, "y")
     grades = column_or_1d(y, warn=True)
     assert_all_finite(grades, input_name="y", estimator_name=type(ranker).__name__)
     return checks.check_grades(grades, n_rows)
@@ -144,7 +176,7 @@ def check_weight(sample_weight: Any, n_rows: int) -> np.ndarray | None:
     """sample_weight as one finite non-negative float64 per row, or None."""
     if sample_weight is None:
         return None
-    weight = np.asarray(sample_weight, np.float64)
+    weight = checks.real_numbers(sample_weight, "sample_weight")
     if weight.ndim == 0:
         weight = np.full(n_rows, float(weight))
     if weight.shape != (n_rows,):
