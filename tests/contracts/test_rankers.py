@@ -159,13 +159,6 @@ def test_sparse_and_dense_agree(name, data):
     close(reference.predict(sparse.csr_matrix(X)), reference.predict(X))
 
 
-def test_float32_is_close(name, data):
-    X, y, qid = data
-    single = make(name).fit(X.astype(np.float32), y, qid).predict(X.astype(np.float32))
-    double = make(name).fit(X.astype(np.float32).astype(np.float64), y, qid).predict(X)
-    assert np.corrcoef(single, double)[0, 1] > 0.999
-
-
 def test_a_fit_repeats_exactly(name, data):
     X, y, qid = data
     assert np.array_equal(make(name).fit(X, y, qid).predict(X), make(name).fit(X, y, qid).predict(X))

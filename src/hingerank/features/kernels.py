@@ -71,7 +71,8 @@ class RBF(Kernel):
     """κ(x, y) = exp(−γ‖x − y‖²).
 
     ‖x − y‖² = ‖x‖² + ‖y‖² − 2<x, y> rides in one product: two more columns hold the norms. Subtracting a centre first
-    keeps the cancellation small, so that single precision loses no more than about 1e-7 · γ‖x − centre‖².
+    keeps the cancellation small, so that single precision loses no more than about 1e-7 · γ‖x − centre‖². Sparse rows
+    have no centre, and double precision instead.
     """
 
     name = "rbf"
@@ -238,7 +239,7 @@ def make_kernel(kernel: Any, gamma: float = 1.0, degree: int = 3, coef0: float =
 
 def _append(rows: Any, first: np.ndarray, second: np.ndarray, dtype: Any) -> Any:
     if sp.issparse(rows):
-        return sp.hstack([rows, first[:, None], second[:, None]], format="csr", dtype=dtype)
+        return sp.hstack([rows, first[:, None], second[:, None]], format="csr", dtype=np.float64)
     out = np.empty((rows.shape[0], rows.shape[1] + 2), dtype)
     out[:, :-2], out[:, -2], out[:, -1] = rows, first, second
     return out

@@ -57,7 +57,8 @@ def _means(X: Any, count: int, rng: np.random.Generator) -> np.ndarray:
     if X.shape[0] > SAMPLE_FOR_MEANS * count:
         X = X[np.sort(rng.choice(X.shape[0], SAMPLE_FOR_MEANS * count, replace=False))]
     learner = MiniBatchKMeans(count, random_state=int(rng.integers(2**31)), n_init=1, batch_size=max(1024, count))
-    return np.ascontiguousarray(learner.fit(X).cluster_centers_, X.dtype)
+    centres = learner.fit(X.astype(np.float64, copy=False)).cluster_centers_  # in single precision it ends elsewhere
+    return np.ascontiguousarray(centres, X.dtype)
 
 
 def _leverage(X: Any, pilot: int, kernel: Kernel, rng: np.random.Generator) -> np.ndarray:

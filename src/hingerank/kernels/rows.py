@@ -141,7 +141,11 @@ def dot(a, b):
     return total
 
 
-# A number for each row that depends on its values alone: not on its place, its storage or its precision.
+# A number for each row that depends on its values alone: not on its place, its storage or its precision. Values count
+# as rounded to single precision, since scaled rows are rounded to the precision in which they came.
+
+
+_SMALLEST, _LARGEST = 1e-37, 1e38  # of what single precision holds
 
 
 @inner
@@ -156,8 +160,10 @@ def _mix(x):
 def _entry_key(column, value):
     if value == 0.0:
         return np.uint64(0)
-    bits = np.float64(value).view(np.uint64)
-    return _mix(bits ^ _mix(np.uint64(column) + np.uint64(0x9E3779B97F4A7C15)))
+    place = _mix(np.uint64(column) + np.uint64(0x9E3779B97F4A7C15))
+    if value == np.float64(np.float32(value)) or not _SMALLEST < abs(value) < _LARGEST:  # exact, or has no place there
+        return _mix(np.float64(value).view(np.uint64) ^ place)
+    return _mix(np.float64(np.float32(value)).view(np.uint64) ^ place)
 
 
 @chosen

@@ -10,7 +10,7 @@ def log_dense(X, first, last, width, out):
     """out = sign(x) log(1 + |x|)/width_j for the rows first:last; O(rows · features)."""
     for i in range(first, last):
         for j in range(X.shape[1]):
-            x = X[i, j]
+            x = np.float64(X[i, j])
             out[i, j] = np.log1p(x) / width[j] if x >= 0 else -np.log1p(-x) / width[j]
 
 

@@ -135,9 +135,9 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
         checked = gather_rows(checked, taken)
         self.fingerprint_ = fingerprint(checked, grades, blocks)
         self.scaler_ = self._fitted_scaler(checked, weight)
-        if self.scaler_ is not None:
-            checked = self.scaler_.transform(checked, blocks.numbers)
-        return Rows(checked, grades, blocks, weight)
+        return Rows(self._scaled(checked, blocks.numbers), grades, blocks, weight)
+
+    _scaled_type: Any = None  # of scaled rows; None: that of the rows
 
     _bytes_a_row: Any = BYTES_A_ROW  # what that takes beside the rows at most
     _by_blocks = _adds_up = False  # whether a fit reads mapped rows block by block; learns from data in parts
@@ -169,7 +169,7 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
 
     def _scaled(self, X: Any, qid: Any) -> Any:
         scaler = self._scaler_for(qid)
-        return X if scaler is None else scaler.transform(X, qid)
+        return X if scaler is None else scaler.transform(X.astype(self._scaled_type or X.dtype, copy=False), qid)
 
     def _scaler_for(self, qid: Any) -> Any:
         """The scaler of the fit, or None; one that works within queries needs their ids."""

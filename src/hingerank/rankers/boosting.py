@@ -238,6 +238,7 @@ class RankBoost(BoostingRanker):
     """
 
     _saved: ClassVar[Mapping[str, Attribute]] = {"thresholds_": Array("rounds")}
+    _scaled_type = np.float64  # the order of values counts, and rounding would make neighbours equal
 
     def __init__(self, n_rounds=300, n_thresholds=MOST_THRESHOLDS, *, scale=None):
         self.n_rounds = n_rounds

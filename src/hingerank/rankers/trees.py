@@ -46,6 +46,7 @@ class TreeRanker(BaseRanker):
     _saved: ClassVar[Mapping[str, Attribute]] = {"models_": Of(Forest, listed=True)}
     _others = "params"  # where parameters of the library's own go
     path_parameter = "n_estimators"
+    _scaled_type = np.float64  # the order of values counts, and rounding would make neighbours equal
     requires: str  # the library
     _single: bool  # whether scores are made in single precision
 
