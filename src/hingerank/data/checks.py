@@ -62,6 +62,10 @@ class ScaleWarning(UserWarning):
     """Columns differ so much in their spreads that a ranker sees only the widest of them."""
 
 
+class WeakFitWarning(ScaleWarning):
+    """C is so small for features of this scale that the norm leaves a fit next to nothing to gain."""
+
+
 def warn_one_query(y: np.ndarray, how: str, stacklevel: int) -> None:
     """Say how many rows and pairs became one query; how: what to do about it."""
     counts = np.unique(y, return_counts=True)[1].astype(np.int64)

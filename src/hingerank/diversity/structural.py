@@ -24,7 +24,7 @@ from hingerank.export.attributes import Array, Attribute, Of
 from hingerank.kernels.threads import run_shards
 from hingerank.rankers.base import warn_not_converged
 from hingerank.solvers.cutting_plane import Planes, cutting_plane
-from hingerank.solvers.run import Certificate, Solution
+from hingerank.solvers.run import Certificate, Solution, apart, relative
 
 LOSS_WEIGHTS = (1.0, 0.5, 0.25, 0.0)  # of the loss in greedy searches, of which the worst selection counts
 
@@ -87,10 +87,11 @@ def minimise_risk(risk: SelectionRisk, C: float, tol: float, max_iter: int) -> S
         w, trace = solution.w, trace + solution.trace
         risk.search(w)
         value = 0.5 * float(w @ w) + C * risk(w)[0]
-        gap = (value - trace[-1]["lower_bound"]) / max(value, 1e-300)
+        origin = C * risk(np.zeros(risk.dimension))[0]
+        gap = relative(apart(value, trace[-1]["lower_bound"]), value, origin)
         if gap <= tol:
             break
-    words = {"value": gap, "tolerance": tol, "status": "converged" if gap <= tol else "max_iter"}
+    words: dict[str, Any] = {"value": gap, "tolerance": tol, "status": "converged" if gap <= tol else "max_iter"}
     certificate = replace(solution.certificate, **words, n_iter=len(trace), seconds=time.perf_counter() - began)
     warn_not_converged(certificate)
     return replace(solution, value=value, certificate=certificate, trace=trace)
@@ -121,7 +122,7 @@ class SVMDiv(DiverseRanker):
     top : int, default 20
         Size of the sets to learn from.
     tol, max_iter : float, int
-        Of the solver: relative gap to reach, rounds of searches for selections at most.
+        Of the solver: duality gap relative to the gain to reach, rounds of searches for selections at most.
 
     Attributes
     ----------
@@ -267,7 +268,7 @@ class StructSVMDiv(LinearDiverseRanker):
     top : int, optional
         Length of the rankings, default the measure's cutoff or 20.
     tol, max_iter : float, int
-        Of the solver: relative gap to reach, rounds of searches for selections at most.
+        Of the solver: duality gap relative to the gain to reach, rounds of searches for selections at most.
 
     Attributes
     ----------

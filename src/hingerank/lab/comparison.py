@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.data.checks import WeakFitWarning
 from hingerank.data.files import canonical, plain
 from hingerank.data.ranking_data import RankingData
 from hingerank.kernels.threads import thread_count
@@ -429,6 +430,8 @@ def fits(method: Method, settings: list[Setting], train: RankingData, seed: int)
         start, ranker, error = time.perf_counter(), None, None
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
+            if len(settings) > 1:  # one of which is to be the best: that others are weak is no news
+                warnings.simplefilter("ignore", WeakFitWarning)
             try:
                 ranker = method.make(setting, seed)
                 learn(ranker, train)

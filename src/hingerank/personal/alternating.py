@@ -18,8 +18,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hingerank.personal.problem import FactorObjective, StepSums, UsersImproved, blocks_of
-from hingerank.solvers.run import STATIONARY, Run, Solution, relative
+from hingerank.personal.problem import FactorObjective, StepSums, UsersImproved, blocks_of, half_square
+from hingerank.solvers.run import STATIONARY, Run, Solution
 
 ENOUGH, PRODUCTS, STEPS = 0.3, 5, 1  # the basis step's equations: fraction of the gradient left, products at most;
 HINGE_ENOUGH, HINGE_PRODUCTS, HINGE_STEPS = 0.1, 20, 5  # and Newton steps of a user. A gap asks for more than a promise
@@ -45,6 +45,10 @@ class Users(Protocol):
 
     def improve_again(self, U: np.ndarray) -> UsersImproved:
         """The last step taken back, and one from another U."""
+        ...
+
+    def origin(self, nothing: np.ndarray) -> float:
+        """f where U, given as zeros, and V are 0; asked before any step."""
         ...
 
     def value(self, U: np.ndarray) -> float:
@@ -93,6 +97,10 @@ class UsersHere:
     def _step(self, U: np.ndarray) -> StepSums:
         return self.objective.step(U, self.V, HINGE_STEPS if self.width > 0 else STEPS)
 
+    def origin(self, nothing: np.ndarray) -> float:
+        rounded = self.objective.value(nothing, self.V) - half_square(self.V[:, : self.free])
+        return rounded / (1.0 - 0.5 * self.width)  # of a hinge at 0, the kink at 1
+
     def value(self, U: np.ndarray) -> float:
         return self.objective.value(U, self.V)
 
@@ -113,8 +121,10 @@ def alternating(
     watch: Callable[[np.ndarray], dict[str, Any]] | None = None,
     callback: Callable[[dict], Any] | None = None,
 ) -> Solution:
-    """Minimise f(U, V) until an epoch neither lowers nor promises to lower it by more than tol times its value.
+    """Minimise f(U, V) until an epoch neither lowers nor promises to lower it by more than tol times its value, or
+    times what was gained from U = 0, V = 0 if that is less.
 
+    The gain counts as at least tol · f(0, 0), since it may be nothing: up to some C the optimum is 0.
     The promise is ½ gᵀ D⁻¹ g with g the gradient in U and D about the Hessian's diagonal. Both are in units of f,
     however the features are scaled; f is not convex, so they say how stationary (U, V) is, not how good. For the hinge
     the promise is a duality gap, the larger one of two convex problems: the best U for this V, and the best V for this
@@ -133,6 +143,7 @@ def alternating(
     Solution : w is U, extra["V"] is V, strongest column first
     """
     run = Run("stationarity", tol, max_iter, max_seconds, callback)
+    run.origin = users.origin(np.zeros_like(U))
     value, scale, stretch, products = np.inf, None, FIRST, 0
     last: np.ndarray | None = None  # U at the end of the last epoch but one, in today's basis
     turn: np.ndarray | None = None  # from the users' basis to today's
@@ -142,7 +153,8 @@ def alternating(
         value, reached, kink = improved.value, improved.reached, improved.kink
         size = float(np.linalg.norm(improved.gradient))
         promise = max(_promise(improved, size, users.width), before - value)
-        left = relative(promise + kink, reached)
+        gain = max(min(run.origin - reached, reached), tol * run.origin)
+        left = (promise + kink) / gain if gain > 0 else 0.0
         norm = float(np.hypot(size, improved.norm))
         scale = norm if scale is None else scale
         gradient, figures = norm / scale if scale > 0 else 0.0, watch(U) if watch is not None else {}
@@ -152,13 +164,13 @@ def alternating(
         following, used = _basis(users, U, improved)
         products += used
         stands = following is U and stretched == 0.0 and before - value <= 1e-12 * abs(value)
-        narrower = kink > 0.5 * tol * reached and (stands or promise <= kink) and users.width > NARROWEST
+        narrower = kink > 0.5 * tol * gain and (stands or promise <= kink) and users.width > NARROWEST
         if stands and not narrower:
             run.status = "stalled"
             break
         U, last, turn = balance_free(following, improved.spread, came)
         if narrower:
-            users.narrow(users.width * float(np.clip(np.sqrt(0.3 * tol * reached / kink), 0.1, 0.5)))
+            users.narrow(users.width * float(np.clip(np.sqrt(0.3 * tol * gain / kink), 0.1, 0.5)))
             value, last = np.inf, None  # of another objective
     V = users.weights()
     order = np.argsort(-np.linalg.norm(U, axis=0) * np.linalg.norm(V, axis=0), kind="stable")

@@ -68,7 +68,8 @@ class PersonalRankSVM(FactorRanker):
         Weight of the summed pair losses against the norms. Default 50/‖∇loss at 0‖₂ (spectral norm), 50 times the
         smallest C at which anything is learnt: it follows the scale of the features and the number of pairs.
     tol : float, default 0.01
-        Stop when an epoch neither lowers the objective nor promises to lower it by more than tol times its value.
+        Stop when an epoch neither lowers the objective nor promises to lower it by more than tol times its value, or
+        times what was gained from weights of 0 if that is less.
     loss : "squared_hinge" or "hinge"
         max(0, 1 - t)² or max(0, 1 - t) for a pair of margin t. The hinge is minimised with its kink rounded, ever less,
         until what rounding can hide is below tol too; that takes about twice the sweeps and some more epochs.

@@ -191,6 +191,9 @@ class UsersOfPart:
     def step_again(self, U: np.ndarray) -> StepSums:
         return self.users.step_again(U)
 
+    def origin(self, nothing: np.ndarray) -> float:
+        return self.users.origin(nothing)
+
     def value(self, U: np.ndarray) -> float:
         return self.users.objective.users_value(U, self.users.V)
 
@@ -295,6 +298,9 @@ class UsersInParts:
 
     def improve_again(self, U: np.ndarray) -> UsersImproved:
         return _summed(self.told.tell("step_again", U)).improved(U, self.C)
+
+    def origin(self, nothing: np.ndarray) -> float:
+        return float(sum(self.told.tell("origin", nothing)))
 
     def value(self, U: np.ndarray) -> float:
         return float(sum(self.told.tell("value", U))) + half_square(U)

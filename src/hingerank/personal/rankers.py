@@ -29,7 +29,7 @@ from hingerank.personal.preferences import (
 )
 from hingerank.personal.users import UserIndex, ids_from_plain, plain_ids
 from hingerank.rankers.base import warn_not_converged
-from hingerank.rankers.inputs import check_features
+from hingerank.rankers.inputs import check_features, warn_weak
 from hingerank.solvers.run import Certificate, Solution
 
 SCORES_AT_ONCE = 1 << 22
@@ -140,6 +140,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
         solution = self._learn(X, preferences, watched, **how)
         self._account(solution)
         warn_not_converged(solution.certificate)
+        warn_weak(self, "C", solution, stacklevel=3)
         return self
 
     def _learn(self, X: Any, preferences: UserPreferences, watched: Watched | None) -> Solution:

@@ -27,6 +27,9 @@ class GroupedProblem(Problem):
     def gap(self, point: Point) -> float:
         return self.structure.gap(point.w, point.gradient)
 
+    def least_gain(self, point: Point) -> float:
+        return self.structure.conjugate(point.w - point.gradient)
+
     def largest_amount(self) -> float:
         """The least amount at which all weights are 0."""
         g = self.at(np.zeros(self.dimension)).gradient

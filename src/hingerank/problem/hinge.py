@@ -19,6 +19,8 @@ from hingerank.preferences import Preferences
 from hingerank.problem.design import RowsDesign
 from hingerank.problem.problem import Objective, Point, Problem
 
+ROUNDING = 1e-14  # of a sum over pairs, relative to it
+
 
 class HingeProblem(Objective, Protocol):
     """½‖w‖² + C · (a hinge): any problem whose loss can be exchanged."""
@@ -33,11 +35,17 @@ class HingeProblem(Objective, Protocol):
 
 
 class Bounds(NamedTuple):
-    """At one w: the value of the hinge, a lower bound on its optimum, and the gap that the rounding alone causes."""
+    """At one w: the value of the hinge, a lower bound on its optimum, the gap between them, the part of it that the
+    rounded kink alone causes, and what the gap and all that was gained from 0 come to at least (½‖sum a (x_i - x_j)‖²).
+
+    gap and least are no differences of values: they hold where what there is to gain drowns in the rounding of these.
+    """
 
     value: float
     lower: float
+    gap: float
     kink: float
+    least: float
 
 
 class RoundedHinge(Objective):
@@ -72,10 +80,17 @@ class RoundedHinge(Objective):
         w, (outer, inner) = point.w, point.moments
         multipliers = self.C * float(outer[1] - inner[1]) / self.width  # their sum
         combined = w - point.gradient  # sum a_ij (x_i - x_j)
+        least, rounding = 0.5 * float(combined @ combined), self.problem.rounding(point)
+        kink = self.C * float(outer[1] - (outer[2] - inner[2]) / self.width + inner[1])
+        noise = ROUNDING * self.C * float(outer[2]) / self.width
+        if outer[0] == inner[0]:  # no pair is within the kink: of a line nothing is rounded
+            kink = noise = 0.0
         return Bounds(
             0.5 * float(w @ w) + self.C * float(outer[1]),
-            self.margin * multipliers - 0.5 * float(combined @ combined) - self.problem.rounding(point),
-            self.C * float(outer[1] - (outer[2] - inner[2]) / self.width + inner[1]),
+            self.margin * multipliers - least - rounding,
+            self.gap(point) + max(kink, 0.0) + noise + rounding,
+            kink,
+            least - rounding,
         )
 
 
@@ -100,9 +115,21 @@ class PairDual:
         """sum a_ij (x_i - x_j)."""
         return np.asarray(combine_pairs(self.rows, self.pairs.winner, self.pairs.loser, a, self.dimension))
 
+    def origin(self) -> float:
+        """The hinge problem's value at w = 0."""
+        return self.margin * float(self.limit.sum())
+
     def value(self, a: np.ndarray, w: np.ndarray) -> float:
         """The dual's value: a lower bound on the hinge problem's optimum."""
         return self.margin * float(a.sum()) - 0.5 * float(w @ w)
+
+    def at(self, a: np.ndarray, w: np.ndarray) -> tuple[float, float]:
+        """(The hinge problem's value at w = sum a_ij (x_i - x_j), how far it is above the dual's), the latter as a sum
+        over pairs in which no term is negative."""
+        s = self.design.scores(w)
+        margins = self.margin - s[self.pairs.winner] + s[self.pairs.loser]
+        losses = self.limit * np.maximum(margins, 0.0)
+        return 0.5 * float(w @ w) + float(losses.sum()), float((losses - a * margins).sum())
 
     def epoch(self, order: np.ndarray, a: np.ndarray, w: np.ndarray) -> None:
         """Improve every multiplier once, in this order; a and w are changed in place."""

@@ -145,6 +145,9 @@ class KernelProblem(Objective):
     def gap(self, point: Point) -> float:
         return super().gap(point) + self.rounding(point)
 
+    def least_gain(self, point: Point) -> float:
+        return super().least_gain(point) - self.rounding(point)
+
     def rounding(self, point: Point) -> float:
         """A bound on what rounding does to ½aᵀKa + C z·Ka and to its gap, each number of K being off by a few digits.
 

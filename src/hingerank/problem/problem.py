@@ -17,13 +17,14 @@ from hingerank.data.checks import positive
 from hingerank.kernels.hessian import hessian_pass
 from hingerank.kernels.sweeps import WindowState, fused_curvature_pass, fused_loss_pass
 from hingerank.kernels.threads import cut_shards, run_shards
-from hingerank.losses import Loss, WindowLoss
+from hingerank.losses import Loss, PairLoss, WindowLoss
 from hingerank.preferences import GradedPreferences, Preferences
 from hingerank.preferences.graded import ROWS_PER_SHARD
 from hingerank.structures import HalfSquare, SmoothStructure
 
 ROWS_OF_A_SAMPLE, ROWS_OF_A_DIAGONAL = 20_000, 16_384
 LARGEST_HESSIAN = 400
+SMALLEST = float(np.finfo(np.float64).tiny)
 PRODUCTS_REMEMBERED, NUMBERS_OF_A_COSTLY_PRODUCT = 64, 5_000_000
 
 
@@ -64,7 +65,17 @@ class Objective(Protocol):
         ½‖w‖² + ½‖v‖² - <w, v> = ½‖w - v‖² = ½‖∇f(w)‖². Where the loss is not convex the same number says how
         stationary w is: what a step down the gradient would gain against the curvature of the norm alone.
         """
-        return 0.5 * float(point.gradient @ point.gradient)
+        gap = 0.5 * float(point.gradient @ point.gradient)
+        return gap if gap != 0 or not np.any(point.gradient) else SMALLEST  # squares of tiny numbers are no zeros
+
+    def least_gain(self, point: Point) -> float:
+        """What f(0) - f(w) + gap is at least, free of the rounding of f: ½‖v‖², v = w - ∇f(w).
+
+        f(0) less the dual's value at a = -C c ℓ'(t) is  C Σ c (ℓ(0) + ℓ*(ℓ'(t))) + ½‖v‖², and by Fenchel's inequality
+        no term of the sum is below 0. Where the optimum is near 0 the sum vanishes.
+        """
+        v = point.w - point.gradient
+        return 0.5 * float(v @ v)
 
     def rounding(self, point: Point) -> float:
         """How much of the value and of the gap may be rounding, where that can be much."""
@@ -216,6 +227,14 @@ class Problem(Objective):
             here.moments,
             (lambda: structure.add_hessian(C * passed.hessian(w))) if fused else None,
         )
+
+    def origin(self) -> float:
+        """f(0), from scores that are all 0: no pass over the rows, where these are here."""
+        if isinstance(self.loss, PairLoss):
+            return self.C * float(self.loss.pointwise(np.zeros(1))[0][0]) * self.preferences.total_weight
+        if isinstance(self.preferences, GradedPreferences):
+            return self.C * self.loss.at(np.zeros(self.design.shape[0]), self.preferences).value
+        return self.at(np.zeros(self.dimension)).value
 
     def diagonal(self, point: Point) -> np.ndarray | None:
         loss = self._pass.diagonal(point.w) if self.convex else None

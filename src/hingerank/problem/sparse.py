@@ -60,6 +60,10 @@ class SparseProblem:
         """What a pair of weight 1 counts."""
         return self.C / self.total if self.total > 0 else 0.0
 
+    def origin(self) -> float:
+        """F(0): the loss of pairs that all tie."""
+        return self.factor * self.total * float(self.loss.pointwise(np.zeros(1))[0][0])
+
     def with_C(self, C: float) -> "SparseProblem":
         """The same problem at another C, sharing everything that does not depend on it."""
         other = copy(self)

@@ -47,7 +47,7 @@ class AdditiveRankSVM(PairwiseRanker):
     C : weight of the summed pair losses against the norm
     smoothness : what departing from the line costs; small data want much, large data little
     loss : as in RankSVM
-    tol : stop when the duality gap is at most tol times the objective
+    tol : stop when the duality gap is at most tol times the objective and tol times its fall from weights of 0
     monotone : {feature: +1 or -1}: curves that must not fall, or rise; features by name or number
     sparsity : from 0, none, to 1, where no curve is left: of the least weight on Σ_f ‖(b_f, √smoothness ρ_f)‖ that
         does that; in between few features have a curve, and the others none

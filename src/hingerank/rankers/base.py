@@ -32,6 +32,7 @@ from hingerank.rankers.inputs import (
     names_of_features,
     unpack,
     warn_spreads,
+    warn_weak,
 )
 from hingerank.rankers.large import block_scores, view_rows
 from hingerank.rankers.parted import checked_parts, design_of_parts, evaluate_parts, predict_parts
@@ -114,7 +115,7 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
         if not np.isfinite(getattr(self, "coef_", 0.0)).all():
             raise DataError("the weights are not finite: squares of the features overflow; rescale them (scale=...)")
         self.fingerprint_["pairs"] = getattr(self, "n_pairs_", None)
-        self.validation_scores_ = self._validate(eval_set, eval_group)
+        self.validation_scores_ = [self.score(*part) for part in evaluation_sets(eval_set, eval_group)]
         return self
 
     def _learning_rows(self, X: Any, y: Any, qid: Any, sample_weight: Any, group: Any) -> Rows:
@@ -268,10 +269,6 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
         names = names_of_features(self, self.n_features_in_)
         return Form.of([str(name) for name in names], self._body(), getattr(self, "scaler_", None))
 
-    def _validate(self, eval_set: Any, eval_group: Any) -> list[float]:
-        """Mean NDCG@10 on each validation set."""
-        return [self.score(*part) for part in evaluation_sets(eval_set, eval_group)]
-
     def _state(self) -> dict[str, Any]:
         state = super()._state()
         if "tuning_" in state:
@@ -382,14 +379,17 @@ class ProblemRanker(BaseRanker):
         return GradedPreferences(y, blocks.offsets, item_weight=sample_weight)
 
     def _fit(self, X: Any, y: np.ndarray, blocks: QueryBlocks, sample_weight: np.ndarray | None) -> None:
-        problem = self._posed(X, self._preferences(y, blocks, sample_weight), sample_weight, stacklevel=5)
-        solve, options = self._how(problem, None)
-        self._take(solve(problem, **options))
+        self._solve(self._posed(X, self._preferences(y, blocks, sample_weight), sample_weight, stacklevel=5))
 
     def _fit_parts(self, data: PartedData) -> None:
-        problem = self._posed_parts(data)
+        self._solve(self._posed_parts(data))
+
+    def _solve(self, problem: Any) -> None:
+        """Keep the solution of the problem at the ranker's own parameters; a warning where it is next to none."""
         solve, options = self._how(problem, None)
-        self._take(solve(problem, **options))
+        solution = solve(problem, **options)
+        self._take(solution)
+        warn_weak(self, self.path_parameter, solution, stacklevel=4)
 
     def _posed_parts(self, data: PartedData) -> Any:
         """The problem on data in parts."""

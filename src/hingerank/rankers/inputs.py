@@ -11,11 +11,12 @@ from sklearn.utils.validation import validate_data
 
 from hingerank.data import blocks as checks
 from hingerank.data.blocks import QueryBlocks, blocks_from_group, blocks_from_qid, check_unmasked
-from hingerank.data.checks import ScaleWarning
+from hingerank.data.checks import ScaleWarning, WeakFitWarning
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.rows_view import RowsView, is_mapped
 from hingerank.data.sparse import plain_csr
+from hingerank.solvers.run import Solution
 
 LARGEST_WEIGHT = 1e100
 
@@ -260,6 +261,21 @@ def warn_spreads(spreads: np.ndarray, names: Sequence[str], stacklevel: int) -> 
             ScaleWarning,
             stacklevel=stacklevel + 1,
         )
+
+
+def warn_weak(ranker: Any, parameter: str, solution: Solution, stacklevel: int) -> None:
+    """A WeakFitWarning where the norm holds the weights so near 0 that the fit is next to none."""
+    if not solution.weak:
+        return
+    value = getattr(ranker, f"{parameter}_", getattr(ranker, parameter))
+    gain = max(0.0, solution.origin - solution.value) / abs(solution.origin)
+    rescale = 'rescale the features (scale="standard")' if "scale" in ranker.get_params() else "rescale the features"
+    warnings.warn(
+        f"{parameter}={value!r} is small for features of this scale: the fit is only {100 * gain:.2g} % better than "
+        f"weights that are all 0; raise {parameter}, {rescale}, or let hingerank.tune choose",
+        WeakFitWarning,
+        stacklevel=stacklevel + 1,
+    )
 
 
 def gather_rows(values: Any, rows: np.ndarray | None) -> Any:

@@ -76,7 +76,7 @@ class RankRLS(LeastSquaresRanker):
         "all_differences" as above: rows of equal grade are to have equal scores; "grade_differences": pairs of
         different grades only; "squared": (1 - (s_i - s_j))² over these, whatever the grades.
     pair_weight : "uniform" as in the paper, or "rows": a query's pairs divided by its rows, as in RLScore's program
-    tol : accepted duality gap relative to the objective
+    tol : accepted duality gap relative to the objective and to its fall from weights of 0
     scale : feature scaling learnt in fit and carried in the model
     features : a feature map, as in RankSVM
     max_iter : most iterations
@@ -135,7 +135,7 @@ class CRR(LeastSquaresRanker):
     C : weight of the two means against the norm
     alpha : weight of regression, from 0 (ranking only) to 1
     loss : the pairs' loss: "grade_differences" as above, or another one of RankSVM's smooth losses, such as "logistic"
-    tol : accepted duality gap relative to the objective
+    tol : accepted duality gap relative to the objective and to its fall from weights of 0
     scale : feature scaling learnt in fit and carried in the model
     features : a feature map, as in RankSVM
     max_iter : most iterations
@@ -231,7 +231,7 @@ class PointwiseRegression(CRR):
     Parameters
     ----------
     C : weight of the mean against the norm
-    tol : accepted duality gap relative to the objective
+    tol : accepted duality gap relative to the objective and to its fall from weights of 0
     scale : feature scaling learnt in fit and carried in the model
     features : a feature map, as in RankSVM
     max_iter : most iterations

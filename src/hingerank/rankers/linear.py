@@ -136,9 +136,7 @@ class PairwiseRanker(HasMultipliers, ProblemRanker):
         return self.scaler_.transform(X)
 
     def _fit_explicitly(self, X: Any, preferences: Preferences) -> Any:
-        problem = self._posed(X, preferences, None, stacklevel=4)
-        solve, options = self._how(problem, None)
-        self._take(solve(problem, **options))
+        self._solve(self._posed(X, preferences, None, stacklevel=4))
         return self
 
     def _how(self, problem, before):
@@ -198,7 +196,7 @@ class RankSVM(PairwiseRanker, LinearRanker):
         "squared_hinge" max(0, 1-t)², "hinge" max(0, 1-t), or "modified_huber", "logistic", "exponential", "fidelity",
         "squared"; of whole lists "listnet", "listmle", "grade_differences", "all_differences", "cosine"; of rankings
         "average_precision" (by cutting planes). Or a smooth loss object (``hingerank.losses.check_loss`` tries it).
-    tol : stop when the duality gap is at most tol times the objective
+    tol : stop when the duality gap is at most tol times the objective and tol times its fall from weights of 0
         The objective is then provably within that fraction of its optimum. (Where a loss is not convex, as "fidelity",
         the same number says how stationary the weights are.)
     solver : "auto", "newton" (smooth losses), or for the hinge "smoothing" (fastest), "cutting-plane", "dual"
@@ -365,7 +363,7 @@ class RankNet(LossRanker):
     Parameters
     ----------
     C : weight of the loss against the norm
-    tol : stop when the duality gap is at most tol times the objective
+    tol : stop when the duality gap is at most tol times the objective and tol times its fall from weights of 0
     scale : feature scaling learnt in fit and carried in the model
     features : a feature map, as in RankSVM
     max_iter : most iterations
@@ -452,7 +450,7 @@ class FRank(LossRanker):
     Parameters
     ----------
     C : weight of the loss against the norm
-    tol : stop when the duality gap is at most tol times the objective
+    tol : stop when the duality gap is at most tol times the objective and tol times its fall from weights of 0
     scale : feature scaling learnt in fit and carried in the model
     features : a feature map, as in RankSVM
     max_iter : most iterations

@@ -12,7 +12,7 @@ from hingerank.rankers.base import UnweightedRanker
 from hingerank.rankers.linear import LossRanker
 from hingerank.solvers.lbfgs import lbfgs
 from hingerank.solvers.reranking import reranking
-from hingerank.solvers.run import Solution, relative
+from hingerank.solvers.run import Solution
 
 MOST_ROUNDS = 100  # of LambdaRank, which may have no fixed point
 BYTES_OF_SWAPS = 144  # a row of mapped data, of LambdaRank, which keeps the gains and places of all rows
@@ -31,7 +31,7 @@ class RankCosine(LossRanker):
     Parameters
     ----------
     C : weight of the losses, summed over queries, against the norm
-    tol : stop when half the squared gradient is at most tol times the objective
+    tol : stop when half the squared gradient is at most tol times the objective and times its fall from weights of 0
     scale : feature scaling learnt in fit and carried in the model
     features : a feature map, as in RankSVM
     max_iter : most iterations
@@ -72,7 +72,7 @@ class SVMMAP(UnweightedRanker, LossRanker):
     ----------
     C : weight of the losses, summed over queries, against the norm
     relevant : the least grade of a relevant row
-    tol : stop when the duality gap is at most tol times the objective
+    tol : stop when the duality gap is at most tol times the objective and tol times its fall from weights of 0
     scale : feature scaling learnt in fit and carried in the model
     features : a feature map, as in RankSVM
     max_iter : most iterations
@@ -194,7 +194,7 @@ class LambdaRank(LossRanker):
     ----------
     C : weight of the lambdas, summed over queries, against the norm
     depth : places that count, as in NDCG@10; None for all
-    tol : stop when that duality gap is at most tol times the objective
+    tol : stop when that duality gap is at most tol times the objective and tol times its fall from weights of 0
     scale : feature scaling learnt in fit and carried in the model
     features : a feature map, as in RankSVM
     max_iter : most iterations
@@ -268,6 +268,6 @@ def descend(problem: Problem, w: np.ndarray | None, **limits: Any) -> Solution:
 
     def imbalance(gradient: np.ndarray) -> float:
         norms = float(np.linalg.norm(here.w) + np.linalg.norm(gradient - here.w))
-        return relative(float(np.linalg.norm(gradient)), norms)
+        return float(np.linalg.norm(gradient)) / norms if norms > 0 else 0.0
 
     return lbfgs(at, np.zeros(problem.dimension) if w is None else w, measure=imbalance, **limits)

@@ -6,6 +6,7 @@ FenchelRank (l1 ball) · SparseRankSVM (l1 norm) · TGRank and RSRank (truncated
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,8 +23,8 @@ from hingerank.problem.sparse import PassProblem, SparseProblem, sparse_problem
 from hingerank.rankers.base import LinearRanker, ProblemRanker, warn_not_converged
 from hingerank.rankers.inputs import unpack
 from hingerank.solvers.frank_wolfe import VARIANTS, frank_wolfe
-from hingerank.solvers.proximal_newton import proximal_newton
-from hingerank.solvers.run import STATIONARY, Solution
+from hingerank.solvers.proximal_newton import gap_of, proximal_newton
+from hingerank.solvers.run import GAP, STATIONARY, Run, Solution
 from hingerank.solvers.truncated_gradient import largest_eigenvalue, truncated_gradient
 from hingerank.structures import L1Ball, L1Norm
 
@@ -76,7 +77,8 @@ class FenchelRank(SparseRanker):
     Parameters
     ----------
     radius : of the l1 ball; a small one keeps few features
-    tol : stop when the duality gap  radius ‖g‖_∞ + <g, w>  is at most tol times the objective, g the gradient at w
+    tol : stop when the duality gap  radius ‖g‖_∞ + <g, w>  is at most tol, relative to the lesser of the objective (at
+        least 0.001) and its fall from weights of 0; g is the gradient at w
     max_iter : most iterations; a fit that hits it warns and says in ``certificate_`` how far it got
     step : "exact" line search, or "closed-form" (classic, away and pairwise steps only)
         The latter is the minimiser of the quadratic bound in which every pair is active, cheaper and a little shorter.
@@ -166,7 +168,7 @@ class SparseRankSVM(SparseRanker):
     ----------
     C : weight of the mean pair loss against the norm; a small one keeps few features
     ridge : weight of the squared norm: with some, correlated features share a weight instead of one taking all
-    tol : stop when the duality gap is at most tol times the objective
+    tol : stop when the duality gap is at most tol times the objective and tol times its fall from weights of 0
     max_iter : most iterations; a fit that hits it warns and says in ``certificate_`` how far it got
     max_seconds : most seconds, likewise
     scale : feature scaling learnt in fit and carried in the model
@@ -296,7 +298,7 @@ class TGRank(TruncatedGradientRanker):
     learning_rate : of the gradient steps; None for one over the largest curvature, the longest safe one
     every : truncate in every so many-th step
     threshold : draw only weights up to this size to 0; None for all
-    tol : stop when the duality gap is at most tol times the objective
+    tol : stop when the duality gap is at most tol times the objective and tol times its fall from weights of 0
     max_iter : most iterations; a fit that hits it warns and says in ``certificate_`` how far it got
     max_seconds : most seconds, likewise
     scale : feature scaling learnt in fit and carried in the model
@@ -323,8 +325,8 @@ class TGRank(TruncatedGradientRanker):
             point = problem.at(problem.design.scores(w))
             return point.value, problem.back(point.gradient)
 
-        norm, rate = problem.structure, self._rate(problem.C * self._curvature)
-        return truncated_gradient(at, w, rate, norm.gap, norm.kind, **options)
+        certify, rate = partial(gap_of, problem.structure), self._rate(problem.C * self._curvature)
+        return truncated_gradient(at, w, rate, certify, GAP, origin=problem.origin(), **options)
 
     def _grid(self, problem, count):
         return grid_of_C(problem, count)
@@ -383,7 +385,7 @@ class RSRank(TruncatedGradientRanker):
             value, z = self._swaps.at(s)
             return problem.C * value, problem.C * problem.back(z)
 
-        def subgradient(value: float, g: np.ndarray, w: np.ndarray) -> float:
+        def subgradient(run: Run, value: float, g: np.ndarray, w: np.ndarray) -> float:
             return max(0.0, float(problem.structure.violation(g, w).max()))
 
         rate = self._rate(problem.C * self._curvature)

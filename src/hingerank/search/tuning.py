@@ -2,6 +2,7 @@
 
 import inspect
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,6 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from sklearn.base import clone
 
+from hingerank.data.checks import WeakFitWarning
 from hingerank.data.files import canonical
 from hingerank.data.parts import PartedData
 from hingerank.data.ranking_data import RankingData
@@ -130,7 +132,9 @@ def tune(
     winner = max(worked, key=lambda study: study.best(one_standard_error).mean)  # the first of equals
     chosen = winner.best(one_standard_error)
     tell_task(f"tuning {winner.name}, the last fit")
-    found = parts.fit(clone(winner.ranker).set_params(**chosen.setting))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", WeakFitWarning)  # the validation has chosen
+        found = parts.fit(clone(winner.ranker).set_params(**chosen.setting))
     trials = [trial for study in studies for trial in study.trials.values()]
     seconds = time.perf_counter() - started
     found.tuning_ = Tuning(measure, len(parts), winner.name, chosen.setting, trials, seconds, winner.widened)

@@ -5,7 +5,7 @@ from itertools import count
 import numpy as np
 
 from hingerank.problem.least_squares import LeastSquaresProblem
-from hingerank.solvers.run import GAP, Callback, Run, Solution, relative
+from hingerank.solvers.run import GAP, Callback, Run, Solution
 
 
 def closed_form(
@@ -19,13 +19,15 @@ def closed_form(
 ) -> Solution:
     """Minimise a quadratic f by solving for its Hessian: w <- w - H⁻¹ g(w), once, and again only to mend rounding.
 
-    w: ignored, since the answer does not depend on a start. tol, max_iter: until the gap is at most tol · value.
+    w: ignored, since the answer does not depend on a start. tol, max_iter: until the relative gap
+    (solvers/run.py) is at most tol.
     """
     run = Run("gap", tol, max_iter, max_seconds, callback)
     point = problem.at(np.zeros(problem.dimension))
-    scale = float(np.linalg.norm(point.gradient))
+    scale, run.origin = float(np.linalg.norm(point.gradient)), point.value
     for iteration in count():
-        gap, gradient = relative(problem.gap(point), point.value), float(np.linalg.norm(point.gradient))
+        gap = run.relative(problem.gap(point), point.value, problem.least_gain(point))
+        gradient = float(np.linalg.norm(point.gradient))
         if run.stops(iteration=iteration, value=point.value, gap=gap, gradient=gradient / scale if scale > 0 else 0.0):
             break
         if iteration > 1 and gap > 0.5 * run.trace[-2]["gap"]:

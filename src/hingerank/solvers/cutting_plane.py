@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hingerank.problem.problem import Problem
-from hingerank.solvers.run import Callback, Run, Solution
+from hingerank.solvers.run import GAP, Callback, Run, Solution, apart
 
 UNUSED = 30  # a plane without weight for this many iterations is dropped
 
@@ -30,9 +30,11 @@ def cutting_plane(
     callback: Callback = None,
     planes: "Planes | None" = None,
 ) -> Solution:
-    """Minimise ½‖w‖² + C·R(w) until (value - lower bound) ≤ tol · value. oracle(w) -> R(w), a subgradient of R at w.
+    """Minimise f = ½‖w‖² + C·R(w) until f - lower bound, relative to gain and objective (solvers/run.py), is at
+    most tol. oracle(w) -> R(w), a subgradient of R at w.
 
-    planes: those known to be below R, to go on from; new ones are added there.
+    planes: those known to be below R, to go on from; new ones are added there. A plane touching R at w alone gives the
+    lower bound f(w) - ½‖w + C·slope‖², which needs no difference of values.
 
     >>> risk = lambda w: (max(0.0, 1 - w[0]), np.array([-1.0 if w[0] < 1 else 0.0]))
     >>> round(float(cutting_plane(risk, 1, C=10.0, tol=1e-9).w[0]), 6)
@@ -40,19 +42,30 @@ def cutting_plane(
     """
     run = Run("gap", tol, max_iter - 1, max_seconds, callback)
     w = np.zeros(dimension) if w is None else np.array(w, np.float64)
-    planes, best, bound = planes or Planes(dimension, C), (np.inf, w), 0.0
+    planes, best, bound, own = planes or Planes(dimension, C), (np.inf, w), 0.0, (np.inf, np.inf, w, 0.0)
+    if w.any():
+        risk, slope = oracle(np.zeros(dimension))
+        planes.add(np.asarray(slope, np.float64), float(risk))
+        run.origin = C * float(risk)
     for iteration in count(1):
         risk, slope = oracle(w)
-        best = min(best, (0.5 * float(w @ w) + C * float(risk), w), key=lambda pair: pair[0])
+        value, v = 0.5 * float(w @ w) + C * float(risk), -C * np.asarray(slope, np.float64)
+        if not w.any():
+            run.origin = value
+        best = min(best, (value, w), key=lambda pair: pair[0])
+        own = min(own, (0.5 * float((w - v) @ (w - v)), value, w, 0.5 * float(v @ v)), key=lambda known: known[0])
         planes.add(np.asarray(slope, np.float64), float(risk) - float(slope @ w))
-        w, lower = planes.minimise(max(1e-3 * tol, 1e-14))
+        w, lower = planes.minimise(1e-3 * tol, max(run.origin - bound, own[3]))
         bound = max(bound, lower)
-        gap = (best[0] - bound) / max(abs(best[0]), 1e-300)
-        if run.stops(iteration=iteration, value=best[0], lower_bound=bound, gap=gap):
+        between = apart(best[0], bound)
+        gap, answer = run.relative(between, best[0]), best
+        if own[0] < between:  # values are too alike to tell by their difference
+            gap, answer = run.relative(own[0], own[1], own[3]), own[1:3]
+        if run.stops(iteration=iteration, value=answer[0], lower_bound=bound, gap=gap):
             break
         # look halfway between the model's answer and the best point: calmer than jumping to the model's answer
         w = 0.5 * (w + best[1]) if iteration % 2 else w
-    return run.solution("relative duality gap", best[1], best[0], iteration, lower_bound=bound)
+    return run.solution(GAP, answer[1], answer[0], iteration, lower_bound=bound)
 
 
 def cutting_planes(problem: Problem, w: np.ndarray | None = None, **options: Any) -> Solution:
@@ -74,17 +87,20 @@ class Planes:
         self.gram = np.block([[self.gram[np.ix_(keep, keep)], cross[:-1, None]], [cross[None, :]]])
         self.weights, self.idle = np.append(self.weights[keep], 0.0), np.append(self.idle[keep], 0)
 
-    def minimise(self, tol: float) -> tuple[np.ndarray, float]:
-        """(the minimiser of ½‖w‖² + C · highest plane, a lower bound on its value)."""
+    def minimise(self, tol: float, gain: float) -> tuple[np.ndarray, float]:
+        """(the minimiser of ½‖w‖² + C · highest plane, to within tol times its value and tol times what there is to
+        gain, a lower bound on its value)."""
         quadratic, linear = self.C * self.C * self.gram, self.C * self.offsets
-        self.weights = minimise_on_simplex(quadratic, linear, self.weights, tol)
+        self.weights = minimise_on_simplex(quadratic, linear, self.weights, tol, gain)
         self.idle = np.where(self.weights > 0, 0, self.idle + 1)
         w = -self.C * (self.weights @ self.slopes)
         return w, float(linear @ self.weights - 0.5 * w @ w)
 
 
-def minimise_on_simplex(Q: np.ndarray, b: np.ndarray, a: np.ndarray, tol: float) -> np.ndarray:
+def minimise_on_simplex(Q: np.ndarray, b: np.ndarray, a: np.ndarray, tol: float, most: float = np.inf) -> np.ndarray:
     """argmin of ½ aᵀQa - bᵀa over the simplex, by an active set that starts from the entries in use in `a`.
+
+    Ends when no more than tol times the value, or times `most` if that is less, can be gained.
 
     The best weights of the entries in use solve linear equations; if some come out negative, go only as far as none is
     and leave those out; if all are positive, the entry with the least gradient comes in, unless it gains nothing.
@@ -112,7 +128,7 @@ def minimise_on_simplex(Q: np.ndarray, b: np.ndarray, a: np.ndarray, tol: float)
         gradient = Q @ a - b
         entering = int(np.argmin(gradient))
         value = 0.5 * float(a @ (gradient - b))
-        if float(gradient @ a) - gradient[entering] <= tol * max(abs(value), 1e-300) or entering in used:
+        if float(gradient @ a) - gradient[entering] <= tol * max(min(abs(value), most), 1e-300) or entering in used:
             break
         used = np.append(used, entering)
     return a

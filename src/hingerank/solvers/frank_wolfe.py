@@ -15,7 +15,8 @@ import numpy as np
 from hingerank.kernels.rows import dot
 from hingerank.problem.sparse import ScorePoint, SingleColumns, SparseProblem
 from hingerank.solvers.line_search import line_search
-from hingerank.solvers.run import Callback, Run, Solution
+from hingerank.solvers.proximal_newton import gap_of
+from hingerank.solvers.run import GAP, Callback, Run, Solution
 from hingerank.structures import L1Ball
 
 VARIANTS = ("classic", "away", "pairwise")
@@ -43,7 +44,8 @@ def frank_wolfe(
     max_seconds: float = np.inf,
     callback: Callback = None,
 ) -> Solution:
-    """Minimise loss(X w) over the ball until the duality gap <g, w> + radius ‖g‖_∞ is at most tol times the loss.
+    """Minimise loss(X w) over the ball until the duality gap <g, w> + radius ‖g‖_∞, relative to gain and
+    objective (solvers/run.py), is at most tol.
 
     problem: one whose structure is an L1Ball; variant: "classic", "away" or "pairwise"; step: "exact" (line search) or
     "closed-form" (minimises the quadratic upper bound that counts every pair as active).
@@ -51,17 +53,18 @@ def frank_wolfe(
     run, ball = Run("gap", tol, max_iter, max_seconds, callback), problem.structure
     if not isinstance(ball, L1Ball):
         raise ValueError("Frank-Wolfe moves between the corners of a ball: the structure must be an L1Ball")
+    run.origin = problem.origin()
     w = np.zeros(problem.dimension) if w is None else np.array(w, np.float64)
     columns = SingleColumns(problem.design)
     bound = problem.separate().at(np.zeros(problem.n_rows)).curvature if step == "closed-form" else None
     point = problem.at(columns.scores(w))
     for iteration in count():
         g = problem.back(point.gradient)
-        gap, selected = ball.gap(point.value, g, w), int(np.count_nonzero(w))
+        gap, selected = gap_of(ball, run, point.value, g, w), int(np.count_nonzero(w))
         if gap <= tol and iteration:  # by scores that were updated many times: certify by those of w
             point = problem.at(columns.scores(w))
             g = problem.back(point.gradient)
-            gap = ball.gap(point.value, g, w)
+            gap = gap_of(ball, run, point.value, g, w)
         if run.stops(iteration=iteration, value=point.value, gap=gap, selected=selected):
             break
         move = _choose(variant, ball, g, w)
@@ -72,7 +75,7 @@ def frank_wolfe(
             break
         mu, point = _search(problem, point, direction, slope, move.limit, bound)
         w = _apply(move, mu, w)
-    return run.solution(ball.kind, w, point.value, iteration)
+    return run.solution(GAP, w, point.value, iteration)
 
 
 def _choose(variant: str, ball: L1Ball, g: np.ndarray, w: np.ndarray) -> Move:

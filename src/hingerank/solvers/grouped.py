@@ -13,7 +13,7 @@ import numpy as np
 from hingerank.problem.grouped import GroupedProblem
 from hingerank.problem.problem import Point
 from hingerank.solvers.newton import conjugate_gradients
-from hingerank.solvers.run import GAP, Callback, Run, Solution, relative
+from hingerank.solvers.run import GAP, Callback, Run, Solution
 
 ROUGH, FEW = 1e-2, 8  # gap to which samples are solved, and halvings of a Newton step before it is given up
 ENOUGH = 1e-4  # fraction of the forecast decrease that a step must bring
@@ -28,13 +28,15 @@ def grouped_newton(
     max_seconds: float = np.inf,
     callback: Callback = None,
 ) -> Solution:
-    """Minimise until the duality gap is at most tol times the objective; w: start, default 0."""
+    """Minimise until the gap relative to gain and objective (solvers/run.py) is at most tol; w: start, or 0."""
     run = Run("gap", tol, max_iter, max_seconds, callback)
+    run.origin = problem.origin()
     start = np.zeros(problem.dimension) if w is None else problem.structure.allowed(np.asarray(w, np.float64))
     if not start.any():
         for sample in problem.samples():
             assert isinstance(sample, GroupedProblem)
             rough = Run("gap", ROUGH, 20, max_seconds - run.seconds)
+            rough.origin = run.origin  # a sample's loss is scaled up to the whole's
             start = _minimise(sample, start, rough).w
     point = _minimise(problem, start, run)
     used = int(np.count_nonzero(problem.structure.norms(point.w)))
@@ -46,7 +48,8 @@ def _minimise(problem: GroupedProblem, w: np.ndarray, run: Run) -> Point:
     point, size, iteration = problem.at(w), 1.0, 0
     while True:
         value, gap = problem.total(point), problem.gap(point)
-        left = relative(gap, value)
+        penalty = value - point.value + problem.structure.value(point.w)
+        left = run.relative(gap, value, problem.least_gain(point), penalty)
         if run.stops(iteration=iteration, value=value, gap=left, groups=_in_use(problem, point.w)):
             return point
         before, iteration = point, iteration + 1

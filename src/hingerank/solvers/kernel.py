@@ -15,19 +15,22 @@ from hingerank.problem.kernel_space import KernelProblem
 from hingerank.problem.problem import Objective, Point
 from hingerank.solvers.dual import dual_coordinate_descent
 from hingerank.solvers.newton import conjugate_gradients, newton, try_step
-from hingerank.solvers.run import Solution, relative
+from hingerank.solvers.run import Solution, apart, relative
 from hingerank.solvers.smoothing import smoothing
 
 EXTRA, STEPS = 0.3, 5  # fraction of all products that pruning may add, and its most steps
 
 
 def kernel_newton(problem: KernelProblem, w: Any = None, *, tol: float = 1e-3, **options: Any) -> Solution:
-    """Newton's method with conjugate gradients in the K-inner product, until the gap is at most tol · value."""
+    """Newton's method with conjugate gradients in the K-inner product, until the relative gap is at most
+    tol."""
     solution = newton(problem, w, tol=tol, **options)
     if solution.certificate.converged:
-        target = 0.8 * float(np.sqrt(2.0 * tol * solution.value))  # the gradient's norm at which the gap is tol
+        least = problem.least_gain(problem.at(solution.w))
+        size = min(max(solution.origin - solution.value, least), solution.value)
+        target = 0.8 * float(np.sqrt(2.0 * tol * size))  # the gradient's norm at which the gap is tol
         for point in prune(problem, solution.w, target, EXTRA * solution.trace[-1]["products"]):
-            gap = relative(problem.gap(point), point.value)
+            gap = relative(problem.gap(point), point.value, solution.origin, problem.least_gain(point))
             if gap <= tol:
                 solution = _accept(solution, point, gap)
                 break
@@ -38,13 +41,13 @@ def kernel_newton(problem: KernelProblem, w: Any = None, *, tol: float = 1e-3, *
 
 
 def kernel_smoothing(problem: KernelProblem, w: Any = None, *, tol: float = 1e-3, **options: Any) -> Solution:
-    """The hinge by smoothing, until the duality gap is at most tol times the objective."""
+    """The hinge by smoothing, until the relative duality gap is at most tol."""
     solution = smoothing(problem, w, tol=tol, **options)
     latest, width, lower = (solution.extra[name] for name in ("latest", "width", "lower_bound"))
     if solution.certificate.converged:
         for near in prune(RoundedHinge(problem, width), latest, 0.0, 5 * solution.certificate.n_iter):
             point = problem.at(near.w)
-            gap = relative(point.value - lower, point.value)
+            gap = relative(apart(point.value, lower), point.value, solution.origin)
             if gap <= tol:
                 solution = _accept(solution, point, gap)
                 break
@@ -102,7 +105,7 @@ def _accept(solution: Solution, point: Point, certified: float) -> Solution:
 
 def _certified(solution: Solution, value: float, lower: float) -> Solution:
     """The solution with the value and the bound that K in double precision gives it."""
-    gap = relative(value - lower, value)
+    gap = relative(apart(value, lower), value, solution.origin)
     certificate = replace(solution.certificate, value=gap)
     if certificate.converged and not gap <= certificate.tolerance:
         certificate = replace(certificate, status="rounding")

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.linalg
 
 from hingerank.problem.problem import Objective, Point
-from hingerank.solvers.run import GAP, STATIONARY, Callback, Run, Solution, relative
+from hingerank.solvers.run import GAP, STATIONARY, Callback, Run, Solution
 
 # fractions of the forecast decrease: below ACCEPT a step is refused, below POOR the ball shrinks
 ACCEPT, POOR = 1e-4, 0.25
@@ -80,14 +80,15 @@ def newton(
     max_seconds: float = np.inf,
     callback: Callback = None,
 ) -> Solution:
-    """Minimise a once differentiable f until its duality gap is at most tol times its value.
+    """Minimise a once differentiable f until its duality gap, relative to gain and objective (solvers/run.py), is
+    at most tol.
 
     w: start, default 0. callback: called with each entry of the trace; a true answer stops. Where f is not convex the
     certificate is one of stationarity (see Objective.gap).
     """
     run = Run("gap", tol, max_iter, max_seconds, callback)
     origin = objective.at(np.zeros(objective.dimension))
-    scale = float(np.linalg.norm(origin.gradient))
+    scale, run.origin = float(np.linalg.norm(origin.gradient)), origin.value
     samples = objective.samples()
     if w is None or not np.any(w):
         w = solve_samples(samples, origin.w, scale, run)
@@ -113,13 +114,14 @@ def newton_from(objective: Objective, point: Point, scale: float, run: Run, mode
     inverse = Recycled(objective.recycled, spread_diagonal(objective.diagonal(point)))
     hard = False  # conjugate gradients needed so many products that factorising the Hessian is cheaper
     while True:
-        gap = relative(objective.gap(point), point.value)
         gradient = norm / scale if scale > 0 else 0.0
-        figures: dict[str, Any] = {"iteration": iteration, "value": point.value, "gap": gap, "gradient": gradient}
+        figures: dict[str, Any] = {"iteration": iteration, "value": point.value, "gradient": gradient}
+        if run.measured == "gap":
+            figures["gap"] = run.relative(objective.gap(point), point.value, objective.least_gain(point))
         if run.stops(w=point.w, **figures, products=products):
             return point
         iteration += 1
-        left = run.tol / gradient if run.measured == "gradient" else float(np.sqrt(run.tol / gap))  # of the norm
+        left = run.tol / gradient if run.measured == "gradient" else float(np.sqrt(run.tol / figures["gap"]))
         if hard and model is None and point.hessian is not None:
             step, forecast = exact_step(point.hessian(), point.gradient, radius)
         else:

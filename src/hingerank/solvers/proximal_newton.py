@@ -15,9 +15,11 @@ import numpy as np
 
 from hingerank.kernels.rows import dot
 from hingerank.problem.design import RowsDesign
+from hingerank.problem.problem import SMALLEST
 from hingerank.problem.sparse import ScorePoint, SparseProblem
 from hingerank.solvers.line_search import line_search
-from hingerank.solvers.run import Callback, Run, Solution
+from hingerank.solvers.run import GAP, Callback, Run, Solution
+from hingerank.structures import SparseStructure
 
 ALL = 64  # with no more columns than this, all of them are in the working set
 JOIN, MOST = 8, 500  # columns that join at once, at least; columns of a working set, at most
@@ -114,13 +116,15 @@ def proximal_newton(
     working: WorkingSet | None = None,
     approach: Sequence[SparseProblem] = (),
 ) -> Solution:
-    """Minimise loss(X w) + structure(w) until the structure's relative duality gap is at most tol.
+    """Minimise loss(X w) + structure(w) until the duality gap relative to gain and objective (solvers/run.py) is at
+    most tol.
 
     w: a start inside the structure, default 0; working: the working set of an earlier problem on the same data.
     approach: easier problems to solve roughly first, each from the one before, so that few weights are ever in use.
     min_iter: steps to make even from a start that is good enough, lest a path be a staircase.
     """
     run, structure = Run("gap", tol, max_iter, max_seconds, callback), problem.structure
+    run.origin = problem.origin()
     w = np.zeros(problem.dimension) if w is None else np.array(w, np.float64)
     working = WorkingSet(problem) if working is None else working
     done = 0
@@ -131,22 +135,30 @@ def proximal_newton(
     point, before = problem.at(working.scores(problem, w)), np.inf
     for iteration in count():
         g = problem.back(point.gradient)
-        gap = structure.gap(point.value, g, w)
+        gap = gap_of(structure, run, point.value, g, w)
         if gap <= tol and iteration:  # by scores that were updated: certify by those of w
             point = problem.at(working.scores(problem, w))
             g = problem.back(point.gradient)
-            gap = structure.gap(point.value, g, w)
+            gap = gap_of(structure, run, point.value, g, w)
         value = point.value + structure.value(w)
         early, selected = iteration < min_iter and gap != 0, int(np.count_nonzero(w))
         if run.stops(early=early, w=w, iteration=done + iteration, value=value, gap=gap, selected=selected):
             break
         working.choose(problem, structure.violation(g, w), w)
-        moved = _step(problem, point, g, w, gap, working, better=gap > PAYING * before)
+        moved = _step(problem, point, g, w, working, better=gap > PAYING * before)
         if moved is None:
             run.status = "converged" if gap <= tol else "stalled"
             break
         point, before = moved, gap
-    return run.solution(structure.kind, w, value, done + iteration, working=working, C=problem.C)
+    return run.solution(GAP, w, value, done + iteration, working=working, C=problem.C)
+
+
+def gap_of(structure: SparseStructure, run: Run, loss: float, g: np.ndarray, w: np.ndarray) -> float:
+    """The duality gap relative to gain and objective, at weights w with that loss and its gradient g."""
+    gap, least = structure.gap(loss, g, w)
+    penalty = structure.value(w)
+    holding = max(least, penalty, SMALLEST if g.any() else 0.0)  # what keeps the weights where they are
+    return run.relative(gap, loss + penalty, least, holding, structure.nothing)
 
 
 def _step(
@@ -154,7 +166,6 @@ def _step(
     point: ScorePoint,
     g: np.ndarray,
     w: np.ndarray,
-    gap: float,
     working: WorkingSet,
     better: bool,
 ) -> ScorePoint | None:
@@ -172,7 +183,7 @@ def _step(
         if slope < -rounding:
             break
         if working.exact:
-            return _flat_step(problem, w, v, gap, working) if slope < rounding else None
+            return _flat_step(problem, point, g, w, v, working) if slope < rounding else None
         better = True
     mu, following = line_search(problem, point, direction, slope, 1.0, extra=extra, tol=0.1)
     working.stepped(mu)
@@ -181,13 +192,19 @@ def _step(
 
 
 def _flat_step(
-    problem: SparseProblem, w: np.ndarray, v: np.ndarray, gap: float, working: WorkingSet
+    problem: SparseProblem,
+    point: ScorePoint,
+    g: np.ndarray,
+    w: np.ndarray,
+    v: np.ndarray,
+    working: WorkingSet,
 ) -> ScorePoint | None:
     """Values cannot tell any more whether the model's answer v is better: take it, in place, if its gap is smaller."""
+    structure, there = problem.structure, w.copy()
+    gap = structure.gap(point.value, g, w)[0]
     following = problem.at(working.design.scores(v))
-    there = w.copy()
     there[working.indices] = v
-    if not problem.structure.gap(following.value, problem.back(following.gradient), there) < gap:
+    if not structure.gap(following.value, problem.back(following.gradient), there)[0] < gap:
         return None
     w[:] = there
     return following

@@ -7,7 +7,7 @@ import numpy as np
 
 from hingerank.problem.problem import Problem
 from hingerank.solvers.newton import conjugate_gradients, try_step
-from hingerank.solvers.run import STATIONARY, Callback, Run, Solution, relative
+from hingerank.solvers.run import STATIONARY, Callback, Run, Solution
 
 FULL_STEPS = 10  # before they grow shorter, as they must where the ranking flips to and fro
 
@@ -25,14 +25,16 @@ def reranking(
     """Look for a w that minimises the problem whose weights come from the ranking by w itself.
 
     rank(w) makes the loss take its weights from the ranking by w. Between two such calls the problem is convex, and its
-    duality gap at w, with the weights of w's own ranking, is the certificate: at 0 w is a fixed point. There need not
-    be one, since weights jump where two rows change places; steps then grow shorter as 1/k and settle between.
+    relative duality gap at w (solvers/run.py), with the weights of w's own ranking, is the certificate: at 0 w is a
+    fixed point. There need not be one, since weights jump where two rows change places; steps then grow shorter as 1/k
+    and settle between.
     """
     run, radius = Run("gap", tol, max_iter, max_seconds, callback), np.inf
     for iteration in count():
         rank(w)
         point = problem.at(w)
-        gap, gradient = relative(problem.gap(point), point.value), float(np.linalg.norm(point.gradient))
+        run.origin, gradient = problem.origin(), float(np.linalg.norm(point.gradient))
+        gap = run.relative(problem.gap(point), point.value, problem.least_gain(point))
         if run.stops(iteration=iteration, value=point.value, gap=gap):
             return run.solution(STATIONARY, w, point.value, iteration)
         step, forecast, _ = conjugate_gradients(point.curvature, point.gradient, radius, 0.1 * gradient)

@@ -10,7 +10,9 @@ import numpy as np
 from hingerank.notebook import html_table
 from hingerank.watching import tell
 
-GAP, STATIONARY = "relative duality gap", "stationarity"  # what certificates are about
+GAP, STATIONARY = "duality gap relative to gain and objective", "stationarity"  # what certificates are about
+ROUNDING = 1e-14  # of a value that is a sum over many pairs, relative to it
+LITTLE = 0.01  # fraction of the value at 0: a fit that gains less, and is held back by its norm, is next to none
 Entry = dict[str, Any]  # of a trace: the figures of one iteration
 Callback = Callable[[Entry], Any] | None  # called with each entry; a true answer stops
 
@@ -19,7 +21,8 @@ Callback = Callable[[Entry], Any] | None  # called with each entry; a true answe
 class Certificate:
     """How far a fit is from the optimum, in a quantity that can be checked.
 
-    kind: what `value` measures, such as "relative gradient norm" or "duality gap"; tolerance: what was asked for;
+    kind: what `value` measures, such as "duality gap relative to gain and objective" (see `relative`); tolerance: what
+    was asked for;
     status: "converged", or why the solver stopped ("max_iter", "max_seconds", "stalled", "callback", "validation",
     "overflow" or "rounding" where numbers are too large for double precision), or "trained" for boosters, which make
     the rounds they were asked for and approach no optimum: their value is a measure of the training rows;
@@ -66,28 +69,68 @@ class Certificate:
 @dataclass(frozen=True)
 class Solution:
     """w: the minimiser found; value: the objective there; certificate; trace: one dict per iteration; extra: the
-    solver's own results, such as dual multipliers."""
+    solver's own results, such as dual multipliers; origin: the objective at w = 0, where the solver knows it; weak:
+    whether the norm holds the weights so near 0 that next to nothing is gained (see `Run.relative`)."""
 
     w: Any
     value: float
     certificate: Certificate
     trace: list[dict[str, Any]] = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)
+    origin: float = np.nan
+    weak: bool = False
 
 
 # What every solver's loop does besides its mathematics: keep a clock and a trace, and know when to stop.
 
 
-def relative(gap: float, value: float) -> float:
-    """gap / value, or infinity where rounding hides both."""
-    return gap / abs(value) if value != 0 else (0.0 if gap == 0 else np.inf)
+def relative(gap: float, value: float, origin: float, least: float = 0.0, nothing: float = 0.0) -> float:
+    """gap / min(f(0) - f(w) + gap, |f(w)|): the rule by which every convex fit ends.
+
+    f(0) - f(w) + gap is what there is to gain. Relative to f(w) alone the gap would say nothing where w = 0 is nearly
+    as good as the optimum, as for small C or features of a small scale: there only the direction of w counts. Relative
+    to the gain alone it would say little where nearly all is gained, as for a large C and data that can be separated:
+    there f(w) is a small part of f(0). The rule is the same for features, C and weights that are scaled to the same
+    problem.
+
+    Parameters
+    ----------
+    gap : how far f(w) may be above the optimum
+    value, origin : f(w) and f(0)
+    least : what f(0) - f(w) + gap is at least, whatever rounding does to that difference
+        The gap being that of multipliers, f(0) - f(w) + gap is f(0) less their dual value. For a structure R with
+        R(0) = 0 and a loss whose gradient is -v that is at least R*(v), by Fenchel's inequality for the loss at 0:
+        ½‖v‖² for R = ½‖w‖².
+    nothing : the fraction of f(0) below which f(w) is as good as none, where it may fall to 0
+
+    Returns
+    -------
+    float : infinity where rounding hides what there is to gain; not a number where sums overflow
+
+    Examples
+    --------
+    >>> [round(relative(0.5, value, origin=10.0), 6) for value in (10.0, 9.5, 1.0)]
+    [1.0, 0.5, 0.5]
+    """
+    gain = max(origin - value + gap - ROUNDING * abs(origin), least)
+    if not np.isfinite(gain) or np.isnan(gap):
+        return np.nan
+    if gap == 0:
+        return 0.0
+    size = min(gain, max(abs(value), nothing * abs(origin)))
+    return gap / size if size > 0 else np.inf
+
+
+def apart(value: float, lower: float) -> float:
+    """value - lower, and what rounding may have hidden of that difference."""
+    return value - lower + ROUNDING * abs(value)
 
 
 class Run:
     """One run of a solver: its clock, its trace, and in `status` why it ended, empty while it goes on.
 
     measured: the figure of a trace entry that is to come down to tol. max_iter: entries to make after the first.
-    callback: called with each entry; a true answer stops.
+    callback: called with each entry; a true answer stops. origin: f(0), which a solver sets where `relative` is asked.
 
     >>> run = Run("gap", tol=0.1, max_iter=10)
     >>> while not run.stops(gap=0.5 ** len(run.trace)):
@@ -107,10 +150,23 @@ class Run:
         self.measured, self.tol, self.max_iter = measured, tol, max_iter
         self.max_seconds, self.callback, self.began = max_seconds, callback, time.perf_counter()
         self.status, self.trace = "", list[Entry]()
+        self.origin, self.weak = np.nan, False
 
     @property
     def seconds(self) -> float:
         return time.perf_counter() - self.began
+
+    def relative(
+        self, gap: float, value: float, least: float = 0.0, penalty: float | None = None, nothing: float = 0.0
+    ) -> float:
+        """The gap `relative` to gain and objective.
+
+        penalty: what the norm costs at w, `least` if not given. Where it is most of a gain that is little, the norm is
+        what holds the weights back, and not that there is nothing to learn.
+        """
+        gain, penalty = self.origin - value, least if penalty is None else penalty
+        self.weak = bool(gain < LITTLE * abs(self.origin) and penalty > 0 and penalty >= 0.5 * gain)
+        return relative(gap, value, self.origin, least, nothing)
 
     def stops(self, *, early: bool = False, w: Any = None, **figures: Any) -> bool:
         """Enter the figures into the trace; whether that ends the run. early: too early to have converged; w: the
@@ -138,4 +194,4 @@ class Run:
         certificate = Certificate(
             kind, last[self.measured], self.tol, self.status, n_iter, self.seconds, last.get("gradient")
         )
-        return Solution(w, value, certificate, self.trace, extra)
+        return Solution(w, value, certificate, self.trace, extra, self.origin, self.weak)

@@ -12,7 +12,7 @@ import numpy as np
 
 from hingerank.problem.multipliers import RegularizedDual
 from hingerank.solvers.newton import newton_from
-from hingerank.solvers.run import Callback, Run, Solution
+from hingerank.solvers.run import GAP, Callback, Run, Solution
 from hingerank.solvers.smoothing import smoothing
 
 GOALS = 1e-7, 1e-9, 1e-11  # relative gradients of the inner problem: sharper until the objective falls
@@ -26,13 +26,14 @@ def shrinkage(
     max_seconds: float = np.inf,
     callback: Callback = None,
 ) -> Solution:
-    """Minimise until the duality gap is at most tol times the value's size; the problem keeps a and A."""
+    """Minimise until the duality gap relative to the value is at most tol; the problem keeps a and A."""
     run = Run("gap", tol, max_iter, max_seconds, callback)
+    run.origin = 0.0  # at a = 0, A = 0
     found = smoothing(problem.hinge(), tol=1e-4).extra
     problem.begin(found["latest"], found["width"])
     value, last, age, shrinking = problem.value(), problem.A, 1.0, 0.0
     for iteration in count():
-        gap, rank = problem.gap() / max(abs(value), 1e-300), int(problem.ranks.sum())
+        gap, rank = run.relative(problem.gap(), value), int(problem.ranks.sum())
         if run.stops(iteration=iteration, value=value, gap=gap, rank=rank, svd_seconds=shrinking):
             break
         state, older = problem.state(), (1.0 + float(np.sqrt(1.0 + 4.0 * age * age))) / 2.0
@@ -48,7 +49,7 @@ def shrinkage(
         else:  # take the round back, and start the next without a push
             problem.come_back(state)
             age = 1.0
-    return run.solution("relative duality gap", problem.w, value, iteration)
+    return run.solution(GAP, problem.w, value, iteration)
 
 
 def _respond(problem: RegularizedDual, tol: float) -> None:

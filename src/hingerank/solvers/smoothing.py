@@ -12,7 +12,7 @@ import numpy as np
 from hingerank.problem.hinge import Bounds, HingeProblem, RoundedHinge
 from hingerank.problem.problem import Objective, Point
 from hingerank.solvers.newton import newton_from, solve_samples
-from hingerank.solvers.run import GAP, Callback, Entry, Run, Solution
+from hingerank.solvers.run import GAP, Callback, Entry, Run, Solution, apart
 
 FIRST_WIDTH, NARROWEST = 1.0, 1e-10
 
@@ -26,12 +26,13 @@ def smoothing(
     max_seconds: float = np.inf,
     callback: Callback = None,
 ) -> Solution:
-    """Minimise ½‖w‖² + C sum weight · max(0, m - t) until (value - lower bound) ≤ tol · value."""
+    """Minimise ½‖w‖² + C sum weight · max(0, m - t) until value - lower bound, relative to gain and
+    objective (solvers/run.py), is at most tol."""
     run = Run("gap", tol, max_iter, max_seconds, callback)
     gap = _Gap(run)
     width, smooth = FIRST_WIDTH, _Watched(RoundedHinge(problem, FIRST_WIDTH), gap)
     origin = smooth.at(np.zeros(problem.dimension))
-    scale = float(np.linalg.norm(origin.gradient))
+    scale, run.origin = float(np.linalg.norm(origin.gradient)), gap.primal
     point = origin if w is None else smooth.at(w)
     if not np.any(point.w):
         point = smooth.at(solve_samples(smooth.parts, point.w, scale, run))
@@ -40,38 +41,55 @@ def smoothing(
         point = newton_from(smooth, point, scale, Run("gradient", 1e-13, callback=gap.enough), model)
         if run.status:
             break
-        width *= float(np.clip(np.sqrt(0.3 * tol * gap.primal / max(gap.kink, 1e-300)), 0.1, 0.5))
+        width *= float(np.clip(np.sqrt(0.3 * tol * gap.size / max(gap.kink, 1e-300)), 0.1, 0.5))
         if not width >= NARROWEST:  # also where sums overflow
             run.status = "stalled"
             break
         smooth = _Watched(smooth.rounded.narrowed(width), gap)
         point = smooth.at(point.w)
     extra = {"lower_bound": gap.dual, "latest": point.w, "width": width, "best_dual": gap.best_dual}
-    return run.solution(GAP, gap.best_w, gap.primal, len(run.trace), **extra)
+    w, value = gap.answer
+    return run.solution(GAP, w, value, len(run.trace), **extra)
 
 
 class _Gap:
-    """The best value and the best lower bound seen so far, and what the current width can still achieve."""
+    """The best value and the best lower bound seen so far, the point with the least gap of its own, and what the
+    current width can still achieve."""
 
     def __init__(self, run: Run):
-        self.run, self.best_w = run, np.empty(0)
-        self.best_dual: Point | None = None
-        self.primal, self.dual = np.inf, -np.inf
+        self.run, self.answer = run, (np.empty(0), np.inf)
+        self.best_w, self.best_dual = np.empty(0), None
+        self.primal, self.dual, self.least = np.inf, -np.inf, 0.0
+        self.own: tuple[Any, Bounds] | None = None  # weights with the least gap of their own
         self.kink = self.here = np.inf  # gap of the width itself; gap at the latest point
+
+    best_dual: Point | None
 
     def see(self, point: Point, bounds: Bounds) -> None:
         """Take note of what the problem says at a point."""
-        self.kink, self.here = bounds.kink, bounds.value - bounds.lower
+        self.kink, self.here = bounds.kink, bounds.gap
         if bounds.lower > self.dual:
-            self.dual, self.best_dual = bounds.lower, point
+            self.dual, self.best_dual, self.least = bounds.lower, point, bounds.least
         if bounds.value < self.primal:
             self.primal, self.best_w = bounds.value, point.w
+        if self.own is None or bounds.gap < self.own[1].gap:
+            self.own = point.w, bounds
+
+    @property
+    def size(self) -> float:
+        """What the gap is relative to (see solvers/run.py)."""
+        return min(max(self.run.origin - self.dual, self.least), self.primal)
 
     def enough(self, entry: Entry) -> bool:
         """Enough of this width: the run stops, or most of the gap left is the width's own."""
-        gap = float((self.primal - self.dual) / max(abs(self.primal), 1e-300))
-        narrow_enough = self.kink <= 0.5 * self.run.tol * self.primal
-        stops = self.run.stops(iteration=len(self.run.trace), value=self.primal, lower_bound=self.dual, gap=gap)
+        run = self.run
+        between = apart(self.primal, self.dual)
+        self.answer, gap = (self.best_w, self.primal), run.relative(between, self.primal, self.least)
+        if self.own is not None and self.own[1].gap < between:  # values are too alike to tell by their difference
+            w, bounds = self.own
+            self.answer, gap = (w, bounds.value), run.relative(bounds.gap, bounds.value, bounds.least)
+        narrow_enough = self.kink <= 0.5 * run.tol * self.size
+        stops = run.stops(iteration=len(run.trace), value=self.answer[1], lower_bound=self.dual, gap=gap)
         return stops or (not narrow_enough and self.here <= 2 * self.kink)
 
 

@@ -20,9 +20,10 @@ def truncated_gradient(
     at: Callable[[np.ndarray], tuple[float, np.ndarray]],
     w: np.ndarray,
     rate: float,
-    certify: Callable[[float, np.ndarray, np.ndarray], float],
+    certify: Callable[[Run, float, np.ndarray, np.ndarray], float],
     kind: str,
     *,
+    origin: float = np.nan,
     gravity: float = 1.0,
     every: int = 1,
     threshold: float = np.inf,
@@ -31,13 +32,15 @@ def truncated_gradient(
     max_seconds: float = np.inf,
     callback: Callback = None,
 ) -> Solution:
-    """Descend until certify(loss, gradient, w) ≤ tol. at(w) -> loss, gradient; kind: what `certify` measures."""
+    """Descend until certify(run, loss, gradient, w) ≤ tol. at(w) -> loss, gradient; kind: what `certify` measures;
+    origin: the value at w = 0, where it needs that."""
     run, norm = Run("gap", tol, max_iter, max_seconds, callback), L1Norm()
+    run.origin = origin
     w = np.array(w, np.float64)
     for iteration in count():
         loss, g = at(w)
         value, selected = loss + gravity * norm.value(w), int(np.count_nonzero(w))
-        if run.stops(iteration=iteration, value=value, gap=certify(loss, g, w), selected=selected):
+        if run.stops(iteration=iteration, value=value, gap=certify(run, loss, g, w), selected=selected):
             break
         w = w - rate * g
         if not np.isfinite(w).all():

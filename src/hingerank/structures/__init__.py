@@ -33,14 +33,15 @@ class SmoothStructure(Structure, Protocol):
 
 
 class SparseStructure(Structure, Protocol):
-    """A structure under which most weights are 0; g is always the gradient of the loss at w."""
+    """A structure under which most weights are 0; g is always the gradient of the loss at w.
 
-    @property
-    def kind(self) -> str:
-        """What `gap` measures."""
+    nothing: the fraction of the objective at 0 below which it is as good as none.
+    """
 
-    def gap(self, loss: float, g: Floats, w: Floats) -> float:
-        """How far above the optimum loss + structure may be at w."""
+    nothing: float
+
+    def gap(self, loss: float, g: Floats, w: Floats) -> tuple[float, float]:
+        """How far above the optimum loss + structure may be at w; what that and all gained from 0 are at least."""
 
     def violation(self, g: Floats, w: Floats) -> Floats:
         """How much each weight violates the optimality conditions; below 0 where 0 is right."""

@@ -52,6 +52,10 @@ class GroupedSquare(HalfSquare):
     def _kept(norms: Floats, amount: float) -> Floats:
         return np.maximum(0.0, 1.0 - amount / np.maximum(norms, 1e-300))
 
+    def conjugate(self, v: Floats) -> float:
+        """R*(v)."""
+        return 0.5 * float((np.maximum(self.norms(self.allowed(v)) - self.amount, 0.0) ** 2).sum())
+
     def gap(self, w: Floats, g: Floats) -> float:
         """R(w) + R*(v) - <v, w> with v = w - g, g the gradient of ½‖w‖² + loss at w: how far above the optimum w is.
 

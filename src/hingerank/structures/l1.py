@@ -7,14 +7,14 @@ from hingerank.kernels.l1 import minimise_in_ball, minimise_under_norm
 from hingerank.kernels.rows import dot
 
 WORK = 200_000_000  # of a model: a round costs up to the cube of its columns, and there are 3 to 50 rounds
-NOTHING = 1e-3  # a loss below this fraction of that at 0 is as good as none
+ROUNDING = 1e-14  # of a value, relative to it
 ENOUGH = 0.02  # a model is solved until its violation is this fraction of what it began with
 
 
 class L1Ball:
     """The set ‖w‖₁ ≤ radius."""
 
-    kind = "relative duality gap"
+    nothing = 1e-3  # without a norm the loss may fall to 0, where nothing is relative to it
 
     def __init__(self, radius: float):
         self.radius = float(radius)
@@ -33,14 +33,12 @@ class L1Ball:
         j = int(np.argmax(np.abs(g)))
         return j, -self.radius if g[j] >= 0 else self.radius
 
-    def gap(self, loss: float, g: Floats, w: Floats) -> float:
-        """(<g, w> + radius ‖g‖_∞) / loss(w), the numerator being at least loss(w) - min: Frank-Wolfe's duality gap.
-
-        g is the loss's gradient at w. Without a norm the loss may fall to 0, where nothing is relative to it: below
-        `NOTHING` (it is 1 at w = 0) the gap is relative to that.
-        """
-        gap = float(dot(g, w)) + self.radius * float(np.abs(g).max(initial=0.0))
-        return (0.0 if gap < 0 else gap) / max(NOTHING, loss)  # NaN stays NaN
+    def gap(self, loss: float, g: Floats, w: Floats) -> tuple[float, float]:
+        """(<g, w> + radius ‖g‖_∞, which is at least loss(w) - min: Frank-Wolfe's duality gap; radius ‖g‖_∞, which is at
+        most that and loss(0) - loss(w) together). g is the loss's gradient at w."""
+        least = self.radius * float(np.abs(g).max(initial=0.0))
+        gap = float(dot(g, w)) + least
+        return (0.0 if gap < 0 else gap), least  # NaN stays NaN
 
     def violation(self, g: Floats, w: Floats) -> Floats:
         """|g_j|, or its excess over the common level once the ball is full."""
@@ -61,7 +59,7 @@ class L1Ball:
 class L1Norm:
     """The penalty ‖w‖₁ + ½ ridge ‖w‖² (elastic net; ridge 0 is the plain norm)."""
 
-    kind = "relative duality gap"
+    nothing = 0.0
 
     def __init__(self, ridge: float = 0.0):
         self.ridge = float(ridge)
@@ -73,26 +71,29 @@ class L1Norm:
         """argmin over v of ½‖v - w‖² + step · (‖v‖₁ + ½ ridge ‖v‖²)."""
         return np.sign(w) * np.maximum(np.abs(w) - step, 0.0) / (1.0 + step * self.ridge)
 
-    def gap(self, loss: float, g: Floats, w: Floats) -> float:
-        """(primal - dual) / primal for a loss that is a sum of squared hinges at margin 1.
+    def gap(self, loss: float, g: Floats, w: Floats) -> tuple[float, float]:
+        """(primal - dual, what the dual's conjugate of the norm is) for a loss of squared hinges at margin 1.
 
         The multipliers a_l = -loss'(t_l), scaled by any t ≥ 0, have the dual value
         t (2 loss - <g, w>) - t² loss - sum over j of max(0, t|g_j| - 1)² / (2 ridge); without ridge, t ≤ 1/‖g‖_∞.
-        The best of a few t is taken: every one gives a true lower bound.
+        The best of a few t is taken: every one gives a true lower bound. Away from 0 their difference is rounded.
         """
         primal = loss + self.value(w)
         if primal <= 0:
-            return 0.0
+            return 0.0, 0.0
         if not np.isfinite(primal):
-            return np.nan
+            return np.nan, 0.0
         slope, size = 2.0 * loss - dot(g, w), np.abs(g)
         most = 1.0 / max(float(size.max(initial=0.0)), 1e-300)
         best = min(most, slope / (2.0 * loss)) if loss > 0 else most
-        duals = [0.0]
+        duals = [(0.0, 0.0)]
         for t in (best, most) if self.ridge == 0 else (best, most, 1.0):
             over = np.maximum(t * size - 1.0, 0.0) if self.ridge > 0 else np.zeros(1)
-            duals.append(t * slope - t * t * loss - (dot(over, over) / (2 * self.ridge) if self.ridge > 0 else 0.0))
-        return max(0.0, (primal - max(duals)) / primal)
+            conjugate = dot(over, over) / (2 * self.ridge) if self.ridge > 0 else 0.0
+            duals.append((t * slope - t * t * loss - conjugate, conjugate))
+        dual, conjugate = max(duals)
+        gap = max(0.0, primal - dual)
+        return gap + (ROUNDING * primal if w.any() else 0.0), conjugate
 
     def violation(self, g: Floats, w: Floats) -> Floats:
         """The size of the least subgradient; below 0 where 0 is right."""
