@@ -65,6 +65,7 @@ def test_sizes_are_nested_whole_queries_and_choose_their_own_settings(data, meth
     small, large = take_queries(data, 0.1, 3), take_queries(data, 0.45, 3)
     assert small.n_queries == 2 and large.n_queries == 9 and take_queries(data, 1.0, 3) is data
     assert set(small.blocks.ids) < set(large.blocks.ids) and set(small.blocks.sizes) == {8}
+    assert set(large.blocks.ids) != set(take_queries(data, 0.45, 4).blocks.ids)  # drawn, not the first ones
     results = compare(methods, query_folds(data, 4), measures=MEASURES, workers=1, sizes=[0.2, 0.5], folder=tmp_path)
     assert results.sizes == [0.2, 0.5, 1.0] == load_results(tmp_path).sizes
     whole = compare(methods, query_folds(data, 4), measures=MEASURES, workers=1)
