@@ -197,4 +197,4 @@ class KernelCache(caching.FunctionCache):
         """Say it on the log, once in a process: damage rarely comes alone."""
         if not KernelCache._told:
             KernelCache._told = True
-            logging.getLogger("hingerank.kernels.compiled").warning("hingerank: %s", line)
+            logging.getLogger(__name__).warning("hingerank: %s", line)
