@@ -33,6 +33,6 @@ plt.show()
 # %%
 # Which convention it is: options change one at a time. See :doc:`/measures` for all of them.
 
-for option in ("", ":gain=linear", ":discount=letor", ":short=zero", ":empty=1", ":ties=average"):
+for option in ("", ":gain=linear", ":discount=letor", ":short=zero", ":empty=1", ":ties=stable"):
     name = "ndcg@10" + option
     print(f"{name:24} {hr.evaluate(test.y, scores, test.qid, name)[name]:.4f}")

@@ -41,7 +41,7 @@ def evaluate(
         In any order and of any type. A single id makes one query of all rows, and so does None, with a warning.
     measures : a name, or several
         ndcg@10, dcg@5, map, p@5, recall@10, mrr, err@10, mean_ndcg, pair_accuracy, kendall_tau, each with ":preset"
-        ("ndcg@10:letor4") or ":option=value" ("ndcg@10:ties=average") after it. Or a function of your own, (y, scores)
+        ("ndcg@10:letor4") or ":option=value" ("ndcg@10:ties=stable") after it. Or a function of your own, (y, scores)
         of one query's rows -> a number, which goes by its name.
     per_query : bool
         Return arrays, queries in order of first appearance, instead of means. A value is nan where a measure is
