@@ -84,6 +84,26 @@ def test_an_export_is_written_untried_where_nothing_runs_it(tmp_path, monkeypatc
     assert not (tmp_path / "n.py").exists()
 
 
+def test_an_export_that_does_not_run_is_refused_unless_another_program_runs_it(tmp_path, monkeypatch):
+    def write(form, about, **options):
+        return "this is no statement"
+
+    monkeypatch.setitem(exporting.FORMATS, "sql", FORMATS["sql"]._replace(write=write))
+    with pytest.raises(hr.ExportError, match=r"does not run: sqlite says .*syntax error"):
+        RANKER.export(tmp_path / "m.sql", "sql")
+    assert not list(tmp_path.iterdir())
+
+    def fails(*given):
+        raise OSError("too many columns")
+
+    limited = (
+        FORMATS_BEFORE["sql"].consumers[0]._replace(name="limited", run=fails),
+        FORMATS_BEFORE["sql"].consumers[0],
+    )
+    monkeypatch.setitem(exporting.FORMATS, "sql", FORMATS_BEFORE["sql"]._replace(consumers=limited))
+    assert RANKER.export(tmp_path / "m.sql", "sql", check=DATA).check["consumer"] == "sqlite"
+
+
 def test_differences_are_judged_within_queries_and_by_precision():
     qid, expected = np.array([0, 0, 0, 1, 1, 1]), np.array([1.0, 2.0, 3.5, 5.0, 4.1, 3.3])
 

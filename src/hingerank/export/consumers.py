@@ -38,6 +38,19 @@ def first_present(consumers: tuple[Consumer, ...], to: str) -> Consumer:
     raise ExportError(f"nothing here can run an export to {to!r}: install {wanted}")
 
 
+def run_first(consumers: tuple[Consumer, ...], to: str, *given: Any) -> tuple[Consumer, np.ndarray]:
+    """The first at hand that can run an export, and the scores: one may have limits that another has not."""
+    failed = []
+    for consumer in consumers:
+        if consumer.present():
+            try:
+                return consumer, consumer.run(*given)
+            except Exception as error:  # programs of all kinds
+                failed.append(f"{consumer.name} says {error}")
+    first_present(consumers, to)
+    raise ExportError(f"the export was not written, since it does not run: {'; '.join(failed)}")
+
+
 def _run_python(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> np.ndarray:
     """Runs the text that `write_python` has made: literals of numbers and names, and functions that are ours."""
     space: dict[str, Any] = {}

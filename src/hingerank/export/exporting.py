@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from hingerank import __version__
 from hingerank.data.files import draft_of, plain
 from hingerank.export import code, consumers
-from hingerank.export.consumers import Consumer, first_present
+from hingerank.export.consumers import Consumer, run_first
 from hingerank.export.forms import ExportError, Form
 from hingerank.export.lucene import run_plugin, run_solr, shift_for, write_plugin, write_solr
 from hingerank.export.onnx_graph import write_onnx
@@ -328,13 +328,12 @@ def try_export(
     consumers_ = FORMATS[to].consumers
     if data is None and not any(consumer.present() for consumer in consumers_):
         return None
-    consumer = first_present(consumers_, to)
     X, ids, qid = sample_rows(form) if data is None else rows_of(data)
     with tempfile.TemporaryDirectory() as folder:
         drafts = [Path(folder) / target.name for target in parts]
         for draft, content in zip(drafts, parts.values(), strict=True):
             draft.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
-        scores = consumer.run(drafts[:-1], form, X, qid)
+        consumer, scores = run_first(consumers_, to, drafts[:-1], form, X, qid)
     shift = float(options.get("shift", 0.0))
     expected = scores_by(ranker, X, qid) + shift
     found = compare(expected, scores, qid)
