@@ -31,7 +31,8 @@ def lines(path, responses):
 
 def test_solr_lines_with_judgments_of_a_file(tmp_path):
     (tmp_path / "qrels").write_text("a 0 1 2\nb 0 1 1\nb 0 9 4\n")
-    data = hr.read_feature_log(lines(tmp_path / "log", SOLR), tmp_path / "qrels")
+    with pytest.warns(UserWarning, match=r"1 judgments without a logged row \(such as \('b', '9'\)\), 1 logged rows"):
+        data = hr.read_feature_log(lines(tmp_path / "log", SOLR), tmp_path / "qrels")
     assert list(data.feature_names) == ["title", "age", "x=y"]
     assert data.X.tolist() == [[0.5, 3.0, 0.0], [0.0, 2.0, 7.0]]
     assert data.y.tolist() == [2, 1] and data.qid.tolist() == ["a", "b"] and data.docid.tolist() == ["1", "1"]
@@ -72,3 +73,38 @@ def test_mistakes_are_named(tmp_path):
     (tmp_path / "worse").write_text('{"a": 1}\n{not json\n')
     with pytest.raises(hr.DataError, match="worse"):
         hr.read_feature_log(tmp_path / "worse", {("a", "7"): 1})
+
+
+def test_what_the_join_leaves_out_is_counted_and_named(tmp_path):
+    log = lines(tmp_path / "log", [*SOLR, SOLR[1]])
+    grades = {("a", "1"): 2, ("a", "9"): 1, ("c", "1"): 0, ("c", "2"): 1}
+    with pytest.warns(UserWarning, match="4 judgments and 3 logged rows make 1 rows; left out are 3 judgments") as told:
+        data = hr.read_feature_log(log, grades)
+    assert "2 queries without a row left (such as 'b')" in str(told[0].message)
+    assert data.n_rows == 1 and list(data.notes.values()) == [3, 2, 2, 1]
+    with pytest.warns(UserWarning, match="1 clicked documents without a logged row"):
+        clicked = hr.read_feature_log(log, clicks=[("a", "1"), ("a", "9")])
+    assert clicked.n_rows == 3 and clicked.notes["clicked documents without a logged row"] == 1
+    whole = hr.read_feature_log(log, {("a", "1"): 2, ("a", "2"): 1, ("b", "1"): 0})
+    assert whole.notes["queries without a row left"] == 0 and whole.take([0]).n_rows == 1
+
+
+@pytest.mark.parametrize("value", ["NaN", float("nan"), None])
+def test_nan_is_a_missing_value(tmp_path, value):
+    found = PLUGIN["hits"]["hits"][1] | {"fields": {"_ltrlog": [{"log": [{"name": "b", "value": value}]}]}}
+    log, grades = lines(tmp_path / "log", [{"qid": "a", "hits": {"hits": [found]}}]), {("a", "8"): 1}
+    with pytest.raises(hr.DataError, match="has no value, give missing="):
+        hr.read_feature_log(log, grades)
+    assert hr.read_feature_log(log, grades, missing="zero").X.tolist() == [[0.0]]
+    assert np.isnan(hr.read_feature_log(log, grades, missing="nan").X).all()
+    solr = lines(tmp_path / "solr", [{"qid": "a", "response": {"docs": [{"id": "8", "[features]": "b=NaN"}]}}])
+    with pytest.raises(hr.DataError, match="has no value"):
+        hr.read_feature_log(solr, grades)
+
+
+def test_a_line_ends_where_it_ends(tmp_path):
+    responses = [{"qid": "a\u2028b", "response": {"docs": [{"id": "\u0085x\x0b", "[features]": "t=1"}]}}] * 2
+    (tmp_path / "log").write_text("\n".join(json.dumps(r, ensure_ascii=False) for r in responses), "utf-8")
+    (tmp_path / "qrels").write_text("a\u2028b 0 \u0085x\x0b 2\n", "utf-8")
+    data = hr.read_feature_log(tmp_path / "log", {("a\u2028b", "\u0085x\x0b"): 2})
+    assert data.qid.tolist() == ["a\u2028b"] and data.y.tolist() == [2]

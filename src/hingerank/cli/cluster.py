@@ -21,17 +21,19 @@ def open_parts(path: Path, cluster: str, parts: int | None, missing: str, column
         from distributed import Client, LocalCluster
     except ImportError:
         raise ValueError("--dask needs Dask: pip install 'hingerank[dask]'") from None
+    from hingerank.data.checks import whole_decimal
     from hingerank.distributed import read
     from hingerank.kernels.threads import thread_count
 
     kind, _, count = cluster.partition(":")
     with ExitStack() as stack:
         if kind == "local":
-            if not (count.isascii() and count.isdecimal()) or int(count) < 1:
+            workers = whole_decimal(count) or 0
+            if workers < 1:
                 raise ValueError(f"--dask {cluster}: expected local:N, such as local:4")
-            each = max(1, thread_count() // int(count))
+            each = max(1, thread_count() // workers)
             options: dict[str, Any] = {"threads_per_worker": each, "dashboard_address": None, "silence_logs": 40}
-            address: Any = stack.enter_context(LocalCluster(n_workers=int(count), **options))
+            address: Any = stack.enter_context(LocalCluster(n_workers=workers, **options))
         elif "://" in cluster:
             address = cluster
         else:

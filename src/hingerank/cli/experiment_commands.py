@@ -451,10 +451,9 @@ def _check(names: list[str] | None, data: Path, output: Path, workers: int | Non
 
 
 def _numbers(text: str) -> list[int]:
-    try:
-        numbers = [int(word) for word in text.split(",")]
-    except ValueError:
-        numbers = []
-    if not numbers or min(numbers) < 1:
+    from hingerank.data.checks import whole_decimal
+
+    numbers = [whole_decimal(word.strip()) or 0 for word in text.split(",")]
+    if min(numbers) < 1:
         raise ValueError(f"--folds {text!r}: give numbers counted from 1, such as 1,2")
     return numbers

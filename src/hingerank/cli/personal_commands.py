@@ -1,6 +1,5 @@
 """`recommend` and `add-users`, and what `fit`, `tune`, `rank` and `evaluate` do with ratings."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,7 +109,10 @@ def open_model(model: Path, items: Path | None = None) -> tuple[Any, Any]:
 
 def known_user(ranker: Any, text: str) -> Any:
     """The user of the model whose id is written so."""
-    for user in (text, *([int(text)] if re.fullmatch("-?[0-9]+", text) else [])):
+    from hingerank.data.checks import whole_decimal
+
+    number = whole_decimal(text)
+    for user in (text,) if number is None else (text, number):
         if ranker._users().numbers([user])[0] >= 0:
             return user
     some = ", ".join(map(str, ranker.users_[:5].tolist()))

@@ -1,17 +1,22 @@
 """Features that search engines log, joined with judgments or clicks: Solr's [features], the plugins' _ltrlog."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import warnings
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from hingerank.data.checks import decimal
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.streams import split_lines, whole_text
 
 LOGGED = {"zero": 0.0, "nan": np.nan}  # what a feature without a value becomes
+Key = tuple[str, str]  # query, document
 Features = tuple[dict[str, float | None], float | None]  # by name, and what others have
 Row = tuple[str, str, Features]
 
@@ -24,6 +29,8 @@ def read_feature_log(
 
     The file holds a response on each line (or a single one, or a list): Solr's with ``[features]`` in ``fl``, dense or
     sparse, or those of Elasticsearch and OpenSearch with ``ltr_log``. The last entry for a query and a document counts.
+    What the join leaves out is in a warning, and counted in ``notes`` of the answer: judgments or clicks without a
+    logged row, logged rows without a judgment, queries of which no row is left, and repeated entries.
 
     Parameters
     ----------
@@ -34,7 +41,7 @@ def read_feature_log(
     query : where a response has its query's id
         Looked for beside the response's own entries, among the parameters that Solr repeats, then in the documents.
     document : the field of Solr's documents that holds their id
-    missing : "error", "zero" or "nan": what a feature that was logged without a value becomes
+    missing : "error", "zero" or "nan": what a feature that was logged without a value, or as NaN, becomes
         The engines take it for 0. Solr's sparse form leaves out zeros, so these are zeros in any case.
     unjudged : the grade of rows without a judgment; None leaves such rows out
 
@@ -56,14 +63,18 @@ def read_feature_log(
     grades = _judged(judgments) if clicks is None else _clicked(clicks)
     rows: dict[tuple[str, str], Features] = {}
     names: dict[str, None] = {}
-    for number, response in _responses(path):
+    repeated = 0
+    for place, response in _responses(path):
         try:
             for qid, docid, features in _logged(response, query, document):
+                repeated += (qid, docid) in rows
                 rows[qid, docid] = features
                 names |= dict.fromkeys(features[0])
+        except DataError as error:
+            raise DataError(f"{path}, {place}: {error}") from None
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-            problem = error if isinstance(error, DataError) else f"this is no response with logged features: {error!r}"
-            raise DataError(f"{path}, response {number}: {problem}") from None
+            problem = f"this is no response with logged features: {error!r:.200}"
+            raise DataError(f"{path}, {place}: {problem}; log with [features] or ltr_log, or leave it out") from None
     if clicks is not None:
         unjudged = 0.0
     kept = [key for key in rows if key in grades or unjudged is not None]
@@ -75,87 +86,160 @@ def read_feature_log(
     X = np.array([[_value(rows[key], name, missing, path, key) for name in names] for key in kept])
     y = np.array([grades.get(key, 0.0 if unjudged is None else unjudged) for key in kept], np.float64)
     queries, documents = (np.array([key[place] for key in kept]) for place in (0, 1))
-    return RankingData.from_arrays(X, y, queries, docid=documents, feature_names=list(names), missing="nan")
+    data = RankingData.from_arrays(X, y, queries, docid=documents, feature_names=list(names), missing="nan")
+    notes = _left_out(path, rows, grades, kept, repeated, "judgments" if clicks is None else "clicked documents")
+    return replace(data, notes=notes)
 
 
-def _value(features: Features, name: str, missing: str, path: Any, key: tuple[str, str]) -> float:
+def _left_out(
+    path: Any, rows: Collection[Key], grades: Collection[Key], kept: list[Key], repeated: int, told: str
+) -> dict[str, int]:
+    """How much the join left out, and a warning that names some of it."""
+    inside, queries = set(kept), {q for q, _ in kept}
+    lost: dict[str, list[Any]] = {
+        f"{told} without a logged row": [key for key in grades if key not in inside],
+        "logged rows without a judgment": [key for key in rows if key not in inside],
+        "queries without a row left": sorted({q for q, _ in (*rows, *grades)} - queries),
+    }
+    notes = {what: len(keys) for what, keys in lost.items()} | {
+        "repeated entries, of which the last was kept": repeated
+    }
+    words = [f"{len(keys):,} {what} (such as {keys[0]!r})" for what, keys in lost.items() if keys]
+    if words:
+        warnings.warn(
+            f"{path}: {len(grades):,} {told} and {len(rows):,} logged rows make {len(kept):,} rows; left out are "
+            + ", ".join(words),
+            stacklevel=3,
+        )
+    return notes
+
+
+def _value(features: Features, name: str, missing: str, path: Any, key: Key) -> float:
     value = features[0].get(name, features[1])
     if value is not None:
         return value
     if missing == "error":
-        raise DataError(f"{path}: {name} of document {key[1]!r} of query {key[0]!r} has no value", option="missing")
+        what = f"{path}: {name} of document {key[1]!r} of query {key[0]!r} has no value"
+        raise DataError(what, 'give missing="zero" (what the engines take it for) or missing="nan"', "missing")
     return LOGGED[missing]
 
 
-def _responses(path: Any) -> Iterator[tuple[int, Any]]:
-    """The responses of a file with their numbers: one on each line, or one JSON text of one or several."""
+def _responses(path: Any) -> Iterator[tuple[str, Any]]:
+    """The responses of a file with their places: one on each line, or one JSON text of one or several."""
     text = whole_text(path)
     try:
         whole = json.loads(text)
-    except json.JSONDecodeError:
-        lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
-        for number, line in lines:
-            try:
-                yield number, json.loads(line)
-            except json.JSONDecodeError as error:
-                raise DataError(f"{path}, line {number}: this is not JSON: {error}") from None
+    except (ValueError, RecursionError):
+        for number, line in enumerate(text.split("\n"), 1):
+            if line.strip():
+                try:
+                    yield f"line {number}", json.loads(line)
+                except (ValueError, RecursionError) as error:
+                    what = f"this is not JSON that can be read: {str(error)[:200]}"
+                    raise DataError(f"{path}, line {number}: {what}; expected a response a line") from None
         return
     several = whole.get("responses", [whole]) if isinstance(whole, dict) else whole
-    yield from enumerate(several, 1)
+    if not isinstance(several, list):
+        raise DataError(f"{path}, line 1: found {str(whole)[:40]!r}, expected responses of a search engine")
+    yield from ((f"response {number}", response) for number, response in enumerate(several, 1))
 
 
 def _logged(response: dict[str, Any], query: str, document: str) -> Iterator[Row]:
     """Query, document and features of each logged document of a response."""
+    if not isinstance(response, dict):
+        raise DataError(f"this is no response with logged features, but {str(response)[:40]!r}")
     params = response.get("responseHeader", {}).get("params", {})
     given = response.get(query, params.get(query))
     if "response" in response:
         for found in response["response"]["docs"]:
-            yield _query(given, found, query), str(found[document]), (_solr(found["[features]"]), 0.0)
+            yield _query(given, found, query), _id(found[document]), (_solr(found["[features]"]), 0.0)
     else:
         for found in response["hits"]["hits"]:
             entries = [entry for log in found["fields"]["_ltrlog"] for entries in log.values() for entry in entries]
-            features = {entry["name"]: entry.get("value") for entry in entries}
-            numbers = {name: None if value is None else float(value) for name, value in features.items()}
-            yield _query(given, found.get("_source", {}), query), str(found["_id"]), (numbers, None)
+            numbers = {str(entry["name"]): _number(entry["name"], entry.get("value")) for entry in entries}
+            yield _query(given, found.get("_source", {}), query), _id(found["_id"]), (numbers, None)
+
+
+def _number(name: str, value: Any) -> float | None:
+    """A logged value; None where there is none, or NaN."""
+    if value is None or value == "NaN" or value != value:
+        return None
+    number = _plain(value)
+    if number is None:
+        raise DataError(f"{str(name)[:80]} is {str(value)[:40]!r}, expected a finite number in plain digits")
+    return number
+
+
+def _plain(value: Any) -> float | None:
+    """A finite number, or text that spells one; else None."""
+    if isinstance(value, str):
+        return decimal(value)
+    try:
+        number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else np.nan
+    except OverflowError:
+        return None
+    return number if np.isfinite(number) else None
+
+
+def _id(value: Any) -> str:
+    """An id of a query or a document; Solr puts those of fields with several values into a list."""
+    value = value[0] if isinstance(value, list) and value else value
+    if not isinstance(value, str | int | float):
+        raise DataError(f"found {str(value)[:40]!r} as an id, expected text or a number")
+    return str(value)
 
 
 def _query(given: Any, found: Mapping[str, Any], query: str) -> str:
     value = found.get(query) if given is None else given
     if value is None:
         raise DataError(f"there is no {query!r} in the response or in its documents: name its place (query=...)")
-    return str(value[0] if isinstance(value, list) else value)
+    return _id(value)
 
 
 def _solr(text: str) -> dict[str, float | None]:
     """name=value,name=value; names may hold any sign but the last '=' of their entry."""
     pairs = (entry.rpartition("=") for entry in text.split(",") if entry)
-    return {name: float(value) for name, _, value in pairs}
+    return {name: _number(name, value) for name, _, value in pairs}
 
 
-def _judged(judgments: Any) -> dict[tuple[str, str], float]:
-    if isinstance(judgments, Mapping):
-        return {(str(q), str(d)): float(grade) for (q, d), grade in judgments.items()}
-    found: dict[tuple[str, str], float] = {}
-    for number, words in _lines(judgments):
-        try:
-            q, d, grade = (words[0], words[-2], words[-1]) if len(words) in (3, 4) else (None, None, "")
-            found[str(q), str(d)] = float(grade)
-        except (ValueError, TypeError):
-            raise DataError(f"judgment {number}: found {words}, expected query, (0,) document and grade") from None
+def _judged(judgments: Any) -> dict[Key, float]:
+    entries = judgments.items() if isinstance(judgments, Mapping) else None
+    lines = _lines(judgments) if entries is None else _lines([(*_two(key), grade) for key, grade in entries])
+    found: dict[Key, float] = {}
+    for place, words in lines:
+        grade = _plain(words[-1]) if len(words) in (3, 4) else None
+        if grade is None:
+            raise DataError(f"{place}: found {words!r:.80}, expected query, (0,) document and a finite grade")
+        found[str(words[0]), str(words[-2])] = grade
     return found
 
 
-def _clicked(clicks: Any) -> dict[tuple[str, str], float]:
-    found: dict[tuple[str, str], float] = {}
-    for number, words in _lines(clicks):
+def _two(key: Any) -> Any:
+    if not isinstance(key, tuple) or len(key) != 2:
+        raise DataError(f"judgments have the key {key!r:.80}, expected (query, document)")
+    return key
+
+
+def _clicked(clicks: Any) -> dict[Key, float]:
+    found: dict[Key, float] = {}
+    for place, words in _lines(clicks):
         if len(words) != 2:
-            raise DataError(f"click {number}: found {words}, expected a query and a document")
+            raise DataError(f"{place}: found {words!r:.80}, expected a query and a document")
         key = str(words[0]), str(words[1])
         found[key] = found.get(key, 0.0) + 1.0
     return found
 
 
-def _lines(source: Any) -> Iterable[tuple[int, list[Any]]]:
+def _lines(source: Any) -> Iterable[tuple[str, list[Any]]]:
+    """Place and words of each line of a file, or of each entry."""
     if isinstance(source, str | Path):
-        return split_lines(source, whole_text(source))
-    return ((number, list(entry)) for number, entry in enumerate(source, 1))
+        return ((f"{source}, line {number}", words) for number, words in split_lines(source, whole_text(source)))
+    if not isinstance(source, Iterable):
+        raise DataError(f"found {source!r:.40} for judgments or clicks, expected a file or a list of entries")
+    return ((f"entry {number}", _entry(number, entry)) for number, entry in enumerate(source, 1))
+
+
+def _entry(number: int, entry: Any) -> list[Any]:
+    if isinstance(entry, str) or not isinstance(entry, Iterable):
+        raise DataError(f"entry {number}: found {entry!r:.40}, expected its query, document (and grade)")
+    return list(entry)

@@ -1,6 +1,6 @@
 """RankingData: feature rows, grades and queries in one value; rows stay in the order they came in."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -51,6 +51,7 @@ class RankingData:
     docid : a document id per row, or None
     feature_names : one per column, or None
     index_base : of data read from text: the number it gives the first feature, 0 or 1
+    notes : what a reader that joins files left out: what it is, and how many; or None
 
     Examples
     --------
@@ -67,6 +68,7 @@ class RankingData:
     docid: np.ndarray | None = None
     feature_names: Sequence[str] | None = None
     index_base: int | None = None  # of data read from text: the number it gives the first feature, 0 or 1
+    notes: Mapping[str, int] | None = None  # what a reader that joins files left out: what it is, and how many
 
     @classmethod
     def from_arrays(

@@ -8,6 +8,7 @@ import csv
 import io
 import lzma
 import os
+import re
 import stat
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -186,7 +187,7 @@ def split_lines(path: PathLike, text: str, delimiter: str = " ") -> Iterator[tup
     if delimiter not in (",", ";"):
         for number, line in enumerate(lines, start=1):
             if line.strip():
-                yield number, line.rstrip("\n").split(None if delimiter == " " else delimiter)
+                yield number, _words(line) if delimiter == " " else line.rstrip("\n").split(delimiter)
         return
     reader, number = csv.reader(lines, delimiter=delimiter, strict=True), 0
     try:
@@ -200,6 +201,14 @@ def split_lines(path: PathLike, text: str, delimiter: str = " ") -> Iterator[tup
         if reader.line_num > number + 1:
             raise open_quote(path, number + 1) from None
         raise DataError(f"{os.fspath(path)}, line {number + 1}: {error}; check the quotes on this line") from None
+
+
+_WORD = re.compile(r"[^ \t\n\r\f\v]+")
+
+
+def _words(line: str) -> list[str]:
+    """What stands between blanks and tabs; signs that Unicode calls blank, such as U+2028, belong to their word."""
+    return line.split() if line.isascii() else _WORD.findall(line)
 
 
 def open_quote(path: PathLike, line: int) -> DataError:

@@ -74,7 +74,8 @@ class DaskRunner(Runner):
         at = {address for part in parts if (address := self.place.pop(part.key, None)) is not None}
         at &= self._seen
         if at and self.client.status == "running":
-            self.client.loop.add_callback(_tell, self.client, list(parts), sorted(at))
+            loop: Any = self.client.loop
+            loop.add_callback(_tell, self.client, list(parts), sorted(at))
 
     @staticmethod
     def _advice() -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from hingerank.data.checks import decimal
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.sparse import plain_csr
@@ -241,11 +242,8 @@ def read_aspects(path: Any) -> Aspects:
     """Lines `topic aspect document probability`; documents that an aspect does not name have probability 0 in it."""
     aspects: dict[str, dict[str, dict[str, float]]] = {}
     for line, (topic, aspect, docid, text) in read_fields(path, 4, "topic aspect document probability"):
-        try:
-            probability = float(text)
-        except ValueError:
-            probability = np.nan
-        if not 0 <= probability <= 1:
+        probability = decimal(text)
+        if probability is None or not 0 <= probability <= 1:
             raise DataError(f"{path}, line {line}: the probability is {text!r}, expected a number in [0, 1]")
         documents = aspects.setdefault(topic, {}).setdefault(aspect, {})
         if docid in documents:
@@ -401,7 +399,7 @@ def read_texts(path: Any) -> dict[str, str]:
     from hingerank.data.streams import whole_text
 
     found: dict[str, str] = {}
-    for number, line in enumerate(whole_text(path, ("utf-8-sig", "latin-1")).splitlines(), 1):
+    for number, line in enumerate(whole_text(path, ("utf-8-sig", "latin-1")).split("\n"), 1):
         docid, tab, text = line.partition("\t")
         if not line.strip():
             continue

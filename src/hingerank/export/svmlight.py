@@ -40,7 +40,7 @@ def read_linear_model(path: str | os.PathLike, n_features: int | None = None) ->
     path : the file
     n_features : columns of the data to be scored, where the file may not name the last ones; default the file's own
     """
-    lines = Path(path).read_text(encoding="latin-1").splitlines()
+    lines = Path(path).read_text(encoding="latin-1").removesuffix("\n").split("\n")
     if lines and lines[0].startswith("SVM-light"):
         weights = _svmlight_weights(path, lines)
     elif lines and lines[0].startswith("solver_type"):

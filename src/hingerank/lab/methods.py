@@ -280,7 +280,8 @@ def read_value(text: str) -> Any:
     words: dict[str, Any] = {"none": None, "true": True, "false": False}
     if text.strip().lower() in words:
         return words[text.strip().lower()]
-    for read in (json.loads, float):
+    spelt = text.isascii() and "_" not in text  # Python would also take 1_0 for a number
+    for read in (json.loads, float) if spelt else (json.loads,):
         try:
             return read(text)
         except ValueError:

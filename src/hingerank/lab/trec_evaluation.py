@@ -35,7 +35,7 @@ def first_words(path: Path) -> list[str]:
     with TextSource(path).open() as stream:
         view = memoryview(bytearray(1 << 12))
         text = bytes(view[: stream.fill(view)]).decode("utf-8", "replace")
-    return next((line.split() for line in text.splitlines() if line.strip()), [])
+    return next((line.split() for line in text.replace("\r", "\n").split("\n") if line.strip()), [])
 
 
 def is_run(path: Path) -> bool:

@@ -49,8 +49,8 @@ def read_columns(
     places, skip = _places(path, columns, head)
     if delimiter == "::":
         text, delimiter = text.replace("::", "\t"), "\t"
-    quoted = delimiter in (",", ";") and '"' in text
-    if quoted or re.search(rf"[\n\t{re.escape(delimiter)}]0[0-9]", text) or re.match("0[0-9]", text):  # 007: no number
+    odd = '"' in text if delimiter in (",", ";") else not text.isascii()  # NumPy takes other blanks for blanks too
+    if odd or re.search(rf"[\n\t{re.escape(delimiter)}]0[0-9]", text) or re.match("0[0-9]", text):  # 007: no number
         return _mixed_columns(path, text, delimiter, places, skip, numbers, moments)
     try:
         table = np.loadtxt(
