@@ -241,7 +241,7 @@ def test_judged_documents_without_a_run_get_a_first_stage(call, files):
     [
         (
             "compare features.txt --methods mmr -o out",
-            "mmr reorders the documents of topics: name their judgments with",
+            "mmr reorders documents of topics: name judgments with --qrels",
         ),
         ("compare run.txt --qrels qrels.txt --methods mmr -o out", "no relations, which mmr needs: give --features"),
         ("compare run.txt --qrels qrels.txt -o out", "leave nothing to compare: give --features, or --aspects"),

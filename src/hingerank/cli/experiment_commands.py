@@ -117,8 +117,8 @@ def compare(
 
     Every result is kept as soon as it is known: after an interruption the same command goes on where it stopped.
 
-    Of ratings (a MovieLens folder, or --items) every user is a query, and personal rankers can be compared too. Of
-    topics (--qrels) diversifying rerankers are compared, by alpha-NDCG and ERR-IA.
+    Of ratings (a MovieLens folder, or --items) every user is a query, and personal rankers can be compared too.
+    Topics (--qrels) are for diversifying rerankers, compared by alpha-NDCG and ERR-IA.
 
     Example: hingerank compare MQ2008/ --methods rank-svm,lightgbm --measure ndcg@10 -o run/
     """
@@ -224,7 +224,9 @@ def _check_rows_are_enough(methods: list["Method"]) -> None:
         if method.ranker is PersonalRows:
             raise ValueError(f"{method.name} learns a function for each user: give ratings (--items names the items)")
         if isinstance(method.ranker, Reranker):
-            raise ValueError(f"{method.name} reorders the documents of topics: name their judgments with --qrels")
+            raise ValueError(
+                f"{method.name} reorders documents of topics: name judgments with --qrels, or use hingerank rerank"
+            )
 
 
 def _folds(path: Path, k: int | None, seed: int, missing: str, columns: Any) -> list[Any]:

@@ -30,15 +30,17 @@ Qrels = Annotated[
         "judgments. --features then names the LETOR data of a run.",
     ),
 ]
-AspectsFile = Annotated[Path | None, typer.Option(help="Of topics: lines topic aspect document probability.")]
-Texts = Annotated[Path | None, typer.Option(help="Of topics: lines document, a tab, its text.")]
-Clusters = Annotated[int | None, typer.Option(min=1, help="Of topics: clusters of features that become aspects.")]
-Depth = Annotated[int | None, typer.Option(min=1, help="Of topics: use only the first documents of the run.")]
+AspectsFile = Annotated[Path | None, typer.Option(help="Topics only. Lines: topic aspect document probability.")]
+Texts = Annotated[Path | None, typer.Option(help="Topics only. Lines: document, a tab, its text.")]
+Clusters = Annotated[
+    int | None, typer.Option(min=1, help="Topics only. Clusters of a topic's features become its aspects.")
+]
+Depth = Annotated[int | None, typer.Option(min=1, help="Topics only. Use the first N documents of the run.")]
 First = Annotated[
     str | None,
     typer.Option(
         metavar="RANKER",
-        help=f"Of topics: a ranker whose scores MMR and others start from; default none for a run, else {FIRST}.",
+        help=f"Topics only. Ranker whose scores MMR and others start from; default none for a run, else {FIRST}.",
     ),
 ]
 
