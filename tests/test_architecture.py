@@ -179,3 +179,12 @@ def test_no_text_is_run_as_code():
         if node.func.id in ("eval", "exec", "compile", "__import__")
     ]
     assert sorted(found) == [("hingerank.export.consumers", "compile"), ("hingerank.export.consumers", "exec")]
+
+
+def test_no_class_name_is_used_twice():
+    homes = {}
+    for module, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(module)
+    assert not {name: places for name, places in homes.items() if len(places) > 1}

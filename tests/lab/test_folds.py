@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
-from hingerank.lab.folds import PARTS, Fold, Rows, check_folds, fingerprint, part_folds, query_folds
+from hingerank.lab.folds import PARTS, Fold, SelectedRows, check_folds, fingerprint, part_folds, query_folds
 
 
 def queries(data):
@@ -64,7 +64,7 @@ def test_fingerprint_sees_every_change(data):
     qid[-1] = "q0"
     sets = [data, changed("X", X), changed("y", y), changed("qid", qid), changed("X", sp.csr_matrix(data.X))]
     rows = [np.arange(0, 80), np.arange(80, 120), np.arange(120, 160)]
-    prints = [fingerprint([Fold("f", *(Rows(d, r) for r in rows))]) for d in sets]
+    prints = [fingerprint([Fold("f", *(SelectedRows(d, r) for r in rows))]) for d in sets]
     assert len(set(prints)) == len(prints)
     whole = [Fold("f", *(data.take(r) for r in rows))]
     assert fingerprint(whole) == fingerprint([Fold("f", *(data.take(r) for r in rows))])
@@ -78,7 +78,7 @@ def test_fingerprint_sees_every_change(data):
         (lambda d: part_folds([d, d]), "at least 3"),
         (lambda d: check_folds([Fold("a", d, d, d)]), "query 'q0' is in both the train and the validation part"),
         (lambda d: check_folds(query_folds(d, 3) * 2), "different names"),
-        (lambda d: check_folds([Fold("a", d, Rows(d, np.arange(0)), d)]), "validation part is empty"),
+        (lambda d: check_folds([Fold("a", d, SelectedRows(d, np.arange(0)), d)]), "validation part is empty"),
     ],
 )
 def test_unusable_folds_are_named(data, call, words):

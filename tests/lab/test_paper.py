@@ -12,7 +12,7 @@ import pytest
 from hingerank.cli.app import run
 from hingerank.data.ranking_data import RankingData
 from hingerank.lab import Method, compare, leaderboard, query_folds
-from hingerank.lab.folds import Fold, Rows
+from hingerank.lab.folds import Fold, SelectedRows
 from hingerank.lab.latex import latex_text
 from hingerank.lab.paper import latex_table, write_trec_runs
 from hingerank.lab.references import _table, bibtex, papers_of, rankers_of_run
@@ -83,7 +83,7 @@ def test_runs_measure_what_was_measured(results, data):
 
 
 def test_queries_of_several_folds_have_a_run_for_each(data, rankers, tmp_path):
-    rows = [Rows(data, np.arange(k, 160, 4)) for k in range(4)]
+    rows = [SelectedRows(data, np.arange(k, 160, 4)) for k in range(4)]
     folds = [Fold(f"f{k}", rows[0], rows[1], rows[k], shared_queries=True) for k in (2, 3)]
     results = compare([Method("c", rankers.Column)], folds, measures=["map"], workers=1, folder=tmp_path)
     assert [path.name for path in write_trec_runs(results)] == ["c.f2.run", "c.f3.run"]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hingerank.lab.comparison import compare
-from hingerank.lab.folds import Fold, Rows, query_folds
+from hingerank.lab.folds import Fold, SelectedRows, query_folds
 from hingerank.lab.methods import Method
 from hingerank.lab.results import load_results
 from hingerank.metrics import evaluate
@@ -51,7 +51,7 @@ def test_choice_on_validation_and_one_look_at_test(data, rankers):
 def test_order_of_looks(data, rankers):
     """Three fits on train with a prediction on validation, then one fit and the only look at test."""
     parts = np.arange(96), np.arange(96, 112), np.arange(112, 136)
-    fold = Fold("only", *(Rows(data, rows) for rows in parts))
+    fold = Fold("only", *(SelectedRows(data, rows) for rows in parts))
     compare([Method("c", rankers.Column, {"column": [0, 1, 2]})], [fold], workers=1, measures=MEASURES)
     looks = [(what, n) for what, _, _, n in rankers.Column.log]
     assert looks == [("fit", 96), ("predict", 16)] * 3 + [("fit", 96), ("predict", 24)]

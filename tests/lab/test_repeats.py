@@ -5,7 +5,7 @@ import pytest
 
 import hingerank as hr
 from hingerank.lab import Method, compare, leaderboard, load_results, query_folds
-from hingerank.lab.folds import Fold, Rows
+from hingerank.lab.folds import Fold, SelectedRows
 from hingerank.lab.learning_curves import check_sizes, learning_curves, parse_sizes, take_queries
 from hingerank.lab.search import LogUniform, RandomSearch
 from hingerank.metrics import evaluate
@@ -110,6 +110,6 @@ def test_sizes_are_read_and_checked(data, methods):
             compare(methods, query_folds(data, 3), sizes=sizes)
     with pytest.raises(ValueError, match="at least 1"):
         compare(methods, query_folds(data, 3), seeds=0)
-    rows = [Rows(data, np.arange(k, 160, 3)) for k in range(3)]
+    rows = [SelectedRows(data, np.arange(k, 160, 3)) for k in range(3)]
     with pytest.raises(ValueError, match="of ratings"):
         compare(methods, [Fold("one", *rows, shared_queries=True)], sizes=[0.5])

@@ -22,7 +22,7 @@ from hingerank.papers.diversity import (
     score_candidates,
     web_track_qrels,
 )
-from hingerank.papers.engine import Study
+from hingerank.papers.engine import TableStudy
 
 DATA = Path(os.environ.get("HINGERANK_DATA", Path(__file__).parents[3] / "shared" / "data"))
 
@@ -99,7 +99,7 @@ def test_generated_queries_of_several_seeds_are_one_row_and_are_kept(tmp_path, m
     options = {"name": "toy", "queries": 10, "seeds": [0, 1], "against": ["ListMLE", "ListMLE"]}
     options["data"] = {"candidates": 12, "subtopics": [2, 4]}
     methods = {"ListMLE": METHODS["ListMLE"]}
-    section = Section("S", ["ERR-IA@20", "α-NDCG@20"], {}, Study("toy", ""), methods, options=options)
+    section = Section("S", ["ERR-IA@20", "α-NDCG@20"], {}, TableStudy("toy", ""), methods, options=options)
     place = Place(tmp_path, tmp_path)
     first = diversity.generated_queries(section, place)
     assert len(list((tmp_path / "toy").iterdir())) == 4 and len(first["ListMLE"].chosen) == 10

@@ -13,7 +13,7 @@ from hingerank.data.fetching import PUBLIC_SETS
 from hingerank.data.generate import make_letor
 from hingerank.papers import TABLES, Ours, Outcome, PaperTable, Place, Section, load_outcome, on_set
 from hingerank.papers.diversity import name_of_run, own_runs, web_track_qrels
-from hingerank.papers.engine import Study, make_tables
+from hingerank.papers.engine import TableStudy, make_tables
 from hingerank.papers.outcome import reproduce, write_page
 from hingerank.papers.personal import SETS
 from hingerank.papers.sets import GRADED, KNOWN, MissingSet, find_set, read_set
@@ -275,4 +275,4 @@ def test_trees_of_raw_sets_are_left_as_they_are():
     assert "scale" not in methods["LambdaMART"].fixed and methods["Fac-RSVM"].fixed["scale"] == "standard"
     assert "scale" not in TABLES["xu2019-table4"].sections[0].methods["Fac-RSVM"].fixed
     assert set(GRADED) >= {"Istella", "Yahoo-LTRC", "MSLR-WEB30K", "NP2003"}
-    assert Study("a", "b").data not in KNOWN
+    assert TableStudy("a", "b").data not in KNOWN

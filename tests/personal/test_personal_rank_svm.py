@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from hingerank.personal.alternating import UsersHere, alternating, balance
+from hingerank.personal.alternating import LocalUsers, alternating, balance
 from hingerank.personal.factorized import PersonalRankSVM
 from hingerank.personal.generate import make_personal
 from hingerank.personal.preferences import from_comparisons, from_ratings
@@ -193,7 +193,7 @@ class TestSolver:
         preferences = from_ratings(users, items, y, 30)
         objective = FactorObjective(X, preferences, 0.1, 2)
         start = np.random.default_rng(0).standard_normal((6, 2))
-        solution = alternating(UsersHere(objective, np.zeros((preferences.n_users, 2))), start, tol=1e-6, max_iter=500)
+        solution = alternating(LocalUsers(objective, np.zeros((preferences.n_users, 2))), start, tol=1e-6, max_iter=500)
         assert solution.certificate.converged
         assert objective.value(solution.w, solution.extra["V"]) == pytest.approx(solution.value, rel=1e-10)
 

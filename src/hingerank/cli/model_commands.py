@@ -95,7 +95,7 @@ def fit(
     if personal:
         if isinstance(ranker, BaseRanker):
             raise ValueError(f"{data} is ratings: use a personal ranker, such as --model personal-rank-svm")
-        how = personal_commands.Told(clicks, half_life, time, item_columns)
+        how = personal_commands.RatingOptions(clicks, half_life, time, item_columns)
         _report_fit(model, ranker, personal_commands.fit_ratings(ranker, data, items, output, how), json)
         return
     columns = Columns(label, qid, features, one_query)

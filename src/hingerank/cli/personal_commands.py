@@ -26,7 +26,7 @@ def is_ratings(data: Path, items: Path | None) -> bool:
     return items is not None or is_movielens(data)
 
 
-def read_told(data: Path, items: Path | None, time: str | None = None, item_columns: bool = False) -> tuple[Any, Any]:
+def read_rated(data: Path, items: Path | None, time: str | None = None, item_columns: bool = False) -> tuple[Any, Any]:
     """Ratings with features, and the catalogue of their items; time: the column of moments of a file of ratings."""
     from hingerank.data.files import DataError
     from hingerank.personal.catalogue import Catalogue
@@ -52,7 +52,7 @@ def save_with_items(ranker: Any, output: str, data: Path, catalogue: Any) -> str
 
 
 @dataclass(frozen=True)
-class Told:
+class RatingOptions:
     """How `fit` is to take ratings. clicks: who took what is all that counts; half_life: of their weights, in days."""
 
     clicks: bool = False
@@ -61,19 +61,19 @@ class Told:
     item_columns: bool = False
 
 
-def fit_ratings(ranker: Any, data: Path, items: Path | None, output: str, how: Told) -> str:
+def fit_ratings(ranker: Any, data: Path, items: Path | None, output: str, how: RatingOptions) -> str:
     """What `fit` does with ratings."""
     from hingerank.personal.factorized import PersonalRankSVM
 
     if how.clicks and not isinstance(ranker, PersonalRankSVM):
         raise ValueError(f"{type(ranker).__name__} learns from ratings: --clicks is for --model personal-rank-svm")
-    told, catalogue = read_told(data, items, None if how.half_life is None else how.time, how.item_columns)
-    weight = None if how.half_life is None else weights_by_age(told, how.half_life)
+    rated, catalogue = read_rated(data, items, None if how.half_life is None else how.time, how.item_columns)
+    weight = None if how.half_life is None else weights_by_age(rated, how.half_life)
     with working("fitting"):
         if how.clicks:
-            ranker.fit_clicks(told.item_features, told.users, told.items, sample_weight=weight)
+            ranker.fit_clicks(rated.item_features, rated.users, rated.items, sample_weight=weight)
         else:
-            ranker.fit(told.item_features, *told.triples, sample_weight=weight)
+            ranker.fit(rated.item_features, *rated.triples, sample_weight=weight)
     return save_with_items(ranker, output, data, catalogue)
 
 
@@ -135,12 +135,12 @@ def seen_pairs(path: Path | None, ranker: Any, catalogue: Any) -> tuple[Any, Any
     return users[rows >= 0], rows[rows >= 0]
 
 
-def rows_of_items(catalogue: Any, told: Any, path: Path) -> Any:
+def rows_of_items(catalogue: Any, rated: Any, path: Path) -> Any:
     """The row in the catalogue of the item of each rating."""
     from hingerank.data.files import DataError
 
     try:
-        return catalogue.rows(told.item_ids)[told.items]
+        return catalogue.rows(rated.item_ids)[rated.items]
     except DataError as error:
         raise error.at(path) from None
 
@@ -243,13 +243,13 @@ def add_users(
     ranker, catalogue = open_model(model, items)
     if not isinstance(ranker, PersonalRankSVM):
         raise ValueError(f"{type(ranker).__name__} cannot add users: it ranks for new ones as for the mean user")
-    told = read_ratings(ratings)
-    rows = rows_of_items(catalogue, told, ratings)
+    rated = read_ratings(ratings)
+    rows = rows_of_items(catalogue, rated, ratings)
     before = len(ranker.users_)
-    if not replace and (ranker._users().numbers(told.users) >= 0).any():
-        user = told.users[ranker._users().numbers(told.users) >= 0].tolist()[0]
+    if not replace and (ranker._users().numbers(rated.users) >= 0).any():
+        user = rated.users[ranker._users().numbers(rated.users) >= 0].tolist()[0]
         raise ValueError(f"user {user!r} is known already: --replace lets such users start afresh from these ratings")
-    ranker.add_users(told.users, catalogue.X, rows, told.ratings, replace=replace)
+    ranker.add_users(rated.users, catalogue.X, rows, rated.ratings, replace=replace)
     saved = save_with_items(ranker, output or str(model), ratings, catalogue)
     found = {"saved": saved, "users before": before, "users now": len(ranker.users_)}
     if json:
@@ -266,9 +266,9 @@ def evaluate_lists(
     from hingerank.personal.top_n import OF_LISTS, evaluate_top
 
     ranker, catalogue = open_model(model, items)
-    told = read_ratings(data)
-    test = told.users, rows_of_items(catalogue, told, data), told.ratings
-    known = ranker._users().numbers(told.users) >= 0
+    rated = read_ratings(data)
+    test = rated.users, rows_of_items(catalogue, rated, data), rated.ratings
+    known = ranker._users().numbers(rated.users) >= 0
     if not known.all():
         note(f"{(~known).sum()} ratings of users whom the model does not know are left out")
     test = tuple(column[known] for column in test)

@@ -21,7 +21,7 @@ from hingerank.cli.output import (
     working,
     writing,
 )
-from hingerank.cli.personal_commands import ItemColumns, Items, is_ratings, read_told, save_with_items
+from hingerank.cli.personal_commands import ItemColumns, Items, is_ratings, read_rated, save_with_items
 
 
 def tune(
@@ -84,7 +84,7 @@ def tune(
     check_target(output, data)
     columns = Columns(label, qid, features, one_query)
     if personal:
-        rows, catalogue = read_told(data, items, item_columns=item_columns)
+        rows, catalogue = read_rated(data, items, item_columns=item_columns)
     else:
         rows, catalogue = open_data(data, missing=missing, columns=columns), None
     held = None

@@ -92,12 +92,12 @@ def read_feature_log(
 
 
 def _left_out(
-    path: Any, rows: Collection[Key], grades: Collection[Key], kept: list[Key], repeated: int, told: str
+    path: Any, rows: Collection[Key], grades: Collection[Key], kept: list[Key], repeated: int, noun: str
 ) -> dict[str, int]:
     """How much the join left out, and a warning that names some of it."""
     inside, queries = set(kept), {q for q, _ in kept}
     lost: dict[str, list[Any]] = {
-        f"{told} without a logged row": [key for key in grades if key not in inside],
+        f"{noun} without a logged row": [key for key in grades if key not in inside],
         "logged rows without a judgment": [key for key in rows if key not in inside],
         "queries without a row left": sorted({q for q, _ in (*rows, *grades)} - queries),
     }
@@ -107,7 +107,7 @@ def _left_out(
     words = [f"{len(keys):,} {what} (such as {keys[0]!r})" for what, keys in lost.items() if keys]
     if words:
         warnings.warn(
-            f"{path}: {len(grades):,} {told} and {len(rows):,} logged rows make {len(kept):,} rows; left out are "
+            f"{path}: {len(grades):,} {noun} and {len(rows):,} logged rows make {len(kept):,} rows; left out are "
             + ", ".join(words),
             stacklevel=3,
         )

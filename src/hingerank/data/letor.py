@@ -11,7 +11,7 @@ import numpy as np
 
 from hingerank.data.checks import OneQueryWarning, decimal, warn_one_query
 from hingerank.data.files import COMPRESSIONS, TEXTS, DataError, PathLike, scratch_folder
-from hingerank.data.letor_table import Options, Plan, Replan, TextTable, dense_enough, windows
+from hingerank.data.letor_table import Options, ReadingPlan, Replan, TextTable, dense_enough, windows
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.streams import TextSource, whole_text
 from hingerank.kernels.text import QID_PRESENT, spell, spread_rows, whole_numbers
@@ -199,9 +199,9 @@ def _survey(
         return TextTable(fixed, replace(plan, dense=dense, settled=True), table.qid_style), comments, rows
 
 
-def _first_plan(options: Options) -> Plan:
+def _first_plan(options: Options) -> ReadingPlan:
     dense = (options.n_features or 0) <= 1 << 16 if options.sparse is None else not options.sparse
-    return Plan(dense=dense, base=1 if options.index_base is None else options.index_base)
+    return ReadingPlan(dense=dense, base=1 if options.index_base is None else options.index_base)
 
 
 def _rows_of_sources(

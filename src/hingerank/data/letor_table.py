@@ -271,7 +271,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ReadingPlan:
     """What the parser takes for granted; `settled`: the whole text was seen, dense or sparse is decided."""
 
     dense: bool
@@ -283,7 +283,7 @@ class Plan:
 class Replan(Exception):
     """The text does not fit the plan: start again with `plan`."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ReadingPlan) -> None:
         self.plan = plan
 
 
@@ -308,7 +308,7 @@ class Chunk:
 class TextTable:
     """Arrays of the rows added so far; `source_rows[i]` = rows of source i."""
 
-    def __init__(self, options: Options, plan: Plan, qid_style: int = parse.QID_UNKNOWN) -> None:
+    def __init__(self, options: Options, plan: ReadingPlan, qid_style: int = parse.QID_UNKNOWN) -> None:
         self.options, self.plan, self.qid_style = options, plan, qid_style
         self.rows = self.entries = self.n_letters = 0
         self.largest = -1

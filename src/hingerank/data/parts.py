@@ -123,7 +123,7 @@ def _changed(path: str) -> DataError:
     )
 
 
-class Held:
+class LoadedPart:
     """A part that this process has loaded, and what was made of it."""
 
     def __init__(self, part: Part):
@@ -152,19 +152,19 @@ class Held:
         return self.made[key]
 
 
-_AT_HAND: dict[str, Held] = {}
+_AT_HAND: dict[str, LoadedPart] = {}
 _LOCK = threading.RLock()
 LOADED = [0]  # parts that this process has read so far
 
 
-def held(part: Part) -> Held:
+def held(part: Part) -> LoadedPart:
     """The part as this process holds it, read if it does not yet."""
     with _LOCK:
         known = _AT_HAND.get(part.key)
         if known is not None:
             known.check()
             return known
-        _AT_HAND[part.key] = found = Held(part)
+        _AT_HAND[part.key] = found = LoadedPart(part)
         LOADED[0] += 1
         return found
 
@@ -231,7 +231,7 @@ class PartFacts:
     content: tuple[str, ...]
 
 
-def facts_of(part: Held) -> PartFacts:
+def facts_of(part: LoadedPart) -> PartFacts:
     """Sizes, query ids and names of a part."""
     X, data = part.data.X, part.data
     names = None if data.feature_names is None else tuple(data.feature_names)
@@ -252,7 +252,7 @@ class RowWeights:
     values: np.ndarray
     starts: dict[str, int]
 
-    def of(self, part: Held) -> np.ndarray:
+    def of(self, part: LoadedPart) -> np.ndarray:
         """Those of a part's rows."""
         first = self.starts[part.part.key]
         return self.values[first : first + part.data.n_rows]
@@ -358,12 +358,12 @@ class PartedData:
         return PartedData(some, self.runner, leases=[Lease(self.runner, some), *self.leases])
 
 
-def let_go(part: Held) -> None:
+def let_go(part: LoadedPart) -> None:
     """Forget the part."""
     forget([part.part])
 
 
-def look_at(part: Held, weights: RowWeights | None = None) -> tuple[BlockFigures, bytes]:
+def look_at(part: LoadedPart, weights: RowWeights | None = None) -> tuple[BlockFigures, bytes]:
     """The figures of a part's columns and a hash of evenly spaced rows; rows of weight 0 do not count.
 
     A value that is not finite is a DataError that names the part.
@@ -409,7 +409,7 @@ def joined_weights(parts: Sequence[np.ndarray | None]) -> np.ndarray | None:
     return np.concatenate(given) if given else None
 
 
-def rows_of(part: Held, stride: int, weights: RowWeights | None = None) -> tuple[Any, np.ndarray | None]:
+def rows_of(part: LoadedPart, stride: int, weights: RowWeights | None = None) -> tuple[Any, np.ndarray | None]:
     """Every stride-th row of a part, but for those of weight 0, and their weights."""
     rows = np.arange(0, part.data.n_rows, stride)
     if weights is None:
@@ -419,7 +419,9 @@ def rows_of(part: Held, stride: int, weights: RowWeights | None = None) -> tuple
     return part.data.X[rows], weight[rows]
 
 
-def queries_of(part: Held, stride: int, weights: RowWeights | None = None) -> tuple[RankingData, np.ndarray | None]:
+def queries_of(
+    part: LoadedPart, stride: int, weights: RowWeights | None = None
+) -> tuple[RankingData, np.ndarray | None]:
     """Every stride-th query of a part, and the weights of its rows."""
     data = part.data
     inside = np.arange(data.n_queries) % stride == 0
@@ -429,7 +431,7 @@ def queries_of(part: Held, stride: int, weights: RowWeights | None = None) -> tu
     return RankingData(X, data.y[rows], data.qid[rows], None, data.feature_names), weight
 
 
-def digest_of(part: Held) -> bytes:
+def digest_of(part: LoadedPart) -> bytes:
     """A hash of evenly spaced rows of a part."""
     from hingerank.data.blocks import fingerprint
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Part = TypeVar("Part")
 
 
-class Fold(NamedTuple):
+class FoldParts(NamedTuple):
     """One turn of cross-validation over queries."""
 
     train: "RankingData"
@@ -275,9 +275,9 @@ class RankingData:
         shuffled = np.random.default_rng(seed).permutation(self.n_queries)
         return self._take_queries(shuffled[count:]), self._take_queries(shuffled[:count])
 
-    def folds(self, k: int = 5, seed: int | None = 0) -> Iterator[Fold]:
+    def folds(self, k: int = 5, seed: int | None = 0) -> Iterator[FoldParts]:
         """k turns of (train, validation, test) by LETOR's rule, made one at a time; see `fold_rows`."""
-        return (Fold(*map(self.take, turn)) for turn in self.fold_rows(k, seed))
+        return (FoldParts(*map(self.take, turn)) for turn in self.fold_rows(k, seed))
 
     def fold_rows(self, k: int = 5, seed: int | None = 0) -> list[list[np.ndarray]]:
         """The rows of each part of each fold.

@@ -21,7 +21,7 @@ from hingerank.data.files import (
 )
 from hingerank.data.letor import read_parts, read_text
 from hingerank.data.letor_writer import write_text
-from hingerank.data.ranking_data import Fold, RankingData, turns
+from hingerank.data.ranking_data import FoldParts, RankingData, turns
 
 
 def read(path: PathLike | Sequence[PathLike], **options: Any) -> RankingData:
@@ -133,7 +133,7 @@ def write_table_file(data: RankingData, path: PathLike, layout: str = "wide") ->
 # Folders of cross-validation folds: LETOR's S1…S5 and Fold1…Fold5/{train,vali,test}.
 
 
-def read_folds(folder: PathLike, folds: Iterable[int] | None = None, **options: Any) -> list[Fold]:
+def read_folds(folder: PathLike, folds: Iterable[int] | None = None, **options: Any) -> list[FoldParts]:
     """Fold(train, validation, test) for each fold in a folder.
 
     All parts are read as one, so they agree in features, and a fold's X shares their memory where its rows lie
@@ -181,15 +181,17 @@ def read_folds(folder: PathLike, folds: Iterable[int] | None = None, **options: 
     data, rows = _read_rows([parts[k] for k in numbers], options)
     turned = turns(rows)
     chosen = [turned[k - 1] for k in wanted]
-    return [Fold(data.take(np.concatenate(train)), data.take(check), data.take(test)) for train, check, test in chosen]
+    return [
+        FoldParts(data.take(np.concatenate(train)), data.take(check), data.take(test)) for train, check, test in chosen
+    ]
 
 
-def _read_fold(folder: Path, files: dict[str, Path], k: int, options: dict[str, Any]) -> Fold:
+def _read_fold(folder: Path, files: dict[str, Path], k: int, options: dict[str, Any]) -> FoldParts:
     lacking = [role for role in ROLES if role not in files]
     if lacking:
         raise DataError(f"{folder}: fold {k} has no {lacking[0]} file")
     data, rows = _read_rows([files[role] for role in ROLES], options)
-    return Fold(*map(data.take, rows))
+    return FoldParts(*map(data.take, rows))
 
 
 def _read_rows(paths: list[Path], options: dict[str, Any]) -> tuple[RankingData, list[np.ndarray]]:

@@ -83,7 +83,7 @@ def make_diverse(
             f"{n_queries}, {n_features}, {noise} and {vocabulary}"
         )
     documents, meanings = _range("candidates", candidates), _range("subtopics", subtopics)
-    recipe = Recipe(documents, meanings, relevant, n_features, noise, known_aspects, faceted, topics, materialize)
+    recipe = TopicRecipe(documents, meanings, relevant, n_features, noise, known_aspects, faceted, topics, materialize)
     seeds = np.random.SeedSequence(seed).spawn(n_queries + 1)
     background = 1 / np.arange(3, vocabulary + 3)
     background = np.random.default_rng(seeds[0]).permutation(background / background.sum())
@@ -92,7 +92,7 @@ def make_diverse(
     )
 
 
-class Recipe(NamedTuple):
+class TopicRecipe(NamedTuple):
     """What `make_diverse` was asked for, ranges as (least, most)."""
 
     candidates: tuple[int, int]
@@ -113,7 +113,7 @@ def _range(name: str, value: int | tuple[int, int]) -> tuple[int, int]:
     return least, most
 
 
-def _query(qid: str, rng: np.random.Generator, background: np.ndarray, recipe: Recipe) -> DiverseQuery:
+def _query(qid: str, rng: np.random.Generator, background: np.ndarray, recipe: TopicRecipe) -> DiverseQuery:
     n, m = (int(rng.integers(low, high + 1)) for low, high in (recipe.candidates, recipe.subtopics))
     faceted = recipe.faceted > 0 and rng.random() < recipe.faceted
     if faceted:

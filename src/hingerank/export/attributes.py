@@ -151,8 +151,8 @@ def check_shape(words: str, shape: tuple[int, ...], sizes: Sizes) -> None:
         extra = int(sign + more) if sign else 0
         wanted.append(int(word) if word.isdecimal() else found.setdefault(word, length - extra) + extra)
     if len(names) != len(shape) or tuple(wanted) != shape or min(found.values()) < 0:
-        told = ", ".join(str(found[name]) if name in sizes else name for name in names)
-        raise ValueError(f"has shape {shape}, expected ({told}{',' * (len(names) == 1)})")
+        expected = ", ".join(str(found[name]) if name in sizes else name for name in names)
+        raise ValueError(f"has shape {shape}, expected ({expected}{',' * (len(names) == 1)})")
     sizes.update(found)
 
 

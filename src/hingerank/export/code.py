@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from hingerank.export.code_scaling import SCALED_C, SCALED_JAVASCRIPT, SCALED_PYTHON
-from hingerank.export.forms import Affine, Curves, Expansion, ExportError, Form, Surfaces, Trees, Waves
-from hingerank.export.scalings import Columns, Logs, Places
+from hingerank.export.forms import Affine, CosineSum, Curves, ExportError, Form, KernelSum, Surfaces, Trees
+from hingerank.export.scalings import Logs, Places, ScaledColumns
 
 ABOUT = "score(x) of a {ranker}, by hingerank {version}: x holds {count} features, a higher score ranks first."
 
@@ -34,9 +34,9 @@ def tables_of(form: Form) -> tuple[str, dict[str, Any]]:
         names = ("FEATURE", "NUMBER", "CHILD", "MISSING", "ROOT")
         columns = (body.feature, body.number, body.child, body.missing, body.roots)
         return "trees", {"START": float(body.start), **dict(zip(names, columns, strict=True))}
-    if isinstance(body, Waves):
+    if isinstance(body, CosineSum):
         return "waves", {"WEIGHT": body.weights, "PHASE": body.phases, "ROW": body.frequencies.ravel()}
-    assert isinstance(body, Expansion)
+    assert isinstance(body, KernelSum)
     tables: dict[str, Any] = {"GAMMA": float(body.gamma), "WEIGHT": body.weights, "ROW": body.rows.ravel()}
     if body.kernel == "polynomial":
         tables |= {"DEGREE": int(body.degree), "COEF0": float(body.coef0)}
@@ -46,7 +46,7 @@ def tables_of(form: Form) -> tuple[str, dict[str, Any]]:
 def scaling_tables(form: Form) -> dict[str, Any]:
     """The numbers by which used columns are scaled, one column after another; none where nothing is scaled."""
     scaling, used = form.scaling, form.used()
-    if isinstance(scaling, Columns):
+    if isinstance(scaling, ScaledColumns):
         return {"SCALED": used, "CENTRE": scaling.centre[used], "WIDTH": scaling.width[used]}
     if isinstance(scaling, Logs):
         return {"SCALED": used, "WIDTH": scaling.width[used]}

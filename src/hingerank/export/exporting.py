@@ -20,7 +20,7 @@ from hingerank.export.forms import ExportError, Form
 from hingerank.export.lucene import run_plugin, run_solr, shift_for, write_plugin, write_solr
 from hingerank.export.onnx_graph import write_onnx
 from hingerank.export.pmml import run_pmml, write_pmml
-from hingerank.export.scalings import Queries
+from hingerank.export.scalings import ScaledWithinQueries
 from hingerank.export.sql import write_sql
 from hingerank.export.vectors import write_vectors
 from hingerank.export.vespa import run_vespa, write_vespa
@@ -244,7 +244,7 @@ def refuse(form: Form, to: str, ranker: str) -> None:
         return
     if form.kind not in FORMATS[to].carries:
         why = f"{to} cannot carry {WORDS[form.kind]} such as this {ranker}"
-    elif isinstance(form.scaling, Queries):
+    elif isinstance(form.scaling, ScaledWithinQueries):
         alone = f"{to} sees one row at a time and" if not FORMATS[to].scaled.get("query-minmax") else to
         why = f"{alone} cannot carry {WORDS[form.kind]} on {SCALED} ({form.scaled!r})"
     else:
@@ -274,7 +274,7 @@ def notes_of(form: Form) -> list[str]:
         notes.append("A missing value is not a zero: it takes a branch of its own. Give missing features as missing.")
     else:
         notes.append("The model knows no missing values: where a feature was absent it has learnt from the number 0.")
-    if isinstance(form.scaling, Queries):
+    if isinstance(form.scaling, ScaledWithinQueries):
         notes.append(f"Features are scaled within each query ({form.scaling.how}): score all its rows together.")
     return notes
 

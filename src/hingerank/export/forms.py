@@ -1,7 +1,7 @@
 """The plain forms that rankers hand to exports: what a score is, as arrays, and how features are scaled before.
 
-A form is a sum of weights (`Affine`), of kernel functions (`Expansion`), of cosines (`Waves`), of trees (`Trees`), of
-curves (`hingerank.features.curves.Curves`) or of curves and surfaces (`Surfaces`).
+A form is a sum of weights (`Affine`), of kernel functions (`KernelSum`), of cosines (`CosineSum`), of trees (`Trees`),
+of curves (`hingerank.features.curves.Curves`) or of curves and surfaces (`Surfaces`).
 """
 
 from collections.abc import Callable, Sequence
@@ -13,12 +13,12 @@ from scipy import sparse
 
 from hingerank.data.scaling import Scaler
 from hingerank.export.forest import MISSING_LEFT, SMALL, ZERO_IS_MISSING, Forest, first_children
-from hingerank.export.scalings import SCALINGS, Columns, Logs, Places, Queries, Scaling
+from hingerank.export.scalings import SCALINGS, Logs, Places, ScaledColumns, ScaledWithinQueries, Scaling
 from hingerank.features.curves import Curves
 from hingerank.features.fourier import FourierMap
 from hingerank.features.kernels import RBF, Kernel, Polynomial
 from hingerank.features.nystroem import NystroemMap
-from hingerank.features.surfaces import Grid
+from hingerank.features.surfaces import SurfaceGrid
 
 
 class ExportError(ValueError):
@@ -32,7 +32,7 @@ class Affine(NamedTuple):
     offset: float = 0.0
 
 
-class Expansion(NamedTuple):
+class KernelSum(NamedTuple):
     """score(x) = sum over rows l of weights_l κ(x, l): rbf exp(−γ‖x − l‖²), polynomial (γ<x, l> + coef0)^degree."""
 
     kernel: str
@@ -43,7 +43,7 @@ class Expansion(NamedTuple):
     weights: np.ndarray
 
 
-class Waves(NamedTuple):
+class CosineSum(NamedTuple):
     """score(x) = sum over waves i of weights_i cos(<frequencies_i, x> + phases_i)."""
 
     frequencies: np.ndarray
@@ -80,9 +80,9 @@ class Surfaces(NamedTuple):
     weights: np.ndarray
 
 
-Body = Affine | Expansion | Waves | Trees | Curves | Surfaces
+Body = Affine | KernelSum | CosineSum | Trees | Curves | Surfaces
 KINDS = {
-    Affine: "linear", Expansion: "mapped", Waves: "mapped", Trees: "trees", Curves: "curves", Surfaces: "surfaces"
+    Affine: "linear", KernelSum: "mapped", CosineSum: "mapped", Trees: "trees", Curves: "curves", Surfaces: "surfaces"
 }  # fmt: skip
 
 
@@ -133,7 +133,7 @@ class Form:
         these are zeros after scaling.
         """
         body, scaling = self.body, self.scaling
-        if scaling is None or isinstance(scaling, Queries):
+        if scaling is None or isinstance(scaling, ScaledWithinQueries):
             return self
         if isinstance(body, Trees):
             if (body.missing & ZERO_IS_MISSING).any():
@@ -142,7 +142,7 @@ class Form:
             column = body.feature[inner]
             number[inner] = largest_below(number[inner], lambda x: scaling.values(x, column))
             return replace(self, body=body._replace(number=number), scaling=None)
-        if not isinstance(scaling, Columns) or isinstance(body, Expansion):
+        if not isinstance(scaling, ScaledColumns) or isinstance(body, KernelSum):
             return self
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused
             return replace(self, body=_folded(body, *scaling), scaling=None)
@@ -181,9 +181,9 @@ class Form:
                 near = (body.curves if isinstance(body, Surfaces) else body).of(column)[0]
                 spread = 0.2 * np.ptp(near) or abs(near[0]) or 1.0
                 rows[:, column] = rng.choice(near, count) + spread * rng.standard_normal(count)
-        elif isinstance(body, Expansion):
+        elif isinstance(body, KernelSum):
             rows = body.rows[rng.integers(0, len(body.rows), count)] + 0.1 * rng.standard_normal(rows.shape)
-        elif isinstance(self.scaling, Columns | Logs):
+        elif isinstance(self.scaling, ScaledColumns | Logs):
             rows = rng.standard_normal(rows.shape)
         elif isinstance(self.scaling, Places):
             rows = 1.2 * rows - 0.1
@@ -195,7 +195,7 @@ def _folded(body: Any, centre: np.ndarray, width: np.ndarray) -> Any:
     if isinstance(body, Affine):
         weights = body.weights / width
         return Affine(weights, body.offset - float(weights @ centre))
-    if isinstance(body, Waves):
+    if isinstance(body, CosineSum):
         frequencies = body.frequencies / width
         return body._replace(frequencies=frequencies, phases=body.phases - frequencies @ centre)
     if isinstance(body, Curves):
@@ -205,7 +205,7 @@ def _folded(body: Any, centre: np.ndarray, width: np.ndarray) -> Any:
     return body._replace(curves=_folded(body.curves, centre, width), begins=begins, ends=ends)
 
 
-def with_surfaces(curves: Curves, surfaces: Sequence[tuple[Grid, np.ndarray]]) -> Body:
+def with_surfaces(curves: Curves, surfaces: Sequence[tuple[SurfaceGrid, np.ndarray]]) -> Body:
     """Curves and bilinear surfaces as a form.
 
     Over a grid a surface is its height at the least knots, a curve of rises along each axis there, which joins the
@@ -301,7 +301,7 @@ def goes_left(tree: Trees, node: int) -> tuple[bool, bool | None]:
 def body_of_map(feature_map: Any, weights: np.ndarray) -> Body:
     """score(x) = <weights, ψ(x)> for a map ψ to kernel values or cosines."""
     if isinstance(feature_map, FourierMap):
-        return Waves(feature_map.frequencies_.T, feature_map.phases_, weights * np.sqrt(2 / feature_map.width_))
+        return CosineSum(feature_map.frequencies_.T, feature_map.phases_, weights * np.sqrt(2 / feature_map.width_))
     kernel = feature_map.kernel_ if isinstance(feature_map, NystroemMap) else None
     if not isinstance(kernel, RBF | Polynomial) and type(kernel) is not Kernel:
         name = type(feature_map).__name__ if kernel is None else kernel.name
@@ -310,4 +310,4 @@ def body_of_map(feature_map: Any, weights: np.ndarray) -> Body:
     rows = np.asarray(rows.toarray() if sparse.issparse(rows) else rows, np.float64)
     if type(kernel) is Kernel:
         return Affine(weights @ rows)
-    return Expansion(kernel.name, kernel.gamma, int(kernel.degree), kernel.coef0, rows, weights)
+    return KernelSum(kernel.name, kernel.gamma, int(kernel.degree), kernel.coef0, rows, weights)

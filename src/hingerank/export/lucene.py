@@ -15,7 +15,7 @@ import numpy as np
 
 from hingerank.export.forest import ZERO_IS_MISSING
 from hingerank.export.forms import ExportError, Form, Trees, goes_left, largest_single
-from hingerank.export.scalings import Columns
+from hingerank.export.scalings import ScaledColumns
 
 SLACK = np.float32(1e-6)  # what Solr adds to every threshold of a tree
 NORMALIZER = "org.apache.solr.ltr.norm.StandardNormalizer"
@@ -118,7 +118,7 @@ def normalized(form: Form, shift: float) -> tuple[dict[str, float], dict[str, fl
     means: dict[str, float] = {}
     widths: dict[str, float] = {}
     scaling = form.scaling
-    if isinstance(scaling, Columns):
+    if isinstance(scaling, ScaledColumns):
         means = {form.names[j]: float(scaling.centre[j]) for j in used}
         widths = {form.names[j]: float(scaling.width[j]) for j in used}
     if constant:

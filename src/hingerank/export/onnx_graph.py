@@ -10,8 +10,18 @@ from typing import Any
 import numpy as np
 
 from hingerank.export.forest import ZERO_IS_MISSING
-from hingerank.export.forms import Affine, Curves, Expansion, ExportError, Form, Surfaces, Trees, Waves, largest_single
-from hingerank.export.scalings import Columns, Logs, Places, Queries
+from hingerank.export.forms import (
+    Affine,
+    CosineSum,
+    Curves,
+    ExportError,
+    Form,
+    KernelSum,
+    Surfaces,
+    Trees,
+    largest_single,
+)
+from hingerank.export.scalings import Logs, Places, ScaledColumns, ScaledWithinQueries
 
 OPSET, TREE_OPSET, IR_VERSION = 18, 5, 10
 PRECISIONS: dict[str, Any] = {"double": np.float64, "float": np.float32}
@@ -55,7 +65,7 @@ def write_onnx(form: Form, about: dict[str, Any], precision: str = "double") -> 
     inputs = [given("features", graph.type, ["rows", form.n_features])]
     x = "features"
     how = "none"
-    if isinstance(form.scaling, Queries):
+    if isinstance(form.scaling, ScaledWithinQueries):
         inputs.append(given("query", onnx.TensorProto.INT64, ["rows"]))
         how = form.scaling.how
         x = _scaled_queries(graph, form.n_features, how)
@@ -77,10 +87,10 @@ def write_onnx(form: Form, about: dict[str, Any], precision: str = "double") -> 
     return model.SerializeToString()
 
 
-def _scaled_columns(graph: Graph, scaling: Columns | Logs | Places) -> str:
+def _scaled_columns(graph: Graph, scaling: ScaledColumns | Logs | Places) -> str:
     """Features scaled column by column."""
     x = "features"
-    if isinstance(scaling, Columns):
+    if isinstance(scaling, ScaledColumns):
         return graph.add("Div", graph.add("Sub", x, graph.constant(scaling.centre)), graph.constant(scaling.width))
     one = graph.constant(1.0)
     if isinstance(scaling, Logs):  # log(1 + s) = log(u) s / (u - 1), with u = 1 + s rounded, is exact for a small s
@@ -137,11 +147,11 @@ def _scores(graph: Graph, form: Form, x: str) -> str:
         return _curves(graph, body, x)
     if isinstance(body, Surfaces):
         return graph.add("Add", _curves(graph, body.curves, x), _products(graph, body, x))
-    if isinstance(body, Waves):
+    if isinstance(body, CosineSum):
         waves = graph.add("MatMul", x, graph.constant(body.frequencies.T))
         values = graph.add("Cos", graph.add("Add", waves, graph.constant(body.phases)))
         return graph.add("MatMul", values, graph.constant(body.weights))
-    assert isinstance(body, Expansion)
+    assert isinstance(body, KernelSum)
     if body.kernel == "polynomial":
         product = graph.add("MatMul", x, graph.constant(body.gamma * body.rows.T))
         values = graph.add("Pow", graph.add("Add", product, graph.constant(body.coef0)), graph.constant(body.degree))

@@ -11,7 +11,7 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 
 from hingerank.export.forms import Affine, Curves, ExportError, Form, Trees, goes_left
-from hingerank.export.scalings import Columns, Logs, Places, Words
+from hingerank.export.scalings import Logs, Places, ScaledColumns, Words
 
 NAMESPACE = "http://www.dmg.org/PMML-4_4"
 NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -86,7 +86,7 @@ def _regression(form: Form, schema: str, names: Names) -> list[str]:
     assert isinstance(body, Affine | Curves)
     weights = {int(j): float(body.weights[j]) if isinstance(body, Affine) else 1.0 for j in form.used()}
     fields, derived = {j: str(form.names[j]) for j in weights}, []
-    if isinstance(scaling, Columns | Logs | Places):
+    if isinstance(scaling, ScaledColumns | Logs | Places):
         for j, field in fields.items():
             fields[j] = names.new(f"scaled {field}")
             derived.append(

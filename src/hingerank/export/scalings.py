@@ -44,7 +44,7 @@ class Words:
         raise NotImplementedError
 
 
-class Columns(NamedTuple):
+class ScaledColumns(NamedTuple):
     """x' = (x − centre) / width."""
 
     centre: np.ndarray
@@ -143,7 +143,7 @@ class Places(NamedTuple):
         return found + np.where((rows < 0) | (rows > 1), rows - np.clip(rows, 0, 1), 0.0)
 
 
-class Queries(NamedTuple):
+class ScaledWithinQueries(NamedTuple):
     """Features are scaled within each query: "minmax" or "standard"."""
 
     how: str
@@ -156,13 +156,13 @@ class Queries(NamedTuple):
         return rows
 
 
-Scaling = Columns | Logs | Places | Queries
+Scaling = ScaledColumns | Logs | Places | ScaledWithinQueries
 SCALINGS: dict[type[Scaler], Callable[[Any], Scaling | None]] = {
-    ColumnScaler: lambda scaler: Columns(scaler.centre_, scaler.width_),
+    ColumnScaler: lambda scaler: ScaledColumns(scaler.centre_, scaler.width_),
     LogScaler: lambda scaler: Logs(scaler.width_),
     QuantileScaler: lambda scaler: Places(scaler.quantiles_),
-    QueryMinMaxScaler: lambda scaler: Queries("minmax"),
-    QueryStandardScaler: lambda scaler: Queries("standard"),
+    QueryMinMaxScaler: lambda scaler: ScaledWithinQueries("minmax"),
+    QueryStandardScaler: lambda scaler: ScaledWithinQueries("standard"),
 }
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.export.forms import Affine, Curves, Expansion, ExportError, Form, Surfaces, Trees, Waves, goes_left
-from hingerank.export.scalings import Queries, Words
+from hingerank.export.forms import Affine, CosineSum, Curves, ExportError, Form, KernelSum, Surfaces, Trees, goes_left
+from hingerank.export.scalings import ScaledWithinQueries, Words
 
 
 def write_sql(
@@ -21,10 +21,10 @@ def write_sql(
     # with the table's name: without it SQLite takes the name of a column that is not there for a text
     names = [f"CAST({quoted(table)}.{quoted(form.names[j])} AS DOUBLE PRECISION) AS {columns[j]}" for j in used]
     parts = [("rows_", f"SELECT {', '.join([*keys, *names])}\n  FROM {quoted(table)}", "")]
-    if isinstance(scaling, Queries) and scaling.how == "minmax":
+    if isinstance(scaling, ScaledWithinQueries) and scaling.how == "minmax":
         low = [f"MIN({x}) OVER q AS a{x}, MAX({x}) OVER q - MIN({x}) OVER q AS b{x}" for x in columns.values()]
         parts += _scaled(keys, columns, low, query)
-    elif isinstance(scaling, Queries):  # sums of differences: a constant column gives exactly 0
+    elif isinstance(scaling, ScaledWithinQueries):  # sums of differences: a constant column gives exactly 0
         low = [f"{x} - MIN({x}) OVER q AS {x}" for x in columns.values()]
         parts.append(("moved_", _select(keys, low, parts[-1][0], query), ""))
         mean = [f"{x}, {x} - AVG({x}) OVER q AS d{x}" for x in columns.values()]
@@ -104,12 +104,12 @@ def _score(form: Form, columns: dict[Any, str]) -> tuple[list[tuple[str, str, st
     if isinstance(body, Trees):
         return [], total([number(body.start), *(_tree(body, root, columns) for root in body.roots.tolist())])
     x = list(columns.values())
-    if isinstance(body, Waves):
+    if isinstance(body, CosineSum):
         rows = np.column_stack((body.weights, body.phases, body.frequencies))
         inner = total(["l.p", *(f"l.r{j + 1} * {x[j]}" for j in range(len(x)))])
         value, heads = f"COS({inner})", "c, p"
     else:
-        assert isinstance(body, Expansion)
+        assert isinstance(body, KernelSum)
         rows, heads = np.column_stack((body.weights, body.rows)), "c"
         if body.kernel == "rbf":
             squares = total([f"({x[j]} - l.r{j + 1}) * ({x[j]} - l.r{j + 1})" for j in range(len(x))])

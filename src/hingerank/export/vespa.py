@@ -12,7 +12,7 @@ from hingerank.export.expressions import evaluate
 from hingerank.export.forms import Affine, Curves, ExportError, Form, Surfaces, Trees, goes_left
 from hingerank.export.lucene import by_engine_name
 from hingerank.export.onnx_graph import write_onnx
-from hingerank.export.scalings import Queries, Words
+from hingerank.export.scalings import ScaledWithinQueries, Words
 from hingerank.export.sql import total
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -41,7 +41,7 @@ def write_vespa(
         terms[j] = f"feature_{j + 1}" if n in given else f"attribute({n})"
     head = [f"# {about['ranker']} by hingerank {about['version']}", *(f"# {n}" for n in about["notes"])]
     head += [f"rank-profile {name} {{"]
-    if isinstance(form.scaling, Queries):
+    if isinstance(form.scaling, ScaledWithinQueries):
         return ["\n".join([*head, *functions, *_by_query(form, terms, rerank)]), b""]
     if form.kind == "mapped":
         lines = [*head, *functions, *_by_onnx(form, terms, name, phase)]

@@ -131,7 +131,7 @@ class Polynomial(Kernel):
         Z **= self.degree
 
 
-class Cosine(Kernel):
+class CosineKernel(Kernel):
     """κ(x, y) = <x, y> / (‖x‖ ‖y‖), 0 for rows of zeros."""
 
     name = "cosine"
@@ -209,7 +209,7 @@ class FunctionKernel(_Paired):
         return np.array([(self.between(A[k : k + 1], B[k : k + 1], out), out[0, 0])[1] for k in range(A.shape[0])])
 
 
-KERNELS: dict[str, type[Kernel]] = {k.name: k for k in (Kernel, RBF, Polynomial, Laplacian, ChiSquared, Cosine)}
+KERNELS: dict[str, type[Kernel]] = {k.name: k for k in (Kernel, RBF, Polynomial, Laplacian, ChiSquared, CosineKernel)}
 
 
 def make_kernel(kernel: Any, gamma: float = 1.0, degree: int = 3, coef0: float = 1.0) -> Kernel:

@@ -11,7 +11,7 @@ from hingerank.features.curves import Knots
 MOST_COLUMNS = 200  # among which the best pairs are looked for
 
 
-class Grid(NamedTuple):
+class SurfaceGrid(NamedTuple):
     """The knots of two columns, numbered first and second."""
 
     first: int
@@ -63,10 +63,10 @@ def coarse(knots: Floats, count: int) -> Floats:
     return knots[np.unique(np.linspace(0, len(knots) - 1, min(count, len(knots))).round().astype(int))]
 
 
-def make_grid(knots: Knots, first: int, second: int, count: int) -> Grid:
+def make_grid(knots: Knots, first: int, second: int, count: int) -> SurfaceGrid:
     """The grid of two columns, at most count × count points of their knots."""
     x, y = (coarse(knots.values[knots.starts[c] : knots.starts[c + 1]], count) for c in (first, second))
-    return Grid(first, second, x, y)
+    return SurfaceGrid(first, second, x, y)
 
 
 def best_pairs(X: Any, z: Floats, knots: Knots, weight: Floats, most: int, count: int) -> list[tuple[int, int]]:

@@ -63,7 +63,7 @@ def _helper_options(allocates: bool, fastmath: Any) -> dict[str, Any]:
     return _options(allocates, fastmath) | {"pipeline_class": PartCompiler}
 
 
-class Kernel:
+class CompiledKernel:
     """A function that numba compiles. numba is told of it when it is first used: most kernels are of other rankers."""
 
     def __init__(self, function: Callable, allocates: bool, fastmath: Any):
@@ -105,7 +105,7 @@ def kernel(function: Any = None, /, *, allocates: bool = False, fastmath: Any = 
     """Compile a function for Python to call, and keep the result on disk."""
     if function is None:
         return functools.partial(kernel, allocates=allocates, fastmath=fastmath)
-    return Kernel(function, allocates, fastmath)
+    return CompiledKernel(function, allocates, fastmath)
 
 
 def _uncollected(compile_for: Callable, *arguments: Any, **named: Any) -> Any:

@@ -138,7 +138,7 @@ def compare(
         if place is not None:
             header = check_header(read_header(place), header, place, len(file.records))
             write_header(place, header)
-        plan = Plan(folds, measure, wanted, seed, place, seeds, sizes)
+        plan = ComparisonPlan(folds, measure, wanted, seed, place, seeds, sizes)
         _run(methods, plan, file, header, workers, progress, retry_failed)
         results = Results(header, list(file.records), place)
         write_examples(results, folds)
@@ -149,7 +149,7 @@ def compare(
 
 def _run(
     methods: Sequence[Method],
-    plan: "Plan",
+    plan: "ComparisonPlan",
     file: ResultsFile,
     header: Record,
     workers: int | None,
@@ -188,7 +188,9 @@ def _run(
 class _Study:
     """One method on one fold at one size: which tasks come next, given what is known."""
 
-    def __init__(self, method: Method, fold: int, size: float, plan: "Plan", known: Mapping[Key, Record]) -> None:
+    def __init__(
+        self, method: Method, fold: int, size: float, plan: "ComparisonPlan", known: Mapping[Key, Record]
+    ) -> None:
         self.method, self.fold, self.size, self.plan, self.known = method, fold, size, plan, known
         self.seeds = range(plan.seed, plan.seed + (plan.seeds if method.is_random else 1))
         self.single = method.search.size <= 1
@@ -278,7 +280,7 @@ def _check_methods(methods: Iterable[Method]) -> list[Method]:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class ComparisonPlan:
     """What all tasks of a run share. measure chooses settings; measures are taken on test; folder: where scores go;
     seeds: fits of a chosen setting where a ranker is random; sizes: fractions of the training queries."""
 
@@ -308,7 +310,7 @@ class Plan:
     def carried(self) -> tuple[Any, Sequence[Any]]:
         return self.measure, self.measures
 
-    def carrying(self, carried: tuple[Any, Sequence[Any]]) -> "Plan":
+    def carrying(self, carried: tuple[Any, Sequence[Any]]) -> "ComparisonPlan":
         """The plan with measures from another process."""
         vars(self).update(measure=carried[0], measures=carried[1])
         return self
@@ -339,7 +341,7 @@ class Task:
     def __str__(self) -> str:
         return f"the method {self.method.name}"
 
-    def run(self, plan: Plan) -> list[Record]:
+    def run(self, plan: ComparisonPlan) -> list[Record]:
         """A record for each setting."""
         records = []
         train = take_queries(plan.part(self.fold, "train"), self.size, plan.seed)
@@ -357,7 +359,7 @@ class Task:
             records.append(self._record(plan, fit.setting, **about))
         return records
 
-    def _validated(self, ranker: Any, plan: Plan) -> tuple[np.ndarray, Record]:
+    def _validated(self, ranker: Any, plan: ComparisonPlan) -> tuple[np.ndarray, Record]:
         """The mean of the choosing measure over the validation queries."""
         data = plan.part(self.fold, "validation")
         scores = score_rows(ranker, data)
@@ -367,7 +369,7 @@ class Task:
             raise ValueError(f"{name} is {value} on the validation queries: it cannot choose a setting")
         return scores, {"value": value}
 
-    def _tested(self, ranker: Any, plan: Plan) -> tuple[np.ndarray, Record]:
+    def _tested(self, ranker: Any, plan: ComparisonPlan) -> tuple[np.ndarray, Record]:
         """The measures of every test query, NaN where one is not defined for it."""
         data = plan.part(self.fold, "test")
         start = time.perf_counter()
@@ -377,7 +379,7 @@ class Task:
         queries = [plain_id(query) for query in data.blocks.ids.tolist()]
         return scores, {"predict_seconds": seconds, "values": values, "queries": queries}
 
-    def _kept(self, ranker: Any, scores: np.ndarray, plan: Plan) -> Record:
+    def _kept(self, ranker: Any, scores: np.ndarray, plan: ComparisonPlan) -> Record:
         """What to keep of the ranker that was tested; scores and weights go to a file of the run's folder."""
         certificate = getattr(ranker, "certificate_", None)
         about = {
@@ -391,11 +393,11 @@ class Task:
             about["arrays"] = save_arrays(plan.folder, self.method.name, name, scores, ranker)
         return about
 
-    def failed(self, plan: Plan, message: str) -> list[Record]:
+    def failed(self, plan: ComparisonPlan, message: str) -> list[Record]:
         """The records of a task that ended without any."""
         return [self._record(plan, setting, value=None, seconds=None, error=message) for setting in self.settings]
 
-    def _record(self, plan: Plan, setting: Setting, **rest: Any) -> Record:
+    def _record(self, plan: ComparisonPlan, setting: Setting, **rest: Any) -> Record:
         return {
             "kind": self.kind,
             "method": self.method.name,

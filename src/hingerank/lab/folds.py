@@ -32,7 +32,7 @@ HELD_OUT = ("items", "ratings")
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class SelectedRows:
     """Some rows of a data set, taken only when they are needed."""
 
     data: RankingData
@@ -49,25 +49,25 @@ class Fold:
     Attributes
     ----------
     name : what it is called in results
-    train, validation, test : RankingData, or `Rows` of one
+    train, validation, test : RankingData, or `SelectedRows` of one
     shared_queries : the parts are meant to share queries, as those of ratings share users
     """
 
     name: str
-    train: RankingData | Rows
-    validation: RankingData | Rows
-    test: RankingData | Rows
+    train: RankingData | SelectedRows
+    validation: RankingData | SelectedRows
+    test: RankingData | SelectedRows
     shared_queries: bool = False
 
     @property
     def rows(self) -> RankingData:
         """Data that rows to test are taken of."""
-        return self.test.data if isinstance(self.test, Rows) else self.test
+        return self.test.data if isinstance(self.test, SelectedRows) else self.test
 
     def part(self, name: str) -> RankingData:
         """ "train", "validation" or "test"."""
         chosen = getattr(self, name)
-        return _plain_arrays(chosen.take() if isinstance(chosen, Rows) else chosen)
+        return _plain_arrays(chosen.take() if isinstance(chosen, SelectedRows) else chosen)
 
 
 def _plain_arrays(data: RankingData) -> RankingData:
@@ -105,7 +105,7 @@ def part_folds(parts: Sequence[RankingData | DiverseData]) -> list[Fold]:
 
 
 def _folds(data: RankingData, turns: Sequence[Sequence[np.ndarray]]) -> list[Fold]:
-    parts = [[Rows(data, rows) for rows in turn] for turn in turns]
+    parts = [[SelectedRows(data, rows) for rows in turn] for turn in turns]
     return [Fold(f"fold {i}", train, check, test) for i, (train, check, test) in enumerate(parts, 1)]
 
 
@@ -138,8 +138,8 @@ def _named(fold: Fold | Sequence[RankingData | DiverseData], number: int) -> Fol
     return Fold(f"fold {number}", train, validation, test)
 
 
-def _queries(part: RankingData | Rows) -> list[Any]:
-    if isinstance(part, Rows):
+def _queries(part: RankingData | SelectedRows) -> list[Any]:
+    if isinstance(part, SelectedRows):
         return blocks_from_qid(part.data.qid[part.index], len(part.index)).ids.tolist()
     return part.blocks.ids.tolist()
 
@@ -159,7 +159,7 @@ def fingerprint(folds: Sequence[Fold]) -> str:
         whole.update(fold.name.encode())
         for name in PARTS:
             part = getattr(fold, name)
-            rows = isinstance(part, Rows)
+            rows = isinstance(part, SelectedRows)
             whole.update(digest(part.data if rows else part))
             whole.update(np.asarray(part.index, np.int64).tobytes() if rows else b"all")
     return whole.hexdigest()
@@ -278,4 +278,6 @@ def _of_known_users(name: str, data: RankingData, parts: list[np.ndarray], user:
     for purpose, rows in (("validate", validation), ("test", test)):
         if not len(rows):
             raise DataError(f"{name} has no rating to {purpose} by a user of its training part: give fewer folds")
-    return Fold(name, Rows(data, train), Rows(data, validation), Rows(data, test), shared_queries=True)
+    return Fold(
+        name, SelectedRows(data, train), SelectedRows(data, validation), SelectedRows(data, test), shared_queries=True
+    )

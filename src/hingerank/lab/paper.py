@@ -9,7 +9,7 @@ import numpy as np
 from hingerank.data.blocks import blocks_from_qid
 from hingerank.data.files import DataError
 from hingerank.diversity.trec import RankedList, write_run
-from hingerank.lab.folds import Fold, Rows
+from hingerank.lab.folds import Fold, SelectedRows
 from hingerank.lab.latex import MARKS, latex_number, latex_text
 from hingerank.lab.leaderboard import Leaderboard, Line, leaderboard
 from hingerank.lab.results import Results, load_arrays
@@ -81,7 +81,7 @@ def save_rows(folder: Path, folds: Sequence[Fold]) -> None:
         path = folder / _rows_file(fold.name)
         if not path.exists():
             part = fold.test
-            data, index = (part.data, part.index) if isinstance(part, Rows) else (part, slice(None))
+            data, index = (part.data, part.index) if isinstance(part, SelectedRows) else (part, slice(None))
             arrays = {"queries": np.asarray(data.qid)[index].astype(str)}
             if data.docid is not None:
                 arrays["documents"] = np.asarray(data.docid)[index].astype(str)

@@ -27,7 +27,7 @@ from hingerank.data.describe import pairs_per_query
 from hingerank.data.files import canonical, naming, plain, sync_folder, write_whole
 from hingerank.data.ranking_data import RankingData
 from hingerank.kernels.threads import thread_count
-from hingerank.lab.folds import PARTS, Fold, Rows, fingerprint
+from hingerank.lab.folds import PARTS, Fold, SelectedRows, fingerprint
 from hingerank.lab.methods import Method, home_of, without_addresses
 from hingerank.lab.topics import TopicRows
 
@@ -313,12 +313,12 @@ def summarise(folds: Sequence[Fold]) -> Record:
 def _data_sets(folds: Sequence[Fold]) -> list[RankingData]:
     """The distinct data sets that folds take rows of; for folds of separate files, those of the first fold."""
     under = [getattr(fold, part) for fold in folds for part in PARTS]
-    shared = {id(part.data): part.data for part in under if isinstance(part, Rows)}
+    shared = {id(part.data): part.data for part in under if isinstance(part, SelectedRows)}
     return list(shared.values()) or [getattr(folds[0], part) for part in PARTS]
 
 
-def _rows(part: RankingData | Rows) -> int:
-    return len(part.index) if isinstance(part, Rows) else part.n_rows
+def _rows(part: RankingData | SelectedRows) -> int:
+    return len(part.index) if isinstance(part, SelectedRows) else part.n_rows
 
 
 # Which software and machine computed a result.

@@ -26,7 +26,7 @@ PATIENCE = 10.0  # seconds of work that are worth starting processes for
 OTHERS = ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "NUMBA_NUM", "BLIS_NUM", "VECLIB_MAXIMUM")  # …_THREADS of libraries
 
 
-class Plan(Protocol):
+class SharedWork(Protocol):
     """What all tasks share.
 
     folder: where the run is kept, None for nowhere. carried: what goes along with every task, not in the mapped file,
@@ -42,7 +42,7 @@ class Plan(Protocol):
     def carrying(self, carried: Any) -> Any: ...
 
 
-class Task(Protocol):
+class WorkerTask(Protocol):
     """Work that can be sent to another process: `run` gives its records, `failed` those of one whose worker died."""
 
     def run(self, plan: Any) -> list[Record]: ...
@@ -50,7 +50,7 @@ class Task(Protocol):
     def failed(self, plan: Any, message: str) -> list[Record]: ...
 
 
-SomeTask = TypeVar("SomeTask", bound=Task)
+SomeTask = TypeVar("SomeTask", bound=WorkerTask)
 
 
 class Workers(Generic[SomeTask]):
@@ -60,7 +60,7 @@ class Workers(Generic[SomeTask]):
     and are started only when the tasks that wait will take PATIENCE seconds, going by those that are done.
     """
 
-    def __init__(self, count: int, plan: Plan, patient: bool = False) -> None:
+    def __init__(self, count: int, plan: SharedWork, patient: bool = False) -> None:
         self.count, self.plan = count, plan
         self.running: dict[Any, SomeTask] = {}
         self._threads = str(max(1, thread_count() // count))
@@ -183,7 +183,7 @@ def _limited(threads: str) -> Iterator[None]:
             os.environ[VARIABLE] = before
 
 
-def _work(plan_file: str, task: Task, carried: Any) -> list[Record]:
+def _work(plan_file: str, task: WorkerTask, carried: Any) -> list[Record]:
     return task.run(_plan(plan_file).carrying(carried))
 
 

@@ -206,7 +206,7 @@ def shown(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Study:
+class TableStudy:
     """Methods compared on one data set; see the module. methods: the paper's with those of the study."""
 
     run: str
@@ -238,7 +238,7 @@ class Section:
     title: str
     columns: Sequence[str]
     figures: Mapping[str, Sequence[float | None]]
-    study: Study = Study("", "")
+    study: TableStudy = TableStudy("", "")
     methods: Mapping[str, Recipe] = field(default_factory=dict)
     runner: str = "comparison"
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -288,11 +288,11 @@ def read_tables(papers: Iterable[str]) -> dict[str, PaperTable]:
 
 def make_tables(papers: Sequence[Mapping[str, Any]]) -> dict[str, PaperTable]:
     """The tables of parsed files, by name."""
-    studies: dict[str, Study] = {}
+    studies: dict[str, TableStudy] = {}
     for words in papers:  # before any table: one may use the study of another paper
         for run, study in words.get("studies", {}).items():
             methods = _recipes(words.get("methods", {}) | study.get("methods", {}))
-            studies[run] = _for_set(Study(run, **study | {"methods": methods}))
+            studies[run] = _for_set(TableStudy(run, **study | {"methods": methods}))
     return {
         table["name"]: PaperTable(
             table["name"],
@@ -311,7 +311,7 @@ def make_tables(papers: Sequence[Mapping[str, Any]]) -> dict[str, PaperTable]:
     }
 
 
-def _section(words: Mapping[str, Any], studies: Mapping[str, Study], methods: Mapping[str, Recipe]) -> Section:
+def _section(words: Mapping[str, Any], studies: Mapping[str, TableStudy], methods: Mapping[str, Recipe]) -> Section:
     rows, rest = words.get("rows", {}), {key: value for key, value in words.items() if key not in ("rows", "study")}
     study = studies[words["study"]]
     known = {**methods, **study.methods}
@@ -325,7 +325,7 @@ def _section(words: Mapping[str, Any], studies: Mapping[str, Study], methods: Ma
     )
 
 
-def _for_set(study: Study) -> Study:
+def _for_set(study: TableStudy) -> TableStudy:
     """The study with methods for its set: where values are as they were measured all but trees scale the columns."""
     known = KNOWN.get(study.data.removeprefix("generated "))
     if known is None or not known.raw:
@@ -354,7 +354,7 @@ def on_set(table: PaperTable, name: str) -> PaperTable:
 
     columns = {title: as_there(measure) for title, measure in section.study.columns.items()}
     run, choose = f"{section.study.run}-on-{name}", as_there(section.study.choose)
-    study = _for_set(Study(run, name, choose, columns, None, section.methods))
+    study = _for_set(TableStudy(run, name, choose, columns, None, section.methods))
     moved = replace(section, title=name, figures={}, study=study, methods=study.methods, after={})
     setup = f"The methods and grids of {table.name} on {name}, of which the paper has no such table."
     return PaperTable(f"{table.name}-on-{name}", table.paper, f"{table.title}, its methods on {name}", setup, [moved])

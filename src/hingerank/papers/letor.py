@@ -21,7 +21,7 @@ from hingerank.lab.leaderboard import leaderboard
 from hingerank.lab.methods import Method
 from hingerank.lab.results import Results
 from hingerank.lab.statistics import paired_t, randomisation
-from hingerank.papers.engine import Ours, Place, Section, Study, kept, make_recipe
+from hingerank.papers.engine import Ours, Place, Section, TableStudy, kept, make_recipe
 from hingerank.papers.interactions import Interactions, interactions
 from hingerank.papers.sets import read_set
 from hingerank.preferences import GradedPreferences
@@ -43,12 +43,12 @@ def fit_seconds(results: Results, method: str) -> float:
 COMPUTED = {"nonzero fraction": nonzero_fraction, "fit seconds": fit_seconds}  # columns that are not measures
 
 
-def measures_of(study: Study) -> list[str]:
+def measures_of(study: TableStudy) -> list[str]:
     """The measures that a study takes on test: all that any of its tables shows."""
     return [column for column in study.columns.values() if column not in COMPUTED]
 
 
-def results_of(study: Study, methods: Sequence[Method], place: Place) -> Results:
+def results_of(study: TableStudy, methods: Sequence[Method], place: Place) -> Results:
     """The results of these methods: read where they are known, computed where they are not."""
     numbers = place.folds if place.folds is not None else study.folds
     folds = read_set(study.data, place.find(study.data), numbers)
@@ -181,7 +181,7 @@ def random_starts(section: Section, place: Place) -> dict[str, Ours]:
 
 
 def _refit(
-    study: Study, measures: list[str], method: Method, chosen: Sequence[dict[str, Any]], place: Place
+    study: TableStudy, measures: list[str], method: Method, chosen: Sequence[dict[str, Any]], place: Place
 ) -> list[list[float]]:
     """One line for each start: the means over folds of the test measures."""
     folds = read_set(study.data, place.find(study.data), place.folds if place.folds is not None else study.folds)

@@ -11,7 +11,7 @@ from typing import Any
 from hingerank.data.files import plain, write_whole
 from hingerank.lab.run_folder import versions
 from hingerank.papers.engine import Ours, PaperTable, Place, Recipe, Section, shown
-from hingerank.papers.pictures import Panel, Point, draw
+from hingerank.papers.pictures import Panel, PlotPoint, draw
 from hingerank.papers.sets import KNOWN, MissingSet
 
 TIME = "seconds"  # a column of this name is shown but not compared: machines differ
@@ -161,7 +161,7 @@ class Outcome:
             for column in section.columns if rows else []:
                 cells = [cell for row in rows for cell in row if cell.column == column and column != TIME]
                 points = [
-                    Point(cell.row, cell.paper, cell.ours, (ours[cell.row].spread or {}).get(column))
+                    PlotPoint(cell.row, cell.paper, cell.ours, (ours[cell.row].spread or {}).get(column))
                     for cell in cells
                     if cell.ours is not None
                 ]

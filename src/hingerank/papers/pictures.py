@@ -10,7 +10,7 @@ PANELS = 4  # side by side
 PAPER, OURS, FAINT, INK = "#c2571a", "#1f5fa8", "#d5d5d5", "#333333"
 
 
-class Point(NamedTuple):
+class PlotPoint(NamedTuple):
     """A row: the paper's figure and ours, None where there is none, and our standard deviation over folds or starts."""
 
     row: str
@@ -24,14 +24,14 @@ class Panel(NamedTuple):
 
     section: str
     column: str
-    points: Sequence[Point]
+    points: Sequence[PlotPoint]
     digits: int = 4
 
 
 def draw(panels: Sequence[Panel]) -> str:
     """SVG: rows from top to bottom, figures from left to right; hollow: the paper's, full: ours, with its deviation.
 
-    >>> picture = draw([Panel("Set", "MAP", [Point("RSVM", 0.44, 0.45, 0.01)])])
+    >>> picture = draw([Panel("Set", "MAP", [PlotPoint("RSVM", 0.44, 0.45, 0.01)])])
     >>> picture.count("<circle"), picture.count("<rect"), "RSVM" in picture
     (2, 2, True)
     """
@@ -96,7 +96,7 @@ def _panel(panel: Panel, rows: Sequence[str], left: float, top: float) -> list[s
     return parts
 
 
-def _ends(point: Point) -> list[float]:
+def _ends(point: PlotPoint) -> list[float]:
     """What has to be within the panel."""
     around = [] if point.ours is None else [point.ours - (point.spread or 0.0), point.ours + (point.spread or 0.0)]
     return around + ([] if point.paper is None else [point.paper])

@@ -16,7 +16,7 @@ import hingerank
 from hingerank.data.fetching import PUBLIC_SETS, cache_folder
 from hingerank.data.files import COMPRESSIONS, ROLES, DataError, fold_roles, has_folds
 from hingerank.data.generate import make_like
-from hingerank.data.ranking_data import Fold, RankingData
+from hingerank.data.ranking_data import FoldParts, RankingData
 from hingerank.data.read_write import read_parts
 
 HUGE = 1e300  # Istella's files say "no value" by the largest double
@@ -144,7 +144,7 @@ def _holds(folder: Path, known: KnownSet) -> bool:
     return has_folds(folder) or 0 in fold_roles(folder)
 
 
-def read_set(name: str, path: Path, numbers: Sequence[int] | None = None) -> list[Fold]:
+def read_set(name: str, path: Path, numbers: Sequence[int] | None = None) -> list[FoldParts]:
     """The folds of a set: those it is published in; one, where it is published as files to train and to test.
 
     Where there is nothing to validate on, as in Istella's full set, every fifth training query is kept for that.
@@ -165,14 +165,14 @@ def read_set(name: str, path: Path, numbers: Sequence[int] | None = None) -> lis
     return [_one_fold({role: file for role, file in files.items() if file is not None})]
 
 
-def _generated(name: str, numbers: Sequence[int] | None) -> list[Fold]:
+def _generated(name: str, numbers: Sequence[int] | None) -> list[FoldParts]:
     shape, scale = GENERATED[name]
     data = make_like(shape, scale=scale, signal="nonlinear")
     turns = data.fold_rows(5)
-    return [Fold(*map(data.take, turns[k - 1])) for k in numbers or range(1, 6)]
+    return [FoldParts(*map(data.take, turns[k - 1])) for k in numbers or range(1, 6)]
 
 
-def _one_fold(files: Mapping[str, Path]) -> Fold:
+def _one_fold(files: Mapping[str, Path]) -> FoldParts:
     roles = [role for role in ROLES if role in files]
     data, sizes = read_parts([files[role] for role in roles])
     _drop_huge(data)
@@ -180,7 +180,7 @@ def _one_fold(files: Mapping[str, Path]) -> Fold:
     if "validation" not in rows:
         place = np.unique(data.qid[rows["train"]], return_inverse=True)[1]
         rows["validation"], rows["train"] = rows["train"][place % 5 == 4], rows["train"][place % 5 != 4]
-    return Fold(*(data.take(rows[role]) for role in ROLES))
+    return FoldParts(*(data.take(rows[role]) for role in ROLES))
 
 
 def _drop_huge(data: RankingData) -> None:

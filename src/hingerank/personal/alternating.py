@@ -64,12 +64,12 @@ class Users(Protocol):
         ...
 
 
-class UsersHere:
+class LocalUsers:
     """Users in this process; the first ``objective.free`` columns of V are changed in place."""
 
     def __init__(self, objective: FactorObjective, V: np.ndarray):
         self.objective, self.V, self.free, self.before = objective, V, objective.free, V
-        self.width = objective.told.width
+        self.width = objective.packed.width
 
     def narrow(self, width: float) -> None:
         self.width = width

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from hingerank.data.checks import positive, whole
 from hingerank.kernels.threads import asked_threads
-from hingerank.personal.alternating import WIDEST, UsersHere, alternating
+from hingerank.personal.alternating import WIDEST, LocalUsers, alternating
 from hingerank.personal.clicks import CHANCES, clicks_of, drawn_preferences
 from hingerank.personal.factor_ranker import FactorRanker
 from hingerank.personal.fold_in import (
@@ -165,8 +165,8 @@ class PersonalRankSVM(FactorRanker):
         clicks, rng = clicks_of(users, items, X.shape[0], sample_weight), np.random.default_rng(self.random_state)
 
         def draw() -> UserPreferences:
-            told = drawn_preferences(clicks, per_click, LEAST_DRAWN, negatives, rng, self.pair_weight)
-            return replace(told, users=clicks.users)
+            packed = drawn_preferences(clicks, per_click, LEAST_DRAWN, negatives, rng, self.pair_weight)
+            return replace(packed, users=clicks.users)
 
         return self._fit(X, draw(), None, draws=[draw] * (whole("epochs", epochs) - 1))
 
@@ -179,8 +179,8 @@ class PersonalRankSVM(FactorRanker):
         data : from `hingerank.read_rating_parts`
         """
         X = check_features(self, item_features, reset=True)
-        told: Any = data.meet(self, X.shape[0])
-        return self._fit(X, told, None)
+        packed: Any = data.meet(self, X.shape[0])
+        return self._fit(X, packed, None)
 
     def update(
         self, item_features: Any, users: Any, items: Any, ratings: Any, *, basis: bool = True, sample_weight: Any = None
@@ -246,27 +246,27 @@ class PersonalRankSVM(FactorRanker):
                 V = np.pad(start[1], ((0, 0), (0, fixed)), constant_values=1.0)
             for draw in draws:
                 objective = FactorObjective(small, fitted, self.C_, U.shape[1], threads, fixed, self._width())
-                epoch = alternating(UsersHere(objective, V), U, tol=0.0, max_iter=PER_DRAW)
+                epoch = alternating(LocalUsers(objective, V), U, tol=0.0, max_iter=PER_DRAW)
                 U, V, fitted = epoch.w, epoch.extra["V"], draw()
             objective = FactorObjective(small, fitted, self.C_, U.shape[1], threads, fixed, self._width())
             watch = self._watch(small, X if columns is None else X[:, columns], fitted, watched, threads)
-            solution = alternating(UsersHere(objective, V), U, watch=lambda U: watch(U, V), **self._limits())
+            solution = alternating(LocalUsers(objective, V), U, watch=lambda U: watch(U, V), **self._limits())
             self._learn_prior(small, solution.w, solution.extra["V"], fitted, threads)
         return self._keep(X.shape[1], columns, solution, preferences.pairs > 0)
 
-    def _learn_parts(self, X: Matrix, told: PartedPreferences) -> Solution:
-        small, columns = told.features(X)
+    def _learn_parts(self, X: Matrix, packed: PartedPreferences) -> Solution:
+        small, columns = packed.features(X)
         with threadpool_limits(1, "blas"):
             natural = self.C is None
-            self.C_ = self._over(first_gradient_norm(small.shape[1], told.power)) if natural else float(self.C)
-            U, fixed = self._start(small, told.n_users)
-            users = told.begin(self.C_, U.shape[1], fixed, self._width())
+            self.C_ = self._over(first_gradient_norm(small.shape[1], packed.power)) if natural else float(self.C)
+            U, fixed = self._start(small, packed.n_users)
+            users = packed.begin(self.C_, U.shape[1], fixed, self._width())
             solution = alternating(
-                users, U, watch=lambda U: accuracies((told.right(U), told.n_pairs), None, None), **self._limits()
+                users, U, watch=lambda U: accuracies((packed.right(U), packed.n_pairs), None, None), **self._limits()
             )
-            rows, some = told.sample(self, small.shape[0])
+            rows, some = packed.sample(self, small.shape[0])
             self._learn_prior(small, solution.w, solution.extra["V"][rows], some, asked_threads(self.n_jobs))
-        return self._keep(X.shape[1], columns, solution, told.pairs > 0)
+        return self._keep(X.shape[1], columns, solution, packed.pairs > 0)
 
     def _start(self, X: Matrix, n_users: int) -> tuple[np.ndarray, int]:
         """(U to begin with, by which typical scores are 1; how many of its columns all users share)."""
@@ -322,7 +322,7 @@ class PersonalRankSVM(FactorRanker):
             return
         left = fitted.take(stay)
         objective = FactorObjective(X, left, self.C_, U.shape[1], threads, int(self.shared), self._width())
-        without = alternating(UsersHere(objective, V[stay]), U.copy(), tol=0.0, max_iter=FORGETTING)
+        without = alternating(LocalUsers(objective, V[stay]), U.copy(), tol=0.0, max_iter=FORGETTING)
         P, V = ItemFeatures(X).times(without.w), without.extra["V"][left.pairs > 0, :k]
         P, shared = P[:, :k], P[:, k] if self.shared else None
 

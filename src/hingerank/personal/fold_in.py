@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hingerank.kernels.threads import cut_shards, run_shards
-from hingerank.personal.losses import UserGrades, UserPairs, UserTargets, told
+from hingerank.personal.losses import UserGrades, UserPairs, UserTargets, packed
 from hingerank.personal.passes import users_right, users_step
 from hingerank.personal.preferences import UserPreferences, from_ratings
 
@@ -74,7 +74,7 @@ def fold_in(P: np.ndarray, shared: np.ndarray | None, p: UserPreferences, prior:
 
     def learn(users: tuple[int, int]) -> None:
         for width in prior.widths:
-            form = told(known, width)
+            form = packed(known, width)
             users_step(Q, V, *users, p.start, p.item, form, C, centre, LEFT, STEPS, p.sizes, scores, *unused)
 
     run_shards(learn, cut_shards(p.start, ROWS_PER_SHARD))
@@ -165,7 +165,7 @@ def _right(P: np.ndarray, shared: np.ndarray | None, V: np.ndarray, p: UserPrefe
     """Pairs in the right order, of each user."""
     numbers = np.repeat(np.arange(p.n_users), np.diff(p.start))
     scores = np.einsum("rc,rc->r", P[p.item], V[numbers]) + (0.0 if shared is None else shared[p.item])
-    known, rows = told(p.known), (scores[:, None], np.ones((p.n_users, 1)))
+    known, rows = packed(p.known), (scores[:, None], np.ones((p.n_users, 1)))
     item = np.arange(p.n_rows, dtype=np.int32)  # every row an item of its own
     return np.array([users_right(*rows, u, u + 1, p.start, item, known, p.sizes) for u in range(p.n_users)])
 

@@ -1,10 +1,11 @@
 """Pair losses of one user at a time, in score space: from ratings (pair-free), from comparisons, or rating errors.
 
 A user owns rows (rated or compared items). What is known about them is one of three tuples, which passes take in one
-form, `Told`; the functions named `user_...` answer for a user's n rows (lo is the first) at scores s. The loss of a
-pair (i preferred to j), t = s_i - s_j, is max(0, 1 - t)², or for a `width` u > 0 the hinge max(0, 1 - t) with its kink
-rounded over it: (max(0, 1 - t)² - max(0, 1 - u - t)²) / 2u, the difference of two squared hinges. With grades a user
-costs O(n log n), O(n) when the scores' order has hardly changed, whatever the number of pairs: see `grades_window`.
+form, `PackedPreferences`; the functions named `user_...` answer for a user's n rows (lo is the first) at scores s. The
+loss of a pair (i preferred to j), t = s_i - s_j, is max(0, 1 - t)², or for a `width` u > 0 the hinge max(0, 1 - t)
+with its kink rounded over it: (max(0, 1 - t)² - max(0, 1 - u - t)²) / 2u, the difference of two squared hinges. With
+grades a user costs O(n log n), O(n) when the scores' order has hardly changed, whatever the number of pairs: see
+`grades_window`.
 """
 
 from typing import NamedTuple
@@ -48,7 +49,7 @@ class UserTargets(NamedTuple):
 Known = UserGrades | UserPairs | UserTargets
 
 
-class Told(NamedTuple):
+class PackedPreferences(NamedTuple):
     """Any of the three as passes take it: one type, so that each pass is compiled once. Arrays of the others are empty.
 
     width: 0 for the squared hinge, else that of the hinge's rounded kink.
@@ -67,16 +68,16 @@ class Told(NamedTuple):
     target: np.ndarray
 
 
-_NOTHING = Told(
+_NO_PREFERENCES = PackedPreferences(
     GRADES, 0.0, 1.0, np.empty(0, np.uint8), np.empty(0, np.int32), np.empty(0), np.empty(0), np.empty(0, np.int64),
     np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0),
 )  # fmt: skip
 
 
-def told(known: Known, width: float = 0.0) -> Told:
+def packed(known: Known, width: float = 0.0) -> PackedPreferences:
     """What is known, for passes; the arrays are the same."""
     kind = GRADES if isinstance(known, UserGrades) else PAIRS if isinstance(known, UserPairs) else TARGETS
-    return _NOTHING._replace(kind=kind, width=float(width), **known._asdict())
+    return _NO_PREFERENCES._replace(kind=kind, width=float(width), **known._asdict())
 
 
 class UserSpace(NamedTuple):

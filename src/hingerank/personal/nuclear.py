@@ -13,7 +13,7 @@ the dual is  2 θ C a - ½ θ² C² ‖g_w‖²  with 2 a the multipliers' sum, 
 import numpy as np
 import scipy.sparse as sp
 
-from hingerank.personal.losses import told
+from hingerank.personal.losses import packed
 from hingerank.personal.passes import basis_loss
 from hingerank.personal.preferences import UserPreferences
 from hingerank.personal.problem import ItemFeatures, Matrix, own_rows
@@ -42,7 +42,7 @@ def nuclear_gap(
     s = np.einsum("rc,rc->r", everyone[p.item], mixed[np.repeat(np.arange(p.n_users), np.diff(p.start))])
     rows, z = np.arange(p.n_rows, dtype=np.int32), np.zeros((p.n_rows, 1))  # every row an item of its own
     flat, ones, kept = s[:, None], np.ones((p.n_users, 1)), np.zeros(p.n_rows, np.float32)
-    known = told(own_rows(p.known), width)
+    known = packed(own_rows(p.known), width)
     loss, hinge, kink = basis_loss(flat, ones, 0, p.n_users, p.start, rows, known, p.sizes, kept, z)
     Z = sp.csr_matrix((z[:, 0], p.item, p.start.astype(np.int64)), shape=(p.n_users, X.shape[0]))
     G = Z @ X

@@ -16,9 +16,9 @@ from threadpoolctl import threadpool_limits
 
 from hingerank.data.blocks import number_ids
 from hingerank.data.files import DataError
-from hingerank.data.parts import Held, Lease, Part, Runner
+from hingerank.data.parts import Lease, LoadedPart, Part, Runner
 from hingerank.distributed.reading import listed, runner_of
-from hingerank.personal.alternating import UsersHere
+from hingerank.personal.alternating import LocalUsers
 from hingerank.personal.preferences import UserPreferences
 from hingerank.personal.problem import (
     FactorObjective,
@@ -81,7 +81,7 @@ class RatingParts:
         """What the users prefer as a ranker sees it."""
         sent = copy(ranker)
         sent.__dict__.pop("callback", None)
-        return PartedPreferences(self, Meeting(sent, n_items, self.item_ids))
+        return PartedPreferences(self, PartRatings(sent, n_items, self.item_ids))
 
 
 def read_rating_parts(paths: Any, client: Any = None, *, item_ids: Any = None, **options: Any) -> RatingParts:
@@ -129,26 +129,26 @@ def read_rating_parts(paths: Any, client: Any = None, *, item_ids: Any = None, *
     return RatingParts(parts, runner, users, sum(n for _, n, _ in found), ids, lease)
 
 
-def _users_of(part: Held) -> tuple[np.ndarray, int, tuple[str, ...]]:
-    told: Any = part.data
-    return number_ids(told.users, len(told), "users")[0], len(told), part.content
+def _users_of(part: LoadedPart) -> tuple[np.ndarray, int, tuple[str, ...]]:
+    rated: Any = part.data
+    return number_ids(rated.users, len(rated), "users")[0], len(rated), part.content
 
 
 @dataclass(frozen=True)
-class Meeting:
+class PartRatings:
     """What a part makes of its ratings; it travels to the part."""
 
     ranker: Any
     n_items: int
     item_ids: np.ndarray | None
 
-    def __call__(self, part: Held) -> "UsersOfPart":
-        told: Any = part.data
+    def __call__(self, part: LoadedPart) -> "UsersOfPart":
+        rated: Any = part.data
         try:
-            items = told.item_ids[told.items]
+            items = rated.item_ids[rated.items]
             if self.item_ids is not None:
                 items = number_items([items], ["items"], self.item_ids)[1][0]
-            return UsersOfPart(self.ranker._from_ratings(told.users, items, told.ratings, self.n_items), told, items)
+            return UsersOfPart(self.ranker._from_ratings(rated.users, items, rated.ratings, self.n_items), rated, items)
         except DataError as error:
             raise error.at(part.part.path) from None
 
@@ -156,10 +156,10 @@ class Meeting:
 class UsersOfPart:
     """A part's users. Its methods are the steps that it can be told to take; `steps`: how many changed it so far."""
 
-    users: UsersHere
+    users: LocalUsers
 
-    def __init__(self, preferences: UserPreferences, told: Ratings, items: np.ndarray):
-        self.preferences, self.told, self.items, self.steps = preferences, told, items, 0
+    def __init__(self, preferences: UserPreferences, rated: Ratings, items: np.ndarray):
+        self.preferences, self.rated, self.items, self.steps = preferences, rated, items, 0
 
     def facts(self) -> tuple[np.ndarray, np.ndarray, dict[str, int], np.ndarray]:
         p = self.preferences
@@ -180,7 +180,7 @@ class UsersOfPart:
 
     def begin(self, C: float, rank: int, fixed: int, width: float) -> None:
         objective = FactorObjective(self.X, self.preferences, C, rank, fixed=fixed, width=width)
-        self.users = UsersHere(objective, start_of_users(self.preferences.n_users, rank, fixed))
+        self.users = LocalUsers(objective, start_of_users(self.preferences.n_users, rank, fixed))
 
     def narrow(self, width: float) -> None:
         self.users.narrow(width)
@@ -209,9 +209,9 @@ class UsersOfPart:
 
     def sample(self, stride: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(users, items, ratings) of every stride-th user."""
-        ids, codes = number_ids(self.told.users, len(self.told), "users")
+        ids, codes = number_ids(self.rated.users, len(self.rated), "users")
         rows = codes % stride == 0
-        return ids[codes[rows]], self.items[rows], self.told.ratings[rows]
+        return ids[codes[rows]], self.items[rows], self.rated.ratings[rows]
 
 
 CHANGES = ("features", "begin", "narrow", "step", "step_again", "value")  # steps that leave a part another than it was
@@ -221,7 +221,7 @@ Step = tuple[str, tuple[Any, ...]]
 class PartedPreferences:
     """What users in parts prefer: `UserPreferences` as far as a fit asks for it, and steps that all parts take."""
 
-    def __init__(self, data: RatingParts, meeting: Meeting):
+    def __init__(self, data: RatingParts, meeting: PartRatings):
         self.data, self.meeting, self.token, self.done = data, meeting, new_token(), list[Step]()
         found = self.tell("facts")
         self.users = np.concatenate([users for users, _, _, _ in found])
@@ -286,34 +286,34 @@ class PartedPreferences:
 class UsersInParts:
     """The users' side of f where V is with the parts (see hingerank.personal.alternating)."""
 
-    def __init__(self, told: PartedPreferences, C: float, rank: int, fixed: int, width: float):
-        self.told, self.C, self.rank, self.free, self.width = told, C, rank, rank - fixed, width
+    def __init__(self, rated: PartedPreferences, C: float, rank: int, fixed: int, width: float):
+        self.rated, self.C, self.rank, self.free, self.width = rated, C, rank, rank - fixed, width
 
     def narrow(self, width: float) -> None:
         self.width = width
-        self.told.tell("narrow", width)
+        self.rated.tell("narrow", width)
 
     def improve(self, U: np.ndarray, turn: np.ndarray | None = None) -> UsersImproved:
-        return _summed(self.told.tell("step", U, turn)).improved(U, self.C)
+        return _summed(self.rated.tell("step", U, turn)).improved(U, self.C)
 
     def improve_again(self, U: np.ndarray) -> UsersImproved:
-        return _summed(self.told.tell("step_again", U)).improved(U, self.C)
+        return _summed(self.rated.tell("step_again", U)).improved(U, self.C)
 
     def origin(self, nothing: np.ndarray) -> float:
-        return float(sum(self.told.tell("origin", nothing)))
+        return float(sum(self.rated.tell("origin", nothing)))
 
     def value(self, U: np.ndarray) -> float:
-        return float(sum(self.told.tell("value", U))) + half_square(U)
+        return float(sum(self.rated.tell("value", U))) + half_square(U)
 
     def curvature(self) -> Callable[[np.ndarray], np.ndarray]:
         def product(D: np.ndarray) -> np.ndarray:
-            found = self.told.tell("curved", D.reshape(-1, self.rank))
+            found = self.rated.tell("curved", D.reshape(-1, self.rank))
             return D + self.C * add_up([part.copy() for part in found]).ravel()
 
         return product
 
     def weights(self) -> np.ndarray:
-        return np.concatenate(self.told.tell("weights"))
+        return np.concatenate(self.rated.tell("weights"))
 
 
 def _summed(parts: Sequence[StepSums]) -> StepSums:
@@ -321,7 +321,7 @@ def _summed(parts: Sequence[StepSums]) -> StepSums:
     return StepSums(*(sum(column[1:], column[0]) for column in columns))
 
 
-def _take(part: Held, token: str, steps: int, step: Step) -> Any:
+def _take(part: LoadedPart, token: str, steps: int, step: Step) -> Any:
     """Take a step, if the part has taken all before it."""
     users = part.made.get(token)
     if users is None or users.steps != steps:
@@ -329,7 +329,7 @@ def _take(part: Held, token: str, steps: int, step: Step) -> Any:
     return _do(users, step)
 
 
-def _take_all(part: Held, token: str, meeting: Meeting, done: list[Step], step: Step) -> Any:
+def _take_all(part: LoadedPart, token: str, meeting: PartRatings, done: list[Step], step: Step) -> Any:
     """Begin anew, take all steps that were taken so far, and one more."""
     part.made.pop(token, None)
     users = part.keep(token, lambda: meeting(part))

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.kernels.threads import cut_shards, run_shards
-from hingerank.personal.losses import UserGrades, UserPairs, UserTargets, told
+from hingerank.personal.losses import UserGrades, UserPairs, UserTargets, packed
 from hingerank.personal.passes import basis_curvature, basis_loss, own_back, own_scores, users_right, users_step
 from hingerank.personal.preferences import UserPreferences, own_rows
 from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
@@ -132,7 +132,7 @@ class FactorObjective:
         width: float = 0.0,
     ):  # fmt: skip
         self.features, self.preferences, self.C, self.rank = ItemFeatures(X, threads), preferences, float(C), rank
-        self.threads, self.free, self.told = threads, rank - fixed, told(preferences.known, width)
+        self.threads, self.free, self.packed = threads, rank - fixed, packed(preferences.known, width)
         self.scores = np.zeros(preferences.n_rows, np.float32)  # precise enough for a Hessian
         room = max(ROOM_FOR_SUMS, 4 * preferences.n_rows) // (8 * rank * self.features.shape[0])
         most = int(np.clip(min(room, preferences.n_rows // (2 * self.features.shape[0])), 1, MOST_SHARDS))
@@ -140,7 +140,7 @@ class FactorObjective:
 
     def narrow(self, width: float) -> None:
         """Round the hinge's kink over another width from now on."""
-        self.told = told(self.preferences.known, width)
+        self.packed = packed(self.preferences.known, width)
 
     def improve_users(self, U: np.ndarray, V: np.ndarray, most: int = 1) -> UsersImproved:
         """Newton steps for every v_u with U fixed, in place, until ‖g_u‖ ≤ 0.3 ‖g_u‖ before or after `most` steps."""
@@ -153,14 +153,14 @@ class FactorObjective:
         mixed = [np.zeros(self.rank) for _ in self.shards]
         parts, G = self._sums(
             lambda a, b, *sums: users_step(
-                P, V, a, b, p.start, p.item, self.told, self.C, centre, 0.3, most, p.sizes, self.scores, *sums
+                P, V, a, b, p.start, p.item, self.packed, self.C, centre, 0.3, most, p.sizes, self.scores, *sums
             ),
             weights, mixed,
         )  # fmt: skip
         (loss, squares, hinge, kink), weight, own = np.sum(parts, axis=0), add_up(weights), V[:, : self.free]
         return StepSums(
             float(loss), half_square(own), float(squares), self.features.back(G), self.features.back_squares(weight),
-            float(weight.sum()), add_up(mixed), gram(own), float(hinge if self.told.width > 0 else loss), float(kink),
+            float(weight.sum()), add_up(mixed), gram(own), float(hinge if self.packed.width > 0 else loss), float(kink),
         )  # fmt: skip
 
     def value(self, U: np.ndarray, V: np.ndarray) -> float:
@@ -171,7 +171,7 @@ class FactorObjective:
         """f(U, V) - ½‖U‖², a sum over users."""
         p, P, nothing = self.preferences, self.features.times(U), np.empty((0, self.rank))
         parts = run_shards(
-            lambda ab: basis_loss(P, V, *ab, p.start, p.item, self.told, p.sizes, self.scores, nothing),
+            lambda ab: basis_loss(P, V, *ab, p.start, p.item, self.packed, p.sizes, self.scores, nothing),
             self.shards, self.threads,
         )  # fmt: skip
         return self.C * float(sum(loss for loss, _, _ in parts)) + half_square(V[:, : self.free])
@@ -184,7 +184,7 @@ class FactorObjective:
         """(Hessian of the loss in U at the last point) D."""
         p, Q = self.preferences, self.features.times(D)
         _, G = self._sums(
-            lambda a, b, G: basis_curvature(Q, V, a, b, p.start, p.item, self.told, p.sizes, self.scores, G)
+            lambda a, b, G: basis_curvature(Q, V, a, b, p.start, p.item, self.packed, p.sizes, self.scores, G)
         )
         return self.features.back(G)
 
@@ -198,7 +198,7 @@ class FactorObjective:
 def first_gradient(p: UserPreferences) -> np.ndarray:
     """The gradient of the loss in the scores of all rows, at scores of 0."""
     own, grown = np.arange(p.n_rows, dtype=np.int32), np.zeros((p.n_rows, 1))  # every row an item of its own
-    known = told(own_rows(p.known))
+    known = packed(own_rows(p.known))
     flat, ones = np.zeros((p.n_rows, 1)), np.ones((p.n_users, 1))
     basis_loss(flat, ones, 0, p.n_users, p.start, own, known, p.sizes, np.zeros(p.n_rows, np.float32), grown)
     return grown[:, 0]
@@ -279,7 +279,7 @@ def count_right(
 ) -> tuple[float, int]:
     """(pairs that <p_item, v_u> orders right, equal scores counting half; all pairs)."""
     p, shards = preferences, cut_shards(preferences.start, ROWS_PER_SHARD)
-    known = told(p.known)
+    known = packed(p.known)
     parts = run_shards(lambda ab: users_right(P, V, *ab, p.start, p.item, known, p.sizes), shards, threads)
     return float(sum(parts)), p.n_pairs
 

@@ -17,7 +17,7 @@ from hingerank.export.attributes import Attribute, Ids, Number, Of, Size
 from hingerank.export.forms import ExportError
 from hingerank.export.model_file import SavedModel
 from hingerank.kernels.threads import cut_shards, run_shards
-from hingerank.personal.losses import told
+from hingerank.personal.losses import packed
 from hingerank.personal.passes import top_rows, users_right
 from hingerank.personal.preferences import (
     REPEATED,
@@ -279,7 +279,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
         """Pairs in the right order, and all pairs."""
         numbers = np.repeat(self._numbers(p.users), np.diff(p.start))
         scores, shards = self._scores(X, numbers, p.item), cut_shards(p.start, 1 << 14)
-        known, rows = told(p.known), (scores[:, None], np.ones((p.n_users, 1)))
+        known, rows = packed(p.known), (scores[:, None], np.ones((p.n_users, 1)))
         item = np.arange(p.n_rows, dtype=np.int32)  # every row an item of its own
         parts = run_shards(lambda ab: users_right(*rows, *ab, p.start, item, known, p.sizes), shards)
         return float(sum(parts)), p.n_pairs

@@ -13,7 +13,7 @@ from hingerank.data.files import DataError
 from hingerank.metrics import evaluate
 from hingerank.personal.layout import group
 from hingerank.personal.preferences import counting
-from hingerank.search.query_folds import Outcome, check_count
+from hingerank.search.query_folds import FoldOutcome, check_count
 from hingerank.search.settings import Setting
 
 Columns = tuple[Any, ...]  # users, items, ratings, and weights where there are any
@@ -79,7 +79,7 @@ class RatingFolds:
         """The ranker, fitted on everything."""
         return ranker.fit(self.X, *self.everything[:3], **_weighing(self.everything))
 
-    def outcomes(self, k: int, ranker: Any, settings: Sequence[Setting]) -> Iterator[Outcome]:
+    def outcomes(self, k: int, ranker: Any, settings: Sequence[Setting]) -> Iterator[FoldOutcome]:
         """What every setting is worth on fold k."""
         for setting in settings:
             began = time.perf_counter()
@@ -87,7 +87,7 @@ class RatingFolds:
                 value, problem = self._value(clone(ranker).set_params(**setting), *self.parts[k]), None
             except (ValueError, TypeError) as error:
                 value, problem = np.nan, str(error)
-            yield Outcome(setting, value, 0.0, time.perf_counter() - began, problem)
+            yield FoldOutcome(setting, value, 0.0, time.perf_counter() - began, problem)
 
     def _value(self, ranker: Any, learn: Columns, judge: Columns) -> float:
         if "prior" in ranker.get_params(deep=False):

@@ -147,30 +147,30 @@ def check_times(times: Any, n_rows: int) -> np.ndarray:
     return when
 
 
-def without_repeats(told: Ratings, duplicates: str) -> Ratings:
+def without_repeats(rated: Ratings, duplicates: str) -> Ratings:
     """One rating of an item by a user; see `ratings_from`."""
     if duplicates not in ("mean", "last", "error"):
         raise ValueError(f"duplicates is {duplicates!r}, expected 'mean', 'last' or 'error'")
-    if len(told) == 0:
-        return told
-    _, code = number_ids(told.users, len(told), "users")
-    key, number = np.unique(code.astype(np.int64) * told.n_items + told.items, return_inverse=True)
-    extra = len(told) - len(key)
+    if len(rated) == 0:
+        return rated
+    _, code = number_ids(rated.users, len(rated), "users")
+    key, number = np.unique(code.astype(np.int64) * rated.n_items + rated.items, return_inverse=True)
+    extra = len(rated) - len(key)
     if extra == 0:
-        return told
-    order = np.arange(len(told)) if told.times is None else np.argsort(told.times, kind="stable")
+        return rated
+    order = np.arange(len(rated)) if rated.times is None else np.argsort(rated.times, kind="stable")
     last = np.empty(len(key), np.int64)
     last[number[order]] = order
     rows = np.sort(last)
     if duplicates == "error":
         count = np.bincount(number)
         row = int(np.flatnonzero(count[number] > 1)[0])
-        user, item = told.users[row : row + 1].tolist()[0], told.item_ids[told.items[row : row + 1]].tolist()[0]
+        user, item = rated.users[row : row + 1].tolist()[0], rated.item_ids[rated.items[row : row + 1]].tolist()[0]
         raise DataError(f"user {user!r} rated item {item!r} {count[number[row]]} times (first at row {row}): keep one")
-    kept = told.take(rows)
+    kept = rated.take(rows)
     if duplicates == "mean":
         warnings.warn(f"{extra} ratings repeat an item of the same user: their mean counts", stacklevel=3)
-        mean = np.bincount(number, told.ratings) / np.bincount(number)
+        mean = np.bincount(number, rated.ratings) / np.bincount(number)
         kept = replace(kept, ratings=mean[number[rows]])
     return kept
 

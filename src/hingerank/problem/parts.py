@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from hingerank.data.parts import Held, PartedData, RowWeights, joined_weights, queries_of
+from hingerank.data.parts import LoadedPart, PartedData, RowWeights, joined_weights, queries_of
 from hingerank.data.ranking_data import RankingData
 from hingerank.losses import Loss, WindowLoss
 from hingerank.preferences import GradedPreferences
@@ -162,38 +162,38 @@ class _Kept:
         return self.point[2]
 
 
-def _kept(part: Held, token: str, make: MakeDesign | None) -> _Kept | None:
+def _kept(part: LoadedPart, token: str, make: MakeDesign | None) -> _Kept | None:
     """What the part has made of the problem; None if it does not know it and was not told how."""
     if make is None:
         return part.made.get(token)
     return _made(part, token, make)
 
 
-def _made(part: Held, token: str, make: MakeDesign) -> _Kept:
+def _made(part: LoadedPart, token: str, make: MakeDesign) -> _Kept:
     """What the part has made of the problem, or makes now."""
     weights = make.weights
     kept: _Kept = part.keep(token, lambda: _Kept(*make(part.data, None if weights is None else weights.of(part))))
     return kept
 
 
-def _pairs(part: Held, token: str, make: MakeDesign) -> tuple[int, dict[int, float]]:
+def _pairs(part: LoadedPart, token: str, make: MakeDesign) -> tuple[int, dict[int, float]]:
     kept = _made(part, token, make)
     weight = kept.preferences.weight_per_query
     return kept.preferences.n_pairs, {stride: float(weight[::stride].sum()) for stride in STRIDES}
 
 
-def sums_of(part: Held, token: str, make: MakeDesign) -> Sums:
+def sums_of(part: LoadedPart, token: str, make: MakeDesign) -> Sums:
     """The sums of the part's rows that regression needs."""
     kept = _made(part, token, make)
     return Sums.of(kept.design, kept.preferences)
 
 
-def _weight(part: Held, token: str, make: MakeDesign, stride: int) -> float:
+def _weight(part: LoadedPart, token: str, make: MakeDesign, stride: int) -> float:
     kept = _made(part, token, make)
     return kept.preferences.weight_of(stride)
 
 
-def _at(part: Held, token: str, make: MakeDesign | None, about: About, w: np.ndarray) -> Any:
+def _at(part: LoadedPart, token: str, make: MakeDesign | None, about: About, w: np.ndarray) -> Any:
     kept = _kept(part, token, make)
     if kept is None:
         return Unknown()
@@ -201,12 +201,14 @@ def _at(part: Held, token: str, make: MakeDesign | None, about: About, w: np.nda
     return here.value, here.gradient, here.moments
 
 
-def _curvature(part: Held, token: str, make: MakeDesign | None, about: About, w: np.ndarray, v: np.ndarray) -> Any:
+def _curvature(
+    part: LoadedPart, token: str, make: MakeDesign | None, about: About, w: np.ndarray, v: np.ndarray
+) -> Any:
     kept = _kept(part, token, make)
     return Unknown() if kept is None else kept.at(w, about).curvature(v)
 
 
-def _hessian(part: Held, token: str, make: MakeDesign | None, about: About, w: np.ndarray, often: int) -> Any:
+def _hessian(part: LoadedPart, token: str, make: MakeDesign | None, about: About, w: np.ndarray, often: int) -> Any:
     kept = _kept(part, token, make)
     if kept is None:
         return Unknown()

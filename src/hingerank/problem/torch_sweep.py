@@ -58,7 +58,7 @@ class Slots:
         self.lost, self.won = pad(weight * loses, (0, 1)), pad(weight * ~loses, (0, 1))
         self.scaled = pad(weight * away(tree.scale, np.float64)[node], (0, 1))
 
-    def window(self, s: Any, term: np.ndarray) -> "Window":
+    def window(self, s: Any, term: np.ndarray) -> "MarginWindow":
         """The active pairs of one term (m, a, b) at scores s."""
         import torch
 
@@ -67,10 +67,10 @@ class Slots:
         keys = torch.where(self.loses, mine + margin, mine)
         order = torch.argsort(keys, stable=True)
         order = order[torch.argsort(self.node[order], stable=True)]
-        return Window(self, order, mine[order], term)
+        return MarginWindow(self, order, mine[order], term)
 
 
-class Window:
+class MarginWindow:
     """One term's active pairs: slots in the order of their raised scores, and what stands after or before each.
 
     Few, large operations, since starting one costs a GPU more than reading some thousand numbers: what a product with

@@ -13,7 +13,7 @@ from hingerank.data.rows_view import RowsView, is_mapped
 from hingerank.export.attributes import Array, Attribute
 from hingerank.export.forms import with_surfaces
 from hingerank.features.curves import SAMPLED_ROWS, Curves, Knots, place_knots
-from hingerank.features.surfaces import Grid, best_pairs, make_grid
+from hingerank.features.surfaces import SurfaceGrid, best_pairs, make_grid
 from hingerank.losses import make_loss
 from hingerank.problem import Problem, RowsDesign
 from hingerank.problem.binned import BinnedDesign, CurveBasis, CurveDesign, curve_design
@@ -25,7 +25,7 @@ from hingerank.rankers.inputs import names_of_features
 from hingerank.rankers.large import rows_for_map
 from hingerank.rankers.linear import PairwiseRanker
 from hingerank.rankers.parted import see_parts
-from hingerank.rankers.shapes import Curve, Look, Surface
+from hingerank.rankers.shapes import Curve, ShapeSample, Surface
 from hingerank.solvers.grouped import grouped_newton
 from hingerank.solvers.newton import newton
 from hingerank.structures.groups import GroupedSquare
@@ -147,7 +147,7 @@ class AdditiveRankSVM(PairwiseRanker):
         rows, weight = rows_for_map(X, sample_weight)
         knots = place_knots(rows, self._count(), weight)
         sign, bounded = self._signs(X.shape[1])
-        self._look, self._rug = Look.at(X, preferences, sample_weight), knots.rug
+        self._look, self._rug = ShapeSample.at(X, preferences, sample_weight), knots.rug
         design: Any = curve_design(X, knots, positive("smoothness", self.smoothness), sign, device)
         starts, limits = knots.starts, np.repeat(bounded, knots.counts)
         self._grids = self._chosen_grids(knots, X, design, preferences, bounded)
@@ -177,7 +177,7 @@ class AdditiveRankSVM(PairwiseRanker):
         spread = np.sqrt(sight.figures.square / np.maximum(sight.figures.known, 1e-300))
         width = np.where(sight.figures.high > sight.figures.low, spread, 1.0)
         self._knots = place_knots(sight.X, self._count(), sight.weight, width)
-        self._look = Look(np.empty(0, int), sight.queries, sight.query_weight, sight.query)
+        self._look = ShapeSample(np.empty(0, int), sight.queries, sight.query_weight, sight.query)
         self._rug, self._grids, self._of_zero = self._knots.rug, [], data.sparse
         return data.n_features * 2 * (int(self._knots.counts.max()) + 1)
 
@@ -204,7 +204,9 @@ class AdditiveRankSVM(PairwiseRanker):
             )
         return solver
 
-    def _chosen_grids(self, knots: Knots, X: Any, design: Any, preferences: Any, bounded: np.ndarray) -> list[Grid]:
+    def _chosen_grids(
+        self, knots: Knots, X: Any, design: Any, preferences: Any, bounded: np.ndarray
+    ) -> list[SurfaceGrid]:
         """Grids of the pairs asked for, or of the best ones."""
         asked, d = self.interactions, X.shape[1]
         if asked is None:
@@ -381,13 +383,13 @@ class AdditiveRankSVM(PairwiseRanker):
         ]
 
     @property
-    def _surfaces(self) -> list[tuple[Grid, np.ndarray]]:
+    def _surfaces(self) -> list[tuple[SurfaceGrid, np.ndarray]]:
         """Every surface's grid and heights."""
         found, at, height = [], 0, 0
         for (first, second), (a, b) in zip(getattr(self, "surface_pairs_", ()), getattr(self, "surface_shapes_", ())):
             knots = self.surface_knots_[at : at + a + b]
             heights = self.surface_heights_[height : height + a * b].reshape(a, b)
-            found.append((Grid(int(first), int(second), knots[:a], knots[a:]), heights))
+            found.append((SurfaceGrid(int(first), int(second), knots[:a], knots[a:]), heights))
             at, height = at + a + b, height + a * b
         return found
 

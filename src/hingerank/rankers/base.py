@@ -40,7 +40,7 @@ from hingerank.rankers.tuned import Tuning
 from hingerank.solvers.run import Certificate, Solution
 
 
-class Rows(NamedTuple):
+class TrainingRows(NamedTuple):
     """Checked and scaled training rows in block order; `weight` is None where all rows weigh 1."""
 
     X: Any
@@ -118,7 +118,7 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
         self.validation_scores_ = [self.score(*part) for part in evaluation_sets(eval_set, eval_group)]
         return self
 
-    def _learning_rows(self, X: Any, y: Any, qid: Any, sample_weight: Any, group: Any) -> Rows:
+    def _learning_rows(self, X: Any, y: Any, qid: Any, sample_weight: Any, group: Any) -> TrainingRows:
         """Check what was given, record its columns and fingerprint, fit the scaler: what to learn from."""
         given, (X, y, qid) = X, unpack(X, y, qid, group)
         checked = check_features(self, X, reset=True)
@@ -132,11 +132,11 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
         self._source_rows = taken  # for rankers whose answer names training rows
         grades, weight = gather_rows(grades, taken), None if weight is None else gather_rows(weight, taken)
         if self._by_blocks and is_mapped(checked):
-            return Rows(view_rows(self, checked, taken, grades, blocks, weight), grades, blocks, weight)
+            return TrainingRows(view_rows(self, checked, taken, grades, blocks, weight), grades, blocks, weight)
         checked = gather_rows(checked, taken)
         self.fingerprint_ = fingerprint(checked, grades, blocks)
         self.scaler_ = self._fitted_scaler(checked, weight)
-        return Rows(self._scaled(checked, blocks.numbers), grades, blocks, weight)
+        return TrainingRows(self._scaled(checked, blocks.numbers), grades, blocks, weight)
 
     _scaled_type: Any = None  # of scaled rows; None: that of the rows
 
@@ -276,8 +276,8 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
         return state
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        told = state.get("tuning_")
-        super()._restore({**state, "tuning_": Tuning.from_dict(told)} if isinstance(told, dict) else state)
+        tuned = state.get("tuning_")
+        super()._restore({**state, "tuning_": Tuning.from_dict(tuned)} if isinstance(tuned, dict) else state)
 
     def _check_together(self, sizes: Mapping[str, int]) -> None:
         scaler = self.scaler_

@@ -78,14 +78,14 @@ class McRank(LightGBMRanker):
     def _gradients(self, rows, y, sizes):
         return {"num_class": len(self.grades_)}
 
-    def _watched(self, held, told):
+    def _watched(self, held, more):
         queries = np.repeat(np.arange(len(held.sizes)), held.sizes)
 
         def ndcg(probabilities: np.ndarray, rows: Any) -> tuple[str, float, bool]:
             grades = self.grades_[held.y.astype(np.int64)]
             return "ndcg@10", evaluate(grades, probabilities @ self.grades_, queries, "ndcg@10")["ndcg@10"], True
 
-        told["feval"] = ndcg
+        more["feval"] = ndcg
         return {"metric": "None"}
 
     def _take(self, texts):

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hingerank.data.blocks import QueryBlocks, kept_rows
 from hingerank.data.describe import BlockFigures, merge_figures
-from hingerank.data.parts import Held, PartedData, RowWeights, figures_of
+from hingerank.data.parts import LoadedPart, PartedData, RowWeights, figures_of
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.rows_view import RowsView, is_mapped
 from hingerank.data.scaling import SAMPLED_ROWS, make_scaler
@@ -45,7 +45,7 @@ class ScaledRows(NamedTuple):
 
 
 @dataclass(frozen=True)
-class DesignOfRows:
+class PartDesign:
     """What a ranker, its scaler and its feature map make of the rows of a part; it travels to the part."""
 
     ranker: Any
@@ -100,7 +100,7 @@ def design_of_parts(ranker: Any, data: PartedData) -> tuple[PartsDesign, PartsQu
     sent = copy(ranker)
     for driven in ("callback", "init", "_look"):
         sent.__dict__.pop(driven, None)
-    make, token = DesignOfRows(sent, ranker.scaler_, data.weights), new_token()
+    make, token = PartDesign(sent, ranker.scaler_, data.weights), new_token()
     return PartsDesign(data, make, width), PartsQueries(data, make, token)
 
 
@@ -116,7 +116,7 @@ def learn_map(ranker: Any, data: PartedData) -> int:
     return width
 
 
-class Sight(NamedTuple):
+class SampledRows(NamedTuple):
     """Of scaled rows: evenly spaced ones with their weights, whole queries with theirs, and figures of the columns."""
 
     X: Any
@@ -127,7 +127,7 @@ class Sight(NamedTuple):
     figures: BlockFigures
 
 
-def see_parts(scaler: Any, data: PartedData, most: int) -> Sight:
+def see_parts(scaler: Any, data: PartedData, most: int) -> SampledRows:
     """About `most` rows of data in parts, the same ones that one machine would look at: every so many-th of all rows,
     and those of every so many-th query."""
     kept = [facts.n_rows for facts in data.facts]
@@ -138,10 +138,10 @@ def see_parts(scaler: Any, data: PartedData, most: int) -> Sight:
     rows, queries = (np.concatenate(([0], np.cumsum(k))) for k in (kept, [len(facts.ids) for facts in data.facts]))
     starts = {part.key: (int(row), int(query)) for part, row, query in zip(data.parts, rows, queries)}
     wanted = np.arange(n) if n <= most else np.linspace(0, n - 1, most).astype(np.int64)
-    found: list[Sight] = data.ask(see_part, scaler, data.weights, starts, wanted, -(-n // most))
+    found: list[SampledRows] = data.ask(see_part, scaler, data.weights, starts, wanted, -(-n // most))
     low, high, mean, spread, nonzero, missing = merge_figures([part.figures for part in found])
     known = np.sum([part.figures.known for part in found], axis=0)
-    return Sight(
+    return SampledRows(
         data.stacked([part.X for part in found]),
         np.concatenate([part.weight for part in found]),
         data.stacked([part.queries for part in found]),
@@ -152,13 +152,13 @@ def see_parts(scaler: Any, data: PartedData, most: int) -> Sight:
 
 
 def see_part(
-    part: Held,
+    part: LoadedPart,
     scaler: Any,
     weights: RowWeights | None,
     starts: dict[str, tuple[int, int]],
     wanted: np.ndarray,
     stride: int,
-) -> Sight:
+) -> SampledRows:
     """What `see_parts` looks at, of one part; starts: the numbers of its first row and query among all."""
     X, _, blocks, weight = ScaledRows.of(part.data, None if weights is None else weights.of(part), scaler)
     first_row, first_query = starts[part.part.key]
@@ -167,15 +167,17 @@ def see_part(
     numbers = first_query + np.arange(len(blocks.sizes))
     rows = np.flatnonzero(np.repeat(numbers % stride == 0, blocks.sizes))
     view = X if isinstance(X, RowsView) else RowsView(X)
-    return Sight(X[here], m[here], X[rows], m[rows], np.repeat(numbers, blocks.sizes)[rows], figures_of(view, weight))
+    return SampledRows(
+        X[here], m[here], X[rows], m[rows], np.repeat(numbers, blocks.sizes)[rows], figures_of(view, weight)
+    )
 
 
-def scores_of(part: Held, ranker: Any) -> np.ndarray:
+def scores_of(part: LoadedPart, ranker: Any) -> np.ndarray:
     """A fitted ranker's scores of a part's rows."""
     return np.asarray(ranker.predict(part.data), np.float64)
 
 
-def measures_of(part: Held, rankers: list[Any], measures: list[str]) -> list[dict[str, np.ndarray]]:
+def measures_of(part: LoadedPart, rankers: list[Any], measures: list[str]) -> list[dict[str, np.ndarray]]:
     """Every query's measures of a part, for each of some rankers."""
     from hingerank.metrics import evaluate  # a fit needs no measures
 

@@ -35,7 +35,7 @@ class Surface(NamedTuple):
     weight: float
 
 
-class Look(NamedTuple):
+class ShapeSample(NamedTuple):
     """A few training rows, whole queries, to see curves at: their numbers, features, weights, the query of each."""
 
     rows: np.ndarray
@@ -44,7 +44,7 @@ class Look(NamedTuple):
     query: np.ndarray
 
     @classmethod
-    def at(cls, X: Any, preferences: Any, weight: np.ndarray | None) -> "Look":
+    def at(cls, X: Any, preferences: Any, weight: np.ndarray | None) -> "ShapeSample":
         """Of graded rows every so many-th query, else of all rows every so many-th."""
         n = X.shape[0]
         graded = isinstance(preferences, GradedPreferences)

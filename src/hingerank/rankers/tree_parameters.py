@@ -57,7 +57,7 @@ def main_names(params: Mapping[str, Any] | None, names: Mapping[str, str], libra
     return found
 
 
-class Held(NamedTuple):
+class StoppingRows(NamedTuple):
     """Rows to stop on, their grades, and the rows of each query."""
 
     X: Any

@@ -26,7 +26,7 @@ from hingerank.rankers.base import BaseRanker, take_over
 from hingerank.rankers.explanation import PATHS, Contributions
 from hingerank.rankers.inputs import check_features, check_grades, evaluation_sets
 from hingerank.rankers.tree_parameters import (
-    Held,
+    StoppingRows,
     graded_labels,
     lightgbm_names,
     main_names,
@@ -51,7 +51,7 @@ class TreeRanker(BaseRanker):
     _single: bool  # whether scores are made in single precision
 
     def _train(
-        self, X: Any, y: np.ndarray, sizes: np.ndarray, gains: np.ndarray | None, seed: int, held: Held | None
+        self, X: Any, y: np.ndarray, sizes: np.ndarray, gains: np.ndarray | None, seed: int, held: StoppingRows | None
     ) -> str:
         """The text of a model; gains: None for 2^y - 1, else what each grade 0, 1, 2, ... is worth.
 
@@ -98,7 +98,7 @@ class TreeRanker(BaseRanker):
         rounds = self._settings().get("early_stopping_rounds", self._settings().get("early_stopping_round"))
         return None if rounds is None else whole("early_stopping_rounds", rounds)
 
-    def _held(self) -> Held | None:
+    def _held(self) -> StoppingRows | None:
         """The rows to stop on, as the library takes them."""
         if self._rows_to_stop is None:
             return None
@@ -106,7 +106,9 @@ class TreeRanker(BaseRanker):
         checked = check_features(self, X, reset=False)
         blocks = blocks_from_qid(qid, checked.shape[0])
         checked = self._scaled(checked, np.zeros(checked.shape[0], np.int64) if qid is None else qid)
-        return Held(blocks.gather(checked), blocks.gather(check_grades(self, y, checked.shape[0])), blocks.sizes)
+        return StoppingRows(
+            blocks.gather(checked), blocks.gather(check_grades(self, y, checked.shape[0])), blocks.sizes
+        )
 
     def _fit(self, X, y, blocks, sample_weight):
         began = time.perf_counter()
@@ -313,19 +315,19 @@ class LightGBMRanker(TreeRanker):
         settings["num_threads"] = threads_for(X.shape[0] * X.shape[1], settings["num_threads"])
         if gains is not None:
             settings.setdefault("label_gain", gains.tolist())
-        told: dict[str, Any] = {}
+        more: dict[str, Any] = {}
         try:
             rows = lightgbm.Dataset(X, y, group=sizes, params=settings, free_raw_data=False)
             if held is not None:
-                told["valid_sets"] = [lightgbm.Dataset(held.X, held.y, group=held.sizes, reference=rows)]
-                told["callbacks"] = [lightgbm.early_stopping(stop, verbose=False)]
-                settings |= self._watched(held, told)
-            model = lightgbm.train({**settings, **self._gradients(rows, y, sizes)}, rows, rounds, **told)
+                more["valid_sets"] = [lightgbm.Dataset(held.X, held.y, group=held.sizes, reference=rows)]
+                more["callbacks"] = [lightgbm.early_stopping(stop, verbose=False)]
+                settings |= self._watched(held, more)
+            model = lightgbm.train({**settings, **self._gradients(rows, y, sizes)}, rows, rounds, **more)
         except lightgbm.basic.LightGBMError as error:
             raise ValueError(f"LightGBM cannot learn from these rows and parameters: {error}") from error
         return model.model_to_string(num_iteration=model.best_iteration if held is not None else None)
 
-    def _watched(self, held: Held, told: dict[str, Any]) -> dict[str, Any]:
+    def _watched(self, held: StoppingRows, more: dict[str, Any]) -> dict[str, Any]:
         """Settings by which LightGBM takes NDCG@10 of the rows to stop on; told: what else its training is told."""
         return {"metric": "ndcg", "eval_at": [10]}
 
@@ -415,13 +417,13 @@ class XGBoostRanker(TreeRanker):
             settings.setdefault("ndcg_exp_gain", False)
             y = gains[y.astype(np.int64)]
             held = None if held is None else held._replace(y=gains[held.y.astype(np.int64)])
-        told: dict[str, Any] = {}
+        more: dict[str, Any] = {}
         try:
             if held is not None:
                 settings["eval_metric"] = "ndcg@10"
-                told["evals"] = [(self._rows(held.X, threads, label=held.y, group=held.sizes), "held")]
-                told |= {"early_stopping_rounds": stop, "verbose_eval": False}
-            model = xgboost.train(settings, self._rows(X, threads, label=y, group=sizes), rounds, **told)
+                more["evals"] = [(self._rows(held.X, threads, label=held.y, group=held.sizes), "held")]
+                more |= {"early_stopping_rounds": stop, "verbose_eval": False}
+            model = xgboost.train(settings, self._rows(X, threads, label=y, group=sizes), rounds, **more)
         except xgboost.core.XGBoostError as error:
             said = str(error).partition("Stack trace")[0].strip()
             raise ValueError(f"XGBoost cannot learn from these rows and parameters: {said}") from error

@@ -26,7 +26,7 @@ MOST_TOL = 1e-2  # settings are tried with ten times the tolerance, up to here
 OF_A_SETTING = (ValueError, ArithmeticError, np.linalg.LinAlgError, MemoryError, ImportError)
 
 
-class Outcome(NamedTuple):
+class FoldOutcome(NamedTuple):
     """A setting on one fold: its value, the standard error of that over queries, seconds, and what went wrong."""
 
     setting: Setting
@@ -77,7 +77,7 @@ class QueryFolds:
         whole = self.everything
         return ranker.fit(whole) if isinstance(ranker, BaseRanker) else ranker.fit(whole.X, whole.y, qid=whole.qid)
 
-    def outcomes(self, k: int, ranker: Any, settings: Sequence[Setting]) -> Iterator[Outcome]:
+    def outcomes(self, k: int, ranker: Any, settings: Sequence[Setting]) -> Iterator[FoldOutcome]:
         """What every setting is worth on fold k."""
         data, learn, other, choose = self.parts[k]
         train, held = _taken(data, learn), _taken(other, choose)
@@ -98,7 +98,7 @@ class QueryFolds:
                     here = replace(train, X=scaler.transform(train.X, train.qid))
                     there = replace(held, X=scaler.transform(held.X, held.qid))
                 except ValueError as error:
-                    yield from (Outcome(setting, np.nan, 0.0, 0.0, str(error)) for setting in group)
+                    yield from (FoldOutcome(setting, np.nan, 0.0, 0.0, str(error)) for setting in group)
                     continue
             spent = (time.perf_counter() - began) / len(group)
             fixed = {"scale": None} if scaled else {}
@@ -107,7 +107,7 @@ class QueryFolds:
 
     def _measured(
         self, ranker: Any, batch: list[Setting], fixed: Setting, here: Any, there: Any, spent: float
-    ) -> Iterator[Outcome]:
+    ) -> Iterator[FoldOutcome]:
         """Fit settings that differ in the path parameter alone, and measure them."""
 
         def make(setting: Setting) -> Any:
@@ -126,12 +126,12 @@ class QueryFolds:
             yield _outcome(fit, next(values) if fit.error is None else np.array([]), spent)
 
 
-def _outcome(fit: SettingFit, values: np.ndarray, spent: float) -> Outcome:
+def _outcome(fit: SettingFit, values: np.ndarray, spent: float) -> FoldOutcome:
     known = values[~np.isnan(values)]
     mean = float(known.mean()) if len(known) else np.nan
     spread = float(known.std(ddof=1) / np.sqrt(len(known))) if len(known) > 1 else 0.0
     problem = None if fit.error is None else str(fit.error) or type(fit.error).__name__
-    return Outcome(fit.setting, mean, spread, fit.seconds + spent, problem)
+    return FoldOutcome(fit.setting, mean, spread, fit.seconds + spent, problem)
 
 
 def _cut(data: Any, validation: Any, folds: int, seed: int) -> tuple[list[tuple[Any, Any, Any, Any]], Any]:

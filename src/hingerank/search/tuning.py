@@ -20,7 +20,7 @@ from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.tuned import Trial, Tuning
 from hingerank.registry import RANKERS, ranker_class, ranker_name, registered_name
 from hingerank.search.proposals import Search, Staged, complexity
-from hingerank.search.query_folds import Outcome, QueryFolds
+from hingerank.search.query_folds import FoldOutcome, QueryFolds
 from hingerank.search.settings import Setting, listed, resolved
 from hingerank.watching import tell_task
 
@@ -32,7 +32,7 @@ class Folds(Protocol):
 
     def __len__(self) -> int: ...
 
-    def outcomes(self, k: int, ranker: Any, settings: Sequence[Setting]) -> Iterator[Outcome]: ...
+    def outcomes(self, k: int, ranker: Any, settings: Sequence[Setting]) -> Iterator[FoldOutcome]: ...
 
     def fit(self, ranker: Any) -> Any: ...
 
@@ -207,7 +207,7 @@ class Study:
     def _attempt(self, settings: list[Setting]) -> None:
         """Try settings that have not been tried, on every fold."""
         todo = {canonical(s): s for s in settings if canonical(s) not in self.trials}
-        found: dict[str, list[Outcome]] = {key: [] for key in todo}
+        found: dict[str, list[FoldOutcome]] = {key: [] for key in todo}
         for k in range(len(self.folds)):
             tell_task(f"tuning {self.name}, fold {k + 1} of {len(self.folds)}")
             for outcome in self.folds.outcomes(k, self.ranker, list(todo.values())):
@@ -224,7 +224,7 @@ class Study:
                 problems[-1] if problems else None,
             )  # fmt: skip
 
-    def _tell(self, found: dict[str, list[Outcome]]) -> None:
+    def _tell(self, found: dict[str, list[FoldOutcome]]) -> None:
         if self.progress is None:
             return
         means = [t.mean for t in self.trials.values()] + [np.mean([o.value for o in v]) for v in found.values() if v]

@@ -30,7 +30,7 @@ def smoothing(
     objective (solvers/run.py), is at most tol."""
     run = Run("gap", tol, max_iter, max_seconds, callback)
     gap = _Gap(run)
-    width, smooth = FIRST_WIDTH, _Watched(RoundedHinge(problem, FIRST_WIDTH), gap)
+    width, smooth = FIRST_WIDTH, _WatchedRun(RoundedHinge(problem, FIRST_WIDTH), gap)
     origin = smooth.at(np.zeros(problem.dimension))
     scale, run.origin = float(np.linalg.norm(origin.gradient)), gap.primal
     point = origin if w is None else smooth.at(w)
@@ -45,7 +45,7 @@ def smoothing(
         if not width >= NARROWEST:  # also where sums overflow
             run.status = "stalled"
             break
-        smooth = _Watched(smooth.rounded.narrowed(width), gap)
+        smooth = _WatchedRun(smooth.rounded.narrowed(width), gap)
         point = smooth.at(point.w)
     extra = {"lower_bound": gap.dual, "latest": point.w, "width": width, "best_dual": gap.best_dual}
     w, value = gap.answer
@@ -93,7 +93,7 @@ class _Gap:
         return stops or (not narrow_enough and self.here <= 2 * self.kink)
 
 
-class _Watched(Objective):
+class _WatchedRun(Objective):
     """A rounded hinge, every evaluation shown to the gap."""
 
     def __init__(self, rounded: RoundedHinge, gap: _Gap):

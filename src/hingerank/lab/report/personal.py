@@ -64,10 +64,10 @@ def personal_page(
     parts.append(_lists(ranker, catalogue, names, chosen, exclude, top))
     policy = "default-src 'none'; style-src 'unsafe-inline'"
     certificate = ranker.certificate_
-    told = f"{certificate.status} ({certificate.kind} {certificate.value:.2g}, {certificate.seconds:.2g} s)"
+    ending = f"{certificate.status} ({certificate.kind} {certificate.value:.2g}, {certificate.seconds:.2g} s)"
     lead = (
         f"{type(ranker).__name__}, learnt from {ranker.n_pairs_:,} pairs of {len(ranker.users_):,} users; "
-        f"{len(catalogue.ids):,} items with {ranker.n_features_in_:,} features. The fit {told}."
+        f"{len(catalogue.ids):,} items with {ranker.n_features_in_:,} features. The fit {ending}."
     )
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
