@@ -225,8 +225,12 @@ class NearestFirst(WideningGrid):
     """A grid that grows one value at a time, the nearest first: once one is worse, the farther are not tried.
 
     >>> proposals = NearestFirst({"C": [1.0, 2.0]}).propose(0)
-    >>> next(proposals), proposals.send([0.3, 0.5]), next(proposals, "8.0 is not tried")
-    ([{'C': 1.0}, {'C': 2.0}], [{'C': 4.0}], '8.0 is not tried')
+    >>> next(proposals), proposals.send([0.3, 0.5])
+    ([{'C': 1.0}, {'C': 2.0}], [{'C': 4.0}])
+    >>> proposals.send([0.4])  # worse, so 8.0 is not tried
+    Traceback (most recent call last):
+        ...
+    StopIteration
     """
 
     def propose(self, seed: int) -> Proposals:
