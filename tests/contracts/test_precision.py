@@ -84,9 +84,13 @@ def test_scaled_rows(name, settings, scale):
 
 @pytest.mark.parametrize("name", ["rankboost", "gbrank", "lightgbm", "mcrank"])
 def test_rounding_makes_no_neighbours_equal(name):
-    """Of these rankers the order of a feature's values counts, and a scaler must keep it."""
-    for scale in ("standard", "deviation", "log"):
-        assert differ(name, {"scale": scale}, far(), sparse.csr_matrix if scale == "deviation" else np.asarray) == 0
+    """Of these rankers the order of a feature's values counts, and a scaler must keep it: also of next numbers."""
+    rng = np.random.default_rng(0)
+    step = np.spacing(np.float32(20.0))
+    X = (20 + step * np.stack([rng.permutation(120) for _ in range(3)], axis=1)).astype(np.float32)
+    data = X, np.argsort(np.argsort(X[:, 0])) // 12, np.repeat(np.arange(8), 15)
+    for form, scale in ((np.asarray, "standard"), (np.asarray, "log"), (sparse.csr_matrix, "deviation")):
+        assert differ(name, {"scale": scale}, data, form) == 0
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
