@@ -13,7 +13,7 @@ import hingerank as hr
 from hingerank.registry import RANKERS, ranker_class
 
 LONG = np.longdouble
-GAP = "duality gap relative to gain and objective"
+GAP = "relative duality gap"
 LOSSES = {
     "squared_hinge": lambda t: (np.maximum(0, 1 - t) ** 2, -2 * np.maximum(0, 1 - t)),
     "logistic": lambda t: (np.logaddexp(LONG(0), -t), -1 / (1 + np.exp(t))),

@@ -84,7 +84,7 @@ def test_convex_rankers_find_the_optimum_of_weighted_pairs(ranker, kind):
     one = ranker(C=0.1, tol=1e-9).fit(X, users, items, y, sample_weight=w)
     u, i, j, pair = listed(users, items, y, w)
     two = ranker(C=0.1, tol=1e-9).fit_pairs(X, u, i, j, pair)
-    assert one.certificate_.converged and one.certificate_.kind == "duality gap relative to gain and objective"
+    assert one.certificate_.converged and one.certificate_.kind == "relative duality gap"
     assert one.objective_ == pytest.approx(two.objective_, rel=1e-6)
     who = two.users_[np.zeros(X.shape[0], int)]
     np.testing.assert_allclose(one.predict(who, X), two.predict(who, X), rtol=1e-3, atol=1e-4)

@@ -96,7 +96,7 @@ def test_average_precision_is_convex_and_its_gradient_a_slope():
 def test_svm_map_is_the_optimum_of_its_definition(data):
     X, y, qid = data
     ranker = hr.SVMMAP(C=5.0, relevant=2, tol=1e-5).fit(X, y, qid)
-    assert ranker.certificate_.converged and ranker.certificate_.kind == "duality gap relative to gain and objective"
+    assert ranker.certificate_.converged and ranker.certificate_.kind == "relative duality gap"
     loss = make_loss("average_precision")
     preferences = graded((y >= 2) * 1.0, qid)
 

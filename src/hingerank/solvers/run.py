@@ -10,7 +10,7 @@ import numpy as np
 from hingerank.notebook import html_table
 from hingerank.watching import tell
 
-GAP, STATIONARY = "duality gap relative to gain and objective", "stationarity"  # what certificates are about
+GAP, STATIONARY = "relative duality gap", "stationarity"  # what certificates are about
 ROUNDING = 1e-14  # of a value that is a sum over many pairs, relative to it
 LITTLE = 0.01  # fraction of the value at 0: a fit that gains less, and is held back by its norm, is next to none
 Entry = dict[str, Any]  # of a trace: the figures of one iteration
@@ -21,8 +21,7 @@ Callback = Callable[[Entry], Any] | None  # called with each entry; a true answe
 class Certificate:
     """How far a fit is from the optimum, in a quantity that can be checked.
 
-    kind: what `value` measures, such as "duality gap relative to gain and objective" (see `relative`); tolerance: what
-    was asked for;
+    kind: what `value` measures, such as "relative duality gap" (see `relative`); tolerance: what was asked for;
     status: "converged", or why the solver stopped ("max_iter", "max_seconds", "stalled", "callback", "validation",
     "overflow" or "rounding" where numbers are too large for double precision), or "trained" for boosters, which make
     the rounds they were asked for and approach no optimum: their value is a measure of the training rows;
