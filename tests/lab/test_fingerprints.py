@@ -17,8 +17,8 @@ from hingerank.lab import fingerprints
 from hingerank.lab.comparison import compare
 from hingerank.lab.fingerprints import code_mark, installed
 from hingerank.lab.folds import query_folds
-from hingerank.lab.leaderboard import load_results
 from hingerank.lab.methods import Method
+from hingerank.lab.results import load_results
 
 RANKER = """
 import numpy as np
@@ -80,6 +80,19 @@ def test_a_changed_ranker_is_computed_again_and_an_unchanged_one_is_not(data, ra
 
     alone = run(data, tmp_path / "alone", ("mine", written(tmp_path, sign=-1).Mine))
     assert (alone.fold_means("mine", "ndcg@10") == after.fold_means("mine", "ndcg@10")).all()
+
+
+def test_a_changed_measure_is_taken_again(data, rankers, tmp_path):
+    def measured(worth):
+        def own(y, scores):
+            return worth * float(y[scores.argmax()])
+
+        methods = [Method("column", rankers.Column, {"column": [0, 1]})]
+        results = compare(methods, query_folds(data, 3), workers=1, measures=["ndcg@10", own], folder=tmp_path / "run")
+        return sum(results.per_query("column", "own").values())
+
+    first = measured(1.0)
+    assert first > 0 and measured(2.0) == pytest.approx(2 * first) and measured(2.0) == pytest.approx(2 * first)
 
 
 def test_a_killed_recomputation_shows_nothing_of_the_old_code(data, tmp_path):

@@ -132,7 +132,8 @@ def compare(
     place = None if folder is None else Path(folder)
     with ResultsFile(None if place is None else place / "results.jsonl") as file:
         names = [measure_name(given) for given in wanted]
-        header = make_header(methods, folds, names[0], names, seed, about)
+        own = [given for given in wanted if callable(given)]
+        header = make_header(methods, folds, names[0], names, seed, about, own)
         header |= {"seeds": {method.name: seeds for method in methods if method.is_random}} if seeds > 1 else {}
         header |= {"sizes": sizes} if len(sizes) > 1 else {}
         if place is not None:

@@ -115,9 +115,10 @@ class Method:
         words = {"ranker": home, "start": start, "fixed": fixed, "search": describe_search(self.search)}
         return without_addresses(plain(words | {"path": ""} if self.path == "" else words))
 
-    def code(self) -> str:
-        """A mark of the code of the ranker and of what its parameters may be: changed code is to be run again."""
-        return code_mark(self.ranker, self.fixed, describe_search(self.search))
+    def code(self, measures: Sequence[Any] = ()) -> str:
+        """A mark of the code of the ranker, of what its parameters may be and of measures that the user brings: changed
+        code is to be run again."""
+        return code_mark(self.ranker, self.fixed, describe_search(self.search), *measures)
 
     def batches(self, settings: list[Setting]) -> list[list[Setting]]:
         """Settings to fit together: those that differ in the path parameter only; otherwise one at a time."""

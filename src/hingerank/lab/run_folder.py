@@ -191,8 +191,9 @@ def make_header(
     measures: Sequence[str],
     seed: int,
     about: Mapping[str, Any] | None,
+    own: Sequence[Any] = (),
 ) -> Record:
-    """Everything that tells this run from another."""
+    """Everything that tells this run from another; own: measures that the user brings."""
     return plain(
         {
             "format": FORMAT,
@@ -200,7 +201,7 @@ def make_header(
             "measure": measure,
             "measures": list(measures),
             "seed": seed,
-            "methods": {method.name: {**method.definition(), CODE: [method.code()]} for method in methods},
+            "methods": {method.name: {**method.definition(), CODE: [method.code(own)]} for method in methods},
             "folds": [{"name": fold.name, **{part: _rows(getattr(fold, part)) for part in PARTS}} for fold in folds],
             "summary": summarise(folds),
             "versions": versions(),
