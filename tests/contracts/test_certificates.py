@@ -78,6 +78,7 @@ def test_what_is_certified_is_true(loss, spread, scale):
     assert certified >= 15, certified
 
 
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.ScaleWarning")
 def test_columns_of_any_scale_converge_in_about_as_many_iterations():
     data = hr.make_letor(100, n_features=20, seed=1)
     X = (data.X - data.X.mean(axis=0)) / data.X.std(axis=0)

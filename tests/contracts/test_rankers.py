@@ -85,6 +85,7 @@ def data():
 
 @parametrize_with_checks([make(name, **more) for name in sorted(GRADED) for more in [{}, *VARIANTS.get(name, [])]])
 @pytest.mark.filterwarnings("ignore::hingerank.data.checks.OneQueryWarning")
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.WeakFitWarning")
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

@@ -82,6 +82,7 @@ def saved(request, tmp_path_factory):
     return case, ranker, Path(ranker.save(tmp_path_factory.mktemp("model") / "m"))
 
 
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 def test_what_fit_leaves_is_declared_and_comes_back(saved):
     case, ranker, path = saved
     declared, params = saved_attributes(type(ranker)), ranker.get_params()
@@ -170,6 +171,7 @@ OTHER_DATA = {  # what models for other data have, and what they say about these
 }
 
 
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 def test_a_forged_attribute_is_named_or_does_no_harm(saved, tmp_path):
     case, ranker, path = saved
     declared, forged = saved_attributes(type(ranker)), tmp_path / "forged"

@@ -187,6 +187,7 @@ def test_rows_given_twice_and_weight_two_agree_under_query_normalisation():
     np.testing.assert_allclose(heavy, twice, rtol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.WeakFitWarning")
 def test_limits_and_callback_are_reported():
     X, y, qid = problem(11)
     with pytest.warns(ConvergenceWarning, match="raise max_iter"):
@@ -202,6 +203,7 @@ def test_limits_and_callback_are_reported():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.WeakFitWarning")
 def test_smoothing_may_stop_at_any_iteration_also_where_it_would_narrow_the_width():
     X, y, qid = problem()
     for limit in range(12):

@@ -16,7 +16,7 @@ from hingerank.lab.folds import Fold, SelectedRows
 from hingerank.lab.latex import latex_text
 from hingerank.lab.paper import latex_table, write_trec_runs
 from hingerank.lab.references import _table, bibtex, papers_of, rankers_of_run
-from hingerank.lab.trec_evaluation import evaluate_run, qrels_of_data
+from hingerank.lab.trec_evaluation import evaluate_run
 from hingerank.registry import RANKERS
 
 HOSTILE = r"[*a]_50%&#$~^\{x} <b>"
@@ -75,11 +75,11 @@ def test_latex_takes_the_table(results, tmp_path):
 def test_runs_measure_what_was_measured(results, data):
     files = write_trec_runs(results)
     assert len(files) == 3 and len({path.name for path in files}) == 3  # two seeds of noise, one method without
-    topics, values = evaluate_run(qrels_of_data(data), files[0], ["map"], preset="trec")
+    values = evaluate_run(data, files[0], ["map"], preset="trec", per_query=True)["map"]
     first = {}
     for record in results.tests("noise"):
         first |= dict(zip(record["queries"], record["values"]["map"]))
-    assert dict(zip(topics, values["map"])) == pytest.approx(first)
+    assert values == pytest.approx(first)
 
 
 def test_queries_of_several_folds_have_a_run_for_each(data, rankers, tmp_path):

@@ -15,9 +15,10 @@ from hingerank.diversity.selection import DiverseRanker
 from hingerank.lab import Method, compare, leaderboard, part_folds, query_folds, topic_rows
 from hingerank.lab.first_stage import scored_folds
 from hingerank.lab.folds import check_folds, fingerprint
-from hingerank.lab.methods import SPECIAL, method_from_name
+from hingerank.lab.methods import method_from_name
 from hingerank.lab.report.page import make_payload
 from hingerank.registry import RANKERS, ranker_class
+from hingerank.search.settings import STAGES
 
 DIVERSE = [name for name in RANKERS if issubclass(ranker_class(name), DiverseRanker)]
 MMR = Method("MMR", hr.MMR, {"lam": [0.3, 0.7, 1.0]})
@@ -38,8 +39,8 @@ def folds(data):
 def test_every_registered_reranker_can_be_compared(folds, name):
     """By its name, with settings to try that are all good."""
     method = method_from_name(name)
-    assert method.search.size > 1 and set(method.search.space) == set(SPECIAL[name])
-    few = {parameter: values[:2] for parameter, values in SPECIAL[name].items()}
+    assert method.search.size > 1 and set(method.search.stages[0]) == set(STAGES[name][0])
+    few = {parameter: values[:2] for parameter, values in STAGES[name][0].items()}
     quick = Method(name, method.ranker, {next(iter(few)): next(iter(few.values()))}, method.fixed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

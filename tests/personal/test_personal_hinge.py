@@ -6,7 +6,7 @@ from scipy.optimize import minimize
 from sklearn.base import clone
 
 import hingerank as hr
-from hingerank.personal.losses import told
+from hingerank.personal.losses import packed
 from hingerank.personal.passes import basis_curvature, basis_loss
 from hingerank.personal.preferences import from_comparisons, from_ratings
 
@@ -79,7 +79,7 @@ def test_the_rounded_hinge_is_that_of_every_pair(width, kind):
         np.add.at(G, j, -force[:, None] * V[us])
         return G
 
-    at, known = (V[p.users], 0, p.n_users, p.start, p.item), told(p.known, width)
+    at, known = (V[p.users], 0, p.n_users, p.start, p.item), packed(p.known, width)
     G, product, kept = np.zeros((N_ITEMS, 2)), np.zeros((N_ITEMS, 2)), np.zeros(p.n_rows, np.float32)
     found = basis_loss(P, *at, known, p.sizes, kept, G)
     assert np.allclose(found, [c @ rounded, c @ hinge, c @ (hinge - a * (1 - t))], rtol=1e-9, atol=1e-9)
@@ -152,8 +152,8 @@ def test_parts_learn_what_one_fit_learns(tmp_path):
 
 def test_kept_tuned_and_refused(tmp_path):
     X, users, items, ratings = data(5)
-    told_by = hr.ratings_from(users, items, ratings, item_ids=np.arange(N_ITEMS)).with_features(X)
-    found = hr.tune("personal-rank-svm", told_by, folds=2, measure="pairwise_accuracy", params=GRID)
+    rated = hr.ratings_from(users, items, ratings, item_ids=np.arange(N_ITEMS)).with_features(X)
+    found = hr.tune("personal-rank-svm", rated, folds=2, measure="pairwise_accuracy", params=GRID)
     assert {trial.setting["loss"] for trial in found.tuning_.trials} == {"hinge", "squared_hinge"}
     ranker = hr.PersonalRankSVM(rank=2, loss="hinge").fit(X, users, items, ratings)
     ranker.save(tmp_path / "model")

@@ -241,6 +241,7 @@ def test_the_gap_of_few_and_monotone_curves_is_true(monotone, sparsity):
         assert gap <= 1.05 * ranker.certificate_.tolerance * ranker.objective_ + 1e-5 * ranker.objective_
 
 
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.WeakFitWarning")
 def test_few_curves_become_fewer():
     used = [
         np.count_nonzero(hr.AdditiveRankSVM(C=0.01, sparsity=s).fit(DATA).deviations_) for s in (0.0, 0.2, 0.6, 0.97)

@@ -449,6 +449,7 @@ def test_warning_with_a_remedy():
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("name, size", [("tg-rank", 1e160), ("fourier-rank-svm", 1e-160), ("kernel-rank-svm", 1e160)])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.WeakFitWarning")
 def test_features_whose_squares_overflow_are_refused(name, size):
     data = make_letor(n_queries=12, seed=0)
     with pytest.raises(DataError, match="squares of the features overflow; rescale them"):

@@ -232,6 +232,7 @@ def test_a_path_is_a_fit_at_every_point(ranker, values):
     assert not hasattr(ranker, "coef_"), "fit_path leaves the ranker it is asked of alone"
 
 
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.WeakFitWarning")
 def test_paths_of_a_number_of_points_begin_where_the_first_feature_enters():
     X, y, qid = make(10)
     path = hr.SparseRankSVM(tol=1e-6).fit_path(X, y, qid, 12)

@@ -59,6 +59,7 @@ def test_pairs_that_can_be_kept_apart_at_a_large_C(C):
 
 
 @pytest.mark.parametrize("scale", [1e-4, 1e3, 1e6])
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.WeakFitWarning")
 def test_features_of_any_scale(scale):
     data = hr.make_letor(n_queries=8, rows_per_query=(5, 12), n_features=6, seed=0)
     settings = {"loss": "hinge", "tol": 1e-3}

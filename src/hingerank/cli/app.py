@@ -96,6 +96,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     debug = "--debug" in given
     given = [word for word in given if word != "--debug"] or ["--help"]  # --debug may stand anywhere
     with warnings.catch_warnings():
+        warnings.simplefilter("default")  # each is a line on stderr, whatever Python was told to make of them
         warnings.showwarning = _show_warning
         try:
             answer = app(given, prog_name="hingerank", standalone_mode=False)

@@ -138,7 +138,7 @@ def is_run(path: Path) -> bool:
     buffer = bytearray(65536)
     with TextSource(path).open() as stream:
         filled = stream.fill(memoryview(buffer))
-    lines = [line.split() for line in bytes(buffer[:filled]).splitlines() if line.strip()]
+    lines = [line.split() for line in bytes(buffer[:filled]).split(b"\n") if line.strip()]
     return bool(lines) and len(lines[0]) == 6 and not any(field.startswith(b"qid:") for field in lines[0])
 
 

@@ -47,11 +47,12 @@ def read_feature_log(
 
     Examples
     --------
-    >>> import os, tempfile
+    >>> import tempfile
+    >>> from pathlib import Path
     >>> line = '{"qid": "q1", "response": {"docs": [{"id": "d1", "[features]": "title=0.5,age=3.0"}]}}'
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = os.path.join(folder, "log.jsonl")
-    ...     _ = open(path, "w").write(line)
+    ...     path = Path(folder, "log.jsonl")
+    ...     _ = path.write_text(line)
     ...     data = read_feature_log(path, {("q1", "d1"): 2})
     >>> data.X.tolist(), data.y.tolist(), list(data.feature_names)
     ([[0.5, 3.0]], [2.0], ['title', 'age'])

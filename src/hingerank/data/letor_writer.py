@@ -37,8 +37,9 @@ def write_text(data: RankingData, path: PathLike, *, index_base: int = 1) -> Non
     Examples
     --------
     >>> data = RankingData.from_arrays([[0.1, -2.5e-7], [3, 0]], y=[1, 0], qid=["a", "a"])
+    >>> from pathlib import Path
     >>> write_text(data, "small.txt")
-    >>> print(open("small.txt").read(), end="")
+    >>> print(Path("small.txt").read_text(), end="")
     1 qid:a 1:0.1 2:-0.00000025
     0 qid:a 1:3 2:0
     """

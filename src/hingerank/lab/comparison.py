@@ -10,17 +10,16 @@ touched in `Task._tested` only, and only after the setting was chosen.
 """
 
 import time
-import warnings
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hingerank.data.checks import WeakFitWarning
 from hingerank.data.files import canonical, plain
 from hingerank.data.ranking_data import RankingData
 from hingerank.kernels.threads import thread_count
@@ -47,7 +46,7 @@ from hingerank.lab.run_folder import (
 from hingerank.lab.workers import Workers
 from hingerank.metrics.evaluator import mean_over_queries
 from hingerank.metrics.own import measure_name
-from hingerank.search.proposals import best_setting
+from hingerank.search.fitting import fit_settings
 from hingerank.search.settings import Setting
 from hingerank.solvers.run import Certificate
 
@@ -248,7 +247,7 @@ class _Study:
         except StopIteration:
             worked = [(setting, value) for setting, value in self.tried if value is not None]
             self.hopeless = not worked
-            self.chosen = best_setting(worked) if worked else None
+            self.chosen = self.method.search.choose(worked) if worked else None
 
     def _value(self, setting: Setting) -> float | None:
         record = self._result("validation", setting)
@@ -318,17 +317,6 @@ class ComparisonPlan:
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
-    """A fitted ranker, or the error that stopped it; seconds it took; warnings it gave."""
-
-    setting: Setting
-    ranker: Any
-    seconds: float
-    error: str | None = None
-    warned: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
 class Task:
     """kind "validation" with settings to try, or "test" with the one chosen setting; size: fraction of the queries."""
 
@@ -346,8 +334,10 @@ class Task:
         """A record for each setting."""
         records = []
         train = take_queries(plan.part(self.fold, "train"), self.size, plan.seed)
-        for fit in fits(self.method, self.settings, train, self.seed):
-            about: Record = {"seconds": fit.seconds, "error": fit.error, "warnings": list(fit.warned)}
+        make, path = partial(self.method.make, seed=self.seed), self.method.path or None
+        for fit in fit_settings(make, self.settings, path, (train.X, train.y, train.qid), partial(learn, train=train)):
+            error = None if fit.error is None else _name(fit.error)
+            about: Record = {"seconds": fit.seconds, "error": error, "warnings": list(fit.warned)}
             about |= {"measure": measure_name(plan.measure), "value": None} if self.kind == "validation" else {}
             if fit.error is None:
                 try:
@@ -411,48 +401,12 @@ class Task:
         }
 
 
-def fits(method: Method, settings: list[Setting], train: RankingData, seed: int) -> Iterator[Fit]:
-    """Fit each setting; along a path in one go where the ranker can, else, or if that fails, one at a time."""
-    path = method.path
-    if len(settings) > 1 and path is not None:
-        start = time.perf_counter()
-        try:
-            with warnings.catch_warnings(record=True) as warned:
-                warnings.simplefilter("always")
-                values = [setting[path] for setting in settings]
-                rankers = list(method.make(settings[0], seed).fit_path(train.X, train.y, train.qid, values))
-            if len(rankers) != len(values):
-                raise ValueError(f"fit_path gave {len(rankers)} rankers for {len(values)} values of {path}")
-            seconds = (time.perf_counter() - start) / len(settings)
-            for setting, ranker in zip(settings, rankers):
-                yield Fit(setting, ranker, seconds, None, _texts(warned))
-            return
-        except Exception:  # find out below which of the settings it was
-            pass
-    for setting in settings:
-        start, ranker, error = time.perf_counter(), None, None
-        with warnings.catch_warnings(record=True) as warned:
-            warnings.simplefilter("always")
-            if len(settings) > 1:  # one of which is to be the best: that others are weak is no news
-                warnings.simplefilter("ignore", WeakFitWarning)
-            try:
-                ranker = method.make(setting, seed)
-                learn(ranker, train)
-            except Exception as problem:
-                error = _name(problem)
-        yield Fit(setting, ranker, time.perf_counter() - start, error, _texts(warned))
-
-
 def _thin(trace: Any) -> list[Any]:
     """At most TRACE_POINTS entries of a trace, the first and the last among them."""
     if not isinstance(trace, (list, tuple)) or not trace:
         return []
     places = np.unique(np.linspace(0, len(trace) - 1, min(len(trace), TRACE_POINTS)).astype(int))
     return [plain(trace[i]) for i in places]
-
-
-def _texts(warned: Sequence[warnings.WarningMessage]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(f"{w.category.__name__}: {w.message}" for w in warned))
 
 
 def _name(problem: BaseException) -> str:

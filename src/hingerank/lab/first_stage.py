@@ -1,10 +1,12 @@
 """A first stage for rerankers: a ranker of rows whose scores become the relevance that MMR and the like start from."""
 
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
+from hingerank.data.checks import WeakFitWarning
 from hingerank.lab.comparison import compare
 from hingerank.lab.fitting import learn, score_rows
 from hingerank.lab.folds import PARTS, Fold, check_folds
@@ -44,7 +46,9 @@ def scored_folds(
         if record is None:
             raise ValueError(f"the first stage {method.name} failed in {fold.name}: {results.failures()[0]['error']}")
         ranker = method.make(record["setting"], seed)
-        learn(ranker, fold.part("train"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", WeakFitWarning)  # the validation has chosen
+            learn(ranker, fold.part("train"))
         parts = {name: _scored(fold.part(name), ranker) for name in PARTS}
         found.append(Fold(fold.name, **parts, shared_queries=fold.shared_queries))
     return found

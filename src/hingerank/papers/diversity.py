@@ -192,10 +192,7 @@ def fold_values(name: str, methods: Methods, folds: Sequence[DiverseData]) -> di
     if results.failures():
         raise ValueError(f"{name}: {results.failures()[0]['error']}")
     tried = [record["setting"] for record in results.validations(name)]
-    values = {
-        measure: {query: value for (_, query), value in results.per_query(name, measure).items()}
-        for measure in (ERR, NDCG)
-    }
+    values = {measure: dict(results.per_query(name, measure)) for measure in (ERR, NDCG)}
     chosen = [record["setting"] for record in results.tests(name)]
     return {"values": values, "chosen": chosen, "tried": [s for k, s in enumerate(tried) if s not in tried[:k]]}
 

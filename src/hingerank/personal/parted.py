@@ -102,8 +102,9 @@ def read_rating_parts(paths: Any, client: Any = None, *, item_ids: Any = None, *
     --------
     >>> import numpy as np
     >>> import hingerank as hr
-    >>> _ = open("a.csv", "w").write("user,item,rating\\nann,0,5\\nann,1,2\\n")
-    >>> _ = open("b.csv", "w").write("user,item,rating\\nbob,0,1\\nbob,1,4\\n")
+    >>> from pathlib import Path
+    >>> _ = Path("a.csv").write_text("user,item,rating\\nann,0,5\\nann,1,2\\n")
+    >>> _ = Path("b.csv").write_text("user,item,rating\\nbob,0,1\\nbob,1,4\\n")
     >>> data = hr.read_rating_parts(["a.csv", "b.csv"])
     >>> data
     RatingParts(2 parts, 4 ratings by 2 users)

@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from hingerank.data.checks import WeakFitWarning
 from hingerank.data.files import canonical
 from hingerank.search.settings import Setting
 
@@ -37,6 +38,7 @@ def fit_settings(
     settings: Sequence[Setting],
     path: str | None,
     rows: tuple[Any, Any, Any],
+    learn: Callable[[Any], Any] | None = None,
     caught: tuple[type[Exception], ...] = (Exception,),
 ) -> Iterator[SettingFit]:
     """Fit each setting; along a path in one go if there are several, else, or if that fails, one at a time.
@@ -47,6 +49,7 @@ def fit_settings(
     settings : those of a batch of `path_batches`
     path : the parameter whose values ``fit_path`` fits in one go
     rows : X, y and qid; data in parts, None and None
+    learn : fits a ranker; by default its `fit` takes the rows
     caught : errors that belong to a setting; all others are raised
     """
     if len(settings) > 1 and path is not None:
@@ -68,9 +71,11 @@ def fit_settings(
         start, ranker, error = time.perf_counter(), None, None
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
+            if len(settings) > 1:  # one of which is to be the best: that others are weak is no news
+                warnings.simplefilter("ignore", WeakFitWarning)
             try:
                 ranker = make(setting)
-                ranker.fit(rows[0], rows[1], qid=rows[2])
+                learn(ranker) if learn is not None else ranker.fit(rows[0], rows[1], qid=rows[2])
             except caught as problem:
                 error = problem
         yield SettingFit(setting, ranker, time.perf_counter() - start, error, _texts(warned))

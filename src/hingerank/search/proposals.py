@@ -13,7 +13,7 @@ sampling there depends on the library's version and draws lists without replacem
 """
 
 import itertools
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -100,9 +100,18 @@ class Search(Protocol):
 
     def propose(self, seed: int) -> Proposals: ...
 
+    def choose(self, tried: Sequence[tuple[Setting, float]]) -> Setting: ...
+
+
+class FirstOfEquals:
+    """Takes the setting of the largest value, and the first of equals."""
+
+    def choose(self, tried: Sequence[tuple[Setting, float]]) -> Setting:
+        return max(tried, key=lambda pair: pair[1])[0]
+
 
 @dataclass(frozen=True)
-class Grid:
+class Grid(FirstOfEquals):
     """Every combination of the listed values; an empty grid is the one setting {}.
 
     >>> Grid({"C": [1, 10], "loss": ["hinge"]}).settings()
@@ -140,6 +149,7 @@ class Staged:
     start : what parameters of later stages are set to before their turn
     widen : whether grids may grow
     limits : of parameters that have others than usual
+    choosing : which of equals is the best; default the simpler one
 
     Examples
     --------
@@ -154,10 +164,14 @@ class Staged:
     start: Setting = field(default_factory=dict)
     widen: bool = True
     limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    choosing: Callable[[Sequence[tuple[Setting, float]]], Setting] | None = None
 
     @property
     def size(self) -> int:
         return len(Grid(self.stages[0]).settings())
+
+    def choose(self, tried: Sequence[tuple[Setting, float]]) -> Setting:
+        return (self.choosing or best_setting)(tried)
 
     def propose(self, seed: int, widened: dict[str, list[Any]] | None = None) -> Proposals:
         """widened: takes the values that were added beyond the edges, by parameter."""
@@ -175,7 +189,7 @@ class Staged:
                     tried += [(setting, value) for setting, value in zip(batch, values) if value is not None]
                 if not tried:
                     return
-                best = best_setting(tried)
+                best = self.choose(tried)
                 added = {name: beyond(name, best, [s for s, _ in tried], self.limits.get(name)) for name in open_names}
                 batch = [{**best, name: value} for name, values in added.items() for value in values]
                 if not batch or growth == MOST_WIDENINGS:
@@ -195,7 +209,7 @@ class WideningGrid(Grid):
     """
 
     def propose(self, seed: int) -> Proposals:
-        return Staged([self.space]).propose(seed)
+        return Staged([self.space], choosing=self.choose).propose(seed)
 
 
 def best_setting(tried: Sequence[tuple[Setting, float]]) -> Setting:
@@ -256,7 +270,7 @@ class NearestFirst(WideningGrid):
 
 
 @dataclass(frozen=True)
-class _Trials:
+class _Trials(FirstOfEquals):
     space: Mapping[str, Distribution | Sequence[Any]]
     trials: int
 
@@ -308,4 +322,6 @@ def describe_search(search: Search) -> dict[str, Any]:
 
 
 def _words(values: Any) -> Any:
-    return repr(values) if isinstance(values, Distribution) else list(values)
+    if isinstance(values, Distribution):
+        return repr(values)
+    return list(values) if isinstance(values, Sequence) and not isinstance(values, str) else values

@@ -118,7 +118,7 @@ class QueryFolds:
             return made
 
         rows = (here, None, None) if isinstance(here, PartedData) else (here.X, here.y, here.qid)
-        fits = list(fit_settings(make, batch, path_of(ranker), rows, OF_A_SETTING))
+        fits = list(fit_settings(make, batch, path_of(ranker), rows, caught=OF_A_SETTING))
         began = time.perf_counter()
         values = held_out([fit.ranker for fit in fits if fit.error is None], there, self.measure)
         spent += (time.perf_counter() - began) / len(batch)
