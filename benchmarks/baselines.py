@@ -49,7 +49,7 @@ def powers(first: int, last: int) -> dict[str, list[float]]:
 
 
 def methods(trees: bool) -> list[Method]:
-    rounds = {"n_rounds": [1, 2, 3, 5, 8, 12, 20, 30, 50, 80, 120, 200, 300]}
+    rounds = {"max_iter": [1, 2, 3, 5, 8, 12, 20, 30, 50, 80, 120, 200, 300]}
     found = [
         Method("RankNet", hr.RankNet, powers(-18, 2)),
         Method("FRank", hr.FRank, powers(-14, 2)),
@@ -62,7 +62,7 @@ def methods(trees: bool) -> list[Method]:
         Method("AdaRank-NDCG", hr.AdaRank, rounds, {"measure": "ndcg@10"}),
         Method("RankBoost", hr.RankBoost, rounds),
         Method("Pointwise regression", hr.PointwiseRegression, powers(-4, 16)),
-        Method("PRank", hr.PRank, {"n_passes": [1, 2, 5, 10, 20, 50, 100]}, {"scale": "query-standard"}),
+        Method("PRank", hr.PRank, {"max_iter": [1, 2, 5, 10, 20, 50, 100]}, {"scale": "query-standard"}),
         Method("SVM-MAP", hr.SVMMAP, powers(-12, 8)),
         Method("LambdaRank", hr.LambdaRank, powers(-12, 2)),
         Method("SoftRank", hr.SoftRank, powers(-4, 12)),

@@ -90,7 +90,7 @@ def every_method(n: int, top: int, repeat: int) -> None:
         "PM-2": PM2(),
         "R-LTR": RLTR().fit(small),
         "R-LTR, all aggregates": RLTR(aggregate="all").fit(small),
-        "PAMM": PAMM(epochs=2).fit(small),
+        "PAMM": PAMM(max_iter=2).fit(small),
         "StructSVM, 50 candidates": StructSVMDiv(max_iter=20).fit(small),
         "StructSVM, all candidates": StructSVMDiv(candidates=None, max_iter=20).fit(small),
         "SVM-DIV, 50 candidates": SVMDiv(max_iter=20).fit(small),
@@ -109,7 +109,7 @@ def training() -> dict[str, dict[tuple[int, int], float]]:
     """Seconds per fit with the default settings: {method: {(topics, candidates): seconds}}."""
     fits = {
         "R-LTR": RLTR(),
-        "PAMM, 10 epochs": PAMM(epochs=10),
+        "PAMM, 10 epochs": PAMM(max_iter=10),
         "StructSVM": StructSVMDiv(),
         "SVM-DIV": SVMDiv(),
     }

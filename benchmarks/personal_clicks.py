@@ -82,7 +82,7 @@ class Popular(Popularity):
 
 def methods() -> dict[str, list[Any]]:
     ranks = (15, 30)
-    clicks = {"per_click": 5, "epochs": 8}
+    clicks = {"per_click": 5, "n_draws": 8}
     return {
         "popularity": [lambda: Popular()],
         "implicit, ALS": [

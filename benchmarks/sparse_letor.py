@@ -39,7 +39,7 @@ def one_by_one(ranker, train):
 
 def selections(train, ks):
     """FS-Rank for these numbers of features, and some values of RankSVM's C for each."""
-    return [r for C in CS[2::3] for r in hr.FeatureSelectionRanker(C=C).fit_path(train, ks=ks)]
+    return [r for C in CS[2::3] for r in hr.FeatureSelectionRanker(C=C).fit_path(train, n_features=ks)]
 
 
 # name -> path of fitted rankers on the training rows

@@ -50,7 +50,7 @@ winner, loser = np.array([(i, j) for rows in lists for i in rows for j in rows i
 def learn(weight, C):
     """The direction of the weights that pairs with these weights teach."""
     chosen = weight > 0
-    preferences = hr.ExplicitPairs(winner[chosen], loser[chosen], data.n_rows, weight=weight[chosen])
+    preferences = hr.ExplicitPairs(winner[chosen], loser[chosen], data.n_rows, sample_weight=weight[chosen])
     coef = hr.RankSVM(C=C).fit_preferences(data.X, preferences).coef_
     return coef / np.linalg.norm(coef)
 

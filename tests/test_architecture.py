@@ -12,7 +12,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "hingerank"
 
 # A room may import rooms of earlier lines and itself: not later ones, and not its neighbours in the line.
 ORDER = [
-    ["arrays", "notebook", "registry", "watching"],
+    ["arrays", "notebook", "registry", "renaming", "watching"],
     ["kernels"],
     ["data"],
     ["preferences", "structures", "metrics"],

@@ -404,7 +404,7 @@ def test_the_fidelity_loss_certifies_stationarity():
 
 @pytest.mark.parametrize("name", ["joint", "separate", "mean-variance"])
 def test_convex_personal_rankers_certify_what_they_return(name):
-    """With a shared w and own v_u; the mean's part of the gradient counts by its weight in the norm, `sharing` = 1."""
+    """With a shared w and own v_u; the mean's part of the gradient counts by its weight in the norm, `shared` = 1."""
     for seed in range(6):
         data = hr.make_personal(6, 20, 4, 2, per_user=15, seed=seed, noise=1.0)
         C = 10.0 ** np.random.default_rng(seed).uniform(-6, 3)

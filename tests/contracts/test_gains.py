@@ -25,7 +25,7 @@ SCALED = {
     "rankcosine": [{}],
     "lambdarank": [{}],
     "kernel-rank-svm": [{"kernel": "linear"}, {"kernel": "linear", "loss": "hinge"}],
-    "feature-selection": [{"k": 2}],
+    "feature-selection": [{"n_features": 2}],
     "fenchel-rank": [{"variant": variant} for variant in ("corrective", "classic", "away", "pairwise")],
     "sparse-rank-svm": [{}, {"ridge": 0.5}],
     "tg-rank": [{}],

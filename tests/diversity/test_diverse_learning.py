@@ -21,7 +21,7 @@ from hingerank.registry import ranker_class
 
 QUICK = {
     "r-ltr": {"orders": 2},
-    "pamm": {"epochs": 3, "negatives": 6},
+    "pamm": {"max_iter": 3, "negatives": 6},
     "struct-svm-div": {"candidates": 15},
     "svm-div": {"candidates": 15, "C": 1.0},
 }
@@ -109,7 +109,7 @@ def test_training_does_not_depend_on_threads(data, monkeypatch):
 
 def test_pamm_keeps_themargins_it_says_it_keeps():
     data = make_diverse(8, (12, 16), n_features=30, noise=0.3, seed=1)
-    model = PAMM("err-ia@10", margin=0.5, learning_rate=1.0, epochs=400, negatives=6, average=False, top=3).fit(data)
+    model = PAMM("err-ia@10", margin=0.5, learning_rate=1.0, max_iter=400, negatives=6, average=False, top=3).fit(data)
     assert model.certificate_.status == "converged"
     assert model.certificate_.value == 0
     rng = np.random.default_rng(0)
@@ -255,14 +255,14 @@ def test_learned_methods_beat_relevance_on_generated_queries():
     data = make_diverse(60, 60, noise=0.7, seed=5)
     train, test = data[:40], data[40:]
     by_relevance = MMR(lam=1.0).score(test)
-    for model in (RLTR(C=10.0), PAMM(epochs=15)):
+    for model in (RLTR(C=10.0), PAMM(max_iter=15)):
         assert model.fit(train).score(test) > by_relevance + 0.05
 
 
 def test_each_pamm_leans_towards_the_queries_that_its_measure_counts_for_more():
     """ERR-IA is higher in faceted queries, where good documents are long; alpha-NDCG counts both kinds alike."""
     data = make_diverse(60, 40, (6, 12), noise=1.5, faceted=0.3, seed=0)
-    err, ndcg = (PAMM(measure, epochs=10).fit(data).coef_ for measure in ("err-ia@20", "alpha-ndcg@20"))
+    err, ndcg = (PAMM(measure, max_iter=10).fit(data).coef_ for measure in ("err-ia@20", "alpha-ndcg@20"))
     assert err[1] / np.abs(err).sum() > ndcg[1] / np.abs(ndcg).sum() + 0.02
 
 
@@ -352,7 +352,7 @@ def test_parameters_out_of_range(data):
         (RLTR(C=0), "C must be a positive number, not 0"),
         (RLTR(top=-1), "top must be a positive number, not -1"),
         (PAMM(learning_rate=float("nan")), "learning_rate must be a positive number, not nan"),
-        (PAMM(epochs=0), "epochs must be a positive number, not 0"),
+        (PAMM(max_iter=0), "max_iter must be a positive number, not 0"),
         (SVMDiv(C=-1.0), "C must be a positive number, not -1.0"),
         (make("struct-svm-div", candidates=0), "candidates must be a positive number, not 0"),
         (make("struct-svm-div", measure="ndcg@10"), "no diversity measure 'ndcg'"),

@@ -53,7 +53,7 @@ def test_learned_model_over_files(files, capsys):
         features=features,
         qrels=files / "qrels.txt",
         save=str(files / "model.safetensors"),
-        settings=["epochs=3"],
+        settings=["max_iter=3"],
     )
     assert "pamm" in capsys.readouterr().out
     rerank(files / "run.txt", files / "out.txt", model=files / "model.safetensors", features=features, depth=10, top=10)
@@ -122,7 +122,7 @@ def call(files, capsys, monkeypatch):
 
 def test_typed_from_run_to_measures(call, files):
     """A model learned, saved and used, and the classics: every run that comes out can be measured."""
-    learn = "rerank run.txt --method pamm --features features.txt --fit qrels.txt --save model --set epochs=3"
+    learn = "rerank run.txt --method pamm --features features.txt --fit qrels.txt --save model --set max_iter=3"
     assert call(learn)[0] == 0
     for name, how in {
         "pamm": "--model model --features features.txt",

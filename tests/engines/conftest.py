@@ -20,7 +20,7 @@ MODELS = {
     "sparse": lambda: hr.FenchelRank(radius=2.0),
     "lightgbm": lambda: hr.LightGBMRanker(n_estimators=40, num_leaves=15, min_child_samples=5),
     "xgboost": lambda: hr.XGBoostRanker(n_estimators=40, max_depth=4),
-    "steps": lambda: hr.RankBoost(n_rounds=60),
+    "steps": lambda: hr.RankBoost(max_iter=60),
     "curves": lambda: hr.AdditiveRankSVM(n_knots=8, C=0.1, smoothness=0.5),
     "nystroem": lambda: hr.NystroemRankSVM(n_components=40, gamma=0.3, C=0.1, scale="standard"),
     "fourier": lambda: hr.FourierRankSVM(n_components=60, gamma=0.3, C=0.1, scale="minmax"),

@@ -29,7 +29,7 @@ MODELS = {
     "fourier": lambda: hr.FourierRankSVM(n_components=30, gamma=0.5, C=0.1, scale="standard"),
     "polynomial": lambda: hr.KernelRankSVM(kernel="polynomial", degree=2, gamma=0.1, C=0.01, scale="minmax"),
     "mapped-linear": lambda: hr.KernelRankSVM(kernel="linear", C=0.1),
-    "steps": lambda: hr.RankBoost(n_rounds=20),
+    "steps": lambda: hr.RankBoost(max_iter=20),
     "curves": lambda: hr.AdditiveRankSVM(n_knots=6, C=0.1, smoothness=0.1),
     "scaled-curves": lambda: hr.AdditiveRankSVM(n_knots=6, C=0.1, smoothness=0.1, scale="minmax"),
     "few-curves": lambda: hr.AdditiveRankSVM(n_knots=4, C=0.1, sparsity=0.3),
@@ -322,7 +322,7 @@ def test_ranklib_refuses_trees_whose_missing_values_are_no_zeros(tmp_path):
 def test_solr_lands_on_thresholds_in_spite_of_its_slack(tmp_path, factor):
     """Values that stand on thresholds themselves, in single precision."""
     X = (np.round(np.asarray(DATA.X), 2) * factor).astype(np.float32).astype(np.float64)
-    ranker = hr.RankBoost(n_rounds=40).fit(X, DATA.y, DATA.qid)
+    ranker = hr.RankBoost(max_iter=40).fit(X, DATA.y, DATA.qid)
     ranker.thresholds_ = np.array(
         [X[abs(X[:, k] - t).argmin(), k] for k, t in zip(ranker.features_, ranker.thresholds_)]
     )

@@ -34,7 +34,7 @@ QID = np.repeat(np.arange(6), 10)
 Y = np.clip(np.round(np.log1p(X[:, 0]) / 2 + X[:, 1] / 2 + X[:, 2] * 1e6 + RNG.normal(0, 0.5, ROWS)), 0, 3)
 BEYOND = np.vstack((X, 1.3 * X[::5], -X[::7], X[::6] + 1e-8, np.zeros((1, 4))))  # and outside of what was learnt from
 QUERY = np.sort(np.arange(len(BEYOND)) % 6)
-SMALL = {"n_estimators": 5, "n_rounds": 6, "n_components": 8, "n_knots": 5, "min_child_samples": 2, "max_iter": 40}
+SMALL = {"n_estimators": 5, "n_components": 8, "n_knots": 5, "min_child_samples": 2, "max_iter": 40}
 BODIES = {
     "linear": lambda scale: hr.RankSVM(scale=scale, C=0.1),
     "offset": lambda scale: hr.CRR(scale=scale, C=0.1),
@@ -43,7 +43,7 @@ BODIES = {
     "waves": lambda scale: hr.FourierRankSVM(scale=scale, n_components=8, gamma=0.5, C=0.1),
     "curves": lambda scale: hr.AdditiveRankSVM(scale=scale, n_knots=5, C=0.1),
     "surfaces": lambda scale: hr.AdditiveRankSVM(scale=scale, n_knots=4, C=0.1, interactions=[(0, 1), (1, 3)]),
-    "steps": lambda scale: hr.RankBoost(scale=scale, n_rounds=6),
+    "steps": lambda scale: hr.RankBoost(scale=scale, max_iter=6),
     "trees": lambda scale: hr.LightGBMRanker(scale=scale, n_estimators=4, num_leaves=6, min_child_samples=2),
 }
 CLOSE = 1e-7  # squares of counts cancel

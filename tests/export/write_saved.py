@@ -19,8 +19,8 @@ GRADED = {
     "lightgbm": {"n_estimators": 5, "min_child_samples": 2},
     "xgboost": {"n_estimators": 5},
     "factorized": {"rank": 2, "max_iter": 50},
-    "adarank": {"n_rounds": 5},
-    "rankboost": {"n_rounds": 5},
+    "adarank": {"max_iter": 5},
+    "rankboost": {"max_iter": 5},
 }
 
 

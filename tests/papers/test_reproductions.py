@@ -223,7 +223,7 @@ def test_beyond_the_grid_the_nearest_is_tried_first_and_what_is_worse_ends_it():
 def test_rankers_that_take_a_device_learn_there(place, monkeypatch, capsys):
     asked = []
     monkeypatch.setattr(letor, "compare", lambda methods, *rest, **options: asked.extend(methods))
-    recipes = {"svm": make_recipe("rank-svm", {"C": [1.0]}), "boost": make_recipe("rankboost", {"n_rounds": [2]})}
+    recipes = {"svm": make_recipe("rank-svm", {"C": [1.0]}), "boost": make_recipe("rankboost", {"max_iter": [2]})}
     study = small_section({"svm": [1]}).study
     results_of(study, [recipe.method(row) for row, recipe in recipes.items()], replace(place, device="cuda"))
     assert [method.fixed for method in asked] == [{"device": "cuda"}, {}]

@@ -46,11 +46,11 @@ def test_taste_is_found(tmp_path):
     X = np.vstack([np.eye(2)[c % 2] for c in range(60)]) + 0.1 * rng.standard_normal((60, 2))
     users = np.repeat(np.arange(40), 8)
     items = np.concatenate([rng.permutation(np.arange(u % 2, 60, 2))[:8] for u in range(40)])
-    ranker = hr.PersonalRankSVM(rank=2).fit_clicks(X, users, items, epochs=3, per_click=2)
+    ranker = hr.PersonalRankSVM(rank=2).fit_clicks(X, users, items, n_draws=3, per_click=2)
     assert ranker.certificate_.converged and ranker.users_.tolist() == list(range(40))
     best = ranker.top_k(range(40), X, 5, exclude=(users, items))[0]
     assert (best % 2 == np.arange(40)[:, None] % 2).mean() > 0.95
-    same = hr.PersonalRankSVM(rank=2).fit_clicks(X, users, items, epochs=3, per_click=2)
+    same = hr.PersonalRankSVM(rank=2).fit_clicks(X, users, items, n_draws=3, per_click=2)
     np.testing.assert_array_equal(same.user_weights_, ranker.user_weights_)
     assert hr.load(ranker.save(tmp_path)).predict(3, X).tolist() == ranker.predict(3, X).tolist()
     with pytest.raises(ValueError, match="negatives"):

@@ -47,7 +47,7 @@ def test_separate_is_a_ranking_svm_for_each_user(data):
 
 def test_mean_variance_is_a_ranking_svm_on_shared_and_own_features(data):
     X, users, items, y = data
-    ranker = MeanVarianceRanker(C=0.3, sharing=4.0, tol=1e-9).fit(*data)
+    ranker = MeanVarianceRanker(C=0.3, shared=4.0, tol=1e-9).fit(*data)
     own = np.zeros((len(users), 25, 7))
     own[np.arange(len(users)), users] = X[items]
     w = rank_svm(np.hstack([2.0 * X[items], own.reshape(len(users), -1)]), y, users)
@@ -58,9 +58,9 @@ def test_mean_variance_is_a_ranking_svm_on_shared_and_own_features(data):
 def test_sharing_runs_from_separate_to_joint(data):
     X = data[0]
     separate = SeparateRanker(C=0.3, tol=1e-6).fit(*data).predict(3, X)
-    apart = MeanVarianceRanker(C=0.3, sharing=1e-7, tol=1e-6).fit(*data).predict(3, X)
+    apart = MeanVarianceRanker(C=0.3, shared=1e-7, tol=1e-6).fit(*data).predict(3, X)
     np.testing.assert_allclose(apart, separate, atol=1e-3)
-    together = MeanVarianceRanker(C=1e-6, sharing=1e5, tol=1e-8).fit(*data)
+    together = MeanVarianceRanker(C=1e-6, shared=1e5, tol=1e-8).fit(*data)
     assert np.abs(together.user_weights_).max() < 1e-2 * np.abs(together.coef_).max()
 
 

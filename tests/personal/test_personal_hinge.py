@@ -161,7 +161,7 @@ def test_kept_tuned_and_refused(tmp_path):
     assert loaded.loss == "hinge" and np.array_equal(loaded.predict(0, X), ranker.predict(0, X))
     again = loaded.update(X, users, items, ratings)
     assert again.certificate_.n_iter <= ranker.certificate_.n_iter
-    clicks = hr.PersonalRankSVM(rank=2, loss="hinge").fit_clicks(X, users, items, epochs=2)
+    clicks = hr.PersonalRankSVM(rank=2, loss="hinge").fit_clicks(X, users, items, n_draws=2)
     assert clicks.certificate_.converged
     assert ranker.natural_C(X, users, items, ratings) == pytest.approx(
         2 * hr.PersonalRankSVM().natural_C(X, users, items, ratings)

@@ -25,14 +25,14 @@ def test_adarank_by_hand():
     """Feature 0 ranks query a with AP 1 and query b with AP 1/2; feature 1 ranks both with AP 1."""
     X = np.array([[3, 3], [2, 1], [1, 2], [3, 2], [2, 3], [1, 1]], float)
     y, qid = [1, 0, 0, 0, 1, 0], list("aaabbb")
-    ranker = hr.AdaRank(n_rounds=2, monotone=False).fit(X[:, [0]], y, qid)
+    ranker = hr.AdaRank(max_iter=2, monotone=False).fit(X[:, [0]], y, qid)
     assert ranker.features_.tolist() == [0, 0]
     first = 0.5 * np.log((1 + 0.75) / (1 - 0.75))
     weights = np.exp([-1.0, -0.5]) / np.exp([-1.0, -0.5]).sum()
     mean = weights @ [1.0, 0.5]
     np.testing.assert_allclose(ranker.alphas_, [first, 0.5 * np.log((1 + mean) / (1 - mean))], rtol=1e-12)
     np.testing.assert_allclose(ranker.coef_, [ranker.alphas_.sum()])
-    both = hr.AdaRank(n_rounds=5).fit(X, y, qid)  # feature 1 ranks both perfectly: nothing is left to do
+    both = hr.AdaRank(max_iter=5).fit(X, y, qid)  # feature 1 ranks both perfectly: nothing is left to do
     assert both.features_.tolist() == [1] and both.trace_[0]["value"] == 1.0 and np.isfinite(both.alphas_).all()
 
 
@@ -54,7 +54,7 @@ def test_adarank_is_its_definition(monotone, data):
         P = np.exp(-values) / np.exp(-values).sum()
         chosen.append(k)
         alphas.append(alpha)
-    ranker = hr.AdaRank(n_rounds=8, monotone=monotone).fit(X, y, qid)
+    ranker = hr.AdaRank(max_iter=8, monotone=monotone).fit(X, y, qid)
     assert ranker.features_.tolist() == chosen
     np.testing.assert_allclose(ranker.alphas_, alphas, rtol=1e-10)
     np.testing.assert_allclose(ranker.predict(X), f, rtol=1e-10)
@@ -80,8 +80,8 @@ def test_adarank_gains_nothing_from_the_order_of_the_file(data):
     X, y, qid = data
     order = np.lexsort((-y, qid))
     flat = np.c_[np.zeros(len(y)), X[:, 0]]
-    assert hr.AdaRank(n_rounds=1).fit(flat[order], y[order], qid[order]).features_.tolist() == [1]
-    assert hr.AdaRank(n_rounds=1, measure="map:ties=stable").fit(flat[order], y[order], qid[order]).features_[0] == 0
+    assert hr.AdaRank(max_iter=1).fit(flat[order], y[order], qid[order]).features_.tolist() == [1]
+    assert hr.AdaRank(max_iter=1, measure="map:ties=stable").fit(flat[order], y[order], qid[order]).features_[0] == 0
 
 
 def test_adarank_counts_rows(data):
@@ -107,7 +107,7 @@ def test_rankboost_is_its_definition(data):
         D /= D.sum()
         f += alpha * (X[:, k] > c)
         chosen.append((k, c, alpha, r[k, c]))
-    ranker = hr.RankBoost(n_rounds=10).fit(X, y, qid, m)
+    ranker = hr.RankBoost(max_iter=10).fit(X, y, qid, m)
     assert ranker.features_.tolist() == [k for k, *_ in chosen]
     np.testing.assert_allclose(ranker.thresholds_, [c for _, c, *_ in chosen], rtol=1e-14)
     np.testing.assert_allclose(ranker.alphas_, [a for *_, a, _ in chosen], rtol=1e-9)
@@ -121,7 +121,7 @@ def test_rankboost_lowers_its_loss_by_what_theory_says(data):
     """Each round multiplies the loss by at most sqrt(1 - r²)."""
     X, y, qid = data
     loss = 1.0
-    for entry in hr.RankBoost(n_rounds=60).fit(X, y, qid).trace_:
+    for entry in hr.RankBoost(max_iter=60).fit(X, y, qid).trace_:
         assert entry["value"] <= loss * np.sqrt(1 - entry["r"] ** 2) * (1 + 1e-9)
         loss = entry["value"]
 
@@ -131,7 +131,7 @@ def test_thresholds_few_and_many():
     rng = np.random.default_rng(2)
     X = np.c_[rng.normal(size=3000), rng.integers(0, 4, 3000), np.ones(3000)]
     y = (X[:, 0] > 0.3) + (X[:, 1] > 1)
-    ranker = hr.RankBoost(n_rounds=2, n_thresholds=10)
+    ranker = hr.RankBoost(max_iter=2, n_thresholds=10)
     thresholds, codes = ranker._binned(X)
     assert [len(cuts) for cuts in thresholds] == [10, 3, 0]
     np.testing.assert_allclose(thresholds[1], [0.5, 1.5, 2.5])
@@ -145,7 +145,7 @@ def test_thresholds_few_and_many():
 @pytest.mark.filterwarnings("ignore::hingerank.data.checks.OneQueryWarning")
 def test_what_one_round_solves_stays_finite():
     X, y = np.array([[0.0], [1.0], [2.0]]), [0, 0, 1]
-    for ranker in (hr.RankBoost(n_rounds=50).fit(X, y), hr.AdaRank(n_rounds=50).fit(X, y)):
+    for ranker in (hr.RankBoost(max_iter=50).fit(X, y), hr.AdaRank(max_iter=50).fit(X, y)):
         assert np.isfinite(ranker.predict(X)).all() and ranker.rank(X)[0] == 2
 
 
@@ -162,11 +162,11 @@ def test_paths_are_single_fits(cls, data, tmp_path):
     X, y, qid = data
     rounds = [7, 1, 3]
     for n, ranker in zip(rounds, cls().fit_path(X, y, qid, rounds)):
-        alone = cls(n_rounds=n).fit(X, y, qid)
-        assert ranker.n_rounds == n and ranker.features_.tolist() == alone.features_.tolist()
+        alone = cls(max_iter=n).fit(X, y, qid)
+        assert ranker.max_iter == n and ranker.features_.tolist() == alone.features_.tolist()
         assert np.array_equal(ranker.predict(X), alone.predict(X))
         assert ranker.certificate_.value == alone.certificate_.value
         assert np.array_equal(hr.load(ranker.save(tmp_path)).predict(X), alone.predict(X))
     for bad in ([], [0], [1.5]):
-        with pytest.raises(ValueError, match="n_rounds"):
+        with pytest.raises(ValueError, match="max_iter"):
             cls().fit_path(X, y, qid, bad)

@@ -180,8 +180,8 @@ def test_soft_rank_ends_where_it_says(data):
     assert np.linalg.norm(w + pull) <= 1.01e-5 * (np.linalg.norm(w) + np.linalg.norm(pull))
     assert ranker.objective_ == pytest.approx(0.5 * w @ w + 3.0 * at.value, rel=1e-12)
     assert ranker.objective_ < 3.0 * loss.at(np.zeros(len(y)), preferences).value
-    with pytest.raises(ValueError, match="depth must be a positive whole number"):
-        hr.SoftRank(depth=0).fit(X, y, qid)
+    with pytest.raises(ValueError, match="top must be a positive whole number"):
+        hr.SoftRank(top=0).fit(X, y, qid)
 
 
 # LambdaRank

@@ -199,14 +199,14 @@ def test_feature_selection_is_rank_svm_on_the_best_single_features():
     X, y, qid = make(8)
     name = "ndcg@10:ties=average"
     alone = np.array([hr.evaluate(y, X[:, j], qid, name)[name] for j in range(X.shape[1])])
-    ranker = hr.FeatureSelectionRanker(k=3, C=0.5).fit(X, y, qid)
+    ranker = hr.FeatureSelectionRanker(n_features=3, C=0.5).fit(X, y, qid)
     np.testing.assert_allclose(ranker.filter_scores_, alone, rtol=1e-12)
     kept = np.sort(np.argsort(-alone)[:3])
     assert ranker.selected_features_.tolist() == kept.tolist()
     np.testing.assert_allclose(ranker.coef_[kept], hr.RankSVM(C=0.5).fit(X[:, kept], y, qid).coef_, rtol=1e-12)
     path = ranker.fit_path(X, y, qid, [5, 1, 3])
-    assert [len(r.selected_features_) for r in path] == [5, 1, 3] and path[1].k == 1
-    sparse = hr.FeatureSelectionRanker(k=3, C=0.5).fit(sp.csr_matrix(X), y, qid)
+    assert [len(r.selected_features_) for r in path] == [5, 1, 3] and path[1].n_features == 1
+    sparse = hr.FeatureSelectionRanker(n_features=3, C=0.5).fit(sp.csr_matrix(X), y, qid)
     np.testing.assert_allclose(sparse.filter_scores_, alone, rtol=1e-12)
 
 
@@ -296,7 +296,7 @@ def test_models_say_which_features_they_kept(cls, tmp_path):
     X, y, qid = make(12)
     with pytest.raises(ValueError, match="not fitted"):
         _ = cls().selected_features_
-    ranker = cls(**{"k": 4} if cls is hr.FeatureSelectionRanker else {}).fit(X, y, qid)
+    ranker = cls(**{"n_features": 4} if cls is hr.FeatureSelectionRanker else {}).fit(X, y, qid)
     assert np.array_equal(ranker.selected_features_, np.flatnonzero(ranker.coef_))
     assert ranker.sparsity_ == len(ranker.selected_features_) / 8
     back = hr.load(ranker.save(tmp_path))
@@ -318,8 +318,8 @@ def test_models_say_which_features_they_kept(cls, tmp_path):
         (hr.TGRank(every=0), "every"),
         (hr.TGRank(threshold=-3), "threshold"),
         (hr.RSRank(learning_rate=-1), "learning_rate"),
-        (hr.FeatureSelectionRanker(k=0), "k must be a positive whole number"),
-        (hr.FeatureSelectionRanker(k=2.5), "k must be a positive whole number"),
+        (hr.FeatureSelectionRanker(n_features=0), "n_features must be a positive whole number"),
+        (hr.FeatureSelectionRanker(n_features=2.5), "n_features must be a positive whole number"),
     ],
     ids=str,
 )

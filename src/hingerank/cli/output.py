@@ -13,6 +13,7 @@ from typing import IO, Annotated, Any, SupportsFloat, SupportsIndex
 import typer
 
 from hingerank.data.files import draft_of, naming, plain
+from hingerank.renaming import present_names
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Data = Annotated[
@@ -154,6 +155,7 @@ def read_setting(text: str) -> tuple[str, Any]:
 
 def make_ranker(cls: Any, name: str, parameters: dict[str, Any]) -> Any:
     """The ranker with these parameters; one it does not have is a mistake of the user's, or its library's own."""
+    parameters = present_names(cls, parameters, warn=True)
     known = list(cls().get_params(deep=False))
     others = getattr(cls, "_others", None)  # the parameter that holds those of the library behind a ranker
     own = {key: value for key, value in parameters.items() if key in known}

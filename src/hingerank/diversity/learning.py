@@ -14,6 +14,7 @@ from hingerank.diversity.selection import DiverseRanker, aggregate_kinds, select
 from hingerank.export.attributes import Array, Attribute, Of
 from hingerank.kernels.threads import run_shards
 from hingerank.rankers.base import warn_not_converged
+from hingerank.renaming import renamed
 from hingerank.solvers.lbfgs import lbfgs
 from hingerank.solvers.run import Certificate, Run, Solution
 
@@ -201,6 +202,7 @@ def _mean_likelihood(queries: list[OrderedQuery], w: np.ndarray, kinds: np.ndarr
     return total, gradient
 
 
+@renamed
 class PAMM(LinearDiverseRanker):
     """Whenever  log P(y⁺) - log P(y⁻) ≤ margin·(E(y⁺) - E(y⁻))  step  w += η ∇(log P(y⁺) - log P(y⁻)).
 
@@ -221,8 +223,8 @@ class PAMM(LinearDiverseRanker):
         How much log-likelihood one unit of the measure asks for.
     learning_rate : float, default 0.3
         η.
-    epochs : int, default 30
-        Passes over the queries at most.
+    max_iter : int, default 30
+        Most passes over the queries.
     positives, negatives : int
         Rankings of each query.
     top : int, default 10
@@ -240,20 +242,20 @@ class PAMM(LinearDiverseRanker):
     --------
     >>> from hingerank.diversity.generate import make_diverse
     >>> data = make_diverse(20, 30, noise=0.5, seed=1)
-    >>> PAMM("err-ia@20", epochs=5).fit(data[:15]).rerank(data[15], top=3).shape
+    >>> PAMM("err-ia@20", max_iter=5).fit(data[:15]).rerank(data[15], top=3).shape
     (3,)
     """
 
     def __init__(
         self, measure: str = "alpha-ndcg@20", aggregate: str = "mean", margin: float = 3.0, learning_rate: float = 0.3,
-        epochs: int = 30, positives: int = 5, negatives: int = 20, top: int = 10, average: bool = True,
+        max_iter: int = 30, positives: int = 5, negatives: int = 20, top: int = 10, average: bool = True,
         random_state: int = 0,
     ) -> None:  # fmt: skip
         self.measure = measure
         self.aggregate = aggregate
         self.margin = margin
         self.learning_rate = learning_rate
-        self.epochs = epochs
+        self.max_iter = max_iter
         self.positives = positives
         self.negatives = negatives
         self.top = top
@@ -262,7 +264,7 @@ class PAMM(LinearDiverseRanker):
 
     def fit(self, queries: Iterable[DiverseQuery], y: Any = None) -> Self:
         """Learn from queries with judgments."""
-        self._check_positive("learning_rate", "epochs", "positives", "negatives", "top")
+        self._check_positive("learning_rate", "max_iter", "positives", "negatives", "top")
         kept, kinds = self._training_queries(queries)
         measure, rng = parse_diversity_measure(self.measure), np.random.default_rng(self.random_state)
         data = [
@@ -271,7 +273,7 @@ class PAMM(LinearDiverseRanker):
         return self._take(self._perceptron(data, kinds, rng), kept[0].n_features)
 
     def _perceptron(self, data: list["Margins"], kinds: np.ndarray, rng: np.random.Generator) -> Solution:
-        run, steps = Run("broken", 0.0, self.epochs - 1), 0
+        run, steps = Run("broken", 0.0, self.max_iter - 1), 0
         w = np.zeros(data[0].query.dimension(kinds))
         mean, pairs = w.copy(), sum(query.n_pairs for query in data)
         while not run.status:

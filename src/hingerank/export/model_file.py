@@ -33,6 +33,7 @@ from hingerank.export.attributes import Attribute, take_attributes
 from hingerank.export.transformers import decode_transformer, encode_transformer, listed
 from hingerank.losses import Loss
 from hingerank.registry import ranker_class, ranker_name
+from hingerank.renaming import present_names
 from hingerank.solvers.run import Certificate, Solution
 
 __all__ = ["FILE_NAME", "FORMAT", "VERSION", "ModelFileError", "load", "read_header", "save"]
@@ -282,7 +283,7 @@ def _decode_csr(value: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
 def decode_ranker(entry: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     """The ranker that `encode_ranker` described: a registered class, built from known parameters only."""
     cls = ranker_class(entry["ranker"])
-    params = decode(entry["params"], arrays)
+    params = present_names(cls, decode(entry["params"], arrays))
     unknown = set(params) - set(cls._get_param_names())
     if unknown:
         raise ModelFileError(

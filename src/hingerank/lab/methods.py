@@ -4,7 +4,7 @@ import inspect
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
@@ -14,6 +14,7 @@ from hingerank.data.files import plain
 from hingerank.lab.fingerprints import code_mark
 from hingerank.lab.folds import BASELINES, BaselineRows, PersonalRows
 from hingerank.lab.own import check_values, describe_part, is_place, own_loss, own_ranker
+from hingerank.renaming import present_names
 from hingerank.search.fitting import path_batches
 from hingerank.search.proposals import (
     Choice,
@@ -68,8 +69,13 @@ class Method:
     path: str | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "fixed", present_names(self.ranker, self.fixed, warn=True, stacklevel=3))
         if isinstance(self.search, Mapping):
             object.__setattr__(self, "search", Grid(self.search))
+        space = getattr(self.search, "space", {})
+        named = present_names(self.ranker, space, warn=True, stacklevel=3)
+        if [*named] != [*space]:
+            object.__setattr__(self, "search", replace(self.search, space=named))
         for parameter, values in getattr(self.search, "space", {}).items():
             check_values(parameter, values)
         if self.path is None:
@@ -193,6 +199,7 @@ def method_from_name(
         return Method(called or asked.rpartition(":")[2], own, make_search([space], search, trials), fixed)
     name = registered_name(asked)
     ranker = ranker_class(name)
+    given = present_names(ranker, given, warn=True)
     stages, start = resolved(ranker, given, partial(scales_of, fold), partial(natural_of, fold, ranker))
     fixed = {p: values[0] for p, values in given.items() if len(values) == 1}
     stages = [{p: values for p, values in stage.items() if p not in fixed} for stage in stages]

@@ -30,6 +30,8 @@ from hingerank.kernels.threads import thread_count
 from hingerank.lab.folds import PARTS, Fold, SelectedRows, fingerprint
 from hingerank.lab.methods import Method, home_of, without_addresses
 from hingerank.lab.topics import TopicRows
+from hingerank.registry import RANKERS
+from hingerank.renaming import RENAMED, present_keys, present_names
 
 FORMAT, CHECKSUM, CODE = 1, "checksum", "code"
 _ABOUT = ("format", "versions", "machine", "about", "seeds", "sizes")
@@ -243,9 +245,22 @@ def check_header(old: Record | None, new: Record, folder: Path, results: int = 0
 
 
 def current(header: Record, records: Iterable[Record]) -> list[Record]:
-    """The records that the present code of their methods computed."""
+    """The records that the present code of their methods computed, settings by the names that parameters have now."""
     marks = {name: definition.get(CODE, [None]) for name, definition in header["methods"].items()}
-    return [record for record in records if record.get(CODE) in marks.get(record["method"], [record.get(CODE)])]
+    kinds = {name: _kind(definition) for name, definition in header["methods"].items()}
+    found = [record for record in records if record.get(CODE) in marks.get(record["method"], [record.get(CODE)])]
+    return [_present(record, kinds.get(record["method"], "")) for record in found]
+
+
+def _present(record: Record, kind: str) -> Record:
+    return {**record, "setting": present_names(kind, record["setting"])} if kind in RENAMED else record
+
+
+def _kind(definition: Record) -> str:
+    """The name of the class of a method's ranker, of ours; "" for any other."""
+    package, _, name = home_of(definition["ranker"]).partition(":")
+    inner = RANKERS.get(definition["fixed"]["ranker"], "") if name == "PersonalRows" else name
+    return inner.rpartition(":")[2] if package == "hingerank" else ""
 
 
 def _repeats(old: Record, new: Record) -> Record:
@@ -271,6 +286,8 @@ def read_header(folder: Path) -> Record | None:
         whole = False
     if not whole:
         raise ValueError(f"{path} is damaged, so it cannot be told what the results there are of: delete the folder")
+    if header["format"] == FORMAT:
+        header["methods"] = {name: present_keys(_kind(known), known) for name, known in header["methods"].items()}
     return header
 
 

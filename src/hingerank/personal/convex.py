@@ -12,6 +12,7 @@ from hingerank.personal.preferences import UserPreferences
 from hingerank.personal.problem import MeanAndOwnDesign, OwnDesign, SharedDesign, pair_distances, row_preferences
 from hingerank.personal.rankers import PersonalRanker, Watched, accuracies, check_positive
 from hingerank.problem import Design, Problem
+from hingerank.renaming import renamed
 from hingerank.solvers.newton import newton
 from hingerank.solvers.run import Solution
 
@@ -147,8 +148,9 @@ class SeparateRanker(ConvexPersonalRanker):
         return self.user_weights_[numbers]
 
 
+@renamed
 class MeanVarianceRanker(SeparateRanker):
-    """min over w, v_u of  ‖w‖²/(2·sharing) + ½ sum_u ‖v_u‖²
+    """min over w, v_u of  ‖w‖²/(2·shared) + ½ sum_u ‖v_u‖²
     + C · sum over u, pairs (i preferred to j by u) of max(0, 1 - (w + v_u)·(x_i - x_j))²   (Evgeniou & Pontil 2004).
 
     A ranking function for all users, and a deviation from it for each; a user without a pair, or unknown, ranks by w.
@@ -159,7 +161,8 @@ class MeanVarianceRanker(SeparateRanker):
     C : float, optional
         Weight of the summed pair losses; default 2 / (mean over users of the sum over pairs of ‖x_i - x_j‖², about).
     tol, pair_weight, max_seconds, callback : as in PersonalRankSVM
-    sharing : towards 0 the users are separate, towards infinity the mean is free of cost
+    shared : how freely users share a function: w costs ‖w‖²/(2·shared)
+        Towards 0 they are separate, towards infinity w is free of cost.
     max_iter : limit in Newton steps
 
     Attributes
@@ -180,14 +183,14 @@ class MeanVarianceRanker(SeparateRanker):
     coef_: np.ndarray
 
     def __init__(
-        self, C=None, tol=1e-3, *, sharing=1.0, pair_weight="uniform", max_iter=100, max_seconds=None, callback=None
+        self, C=None, tol=1e-3, *, shared=1.0, pair_weight="uniform", max_iter=100, max_seconds=None, callback=None
     ):
         super().__init__(C, tol, pair_weight=pair_weight, max_iter=max_iter, max_seconds=max_seconds, callback=callback)
-        self.sharing = sharing
+        self.shared = shared
 
     def _minimise(self, X: Any, preferences: UserPreferences) -> Solution:
-        check_positive(self, "sharing")
-        design = MeanAndOwnDesign(X, preferences, self.sharing)
+        check_positive(self, "shared")
+        design = MeanAndOwnDesign(X, preferences, self.shared)
         solution = self._newton(design, preferences)
         self.coef_ = design.root * solution.w[: design.cut]
         self.user_weights_ = design.own.vectors(solution.w[design.cut :])

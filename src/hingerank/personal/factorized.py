@@ -44,6 +44,7 @@ from hingerank.personal.rankers import Watched, accuracies, check_positive
 from hingerank.personal.users import UserIndex
 from hingerank.rankers.inputs import check_features
 from hingerank.rankers.rank_parameter import RankParameter
+from hingerank.renaming import renamed
 from hingerank.solvers.run import Solution
 
 Draw = Callable[[], UserPreferences]
@@ -74,7 +75,7 @@ class PersonalRankSVM(FactorRanker):
         max(0, 1 - t)² or max(0, 1 - t) for a pair of margin t. The hinge is minimised with its kink rounded, ever less,
         until what rounding can hide is below tol too; that takes about twice the sweeps and some more epochs.
     shared : bool, default False
-        Learn besides a function w that all users share, w_u = w + U v_u, with ½‖w‖² more to pay.
+        Whether users share a function w besides, w_u = w + U v_u, with ½‖w‖² more to pay.
     pair_weight : "uniform" or "user"
         With "user" every user counts the same however many pairs there are (C then is per user).
     cold_users : "mean" or "zero"
@@ -139,9 +140,10 @@ class PersonalRankSVM(FactorRanker):
         self.random_state = random_state
         self.callback = callback
 
+    @renamed
     def fit_clicks(
         self, item_features: Any, users: Any, items: Any, *, negatives: str = "uniform", per_click: float = 5.0,
-        epochs: int = 15, sample_weight: Any = None,
+        n_draws: int = 15, sample_weight: Any = None,
     ) -> Self:  # fmt: skip
         """Learn from clicks, listens or purchases alone: what a user took is preferred to items drawn from the rest.
 
@@ -154,7 +156,7 @@ class PersonalRankSVM(FactorRanker):
         users, items : who took what (ids of any type; row numbers of item_features); repeats count once
         negatives : how the others are drawn: "uniform", or "popularity", as often as people take them
         per_click : items drawn for each click of a user, at least 20 for a user
-        epochs : so many draws; on the last one the fit goes on until it is stationary
+        n_draws : how often the others are drawn; on the last draw the fit goes on until it is stationary
         sample_weight : how much each click counts, default 1, such as ``hr.age_weights(times, half_life)``
             All pairs of a click count so; weights of repeated clicks add up, and one of 0 is no click.
         """
@@ -168,7 +170,7 @@ class PersonalRankSVM(FactorRanker):
             packed = drawn_preferences(clicks, per_click, LEAST_DRAWN, negatives, rng, self.pair_weight)
             return replace(packed, users=clicks.users)
 
-        return self._fit(X, draw(), None, draws=[draw] * (whole("epochs", epochs) - 1))
+        return self._fit(X, draw(), None, draws=[draw] * (whole("n_draws", n_draws) - 1))
 
     def fit_parts(self, item_features: Any, data: RatingParts) -> Self:
         """Learn from ratings in parts of whole users, which may be on the workers of a cluster: what ``fit`` learns.
@@ -355,6 +357,8 @@ class PersonalRankSVM(FactorRanker):
         check_positive(self, *(["tol"] if self.C is None else ["C", "tol"]))
         if self.loss not in ("squared_hinge", "hinge"):
             raise ValueError(f"loss must be 'squared_hinge' or 'hinge', not {self.loss!r}")
+        if self.shared not in (True, False):
+            raise ValueError(f"shared must be True or False, not {self.shared!r}: how much is for MeanVarianceRanker")
         number = isinstance(self.prior, Real) and not isinstance(self.prior, bool) and 0 <= float(self.prior) < np.inf
         if self.prior not in ("users", "zero") and not number:
             raise ValueError(f"prior must be 'users', 'zero' or a number of at least 0, not {self.prior!r}")

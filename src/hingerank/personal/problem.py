@@ -337,10 +337,10 @@ class OwnDesign(Design):
 
 
 class MeanAndOwnDesign(Design):
-    """scores((m, w)) = √sharing · shared(m) + own(w): ½‖m‖² + ½‖w‖² then penalises the mean by 1/sharing."""
+    """scores((m, w)) = √weight · shared(m) + own(w): ½‖m‖² + ½‖w‖² then penalises the mean by 1/weight."""
 
-    def __init__(self, X: Matrix, preferences: UserPreferences, sharing: float):
-        self.shared, self.own, self.root = SharedDesign(X, preferences), OwnDesign(X, preferences), np.sqrt(sharing)
+    def __init__(self, X: Matrix, preferences: UserPreferences, weight: float):
+        self.shared, self.own, self.root = SharedDesign(X, preferences), OwnDesign(X, preferences), np.sqrt(weight)
         self.cut = X.shape[1]
         self.shape = (preferences.n_rows, self.cut + self.own.shape[1])
 

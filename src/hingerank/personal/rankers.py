@@ -30,6 +30,7 @@ from hingerank.personal.preferences import (
 from hingerank.personal.users import UserIndex, ids_from_plain, plain_ids
 from hingerank.rankers.base import warn_not_converged
 from hingerank.rankers.inputs import check_features, warn_weak
+from hingerank.renaming import renamed
 from hingerank.solvers.run import Certificate, Solution
 
 SCORES_AT_ONCE = 1 << 22
@@ -94,9 +95,11 @@ class PersonalRanker(SavedModel, BaseEstimator):
             watched = Watched(joined, with_training=True)
         return self._fit(X, preferences, watched)
 
+    @renamed
     def fit_pairs(
-        self, item_features: Any, users: Any, winners: Any, losers: Any, weight: Any = None, *, eval_set: Any = None
-    ) -> Self:
+        self, item_features: Any, users: Any, winners: Any, losers: Any, sample_weight: Any = None, *,
+        eval_set: Any = None,
+    ) -> Self:  # fmt: skip
         """Learn from comparisons: user users[e] prefers item winners[e] to item losers[e].
 
         Parameters
@@ -104,11 +107,11 @@ class PersonalRanker(SavedModel, BaseEstimator):
         item_features : array, CSR matrix or data frame with a row per item
         users : who made each comparison, ids of any type
         winners, losers : row numbers of item_features
-        weight : how much each comparison counts, default 1
+        sample_weight : how much each comparison counts, default 1
         eval_set : (users, winners, losers) to watch in ``trace_``
         """
         X = check_features(self, item_features, reset=True)
-        preferences = self._from_comparisons(users, winners, losers, X.shape[0], weight)
+        preferences = self._from_comparisons(users, winners, losers, X.shape[0], sample_weight)
         watched = None
         if eval_set is not None:
             u, i, j = eval_set

@@ -16,6 +16,7 @@ from hingerank.data.checks import positive
 from hingerank.data.files import TABLES, DataError, endings
 from hingerank.personal.layout import group
 from hingerank.personal.ratings_files import date_of, find_name, in_utc, is_number, read_columns
+from hingerank.renaming import renamed
 
 Column = str | int
 
@@ -61,9 +62,10 @@ class Ratings:
         times = None if self.times is None else self.times[rows]
         return replace(self, users=self.users[rows], items=self.items[rows], ratings=self.ratings[rows], times=times)
 
-    def with_features(self, X: Any, names: Sequence[str] | None = None) -> "Ratings":
+    @renamed
+    def with_features(self, X: Any, feature_names: Sequence[str] | None = None) -> "Ratings":
         """The same with features of the items, a row for each; X may be what a maker of features gave."""
-        X, names = X if isinstance(X, tuple) and names is None else (X, names)
+        X, names = X if isinstance(X, tuple) and feature_names is None else (X, feature_names)
         if X.shape[0] != self.n_items:
             raise DataError(f"the features have {X.shape[0]} rows, but there are {self.n_items} items")
         return replace(self, item_features=X, feature_names=None if names is None else list(names))

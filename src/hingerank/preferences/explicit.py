@@ -6,16 +6,18 @@ from numpy.typing import ArrayLike
 from hingerank.arrays import Integers
 from hingerank.data.blocks import check_ids, number
 from hingerank.preferences.graded import PairList, check_weights
+from hingerank.renaming import renamed
 
 
+@renamed
 class ExplicitPairs:
-    """P = {(winner[k], loser[k])}, pair k weighing weight[k]. Costs O(pairs) time and memory, unlike grades.
+    """P = {(winner[k], loser[k])}, pair k weighing sample_weight[k]. Costs O(pairs) time and memory, unlike grades.
 
     Parameters
     ----------
     winners, losers : row numbers, 0 to n_items - 1
     n_items : number of rows
-    weight : one per pair, default 1
+    sample_weight : a weight per pair, default 1
     query : the query or user each pair comes from, ids of any type
     pair_weight : "uniform" or "query"
         "query" divides the weights of each query's pairs by their sum, so that all queries count the same.
@@ -31,7 +33,7 @@ class ExplicitPairs:
         winners: ArrayLike,
         losers: ArrayLike,
         n_items: int,
-        weight: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
         query: ArrayLike | None = None,
         pair_weight: str = "uniform",
     ):
@@ -41,7 +43,7 @@ class ExplicitPairs:
         same = np.flatnonzero(self.winners == self.losers)
         if len(same):
             raise ValueError(f"pair {same[0]} compares row {self.winners[same[0]]} with itself")
-        given = check_weights(weight, len(self.winners), "weight")
+        given = check_weights(sample_weight, len(self.winners), "sample_weight")
         self.weight = np.ones(len(self.winners)) if given is None else given
         self.n_items = n_items
         if pair_weight == "query":

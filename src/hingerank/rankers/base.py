@@ -37,6 +37,7 @@ from hingerank.rankers.inputs import (
 from hingerank.rankers.large import block_scores, view_rows
 from hingerank.rankers.parted import checked_parts, design_of_parts, evaluate_parts, predict_parts
 from hingerank.rankers.tuned import Tuning
+from hingerank.renaming import renamed
 from hingerank.solvers.run import Certificate, Solution
 
 
@@ -321,15 +322,16 @@ class LinearRanker(BaseRanker):
 
         return Affine(np.asarray(self.coef_, np.float64))
 
-    def feature_table(self, names: Sequence[str] | None = None) -> list[tuple[str, float]]:
+    @renamed
+    def feature_table(self, feature_names: Sequence[str] | None = None) -> list[tuple[str, float]]:
         """(feature, weight) pairs, largest absolute weight first; with a scaler, of the scaled features.
 
         Parameters
         ----------
-        names : of the features; those seen in fit, else "f1", "f2", ... as LETOR files count
+        feature_names : of the features; those seen in fit, else "f1", "f2", ... as LETOR files count
         """
         check_is_fitted(self)
-        names = names_of_features(self, len(self.coef_), names)
+        names = names_of_features(self, len(self.coef_), feature_names)
         order = np.argsort(-np.abs(self.coef_), kind="stable")
         return [(str(names[j]), float(self.coef_[j])) for j in order]
 

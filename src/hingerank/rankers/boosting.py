@@ -24,6 +24,7 @@ from hingerank.preferences import GradedPreferences
 from hingerank.problem.problem import add_up
 from hingerank.rankers.base import BaseRanker, LinearRanker, take_over
 from hingerank.rankers.explanation import SUMS, Contributions
+from hingerank.renaming import renamed
 from hingerank.solvers.run import Certificate
 
 SAME = 1e-10  # weak rankers that differ by less in quality are equally good
@@ -44,7 +45,7 @@ class BoostingRanker(BaseRanker):
         "features_": Array("rounds", "i", low=0, high="features"),
         "alphas_": Array("rounds"),
     }
-    path_parameter = "n_rounds"
+    path_parameter = "max_iter"
 
     def _rounds(self, X: Any, y: np.ndarray, blocks: QueryBlocks, weight: np.ndarray | None) -> Iterator[dict]:
         """Endless unless no weak ranker is of use any more."""
@@ -61,22 +62,23 @@ class BoostingRanker(BaseRanker):
     def _fit(self, X, y, blocks, sample_weight):
         began = time.perf_counter()
         entries: list[dict] = []
-        for entry in islice(self._rounds(X, y, blocks, sample_weight), whole("n_rounds", self.n_rounds)):
+        for entry in islice(self._rounds(X, y, blocks, sample_weight), whole("max_iter", self.max_iter)):
             entries.append({"iteration": len(entries) + 1, "seconds": time.perf_counter() - began, **entry})
         self._take(entries)
 
+    @renamed
     def fit_path(
-        self, X: Any, y: Any = None, qid: Any = None, n_rounds: Iterable[int] = (), sample_weight: Any = None, *,
+        self, X: Any, y: Any = None, qid: Any = None, max_iter: Iterable[int] = (), sample_weight: Any = None, *,
         group: Any = None,
     ) -> list[Any]:  # fmt: skip
         """One fitted ranker for every number of rounds, in the order given, all from one run of boosting."""
-        wanted = [whole("n_rounds", value) for value in n_rounds]
+        wanted = [whole("max_iter", value) for value in max_iter]
         if not wanted:
-            raise ValueError("n_rounds is empty: give numbers of rounds, such as [10, 30, 100]")
-        leader = clone(self).set_params(n_rounds=max(wanted)).fit(X, y, qid, sample_weight, group=group)
-        path = [take_over(leader, clone(self).set_params(n_rounds=value)) for value in wanted]
+            raise ValueError("max_iter is empty: give numbers of rounds, such as [10, 30, 100]")
+        leader = clone(self).set_params(max_iter=max(wanted)).fit(X, y, qid, sample_weight, group=group)
+        path = [take_over(leader, clone(self).set_params(max_iter=value)) for value in wanted]
         for ranker in path:
-            ranker._take(leader.trace_[: ranker.n_rounds])
+            ranker._take(leader.trace_[: ranker.max_iter])
         return path
 
     def _take(self, entries: list[dict]) -> None:
@@ -104,6 +106,7 @@ def by_columns(X: Any) -> Any:
     return X.tocsc() if sparse.issparse(X) else X
 
 
+@renamed
 class AdaRank(BoostingRanker, LinearRanker):
     """score(x) = sum over rounds t of ``alpha_t · x[k_t]``.
 
@@ -114,7 +117,7 @@ class AdaRank(BoostingRanker, LinearRanker):
 
     Parameters
     ----------
-    n_rounds : rounds
+    max_iter : most rounds of boosting
         Every number of them is a model: ``fit_path`` gives several from one run.
     measure : "map" (AdaRank-MAP), "ndcg@10" (AdaRank-NDCG) or any other between 0 and 1
         Rows of equal score count by the expected value over all orders, as the default preset has it: features have
@@ -134,12 +137,12 @@ class AdaRank(BoostingRanker, LinearRanker):
     Examples
     --------
     >>> X, y = np.array([[0.0, 1.0], [1.0, 0.0], [0.2, 0.9], [0.9, 0.3]]), [0, 1, 0, 1]
-    >>> AdaRank(n_rounds=1).fit(X, y, qid=["a", "a", "b", "b"]).features_.tolist()
+    >>> AdaRank(max_iter=1).fit(X, y, qid=["a", "a", "b", "b"]).features_.tolist()
     [0]
     """
 
-    def __init__(self, n_rounds=100, measure="map", *, monotone=True, negated=False, scale=None):
-        self.n_rounds = n_rounds
+    def __init__(self, max_iter=100, measure="map", *, monotone=True, negated=False, scale=None):
+        self.max_iter = max_iter
         self.measure = measure
         self.monotone = monotone
         self.negated = negated
@@ -207,6 +210,7 @@ def repeat_rows(
     return X[rows], y[rows], np.concatenate(([0], np.cumsum(times)))[offsets]
 
 
+@renamed
 class RankBoost(BoostingRanker):
     """score(x) = sum over rounds t of ``alpha_t · [x[k_t] > theta_t]``.
 
@@ -217,7 +221,7 @@ class RankBoost(BoostingRanker):
 
     Parameters
     ----------
-    n_rounds : rounds
+    max_iter : most rounds of boosting
         Every number of them is a model: ``fit_path`` gives several from one run.
     n_thresholds : thresholds for each feature, at most 255
         Midway between its distinct values where these are few enough, else between evenly spaced ones among them in
@@ -232,7 +236,7 @@ class RankBoost(BoostingRanker):
     Examples
     --------
     >>> X, y = np.array([[0.0, 1.0], [1.0, 0.0], [0.2, 0.9], [0.9, 0.3]]), [0, 1, 0, 1]
-    >>> ranker = RankBoost(n_rounds=1).fit(X, y, qid=["a", "a", "b", "b"])
+    >>> ranker = RankBoost(max_iter=1).fit(X, y, qid=["a", "a", "b", "b"])
     >>> ranker.features_.tolist(), ranker.thresholds_.round(2).tolist()
     ([0], [0.55])
     """
@@ -240,8 +244,8 @@ class RankBoost(BoostingRanker):
     _saved: ClassVar[Mapping[str, Attribute]] = {"thresholds_": Array("rounds")}
     _scaled_type = np.float64  # the order of values counts, and rounding would make neighbours equal
 
-    def __init__(self, n_rounds=300, n_thresholds=MOST_THRESHOLDS, *, scale=None):
-        self.n_rounds = n_rounds
+    def __init__(self, max_iter=300, n_thresholds=MOST_THRESHOLDS, *, scale=None):
+        self.max_iter = max_iter
         self.n_thresholds = n_thresholds
         self.scale = scale
 

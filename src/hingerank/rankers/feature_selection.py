@@ -14,23 +14,25 @@ from hingerank.losses.lists import NdcgSwaps
 from hingerank.preferences import GradedPreferences
 from hingerank.problem import Problem, RowsDesign
 from hingerank.rankers.sparse import SparseRanker
+from hingerank.renaming import renamed
 from hingerank.solvers.newton import newton
 from hingerank.solvers.run import Solution
 
 DEPTH = 10  # of the NDCG by which single features are judged
 
 
+@renamed
 class FeatureSelectionRanker(SparseRanker):
-    """RankSVM on the k features that rank best alone: largest mean NDCG@10 of sorting the rows by the feature.
+    """RankSVM on the features that rank best alone: largest mean NDCG@10 of sorting the rows by the feature.
 
-        min over w, zero outside the k features, of  ½‖w‖² + C · sum over pairs of  max(0, 1 - w·x_i + w·x_j)²
+        min over w, zero outside those features, of  ½‖w‖² + C · sum over pairs of  max(0, 1 - w·x_i + w·x_j)²
 
-    Rows with equal values share the mean discount of their places. To choose k on validation data, fit a path and ask
-    ``hingerank.rankers.sparse.choose_on_validation``.
+    Rows with equal values share the mean discount of their places. To choose how many on validation data, fit a path
+    and ask ``hingerank.rankers.sparse.choose_on_validation``.
 
     Parameters
     ----------
-    k : features to keep; all where there are fewer
+    n_features : features to keep; all where there are fewer
     C : as in RankSVM
     tol : as in RankSVM
     max_iter : most iterations; a fit that hits it warns and says in ``certificate_`` how far it got
@@ -48,16 +50,16 @@ class FeatureSelectionRanker(SparseRanker):
     --------
     >>> import numpy as np
     >>> X, y = np.array([[0.0, 0.3], [1.0, 0.1], [0.2, 0.5], [0.9, 0.4]]), [0, 1, 0, 1]
-    >>> ranker = FeatureSelectionRanker(k=1).fit(X, y, qid=["a", "a", "b", "b"])
+    >>> ranker = FeatureSelectionRanker(n_features=1).fit(X, y, qid=["a", "a", "b", "b"])
     >>> ranker.selected_features_.tolist(), ranker.filter_scores_.round(3).tolist()
     ([0], [1.0, 0.631])
     """
 
     _saved: ClassVar[Mapping[str, Attribute]] = {"filter_scores_": Array("features")}
-    path_parameter = "k"
+    path_parameter = "n_features"
 
-    def __init__(self, k=10, C=1.0, tol=1e-3, *, max_iter=200, scale=None, max_seconds=None, callback=None):
-        self.k = k
+    def __init__(self, n_features=10, C=1.0, tol=1e-3, *, max_iter=200, scale=None, max_seconds=None, callback=None):
+        self.n_features = n_features
         self.C = C
         self.tol = tol
         self.max_iter = max_iter
@@ -65,15 +67,17 @@ class FeatureSelectionRanker(SparseRanker):
         self.max_seconds = max_seconds
         self.callback = callback
 
+    @renamed
     def fit_path(
-        self, X: Any, y: Any = None, qid: Any = None, ks: Any = (5, 10, 15, 20, 25), sample_weight: Any = None, *,
-        group: Any = None,
+        self, X: Any, y: Any = None, qid: Any = None, n_features: Any = (5, 10, 15, 20, 25),
+        sample_weight: Any = None, *, group: Any = None,
     ) -> "list[FeatureSelectionRanker]":  # fmt: skip
-        """One fitted ranker for every k, in the order given; the filter runs once."""
-        return self._fit_path([ks] if isinstance(ks, int) else ks, X, y, qid, sample_weight, group)
+        """One fitted ranker for every number of features, in the order given; the filter runs once."""
+        wanted = [n_features] if isinstance(n_features, int) else n_features
+        return self._fit_path(wanted, X, y, qid, sample_weight, group)
 
     def _path_value(self, value):
-        return whole("k", value)
+        return whole("n_features", value)
 
     def _problem(self, X, preferences, sample_weight):
         self.filter_scores_ = single_feature_ndcg(X, NdcgSwaps(preferences, sample_weight, DEPTH))

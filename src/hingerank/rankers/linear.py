@@ -21,6 +21,7 @@ from hingerank.rankers.inputs import check_features
 from hingerank.rankers.large import rows_for_map, view_rows
 from hingerank.rankers.multiplier_blocks import HasMultipliers, of_pairs
 from hingerank.rankers.parted import learn_map
+from hingerank.renaming import renamed
 from hingerank.solvers.cutting_plane import cutting_planes
 from hingerank.solvers.dual import dual_coordinate_descent
 from hingerank.solvers.newton import newton
@@ -71,18 +72,20 @@ class PairwiseRanker(HasMultipliers, ProblemRanker):
             self.queries_, self.sizes_ = blocks.ids, blocks.sizes
         return preferences
 
-    def fit_pairs(self, X: Any, winners: Any, losers: Any, weight: Any = None, qid: Any = None) -> Any:
+    @renamed
+    def fit_pairs(self, X: Any, winners: Any, losers: Any, sample_weight: Any = None, qid: Any = None) -> Any:
         """Learn from explicit comparisons: row ``winners[k]`` of X should be above row ``losers[k]``.
 
         Parameters
         ----------
         X : rows as in fit
         winners, losers : row numbers, one of each for a pair
-        weight : one per pair
+        sample_weight : a weight per pair
         qid : the query or user of each pair, which ``pair_weight="query"`` makes count the same
         """
         X = self._plain_rows(X)
-        return self._fit_explicitly(X, ExplicitPairs(winners, losers, X.shape[0], weight, qid, self.pair_weight))
+        pairs = ExplicitPairs(winners, losers, X.shape[0], sample_weight, qid, self.pair_weight)
+        return self._fit_explicitly(X, pairs)
 
     def fit_preferences(self, X: Any, preferences: Preferences) -> Any:
         """Learn from a preference set with any weights; X has its rows in the order of the preference set.
@@ -221,12 +224,10 @@ class RankSVM(PairwiseRanker, LinearRanker):
     coef_ : weights
     features_ : the fitted feature map, or None
     certificate_ : how near the optimum the weights are
-    trace_ : one entry per iteration
-    n_iter_ : iterations
+    trace_, n_iter_ : one entry per iteration, and their number
     n_pairs_ : preference pairs
     objective_ : the value reached
-    multipliers_ : with ``solver="dual"``, a number for each pair
-    pairs_ : with ``solver="dual"``, the pairs (winner row, loser row)
+    multipliers_, pairs_ : with ``solver="dual"``, a number for each pair, and the pairs (winner row, loser row)
 
     Examples
     --------

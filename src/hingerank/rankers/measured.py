@@ -10,6 +10,7 @@ from hingerank.preferences import GradedPreferences
 from hingerank.problem import Problem
 from hingerank.rankers.base import UnweightedRanker
 from hingerank.rankers.linear import LossRanker
+from hingerank.renaming import renamed
 from hingerank.solvers.lbfgs import lbfgs
 from hingerank.solvers.reranking import reranking
 from hingerank.solvers.run import Solution
@@ -118,19 +119,20 @@ class SVMMAP(UnweightedRanker, LossRanker):
         return GradedPreferences(two, blocks.offsets, item_weight=sample_weight)
 
 
+@renamed
 class SoftRank(UnweightedRanker, LossRanker):
     """min over w of  ½‖w‖² + C · sum over queries of  1 - sum_i g_i E[D(rank of i)],  scores drawn from N(s_i, 1),
 
     s = Φ w, g = (2^y - 1) / DCG*, D = 1 / log2(1 + rank): NDCG, made smooth by noise on the scores (Taylor et al.
     2008). Another variance than 1 would be another C. The paper's score is a neural network; here it is linear in the
     features, or in those of any feature map. Not convex: L-BFGS from w = 0, and the certificate is that of a stationary
-    point. The distribution of every relevant row's rank costs O(rows · depth), so a query costs O(rows · relevant rows
-    · depth).
+    point. The distribution of every relevant row's rank costs O(rows · top), so a query costs O(rows · relevant rows ·
+    top).
 
     Parameters
     ----------
     C : weight of the losses, summed over queries, against the norm
-    depth : places that count, as in NDCG@10; None for all
+    top : places that count, as in NDCG@10; None for all
         With few places for many rows nothing is felt at w = 0, where all rows tie: give ``init`` then.
     tol : stop when ‖w + C ∇loss‖ is at most tol times ‖w‖ + ‖C ∇loss‖
     scale : feature scaling learnt in fit and carried in the model
@@ -161,17 +163,17 @@ class SoftRank(UnweightedRanker, LossRanker):
     loss = "expected_ndcg"
 
     def __init__(
-        self, C=1.0, depth=None, tol=1e-3, *, scale=None, features=None, max_iter=None, max_seconds=None, init=None,
+        self, C=1.0, top=None, tol=1e-3, *, scale=None, features=None, max_iter=None, max_seconds=None, init=None,
         callback=None,
     ):  # fmt: skip
         super().__init__(
             C, tol, scale=scale, features=features, max_iter=max_iter, max_seconds=max_seconds, init=init,
             callback=callback,
         )  # fmt: skip
-        self.depth = depth
+        self.top = top
 
     def _loss(self):
-        return ExpectedNdcg(checked_depth(self.depth))
+        return ExpectedNdcg(checked_top(self.top))
 
     def _solver(self):
         return "newton"  # whose limit of iterations holds here, too
@@ -180,6 +182,7 @@ class SoftRank(UnweightedRanker, LossRanker):
         return descend, super()._how(problem, before)[1]
 
 
+@renamed
 class LambdaRank(LossRanker):
     """w with  w + C · sum over pairs (i preferred to j) of  W_ij / (1 + exp(s_i - s_j)) · (x_j - x_i) = 0,  s = Φ w,
 
@@ -193,7 +196,7 @@ class LambdaRank(LossRanker):
     Parameters
     ----------
     C : weight of the lambdas, summed over queries, against the norm
-    depth : places that count, as in NDCG@10; None for all
+    top : places that count, as in NDCG@10; None for all
     tol : stop when that duality gap is at most tol times the objective and tol times its fall from weights of 0
     scale : feature scaling learnt in fit and carried in the model
     features : a feature map, as in RankSVM
@@ -225,22 +228,22 @@ class LambdaRank(LossRanker):
     _bytes_a_row = BYTES_OF_SWAPS
 
     def __init__(
-        self, C=1.0, depth=None, tol=1e-3, *, scale=None, features=None, max_iter=None, max_seconds=None, init=None,
+        self, C=1.0, top=None, tol=1e-3, *, scale=None, features=None, max_iter=None, max_seconds=None, init=None,
         callback=None,
     ):  # fmt: skip
         super().__init__(
             C, tol, scale=scale, features=features, max_iter=max_iter, max_seconds=max_seconds, init=init,
             callback=callback,
         )  # fmt: skip
-        self.depth = depth
+        self.top = top
 
     def _problem(self, X, preferences, sample_weight):
-        depth, plain = checked_depth(self.depth), super()._problem(X, preferences, sample_weight)
+        top, plain = checked_top(self.top), super()._problem(X, preferences, sample_weight)
         if not isinstance(preferences, GradedPreferences):
             raise ValueError("LambdaRank learns from graded rows: it cannot learn from single comparisons")
         uphill = plain.design.scores(-plain.at(np.zeros(plain.dimension)).gradient)
         self._first_scores = uphill  # ranks the rows before there is a model: one step of RankNet
-        return Problem(plain.design, LambdaLoss(preferences, depth), preferences)
+        return Problem(plain.design, LambdaLoss(preferences, top), preferences)
 
     def _how(self, problem, before):
         def rank(w: np.ndarray) -> None:
@@ -252,9 +255,9 @@ class LambdaRank(LossRanker):
         return reranking, options | {"rank": rank, "w": start}
 
 
-def checked_depth(depth: Any) -> int | None:
+def checked_top(top: Any) -> int | None:
     """Places that count, checked."""
-    return None if depth is None else whole("depth", depth)
+    return None if top is None else whole("top", top)
 
 
 def descend(problem: Problem, w: np.ndarray | None, **limits: Any) -> Solution:

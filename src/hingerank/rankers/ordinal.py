@@ -13,9 +13,11 @@ from hingerank.export.attributes import Array, Attribute
 from hingerank.kernels.ordinal import prank_pass
 from hingerank.problem import RowsDesign
 from hingerank.rankers.base import LinearRanker, UnweightedRanker
+from hingerank.renaming import renamed
 from hingerank.solvers.run import Certificate
 
 
+@renamed
 class PRank(UnweightedRanker, LinearRanker):
     """w ← w + sum_k τ_k x,  b_k ← b_k - τ_k,  τ_k = ±1 where threshold b_k stands on the wrong side of w·x, else 0,
 
@@ -29,7 +31,7 @@ class PRank(UnweightedRanker, LinearRanker):
 
     Parameters
     ----------
-    n_passes : passes over all rows, at most; one without a mistake is the last
+    max_iter : most passes over all rows; one without a mistake is the last
     average : take the mean of the weights over all steps, or (as in the paper) the last ones
     scale : feature scaling learnt in fit and carried in the model
     random_state : seed of the order of visits
@@ -56,14 +58,14 @@ class PRank(UnweightedRanker, LinearRanker):
         "thresholds_": Array("grades-1"),
     }
 
-    def __init__(self, n_passes=20, *, average=True, scale=None, random_state=0):
-        self.n_passes = n_passes
+    def __init__(self, max_iter=20, *, average=True, scale=None, random_state=0):
+        self.max_iter = max_iter
         self.average = average
         self.scale = scale
         self.random_state = random_state
 
     def _fit(self, X, y, blocks, sample_weight):
-        began, passes, design = time.perf_counter(), whole("n_passes", self.n_passes), RowsDesign(X)
+        began, passes, design = time.perf_counter(), whole("max_iter", self.max_iter), RowsDesign(X)
         self.grades_, level = np.unique(y, return_inverse=True)
         w, b = np.zeros(X.shape[1]), np.zeros(len(self.grades_) - 1)
         total_w, total_b, spare = np.zeros_like(w), np.zeros_like(b), np.empty(1)

@@ -70,7 +70,7 @@ class QueryFolds:
 
     def limits(self) -> dict[str, tuple[float, float]]:
         """How far grids may grow that have other limits than usual."""
-        return {"k": (1, self.data.n_features)}
+        return {"n_features": (1, self.data.n_features)}
 
     def fit(self, ranker: Any) -> Any:
         """The ranker, fitted on everything."""

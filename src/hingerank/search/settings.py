@@ -56,7 +56,7 @@ STAGES: dict[str, list[Stage]] = {
     "sparse-rank-svm": [{"scale": SCALES, "C": L1_CS}],
     "tg-rank": [{"scale": SCALES, "C": L1_CS}],
     "rs-rank": [{"scale": SCALES, "C": [0.1, 1.0, 10.0]}],
-    "feature-selection": [{"scale": SCALES, "k": [5, 10, 20]}, {"C": [1e-3, 1e-2, 1e-1, 1.0]}],
+    "feature-selection": [{"scale": SCALES, "n_features": [5, 10, 20]}, {"C": [1e-3, 1e-2, 1e-1, 1.0]}],
     "ranknet": LINEAR,
     "listnet": [{"scale": SCALES, "C": [1e-2, 1e-1, 1.0, 10.0]}],
     "listmle": LINEAR,
@@ -64,13 +64,13 @@ STAGES: dict[str, list[Stage]] = {
     "frank": LINEAR,
     "crr": [{"scale": SCALES, "C": [1.0, 10.0, 100.0, 1e3]}, {"alpha": [0.1, 0.5, 0.9]}],
     "pointwise-regression": [{"scale": SCALES, "C": [1.0, 10.0, 100.0, 1e3]}],
-    "prank": [{"scale": SCALES, "n_passes": [1, 5, 20]}],
+    "prank": [{"scale": SCALES, "max_iter": [1, 5, 20]}],
     "svm-map": [{"scale": SCALES, "C": [1e-2, 1e-1, 1.0, 10.0]}],
     "lambdarank": [{"scale": SCALES, "C": [1e-2, 1e-1, 1.0]}],
     "softrank": [{"scale": SCALES, "C": [1.0, 10.0, 100.0]}],
     "rankcosine": [{"scale": SCALES, "C": [1e-2, 1e-1, 1.0, 10.0]}],
-    "adarank": [{"n_rounds": [1, 3, 10, 30]}],
-    "rankboost": [{"n_rounds": [10, 30, 100, 300]}],
+    "adarank": [{"max_iter": [1, 3, 10, 30]}],
+    "rankboost": [{"max_iter": [10, 30, 100, 300]}],
     "lightgbm": LIGHTGBM,
     "gbrank": LIGHTGBM,
     "mcrank": [
@@ -86,7 +86,7 @@ STAGES: dict[str, list[Stage]] = {
         {"C": NATURAL}, {"rank": [3, 10, 30], "C": AROUND}, {"shared": [False, True], "C": AROUND},
     ],
     "matrix-completion": [{"C": NATURAL}, {"rank": [3, 10, 30], "C": AROUND}],
-    "mean-variance": [{"C": NATURAL}, {"sharing": [0.1, 1.0, 10.0], "C": AROUND}],
+    "mean-variance": [{"C": NATURAL}, {"shared": [0.1, 1.0, 10.0], "C": AROUND}],
     "separate": [{"C": NATURAL}],
     "joint": [{"C": NATURAL}],
     "mmr": TRADE_OFF,
@@ -101,8 +101,7 @@ STAGES: dict[str, list[Stage]] = {
 # how far a grid may grow
 LIMITS: dict[str, tuple[float, float]] = {
     "C": (1e-9, 1e6), "radius": (1e-2, 1e5), "lam": (1e-4, 1e4), "gamma": (1e-9, 1e9), "rank": (1, 100),
-    "alpha": (0.01, 0.99), "n_rounds": (1, 2000), "n_passes": (1, 1000), "n_estimators": (5, 1000),
-    "num_leaves": (3, 255),
+    "alpha": (0.01, 0.99), "max_iter": (1, 2000), "n_estimators": (5, 1000), "num_leaves": (3, 255),
     "max_depth": (1, 12), "learning_rate": (0.01, 1.0), "min_child_samples": (1, 1000), "smoothness": (1e-3, 1e5),
     "n_components": (10, 5000), "n_knots": (3, 50), "candidates": (5, 1000), "top": (1, 50),
 }  # fmt: skip
@@ -230,6 +229,8 @@ def farther(values: list[Any], best: Any, limit: tuple[float, float] | None) -> 
 
     >>> farther([0.01, 0.1, 1.0], 1.0, None), farther([5, 10, 20], 5, (1, 100)), farther([1, 2, 4], 2, None)
     ([10.0, 100.0], [2, 1], [])
+    >>> farther([5, 10], 10, (1, 7))
+    []
     >>> farther(["scale", "4*scale"], "4*scale", None)
     ['16*scale', '64*scale']
     """
@@ -244,6 +245,8 @@ def farther(values: list[Any], best: Any, limit: tuple[float, float] | None) -> 
     found: list[Any] = []
     for power in (1, 2):
         size = min(max(edge * (edge / inner) ** power, low), high)
+        if (size > edge) != up:  # the grid was given beyond the limit
+            continue
         if isinstance(best, str):
             found.append(f"{size:g}*{gamma_rule(best)[1]}")
         else:

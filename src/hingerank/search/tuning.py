@@ -19,6 +19,7 @@ from hingerank.metrics import parse_measure
 from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.tuned import Trial, Tuning
 from hingerank.registry import RANKERS, ranker_class, ranker_name, registered_name
+from hingerank.renaming import present_names
 from hingerank.search.proposals import Search, Staged, complexity
 from hingerank.search.query_folds import FoldOutcome, QueryFolds
 from hingerank.search.settings import Setting, listed, resolved
@@ -103,8 +104,8 @@ def tune(
     """
     started = time.perf_counter()
     parse_measure(measure)
-    given = ranker_or_name if isinstance(ranker_or_name, list | tuple) else [ranker_or_name]
-    rankers = [_ranker(item, random_state) for item in given]
+    several = ranker_or_name if isinstance(ranker_or_name, list | tuple) else [ranker_or_name]
+    rankers = [_ranker(item, random_state) for item in several]
     if not rankers:
         raise ValueError("there is no ranker to tune: name at least one")
     names = _names(rankers)
@@ -123,7 +124,8 @@ def tune(
     studies = []
     for name, ranker in zip(names, rankers):
         study = Study(name, ranker, parts, measure, progress)
-        stages, start = resolved(ranker, tried, parts.scales, partial(parts.natural, ranker))
+        given = present_names(ranker, tried, warn=True)
+        stages, start = resolved(ranker, given, parts.scales, partial(parts.natural, ranker))
         study.run(Staged(stages, start, widen, parts.limits()), random_state)
         studies.append(study)
     worked = [study for study in studies if study.known]

@@ -1,0 +1,142 @@
+"""Old names of public parameters: they work for two minor versions, with a FutureWarning that says the new one.
+
+`RENAMED` is all there is to say about them; `@renamed` stands before what it names. A class then takes old names in its
+constructor and in ``set_params``, and has them as attributes; ``get_params`` and copies know the new names alone. Files
+that older versions wrote are read by `present_names`, without a warning.
+"""
+
+import functools
+import inspect
+import warnings
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+# class, function or Class.method -> {old name: new name}
+RENAMED: dict[str, dict[str, str]] = {
+    "AdaRank": {"n_rounds": "max_iter"},
+    "RankBoost": {"n_rounds": "max_iter"},
+    "BoostingRanker.fit_path": {"n_rounds": "max_iter"},
+    "PRank": {"n_passes": "max_iter"},
+    "PAMM": {"epochs": "max_iter"},
+    "PersonalRankSVM.fit_clicks": {"epochs": "n_draws"},
+    "LambdaRank": {"depth": "top"},
+    "SoftRank": {"depth": "top"},
+    "FeatureSelectionRanker": {"k": "n_features"},
+    "FeatureSelectionRanker.fit_path": {"ks": "n_features"},
+    "MeanVarianceRanker": {"sharing": "shared"},
+    "PairwiseRanker.fit_pairs": {"weight": "sample_weight"},
+    "PersonalRanker.fit_pairs": {"weight": "sample_weight"},
+    "ExplicitPairs": {"weight": "sample_weight"},
+    "LinearRanker.feature_table": {"names": "feature_names"},
+    "Ratings.with_features": {"names": "feature_names"},
+}
+LAST = "0.4"  # the last version in which the names above work
+
+T = TypeVar("T")
+
+
+def renamed(target: T) -> T:
+    """Let a class, function or method take the old names that `RENAMED` has for it."""
+    if not isinstance(target, type):
+        return _taking(target, RENAMED[_name(target)])
+    names = RENAMED[target.__qualname__]
+    kind: Any = target
+    kind.__init__ = _taking(kind.__init__, names, target.__qualname__)
+    if getattr(kind, "set_params", None):  # an estimator
+        kind._renamed = names
+        kind.set_params = _setting(kind.set_params)
+        for old, new in names.items():
+            setattr(kind, old, _OldAttribute(old, new))
+    return target
+
+
+def present_names(owner: Any, values: Mapping[str, Any], warn: bool = False, stacklevel: int = 2) -> dict[str, Any]:
+    """Values by the names that parameters have now; what has always been called so stays.
+
+    Parameters
+    ----------
+    owner : an estimator or its class, or the name of one in `RENAMED`
+    values : by old or new names
+    warn : whether an old name is worth a FutureWarning
+    stacklevel : of that warning, counted from the caller
+
+    Examples
+    --------
+    >>> present_names("RankBoost", {"n_rounds": 5, "scale": None})
+    {'max_iter': 5, 'scale': None}
+    """
+    names = RENAMED.get(owner, {}) if isinstance(owner, str) else getattr(owner, "_renamed", {})
+    kind = owner if isinstance(owner, type) else type(owner)
+    return _present(owner if isinstance(owner, str) else kind.__name__, names, values, stacklevel + 1 if warn else 0)
+
+
+def present_keys(owner: str, value: Any) -> Any:
+    """The same of a description, whatever lists and dicts it consists of.
+
+    >>> present_keys("RankBoost", {"kind": "Grid", "space": {"n_rounds": [1, 2]}})
+    {'kind': 'Grid', 'space': {'max_iter': [1, 2]}}
+    """
+    if isinstance(value, Mapping):
+        return {name: present_keys(owner, item) for name, item in present_names(owner, value).items()}
+    return [present_keys(owner, item) for item in value] if isinstance(value, list) else value
+
+
+def _name(function: Any) -> str:
+    return function.__qualname__
+
+
+def _present(owner: str, names: Mapping[str, str], values: Mapping[str, Any], stacklevel: int) -> dict[str, Any]:
+    """Values by present names; stacklevel 0: without a warning."""
+    if not names.keys() & values.keys():
+        return dict(values)
+    found: dict[str, Any] = {}
+    for given, value in values.items():
+        name = names.get(given, given)
+        if name in found or (name != given and name in values):
+            raise TypeError(f"{owner} got {given} and {name}, which are one parameter: give {name} alone")
+        if name != given and stacklevel:
+            _warn(owner, given, name, stacklevel + 1)
+        found[name] = value
+    return found
+
+
+def _warn(owner: str, old: str, new: str, stacklevel: int) -> None:
+    text = f"{owner}: the parameter {old} is called {new} now; the old name works up to version {LAST}"
+    warnings.warn(text, FutureWarning, stacklevel=stacklevel + 1)
+
+
+def _taking(function: Any, names: Mapping[str, str], owner: str | None = None) -> Any:
+    """The function, which also takes the old names of its arguments."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **named: Any) -> Any:
+        return function(*args, **_present(owner or _name(function), names, named, 2))
+
+    return call
+
+
+def _setting(set_params: Any) -> Any:
+    @functools.wraps(set_params)
+    def call(self: Any, **named: Any) -> Any:
+        own = inspect.signature(type(self)).parameters  # of a subclass perhaps, which keeps an old name
+        names = {old: new for old, new in self._renamed.items() if old not in own}
+        return set_params(self, **_present(type(self).__name__, names, named, 2))
+
+    return call
+
+
+class _OldAttribute:
+    """A parameter under its old name."""
+
+    def __init__(self, old: str, new: str) -> None:
+        self.old, self.new = old, new
+
+    def __get__(self, ranker: Any, kind: Any = None) -> Any:
+        if ranker is None:
+            raise AttributeError(self.old)
+        _warn(kind.__name__, self.old, self.new, 2)
+        return getattr(ranker, self.new)
+
+    def __set__(self, ranker: Any, value: Any) -> None:
+        _warn(type(ranker).__name__, self.old, self.new, 2)
+        setattr(ranker, self.new, value)

@@ -1,0 +1,216 @@
+"""Public parameters: a name for every thing, old names that still work."""
+
+import inspect
+import json
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import hingerank as hr
+from hingerank.export.model_file import load
+from hingerank.lab import compare
+from hingerank.lab.folds import query_folds
+from hingerank.lab.methods import method_from_name
+from hingerank.lab.run_folder import ResultsFile, current, read_header, read_results, write_header
+from hingerank.registry import RANKERS, ranker_class
+from hingerank.renaming import LAST, RENAMED, present_names
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "parameters.md").read_text("utf-8")
+SAVED = Path(__file__).resolve().parents[1] / "export" / "saved"
+CLASSES = {place.rpartition(":")[2]: name for name, place in RANKERS.items()}
+
+# what other programs, and earlier versions, call things that have a name here
+SYNONYMS = {
+    "max_iter": "n_iter iterations num_iterations max_iterations n_rounds num_rounds n_passes passes epochs n_epochs",
+    "max_seconds": "timeout time_limit max_time seconds",
+    "random_state": "rng random_seed",
+    "sample_weight": "weight weights sample_weights",
+    "top": "depth cutoff cut_off k_max at",
+    "tol": "tolerance eps epsilon",
+    "feature_names": "names columns",
+    "C": "c lambda_ reg regularization alpha_reg",
+    "n_jobs": "n_threads num_threads threads",
+    "learning_rate": "lr eta",
+    "n_features": "k_features ks",
+    "shared": "sharing",
+}
+BANNED = {word: name for name, words in SYNONYMS.items() for word in words.split()}
+OWN_WORDS = {"Blend.weights"}  # a word of the list above that means something else there
+
+
+def rows_of(title):
+    """The cells of a table of the page, by its first row."""
+    lines = PAGE[PAGE.index(f"| {title}") :].split("\n\n")[0].splitlines()[2:]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+
+
+def parameters(call):
+    return [name for name in inspect.signature(call).parameters if name != "self"]
+
+
+def public_calls():
+    """(name, function) of every public function, and of every public method of a public class."""
+    for name in hr.__all__:
+        thing = getattr(hr, name)
+        if inspect.isfunction(thing):
+            yield name, thing
+        elif inspect.isclass(thing) and not issubclass(thing, Exception):
+            yield name, thing.__init__
+            for method, function in inspect.getmembers(thing, inspect.isfunction):
+                if not method.startswith("_") and function.__module__.partition(".")[0] == "hingerank":
+                    yield f"{name}.{method}", function
+
+
+def test_the_glossary_has_the_parameters_of_all_rankers():
+    glossary = {name.strip("`"): meaning for name, meaning in rows_of("name | meaning")}
+    used = {name: parameters(ranker_class(name)) for name in RANKERS}
+    for ranker, names in used.items():
+        assert set(names) <= set(glossary), f"{ranker} has a parameter without a meaning: is there a name for it?"
+    assert set(glossary) == {name for names in used.values() for name in names}
+    assert list(glossary) == sorted(glossary) and len(set(glossary.values())) == len(glossary)
+
+
+def test_no_public_call_has_a_synonym():
+    found = {
+        f"{name}.{word}": BANNED[word] for name, call in public_calls() for word in parameters(call) if word in BANNED
+    }
+    assert {place: name for place, name in found.items() if place not in OWN_WORDS} == {}
+
+
+def test_a_seed_is_a_random_state_in_what_learns_and_a_seed_elsewhere():
+    learning = {cls: ranker_class(name) for cls, name in CLASSES.items()} | {"tune": hr.tune}
+    assert not [name for name, call in learning.items() if "seed" in parameters(call)]
+    others = [(name, call) for name, call in public_calls() if name.partition(".")[0] not in learning]
+    assert not [name for name, call in others if "random_state" in parameters(call)]
+
+
+# Old names.
+
+ESTIMATORS = {cls: names for cls, names in RENAMED.items() if cls in CLASSES}
+RENAMES = [(cls, old, new) for cls, names in ESTIMATORS.items() for old, new in names.items()]
+
+
+def test_old_names_go_when_they_were_said_to():
+    now, last = (tuple(map(int, version.split(".")[:2])) for version in (hr.__version__, LAST))
+    assert now <= last, "two minor versions are over: take the names out of RENAMED"
+
+
+@pytest.mark.parametrize("cls,old,new", RENAMES)
+def test_an_old_name_warns_and_works(cls, old, new):
+    kind = getattr(hr, cls)
+    assert new in parameters(kind) and old not in parameters(kind)
+    with pytest.warns(FutureWarning, match=rf"{cls}.* {old} is called {new} now.* {LAST}") as caught:
+        ranker = kind(**{old: 7})
+    assert len(caught) == 1 and caught[0].filename == __file__
+    assert ranker.get_params()[new] == 7 and old not in ranker.get_params()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert clone(ranker).get_params()[new] == 7 and repr(ranker) == f"{cls}({new}=7)"
+    for change in (lambda: ranker.set_params(**{old: 8}), lambda: setattr(ranker, old, 8)):
+        with pytest.warns(FutureWarning, match=new) as caught:
+            change()
+        assert len(caught) == 1 and caught[0].filename == __file__ and getattr(ranker, new) == 8
+    with pytest.warns(FutureWarning, match=new):
+        assert getattr(ranker, old) == 8
+    with pytest.raises(TypeError, match=f"give {new} alone"):
+        kind(**{old: 7, new: 7})
+    with pytest.warns(FutureWarning, match=new):
+        make_pipeline(StandardScaler(), ranker).set_params(**{f"{cls.lower()}__{old}": 9})
+    assert getattr(ranker, new) == 9
+
+
+def test_a_subclass_may_keep_an_old_name():
+    class Mine(hr.PRank):
+        def __init__(self, n_passes=3):
+            super().__init__(max_iter=n_passes)
+
+    with pytest.warns(FutureWarning, match="max_iter"):
+        assert clone(Mine(4)).set_params(n_passes=5).max_iter == 5
+
+
+def test_every_renamed_call_takes_the_old_name():
+    rng = np.random.default_rng(0)
+    X, y, qid = rng.random((12, 3)), np.tile([0, 1, 2], 4), np.repeat([0, 1], 6)
+    users, items = np.repeat([0, 1], 3), np.tile([0, 1, 2], 2)
+    ratings = hr.ratings_from(users, items, [1, 2, 3, 3, 2, 1])
+    fitted = hr.RankSVM().fit(X, y, qid)
+    calls = {
+        "BoostingRanker.fit_path": lambda **n: hr.RankBoost().fit_path(X, y, qid, **n)[0].max_iter,
+        "FeatureSelectionRanker.fit_path": lambda **n: hr.FeatureSelectionRanker().fit_path(X, y, qid, **n)[0].coef_,
+        "PersonalRankSVM.fit_clicks": lambda **n: hr.PersonalRankSVM(rank=1).fit_clicks(X, users, items, **n).basis_,
+        "PairwiseRanker.fit_pairs": lambda **n: hr.RankSVM().fit_pairs(X, [0, 1], [2, 3], **n).coef_,
+        "PersonalRanker.fit_pairs": lambda **n: hr.JointRanker().fit_pairs(X, [0, 0], [0, 1], [2, 3], **n).coef_,
+        "ExplicitPairs": lambda **n: hr.ExplicitPairs([0, 1], [2, 3], 4, **n).weight,
+        "LinearRanker.feature_table": lambda **n: [name for name, _ in fitted.feature_table(**n)],
+        "Ratings.with_features": lambda **n: ratings.with_features(X[:3], **n).feature_names,
+    }
+    values = {"n_rounds": [2], "ks": [2], "epochs": 2, "weight": [1.0, 2.0], "names": ["a", "b", "c"]}
+    assert set(calls) == set(RENAMED) - set(ESTIMATORS)
+    for place, call in calls.items():
+        ((old, new),) = RENAMED[place].items()
+        with pytest.warns(FutureWarning, match=rf"{old} is called {new} now") as caught:
+            one = call(**{old: values[old]})
+        assert [w.filename for w in caught if w.category is FutureWarning] == [__file__]
+        np.testing.assert_array_equal(one, call(**{new: values[old]}))
+
+
+def test_models_of_older_versions_load_without_a_warning():
+    found = 0
+    for path in sorted(SAVED.glob("*/*.safetensors")):
+        header = json.loads(json.loads(path.read_bytes()[8:][: int.from_bytes(path.read_bytes()[:8], "little")])
+                            ["__metadata__"]["hingerank"])  # fmt: skip
+        names = ESTIMATORS.get(RANKERS[header["ranker"]].rpartition(":")[2], {})
+        for old in set(names) & set(header["params"]):
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                assert load(path).get_params()[names[old]] == header["params"][old]
+            found += 1
+    assert found > 8
+
+
+def test_searches_take_old_names_and_say_so():
+    data = hr.make_letor(12, 8, 3, seed=0)
+    with pytest.warns(FutureWarning, match="max_iter") as caught:
+        ranker = hr.tune("rankboost", data, folds=2, params={"n_rounds": [1, 2]}, widen=False)
+    assert len(caught) == 1 and caught[0].filename == __file__ and set(ranker.tuning_.best) == {"max_iter"}
+    with pytest.warns(FutureWarning, match="max_iter"):
+        method = method_from_name("rankboost", {"n_rounds": [1, 2]})
+    assert method.search.settings() == [{"max_iter": 1}, {"max_iter": 2}]
+    with pytest.warns(FutureWarning, match="max_iter") as caught:
+        method = hr.Method("mine", hr.RankBoost, {"n_rounds": [1, 2]}, fixed={"scale": None})
+    assert len(caught) == 1 and caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert method.path == "max_iter" and method.make(method.search.settings()[1]).max_iter == 2
+
+
+def test_run_folders_of_older_versions_go_on(tmp_path):
+    """As 0.2 wrote them: settings by old names, no marks of code."""
+    data = hr.make_letor(9, 8, 3, seed=0)
+    folds = query_folds(data, 3)
+    methods = [hr.Method("boost", hr.RankBoost, {"max_iter": [1, 2]}, fixed={"n_thresholds": 9})]
+    fresh = compare(methods, folds, measures=["map"], folder=tmp_path, workers=1)
+    header = read_header(tmp_path)
+    definition = header["methods"]["boost"]
+    definition["search"]["space"] = {"n_rounds": definition["search"]["space"].pop("max_iter")}
+    write_header(tmp_path, header)
+    (tmp_path / "results.jsonl").rename(tmp_path / "new")
+    with ResultsFile(tmp_path / "results.jsonl") as file:
+        file.append({**r, "setting": {"n_rounds": r["setting"]["max_iter"]}} for r in read_results(tmp_path / "new"))
+    before = len(read_results(tmp_path / "results.jsonl"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = compare(methods, folds, measures=["map"], folder=tmp_path, workers=1)
+    assert len(read_results(tmp_path / "results.jsonl")) == before, "results that were there were computed again"
+    assert [r["setting"] for r in again.records] == [r["setting"] for r in fresh.records]
+    assert current(read_header(tmp_path), again.records)[0]["setting"].keys() == {"max_iter"}
+
+
+def test_present_names_leave_what_is_not_theirs():
+    assert present_names("RankSVM", {"n_rounds": 3}) == {"n_rounds": 3}
+    assert present_names(object, {"k": 3}, warn=True) == {"k": 3}
