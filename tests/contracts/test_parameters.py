@@ -1,7 +1,8 @@
-"""Public parameters: a name for every thing, old names that still work."""
+"""Public parameters: a name for every thing, old names that still work, and what C multiplies."""
 
 import inspect
 import json
+import re
 import warnings
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from hingerank.lab import compare
 from hingerank.lab.folds import query_folds
 from hingerank.lab.methods import method_from_name
 from hingerank.lab.run_folder import ResultsFile, current, read_header, read_results, write_header
+from hingerank.rankers.base import BaseRanker
 from hingerank.registry import RANKERS, ranker_class
 from hingerank.renaming import LAST, RENAMED, present_names
 
@@ -87,6 +89,51 @@ def test_a_seed_is_a_random_state_in_what_learns_and_a_seed_elsewhere():
     assert not [name for name, call in learning.items() if "seed" in parameters(call)]
     others = [(name, call) for name, call in public_calls() if name.partition(".")[0] not in learning]
     assert not [name for name, call in others if "random_state" in parameters(call)]
+
+
+# What C multiplies.
+
+
+def multiplied(cls):
+    """ "sum over pairs", as a ranker's docstring says it."""
+    found = re.findall(
+        r"^    C : (?:float.*\n        W|w)eight of the loss; multiplies its ([^.\n,(]*)", cls.__doc__, re.M
+    )
+    assert len(found) == 1, f"{cls.__name__} must say: C : weight of the loss; multiplies its sum (mean) over ..."
+    return found[0].strip().replace(" and its ", " and ")
+
+
+WITH_C = {cls: name for cls, name in CLASSES.items() if "C" in parameters(ranker_class(name))}
+
+
+def test_the_table_of_C_says_what_the_docstrings_say():
+    table = {cls: words for words, names in rows_of("C multiplies") for cls in re.findall(r"`(\w+)`", names)}
+    assert table == {cls: multiplied(ranker_class(name)) for cls, name in WITH_C.items()}
+
+
+QUICK = {"AdditiveRankSVM": {"n_knots": 4}, "SVMMAP": {"tol": 1e-6}, "FRank": {"tol": 1e-9}}
+NOT_CONVEX = {"RSRank", "FactorizedRankSVM"}  # other rows, another stationary point
+OWN = {"RegularizedRankSVM"}  # its other weights, gamma and lam, are of sums as well
+
+
+@pytest.mark.parametrize(
+    "cls", [c for c, n in WITH_C.items() if issubclass(ranker_class(n), BaseRanker) and c not in NOT_CONVEX | OWN]
+)
+def test_twice_the_queries_take_half_of_a_sums_C_and_all_of_a_means(cls):
+    rng = np.random.default_rng(1)
+    X, qid = rng.random((30, 3)), np.repeat(np.arange(5), 6)
+    y = np.clip(np.round(3 * X[:, 0] - X[:, 1] + 0.3 * rng.normal(size=30)), 0, 2)
+    kind = ranker_class(WITH_C[cls])
+    words, C = multiplied(kind), 20.0 if "mean" in multiplied(kind) else 0.5
+    settings = {"tol": 1e-8} | QUICK.get(cls, {})
+    one = kind(C=C, **settings).fit(X, y, qid)
+    twice = [np.concatenate([X, X]), np.concatenate([y, y]), np.concatenate([qid, qid + 5])]
+    two = kind(C=C if words.startswith("mean") else C / 2, **settings).fit(*twice)
+    other = kind(C=C / 2 if words.startswith("mean") else C, **settings).fit(*twice)
+    spread = np.ptp(one.predict(X, qid))
+    assert spread > 0
+    np.testing.assert_allclose(two.predict(X, qid), one.predict(X, qid), atol=2e-3 * spread)
+    assert np.abs(other.predict(X, qid) - one.predict(X, qid)).max() > 0.02 * spread
 
 
 # Old names.

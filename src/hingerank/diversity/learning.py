@@ -128,7 +128,7 @@ class RLTR(LinearDiverseRanker):
     Parameters
     ----------
     C : float, default 1
-        Weight of the data.
+        Weight of the loss; multiplies its sum over queries.
     aggregate : "min", "mean", "max", "all" or "none"
         What h_t holds of the distances; "all" three, or "none" (relevance alone: a ListMLE).
     top : int, default 5

@@ -111,7 +111,7 @@ class SVMDiv(DiverseRanker):
     Parameters
     ----------
     C : float, default 1
-        Weight of the summed risks against the norm.
+        Weight of the loss; multiplies its sum over queries.
     candidates : int or None, default 50
         The method was made for candidates that are all relevant; only so many, the best by ``relevance``, take part, in
         training and in reranking (see StructSVMDiv for the reason). None lets all take part.
@@ -259,7 +259,7 @@ class StructSVMDiv(LinearDiverseRanker):
     measure : str
         E, such as "alpha-ndcg@20", "err-ia@20".
     C : float, default 1
-        Weight of the summed risks against the norm.
+        Weight of the loss; multiplies its sum over queries.
     candidates : int or None, default 50
         The maximum looks at the best of all wrong rankings, so among hundreds of candidates some wrong ones always
         score as well as the right ones and w = 0 is optimal. Therefore only so many, the best by ``relevance``, take

@@ -16,7 +16,9 @@ class InductiveMatrixCompletion(PersonalRankSVM):
 
     Parameters
     ----------
-    rank, C, tol, cold_users, prior, max_iter, max_seconds, n_jobs, random_state, callback : as in PersonalRankSVM
+    C : float, optional
+        Weight of the loss; multiplies its sum over ratings. Default as in PersonalRankSVM.
+    rank, tol, cold_users, prior, max_iter, max_seconds, n_jobs, random_state, callback : as in PersonalRankSVM
         Attributes and methods are those of PersonalRankSVM as well.
 
     Examples

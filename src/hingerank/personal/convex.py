@@ -71,7 +71,8 @@ class JointRanker(ConvexPersonalRanker):
     Parameters
     ----------
     C : float, optional
-        Weight of the summed pair losses; default 2 / (mean over users of the sum over pairs of ‖x_i - x_j‖², about).
+        Weight of the loss; multiplies its sum over pairs. Default 2 / (mean over users of the sum over pairs of
+        ‖x_i - x_j‖², about).
     tol, pair_weight, max_seconds, callback : as in PersonalRankSVM
     max_iter : limit in Newton steps
 
@@ -111,7 +112,8 @@ class SeparateRanker(ConvexPersonalRanker):
     Parameters
     ----------
     C : float, optional
-        Weight of the summed pair losses; default 2 / (mean over users of the sum over pairs of ‖x_i - x_j‖², about).
+        Weight of the loss; multiplies its sum over pairs. Default 2 / (mean over users of the sum over pairs of
+        ‖x_i - x_j‖², about).
     tol, pair_weight, max_seconds, callback : as in PersonalRankSVM
     max_iter : limit in Newton steps
 
@@ -159,7 +161,8 @@ class MeanVarianceRanker(SeparateRanker):
     Parameters
     ----------
     C : float, optional
-        Weight of the summed pair losses; default 2 / (mean over users of the sum over pairs of ‖x_i - x_j‖², about).
+        Weight of the loss; multiplies its sum over pairs. Default 2 / (mean over users of the sum over pairs of
+        ‖x_i - x_j‖², about).
     tol, pair_weight, max_seconds, callback : as in PersonalRankSVM
     shared : how freely users share a function: w costs ‖w‖²/(2·shared)
         Towards 0 they are separate, towards infinity w is free of cost.

@@ -66,7 +66,7 @@ class PersonalRankSVM(FactorRanker):
     rank : int, default 10
         k, the number of basic ranking functions (at most the number of features and of users).
     C : float, optional
-        Weight of the summed pair losses against the norms. Default 50/‖∇loss at 0‖₂ (spectral norm), 50 times the
+        Weight of the loss; multiplies its sum over pairs. Default 50/‖∇loss at 0‖₂ (spectral norm), 50 times the
         smallest C at which anything is learnt: it follows the scale of the features and the number of pairs.
     tol : float, default 0.01
         Stop when an epoch neither lowers the objective nor promises to lower it by more than tol times its value, or

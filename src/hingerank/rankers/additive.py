@@ -44,7 +44,7 @@ class AdditiveRankSVM(PairwiseRanker):
     Parameters
     ----------
     n_knots : knots of a curve, at most; features with fewer distinct values have fewer
-    C : weight of the summed pair losses against the norm
+    C : weight of the loss; multiplies its sum over pairs
     smoothness : what departing from the line costs; small data want much, large data little
     loss : as in RankSVM
     tol : stop when the duality gap is at most tol times the objective and tol times its fall from weights of 0

@@ -33,7 +33,7 @@ class FeatureSelectionRanker(SparseRanker):
     Parameters
     ----------
     n_features : features to keep; all where there are fewer
-    C : as in RankSVM
+    C : weight of the loss; multiplies its sum over pairs
     tol : as in RankSVM
     max_iter : most iterations; a fit that hits it warns and says in ``certificate_`` how far it got
     max_seconds : most seconds, likewise

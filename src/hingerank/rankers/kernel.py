@@ -57,7 +57,7 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
         training rows, in predict between new and training rows.
     gamma : a number, "scale" (1 / sum of the columns' variances), "median" (1 / median squared distance) or "auto"
         The last is 1 / features. A rule may be multiplied: "0.25*scale".
-    C : weight of the summed pair losses against the norm
+    C : weight of the loss; multiplies its sum over pairs
     loss : as in RankSVM
     tol : as in RankSVM
     pair_weight : as in RankSVM
@@ -279,7 +279,7 @@ class NystroemRankSVM(MappedRanker):
     n_components : m, number of landmarks (all rows where there are no more)
     gamma : a number, "scale" (1 / sum of the columns' variances), "median" (1 / median squared distance) or "auto"
         The last is 1 / features. A rule may be multiplied: "0.25*scale".
-    C : weight of the summed pair losses against the norm
+    C : weight of the loss; multiplies its sum over pairs
     loss : as in RankSVM
     tol : as in RankSVM
     pair_weight : as in RankSVM
@@ -378,7 +378,7 @@ class FourierRankSVM(MappedRanker):
     n_components : m, number of features
     gamma : a number, "scale" (1 / sum of the columns' variances), "median" (1 / median squared distance) or "auto"
         The last is 1 / features. A rule may be multiplied: "0.25*scale".
-    C : weight of the summed pair losses against the norm
+    C : weight of the loss; multiplies its sum over pairs
     loss : as in RankSVM
     tol : as in RankSVM
     pair_weight : as in RankSVM

@@ -71,7 +71,7 @@ class RankRLS(LeastSquaresRanker):
 
     Parameters
     ----------
-    C : weight of the summed squares against the norm
+    C : weight of the loss; multiplies its sum over pairs
     loss : which differences
         "all_differences" as above: rows of equal grade are to have equal scores; "grade_differences": pairs of
         different grades only; "squared": (1 - (s_i - s_j))² over these, whatever the grades.
@@ -132,7 +132,7 @@ class CRR(LeastSquaresRanker):
 
     Parameters
     ----------
-    C : weight of the two means against the norm
+    C : weight of the loss; multiplies its mean over rows and its mean over pairs
     alpha : weight of regression, from 0 (ranking only) to 1
     loss : the pairs' loss: "grade_differences" as above, or another one of RankSVM's smooth losses, such as "logistic"
     tol : accepted duality gap relative to the objective and to its fall from weights of 0
@@ -230,7 +230,7 @@ class PointwiseRegression(CRR):
 
     Parameters
     ----------
-    C : weight of the mean against the norm
+    C : weight of the loss; multiplies its mean over rows
     tol : accepted duality gap relative to the objective and to its fall from weights of 0
     scale : feature scaling learnt in fit and carried in the model
     features : a feature map, as in RankSVM

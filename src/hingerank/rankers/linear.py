@@ -193,7 +193,7 @@ class RankSVM(PairwiseRanker, LinearRanker):
 
     Parameters
     ----------
-    C : weight of the summed pair losses against the norm
+    C : weight of the loss; multiplies its sum over pairs (of a loss of whole lists its sum over queries)
         LIBLINEAR's ranksvm uses the same C; for SVMrank see ``hingerank.export.svmlight.C_from_svmrank``.
     loss : of a pair, or of a whole list
         "squared_hinge" max(0, 1-t)², "hinge" max(0, 1-t), or "modified_huber", "logistic", "exponential", "fidelity",
@@ -363,7 +363,7 @@ class RankNet(LossRanker):
 
     Parameters
     ----------
-    C : weight of the loss against the norm
+    C : weight of the loss; multiplies its sum over pairs
     tol : stop when the duality gap is at most tol times the objective and tol times its fall from weights of 0
     scale : feature scaling learnt in fit and carried in the model
     features : a feature map, as in RankSVM
@@ -400,8 +400,8 @@ class ListNet(LossRanker):
 
     Parameters
     ----------
-    C : weight of the losses, summed over queries, against the norm. tol, scale, features, max_iter, max_seconds, init,
-        callback : as in RankSVM.
+    C : weight of the loss; multiplies its sum over queries
+    tol, scale, features, max_iter, max_seconds, init, callback : as in RankSVM
 
     Attributes
     ----------
@@ -425,8 +425,8 @@ class ListMLE(LossRanker):
 
     Parameters
     ----------
-    C : weight of the summed losses against the norm. tol, scale, features, max_iter, max_seconds, init, callback : as
-        in RankSVM.
+    C : weight of the loss; multiplies its sum over rows
+    tol, scale, features, max_iter, max_seconds, init, callback : as in RankSVM
 
     Attributes
     ----------
@@ -450,7 +450,7 @@ class FRank(LossRanker):
 
     Parameters
     ----------
-    C : weight of the loss against the norm
+    C : weight of the loss; multiplies its sum over pairs
     tol : stop when the duality gap is at most tol times the objective and tol times its fall from weights of 0
     scale : feature scaling learnt in fit and carried in the model
     features : a feature map, as in RankSVM

@@ -31,7 +31,7 @@ class RankCosine(LossRanker):
 
     Parameters
     ----------
-    C : weight of the losses, summed over queries, against the norm
+    C : weight of the loss; multiplies its sum over queries
     tol : stop when half the squared gradient is at most tol times the objective and times its fall from weights of 0
     scale : feature scaling learnt in fit and carried in the model
     features : a feature map, as in RankSVM
@@ -71,7 +71,7 @@ class SVMMAP(UnweightedRanker, LossRanker):
 
     Parameters
     ----------
-    C : weight of the losses, summed over queries, against the norm
+    C : weight of the loss; multiplies its sum over queries
     relevant : the least grade of a relevant row
     tol : stop when the duality gap is at most tol times the objective and tol times its fall from weights of 0
     scale : feature scaling learnt in fit and carried in the model
@@ -131,7 +131,7 @@ class SoftRank(UnweightedRanker, LossRanker):
 
     Parameters
     ----------
-    C : weight of the losses, summed over queries, against the norm
+    C : weight of the loss; multiplies its sum over queries
     top : places that count, as in NDCG@10; None for all
         With few places for many rows nothing is felt at w = 0, where all rows tie: give ``init`` then.
     tol : stop when ‖w + C ∇loss‖ is at most tol times ‖w‖ + ‖C ∇loss‖
@@ -195,7 +195,7 @@ class LambdaRank(LossRanker):
 
     Parameters
     ----------
-    C : weight of the lambdas, summed over queries, against the norm
+    C : weight of the loss; multiplies its sum over pairs, here that of the lambdas
     top : places that count, as in NDCG@10; None for all
     tol : stop when that duality gap is at most tol times the objective and tol times its fall from weights of 0
     scale : feature scaling learnt in fit and carried in the model

@@ -30,7 +30,7 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
     Parameters
     ----------
     rank : K, numbers per row
-    C : as in RankSVM
+    C : weight of the loss; multiplies its sum over pairs
     tol : stop when the projected gradient's norm is at most tol times that of the second sum alone
     max_iter : epochs, each one projected gradient step for every query, in random order
         Steps adapt: one that would raise the objective is halved, so it never diverges. Where they are not enough, as
@@ -161,7 +161,7 @@ class RegularizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
 
     Parameters
     ----------
-    C : as in RankSVM
+    C : weight of the loss; multiplies its sum over pairs
     gamma : weight of the nuclear norm
     lam : weight of the distance between a and A
     tol : stop when the objective is provably within tol times its size of the optimum

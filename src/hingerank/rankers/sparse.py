@@ -166,7 +166,8 @@ class SparseRankSVM(SparseRanker):
 
     Parameters
     ----------
-    C : weight of the mean pair loss against the norm; a small one keeps few features
+    C : weight of the loss; multiplies its mean over pairs
+        A small one keeps few features.
     ridge : weight of the squared norm: with some, correlated features share a weight instead of one taking all
     tol : stop when the duality gap is at most tol times the objective and tol times its fall from weights of 0
     max_iter : most iterations; a fit that hits it warns and says in ``certificate_`` how far it got
@@ -294,7 +295,7 @@ class TGRank(TruncatedGradientRanker):
 
     Parameters
     ----------
-    C : weight of the mean pair loss against the norm
+    C : weight of the loss; multiplies its mean over pairs
     learning_rate : of the gradient steps; None for one over the largest curvature, the longest safe one
     every : truncate in every so many-th step
     threshold : draw only weights up to this size to 0; None for all
@@ -342,7 +343,7 @@ class RSRank(TruncatedGradientRanker):
 
     Parameters
     ----------
-    C : weight of the sum over queries, each of which weighs about 1
+    C : weight of the loss; multiplies its sum over pairs, whose weights W add up to about 1 in every query
     learning_rate : of the gradient steps; None for one over the largest curvature, the longest safe one
     every : truncate in every so many-th step
     threshold : draw only weights up to this size to 0; None for all
