@@ -107,3 +107,8 @@ def test_a_rating_is_not_measured_against_another_of_the_same_item(ranker, data)
         ranker.score(X, *both, against=train)
     with pytest.raises(hr.DataError, match="10 ratings with eval_set"):
         hr.PersonalRankSVM(rank=2).fit(X, *train, eval_set=both)
+
+
+def test_how_much_users_share_is_a_question_for_another_ranker(data):
+    with pytest.raises(ValueError, match=r"shared must be True or False, not 10\.0"):
+        hr.PersonalRankSVM(shared=10.0, **SETTINGS).fit(*data)
