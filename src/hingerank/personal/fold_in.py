@@ -111,7 +111,7 @@ def spread_of_users(V: np.ndarray, P: np.ndarray, item: np.ndarray) -> tuple[np.
 
 def forgotten_users(p: UserPreferences, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """(users to forget and to meet again, others to stay): a fifth of those with enough ratings, not too many."""
-    rng, given = np.random.default_rng(seed), np.diff(_begin(p))
+    rng, given = np.random.default_rng(seed), np.diff(begins(p))
     able = rng.permutation(np.flatnonzero((given >= SIZES[0] + TO_JUDGE) & (p.pairs > 0)))
     gone = able[: min(MOST_FORGOTTEN, int(PART_FORGOTTEN * len(able)))]
     others = rng.permutation(np.setdiff1d(np.arange(p.n_users), gone))
@@ -146,7 +146,7 @@ def learn_strength(
         right = np.empty((1 + len(STRENGTHS), len(order)))
         for row, strength in enumerate((0.0, *STRENGTHS)):
             V = fold_in(P, shared, little.take(everyone), Prior(mean, root, strength))[order]
-            right[row] = _right(P, shared, V, rest)
+            right[row] = right_of_users(P, shared, V, rest)
         change = (right[1:] - right[0]) / max(1, rest.n_pairs)  # each user's part in the change of the fraction right
         gains.append(change.sum(axis=1))
         errors.append(np.sqrt(len(order)) * change.std(axis=1))
@@ -161,7 +161,7 @@ def learn_strength(
     return STRENGTHS[int(min(fit, key=lambda row: abs(np.log(STRENGTHS[row] / USUAL))))]
 
 
-def _right(P: np.ndarray, shared: np.ndarray | None, V: np.ndarray, p: UserPreferences) -> np.ndarray:
+def right_of_users(P: np.ndarray, shared: np.ndarray | None, V: np.ndarray, p: UserPreferences) -> np.ndarray:
     """Pairs in the right order, of each user."""
     numbers = np.repeat(np.arange(p.n_users), np.diff(p.start))
     scores = np.einsum("rc,rc->r", P[p.item], V[numbers]) + (0.0 if shared is None else shared[p.item])
@@ -174,7 +174,7 @@ def _parts(
     p: UserPreferences, size: int, build: Callable[..., UserPreferences], rng: np.random.Generator
 ) -> tuple[UserPreferences, UserPreferences] | None:
     """(`size` ratings or comparisons of each of some users, their others); None if too few users have so many."""
-    begin = _begin(p)
+    begin = begins(p)
     able = np.flatnonzero((np.diff(begin) >= size + TO_JUDGE) & (p.pairs > 0))
     if len(able) < LEAST_USERS:
         return None
@@ -182,6 +182,17 @@ def _parts(
     count = [len(rows) for rows in some]
     users, rows = np.repeat(np.arange(len(able)), count), np.concatenate(some)
     few = np.concatenate([np.arange(n) for n in count]) < size
+    return told_and_rest(p, able, users, rows, few, build)
+
+
+def told_and_rest(
+    p: UserPreferences, able: np.ndarray, users: np.ndarray, rows: np.ndarray, few: np.ndarray,
+    build: Callable[..., UserPreferences],
+) -> tuple[UserPreferences, UserPreferences]:  # fmt: skip
+    """(what `build` makes of the ratings or comparisons marked few, the pairs of the others).
+
+    users, rows: of each, the number of its user among `able` and its place in `p`.
+    """
     if isinstance(p.known, UserPairs):
         first = p.start[able][users]
         winners, losers = p.item[first + p.known.winner[rows]], p.item[first + p.known.loser[rows]]
@@ -193,7 +204,7 @@ def _parts(
     return build(users[few], items[few], values[few]), rest
 
 
-def _begin(p: UserPreferences) -> np.ndarray:
+def begins(p: UserPreferences) -> np.ndarray:
     """Where each user's ratings or comparisons begin."""
     return p.known.start if isinstance(p.known, UserPairs) else p.start
 
