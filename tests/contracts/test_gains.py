@@ -155,3 +155,19 @@ class TestWarning:
             warnings.simplefilter("error", WeakFitWarning)
             hr.RankSVM().fit_path(1e-4 * X, y, qid, [1e-6, 1.0])
             hr.tune("rank-svm", data, params={"C": [1e-9, 1.0]}, folds=2)
+
+
+@pytest.mark.parametrize("multiple", [1.05, 1.1, 1.3])
+def test_factors_just_above_the_first_C_gain_something(multiple):
+    """Relative to its value alone the objective is as good as stationary above that of weights of 0."""
+    data = hr.make_personal(60, 80, 10, 3, per_user=30, seed=0, noise=0.3)
+    X, users = data.item_features, np.unique(data.users, return_inverse=True)[1]
+    G = np.zeros((60, 10))
+    np.add.at(G, users, -2 * (X[data.winners] - X[data.losers]))
+    C = multiple / np.linalg.norm(G, 2)
+    parts = X, data.users, data.winners, data.losers
+    found = hr.PersonalRankSVM(rank=4, C=C, prior="zero").fit_pairs(*parts)
+    best = hr.PersonalRankSVM(rank=4, C=C, prior="zero", tol=1e-7, max_iter=3000).fit_pairs(*parts)
+    origin = C * len(data.users)
+    assert found.certificate_.converged
+    assert origin - found.objective_ > 0.8 * (origin - best.objective_) > 0

@@ -153,7 +153,7 @@ def alternating(
         value, reached, kink = improved.value, improved.reached, improved.kink
         size = float(np.linalg.norm(improved.gradient))
         promise = max(_promise(improved, size, users.width), before - value)
-        gain = max(min(run.origin - reached, reached), tol * run.origin)
+        gain = min(reached, max(run.origin - reached, tol * run.origin))
         left = (promise + kink) / gain if gain > 0 else 0.0
         norm = float(np.hypot(size, improved.norm))
         scale = norm if scale is None else scale
