@@ -319,7 +319,7 @@ class PersonalRankSVM(FactorRanker):
         parts = held_back(fitted, self._build(fitted, X.shape[0]))
         if parts is None:
             return MULTIPLES[0], U
-        (learnt, told), fixed, threads = parts, int(self.shared), check_jobs(self.n_jobs)
+        (learnt, whole), fixed, threads = parts, int(self.shared), asked_threads(self.n_jobs)
         norm = first_gradient_norm(X.shape[1], FirstGradient(X, learnt).power)
         V, k, found = start_of_users(learnt.n_users, U.shape[1], fixed), U.shape[1] - fixed, dict[float, np.ndarray]()
         seen = learnt.judged or learnt
@@ -332,9 +332,9 @@ class PersonalRankSVM(FactorRanker):
             U, V = reached.w, reached.extra["V"]  # where the next one starts
             P, found[multiple] = ItemFeatures(X).times(U), U
             model = P[:, :k], P[:, k] if fixed else None, V[:, :k]
-            return right_of_users(*model, told) - right_of_users(*model, seen)
+            return right_of_users(*model, whole) - right_of_users(*model, seen)
 
-        chosen = choose_multiple(right, told.n_pairs - seen.n_pairs)
+        chosen = choose_multiple(right, whole.n_pairs - seen.n_pairs)
         return chosen, found[chosen]
 
     def _build(self, p: UserPreferences, n_items: int) -> Callable[..., UserPreferences]:
