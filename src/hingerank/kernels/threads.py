@@ -100,9 +100,9 @@ def run_shards(function: Callable[..., Any], shards: Sequence[Any], threads: int
 
     threads: default `thread_count()`.
     """
-    threads = thread_count() if threads is None else threads
     inside = threading.current_thread().name.startswith(NAME)  # a shard that shards again waits for nobody
-    if threads == 1 or len(shards) <= 1 or inside:
+    threads = 1 if len(shards) <= 1 or inside else thread_count() if threads is None else threads
+    if threads == 1:
         return list(map(function, shards))
     return list(_executor(threads).map(function, shards))
 
