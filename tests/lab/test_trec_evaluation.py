@@ -219,6 +219,8 @@ def test_files_are_told_apart(files, tmp_path):
     rows.write_text("1 qid:1 1:0.5 2:3\n0 qid:1 1:0.5 2:3\n")
     assert is_qrels(qrels) and not is_run(qrels) and is_run(run) and not is_qrels(run)
     assert not is_qrels(rows) and not is_qrels(tmp_path)
+    rows.write_text("1 qid:1 1:0.5 2:3 3:1 4:1\n")  # six words, as the lines of a run have
+    assert not is_run(rows)
 
 
 def test_on_the_command_line(files, capsys, tmp_path, monkeypatch):

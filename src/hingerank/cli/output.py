@@ -13,6 +13,7 @@ from typing import IO, Annotated, Any, SupportsFloat, SupportsIndex
 import typer
 
 from hingerank.data.files import draft_of, naming, plain
+from hingerank.notebook import shown
 from hingerank.renaming import present_names
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
@@ -57,7 +58,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]
     for name, right in zip(columns, numeric, strict=True):
         table.add_column(Text(name), justify="right" if right else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(_cell(item)) for item in row))
+        table.add_row(*(Text(shown(item)) for item in row))
     out = console()
     out.print(Text(title, style="bold"), soft_wrap=True)
     out.print(table)
@@ -69,16 +70,6 @@ def console(stderr: bool = False) -> Any:
 
     stream = sys.stderr if stderr else sys.stdout
     return Console(file=stream, width=None if stream.isatty() else 240, highlight=False)
-
-
-def _cell(item: Any) -> str:
-    if item is None or isinstance(item, bool | str):
-        return "-" if item is None else str(item)
-    if isinstance(item, SupportsIndex):
-        return f"{int(item):,}"
-    if isinstance(item, SupportsFloat):
-        return f"{float(item):.6g}" if abs(float(item)) < 1e-3 and float(item) else f"{float(item):.4f}"
-    return str(item)
 
 
 @contextmanager

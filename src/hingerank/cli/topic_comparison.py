@@ -62,6 +62,7 @@ class TopicFiles:
         """Folds over the topics, scored by the first stage where there is one; None without --qrels."""
         from hingerank.lab.folds import query_folds
         from hingerank.lab.topics import UNMEASURED
+        from hingerank.lab.trec_evaluation import is_run
 
         if self.qrels is None:
             self._check_unused()
@@ -126,20 +127,6 @@ def _scored(folds: list[Any], first: str, seed: int) -> list[Any]:
         raise ValueError(f"--first {first}: a first stage scores rows; use a ranker such as {FIRST} or rank-svm")
     with working(f"scoring documents with {first}"):
         return scored_folds(folds, method, seed=seed)
-
-
-def is_run(path: Path) -> bool:
-    """Whether a file is a TREC run, by its first line: six fields, none of them a query id of LETOR's form."""
-    from hingerank.data.files import kind_to_read
-    from hingerank.data.streams import TextSource
-
-    if not path.is_file() or kind_to_read(path) != "text":
-        return False
-    buffer = bytearray(65536)
-    with TextSource(path).open() as stream:
-        filled = stream.fill(memoryview(buffer))
-    lines = [line.split() for line in bytes(buffer[:filled]).split(b"\n") if line.strip()]
-    return bool(lines) and len(lines[0]) == 6 and not any(field.startswith(b"qid:") for field in lines[0])
 
 
 def usual_methods(folds: list[Any]) -> str:

@@ -36,6 +36,7 @@ def write_text(data: RankingData, path: PathLike, *, index_base: int = 1) -> Non
 
     Examples
     --------
+    >>> from pathlib import Path
     >>> data = RankingData.from_arrays([[0.1, -2.5e-7], [3, 0]], y=[1, 0], qid=["a", "a"])
     >>> from pathlib import Path
     >>> write_text(data, "small.txt")

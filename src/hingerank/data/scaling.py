@@ -234,7 +234,7 @@ class LogScaler(Scaler):
     _arrays = ("width",)
 
     def _learn(self, X: Any, weight: np.ndarray | None) -> None:
-        sample = X[_evenly(X.shape[0], SAMPLED_ROWS)]
+        sample = X[evenly(X.shape[0], SAMPLED_ROWS)]
         if sp.issparse(sample):
             logs: Any = sp.csr_matrix((signed_log(sample.data), sample.indices, sample.indptr), shape=sample.shape)
         else:
@@ -267,7 +267,7 @@ class QuantileScaler(Scaler):
     def _learn(self, X: Any, weight: np.ndarray | None) -> None:
         if sp.issparse(X):
             raise DataError("the scaler 'quantile' would fill a CSR matrix: use 'log', 'maxabs' or a dense X")
-        sample = X[_evenly(len(X), SAMPLED_ROWS)].astype(np.float64)
+        sample = X[evenly(len(X), SAMPLED_ROWS)].astype(np.float64)
         places = np.linspace(0, 1, min(QUANTILES, max(2, len(sample))))
         columns = np.sort(np.ascontiguousarray(sample.T))  # NaN comes last
         known = len(sample) - np.isnan(columns).sum(axis=1)
@@ -324,7 +324,7 @@ def scaler_from_state(state: State) -> Scaler:
     return scaler
 
 
-def _evenly(n_rows: int, most: int) -> np.ndarray | slice:
+def evenly(n_rows: int, most: int) -> np.ndarray | slice:
     """At most so many rows, evenly spaced."""
     return slice(None) if n_rows <= most else np.linspace(0, n_rows - 1, most).astype(np.int64)
 

@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from hingerank import __version__
-from hingerank.data.files import draft_of, plain
+from hingerank.data.files import plain, write_whole
 from hingerank.export import code, consumers
 from hingerank.export.consumers import Consumer, run_first
 from hingerank.export.forms import ExportError, Form
@@ -176,9 +176,8 @@ def export(
     parts = {target: content for target, content in zip(files, contents, strict=True) if content}
     parts[beside] = json.dumps(plain(examples), allow_nan=False)
     found = try_export(ranker, parts, form, to, check, options)
-    files[0].parent.mkdir(parents=True, exist_ok=True)
     for target, content in parts.items():
-        write_whole(target, content)
+        write_whole(target, content.encode() if isinstance(content, str) else content)
     return Exported(to, list(parts), notes, found, options)
 
 
@@ -420,12 +419,3 @@ def targets(path: Any, names: tuple[str, ...]) -> list[Path]:
     if not place.parent.is_dir():
         raise ExportError(f"cannot write {path}: there is no folder {place.parent}")
     return [place]
-
-
-def write_whole(target: Path, content: str | bytes) -> None:
-    """Write under another name and rename."""
-    with draft_of(target) as draft:
-        if isinstance(content, str):
-            draft.write_text(content, "utf-8")
-        else:
-            draft.write_bytes(content)

@@ -17,7 +17,7 @@ from hingerank.diversity.trec import Run, as_run, read_fields
 from hingerank.metrics import Measure
 from hingerank.metrics.evaluator import (
     by_falling_docid,
-    check_grades,
+    check_measurable,
     depths,
     mean_over_queries,
     parse_measures,
@@ -39,8 +39,9 @@ def first_words(path: Path) -> list[str]:
 
 
 def is_run(path: Path) -> bool:
-    """Whether a file has TREC's lines `topic Q0 document rank score tag`."""
-    return len(first_words(path)) == 6
+    """Whether a file has TREC's lines `topic Q0 document rank score tag`, and not rows of features."""
+    words = first_words(path)
+    return len(words) == 6 and not any(word.startswith("qid:") for word in words)
 
 
 def is_qrels(path: Path) -> bool:
@@ -144,7 +145,7 @@ def _lists(judged: Grades, ranked: Run, topics: list[str], wanted: dict[str, Mea
     missing = [_without(judged[topic], set(docids)) for topic, docids in zip(topics, retrieved)]
     rows = [(topic, d) for topic, *both in zip(topics, retrieved, missing) for d in chain(*both)]
     known_grades = np.array([judged[topic].get(d, 0.0) for topic, d in rows])
-    check_grades(wanted, known_grades, lambda row: "of document {1} in topic {0}".format(*rows[row]))
+    check_measurable(wanted, known_grades, lambda row: "of document {1} in topic {0}".format(*rows[row]))
     found = np.array([judged[topic].get(d, np.nan) for topic, docids in zip(topics, retrieved) for d in docids])
     grades, graded = np.nan_to_num(found), ~np.isnan(found)
 

@@ -75,7 +75,7 @@ def evaluate(
     if qid is None and group is None:
         warn_one_query(grades, GIVE_IDS, stacklevel=2)
     weight = _query_weight(sample_weight, blocks)
-    check_grades(wanted, grades, lambda row: f"at row {row}")
+    check_measurable(wanted, grades, lambda row: f"at row {row}")
     grades, given = blocks.gather(grades), blocks.gather(given)
     lists = RankedLists(
         grades,
@@ -164,7 +164,7 @@ def _query_weight(sample_weight: Any, blocks: QueryBlocks) -> np.ndarray | None:
     return weight
 
 
-def check_grades(wanted: dict[str, Measure], y: np.ndarray, where: Callable[[int], str]) -> None:
+def check_measurable(wanted: dict[str, Measure], y: np.ndarray, where: Callable[[int], str]) -> None:
     """Refuse grades for which a measure is not defined; ``where`` says in words where a row of y stands."""
     for name, measure in wanted.items():
         _check_measure(name, measure, y, where)

@@ -8,7 +8,7 @@ from hingerank.data.blocks import QueryBlocks, blocks_from_qid, check_finite, fi
 from hingerank.data.describe import block_figures, merge_figures
 from hingerank.data.files import DataError
 from hingerank.data.rows_view import RowsView, check_memory, cut_blocks, is_mapped, read_ahead
-from hingerank.data.scaling import SAMPLED_ROWS, Figures, make_scaler
+from hingerank.data.scaling import SAMPLED_ROWS, Figures, evenly, make_scaler
 from hingerank.kernels.threads import run_shards
 from hingerank.rankers.inputs import names_of_features, warn_spreads
 
@@ -32,7 +32,7 @@ def view_rows(
     figures = look_through(view, weight, names)
     ranker.scaler_ = None
     if name is not None:
-        sample = view[_evenly(len(view), SAMPLED_ROWS if make_scaler(name).of_sample else 1)]
+        sample = view[evenly(len(view), SAMPLED_ROWS if make_scaler(name).of_sample else 1)]
         ranker.scaler_ = ranker._finite_scaler(name, lambda: make_scaler(name).fit_figures(figures, sample))
         return view.scaled(ranker.scaler_, blocks.offsets)
     if ranker._sees_spreads and getattr(ranker, "features", None) is None:
@@ -62,7 +62,7 @@ def rows_for_map(X: Any, weight: np.ndarray | None) -> tuple[Any, np.ndarray | N
     """The rows, and their weights, that a feature map learns from: all, or evenly spaced ones of mapped data."""
     if not is_mapped(X):
         return X, weight
-    rows = _evenly(X.shape[0], ROWS_FOR_A_MAP)
+    rows = evenly(X.shape[0], ROWS_FOR_A_MAP)
     return X[rows], None if weight is None else weight[rows]
 
 
@@ -83,7 +83,3 @@ def block_scores(ranker: Any, X: Any, qid: Any) -> np.ndarray:
 
     run_shards(work, [block for shard in view.shards() for block in shard])
     return blocks.scatter(out)
-
-
-def _evenly(n_rows: int, most: int) -> Any:
-    return slice(None) if n_rows <= most else np.linspace(0, n_rows - 1, most).astype(np.int64)
