@@ -9,6 +9,7 @@ import zipfile
 import numpy as np
 import pytest
 
+from hingerank.data import fetching
 from hingerank.data.fetching import FetchError, unpack
 
 
@@ -76,13 +77,43 @@ def test_bombs_and_repeats_are_refused(tmp_path):
     bomb.write_bytes(make_zip({"zeros": bytes(10_000_000)}))
     with pytest.raises(FetchError, match="far more than it should"):
         unpack(bomb, folder, limit=1_000_000)
-    assert (folder / "zeros").stat().st_size <= 1_000_000
+    assert list(folder.iterdir()) == []
     twice = tmp_path / "twice.zip"
     with zipfile.ZipFile(twice, "w") as archive, pytest.warns(UserWarning, match="Duplicate"):
         archive.writestr("same", b"1")
         archive.writestr("same", b"2")
     with pytest.raises(FetchError, match="twice"):
         unpack(twice, folder)
+
+
+def test_a_size_that_is_not_true_ends_the_unpacking(tmp_path):
+    """The sizes are added up from the headers: no more than a header says may be written, whatever follows it."""
+    lying, folder = tmp_path / "lying.zip", tmp_path / "out"
+    folder.mkdir()
+    size = (10_000_000).to_bytes(4, "little")
+    content = make_zip({"zeros": bytes(10_000_000)})
+    assert content.count(size) == 2  # before the member, and in the directory
+    lying.write_bytes(content.replace(size, (1000).to_bytes(4, "little")))
+    with pytest.raises(FetchError, match="cannot unpack lying"):
+        unpack(lying, folder, limit=1_000_000)
+    assert sum(path.stat().st_size for path in folder.iterdir()) <= 1000
+
+
+def test_too_many_members_and_encrypted_ones_are_refused(tmp_path, monkeypatch):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    path = tmp_path / "set.zip"
+    path.write_bytes(make_zip({"a": b"1", "b": b"2", "c": b"3"}))
+    with monkeypatch.context() as patched:
+        patched.setattr(fetching, "_MOST_FILES", 2)
+        with pytest.raises(FetchError, match="more than 2 members"):
+            unpack(path, folder)
+    locked = bytearray(make_zip({"secret": b"1"}))
+    locked[locked.index(b"PK\x01\x02") + 8] |= 1
+    path.write_bytes(bytes(locked))
+    with pytest.raises(FetchError, match=r"encrypted \(unpack it yourself"):
+        unpack(path, folder)
+    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize(

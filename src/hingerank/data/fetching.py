@@ -26,7 +26,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from email.message import Message
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import Any
 
 from hingerank.data.files import DataError, PathLike, disk_is_full, draft_of, naming, scratch_folder, write_whole
 
@@ -399,53 +399,39 @@ def unpack(archive: Path, folder: Path, limit: int | None = None) -> None:
 
     Refused with a FetchError: names that are absolute or climb with `..`, links, devices, encrypted or repeated
     members, more than 100,000 files, and more than `limit` bytes in all (default: 50 times the archive plus 64 MiB,
-    several times what ranking text compresses by).
+    several times what ranking text compresses by). The libraries write no more of a member than its header announces.
     """
     room = limit if limit is not None else 50 * archive.stat().st_size + (64 << 20)
-    with _members(archive) as members:
-        for count, (name, stream) in enumerate(members, start=1):
-            if count > _MOST_FILES:
-                raise FetchError(f"{archive.name} holds more than {_MOST_FILES:,} members: refused")
-            target = folder / _safe_path(name, archive)
-            if stream is None:
-                target.mkdir(parents=True, exist_ok=True)
-                continue
-            target.parent.mkdir(parents=True, exist_ok=True)
-            room = _write(stream, target, room, name, archive)
+    passed: dict[PurePosixPath, str] = {}
 
+    def check(name: str, size: int, kind: str) -> bool:
+        nonlocal room
+        path, room, why = PurePosixPath(name), room - abs(size), ""
+        if set(name) & set("\\:\0") or path.is_absolute() or ".." in path.parts or not name.strip():
+            why = f"holds a member named {name!r}, which could leave the folder"
+        elif kind not in ("file", "folder"):
+            why = f"holds {name!r}, which is {kind}"
+        elif path in passed and (kind, passed[path]) != ("folder", "folder"):
+            why = f"holds {name!r} twice"
+        elif len(passed) >= _MOST_FILES:
+            why = f"holds more than {_MOST_FILES:,} members"
+        elif room < 0:
+            why = f"unpacks to far more than it should (in {name!r})"
+        if why:
+            raise FetchError(f"{archive.name} {why}: refused")
+        passed[path] = kind
+        return True
 
-def _write(stream: IO[bytes], target: Path, room: int, name: str, archive: Path) -> int:
-    """Copy one member to a new file; the room left after it."""
-    try:
-        with stream, open(target, "xb") as file:
-            while block := stream.read(_BLOCK):
-                room -= len(block)
-                if room < 0:
-                    raise FetchError(f"{archive.name} unpacks to far more than it should (in {name!r}): refused")
-                file.write(block)
-    except FileExistsError:
-        raise FetchError(f"{archive.name} holds {name!r} twice: refused") from None
-    return room
-
-
-def _safe_path(name: str, archive: Path) -> PurePosixPath:
-    """`name` as a relative path that stays inside the folder, or a FetchError."""
-    path = PurePosixPath(name)
-    if set(name) & set("\\:\0") or path.is_absolute() or ".." in path.parts or not name.strip():
-        raise FetchError(f"{archive.name} holds a member named {name!r}, which could leave the folder: refused")
-    return path
-
-
-@contextmanager
-def _members(archive: Path) -> Iterator[Iterator[tuple[str, IO[bytes] | None]]]:
-    """The members as (name, stream), a folder's stream being None; damage of any kind is a FetchError."""
     try:
         if zipfile.is_zipfile(archive):
-            with zipfile.ZipFile(archive) as opened:
-                yield _zip_members(opened, archive)
+            with zipfile.ZipFile(archive) as zipped:
+                for member in zipped.infolist():
+                    check(member.filename, member.file_size, _zip_kind(member))
+                zipped.extractall(folder)
         elif tarfile.is_tarfile(archive):
-            with tarfile.open(archive, "r:*") as opened:
-                yield _tar_members(opened, archive)
+            with tarfile.open(archive) as tarred:
+                tarred.extraction_filter = getattr(tarfile, "data_filter", None)  # not before Python 3.11.4
+                tarred.extractall(folder, (m for m in tarred if check(m.name, m.size, _tar_kind(m))))
         else:
             raise FetchError(
                 f"{archive} is neither a zip nor a tar file; unpack it yourself (a .rar: unrar x, 7z x or bsdtar -xf) "
@@ -457,24 +443,13 @@ def _members(archive: Path) -> Iterator[Iterator[tuple[str, IO[bytes] | None]]]:
         raise FetchError(f"cannot unpack {archive.name}: {error or type(error).__name__}") from error
 
 
-def _zip_members(opened: zipfile.ZipFile, archive: Path) -> Iterator[tuple[str, IO[bytes] | None]]:
-    for member in opened.infolist():
-        kind = stat.S_IFMT(member.external_attr >> 16)
-        if member.is_dir():
-            yield member.filename, None
-        elif kind not in (0, stat.S_IFREG):
-            raise FetchError(f"{archive.name} holds {member.filename!r}, which is a link or a device: refused")
-        elif member.flag_bits & 1:
-            raise FetchError(f"{archive.name} is encrypted ({member.filename!r}): unpack it yourself")
-        else:
-            yield member.filename, opened.open(member)
+def _zip_kind(member: zipfile.ZipInfo) -> str:
+    if member.is_dir():
+        return "folder"
+    if member.flag_bits & 1:
+        return "encrypted (unpack it yourself)"
+    return "file" if stat.S_IFMT(member.external_attr >> 16) in (0, stat.S_IFREG) else "a link or a device"
 
 
-def _tar_members(opened: tarfile.TarFile, archive: Path) -> Iterator[tuple[str, IO[bytes] | None]]:
-    for member in opened:
-        if member.isdir():
-            yield member.name, None
-        elif not member.isreg() or (stream := opened.extractfile(member)) is None:
-            raise FetchError(f"{archive.name} holds {member.name!r}, which is a link or a device: refused")
-        else:
-            yield member.name, stream
+def _tar_kind(member: tarfile.TarInfo) -> str:
+    return "folder" if member.isdir() else "file" if member.isreg() else "a link or a device"
