@@ -144,27 +144,32 @@ class _Unpacked:
 # Delimited text.
 
 
-def whole_bytes(path: PathLike, by_name: bool = False) -> bytes:
+def whole_bytes(path: PathLike, by_name: bool = False) -> bytearray:
     """The content of a file, unpacked if it is compressed.
 
     by_name=True refuses plain text in a file whose name says that it is compressed.
     """
-    parts, view = [], memoryview(bytearray(1 << 20))
+    content, view = bytearray(), memoryview(bytearray(1 << 20))
     with TextSource(path).open() as stream:
         if by_name and stream.kind == "plain" and endings(path)[1]:
             raise DataError(f"{os.fspath(path)} is damaged or not what its name says: it is not compressed")
         while got := stream.fill(view):
-            parts.append(bytes(view[:got]))
-    return b"".join(parts)
+            content += view[:got]
+    return content
+
+
+def refuse_zeros(path: PathLike, content: bytearray) -> None:
+    """A DataError that names the line of the first zero byte."""
+    zero = content.find(b"\0")
+    if zero >= 0:
+        line = content.count(b"\n", 0, zero) + 1
+        raise DataError(f"{os.fspath(path)}, line {line}: a zero byte, expected text (this looks like a binary file)")
 
 
 def whole_text(path: PathLike, encodings: Sequence[str] = ("utf-8-sig",), by_name: bool = False) -> str:
     """The text of a file (see `whole_bytes`), in the first of the encodings that fits it; every line ends in "\\n"."""
     content, why = whole_bytes(path, by_name), ""
-    zero = content.find(b"\0")
-    if zero >= 0:
-        line = content.count(b"\n", 0, zero) + 1
-        raise DataError(f"{os.fspath(path)}, line {line}: a zero byte, expected text (this looks like a binary file)")
+    refuse_zeros(path, content)
     for encoding in encodings:
         try:
             return content.decode(encoding).replace("\r\n", "\n").replace("\r", "\n")

@@ -5,10 +5,8 @@ pages' own leave out names, types and the file's directory; a column's is of wha
 """
 
 import json
-import os
-import time
 import zlib
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +16,12 @@ from hingerank.data.checks import decimal
 from hingerank.data.files import COMPRESSIONS, TABLES, DataError, PathLike, draft_of, endings, replace_file
 from hingerank.data.frames import need
 from hingerank.data.memory import machine_memory
-from hingerank.data.streams import ByteStream, TextSource, open_quote
+from hingerank.data.streams import open_quote, refuse_zeros, whole_bytes
 from hingerank.kernels.threads import run_shards
 
 _CHECKSUMS = (b"hingerank:crc32", b"hingerank:crc32 again")  # in the schema, twice: {column: checksum} as JSON
 _FORMULA = r"^'*[=+\-@\t\r]"  # how a text begins that a spreadsheet would run, or that was kept from it
+_PIECE = 1 << 24  # bytes of a CSV file in which quotes are counted at a time
 _DECIMAL = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 
 
@@ -170,78 +169,49 @@ def _column_checksum(column: Any) -> int:
 # CSV.
 
 
-class _Watched:
-    """The plain bytes of a CSV file for pyarrow, which would let a quote left open swallow the lines after it.
-
-    `hexadecimal` says whether 0x occurs, which pyarrow takes for a number.
-    """
-
-    closed = False
-
-    def __init__(self, stream: ByteStream) -> None:
-        self._stream = stream
-        self._lines, self._open = 0, False
-        self._last, self._begun, self._ended = b"", 0, 0
-        self.hexadecimal = False
-
-    def read(self, size: int = 1 << 20) -> bytes:
-        self._begun += 1
-        try:
-            return self._read(size)
-        finally:
-            self._ended += 1
-
-    def settle(self) -> None:
-        """Wait until a thread of pyarrow that reads ahead is done: one that asks at Python's end aborts the process."""
-        begun = -1
-        while self._begun != begun or self._ended != begun:
-            begun = self._begun
-            time.sleep(0.02)
-
-    def _read(self, size: int) -> bytes:
-        room = bytearray(size)
-        block = bytes(memoryview(room)[: self._stream.fill(memoryview(room))])
-        if b"\0" in block:
-            line = self._lines + block.count(b"\n", 0, block.index(b"\0")) + 1
-            raise DataError(f"{self._stream.path}, line {line}: a zero byte, expected text")
-        if self._open or b'"' in block:
-            self._watch_quotes(block)
-        if not block and self._open:
-            raise open_quote(self._stream.path, self._lines + 1)
-        seen = self._last + block
-        self.hexadecimal = self.hexadecimal or b"0x" in seen or b"0X" in seen
-        self._lines, self._last = self._lines + block.count(b"\n"), block[-1:] or self._last
-        return block
-
-    def _watch_quotes(self, block: bytes) -> None:
-        letters = np.frombuffer(block, np.uint8)
-        quotes = np.flatnonzero(letters == ord('"'))
-        ends = np.flatnonzero((letters == ord("\n")) | (letters == ord("\r")))
-        odd = np.flatnonzero((np.searchsorted(quotes, ends) + self._open) % 2)
-        if len(odd):
-            before = block[: ends[odd[0]]]
-            raise open_quote(self._stream.path, self._lines + (before.count(b"\n") or before.count(b"\r")) + 1)
-        self._open = bool((len(quotes) + self._open) % 2)
-
-
 def _read_delimited(path: Path, kind: str, ids: Collection[str]) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    table, hexadecimal = _read_csv(path, kind)
+    content = whole_bytes(path, by_name=True)
+    refuse_zeros(path, content)
+    _check_quotes(path, content)
+    table = _read_csv(content, kind)
     _check_header(path, table.column_names)
     for name in table.column_names:
         if pa.types.is_binary(table[name].type):
             raise DataError(f"{path}: column {name[:40]!r} is not UTF-8 text: convert the file (iconv -t UTF-8)")
-    if hexadecimal:
-        _refuse_hexadecimal(table, path, kind)
-    table = _with_ids(table, path, kind, ids)
-    for place, name in enumerate(table.column_names):
-        if pa.types.is_string(table.column(place).type):
-            kept = pc.replace_substring_regex(table.column(place), "^'(" + _FORMULA[1:] + ")", r"\1")
-            table = table.set_column(place, name, kept)
-    names = pc.replace_substring_regex(pa.array(table.column_names, "string"), "^'(" + _FORMULA[1:] + ")", r"\1")
-    return table.rename_columns(names.to_pylist())
+    if b"0x" in content or b"0X" in content:  # which pyarrow takes for a number
+        _refuse_hexadecimal(table, path, content, kind)
+    table = _with_ids(table, content, kind, ids)
+    return _with_texts(table, lambda texts: pc.replace_substring_regex(texts, "^'(" + _FORMULA[1:] + ")", r"\1"))
+
+
+def _read_csv(content: bytearray, kind: str, texts: list[str] | None = None) -> Any:
+    """The table, or some of its columns as text."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    options: dict[str, Any] = {"parse_options": csv.ParseOptions(delimiter="\t" if kind == "tsv" else ",")}
+    if texts is not None:
+        types = dict.fromkeys(texts, "string")
+        options["convert_options"] = csv.ConvertOptions(column_types=types, include_columns=texts)
+    return csv.read_csv(pa.BufferReader(content), **options)
+
+
+def _check_quotes(path: Path, content: bytearray) -> None:
+    """Refuse a quote left open, which pyarrow would let swallow the lines after it."""
+    first, inside = content.find(b'"'), 0
+    for start in range(first, len(content), _PIECE) if first >= 0 else ():
+        letters = np.frombuffer(content, np.uint8, min(_PIECE, len(content) - start), start)
+        quotes = np.flatnonzero(letters == ord('"'))
+        ends = np.flatnonzero((letters == ord("\n")) | (letters == ord("\r")))
+        odd = np.flatnonzero((np.searchsorted(quotes, ends) + inside) % 2)
+        inside = (inside + len(quotes)) % 2
+        last = start + len(letters) == len(content)
+        if len(odd) or (inside and last):
+            before = content[: start + ends[odd[0]]] if len(odd) else content
+            raise open_quote(path, (before.count(b"\n") or before.count(b"\r")) + 1)
 
 
 def _check_header(path: Path, names: list[str]) -> None:
@@ -257,31 +227,12 @@ def _check_header(path: Path, names: list[str]) -> None:
         raise DataError(f"{path}: two columns are called {twice[:40]!r}: rename one of them")
 
 
-def _read_csv(path: Path, kind: str, texts: list[str] | None = None) -> tuple[Any, bool]:
-    """The table, or some of its columns as text; and whether it may hold hexadecimal numbers."""
-    from pyarrow import csv
-
-    options: dict[str, Any] = {"parse_options": csv.ParseOptions(delimiter="\t" if kind == "tsv" else ",")}
-    if texts is not None:
-        types = dict.fromkeys(texts, "string")
-        options["convert_options"] = csv.ConvertOptions(column_types=types, include_columns=texts)
-    with TextSource(path).open() as stream:
-        if endings(path)[1] and stream.kind == "plain":
-            raise DataError(f"{os.fspath(path)} is damaged or not what its name says: it is not compressed")
-        watched = _Watched(stream)
-        try:
-            return csv.read_csv(watched, **options), watched.hexadecimal
-        except BaseException:
-            watched.settle()
-            raise
-
-
-def _refuse_hexadecimal(table: Any, path: Path, kind: str) -> None:
+def _refuse_hexadecimal(table: Any, path: Path, content: bytearray, kind: str) -> None:
     import pyarrow.compute as pc
     import pyarrow.types as kinds
 
     names = [name for name in table.column_names if kinds.is_integer(table[name].type)]
-    written = _read_csv(path, kind, names)[0] if names else table
+    written = _read_csv(content, kind, names) if names else table
     for name in names:
         odd = pc.match_substring_regex(written[name], "^ *0[xX]").to_numpy(zero_copy_only=False).astype(bool)
         if odd.any():
@@ -291,7 +242,7 @@ def _refuse_hexadecimal(table: Any, path: Path, kind: str) -> None:
             )
 
 
-def _with_ids(table: Any, path: Path, kind: str, ids: Collection[str]) -> Any:
+def _with_ids(table: Any, content: bytearray, kind: str, ids: Collection[str]) -> Any:
     """The table with those columns of ids as text that are not the numbers which pyarrow takes them for."""
     import pyarrow.compute as pc
     import pyarrow.types as kinds
@@ -299,7 +250,7 @@ def _with_ids(table: Any, path: Path, kind: str, ids: Collection[str]) -> Any:
     numeric = [name for name in dict.fromkeys(ids) if name in table.column_names]
     read_otherwise = (kinds.is_integer, kinds.is_floating, kinds.is_boolean)  # a column of 1 and true is one of truths
     numeric = [name for name in numeric if any(is_so(table[name].type) for is_so in read_otherwise)]
-    written = _read_csv(path, kind, numeric)[0] if numeric else table
+    written = _read_csv(content, kind, numeric) if numeric else table
     for name in numeric:
         numbers, texts = table[name], pc.utf8_trim_whitespace(written[name])
         odd = pc.any(pc.match_substring_regex(texts, r"^[+-]?(0[0-9]|[0-9]{16})")).as_py()  # a number may drop digits
@@ -312,14 +263,20 @@ def _with_ids(table: Any, path: Path, kind: str, ids: Collection[str]) -> Any:
 
 def _without_formulas(table: Any) -> Any:
     """Texts and names that a spreadsheet would run begin with an apostrophe, as it asks for; reading takes it off."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     def kept(texts: Any) -> Any:
         runs = pc.and_not(pc.match_substring_regex(texts, _FORMULA), pc.match_substring_regex(texts, _DECIMAL))
         return pc.if_else(runs, pc.binary_join_element_wise("'", texts, ""), texts)
 
+    return _with_texts(table, kept)
+
+
+def _with_texts(table: Any, change: Callable[[Any], Any]) -> Any:
+    """The table with its columns of text, and its names, changed."""
+    import pyarrow as pa
+
     for place, name in enumerate(table.column_names):
         if pa.types.is_string(table.column(place).type):
-            table = table.set_column(place, name, kept(table.column(place)))
-    return table.rename_columns(kept(pa.array(table.column_names, "string")).to_pylist())
+            table = table.set_column(place, name, change(table.column(place)))
+    return table.rename_columns(change(pa.array(table.column_names, "string")).to_pylist())
