@@ -1,5 +1,6 @@
 """Checks of single numbers that users pass, or write into files, and warnings about what they left out."""
 
+import math
 import re
 import warnings
 from numbers import Real
@@ -41,8 +42,8 @@ def decimal(text: str) -> float | None:
     >>> decimal("-2.5e-3"), decimal("1_0"), decimal("1e999")
     (-0.0025, None, None)
     """
-    value = float(text) if _DECIMAL.fullmatch(text) else np.inf
-    return value if np.isfinite(value) else None
+    value = float(text) if _DECIMAL.fullmatch(text) else math.inf
+    return value if math.isfinite(value) else None
 
 
 def whole_decimal(text: str) -> int | None:

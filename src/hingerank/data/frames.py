@@ -17,14 +17,19 @@ LISTS = "features"  # the name of a column that holds all features of a row
 Names = str | Sequence[str] | None
 
 
+def open_frame(frame: Any, expected: str) -> Any:
+    """A table of any library as one that narwhals reads."""
+    try:
+        return nw.from_native(frame, eager_only=True)
+    except TypeError as error:
+        raise DataError(f"expected {expected}: {error}") from None
+
+
 def columns_from_frame(
     frame: Any, label: str, qid: str | None, docid: str | None, features: Names, missing: str, dtype: Any
 ) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray | None, tuple[str, ...] | None]:
     """(X, y, qid, docid, feature names) of a table; the parameters are those of `RankingData.from_frame`."""
-    try:
-        table = nw.from_native(frame, eager_only=True)
-    except TypeError as error:
-        raise DataError(f"expected a pandas, polars or pyarrow table (collect a lazy one first): {error}") from None
+    table = open_frame(frame, "a pandas, polars or pyarrow table (collect a lazy one first)")
     if len(table) == 0:
         raise DataError("the table has no rows")
     docid = docid or next((name for name in DOCID_NAMES if name in table.columns), None)

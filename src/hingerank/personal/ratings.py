@@ -15,7 +15,7 @@ from hingerank.data.blocks import check_ids, number_ids, real_numbers
 from hingerank.data.checks import positive
 from hingerank.data.files import TABLES, DataError, endings
 from hingerank.personal.layout import group
-from hingerank.personal.ratings_files import date_of, find_name, in_utc, is_number, read_columns
+from hingerank.personal.ratings_files import date_of, in_utc, is_number, place_of, read_columns
 from hingerank.renaming import renamed
 
 Column = str | int
@@ -256,24 +256,15 @@ def columns_of(
         from hingerank.data.tables import read_table
 
         source = read_table(path, [c for c in columns if isinstance(c, str)] or None)
-    import narwhals as nw
+    from hingerank.data.frames import open_frame
 
-    try:
-        table = nw.from_native(source, eager_only=True)
-    except TypeError as error:
-        raise DataError(f"expected a data frame or the path of a file: {error}") from None
-    usual = {name.lower(): name for name in map(str, table.columns)}
-    names = [table.columns[c] if isinstance(c, int) and c < len(table.columns) else _usual(c, usual) for c in columns]
-    for name in names:
-        if name not in table.columns:
-            raise DataError(f"there is no column {name!r}; the columns are: {', '.join(map(str, table.columns))}")
-    return [table[name].to_numpy() for name in names]
-
-
-def _usual(column: Column, names: dict[str, str]) -> Column:
-    """The name of a column of a frame, also under those that public files use: userId, movie_id, ..."""
-    place = find_name(column, {name: number for number, name in enumerate(names)}) if isinstance(column, str) else None
-    return column if place is None or column in names.values() else list(names.values())[place]
+    table = open_frame(source, "a data frame or the path of a file")
+    names = [str(name) for name in table.columns]
+    places = [column if isinstance(column, int) else place_of(column, names) for column in columns]
+    for column, place in zip(columns, places):
+        if place is None or place >= len(names):
+            raise DataError(f"there is no column {column!r}; the columns are: {', '.join(names)}")
+    return [table[table.columns[place]].to_numpy() for place in places]
 
 
 def number_items(

@@ -15,6 +15,7 @@ from hingerank.data.streams import split_lines, whole_text
 
 MOST_EXACT = 2.0**53  # float64 cannot tell whole numbers from here on apart
 _WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]*")
+_MOMENT = "a number, or a date such as 2024-05-31T18:00:00Z, in the whole column"
 DELIMITERS = ("::", "\t", ",", ";", "|", " ")
 
 
@@ -67,73 +68,61 @@ def read_columns(
 
 def _places(path: Path, columns: Sequence[str | int], head: list[str]) -> tuple[list[int], int]:
     """Column numbers, and the number of lines to skip."""
-    names = [name.lower() for name in head]
-    named = {name: place for place, name in enumerate(names)}
-    wanted = [column for column in columns if isinstance(column, str)]
-    found = [find_name(column, named) for column in wanted]
-    has_names = any(place is not None for place in found) or not any(is_number(field) for field in head)
-    if wanted and has_names and None in found:
-        missing = wanted[found.index(None)]
+    found = [column if isinstance(column, int) else place_of(column, head) for column in columns]
+    named = [place for place, column in zip(found, columns) if isinstance(column, str)]
+    has_names = any(place is not None for place in named) or not any(is_number(field) for field in head)
+    if has_names and None in named:
+        missing = columns[found.index(None)]
         raise DataError(f"{path}: there is no column {missing!r}; the first line has: {', '.join(head)}")
-    twice = next((head[place] for place in found if place is not None and names.count(names[place]) > 1), None)
+    names = [name.lower() for name in head]
+    twice = next((head[place] for place in named if place is not None and names.count(names[place]) > 1), None)
     if twice is not None:
         raise DataError(f"{path}: line 1 has two columns {twice[:40]!r}: rename one of them")
-    named_places = iter(found)
-    places = []
-    for place, column in enumerate(columns):
-        known = column if isinstance(column, int) else next(named_places)
-        places.append(place if known is None else known)
+    places = [number if place is None else place for number, place in enumerate(found)]
     if max(places) >= len(head):
         raise DataError(f"{path}: line 1 has {len(head)} columns, expected at least {max(places) + 1}")
     return places, int(has_names)
 
 
-def find_name(column: str, named: dict[str, int]) -> int | None:
-    """The place of a column, also under the names that public files use: userId, user_id, movieId, ..."""
+def place_of(column: str, names: Sequence[str]) -> int | None:
+    """The place of a column, in any case, and under the names that public files use: userId, user_id, movieId, ..."""
     usual = {"user": ("userid", "user_id"), "item": ("itemid", "item_id", "movieid", "movie_id", "movie")}
-    names = (column.lower(), *usual.get(column.lower(), ()))
-    return next((named[name] for name in names if name in named), None)
+    lower = [name.lower() for name in names]
+    tried = [(column, names), *((name, lower) for name in (column.lower(), *usual.get(column.lower(), ())))]
+    return next((where.index(name) for name, where in tried if name in where), None)
 
 
 def _mixed_columns(
     path: Path, text: str, delimiter: str, places: list[int], skip: int, numbers: Sequence[int], moments: Sequence[int]
 ) -> list[np.ndarray]:
     """Columns with text in them: each one as whole numbers, numbers or text, whichever fits all of it."""
-    kept: list[list[str]] = [[] for _ in places]
-    most = max(places)
-    dates: dict[int, list[datetime]] = {which: [] for which in moments}
-    for number, fields in split_lines(path, text, delimiter):
-        if number <= skip:
+    rows = [row for row in split_lines(path, text, delimiter) if row[0] > skip]
+    for line, fields in rows:
+        if len(fields) <= max(places):
+            found = f"{len(fields)} columns, expected at least {max(places) + 1}: {delimiter.join(fields)[:80]!r}"
+            raise DataError(f"{path}, line {line}: {found}")
+
+    def fitting(which: int, values: list[Any], expected: str) -> np.ndarray:
+        if None in values:
+            line, fields = rows[values.index(None)]
+            found = f"found {fields[places[which]].strip()[:40]!r}, expected {expected}"
+            raise DataError(f"{path}, line {line}, column {places[which] + 1}: {found}")
+        return np.array(values)
+
+    columns = []
+    for which, place in enumerate(places):
+        texts = [fields[place].strip() for _, fields in rows]
+        values: list[Any] = [decimal(text) for text in texts] if which in (*numbers, *moments) else []
+        if which in numbers:
+            fitting(which, values, "a finite number")
+        elif which in moments and values and values[0] is None:
+            dates = [date_of(text) if value is None else None for text, value in zip(texts, values)]
+            columns.append(fitting(which, dates, _MOMENT).astype("datetime64[us]"))
             continue
-        if len(fields) <= most:
-            line = delimiter.join(fields)
-            raise DataError(
-                f"{path}, line {number}: {len(fields)} columns, expected at least {most + 1}: {line[:80]!r}"
-            )
-        for column, place in zip(kept, places):
-            column.append(fields[place].strip())
-        for which in numbers:
-            value = kept[which][-1]
-            if decimal(value) is None:
-                raise DataError(
-                    f"{path}, line {number}, column {places[which] + 1}: found {value[:40]!r}, expected a finite number"
-                )
-        for which, found in dates.items():
-            value, before = kept[which][-1], len(kept[which]) - 1
-            date = None if decimal(value) is not None else date_of(value)
-            if date is not None and len(found) == before:
-                found.append(date)
-            elif date is not None or decimal(value) is None or found:
-                wanted = "a number, or a date such as 2024-05-31T18:00:00Z" + (
-                    ", as on the lines before" if before else ""
-                )
-                raise DataError(
-                    f"{path}, line {number}, column {places[which] + 1}: found {value[:40]!r}, expected {wanted}"
-                )
-    return [
-        np.array(dates[which], "datetime64[us]") if dates.get(which) else _typed(column)
-        for which, column in enumerate(kept)
-    ]
+        elif which in moments:
+            fitting(which, values, _MOMENT)
+        columns.append(_typed(texts))
+    return columns
 
 
 def date_of(value: str) -> datetime | None:
@@ -159,13 +148,8 @@ def _typed(values: list[str]) -> np.ndarray:
             return np.array([int(value) for value in values], np.int64)
         except OverflowError:
             return np.array(values)
-    numbers = [decimal(value) if _plain_number(value) else None for value in values]
+    numbers = [None if value[:1] == "0" and value[1:2].isdigit() else decimal(value) for value in values]  # 007: an id
     return np.array(values) if None in numbers else _whole(np.array(numbers, np.float64))
-
-
-def _plain_number(value: str) -> bool:
-    """A number whose text is its value: "007" is an id, not the number 7."""
-    return not (len(value) > 1 and value[0] == "0" and value[1:2].isdigit())
 
 
 def _whole(column: np.ndarray) -> np.ndarray:
