@@ -11,7 +11,7 @@ import numpy as np
 
 from hingerank.data.checks import OneQueryWarning, decimal, warn_one_query
 from hingerank.data.files import COMPRESSIONS, TEXTS, DataError, PathLike, scratch_folder
-from hingerank.data.letor_table import Options, ReadingPlan, Replan, TextTable, dense_enough, windows
+from hingerank.data.letor_table import Options, ReadingPlan, Replan, TextTable, windows
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.streams import TextSource, whole_text
 from hingerank.kernels.text import QID_PRESENT, spell, spread_rows, whole_numbers
@@ -78,18 +78,29 @@ def read_text(
         `qid` holds integers if every id is written as one, else strings. Without any query ids all rows form one
         query, 0, with a warning.
     """
-    options = Options(dtype, sparse, missing, index_base, n_features, docids, qid_in_comment, max_features)
-    return _read(_listed(path), options, query, progress, one_query)[0]
+    options = {
+        "dtype": dtype, "sparse": sparse, "missing": missing, "index_base": index_base, "n_features": n_features,
+        "docids": docids, "qid_in_comment": qid_in_comment, "max_features": max_features,
+    }  # fmt: skip
+    return read_parts(_listed(path), query=query, one_query=one_query, progress=progress, **options)[0]
 
 
-def read_parts(paths: Sequence[PathLike], **options: Any) -> tuple[RankingData, list[int]]:
+def read_parts(
+    paths: Sequence[PathLike],
+    *,
+    query: Paths | None = None,
+    one_query: bool = False,
+    progress: Progress | None = None,
+    **options: Any,
+) -> tuple[RankingData, list[int]]:
     """`read_text` of several files, and the number of rows of each."""
-    query, progress, one_query = (
-        options.pop("query", None),
-        options.pop("progress", None),
-        options.pop("one_query", False),
-    )
-    return _read(paths, Options(**options), query, progress, one_query)
+    sources, asked = [TextSource(each) for each in paths], Options(**options)
+    table, comments, rows, X = _parse(sources, asked, _first_plan(asked), progress)
+    rule = _choose_rule(asked, comments, table.qid_style, sources, rows, query)
+    data = _assemble(table, X, rule)
+    if rule.qid_from == "nothing" and not one_query:
+        warn_one_query(data.y, f"{sources[0].path}: {_GIVE_IDS}", stacklevel=4)
+    return data, rows
 
 
 def read_pieces(
@@ -115,27 +126,29 @@ def read_pieces(
     progress : called with the fraction read
     options : those of ``read_text``
     """
-    sources = [TextSource(each) for each in _listed(path)]
-    asked = Options(**options)
-    table, comments, rows = _survey(sources, asked, (lambda done: progress(done / 2)) if progress else None)
-    rule = _choose_rule(asked, comments, table.qid_style, sources, rows, query)
+    sources, asked = [TextSource(each) for each in _listed(path)], Options(**options)
+    report = progress or (lambda done: None)
+    plan = replace(_first_plan(asked), dense=False)
+    seen, comments, rows, _ = _parse(sources, asked, plan, lambda done: report(done / 2), keep=False)
+    rule = _choose_rule(asked, comments, seen.qid_style, sources, rows, query)
     if rule.qid_from == "nothing" and not one_query:
         warnings.warn(
             f"{sources[0].path}: there are no query ids, and all {sum(rows):,} rows count as one query; {_GIVE_IDS}",
             OneQueryWarning,
             stacklevel=2,
         )
-    table.whole = False
-    first, size = 0, 0
+    width, plan = seen.settled()
+    table = TextTable(replace(asked, n_features=width, index_base=plan.base), plan, seen.qid_style)
+    first, size, table.whole = 0, 0, False
     try:
         for window in windows(sources):
             table.add(window)
             size += window.length
-            if progress is not None:
-                progress(0.5 + window.fraction / 2)
+            report(0.5 + window.fraction / 2)
             if size >= piece_bytes and table.rows:
                 yield _assemble(table, table.features(), rule, first)
-                first, size, table = first + table.rows, 0, table.successor()
+                first, size = first + table.rows, 0
+                table.forget()
         if table.rows:
             yield _assemble(table, table.features(), rule, first)
     except (Replan, DataError) as error:  # the first reading found nothing wrong
@@ -146,57 +159,31 @@ def _listed(path: Paths) -> list[PathLike]:
     return [path] if isinstance(path, str | os.PathLike) else list(path)
 
 
-def _read(
-    paths: Sequence[PathLike], options: Options, query: Paths | None, progress: Progress | None, one_query: bool
-) -> tuple[RankingData, list[int]]:
-    sources = [TextSource(each) for each in paths]
-    plan = _first_plan(options)
+def _parse(
+    sources: list[TextSource], options: Options, plan: ReadingPlan, progress: Progress | None, keep: bool = True
+) -> tuple[TextTable, "Comments", list[int], Any]:
+    """(table of all rows, what their comments have in common, rows of each source, X), by a plan that fits them all.
+
+    keep=False forgets the rows of each window and gives no X: what is left says what all of them must agree in.
+    """
     while True:
-        table = TextTable(options, plan)
+        table, comments = TextTable(options, plan), Comments()
         try:
             for window in windows(sources):
                 table.add(window)
+                if not keep:
+                    comments.add(table)
+                    table.forget()
                 if progress is not None:
                     progress(window.fraction)
             rows = _rows_of_sources(table.source_rows, table.largest, options, sources)
-            X = table.features()
-            break
-        except Replan as better:
-            plan = better.plan
-    comments = Comments()
-    comments.add(table)
-    rule = _choose_rule(options, comments, table.qid_style, sources, rows, query)
-    data = _assemble(table, X, rule)
-    if rule.qid_from == "nothing" and not one_query:
-        warn_one_query(data.y, f"{sources[0].path}: {_GIVE_IDS}", stacklevel=4)
-    return data, rows
-
-
-def _survey(
-    sources: list[TextSource], options: Options, progress: Progress | None
-) -> tuple[TextTable, "Comments", list[int]]:
-    """Parse everything and keep nothing: (an empty table that fits all rows, their comments, rows of each source)."""
-    plan = replace(_first_plan(options), dense=False)
-    while True:
-        table, comments = TextTable(options, plan), Comments()
-        largest, entries, source_rows = -1, 0, dict.fromkeys(range(len(sources)), 0)
-        try:
-            for window in windows(sources):
-                table.add(window)
-                comments.add(table)
-                largest, entries = max(largest, table.largest), entries + table.entries
-                source_rows[window.source] += table.rows
-                table = table.successor()
-                if progress is not None:
-                    progress(window.fraction)
+            X = table.features() if keep else None
         except Replan as better:
             plan = better.plan
             continue
-        rows = _rows_of_sources(source_rows, largest, options, sources)
-        width = largest + 1 if options.n_features is None else options.n_features
-        dense = dense_enough(entries, sum(rows), width) if options.sparse is None else not options.sparse
-        fixed = replace(options, n_features=width, index_base=plan.base)
-        return TextTable(fixed, replace(plan, dense=dense, settled=True), table.qid_style), comments, rows
+        if keep:
+            comments.add(table)
+        return table, comments, rows, X
 
 
 def _first_plan(options: Options) -> ReadingPlan:

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.data.files import DataError
-from hingerank.data.memory import machine_memory
+from hingerank.data.memory import check_room
 from hingerank.data.streams import TextSource
 from hingerank.kernels import text as parse
 from hingerank.kernels.threads import run_shards, thread_count
@@ -55,9 +55,6 @@ class Window:
             borders.append(self.buffer.find(b"\n", min(borders[-1] + size, self.length - 1)) + 1)
         return list(pairwise(borders))
 
-    def line_start(self, place: int) -> int:
-        return self.buffer.rfind(b"\n", 0, place) + 1
-
     def token_at(self, place: int) -> str:
         """The text from `place` to the next blank, shortened."""
         line = bytes(self.buffer[place : place + 200]).split(b"\n")[0].rstrip(b"\r")
@@ -68,7 +65,7 @@ class Window:
 
     def error(self, place: int, expected: str, remedy: str = "", option: str | None = None) -> DataError:
         """A DataError that names file, line and column of `place`, what is there and what was expected."""
-        start, found = self.line_start(place), self.token_at(place)
+        start, found = self.buffer.rfind(b"\n", 0, place) + 1, self.token_at(place)
         line = self.lines_before + self.buffer.count(b"\n", 0, place) + 1
         column = len(self.buffer[start:place].decode("utf-8", "replace")) + 1
         where, what = f"{self.path}, line {line}, column {column}", repr(found) if found else "the line end"
@@ -172,7 +169,7 @@ def wrong_text(window: Window, status: int, place: int, limit: int, limit_name: 
 
 def _second_index(window: Window, place: int) -> int:
     """The place of the first repeated index on the line of `place`."""
-    start, seen = window.line_start(place), set()
+    start, seen = window.buffer.rfind(b"\n", 0, place) + 1, set()
     line = bytes(window.buffer[start : window.buffer.find(b"\n", start)]).split(b"#")[0]
     for match in re.finditer(rb"(?<!\S)(\d+):", line):
         index = match[1].lstrip(b"0")
@@ -306,15 +303,15 @@ class Chunk:
 
 
 class TextTable:
-    """Arrays of the rows added so far; `source_rows[i]` = rows of source i."""
+    """Arrays of the rows added since `forget`; of all rows `source_rows[i]` = rows of source i, and `entries_seen`."""
 
     def __init__(self, options: Options, plan: ReadingPlan, qid_style: int = parse.QID_UNKNOWN) -> None:
         self.options, self.plan, self.qid_style = options, plan, qid_style
-        self.rows = self.entries = self.n_letters = 0
+        self.rows = self.entries = self.n_letters = self.entries_seen = 0
+        self.whole = True  # all of the input goes in here, so its size can be guessed ahead
         self.largest = -1
         self.source_rows: dict[int, int] = {}
         self.source_lines: dict[int, int] = {}
-        self.whole = True  # all of the input goes in here, so its size can be guessed ahead
         self.y, self.qid = GrowingArray(np.float64), GrowingArray(np.int64)
         self.spans, self.letters = GrowingArray(np.int32, 2), GrowingArray(np.uint8)
         self.sizes, self.columns = GrowingArray(np.int64), GrowingArray(np.int32)
@@ -322,11 +319,10 @@ class TextTable:
         self._asked = np.empty((0, 3), np.int64)
         self.limit = (options.n_features or options.max_features, f"{'n' if options.n_features else 'max'}_features")
 
-    def successor(self) -> "TextTable":
-        """An empty table for the rows that follow."""
-        table = TextTable(self.options, self.plan, self.qid_style)
-        table.source_lines, table.whole = self.source_lines, False
-        return table
+    def forget(self) -> None:
+        """Go on without the rows added so far; arrays that were handed out stay as they are."""
+        self.rows = self.entries = self.n_letters = 0
+        self.whole = False
 
     @property
     def texts(self) -> tuple[np.ndarray, np.ndarray]:
@@ -345,20 +341,21 @@ class TextTable:
             chunks = self._parse(window)
             answers = [self._check(window, chunk) for chunk in chunks]
             largest = max(int(chunk.state[parse.LARGEST]) for chunk in chunks)
+            counted = (parse.ROW, parse.ENTRIES, parse.LETTER)
+            rows, entries, letters = (sum(chunk.count(slot) for chunk in chunks) for slot in counted)
             if not self.plan.dense or largest < self.values.width:
                 break
-            self._widen(largest + 1, chunks, window.fraction)
+            self._widen(largest + 1, self.rows + rows, self.entries + entries, window.fraction)
         for chunk, numbers in zip(chunks, answers):
             slots = chunk.asked[: chunk.state[parse.ASKED], 0]
             self.y.array[-1 - slots[slots < 0]] = numbers[slots < 0]
             self.values.array[slots[slots >= 0]] = numbers[slots >= 0]
         self._close_gaps(chunks)
         self.qid_style = int(chunks[-1].state[parse.QID_STYLE])
-        rows, letters = (sum(chunk.count(slot) for chunk in chunks) for slot in (parse.ROW, parse.LETTER))
         self._check_characters(window, rows, letters)
         self.rows += rows
         self.n_letters += letters
-        self.entries += sum(chunk.count(parse.ENTRIES) for chunk in chunks)
+        self.entries, self.entries_seen = self.entries + entries, self.entries_seen + entries
         self.largest = max(self.largest, largest)
         self.source_rows[window.source] = self.source_rows.get(window.source, 0) + rows
 
@@ -432,10 +429,8 @@ class TextTable:
             raise wrong_text(window, status, place, *self.limit)
         return np.array(numbers)
 
-    def _widen(self, width: int, chunks: list[Chunk], fraction: float) -> None:
+    def _widen(self, width: int, rows: int, entries: int, fraction: float) -> None:
         """Make room for columns up to `width` in the dense rows, unless they have become too empty for that."""
-        rows = self.rows + sum(chunk.count(parse.ROW) for chunk in chunks)
-        entries = self.entries + sum(chunk.count(parse.ENTRIES) for chunk in chunks)
         if self.options.sparse is None and not self.plan.settled and not dense_enough(entries, rows, width):
             raise Replan(replace(self.plan, dense=False))
         self._check_memory(int(rows / max(fraction, 1e-6)), width)
@@ -443,10 +438,8 @@ class TextTable:
 
     def _check_memory(self, rows: int, width: int) -> None:
         wanted = rows * width * self.options.dtype.itemsize
-        there = machine_memory() if wanted > SMALL_MEMORY else None  # to ask costs as much as to parse some rows
-        if there is not None and wanted > there:
-            sizes = f"take {wanted / 2**30:.1f} GiB as a dense array, but there are {there / 2**30:.1f} GiB of memory"
-            raise DataError(f"{rows} rows of {width} features {sizes}: pass sparse=True")
+        if wanted > SMALL_MEMORY:  # to ask costs as much as to parse some rows
+            check_room(wanted, f"{rows} rows of {width} features as a dense array", "pass sparse=True")
 
     def _close_gaps(self, chunks: list[Chunk]) -> None:
         """Blank lines, comments and colons outside entries made the chunks reserve more than they used."""
@@ -465,13 +458,19 @@ class TextTable:
             if bad >= 0:
                 raise _no_utf8(window, bad)
 
+    def settled(self) -> tuple[int, ReadingPlan]:
+        """The number of columns, and the plan that fits the whole text, all of which was seen."""
+        width, dense = self.options.n_features or self.largest + 1, not self.options.sparse
+        if self.options.sparse is None:
+            rows = sum(self.source_rows.values())
+            dense = self.plan.dense if self.plan.settled else dense_enough(self.entries_seen, rows, width)
+        return width, replace(self.plan, dense=dense, settled=True)
+
     def features(self) -> Any:
         """X, once all windows are in; may raise `Replan`."""
-        width = self.largest + 1 if self.options.n_features is None else self.options.n_features
-        if self.options.sparse is None and not self.plan.settled:
-            dense = dense_enough(self.entries, self.rows, width)
-            if dense != self.plan.dense:
-                raise Replan(replace(self.plan, dense=dense, settled=True))
+        width, fitting = self.settled()
+        if fitting.dense != self.plan.dense:
+            raise Replan(fitting)
         if self.plan.dense:
             return self.values.finish(self.rows, width)
         offsets = np.zeros(self.rows + 1, np.int32 if self.entries < 2**31 else np.int64)

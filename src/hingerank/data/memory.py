@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from numbers import Real
 from pathlib import Path
 
+from hingerank.data.files import DataError
+
 UNLIMITED = 1e9  # gigabytes
 UNKNOWN = 8 * 10**9  # bytes to reckon with where the system does not say
 
@@ -28,6 +30,14 @@ def machine_memory() -> int | None:
     except (AttributeError, OSError, ValueError):  # not on this platform
         return None
     return min([there, *control_group_limits()])
+
+
+def check_room(wanted: int, what: str, remedy: str) -> None:
+    """A DataError where this machine does not have so many bytes for `what`."""
+    there = machine_memory()
+    if there is not None and wanted > there:
+        sizes = f"{wanted / 2**30:.1f} GiB, but there are {there / 2**30:.1f} GiB of memory"
+        raise DataError(f"{what} take {sizes}: {remedy}")
 
 
 def control_group_limits(root: Path = Path("/")) -> Iterator[int]:

@@ -15,7 +15,7 @@ import numpy as np
 from hingerank.data.checks import decimal
 from hingerank.data.files import COMPRESSIONS, TABLES, DataError, PathLike, draft_of, endings, replace_file
 from hingerank.data.frames import need
-from hingerank.data.memory import machine_memory
+from hingerank.data.memory import check_room
 from hingerank.data.streams import open_quote, refuse_zeros, whole_bytes
 from hingerank.kernels.threads import run_shards
 
@@ -105,12 +105,9 @@ def _read_parquet(path: Path, columns: list[str] | None, verify: bool) -> Any:
     with parquet.ParquetFile(path, page_checksum_verification=verify) as file:
         schema, about = file.schema_arrow, file.metadata
         chosen = columns if set(schema.names) >= set(columns or ()) else None
-        wanted, there = about.num_rows * len(chosen or schema.names) * 8, machine_memory()
-        if there is not None and wanted > there:
-            raise DataError(
-                f"{about.num_rows} rows of {len(chosen or schema.names)} columns take {wanted / 2**30:.1f} GiB, but "
-                f"there are {there / 2**30:.1f} GiB of memory: name fewer columns in features=, or split the file"
-            )
+        count = len(chosen or schema.names)
+        what, remedy = f"{about.num_rows} rows of {count} columns", "name fewer columns in features=, or split the file"
+        check_room(about.num_rows * count * 8, what, remedy)
         table = file.read(columns=chosen)
     known = _carried(schema) if verify else None
     if known is not None and set(known) != set(schema.names):
