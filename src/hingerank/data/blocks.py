@@ -6,7 +6,7 @@ their original order. When the rows already lie so, ``order`` is None and nothin
 """
 
 import hashlib
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,6 +127,15 @@ def kept_rows(blocks: QueryBlocks, weight: np.ndarray | None) -> tuple[np.ndarra
     return order[keep], QueryBlocks(blocks.ids[filled], np.append(offsets[:-1][filled], offsets[-1]), None)
 
 
+def evenly(n_rows: int, most: int) -> np.ndarray | slice:
+    """At most so many rows, evenly spaced.
+
+    >>> evenly(10, 3).tolist(), evenly(3, 10)
+    ([0, 4, 9], slice(None, None, None))
+    """
+    return slice(None) if n_rows <= most else np.linspace(0, n_rows - 1, most).astype(np.int64)
+
+
 # Ids and their numbers.
 
 
@@ -167,6 +176,12 @@ def number_values(values: Sequence[Hashable], numbers: dict[Any, int] | None = N
     """Numbers of any values by first appearance (int32), going on from those in `numbers`, which grows."""
     known: dict[Any, int] = {} if numbers is None else numbers
     return np.fromiter((known.setdefault(value, len(known)) for value in values), np.int32, len(values))
+
+
+def places_of(values: Collection[Hashable], ids: Iterable[Hashable]) -> np.ndarray:
+    """The place of each value among the ids, −1 where it is not there."""
+    number = {value: place for place, value in enumerate(ids)}
+    return np.fromiter((number.get(value, -1) for value in values), np.int64, len(values))
 
 
 def check_ids(ids: Any, n_rows: int, name: str) -> np.ndarray:
@@ -399,7 +414,7 @@ def fingerprint_whole(X: Any, y: np.ndarray, qid: np.ndarray) -> bytes:
 
 def fingerprint(X: Any, y: np.ndarray, blocks: QueryBlocks) -> dict[str, Any]:
     """What a model was trained on: sizes, and a hash of evenly spaced rows (cheap, so not proof against forgery)."""
-    rows = _evenly_spaced(X.shape[0])
+    rows = np.arange(X.shape[0])[evenly(X.shape[0], _SAMPLED_ROWS)]
     query = np.searchsorted(blocks.offsets, rows, side="right") - 1
     ids = "\n".join(map(str, blocks.ids[query].tolist())).encode("utf-8", "surrogatepass")
     return fingerprint_rows(X, y[rows].tobytes(), ids) | {"queries": len(blocks)}
@@ -407,7 +422,7 @@ def fingerprint(X: Any, y: np.ndarray, blocks: QueryBlocks) -> dict[str, Any]:
 
 def fingerprint_rows(X: Any, *more: bytes) -> dict[str, Any]:
     """The part of a fingerprint that is about features alone, and any other bytes to go into its hash."""
-    sample = sp.csr_matrix(X[_evenly_spaced(X.shape[0])])
+    sample = sp.csr_matrix(X[evenly(X.shape[0], _SAMPLED_ROWS)])
     sample.eliminate_zeros()  # so that the same numbers, dense or sparse, have the same hash
     digest = hashlib.sha256()
     for part in (sample.indptr, sample.indices, sample.data):
@@ -415,7 +430,3 @@ def fingerprint_rows(X: Any, *more: bytes) -> dict[str, Any]:
     for item in more:
         digest.update(item)
     return {"rows": X.shape[0], "features": X.shape[1], "sha256_of_sample": digest.hexdigest()}
-
-
-def _evenly_spaced(n_rows: int) -> np.ndarray:
-    return np.unique(np.linspace(0, n_rows - 1, min(n_rows, _SAMPLED_ROWS)).astype(np.int64))

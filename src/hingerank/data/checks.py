@@ -9,14 +9,27 @@ from typing import Any
 import numpy as np
 
 
+def real(value: Any) -> float:
+    """`value` as a finite float, NaN where it is no such number.
+
+    >>> real(2), real("2"), real(True), real(10**400)
+    (2.0, nan, nan, nan)
+    """
+    try:
+        number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    except OverflowError:
+        return math.nan
+    return number if math.isfinite(number) else math.nan
+
+
 def positive(name: str, value: Any, least: float | None = None) -> float:
     """`value` as a finite number above 0, or of at least `least`; a ValueError names it.
 
     >>> positive("C", 2)
     2.0
     """
-    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else np.nan
-    if not np.isfinite(number) or (number <= 0 if least is None else number < least):
+    number = real(value)
+    if math.isnan(number) or (number <= 0 if least is None else number < least):
         kind = "positive number" if least is None else f"number of at least {least:g}"
         raise ValueError(f"{name} must be a {kind}, not {value!r}")
     return number
@@ -24,8 +37,7 @@ def positive(name: str, value: Any, least: float | None = None) -> float:
 
 def whole(name: str, value: Any, least: int = 1) -> int:
     """`value` as a whole number of at least `least`; a ValueError names it."""
-    real = float(value) if isinstance(value, Real) and not isinstance(value, bool) else np.nan
-    number = int(value) if np.isfinite(real) and real % 1 == 0 else least - 1
+    number = int(value) if real(value) % 1 == 0 else least - 1
     if number < least:
         kind = "positive whole number" if least == 1 else f"whole number of at least {least}"
         raise ValueError(f"{name} must be a {kind}, not {value!r}")

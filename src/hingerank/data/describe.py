@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from hingerank.data.blocks import QueryBlocks
+from hingerank.data.blocks import QueryBlocks, evenly
 from hingerank.kernels.threads import run_shards
 from hingerank.notebook import html_table
 
@@ -162,7 +162,7 @@ def scaling_advice(low: np.ndarray, high: np.ndarray, spread: np.ndarray, tails:
 
 def long_tailed(X: Any) -> np.ndarray:
     """Columns with a value FAR standard deviations from the mean, among at most 4,096 evenly spaced rows."""
-    rows = X[slice(None) if X.shape[0] <= 4096 else np.linspace(0, X.shape[0] - 1, 4096).astype(np.int64)]
+    rows = X[evenly(X.shape[0], 4096)]
     low, high, mean, spread, _, _ = column_figures(rows)
     with np.errstate(invalid="ignore"):
         return np.maximum(high - mean, mean - low) > FAR * np.where(spread > 0, spread, np.inf)

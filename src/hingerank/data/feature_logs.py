@@ -4,13 +4,12 @@ import json
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from numbers import Real
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hingerank.data.checks import decimal
+from hingerank.data.checks import decimal, real
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.streams import split_lines, whole_text
@@ -173,13 +172,8 @@ def _number(name: str, value: Any) -> float | None:
 
 def _plain(value: Any) -> float | None:
     """A finite number, or text that spells one; else None."""
-    if isinstance(value, str):
-        return decimal(value)
-    try:
-        number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else np.nan
-    except OverflowError:
-        return None
-    return number if np.isfinite(number) else None
+    number = decimal(value) if isinstance(value, str) else real(value)
+    return None if number != number else number
 
 
 def _id(value: Any) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from hingerank.data.blocks import blocks_from_qid, check_matrix
+from hingerank.data.blocks import blocks_from_qid, check_matrix, evenly
 from hingerank.data.describe import column_figures
 from hingerank.data.files import DataError
 from hingerank.kernels.scaling import (
@@ -322,11 +322,6 @@ def scaler_from_state(state: State) -> Scaler:
     if "quantiles" in arrays and (scaler.quantiles_.shape[1] < 2 or (np.diff(scaler.quantiles_) < 0).any()):
         raise DataError(f"the quantiles of the scaler {scaler.name!r} do not rise")
     return scaler
-
-
-def evenly(n_rows: int, most: int) -> np.ndarray | slice:
-    """At most so many rows, evenly spaced."""
-    return slice(None) if n_rows <= most else np.linspace(0, n_rows - 1, most).astype(np.int64)
 
 
 def _deviation(X: Any, weight: np.ndarray | None) -> np.ndarray:

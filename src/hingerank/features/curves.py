@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from hingerank.arrays import Floats, Integers
+from hingerank.data.blocks import evenly
 from hingerank.data.files import DataError
 from hingerank.data.scaling import make_scaler
 from hingerank.kernels.curves import add_curves
@@ -101,7 +102,7 @@ def place_knots(X: Any, count: int, weight: Floats | None = None, width: Floats 
     [0.0, 5.0]
     """
     n, d = X.shape
-    rows = slice(None) if n <= SAMPLED_ROWS else np.linspace(0, n - 1, SAMPLED_ROWS).astype(np.int64)
+    rows = evenly(n, SAMPLED_ROWS)
     sample, mass = X[rows], np.ones(min(n, SAMPLED_ROWS)) if weight is None else weight[rows]
     if width is None:
         with np.errstate(over="ignore", invalid="ignore"):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from hingerank.data.blocks import places_of
 from hingerank.data.files import DataError, draft_of
 from hingerank.personal.item_features import identity_features, join_features
 
@@ -28,8 +29,7 @@ class Catalogue:
 
     def rows(self, wanted: Any, what: str = "item") -> np.ndarray:
         """The row numbers of ids, compared as text; an id that is not here is a DataError."""
-        number = {str(value): row for row, value in enumerate(self.ids.tolist())}
-        found = np.array([number.get(str(value), -1) for value in np.asarray(wanted).tolist()], np.int64)
+        found = places_of([str(value) for value in np.asarray(wanted).tolist()], map(str, self.ids.tolist()))
         if len(found) and found.min() < 0:
             item = np.asarray(wanted)[np.argmin(found) :][:1].tolist()[0]
             raise DataError(

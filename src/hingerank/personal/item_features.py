@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from hingerank.data.blocks import check_ids
+from hingerank.data.blocks import check_ids, places_of
 from hingerank.data.files import DataError
 
 Features = tuple[np.ndarray | sp.csr_matrix, list[str]]
@@ -75,8 +75,7 @@ def embedding_features(item_ids: Any, ids: Any, matrix: Any, missing: str = "err
     matrix = np.asarray(matrix)
     ids = check_ids(ids, matrix.shape[0], "ids")
     wanted = check_ids(item_ids, len(item_ids), "item_ids")
-    number = {value: row for row, value in enumerate(ids.tolist())}
-    rows = np.fromiter((number.get(value, -1) for value in wanted.tolist()), np.int64, len(wanted))
+    rows = places_of(wanted.tolist(), ids.tolist())
     if missing not in ("error", "zero"):
         raise ValueError(f"missing is {missing!r}, expected 'error' or 'zero'")
     if missing == "error" and len(rows) and rows.min() < 0:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.data.blocks import check_ids, number_ids, real_numbers
+from hingerank.data.blocks import check_ids, number_ids, places_of, real_numbers
 from hingerank.data.checks import positive
 from hingerank.data.files import TABLES, DataError, endings
 from hingerank.personal.layout import group
@@ -279,10 +279,9 @@ def number_items(
         cuts = np.cumsum([len(column) for column in columns])[:-1]
         return ids, [part.astype(np.int64) for part in np.split(numbers.ravel(), cuts)]
     ids = check_ids(item_ids, len(item_ids), "item_ids")
-    number = {value: place for place, value in enumerate(ids.tolist())}
-    if len(number) < len(ids):
+    if len(set(ids.tolist())) < len(ids):
         raise DataError("item_ids has an id twice: give every item one row")
-    found = [np.fromiter((number.get(v, -1) for v in column.tolist()), np.int64, len(column)) for column in columns]
+    found = [places_of(column.tolist(), ids.tolist()) for column in columns]
     for name, numbers, column in zip(names, found, columns):
         if len(numbers) and numbers.min() < 0:
             row = int(np.argmin(numbers))

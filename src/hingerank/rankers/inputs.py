@@ -238,8 +238,7 @@ SAMPLED_ROWS, MOST_SPREAD = 4096, 1e4
 
 def column_spreads(X: Any) -> np.ndarray:
     """Standard deviations of the columns over at most SAMPLED_ROWS evenly spaced rows."""
-    few = X.shape[0] <= SAMPLED_ROWS
-    rows = X[slice(None) if few else np.linspace(0, X.shape[0] - 1, SAMPLED_ROWS).astype(np.int64)]
+    rows = X[checks.evenly(X.shape[0], SAMPLED_ROWS)]
     if sparse.issparse(rows):
         mean, square = rows.mean(axis=0), rows.multiply(rows).mean(axis=0)
         return np.sqrt(np.maximum(np.asarray(square).ravel() - np.asarray(mean).ravel() ** 2, 0.0))

@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.data.blocks import QueryBlocks, blocks_from_qid, check_finite, fingerprint
+from hingerank.data.blocks import QueryBlocks, blocks_from_qid, check_finite, evenly, fingerprint
 from hingerank.data.describe import block_figures, merge_figures
 from hingerank.data.files import DataError
 from hingerank.data.rows_view import RowsView, check_memory, cut_blocks, is_mapped, read_ahead
-from hingerank.data.scaling import SAMPLED_ROWS, Figures, evenly, make_scaler
+from hingerank.data.scaling import SAMPLED_ROWS, Figures, make_scaler
 from hingerank.kernels.threads import run_shards
 from hingerank.rankers.inputs import names_of_features, warn_spreads
 
