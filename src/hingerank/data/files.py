@@ -274,16 +274,12 @@ def write_whole(path: PathLike, content: bytes) -> None:
 
 def sync_folder(folder: PathLike) -> None:
     """Make a new or renamed file's name as lasting as its content, where the system can."""
-    try:
+    with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(descriptor)
-    except OSError:
-        pass
-    finally:
-        os.close(descriptor)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _replace_folder(draft: Path, target: Path) -> None:

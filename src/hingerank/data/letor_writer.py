@@ -93,20 +93,8 @@ class _Rows:
         pieces, row = [], first
         while row < end:
             tail = slice(row - first, None)
-            count, stopped = format_rows(
-                row,
-                end,
-                self.y,
-                self.values,
-                self.columns,
-                self.offsets,
-                self.width,
-                self.base,
-                self.narrow,
-                qids[tail],
-                docids[tail],
-                out,
-            )
+            numbers = (self.y, self.values, self.columns, self.offsets, self.width, self.base, self.narrow)
+            count, stopped = format_rows(row, end, *numbers, qids[tail], docids[tail], out)
             pieces.append(out[:count].tobytes())
             if stopped < end:
                 pieces.append(self._line(stopped, qids[stopped - first], docids[stopped - first]))

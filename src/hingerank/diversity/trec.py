@@ -230,13 +230,13 @@ def as_run(run: Any, order: str = "score") -> Run:
         return read_run(run, order)
     if isinstance(run, Mapping):
         return {str(topic): _as_ranked(documents, order, str(topic)) for topic, documents in run.items()}
-    rows: dict[str, dict[str, tuple[int, float, int]]] = {}
+    rows: dict[str, dict[str, float]] = {}
     for topic, docid, score in run:
         documents = rows.setdefault(str(topic), {})
         if str(docid) in documents:
             raise DataError(f"the run has document {docid} twice in topic {topic}")
-        documents[str(docid)] = (0, float(score), 0)
-    return {topic: _ranked(documents, order, f"topic {topic}") for topic, documents in rows.items()}
+        documents[str(docid)] = score
+    return as_run(rows, order)
 
 
 def _as_ranked(documents: Any, order: str, topic: str) -> RankedList:

@@ -17,8 +17,8 @@ from hingerank.data.checks import whole_decimal
 from hingerank.data.files import COMPRESSIONS, DataError
 from hingerank.data.tables import read_table
 from hingerank.personal.item_features import Features, genre_features, identity_features, join_features, word_features
-from hingerank.personal.ratings import Ratings, ratings_from, read_ratings
-from hingerank.personal.ratings_files import read_columns, read_rows
+from hingerank.personal.ratings import Ratings, read_ratings
+from hingerank.personal.ratings_files import read_rows
 
 NO_GENRES = "(no genres listed)"
 WIDE = 10.0  # times as wide as usual a column outweighs the others
@@ -83,19 +83,8 @@ def _read(ratings: Path, movies: Path, delimiter: str) -> Ratings:
         item_ids.append(number)
         titles.append(row[1])
         genres.append(kinds)
-    wanted: list[Any] = {",": ["userId", "movieId", "rating"], "\t": ["userID", "movieID", "rating"]}.get(
-        delimiter, [0, 1, 2]
-    )
-    stamped: list[Any] = [3]
-    if delimiter in (",", "\t"):
-        stamped = ["timestamp"] if delimiter == "," else []
-    elif "no_timestamp" in ratings.name:
-        stamped = []
-    users, items, values, *when = read_columns(ratings, [*wanted, *stamped], numbers=list(range(2, 3 + len(stamped))))
-    try:
-        read = ratings_from(users, items, values, np.array(item_ids, np.int64), times=when[0] if when else None)
-    except DataError as error:
-        raise error.at(ratings) from None
+    time = None if delimiter == "\t" or "no_timestamp" in ratings.name else "timestamp"
+    read = read_ratings(ratings, time=time, item_ids=np.array(item_ids, np.int64))
     return replace(read, titles=np.array(titles, object), genres=genres)
 
 
