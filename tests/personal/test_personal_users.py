@@ -226,7 +226,7 @@ class TestInput:
             ({"winners": [0, 1, 9]}, r"winners\[2\] is 9"),
             ({"losers": [1, 2]}, "3 winners but 2 losers"),
             ({"losers": [0, 2, 3]}, "comparison 0 is between item 0 and itself"),
-            ({"weight": [1, 2, -3]}, "not negative"),
+            ({"sample_weight": [1, 2, -3]}, "not negative"),
         ],
     )
     def test_bad_comparisons(self, change, message):

@@ -258,7 +258,7 @@ def _present(record: Record, kind: str) -> Record:
 
 def _kind(definition: Record) -> str:
     """The name of the class of a method's ranker, of ours; "" for any other."""
-    package, _, name = home_of(definition["ranker"]).partition(":")
+    package, _, name = home_of(definition.get("ranker", "")).partition(":")
     inner = RANKERS.get(definition["fixed"]["ranker"], "") if name == "PersonalRows" else name
     return inner.rpartition(":")[2] if package == "hingerank" else ""
 
