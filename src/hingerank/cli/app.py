@@ -17,12 +17,12 @@ import typer
 
 from hingerank import __version__
 from hingerank.cli import (
-    analysis_commands,
+    compare_command,
     data_commands,
     diversity_commands,
-    experiment_commands,
     export_commands,
     model_commands,
+    paper_commands,
     personal_commands,
     report_commands,
     setup_commands,
@@ -53,11 +53,11 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "rerank": diversity_commands.rerank,
     "evaluate": model_commands.evaluate,
     "export": export_commands.export,
-    "compare": experiment_commands.compare,
+    "compare": compare_command.compare,
     "report": report_commands.report,
     "cite": report_commands.cite,
-    "reproduce": experiment_commands.reproduce,
-    "analyse": analysis_commands.analyse,
+    "reproduce": paper_commands.reproduce,
+    "analyse": paper_commands.analyse,
     "warmup": setup_commands.warmup,
     "demo": setup_commands.demo,
 }

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from hingerank.cli.experiment_commands import Baseline, Test
+from hingerank.cli.compare_command import Baseline, Test
 from hingerank.cli.personal_commands import Items, report_model
 
 
