@@ -29,8 +29,8 @@ def _cell(item: Any) -> str:
 def shown(item: Any) -> str:
     """A value for people: four digits of a number, thousands apart, - for nothing.
 
-    >>> [shown(item) for item in (1234, 0.25, 1e-5, None, "rbf")]
-    ['1,234', '0.2500', '1e-05', '-', 'rbf']
+    >>> [shown(item) for item in (1234, 0.25, 1e-5, None, "rbf", {"C": 1, "loss": "hinge"}, [0.5, 2])]
+    ['1,234', '0.2500', '1e-05', '-', 'rbf', 'C 1, loss hinge', '0.5000, 2']
     """
     if item is None or isinstance(item, bool | str):
         return "-" if item is None else str(item)
@@ -39,4 +39,8 @@ def shown(item: Any) -> str:
     if isinstance(item, Real):
         number = float(item)
         return f"{number:.6g}" if number and (abs(number) < 1e-3 or abs(number) >= 1e5) else f"{number:.4f}"
+    if isinstance(item, dict):
+        return ", ".join(f"{name} {shown(value)}" for name, value in item.items()) or "-"
+    if isinstance(item, list | tuple):
+        return ", ".join(map(shown, item)) or "-"
     return str(item)

@@ -3,6 +3,8 @@
 Contract tests run over it, and a model file can name nothing else. Classes are imported when they are asked for.
 """
 
+from collections.abc import Iterable, Mapping
+from difflib import SequenceMatcher
 from importlib import import_module
 from typing import Any
 
@@ -51,6 +53,50 @@ RANKERS: dict[str, str] = {
     "joint": "hingerank.personal.convex:JointRanker",
 }
 
+SUMMARIES: dict[str, str] = {  # for `hingerank models`
+    "rank-svm": "linear score, hinge or another loss of pairs; the one to start with",
+    "kernel-rank-svm": "kernel score over all rows, for up to some ten thousand rows",
+    "nystroem-rank-svm": "kernel score over landmarks, for many rows",
+    "fourier-rank-svm": "kernel score by random Fourier features, for many rows",
+    "additive-rank-svm": "one readable curve per feature, and pairs of features",
+    "factorized": "linear score, low-rank multipliers by factorisation",
+    "regularized": "linear score, low-rank multipliers by a nuclear norm",
+    "fenchel-rank": "sparse linear score, bounded sum of absolute weights",
+    "sparse-rank-svm": "sparse linear score, absolute weights penalised",
+    "tg-rank": "sparse linear score by truncated gradient",
+    "rs-rank": "sparse linear score, pairs weighted by their effect on NDCG",
+    "feature-selection": "rank-svm on the features that rank best alone",
+    "ranknet": "linear score, logistic loss of pairs",
+    "listnet": "linear score, cross entropy of top-one probabilities",
+    "listmle": "linear score, likelihood of the ideal ranking",
+    "rankrls": "linear score, squared differences of grades",
+    "frank": "linear score, fidelity loss of pairs",
+    "crr": "linear score, regression and ranking combined",
+    "pointwise-regression": "linear score, ridge regression of the grades",
+    "prank": "linear score and thresholds, an ordinal perceptron",
+    "svm-map": "linear score, structural SVM for average precision",
+    "lambdarank": "linear score, pairs weighted by the change of NDCG",
+    "softrank": "linear score, expected NDCG of noisy scores",
+    "rankcosine": "linear score, cosine between scores and grades",
+    "adarank": "boosted single features, queries reweighted",
+    "rankboost": "boosted thresholds on features, pairs reweighted",
+    "lightgbm": "LambdaMART trees by LightGBM",
+    "gbrank": "boosted trees, squared hinge loss of pairs",
+    "mcrank": "boosted trees, classification into grades",
+    "xgboost": "LambdaMART trees by XGBoost",
+    "mmr": "relevance against similarity to what is chosen",
+    "xquad": "coverage of aspects that are still open",
+    "pm2": "aspects in proportion to their weights",
+    "r-ltr": "learned relevance and novelty, likelihood of rankings",
+    "pamm": "learned relevance and novelty, perceptron for a measure",
+    "svm-div": "structural SVM that covers the words of documents",
+    "struct-svm-div": "structural SVM for a diversity measure",
+    "personal-rank-svm": "one linear score per user, low rank over users",
+    "matrix-completion": "ratings fitted from item features, low rank over users",
+    "mean-variance": "a shared score, and one per user near it",
+    "separate": "one linear score per user, each learned alone",
+    "joint": "one linear score for all users",
+}
 
 ALIASES = {
     "lambdamart": "lightgbm",
@@ -79,10 +125,40 @@ def registered_name(text: str) -> str:
     return meant[0] if meant else text
 
 
+def did_you_mean(word: str, known: Iterable[str], canonical: Mapping[str, str] | None = None) -> str:
+    """The end of a message about an unknown name: the known ones that are like it, or nothing.
+
+    Parameters
+    ----------
+    word : str
+    known : iterable of str
+    canonical : mapping, optional
+        What to suggest instead of some of the known names.
+
+    Examples
+    --------
+    >>> did_you_mean("listnett", ["listnet", "rank-svm"]), did_you_mean("x", ["listnet"])
+    ("; did you mean 'listnet'?", '')
+    """
+    by_case = {name.lower(): (canonical or {}).get(name, name) for name in known}
+    alike = {name: SequenceMatcher(None, name, str(word).lower()).ratio() for name in by_case}
+    enough = max(0.6, max(alike.values(), default=0.0) - 0.05)
+    near = dict.fromkeys(
+        by_case[name] for name in sorted(alike, key=lambda name: -alike[name]) if alike[name] >= enough
+    )
+    return f"; did you mean {' or '.join(map(repr, list(near)[:3]))}?" if near else ""
+
+
+def no_ranker(name: str) -> str:
+    """What to say of a name that is not registered."""
+    hint = did_you_mean(name, [*RANKERS, *ALIASES], ALIASES)
+    return f"there is no ranker named {name!r}{hint}; the known ones are: {', '.join(sorted(RANKERS))}"
+
+
 def ranker_class(name: str) -> Any:
     """The class registered under `name`; an unknown name is a ValueError that lists the known ones."""
     if name not in RANKERS:
-        raise ValueError(f"there is no ranker named {name!r}; the known ones are: {', '.join(sorted(RANKERS))}")
+        raise ValueError(no_ranker(name))
     module, _, attribute = RANKERS[name].partition(":")
     return getattr(import_module(module), attribute)
 

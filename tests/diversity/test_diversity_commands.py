@@ -33,8 +33,12 @@ def files(tmp_path):
 
 
 def test_classics_over_files(files):
-    rerank(files / "run.txt", files / "mmr.txt", method="mmr", features=files / "features.txt", settings=["lam=0.3"])
-    rerank(files / "run.txt", files / "xquad.txt", method="xquad", aspects=files / "aspects.txt", top=5, tag="mine")
+    rerank(
+        files / "run.txt", output=files / "mmr.txt", method="mmr", features=files / "features.txt", settings=["lam=0.3"]
+    )
+    rerank(
+        files / "run.txt", output=files / "xquad.txt", method="xquad", aspects=files / "aspects.txt", top=5, tag="mine"
+    )
     before, mmr, xquad = (read_run(files / name) for name in ("run.txt", "mmr.txt", "xquad.txt"))
     assert list(mmr) == list(before)
     assert all(len(ranked) == 20 for ranked in mmr.values())
@@ -56,7 +60,14 @@ def test_learned_model_over_files(files, capsys):
         settings=["max_iter=3"],
     )
     assert "pamm" in capsys.readouterr().out
-    rerank(files / "run.txt", files / "out.txt", model=files / "model.safetensors", features=features, depth=10, top=10)
+    rerank(
+        files / "run.txt",
+        output=files / "out.txt",
+        model=files / "model.safetensors",
+        features=features,
+        depth=10,
+        top=10,
+    )
     before, after = read_run(files / "run.txt"), read_run(files / "out.txt")
     for topic, ranked in after.items():
         assert sorted(ranked.docids) == sorted(before[topic].docids[:10])
@@ -73,7 +84,7 @@ def test_features_are_counted_as_in_the_training_text(files):
     learn = {"method": "r-ltr", "qrels": files / "qrels.txt"}
     rerank(files / "run.txt", features=files / "train.txt", save=str(files / "model"), **learn)
     for name in ("with", "without"):
-        rerank(files / "run.txt", files / f"{name}.run", model=files / "model", features=files / f"{name}.txt")
+        rerank(files / "run.txt", output=files / f"{name}.run", model=files / "model", features=files / f"{name}.txt")
     assert (files / "with.run").read_text() == (files / "without.run").read_text()
 
 
@@ -158,12 +169,18 @@ def test_evaluation_says_which_topics_are_left_out(call, files):
         ("rerank twice.txt --method mmr --features features.txt -o out.txt", "line 201: document q1-d2 was already on"),
         ("rerank run.txt --method mmr --features short.txt -o out.txt", "topic 8 of the run has no features"),
         ("rerank run.txt --method mmr --features nan.txt --missing nan -o out.txt", "feature 1 of document q1-d2"),
-        ("rerank run.txt --method xquad --clusters 3 -o out.txt", "give features, and no other aspects"),
+        (
+            "rerank run.txt --method xquad --clusters 3 -o out.txt",
+            "--clusters makes aspects of features: give --features",
+        ),
         ("rerank run.txt --method xquad --aspects aspects.txt -o nowhere/out.txt", "nowhere: there is no such folder"),
         ("rerank run.txt --method pamm --features features.txt --fit short.txt --save m", "expected 4: topic subtopic"),
         ("evaluate --diversity qrels.txt twice.txt", "document q1-d2 was already on line 1"),
         ("evaluate --diversity qrels.txt run.txt --measure ndcg@10", "no diversity measure 'ndcg'"),
-        ("evaluate --diversity qrels.txt run.txt --preset letor3", "--preset has no meaning"),
+        (
+            "evaluate --diversity qrels.txt run.txt --preset letor3",
+            "--preset is for graded rows, not for a TREC run judged by subtopics",
+        ),
     ],
 )
 def test_typed_mistakes_are_one_line(call, files, line, problem):
@@ -198,7 +215,8 @@ def test_reranking_the_topics_of_training_says_so(call, files):
     learn = "rerank run.txt --method r-ltr --features features.txt --fit qrels.txt --save model"
     assert "learned from" not in call(learn)[2]
     says = "the model learned from 8 of these 8 topics: measures of this run are of training, not of test"
-    assert says in call(f"{learn} -o out.txt")[2]
+    assert "pass --force to replace it" in call(f"{learn} -o out.txt")[2]
+    assert says in call(f"{learn} --force -o out.txt")[2]
     assert says in call("rerank run.txt --model model --features features.txt -o out.txt")[2]
     others = [f"new{line}" for line in (files / "run.txt").read_text().splitlines(keepends=True)]
     (files / "others.txt").write_text("".join(others))
@@ -245,7 +263,10 @@ def test_judged_documents_without_a_run_get_a_first_stage(call, files):
         ),
         ("compare run.txt --qrels qrels.txt --methods mmr -o out", "no relations, which mmr needs: give --features"),
         ("compare run.txt --qrels qrels.txt -o out", "leave nothing to compare: give --features, or --aspects"),
-        ("compare features.txt --aspects aspects.txt -o out", "--aspects is for topics: name their subtopic judgments"),
+        (
+            "compare features.txt --aspects aspects.txt -o out",
+            "--aspects is for topics to diversify, not for graded rows: name their subtopic",
+        ),
         ("compare features.txt --qrels qrels.txt --features features.txt -o out", "is no TREC run"),
         (
             "compare features.txt --qrels qrels.txt --first mmr -o out",

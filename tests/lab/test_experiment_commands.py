@@ -134,7 +134,7 @@ def test_report(text_file, tmp_path, capsys):
     [
         (["--methods", "nobody"], "there is no ranker named 'nobody'"),
         (["--set", "other.C=1"], "not in --methods"),
-        (["--test", "anova"], "there is no test 'anova'"),
+        (["--test", "anova"], "--test anova: choose one of randomisation, t, wilcoxon"),
         (["--baseline", "x"], "the baseline 'x' is not one of the methods"),
         (["--measure", "nonsense@3"], "nonsense"),
         (["--folds", "50"], "50 folds of 40 queries"),

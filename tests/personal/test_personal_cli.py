@@ -30,7 +30,19 @@ def call(capsys, monkeypatch, tmp_path):
     return run
 
 
-FIT = ["fit", "train.csv", "--items", "items.csv", "--model", "personal-rank-svm", "-o", "model/", "--set", "rank=2"]
+FIT = [
+    "fit",
+    "train.csv",
+    "--items",
+    "items.csv",
+    "--model",
+    "personal-rank-svm",
+    "-o",
+    "model/",
+    "--force",
+    "--set",
+    "rank=2",
+]
 
 
 def test_the_whole_road(call):
@@ -150,7 +162,10 @@ def test_baselines_and_rankers_are_compared_unless_told(call):
         (["fit", "train.csv", "--items", "items.csv", "--model", "joint", "--clicks", "-o", "m/"], "--clicks is for"),
         (["fit", "train.csv", "--items", "none.csv", "--model", "joint", "-o", "m/"], "there is no such file"),
         (["fit", "train.csv", "--items", "items.csv", "-o", "m/"], "--model personal-rank-svm"),
-        (["fit", "train.csv", "--half-life", "3", "-o", "m/"], "are for ratings: name their items with --items"),
+        (
+            ["fit", "train.csv", "--half-life", "3", "-o", "m/"],
+            "--half-life is for ratings of users, not for graded rows: name their items",
+        ),
     ],
 )
 def test_mistakes_are_one_line(call, arguments, words):
@@ -168,7 +183,7 @@ def test_vectors_of_the_items_beside_the_model(call):
     assert about["items"] == [f"i{i}" for i in range(30)] and len(users) == len(ranker.users_)
     assert call("recommend", "model/", "--user", "u3", "--top", "1")[1].split("\t")[2] == best
     Path("model/items.npz").unlink()
-    assert "no items beside model" in call("export", "model/", "--to", "vectors", "-o", "vectors/")[2]
+    assert "no items are saved with model" in call("export", "model/", "--to", "vectors", "-o", "vectors/")[2]
 
 
 def test_a_column_that_outweighs_the_others_is_told(call):

@@ -2,7 +2,7 @@
 
 Exit statuses: 0 for success, 1 for a user's mistake (ValueError, a file or a stream that cannot be read or written), 2
 for a wrong command line, 130 for an interruption, 70 for an error of this program's own. To add a command, write a
-function in one of the modules below and name it in `_COMMANDS`.
+function with `@command` in one of the modules below and name it in `PANELS`.
 """
 
 import errno
@@ -28,11 +28,13 @@ from hingerank.cli import (
     setup_commands,
     tuning_commands,
 )
+from hingerank.cli.help import CommandPage, CommandsPage
 from hingerank.cli.streams import flush_output, say
 from hingerank.data.files import disk_is_full
 
 app = typer.Typer(
     name="hingerank",
+    cls=CommandsPage,
     help="Learning to rank with the whole Ranking SVM family.",
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -40,29 +42,42 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-_COMMANDS: dict[str, Callable[..., None]] = {
-    "info": data_commands.info,
-    "convert": data_commands.convert,
-    "fetch": data_commands.fetch,
-    "fit": model_commands.fit,
-    "tune": tuning_commands.tune,
-    "rank": model_commands.rank,
-    "recommend": personal_commands.recommend,
-    "add-users": personal_commands.add_users,
-    "explain": tuning_commands.explain,
-    "rerank": diversity_commands.rerank,
-    "evaluate": model_commands.evaluate,
-    "export": export_commands.export,
-    "compare": compare_command.compare,
-    "report": report_commands.report,
-    "cite": report_commands.cite,
-    "reproduce": paper_commands.reproduce,
-    "analyse": paper_commands.analyse,
-    "warmup": setup_commands.warmup,
-    "demo": setup_commands.demo,
+PANELS: dict[str, dict[str, Callable[..., None]]] = {
+    "Data": {
+        "info": data_commands.info,
+        "convert": data_commands.convert,
+        "fetch": data_commands.fetch,
+    },
+    "Train": {
+        "models": setup_commands.models,
+        "fit": model_commands.fit,
+        "tune": tuning_commands.tune,
+        "add-users": personal_commands.add_users,
+    },
+    "Use": {
+        "rank": model_commands.rank,
+        "recommend": personal_commands.recommend,
+        "rerank": diversity_commands.rerank,
+        "explain": tuning_commands.explain,
+        "export": export_commands.export,
+    },
+    "Compare": {
+        "evaluate": model_commands.evaluate,
+        "compare": compare_command.compare,
+        "report": report_commands.report,
+        "cite": report_commands.cite,
+        "reproduce": paper_commands.reproduce,
+        "analyse": paper_commands.analyse,
+    },
+    "Set-up": {
+        "warmup": setup_commands.warmup,
+        "demo": setup_commands.demo,
+    },
 }
-for _name, _function in _COMMANDS.items():
-    app.command(_name, short_help=(_function.__doc__ or "").partition("\n")[0])(_function)
+for _panel, _commands in PANELS.items():
+    for _name, _function in _commands.items():
+        _summary = (_function.__doc__ or "").partition("\n")[0]
+        app.command(_name, cls=CommandPage, short_help=_summary, rich_help_panel=_panel)(_function)
 
 
 @runtime_checkable
@@ -83,7 +98,7 @@ def _show_version(asked: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and stop.", callback=_show_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True)
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
@@ -96,7 +111,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     debug = "--debug" in given
     given = [word for word in given if word != "--debug"] or ["--help"]  # --debug may stand anywhere
     with warnings.catch_warnings():
-        warnings.simplefilter("default")  # each is a line on stderr, whatever Python was told to make of them
+        warnings.simplefilter("default")  # to be shown, whatever the environment makes of them
         warnings.showwarning = _show_warning
         try:
             answer = app(given, prog_name="hingerank", standalone_mode=False)

@@ -5,15 +5,16 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hingerank.cli.files import read_options
+from hingerank.cli.groups import Rows
 from hingerank.data.files import DataError, is_binary, kind_to_read
 
 if TYPE_CHECKING:
-    from hingerank.cli.files import Columns
     from hingerank.data.parts import PartedData
 
 
 @contextmanager
-def open_parts(path: Path, cluster: str, parts: int | None, missing: str, columns: "Columns") -> "Iterator[PartedData]":
+def open_parts(path: Path, cluster: str, parts: int | None, rows: Rows) -> "Iterator[PartedData]":
     """The data at a path in parts, on the cluster "tcp://HOST:PORT" or on "local:N" processes of this machine."""
     if not path.exists():
         raise DataError(f"{path}: there is no such file or folder")
@@ -44,7 +45,7 @@ def open_parts(path: Path, cluster: str, parts: int | None, missing: str, column
             raise ValueError(f"--dask {cluster}: no scheduler answers there ({error})") from None
         first = path if path.is_file() or is_binary(path) else next(iter(sorted(path.iterdir())), path)
         kind = kind_to_read(first)
-        given = columns.options(kind) | ({} if kind == "binary" else {"missing": missing})
+        given = read_options(rows, kind) | ({} if kind == "binary" else {"missing": rows.missing})
         if kind == "binary" and parts is None:
             parts = len(client.scheduler_info(n_workers=-1)["workers"])
         yield read(path, client, parts=parts, **given)

@@ -5,85 +5,67 @@ from typing import Annotated
 
 import typer
 
-from hingerank.cli.output import (
-    Data,
-    Features,
-    Json,
-    Label,
-    Missing,
-    OneQuery,
-    Qid,
-    note,
-    print_json,
-    print_table,
-    progress,
-    working,
-)
+from hingerank.cli.groups import JSON, Data, Rows
+from hingerank.cli.options import choice, command, option, switch
+from hingerank.cli.output import note, print_json, print_table, progress, working
 
 
+@command
 def info(
-    file: Data,
-    missing: Missing = "error",
-    label: Label = None,
-    qid: Qid = None,
-    features: Features = None,
-    one_query: OneQuery = False,
-    columns: Annotated[bool, typer.Option("--columns", help="Also every column: its range, mean and spread.")] = False,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Only read all of a data set, model or run, and compare its checksums.")
-    ] = False,
-    json: Json = False,
+    data: Data,
+    rows: Rows,
+    columns: bool = switch("Also print range, mean and spread of every column."),
+    verify: bool = switch("Only read all of a data set, model or run and verify its checksums."),
+    json: bool = JSON,
 ) -> None:
-    """Describe a data set: queries, rows, grades, pairs, ranges and spreads of columns, and what scaling they call for.
+    """Describe a data set: queries, rows, grades, pairs, ranges.
+
+    The description also suggests a scaling.
 
     Example: hingerank info train.txt.gz
 
     Example: hingerank info --verify train.bin/
     """
-    from hingerank.cli.files import Columns, open_data, verify_path
+    from hingerank.cli.files import open_data, verify_path
 
-    given = Columns(label, qid, features, one_query)
     if verify:
         with working("reading"):
-            verified = verify_path(file, missing, given)
+            verified = verify_path(data, rows)
         if json:
-            print_json({"file": file, "verified": verified})
+            print_json({"file": data, "verified": verified})
         else:
-            print(f"{file}: {verified}")
+            print(f"{data}: {verified}")
         return
-    data = open_data(file, missing=missing, columns=given)
+    opened = open_data(data, rows)
     with working("counting"):
-        found = data.describe()
+        found = opened.describe()
     if json:
-        print_json({"file": file, **found.to_dict()})
+        print_json({"file": data, **found.to_dict()})
         return
-    print_table(str(file), ["", ""], found.facts())
+    print_table(str(data), ["", ""], found.facts())
     if columns:
         names = ["name", "min", "max", "mean", "sd", "long_tail"]
         print_table("columns", names, list(zip(*(found.columns[name] for name in names))))
 
 
+@command
 def convert(
-    source: Annotated[Path, typer.Argument(metavar="IN", help="Data to read, in any form that `info` takes.")],
-    target: Annotated[str, typer.Argument(metavar="OUT", help="Its ending decides the form: see above.")],
-    missing: Missing = "error",
-    label: Label = None,
-    qid: Qid = None,
-    features: Features = None,
-    one_query: OneQuery = False,
-    dtype: Annotated[str, typer.Option(help="float64, or float32 for half the space.")] = "float64",
-    force: Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")] = False,
-    json: Json = False,
+    source: Annotated[Path, typer.Argument(metavar="IN", help="Data in any form that info reads.")],
+    target: Annotated[str, typer.Argument(metavar="OUT", help="Where to write; its ending chooses the format.")],
+    rows: Rows,
+    dtype: str = choice("float64|float32", "float64, or float32 for half the space.", "float64"),
+    force: bool = switch("Replace what is there."),
+    json: bool = JSON,
 ) -> None:
-    """Convert data between text, compressed text, tables and the binary folder.
+    """Convert data between text, tables and the binary folder.
 
-    OUT ending in / (or without an ending) is a binary folder, which later commands open without reading it whole;
-    .txt, .svm, .letor or .dat is text; .parquet, .feather, .csv and .tsv are tables. Text, .csv and .tsv are compressed
-    by .gz, .xz, .bz2 or .zst after that.
+    OUT that ends in / (or has no ending) is a binary folder, which later commands memory-map. The endings .txt, .svm,
+    .letor and .dat write text; .parquet, .feather, .csv and .tsv write tables. A further .gz, .xz, .bz2 or .zst
+    compresses text, CSV and TSV.
 
     Example: hingerank convert train.txt train.bin/
     """
-    from hingerank.cli.files import Columns, in_command_words, open_data, refusing_one_query
+    from hingerank.cli.files import in_command_words, open_data, read_options, refusing_one_query
     from hingerank.data.binary import load_binary, save_binary
     from hingerank.data.files import kind_to_read, kind_to_write
     from hingerank.data.letor import read_pieces
@@ -97,14 +79,14 @@ def convert(
     if place.exists() and source.exists() and place.samefile(source):
         raise ValueError(f"{target} is the data itself: name another file or folder")
     if kind == "binary" and source.is_file() and kind_to_read(source) == "text":
-        about = Columns(label, qid, features, one_query).options("text")
+        about = read_options(rows, "text")
         what = refusing_one_query(source)
         with in_command_words(), what, progress(f"converting {source.name}", share=True) as advance:
-            pieces = read_pieces(source, missing=missing, dtype=dtype, progress=advance, **about)
+            pieces = read_pieces(source, missing=rows.missing, dtype=dtype, progress=advance, **about)
             save_binary(pieces, place, overwrite=force)  # piece by piece: the text may be larger than memory
         data = load_binary(place, verify=False)  # just written
     else:
-        data = open_data(source, missing=missing, dtype=dtype, columns=Columns(label, qid, features, one_query))
+        data = open_data(source, rows, dtype=dtype)
         with working(f"writing {target}"):
             write(data, target)
     if json:
@@ -113,35 +95,37 @@ def convert(
         print(f"{place}: {data.n_rows:,} rows, {data.n_queries:,} queries, {data.n_features:,} features")
 
 
+@command
 def fetch(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="A public set, for example ml-100k; see --list.")
+        str | None, typer.Argument(metavar="NAME", help="A public data set, such as ml-100k; see --list.")
     ] = None,
-    list_sets: Annotated[bool, typer.Option("--list", help="List the known sets and stop.")] = False,
-    source: Annotated[
-        str | None,
-        typer.Option("--from", metavar="PATH|URL", help="Take this archive, folder or mirror instead."),
-    ] = None,
-    cache: Annotated[Path | None, typer.Option(help="Where to keep sets (default: $HINGERANK_CACHE).")] = None,
-    checksum: Annotated[str | None, typer.Option(metavar="sha256:HEX", help="Insist on this checksum.")] = None,
-    json: Json = False,
+    list_sets: bool = switch("List the public data sets.", flag="--list"),
+    source: str | None = option("PATH|URL", "Take this archive, folder or mirror instead.", flag="--from"),
+    cache: Path | None = option("FOLDER", "Where to keep data sets. Default: $HINGERANK_CACHE."),
+    checksum: str | None = option("sha256:HEX", "Require this checksum."),
+    json: bool = JSON,
 ) -> None:
-    """Download a public ranking set once, verify and unpack it, and print its folder.
+    """Download a public data set, verify it, print its folder.
 
-    An interrupted download goes on where it stopped. Sets whose licence must be accepted on a page say what to do.
+    An interrupted download resumes. For data sets whose licence must be accepted on a web page, the command prints what
+    to do.
 
     Example: hingerank fetch ml-100k
     """
     from hingerank.data.fetching import PUBLIC_SETS
     from hingerank.data.fetching import fetch as fetch_set
+    from hingerank.registry import did_you_mean
 
     if list_sets:
         _list_sets(json)
         return
     if name is None:
         raise typer.BadParameter("name a set to fetch, or pass --list")
-    if name in PUBLIC_SETS:
-        note(f"{PUBLIC_SETS[name].licence} ({PUBLIC_SETS[name].licence_page})")
+    if name not in PUBLIC_SETS:
+        hint = did_you_mean(name, PUBLIC_SETS)
+        raise ValueError(f"unknown set {name!r}{hint}; the known ones are: {', '.join(PUBLIC_SETS)}")
+    note(f"{PUBLIC_SETS[name].licence} ({PUBLIC_SETS[name].licence_page})")
     with progress(name, bytes_counted=True) as advance:
         folder = fetch_set(name, cache, source=source, checksum=checksum, progress=advance)
     if json:

@@ -6,153 +6,157 @@ from typing import Annotated, Any
 
 import typer
 
-from hingerank.cli.output import Missing, make_ranker, print_json, print_table, read_setting, working
+from hingerank.cli.files import check_target, in_command_words, open_data
+from hingerank.cli.groups import Output, Rows, TopicParts
+from hingerank.cli.options import Group, choice, command, option, switch
+from hingerank.cli.output import make_ranker, print_facts, print_json, print_table, read_setting, working
 
 MEASURES = ("alpha-ndcg@20", "err-ia@20", "nrbp", "strec@20", "p-ia@20", "map-ia")
 KEPT = {"documents": "kept at the end of their topic's ranking", "topics": "kept, those without aspects by relevance"}
-Incomplete = Annotated[
-    str,
-    typer.Option(
-        metavar="error|keep|skip",
-        help="Documents without features or text and topics without aspects or judgments: refuse them, keep them "
-        "(documents at the end of the ranking), or leave them out.",
-    ),
-]
 OPTIONS = {"relations": "--features", "aspects": "--aspects, or --clusters with --features", "words": "--texts"}
 
 
+class RunParts(TopicParts):
+    """The run and its documents."""
+
+    features: Path | None = option("DATA", "LETOR data with document ids: features of the documents.")
+    missing: str = choice("error|zero|nan", "How to read missing values and NULL.", "error")
+    order: str = choice("score|trec|rank", "How RUN is sorted.", "score")
+
+
+class Diversifying(Group, panel="Method"):
+    """A method and its parameters, or a model."""
+
+    method: str = option("NAME", "mmr, xquad, pm2, r-ltr, pamm, svm-div or struct-svm-div.", "mmr")
+    model: Path | None = option("MODEL", "Saved model to use instead of --method.")
+    settings: list[str] | None = option("NAME=VALUE", "Any parameter of the ranker; repeatable.", flag="--set")
+    top: int = option("N", "Documents to choose per topic.", 20, min=1)
+    qrels: Path | None = option("QRELS", "Learn from these subtopic judgments of RUN.", flag="--fit")
+
+
+class Reranked(Output):
+    """What `rerank` writes."""
+
+    output: Path | None = option("RUN", "Reranked TREC run to write.", short="-o")
+    tag: str = option("TEXT", "Last column of the run written.", "hingerank")
+    save: str | None = option("PATH", "Where to save the model that --fit learns.")
+    force: bool = switch("Replace what is there.")
+
+
+@command
 def rerank(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="TREC run: topic Q0 document rank score tag.")],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="RUN", help="The reranked TREC run to write.")
-    ] = None,
-    method: Annotated[str, typer.Option(help="mmr, xquad, pm2, r-ltr, pamm, svm-div or struct-svm-div.")] = "mmr",
-    model: Annotated[Path | None, typer.Option(help="A saved model to use instead of --method.")] = None,
-    features: Annotated[
-        Path | None, typer.Option(help="LETOR data with document ids: features and the distances between documents.")
-    ] = None,
-    aspects: Annotated[Path | None, typer.Option(help="Lines: topic aspect document probability.")] = None,
-    texts: Annotated[
-        Path | None, typer.Option(help="Lines: document, a tab, its text; svm-div covers its words.")
-    ] = None,
-    clusters: Annotated[
-        int | None, typer.Option(min=1, help="Take so many clusters of a topic's features as its aspects.")
-    ] = None,
-    qrels: Annotated[
-        Path | None, typer.Option("--fit", metavar="QRELS", help="Learn from these subtopic judgments of the run.")
-    ] = None,
-    save: Annotated[str | None, typer.Option(metavar="PATH", help="Where the learned model goes.")] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any parameter of the method.")
-    ] = None,
-    top: Annotated[int, typer.Option(min=1, help="Documents to choose for each topic.")] = 20,
-    depth: Annotated[int | None, typer.Option(min=1, help="Choose among the first so many documents only.")] = None,
-    order: Annotated[str, typer.Option(help="How RUN is sorted: score, trec or rank.")] = "score",
-    tag: Annotated[str, typer.Option(help="Last column of the output.")] = "hingerank",
-    missing: Missing = "error",
-    incomplete: Incomplete = "error",
+    how: Diversifying,
+    parts: RunParts,
+    out: Reranked,
 ) -> None:
-    """Diversify a TREC run: choose documents one after the other, each for what those before it leave open.
+    """Diversify a TREC run: each document adds to those before it.
+
+    Methods that learn take two steps: learn a model from judgments with --fit and --save, then use it with --model.
 
     Example: hingerank rerank run.txt --method xquad --aspects suggestions.txt --set lam=0.6 -o diverse.txt
 
-    Learned methods take two steps: rerank TRAIN_RUN --method pamm --features train.txt --fit QRELS --save model, then
-    rerank RUN --model model --features test.txt -o diverse.txt.
+    Example: hingerank rerank train-run.txt --method pamm --features train.txt --fit qrels.txt --save model/
+
+    Example: hingerank rerank run.txt --model model/ --features test.txt -o diverse.txt
     """
-    from hingerank.cli.files import open_data
     from hingerank.diversity.trec import read_run, write_run
 
-    ranker, about = _ranker(method, model, settings or [])
-    if output is None and save is None:
-        raise ValueError("nothing to do: name the run to write with --output, or the model to write with --save")
-    if (qrels is None) != (save is None):
-        raise ValueError("--fit and --save go together: learn from judgments, then keep the model")
-    if qrels is None and not ranker.__sklearn_is_fitted__():
-        raise ValueError(
-            f"{method} learns from judgments: make a model with --fit QRELS --save MODEL, then --model MODEL"
-        )
-    weights = getattr(ranker, "coef_", None)  # of a model that learnt
+    ranker, about = _ranker(how)
+    _check_steps(how, out, ranker)
+    if out.save is not None:
+        check_target(out.save, run, out.force, "--save")
+    weights = getattr(ranker, "coef_", None)  # of a model that learned
     width = len(weights) if weights is not None and len(weights) else None
-    rows = None if features is None else open_data(features, missing, width, index_base=about.get("index_base"))
-    data = join_files(read_run(run, order), rows, qrels, aspects, texts, clusters, depth, incomplete)
+    rows = None
+    if parts.features is not None:
+        rows = open_data(parts.features, Rows(missing=parts.missing), width, index_base=about.get("index_base"))
+    data = join_files(read_run(run, parts.order), rows, how.qrels, parts)
     _check_parts(ranker, data)
-    if qrels is not None:
-        with working(f"fitting {method}"):
+    found: dict[str, Any] = {"method": how.method if how.model is None else str(how.model), "topics": len(data)}
+    topics = about.get("topics") or []
+    if out.save is not None:
+        with working(f"fitting {how.method}"):
             ranker.fit(data)
         topics = [query.qid for query in data if query.judgments.any()]
-        saved = ranker.save(save, {"index_base": None if rows is None else rows.index_base, "topics": topics})
-        print_table("fitted", ["", ""], [["method", method], ["topics", len(data)], ["saved", saved]])
-    if output is not None:
-        _say_what_was_seen(data, about if qrels is None else {"topics": topics})
+        known = {"index_base": None if rows is None else rows.index_base, "topics": topics}
+        found["saved"] = ranker.save(out.save, known)
+    if out.output is not None:
+        _warn_of_training_topics(data, topics)
         with working("reranking"):
-            write_run(output, ranker.rerank_run(data, top), tag)
+            write_run(out.output, ranker.rerank_run(data, how.top), out.tag)
+        found["written"] = str(out.output)
+    if out.json or out.save is not None:
+        print_facts("fitted", found, out.json)
 
 
-def join_files(
-    run: Any,
-    rows: Any,
-    qrels: Path | None,
-    aspects: Path | None,
-    texts: Path | None,
-    clusters: int | None,
-    depth: int | None,
-    incomplete: str,
-) -> Any:
-    """The topics of a run with what the files say of them; a warning counts what is missing."""
-    from hingerank.cli.files import in_command_words
+def _check_steps(how: Diversifying, out: Reranked, ranker: Any) -> None:
+    if out.output is None and out.save is None:
+        raise ValueError("nothing to do: name the run to write with --output, or the model to write with --save")
+    if (how.qrels is None) != (out.save is None):
+        raise ValueError("--fit and --save go together: learn from judgments, then save the model")
+    if how.qrels is None and not ranker.__sklearn_is_fitted__():
+        raise ValueError(
+            f"{how.method} learns from judgments: make a model with --fit QRELS --save MODEL, then --model MODEL"
+        )
+
+
+def join_files(run: Any, rows: Any, qrels: Path | None, parts: TopicParts) -> Any:
+    """The topics of a run with the contents of the files; a warning counts what is missing."""
     from hingerank.diversity.queries import join_run, read_aspects, read_texts
 
+    if parts.clusters is not None and (rows is None or parts.aspects is not None):
+        raise ValueError("--clusters makes aspects of features: give --features, and not --aspects")
     with in_command_words():
         data = join_run(
             run,
             rows,
             None if qrels is None else str(qrels),
-            None if aspects is None else read_aspects(aspects),
-            clusters=clusters,
-            depth=depth,
-            texts=None if texts is None else read_texts(texts),
-            incomplete=incomplete,
+            None if parts.aspects is None else read_aspects(parts.aspects),
+            clusters=parts.clusters,
+            depth=parts.depth,
+            texts=None if parts.texts is None else read_texts(parts.texts),
+            incomplete=parts.incomplete,
         )
     for what, count in data.gaps.items():
-        fate = KEPT[what.split()[0]] if incomplete == "keep" else "left out"
+        fate = KEPT[what.split()[0]] if parts.incomplete == "keep" else "left out"
         warnings.warn(f"{count} {what}: {fate}", stacklevel=2)
     return data
 
 
-def _say_what_was_seen(data: Any, about: dict[str, Any]) -> None:
-    """A ranker looks better than it is on the topics that it learned from: say so."""
-    seen = set(about.get("topics") or []) & {query.qid for query in data}
+def _warn_of_training_topics(data: Any, topics: list[str]) -> None:
+    """A ranker looks better than it is on the topics that it learned from."""
+    seen = set(topics) & {query.qid for query in data}
     if seen:
         warnings.warn(
             f"the model learned from {len(seen)} of these {len(data)} topics: measures of this run are of training, "
-            "not of test; hingerank compare keeps the two apart",
+            "not of test; hingerank compare separates the two",
             stacklevel=2,
         )
 
 
 def _check_parts(ranker: Any, queries: Any) -> None:
-    """Name the option that gives what the method needs and the run alone has not."""
+    """Name the option that gives what the method needs and the run alone lacks."""
     for part, options in OPTIONS.items():
         if part in ranker._needs and any(getattr(query, part) is None for query in queries):
             raise ValueError(f"the run has no {part}, which {type(ranker).__name__} needs: give {options}")
 
 
-def _ranker(method: str, model: Path | None, settings: list[str]) -> tuple[Any, dict[str, Any]]:
+def _ranker(how: Diversifying) -> tuple[Any, dict[str, Any]]:
     """The ranker, and what was noted with a saved one."""
     from hingerank.diversity.selection import DiverseRanker
+    from hingerank.export.model_file import load, read_header
     from hingerank.registry import ranker_class, registered_name
 
-    if model is not None:
-        from hingerank.export.model_file import load, read_header
-
-        ranker = load(model)
+    if how.model is not None:
+        ranker = load(how.model)
         if not isinstance(ranker, DiverseRanker):
-            raise ValueError(f"{model} is a {type(ranker).__name__}: it scores rows, use hingerank rank")
-        return ranker, read_header(model)["metadata"]
-    cls = ranker_class(registered_name(method))
+            raise ValueError(f"{how.model} is a {type(ranker).__name__}: it scores rows, use hingerank rank")
+        return ranker, read_header(how.model)["metadata"]
+    cls = ranker_class(registered_name(how.method))
     if not issubclass(cls, DiverseRanker):
-        raise ValueError(f"{method} does not diversify: use mmr, xquad, pm2, r-ltr, pamm or struct-svm-div")
-    return make_ranker(cls, method, dict(map(read_setting, settings))), {}
+        raise ValueError(f"{how.method} does not diversify: use mmr, xquad, pm2, r-ltr, pamm or struct-svm-div")
+    return make_ranker(cls, how.method, dict(map(read_setting, how.settings or []))), {}
 
 
 def evaluate_run(

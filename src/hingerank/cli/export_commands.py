@@ -1,49 +1,41 @@
 """`export`."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+from hingerank.cli.groups import JSON, Model, Rows
+from hingerank.cli.options import REQUIRED, choice, command, option
+from hingerank.cli.output import print_facts, print_json, print_table, read_setting, working
 
-from hingerank.cli.output import Json, Missing, print_json, print_table, read_setting, working
 
-
+@command
 def export(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="What `fit` wrote: a folder or a .safetensors file.")],
-    to: Annotated[str, typer.Option("--to", metavar="FORMAT", help="Such as onnx or sql; an unknown one lists them.")],
-    output: Annotated[str, typer.Option("--output", "-o", metavar="PATH", help="Where it goes: a file or folder/.")],
-    check: Annotated[
-        Path | None, typer.Option(metavar="DATA", help="Score these rows by the export and compare with the model.")
-    ] = None,
-    features: Annotated[
-        Path | None, typer.Option(help="JSON: feature -> the other program's name, or what it takes to compute it.")
-    ] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An option of the format; may be repeated.")
-    ] = None,
-    missing: Missing = "error",
-    json: Json = False,
+    model: Model,
+    to: str = option("FORMAT", "Such as onnx or sql; an unknown one lists them.", REQUIRED),
+    output: str = option("PATH", "File or folder/ to write.", REQUIRED, short="-o", panel="Output"),
+    check: Path | None = option("DATA", "Score these rows with the export and compare with the model."),
+    features: Path | None = option("FILE", "JSON: feature -> its name in the other program, or how to compute it."),
+    settings: list[str] | None = option("NAME=VALUE", "Option of the format; repeatable.", flag="--set"),
+    missing: str = choice("error|zero|nan", "How to read missing values and NULL.", "error"),
+    json: bool = JSON,
 ) -> None:
-    """Write a saved model for another program: a search engine, a database, ONNX, C, ….
+    """Write a model for a search engine, a database, ONNX, C, ….
 
-    With --check the export is run by a program that is at hand, and its largest difference from the model's own scores
-    is printed, with the queries that it orders otherwise and the scores below 0. An export whose scores are not the
-    model's is not written, with or without --check.
+    With --check a program on this machine runs the export. The largest difference from the model's scores is printed,
+    with the number of queries ordered differently and of scores below 0. An export with other scores than the model's
+    is never written.
 
     Example: hingerank export model/ --to onnx -o model.onnx --check test.txt
     """
-    from hingerank.cli.files import open_data
+    from hingerank.cli.files import open_for
     from hingerank.export.exporting import export as write
-    from hingerank.export.model_file import load, read_header
+    from hingerank.export.model_file import load
 
     ranker, options = load(model), dict(read_setting(text) for text in settings or [])
     names = read_mapping(features) if features is not None else None
     if to == "vectors":
         options = with_items(model, options)
-    rows = None
-    if check is not None:
-        base = read_header(model)["metadata"].get("index_base")
-        rows = open_data(check, missing, ranker.n_features_in_, index_base=base)
+    rows = None if check is None else open_for(ranker, model, check, Rows(missing=missing))
     with working(f"exporting to {to}"):
         done = write(ranker, output, to, features=names, check=rows, **options)
     found: dict[str, Any] = {"to": to, "files": [str(path) for path in done.files], "notes": done.notes}
@@ -53,11 +45,11 @@ def export(
     lines = [["written", path] for path in found["files"]] + [["note", text] for text in done.notes]
     print_table("exported", ["", ""], lines)
     if done.check is not None:
-        print_table("check", ["", ""], [[name.replace("_", " "), value] for name, value in done.check.items()])
+        print_facts("check", done.check)
 
 
 def with_items(model: Path, options: dict[str, Any]) -> dict[str, Any]:
-    """Options of an export to vectors, with the features of the items: those named, or those beside the model."""
+    """Options of an export to vectors, with the features of the items: those named, or those saved with the model."""
     from numpy import load
 
     from hingerank.cli.files import open_data
@@ -67,7 +59,7 @@ def with_items(model: Path, options: dict[str, Any]) -> dict[str, Any]:
     if path is None:
         catalogue = load_catalogue(model)
         if catalogue is None:
-            raise ValueError(f"there are no items beside {model}: give their features with --set items=items.npy")
+            raise ValueError(f"no items are saved with {model}: give their features with --set items=items.npy")
         return {"item_ids": catalogue.ids.tolist(), **options, "items": catalogue.X}
     rows = load(path, allow_pickle=False) if str(path).endswith(".npy") else open_data(Path(path)).X
     return {**options, "items": rows}

@@ -4,86 +4,77 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from hingerank.cli.output import progress
+from hingerank.cli.groups import ModelRows, Rows
+from hingerank.cli.output import progress, working
 from hingerank.data.files import TABLES, DataError, endings, kind_to_read
 
 if TYPE_CHECKING:
     from hingerank.data.ranking_data import RankingData
 
+PLAIN = Rows()
 
-class Columns(NamedTuple):
-    """What the command line says about a table's columns, and about rows without query ids."""
 
-    label: str | None = None
-    qid: str | None = None
-    features: str | None = None
-    one_query: bool = False
-
-    def options(self, kind: str) -> dict[str, Any]:
-        """What `read` takes for data of this kind."""
-        if kind == "table":
-            found: dict[str, Any] = {} if self.label is None else {"label": self.label}
-            if self.qid is not None or self.one_query:
-                found["qid"] = self.qid
-            names = None if self.features is None else [name.strip() for name in self.features.split(",")]
-            return found | ({} if names is None else {"features": names})
-        named = [f"--{name}" for name in ("label", "qid", "features") if getattr(self, name) is not None]
-        if named:
-            raise DataError(
-                f"{', '.join(named)} name columns of a table (.csv, .tsv, .parquet, .feather), this is {kind}"
-            )
-        return {"one_query": True} if self.one_query and kind != "binary" else {}
+def read_options(rows: Rows, kind: str) -> dict[str, Any]:
+    """What `read` takes for data of this kind: columns of tables, and whether rows without query ids are one query."""
+    named = [name for name in ("label", "qid", "features") if getattr(rows, name) is not None]
+    if kind == "table":
+        found = {name: getattr(rows, name) for name in named}
+        if rows.features is not None:
+            found["features"] = [name.strip() for name in rows.features.split(",")]
+        return found | ({"qid": rows.qid} if rows.one_query else {})
+    if named:
+        flags = ", ".join(f"--{name}" for name in named)
+        raise DataError(f"{flags} name columns of a table (.csv, .tsv, .parquet, .feather), this is {kind}")
+    return {"one_query": True} if rows.one_query and kind != "binary" else {}
 
 
 _REMEDIES = {  # the library's parameter -> what the command line says instead of naming it
     "columns": "or name the columns with --label, --qid and --features",
     "missing": "or --missing zero or --missing nan",
-    "index_base": "as in the text that the model learnt from",
+    "index_base": "as in the text that the model learned from",
     "incomplete": "so add them, or pass --incomplete keep or --incomplete skip",
 }
 
 
 def open_data(
     path: Path,
-    missing: str = "error",
+    rows: Rows = PLAIN,
     n_features: int | None = None,
     dtype: str = "float64",
     index_base: int | None = None,
-    columns: Columns | None = None,
-    pad: bool | None = None,
 ) -> "RankingData":
     """The data at `path`.
 
     Parameters
     ----------
     path : Path
-    missing, dtype
-        As `hingerank.read` takes them.
+    rows : Rows, optional
+        Options of the command; where they have --pad, text that lacks the last features of a model is an error
+        without it, and otherwise a warning.
     n_features : int, optional
         How many features a model expects; a text file whose rows never reach the last ones is read again with them as
-        zeros, as `pad` has it.
+        zeros.
+    dtype : str
+        As `hingerank.read` takes it.
     index_base : {0, 1}, optional
-        The number that the text which the model learnt from gives its first feature, and so this text too.
-    columns : Columns, optional
-    pad : bool, optional
-        True: features that the rows never reach are zeros. False: they are a mistake. None: a warning.
+        The number of the first feature in the text that the model learned from, and so in this text.
     """
-    columns = columns or Columns()
+    pad = rows.pad if isinstance(rows, ModelRows) else None
     if not path.exists():
         raise DataError(f"{path}: there is no such file or folder")
     with in_command_words():
-        data, may_widen = _open(path, missing, dtype, index_base, columns)
+        data, may_widen = _open(path, rows, dtype, index_base)
         if index_base == 0 and n_features is not None and data.n_features > n_features and may_widen:
-            data, _ = _open(path, missing, dtype, None, columns)  # a number too many to count from 0: converted
+            data, _ = _open(path, rows, dtype, None)  # a number too many to count from 0: converted
         if may_widen and n_features is not None and data.n_features < n_features:
             short = f"{path} reaches feature {data.n_features} of the model's {n_features}"
             if pad is False:
                 raise DataError(f"{short}: is it the same data? Pass --pad if the features that are absent are zeros")
             if pad is None:
                 warnings.warn(f"{short}: the others count as 0", stacklevel=2)
-            data, _ = _open(path, missing, dtype, index_base, columns, n_features=n_features)
+            data, _ = _open(path, rows, dtype, index_base, n_features=n_features)
         return data
 
 
@@ -98,12 +89,10 @@ def in_command_words() -> Iterator[None]:
         raise DataError(error.problem, _REMEDIES[error.option], error.option) from error
 
 
-def _open(
-    path: Path, missing: str, dtype: str, index_base: int | None, columns: Columns, **options: Any
-) -> tuple["RankingData", bool]:
+def _open(path: Path, rows: Rows, dtype: str, index_base: int | None, **options: Any) -> tuple["RankingData", bool]:
     """The data, and whether it is text, whose number of features is only a guess."""
     with refusing_one_query(path):
-        return _read(path, missing, dtype, index_base, columns, options)
+        return _read(path, rows, dtype, index_base, options)
 
 
 @contextmanager
@@ -124,15 +113,15 @@ def refusing_one_query(path: Path) -> Iterator[None]:
 
 
 def _read(
-    path: Path, missing: str, dtype: str, index_base: int | None, columns: Columns, options: dict[str, Any]
+    path: Path, rows: Rows, dtype: str, index_base: int | None, options: dict[str, Any]
 ) -> tuple["RankingData", bool]:
     from hingerank.data.read_write import read
 
     kind = kind_to_read(path)
-    options |= columns.options(kind)
+    options |= read_options(rows, kind)
     if kind == "binary":
         return read(path), False
-    options |= {"missing": missing, "dtype": dtype}
+    options |= {"missing": rows.missing, "dtype": dtype}
     if kind == "table":
         return read(path, **options), False
     options["index_base"] = index_base
@@ -144,7 +133,7 @@ def _read(
         return read(path, **options, progress=advance), True
 
 
-def verify_path(path: Path, missing: str, columns: Columns) -> str:
+def verify_path(path: Path, rows: Rows) -> str:
     """Read all of a data set, model file or run folder; what was compared, or an error that names what is damaged."""
     from hingerank.export.model_file import FILE_NAME, load
     from hingerank.lab.results import load_arrays, load_results
@@ -157,7 +146,7 @@ def verify_path(path: Path, missing: str, columns: Columns) -> str:
         for arrays in sorted(path.rglob("*.npz")):
             load_arrays(arrays)
         return f"a whole run, the checksums of {len(results.records)} results and of their arrays are right"
-    data = open_data(path, missing, columns=columns)
+    data = open_data(path, rows)
     if kind_to_read(path) == "binary":
         return f"{data.n_rows:,} rows, all checksums are right"
     carried = path.is_file() and _carries_checksum(path)
@@ -177,12 +166,37 @@ def _carries_checksum(path: Path) -> bool:
         return stream.kind != "plain"
 
 
-def check_target(output: str, data: Path) -> None:
-    """Find out before the fit, not after it, that its model could not be saved."""
+def check_target(output: str, data: Path, force: bool = False, option: str = "--output") -> None:
+    """Find out before the fit, not after it, that its model could not be saved; nothing is made or changed here."""
+    from hingerank.export.model_file import is_model
+
     target = Path(output)
     if target.exists() and data.exists() and target.samefile(data):
-        raise ValueError(f"--output {output} is the data itself: name another file or a folder")
-    if output.endswith("/"):
-        target.mkdir(parents=True, exist_ok=True)
-    elif not target.parent.is_dir():
+        raise ValueError(f"{option} {output} is the data itself: name another file or a folder")
+    if is_model(target) and not force:
+        raise ValueError(f"{output} holds a model: pass --force to replace it, or name another place with {option}")
+    if output.endswith("/") and target.exists() and not target.is_dir():
+        raise ValueError(f"{option} {output} is a file: name a folder, or leave out the slash")
+    if not output.endswith("/") and not target.parent.is_dir():
         raise ValueError(f"cannot write {output}: there is no folder {target.parent}")
+
+
+def data_and_model(data: Path, model: Path) -> tuple[Path, Path]:
+    """The two, whichever was given first."""
+    from hingerank.export.model_file import is_model
+
+    return (model, data) if is_model(data) and not is_model(model) else (data, model)
+
+
+def scored(ranker: Any, model: Path, data: Path, rows: Rows) -> tuple["RankingData", Any]:
+    """The data, read with the features that the model has, and its scores of them."""
+    found = open_for(ranker, model, data, rows)
+    with working("scoring"):
+        return found, ranker.predict(found)
+
+
+def open_for(ranker: Any, model: Path, data: Path, rows: Rows = PLAIN) -> "RankingData":
+    """The data, read with the features that the model has."""
+    from hingerank.export.model_file import read_header
+
+    return open_data(data, rows, ranker.n_features_in_, index_base=read_header(model)["metadata"].get("index_base"))

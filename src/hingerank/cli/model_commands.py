@@ -7,65 +7,65 @@ from typing import Annotated, Any
 import typer
 
 from hingerank.cli import personal_commands
-from hingerank.cli.output import (
-    Data,
-    Features,
-    Json,
-    Label,
-    Missing,
-    OneQuery,
-    Pad,
-    Qid,
-    make_ranker,
-    print_json,
-    print_table,
-    read_setting,
-    working,
-    writing,
-)
-from hingerank.cli.personal_commands import ItemColumns, Items
+from hingerank.cli.files import check_target, data_and_model, open_data, scored
+from hingerank.cli.groups import JSON, Data, Model, ModelOutput, ModelRows, Output, RatingOptions, Rows
+from hingerank.cli.options import Group, check_kind, command, option, switch
+from hingerank.cli.output import make_ranker, print_facts, print_json, print_table, read_setting, working, writing
 
 
-def fit(
-    data: Data,
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="PATH", help="Where the model goes: folder/ or file.safetensors.")
-    ],
-    model: Annotated[str, typer.Option(help="Which ranker; an unknown name lists them.")] = "rank-svm",
-    C: Annotated[float | None, typer.Option("--C", help="Weight of the loss against the structure.")] = None,
-    loss: Annotated[str | None, typer.Option(help="Loss of a pair, for example squared_hinge.")] = None,
-    tol: Annotated[float | None, typer.Option(help="When to stop: the certificate to reach.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed, for rankers that draw random numbers.")] = None,
-    scale: Annotated[str | None, typer.Option(help="Feature scaling, for example query-minmax or standard.")] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Any parameter of the ranker; may be repeated."),
-    ] = None,
-    validation: Annotated[Path | None, typer.Option(help="Data to score the fitted model on (mean NDCG@10).")] = None,
-    missing: Missing = "error",
-    label: Label = None,
-    qid: Qid = None,
-    features: Features = None,
-    one_query: OneQuery = False,
-    dask: Annotated[
-        str | None,
-        typer.Option(metavar="CLUSTER", help="Fit over a Dask cluster: tcp://HOST:PORT, or local:N for N processes."),
-    ] = None,
-    parts: Annotated[int | None, typer.Option(min=1, help="With --dask: parts to cut a binary folder into.")] = None,
-    items: Items = None,
-    clicks: Annotated[bool, typer.Option("--clicks", help="Of ratings only who took what counts.")] = False,
-    item_columns: ItemColumns = False,
-    half_life: Annotated[
-        float | None, typer.Option(metavar="DAYS", help="The age at which a rating counts half.")
-    ] = None,
-    time: Annotated[
-        str, typer.Option(metavar="COLUMN", help="With --half-life: moments of ratings, in seconds or as dates.")
-    ] = "timestamp",
-    json: Json = False,
-) -> None:
-    """Fit a ranker to graded data, or a personal ranker to ratings, and save it.
+class Training(Group, panel="Train"):
+    """A ranker and its parameters."""
 
-    With --dask DATA is a file, a binary folder or a folder of such files, of which each is a part that a worker holds.
+    model: str = option("NAME", "Ranker; see hingerank models.", "rank-svm")
+    C: float | None = option("X", "Weight of the loss against the penalty.")
+    loss: str | None = option("NAME", "Loss of a pair, such as squared_hinge.")
+    tol: float | None = option("X", "Stop at this certified accuracy.")
+    seed: int | None = option("N", "Seed of random rankers.")
+    scale: str | None = option("NAME", "Feature scaling, such as query-minmax or standard.")
+    settings: list[str] | None = option("NAME=VALUE", "Any parameter of the ranker; repeatable.", flag="--set")
+
+    def ranker(self) -> tuple[str, Any]:
+        """The registered name, and the ranker."""
+        from hingerank.registry import ranker_class, registered_name
+
+        options = {"C": self.C, "loss": self.loss, "tol": self.tol, "random_state": self.seed, "scale": self.scale}
+        parameters = {name: value for name, value in options.items() if value is not None}
+        flags = {name: f"--{name}" for name in parameters} | {"random_state": "--seed"}
+        for name, value in map(read_setting, self.settings or []):
+            if name in parameters:
+                raise ValueError(f"{name} is given twice: {parameters[name]!r} and {value!r}")
+            parameters[name] = value
+        name = registered_name(self.model)
+        return name, make_ranker(ranker_class(name), name, parameters, flags)
+
+
+class FitRows(Rows, fits={"validation": ("rows",)}):
+    """Rows to learn from."""
+
+    validation: Path | None = option("DATA", "Measure the fitted model on these rows (mean NDCG@10).")
+
+
+class Cluster(Group, panel="Dask cluster", kinds=("parts",)):
+    """Where parts of the rows are."""
+
+    dask: str | None = option("CLUSTER", "tcp://HOST:PORT, or local:N for N processes here.")
+    parts: int | None = option("N", "Cut a binary folder into N parts.", min=1)
+
+
+class FitRatings(RatingOptions):
+    """How `fit` takes ratings."""
+
+    clicks: bool = switch("Ignore the values of ratings: items chosen beat items not chosen.")
+    half_life: float | None = option("DAYS", "Age at which the weight of a rating is one half.")
+    time: str = option("COLUMN", "Column of times for --half-life: seconds or dates.", "timestamp")
+
+
+@command
+def fit(data: Data, train: Training, rows: FitRows, cluster: Cluster, ratings: FitRatings, out: ModelOutput) -> None:
+    """Fit a ranker to graded rows or to ratings, and save it.
+
+    With --items, or a MovieLens folder as DATA, a personal ranker learns from ratings of users. With --dask, DATA is a
+    file, a binary folder, or a folder of files that are a part each.
 
     Example: hingerank fit train.txt --model rank-svm --C 0.01 -o model/
 
@@ -73,51 +73,57 @@ def fit(
 
     Example: hingerank fit ratings.csv --items items.csv --model personal-rank-svm --half-life 365 -o model/
     """
-    from hingerank.cli.files import Columns, check_target, open_data
     from hingerank.lab.methods import not_from_rows
     from hingerank.rankers.base import BaseRanker
-    from hingerank.registry import ranker_class, registered_name
 
-    model = registered_name(model)
-    asked = {"C": C, "loss": loss, "tol": tol, "random_state": seed, "scale": scale}
-    parameters = {name: value for name, value in asked.items() if value is not None}
-    for name, value in (read_setting(text) for text in settings or []):
-        if name in parameters:
-            raise ValueError(f"{name} is given twice: {parameters[name]!r} and {value!r}")
-        parameters[name] = value
-    personal = personal_commands.is_ratings(data, items)
-    if not personal and not issubclass(ranker_class(model), BaseRanker):
-        raise ValueError(not_from_rows(model, ranker_class(model)))
-    if not personal and (clicks or item_columns or half_life is not None):
-        raise ValueError("--clicks, --item-columns and --half-life are for ratings: name their items with --items")
-    ranker = make_ranker(ranker_class(model), model, parameters)
-    check_target(output, data)
-    if personal:
-        if isinstance(ranker, BaseRanker):
-            raise ValueError(f"{data} is ratings: use a personal ranker, such as --model personal-rank-svm")
-        how = personal_commands.RatingOptions(clicks, half_life, time, item_columns)
-        _report_fit(model, ranker, personal_commands.fit_ratings(ranker, data, items, output, how), json)
-        return
-    columns = Columns(label, qid, features, one_query)
-    if dask is not None:
-        from hingerank.cli.cluster import open_parts
-
-        if validation is not None:
-            raise ValueError("--validation is not for data in parts: score the model with `hingerank rank`")
-        with open_parts(data, dask, parts, missing, columns) as spread, working(f"fitting {model}"):
-            ranker.fit(spread)
-        _report_fit(model, ranker, ranker.save(output, {"data": data.name}), json)
-        return
-    rows, checks = open_data(data, missing=missing, columns=columns), []
-    if validation is not None:
-        checks = [open_data(validation, missing, rows.n_features, index_base=rows.index_base, columns=columns)]
+    personal = personal_commands.is_ratings(data, ratings.items)
+    kind = "ratings" if personal else "rows" if cluster.dask is None else "parts"
+    check_kind(kind, rows, cluster, ratings)
+    name, ranker = train.ranker()
+    if personal and isinstance(ranker, BaseRanker):
+        raise ValueError(f"{data} is ratings: use a personal ranker, such as --model personal-rank-svm")
+    if not personal and not isinstance(ranker, BaseRanker):
+        raise ValueError(not_from_rows(name, type(ranker)))
+    check_target(out.output, data, out.force)
+    how = {"ratings": _fit_ratings, "parts": _fit_parts, "rows": _fit_rows}[kind]
     try:
-        with working(f"fitting {model}"):
-            ranker.fit(rows, eval_set=checks)
+        saved = how(ranker, data, rows, cluster, ratings, out.output)
     except TypeError as error:  # a value of a type that the parameter cannot be
-        raise ValueError(f"{model} cannot use {parameters}: {error}") from error
-    saved = ranker.save(output, {"data": data.name, "index_base": rows.index_base})
-    _report_fit(model, ranker, saved, json)
+        raise ValueError(f"{name} cannot use its settings: {error}") from error
+    _report_fit(name, ranker, saved, out.json)
+
+
+def _fit_ratings(ranker: Any, data: Path, rows: FitRows, cluster: Cluster, ratings: FitRatings, output: str) -> str:
+    from hingerank.personal.factorized import PersonalRankSVM
+
+    if ratings.clicks and not isinstance(ranker, PersonalRankSVM):
+        raise ValueError(f"{type(ranker).__name__} learns from ratings: --clicks is for --model personal-rank-svm")
+    days = ratings.half_life
+    rated, catalogue = personal_commands.read_rated(data, ratings, None if days is None else ratings.time)
+    weight = None if days is None else personal_commands.weights_by_age(rated, days)
+    with working("fitting"):
+        if ratings.clicks:
+            ranker.fit_clicks(rated.item_features, rated.users, rated.items, sample_weight=weight)
+        else:
+            ranker.fit(rated.item_features, *rated.triples, sample_weight=weight)
+    return personal_commands.save_with_items(ranker, output, data, catalogue)
+
+
+def _fit_parts(ranker: Any, data: Path, rows: FitRows, cluster: Cluster, ratings: RatingOptions, output: str) -> str:
+    from hingerank.cli.cluster import open_parts
+
+    with open_parts(data, str(cluster.dask), cluster.parts, rows) as spread, working("fitting"):
+        ranker.fit(spread)
+    return ranker.save(output, {"data": data.name})
+
+
+def _fit_rows(ranker: Any, data: Path, rows: FitRows, cluster: Cluster, ratings: RatingOptions, output: str) -> str:
+    found, checks = open_data(data, rows), []
+    if rows.validation is not None:
+        checks = [open_data(rows.validation, rows, found.n_features, index_base=found.index_base)]
+    with working("fitting"):
+        ranker.fit(found, eval_set=checks)
+    return ranker.save(output, {"data": data.name, "index_base": found.index_base})
 
 
 def _report_fit(name: str, ranker: Any, saved: str, json: bool) -> None:
@@ -125,81 +131,63 @@ def _report_fit(name: str, ranker: Any, saved: str, json: bool) -> None:
     found: dict[str, Any] = {"model": name, "saved": saved, **getattr(ranker, "fingerprint_", {})}
     found.pop("sha256_of_sample", None)
     if certificate is not None:
-        found |= {
-            "status": certificate.status,
-            certificate.kind: certificate.value,
-            "iterations": certificate.n_iter,
-            "seconds": certificate.seconds,
-        }
+        value = certificate.value if json else f"{certificate.value:.3g}"
+        found |= {"status": certificate.status, certificate.kind: value}
+        found |= {"iterations": certificate.n_iter, "seconds": certificate.seconds}
     kept, scores = getattr(ranker, "selected_features_", None), getattr(ranker, "validation_scores_", None)
     found |= {} if kept is None else {"features kept": len(kept)}
     found |= {"validation ndcg@10": scores[0]} if scores else {}
-    if json:
-        print_json(found)
-    else:
-        print_table("fitted", ["", ""], [[key, value] for key, value in found.items()])
+    print_facts("fitted", found, json)
 
 
-def rank(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="What `fit` wrote: a folder or a .safetensors file.")],
-    data: Data,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write; default: stdout.")] = None,
-    top: Annotated[
-        int | None, typer.Option(min=1, help="Only the best so many rows of each query, best first.")
-    ] = None,
-    trec_run: Annotated[bool, typer.Option("--trec-run", help="TREC run lines: qid Q0 docid rank score tag.")] = False,
-    pad: Pad = False,
-    missing: Missing = "error",
-    label: Label = None,
-    qid: Qid = None,
-    features: Features = None,
-    one_query: OneQuery = False,
-    json: Json = False,
-) -> None:
-    """Score data with a saved model: one score per line in file order, or the ranked rows of each query.
+class Ranking(Output, fits={"top": ("rows",), "trec_run": ("rows",)}):
+    """What `rank` writes."""
 
-    With --top the lines are: qid, rank, document id (or row number from 1), score, separated by tabs. In a TREC run
-    documents of equal score stand by falling id, as trec_eval ranks them. Of a personal model DATA is a table of users
-    and items.
+    top: int | None = option("N", "Keep the top N rows per query, in order.", min=1)
+    trec_run: bool = switch("TREC run lines: qid Q0 docid rank score tag.")
+    output: Path | None = option("FILE", "File to write. Default: standard output.", short="-o")
+
+
+@command
+def rank(model: Model, data: Data, rows: ModelRows, out: Ranking) -> None:
+    """Score data with a saved model, one score per line or ranked.
+
+    Scores are in the order of the rows. With --top the lines hold qid, rank, document id (or row number from 1) and
+    score, separated by tabs. A TREC run orders documents of equal score by falling id, as trec_eval does. For a
+    personal model DATA is a table of users and items. MODEL and DATA may be given in either order.
 
     Example: hingerank rank model/ test.txt -o scores.txt
+
+    Example: hingerank rank model/ test.txt --top 10 --trec-run -o run.txt
     """
-    from hingerank.cli.files import Columns
     from hingerank.export.model_file import load
     from hingerank.rankers.base import BaseRanker
 
+    data, model = data_and_model(data, model)
     ranker = load(model)
-    if not isinstance(ranker, BaseRanker):
-        personal_commands.rank_pairs(model, data, output, json)
+    personal = not isinstance(ranker, BaseRanker)
+    check_kind("pairs" if personal else "rows", rows, out)
+    if personal:
+        personal_commands.rank_pairs(model, data, out.output, out.json)
         return
-    rows, scores = _scored(ranker, model, data, missing, Columns(label, qid, features, one_query), pad)
-    with writing(output) as stream:
-        if json:
-            print_json([_as_dict(*item) for item in _ranked(rows, scores, top)], stream)
-        elif trec_run:
-            ranked = _ranked(rows, scores, top, falling_docid=True)
+    found, scores = scored(ranker, model, data, rows)
+    with writing(out.output) as stream:
+        if out.json:
+            lists = [dict(zip(("qid", "documents", "scores"), item)) for item in _ranked(found, scores, out.top)]
+            print_json(lists, stream)
+        elif out.trec_run:
+            ranked = _ranked(found, scores, out.top, falling_docid=True)
             stream.writelines(line for item in ranked for line in _trec_lines(*item))
-        elif top is not None:
-            stream.writelines(line for item in _ranked(rows, scores, top) for line in _plain_lines(*item))
+        elif out.top is not None:
+            stream.writelines(line for item in _ranked(found, scores, out.top) for line in _plain_lines(*item))
         else:
             stream.writelines(f"{score}\n" for score in scores)
-
-
-def _scored(ranker: Any, model: Path, data: Path, missing: str, columns: Any, pad: bool) -> tuple[Any, Any]:
-    """The data, read with the features that the model has, and its scores of them."""
-    from hingerank.cli.files import open_data
-    from hingerank.export.model_file import read_header
-
-    base = read_header(model)["metadata"].get("index_base")
-    rows = open_data(data, missing, ranker.n_features_in_, index_base=base, columns=columns, pad=pad)
-    with working("scoring"):
-        return rows, ranker.predict(rows)
 
 
 def _ranked(rows: Any, scores: Any, top: int | None, falling_docid: bool = False) -> Iterator[tuple[Any, list, Any]]:
     """For each query its id, the ids of its best documents (row numbers from 1 where there are none), their scores.
 
-    Rows of equal score stay in row order, or stand by falling document id.
+    Rows of equal score stay in row order, or are ordered by falling document id.
     """
     import numpy as np
 
@@ -211,10 +199,6 @@ def _ranked(rows: Any, scores: Any, top: int | None, falling_docid: bool = False
             here = here[np.argsort(documents[here].astype(str), kind="stable")[::-1]]
         best = here[np.argsort(-scores[here], kind="stable")][:top]
         yield query, documents[best].tolist(), scores[best]
-
-
-def _as_dict(query: Any, documents: list, scores: Any) -> dict[str, Any]:
-    return {"qid": query, "documents": documents, "scores": scores}
 
 
 def _plain_lines(query: Any, documents: list, scores: Any) -> Iterator[str]:
@@ -230,48 +214,45 @@ def _trec_lines(query: Any, documents: list, scores: Any) -> Iterator[str]:
         yield f"{query} Q0 {document} {place} {score!r} hingerank\n"
 
 
+class Measuring(
+    Group,
+    panel="Measures",
+    kinds=("rows", "run", "subtopics"),
+    fits={"preset": ("rows", "run"), "complete": ("run", "subtopics"), "diversity": ("subtopics",)},
+):
+    """What `evaluate` measures."""
+
+    measure: list[str] | None = option("NAME", "ndcg@10, map, p@5, …; repeatable.", short="-m")
+    preset: str | None = option("NAME", "Conventions: default, letor3, letor4, mslr, trec, sklearn, lightgbm, ….")
+    per_query: bool = switch("Print the values of every query too.")
+    complete: bool = switch("Count judged topics that the TREC run lacks as 0.")
+    diversity: bool = switch("Measure a TREC run by subtopic judgments (DATA).")
+
+
+class ListOptions(Group, panel="Lists for users", kinds=("lists",)):
+    """How `evaluate` judges the lists of a personal model."""
+
+    top: int | None = option("N", "Judge lists of N items; DATA holds test ratings.", min=1)
+    exclude: Path | None = option("RATINGS", "Training ratings, whose items are not recommended again.")
+    relevant: float | None = option("X", "Smallest rating of a relevant item. Default: every rated item.")
+    items: Path | None = option("TABLE", "Table of items. Default: the items saved with the model.")
+
+
+@command
 def evaluate(
     data: Data,
     scores: Annotated[
-        Path,
-        typer.Argument(metavar="SCORES", help="A saved model, one score per line in the order of rows, or a TREC run."),
+        Path, typer.Argument(metavar="SCORES", help="A saved model, a file with one score per row, or a TREC run.")
     ],
-    measure: Annotated[
-        list[str] | None, typer.Option("--measure", "-m", help="Such as ndcg@10, map, p@5; may be repeated.")
-    ] = None,
-    preset: Annotated[
-        str | None, typer.Option(help="Conventions: default, letor3, letor4, mslr, trec, sklearn, lightgbm.")
-    ] = None,
-    per_query: Annotated[bool, typer.Option("--per-query", help="The values of every query, not only means.")] = False,
-    complete: Annotated[
-        bool, typer.Option("--complete", help="SCORES is a TREC run: judged topics that it lacks count as 0.")
-    ] = False,
-    diversity: Annotated[
-        bool, typer.Option("--diversity", help="DATA is subtopic judgments and SCORES a TREC run: diversity measures.")
-    ] = False,
-    top: Annotated[
-        int | None, typer.Option(min=1, help="DATA is ratings, SCORES a personal model: judge its lists of so many.")
-    ] = None,
-    exclude: Annotated[
-        Path | None, typer.Option(metavar="RATINGS", help="With --top: training ratings, not to be offered again.")
-    ] = None,
-    relevant: Annotated[
-        float | None, typer.Option(help="With --top: the least rating that makes an item relevant (all are).")
-    ] = None,
-    items: Items = None,
-    pad: Pad = False,
-    missing: Missing = "error",
-    label: Label = None,
-    qid: Qid = None,
-    features: Features = None,
-    one_query: OneQuery = False,
-    json: Json = False,
+    how: Measuring,
+    rows: ModelRows,
+    lists: ListOptions,
+    json: bool = JSON,
 ) -> None:
-    """Measure how well a model or scores rank data, or a TREC run its judgments; with --diversity how well it covers
-    subtopics.
+    """Measure how well a model, scores or a TREC run rank data.
 
-    DATA may be TREC judgments (topic iteration document grade): then SCORES is a run (topic Q0 document rank score
-    tag). A run is also measured against data with document ids.
+    DATA may be TREC judgments (topic, iteration, document, grade). SCORES is then a TREC run (topic Q0 document rank
+    score tag). A run can also be measured on data with document ids. DATA and a model may be given in either order.
 
     Example: hingerank evaluate test.txt model/
 
@@ -283,50 +264,75 @@ def evaluate(
 
     Example: hingerank evaluate test.csv model/ --top 10 --exclude train.csv --relevant 4
     """
-    if top is not None:
-        personal_commands.evaluate_lists(data, scores, items, exclude, top, relevant, json)
-        return
-    if diversity:
-        from hingerank.cli.diversity_commands import evaluate_run
-
-        if preset is not None:
-            raise ValueError("--preset has no meaning for diversity measures, which are ndeval's")
-        evaluate_run(data, scores, measure, per_query, json, complete)
-        return
-    from hingerank.cli.files import Columns, open_data
-    from hingerank.data.letor import read_scores
     from hingerank.export.model_file import is_model
     from hingerank.lab.trec_evaluation import is_qrels, is_run
+
+    data, scores = data_and_model(data, scores)
+    is_trec = not is_model(scores) and (is_run(scores) or is_qrels(data))
+    kind = "lists" if lists.top else "subtopics" if how.diversity else "run" if is_trec else "rows"
+    check_kind(kind, how, rows, lists)
+    if kind == "lists":
+        personal_commands.evaluate_lists(data, scores, lists, json)
+    elif kind == "subtopics":
+        from hingerank.cli.diversity_commands import evaluate_run
+
+        evaluate_run(data, scores, how.measure, how.per_query, json, how.complete)
+    elif kind == "run":
+        _evaluate_run(data, scores, how, rows, json)
+    else:
+        _evaluate_rows(data, scores, how, rows, json)
+
+
+def _evaluate_rows(data: Path, scores: Path, how: Measuring, rows: ModelRows, json: bool) -> None:
+    from hingerank.data.letor import read_scores
+    from hingerank.export.model_file import is_model
     from hingerank.metrics import evaluate as measure_ranking
 
-    names = measure or ["ndcg@10", "map"]
-    columns = Columns(label, qid, features, one_query)
-    if is_model(data):
-        raise ValueError(f"{data} is a model: give the data first, then the model")
-    if scores.is_dir() and not is_model(scores):
-        raise ValueError(f"{scores} holds neither a model nor scores")
-    if not is_model(scores) and (is_run(scores) or is_qrels(data)):
-        _evaluate_run(data, scores, names, preset, per_query, complete, json, missing, columns)
-        return
-    if complete:
-        raise ValueError("--complete is about topics that a TREC run lacks, and SCORES is no run")
     if is_model(scores):
-        rows, given = _scored(_graded_model(scores), scores, data, missing, columns, pad)
+        found, given = scored(_graded_model(scores), scores, data, rows)
+    elif scores.is_dir():
+        raise ValueError(f"{scores} holds neither a model nor scores")
     else:
-        rows, given = open_data(data, missing=missing, columns=columns), read_scores(scores)
-    values = measure_ranking(rows.y, given, rows.qid, names, per_query=True, preset=preset, docid=rows.docid)
-    means = measure_ranking(rows.y, given, rows.qid, names, preset=preset, docid=rows.docid)
-    queries = rows.blocks.ids.tolist()
+        found, given = open_data(data, rows), read_scores(scores)
+    names, queries = how.measure or ["ndcg@10", "map"], found.blocks.ids.tolist()
+    values = measure_ranking(found.y, given, found.qid, names, per_query=True, preset=how.preset, docid=found.docid)
+    means = measure_ranking(found.y, given, found.qid, names, preset=how.preset, docid=found.docid)
+    title = f"{found.n_queries:,} queries, {found.n_rows:,} rows"
+    counts = {"queries": len(queries), "rows": found.n_rows}
+    _print_measures(title, counts, means, "query", queries, values, how, json)
+
+
+def _evaluate_run(data: Path, run: Path, how: Measuring, rows: Rows, json: bool) -> None:
+    """A TREC run against judgments, or against data with document ids."""
+    from hingerank.diversity.trec import read_run
+    from hingerank.lab.trec_evaluation import as_grades, evaluate_run, is_qrels
+
+    names = how.measure or ["ndcg@10", "map"]
+    judged = as_grades(data if is_qrels(data) else open_data(data, rows))
+    ranked = read_run(run, "trec")
+    by_topic = evaluate_run(judged, ranked, names, True, preset=how.preset, complete=how.complete)
+    means = evaluate_run(judged, ranked, names, preset=how.preset, complete=how.complete)
+    topics = list(next(iter(by_topic.values())))
+    values = {name: list(found.values()) for name, found in by_topic.items()}
+    title = f"{len(judged.keys() & ranked.keys()):,} of {len(judged):,} judged topics are in {run.name}"
+    title += ", the others count as 0" if how.complete else ""
+    counts = {"topics": len(topics), "judged": len(judged)}
+    _print_measures(title, counts, means, "topic", topics, values, how, json)
+
+
+def _print_measures(
+    title: str, counts: dict[str, int], means: Any, word: str, queries: list, values: Any, how: Measuring, json: bool
+) -> None:
+    """Means, and with --per-query the values of each query or topic."""
+    title += f", preset {how.preset}" if how.preset else ""
     if json:
-        found: dict[str, Any] = {"queries": len(queries), "rows": rows.n_rows, "preset": preset, "means": means}
-        if per_query:
-            found["per_query"] = {"qid": queries, **values}
-        print_json(found)
-    elif per_query:
-        each = [[str(query), *(values[name][q] for name in names)] for q, query in enumerate(queries)]
-        print_table(_title(rows, preset), ["query", *names], [*each, ["mean", *(means[name] for name in names)]])
+        found: dict[str, Any] = {**counts, "preset": how.preset, "means": means}
+        print_json(found | ({"per_query": {"qid": queries, **values}} if how.per_query else {}))
+    elif how.per_query:
+        each = [[str(query), *(values[name][q] for name in means)] for q, query in enumerate(queries)]
+        print_table(title, [word, *means], [*each, ["mean", *means.values()]])
     else:
-        print_table(_title(rows, preset), ["measure", "mean"], [[name, means[name]] for name in names])
+        print_table(title, ["measure", "mean"], [[name, value] for name, value in means.items()])
 
 
 def _graded_model(model: Path) -> Any:
@@ -337,36 +343,3 @@ def _graded_model(model: Path) -> Any:
     if not isinstance(ranker, BaseRanker):
         raise ValueError(f"{model} is a {type(ranker).__name__}, which ranks for users: judge its lists with --top 10")
     return ranker
-
-
-def _evaluate_run(
-    data: Path, run: Path, names: list[str], preset: str | None, per_query: bool, complete: bool, json: bool,
-    missing: str, columns: Any,
-) -> None:  # fmt: skip
-    """A TREC run against judgments, or against data with document ids."""
-    from hingerank.cli.files import open_data
-    from hingerank.diversity.trec import read_run
-    from hingerank.lab.trec_evaluation import as_grades, evaluate_run, is_qrels
-
-    judged = as_grades(data if is_qrels(data) else open_data(data, missing=missing, columns=columns))
-    ranked = read_run(run, "trec")
-    values = evaluate_run(judged, ranked, names, True, preset=preset, complete=complete)
-    means = evaluate_run(judged, ranked, names, preset=preset, complete=complete)
-    topics = list(next(iter(values.values())))
-    if json:
-        found: dict[str, Any] = {"topics": len(topics), "judged": len(judged), "preset": preset, "means": means}
-        each = {name: list(by_topic.values()) for name, by_topic in values.items()}
-        print_json(found | ({"per_query": {"qid": topics, **each}} if per_query else {}))
-        return
-    title = f"{len(judged.keys() & ranked.keys()):,} of {len(judged):,} judged topics are in {run.name}"
-    title += ", the others count as 0" if complete else ""
-    title += f", preset {preset}" if preset else ""
-    if per_query:
-        rows = [[topic, *(values[name][topic] for name in names)] for topic in topics]
-        print_table(title, ["topic", *names], [*rows, ["mean", *(means[name] for name in names)]])
-    else:
-        print_table(title, ["measure", "mean"], [[name, means[name]] for name in names])
-
-
-def _title(rows: Any, preset: str | None) -> str:
-    return f"{rows.n_queries:,} queries, {rows.n_rows:,} rows" + (f", preset {preset}" if preset else "")

@@ -1,6 +1,6 @@
 """How commands speak: results on stdout as tables or JSON, progress on stderr for people only, files written whole.
 
-With them, the arguments that several commands share, and the parameters of rankers as the command line gives them.
+With them, the parameters of rankers as the command line gives them.
 """
 
 import json
@@ -8,33 +8,12 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Annotated, Any, SupportsFloat, SupportsIndex
-
-import typer
+from typing import IO, Any, SupportsFloat, SupportsIndex
 
 from hingerank.data.files import draft_of, naming, plain
 from hingerank.notebook import shown
+from hingerank.registry import did_you_mean
 from hingerank.renaming import present_names
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-Data = Annotated[
-    Path, typer.Argument(metavar="DATA", help="LETOR/SVMlight text (plain or compressed), a binary folder or Parquet.")
-]
-Label = Annotated[
-    str | None, typer.Option("--label", metavar="COLUMN", help="Of a table: the column of grades (label).")
-]
-Qid = Annotated[str | None, typer.Option("--qid", metavar="COLUMN", help="Of a table: the column of query ids (qid).")]
-Features = Annotated[
-    str | None, typer.Option("--features", metavar="A,B,…", help="Of a table: its feature columns (all others).")
-]
-OneQuery = Annotated[
-    bool, typer.Option("--one-query", help="Rows without query ids are meant to be those of one query.")
-]
-Pad = Annotated[
-    bool, typer.Option("--pad", help="Features of the model that the data never reach are zeros, not a mistake.")
-]
-Missing = Annotated[str, typer.Option(help="What NULL and missing values become: error, zero or nan.")]
-Workers = Annotated[int | None, typer.Option(min=1, help="Processes; default: one per core in long runs.")]
 
 
 def print_json(value: Any, stream: IO[str] | None = None) -> None:
@@ -62,6 +41,14 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]
     out = console()
     out.print(Text(title, style="bold"), soft_wrap=True)
     out.print(table)
+
+
+def print_facts(title: str, facts: dict[str, Any], json: bool = False) -> None:
+    """Names and values: as JSON, or as a list."""
+    if json:
+        print_json(facts)
+    else:
+        print_table(title, ["", ""], [[name.replace("_", " "), value] for name, value in facts.items()])
 
 
 def console(stderr: bool = False) -> Any:
@@ -144,15 +131,21 @@ def read_setting(text: str) -> tuple[str, Any]:
     return name.strip(), read_value(value)
 
 
-def make_ranker(cls: Any, name: str, parameters: dict[str, Any]) -> Any:
-    """The ranker with these parameters; one it does not have is a mistake of the user's, or its library's own."""
+def make_ranker(cls: Any, name: str, parameters: dict[str, Any], flags: dict[str, str] | None = None) -> Any:
+    """The ranker with these parameters; those of the library behind it go to that library.
+
+    flags: the options that gave some of the parameters.
+    """
     parameters = present_names(cls, parameters, warn=True)
     known = list(cls().get_params(deep=False))
     others = getattr(cls, "_others", None)  # the parameter that holds those of the library behind a ranker
     own = {key: value for key, value in parameters.items() if key in known}
     more = {key: value for key, value in parameters.items() if key not in known}
     if more and others is None:
-        raise ValueError(f"{name} has no parameter {next(iter(more))!r}; it has {', '.join(known)}")
+        first = next(iter(more))
+        if first in (flags or {}):
+            raise ValueError(f"{name} does not take {(flags or {})[first]}; its parameters are {', '.join(known)}")
+        raise ValueError(f"{name} has no parameter {first!r}{did_you_mean(first, known)}; it has {', '.join(known)}")
     if more and others is not None:
         own[others] = {**(own.get(others) or {}), **more}
     return cls(**own)

@@ -5,48 +5,38 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hingerank.cli.output import Json, Workers, console, note, print_json, print_table
+from hingerank.cli.groups import JSON
+from hingerank.cli.options import command, option, switch
+from hingerank.cli.output import console, note, print_json, print_table
 
 if TYPE_CHECKING:
     from hingerank.papers import Outcome, PaperTable, Place
 
 
+@command
 def reproduce(
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAME…", help="Tables, as --list names them.")] = None,
-    list_tables: Annotated[bool, typer.Option("--list", help="List the tables that can be run.")] = False,
-    data: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="The real sets; default: $HINGERANK_DATA, else ../shared/data."),
-    ] = None,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where results are kept, and runs continued.")
-    ] = Path("docs/reproductions"),
-    folds: Annotated[
-        str | None, typer.Option(metavar="1,2,…", help="Run these folds only, for a quick look: nothing is saved.")
-    ] = None,
-    row: Annotated[
-        list[str] | None,
-        typer.Option("--row", metavar="ROW", help="Run this row of a saved table anew; may be repeated."),
-    ] = None,
-    on: Annotated[
-        str | None, typer.Option(metavar="SET", help="Run the methods of the tables on this set instead.")
-    ] = None,
-    workers: Workers = None,
-    device: Annotated[
-        str, typer.Option(metavar="cpu|cuda", help="Where rankers that can learn on a GPU do so.")
-    ] = "cpu",
-    check: Annotated[
-        bool, typer.Option("--check", help="Run the fast tables (or those named) anew and say what moved.")
-    ] = False,
-    write_docs: Annotated[
-        bool,
-        typer.Option("--write-docs", help="Write OUTPUT.md and the tables of pages beside it from saved results."),
-    ] = False,
-    json: Json = False,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME…", help="Tables to run; see --list.")] = None,
+    list_tables: bool = switch("List the tables.", flag="--list"),
+    data: Path | None = option("FOLDER", "Real data sets. Default: $HINGERANK_DATA, else ../shared/data."),
+    folds: str | None = option("1,2,…", "Run these folds only, for a quick look; saves nothing."),
+    row: list[str] | None = option("ROW", "Run this row of a saved table again; repeatable."),
+    on: str | None = option("SET", "Run the methods on this data set instead."),
+    workers: int | None = option("N", "Number of processes. Default: one per core in long runs.", min=1),
+    device: str = option("cpu|cuda", "Where rankers that can use a GPU learn.", "cpu"),
+    check: bool = switch("Run the fast tables (or those named) again and print what changed."),
+    write_docs: bool = switch("Write OUTPUT.md and the tables of other pages from saved results."),
+    output: Path = option(
+        "FOLDER",
+        "Folder of results; an interrupted run resumes.",
+        Path("docs/reproductions"),
+        short="-o",
+        panel="Output",
+    ),
+    json: bool = JSON,
 ) -> None:
-    """Run a table of a paper again: the paper's figures, ours, and the difference.
+    """Run a table of a paper again and print the differences.
 
-    Every fit is kept as soon as it is known: after an interruption the same command goes on where it stopped.
+    Each fit is saved as it is computed: run the same command again to resume.
 
     Example: hingerank reproduce lai2013-table2
     """
@@ -58,9 +48,9 @@ def reproduce(
     if list_tables:
         _list(json)
     elif write_docs:
-        _write_page(output)
+        _write_page(output, json)
     elif check:
-        _check(names, data or default_data(), output, workers)
+        _check(names, data or default_data(), output, workers, json)
     elif not names:
         raise ValueError(f"name a table: {', '.join(TABLES)}")
     else:
@@ -73,7 +63,7 @@ def reproduce(
                     place = Place(data or default_data(), output / "runs", numbers, board, workers, device)
                     outcome = run_table(table, place) if not row else _run_rows(table, row, place, output)
             except KeyboardInterrupt:
-                note("the same command goes on where this one stopped")
+                note("run the same command again to resume")
                 raise
             if numbers is None:
                 note(f"wrote {outcome.save(output)}")
@@ -98,7 +88,7 @@ def _show(outcome: "Outcome", json: bool) -> None:
         return
     for k, section in enumerate(table.sections):
         if not outcome.sections[k]:
-            note(f"not run, its data are not there: {section.title}")
+            note(f"not run, data unavailable: {section.title}")
             continue
         print_table(f"{table.name}: {outcome.section_title(k)}", *table_lines(outcome, k))
         if outcome.note(k):
@@ -125,7 +115,7 @@ def _list(json: bool) -> None:
         print_table("Tables of papers to run again", ["name", "paper", "table"], rows)
 
 
-def _write_page(output: Path) -> None:
+def _write_page(output: Path, json: bool) -> None:
     from hingerank.data.files import write_whole
     from hingerank.papers import TABLES, load_outcome
     from hingerank.papers.outcome import write_page
@@ -138,12 +128,15 @@ def _write_page(output: Path) -> None:
     write_page(path, found, output.name)
     for outcome in found:
         write_whole(output / f"{outcome.table.name}.svg", outcome.picture().encode())
-    for written in [path, *fill_pages(path.parent, {outcome.table.name: outcome for outcome in found})]:
-        print(written)
+    written = [path, *fill_pages(path.parent, {outcome.table.name: outcome for outcome in found})]
+    if json:
+        print_json({"written": written})
+    else:
+        print(*written, sep="\n")
 
 
-def _check(names: list[str] | None, data: Path, output: Path, workers: int | None) -> None:
-    """Run tables in a folder of their own, compare them with what is saved, and exit with 1 where a figure moved."""
+def _check(names: list[str] | None, data: Path, output: Path, workers: int | None, json: bool) -> None:
+    """Run tables in a folder of their own, compare them with what is saved, and exit with 1 where a figure changed."""
     from tempfile import TemporaryDirectory
 
     from hingerank.lab.progress import LiveBoard
@@ -154,18 +147,21 @@ def _check(names: list[str] | None, data: Path, output: Path, workers: int | Non
     saved = [found for table in tables if (found := load_outcome(table, output)) is not None]
     if not saved:
         raise ValueError(f"{output} holds no saved results of {', '.join(table.name for table in tables)}")
-    moved = 0
+    changes: dict[str, list[str]] = {}
     with TemporaryDirectory() as runs:
         for old in saved:
             with LiveBoard(console(stderr=True)) as board:
                 new = run_table(old.table, Place(data, Path(runs), None, board, workers))
-            changes = new.moved_from(old)
-            moved += len(changes)
-            when = f"{old.date}, version {old.versions.get('hingerank', 'unknown')}"
-            print(f"{old.table.name}: {len(changes) or 'nothing'} moved since {when}")
-            for words in changes:
-                print(f"  {words}")
-    if moved:
+            name = old.table.name
+            changes[name] = new.moved_from(old)
+            if not json:
+                when = f"{old.date}, version {old.versions.get('hingerank', 'unknown')}"
+                print(f"{name}: {len(changes[name]) or 'nothing'} changed since {when}")
+                for words in changes[name]:
+                    print(f"  {words}")
+    if json:
+        print_json(changes)
+    if any(changes.values()):
         raise typer.Exit(1)
 
 
@@ -178,20 +174,18 @@ def _numbers(text: str) -> list[int]:
     return numbers
 
 
+@command
 def analyse(
-    what: Annotated[str, typer.Argument(metavar="WHAT", help="interactions: the ranks of a dual model's multipliers.")],
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that fit wrote.")],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FIGURE", help="Also draw histograms: .svg, .png or .pdf.")
-    ] = None,
-    share: Annotated[
-        list[float] | None, typer.Option(min=0.0, max=1.0, help="Fraction of the energy to keep; may be repeated.")
-    ] = None,
-    json: Json = False,
+    what: Annotated[str, typer.Argument(metavar="WHAT", help="interactions: the rank of a dual model's multipliers.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that fit saved.")],
+    output: Path | None = option("FILE", "Also draw histograms: .svg, .png or .pdf.", short="-o", panel="Output"),
+    share: list[float] | None = option("X", "Fraction of the energy to keep; repeatable.", min=0.0, max=1.0),
+    json: bool = JSON,
 ) -> None:
-    """Look inside a model: how low the rank of each query's multipliers is.
+    """Print the rank of each query's multipliers in a dual model.
 
-    The model is a dual one: rank-svm fitted with --loss hinge --set solver=dual, factorized or regularized.
+    A multiplier is the weight of a pair of rows. Dual models are rank-svm with --loss hinge --set solver=dual,
+    factorized and regularized.
 
     Example: hingerank analyse interactions model/ -o interactions.svg
     """
@@ -212,6 +206,6 @@ def analyse(
     print_table("Multipliers of every query", list(columns), list(zip(*columns.values())))
     names = ["", *(f"{10 * k}–{10 * k + 10} %" for k in range(10))]
     rows = [[f"{s:.0%} of the energy", *found.histogram(s).tolist()] for s in fractions]
-    print_table("Queries by the dimensions they need, as a fraction of their rows", names, rows)
+    print_table("Queries by the dimensions that they need, as a fraction of their rows", names, rows)
     if output is not None:
         note(f"wrote {output}")

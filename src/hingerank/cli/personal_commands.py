@@ -1,22 +1,14 @@
-"""`recommend` and `add-users`, and what `fit`, `tune`, `rank` and `evaluate` do with ratings."""
+"""`recommend` and `add-users`, and what `fit`, `tune`, `rank`, `evaluate` and `report` do with ratings."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from hingerank.cli.output import Json, note, print_json, print_table, working, writing
-
-Items = Annotated[
-    Path | None,
-    typer.Option("--items", metavar="ITEMS", help="DATA is ratings, and this table has the items: ids first."),
-]
-ItemColumns = Annotated[
-    bool, typer.Option("--item-columns", help="Of ratings: a column for each item besides its features.")
-]
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="What `fit` or `tune` wrote of ratings.")]
+from hingerank.cli.groups import JSON, PersonalModel, RatingOptions
+from hingerank.cli.options import command, option, switch
+from hingerank.cli.output import note, print_facts, print_json, print_table, working, writing
 
 
 def is_ratings(data: Path, items: Path | None) -> bool:
@@ -26,59 +18,33 @@ def is_ratings(data: Path, items: Path | None) -> bool:
     return items is not None or is_movielens(data)
 
 
-def read_rated(data: Path, items: Path | None, time: str | None = None, item_columns: bool = False) -> tuple[Any, Any]:
-    """Ratings with features, and the catalogue of their items; time: the column of moments of a file of ratings."""
+def read_rated(data: Path, how: RatingOptions, time: str | None = None) -> tuple[Any, Any]:
+    """Ratings with features, and the catalogue of their items; time: the column of times of a file of ratings."""
     from hingerank.data.files import DataError
     from hingerank.personal.catalogue import Catalogue
     from hingerank.personal.rating_sets import open_ratings
 
-    if items is not None and not items.exists():
-        raise DataError(f"{items}: there is no such file")
-    opened = open_ratings(data, items, time, item_columns)
+    if how.items is not None and not how.items.exists():
+        raise DataError(f"{how.items}: there is no such file")
+    opened = open_ratings(data, how.items, time, how.item_columns)
     if opened is None:
-        raise DataError(f"{data} is no MovieLens folder: of ratings, name the items with --items")
+        raise DataError(f"{data} is not a MovieLens folder: name the items of ratings with --items")
     ratings, (X, names) = opened
     return ratings.with_features(X, names), Catalogue(ratings.item_ids, X, list(names), ratings.titles)
 
 
 def save_with_items(ranker: Any, output: str, data: Path, catalogue: Any) -> str:
-    """Save the model, and its items beside it where it is a folder."""
+    """Save the model, and in a folder its items too."""
     saved = ranker.save(output, {"data": data.name, "features": catalogue.names})
     if Path(output).is_dir():
         catalogue.save(output)
     else:
-        note("the items are not kept with a single file: give --items to recommend, or -o folder/")
+        note("a single file does not hold the items: give --items to recommend, or -o folder/")
     return saved
 
 
-@dataclass(frozen=True)
-class RatingOptions:
-    """How `fit` is to take ratings. clicks: who took what is all that counts; half_life: of their weights, in days."""
-
-    clicks: bool = False
-    half_life: float | None = None
-    time: str = "timestamp"
-    item_columns: bool = False
-
-
-def fit_ratings(ranker: Any, data: Path, items: Path | None, output: str, how: RatingOptions) -> str:
-    """What `fit` does with ratings."""
-    from hingerank.personal.factorized import PersonalRankSVM
-
-    if how.clicks and not isinstance(ranker, PersonalRankSVM):
-        raise ValueError(f"{type(ranker).__name__} learns from ratings: --clicks is for --model personal-rank-svm")
-    rated, catalogue = read_rated(data, items, None if how.half_life is None else how.time, how.item_columns)
-    weight = None if how.half_life is None else weights_by_age(rated, how.half_life)
-    with working("fitting"):
-        if how.clicks:
-            ranker.fit_clicks(rated.item_features, rated.users, rated.items, sample_weight=weight)
-        else:
-            ranker.fit(rated.item_features, *rated.triples, sample_weight=weight)
-    return save_with_items(ranker, output, data, catalogue)
-
-
 def weights_by_age(ratings: Any, days: float) -> Any:
-    """2^(-age/days) of each rating, moments being dates, or numbers of seconds."""
+    """2^(-age/days) of each rating; its time is a date, or a number of seconds."""
     from hingerank.personal.ratings import age_weights
 
     if ratings.times is None:
@@ -95,7 +61,7 @@ def open_model(model: Path, items: Path | None = None) -> tuple[Any, Any]:
 
     ranker = load(model)
     if not isinstance(ranker, PersonalRanker):
-        raise ValueError(f"{model} is a {type(ranker).__name__}, which knows no users: use hingerank rank")
+        raise ValueError(f"{model} is a {type(ranker).__name__}, which is not a personal model: use hingerank rank")
     if items is not None:
         ids, (X, names) = read_items(items)
         catalogue: Any = Catalogue(ids, X, list(names))
@@ -103,12 +69,12 @@ def open_model(model: Path, items: Path | None = None) -> tuple[Any, Any]:
         return ranker, catalogue.aligned(learnt) if learnt else catalogue
     catalogue = load_catalogue(model)
     if catalogue is None:
-        raise ValueError(f"there are no items beside {model}: name a table of them with --items")
+        raise ValueError(f"no items are saved with {model}: name a table of them with --items")
     return ranker, catalogue
 
 
 def known_user(ranker: Any, text: str) -> Any:
-    """The user of the model whose id is written so."""
+    """The user of the model with this id."""
     from hingerank.data.checks import whole_decimal
 
     number = whole_decimal(text)
@@ -116,11 +82,11 @@ def known_user(ranker: Any, text: str) -> Any:
         if ranker._users().numbers([user])[0] >= 0:
             return user
     some = ", ".join(map(str, ranker.users_[:5].tolist()))
-    raise ValueError(f"there is no user {text!r} in the model; the first ones are {some} (add-users learns new ones)")
+    raise ValueError(f"there is no user {text!r} in the model; the first ones are {some} (add-users adds new ones)")
 
 
 def seen_pairs(path: Path | None, ranker: Any, catalogue: Any) -> tuple[Any, Any] | None:
-    """(users, rows) of a file of ratings, users as the model knows them; items not in the catalogue do not matter."""
+    """(users, rows) of a file of ratings, without the items that are not in the catalogue."""
     import numpy as np
 
     from hingerank.data.blocks import number_ids
@@ -145,28 +111,31 @@ def rows_of_items(catalogue: Any, rated: Any, path: Path) -> Any:
         raise error.at(path) from None
 
 
+@command
 def recommend(
-    model: Model,
-    user: Annotated[str | None, typer.Option(help="The user to make a list for.")] = None,
-    everybody: Annotated[bool, typer.Option("--all", help="Lists for all users of the model.")] = False,
-    exclude: Annotated[
-        Path | None, typer.Option(metavar="RATINGS", help="What users have rated already, not to be offered again.")
-    ] = None,
-    items: Items = None,
-    top: Annotated[int, typer.Option(min=1, help="Items in a list.")] = 10,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write: .csv, .tsv, .parquet or text; default stdout.")
-    ] = None,
-    json: Json = False,
+    model: PersonalModel,
+    user: str | None = option("ID", "User to recommend for."),
+    everybody: bool = switch("Recommend for every user of the model.", flag="--all"),
+    exclude: Path | None = option("RATINGS", "Ratings whose items are not recommended again."),
+    items: Path | None = option("TABLE", "Table of items: ids first, then features."),
+    top: int = option("N", "Items per user.", 10, min=1),
+    output: Path | None = option(
+        "FILE", "A .csv, .tsv, .parquet or text file. Default: stdout.", short="-o", panel="Output"
+    ),
+    json: bool = JSON,
 ) -> None:
-    """Recommend the items that a user, or every user, should like best.
+    """Recommend the best items for a user, or for every user.
 
-    Lines are: user, rank, item, score. Users go in blocks, so that any number of them fits in memory.
+    Each line holds user, rank, item and score. Users are processed in blocks, so any number of them fits in memory.
+
+    Example: hingerank recommend model/ --user 17 --exclude ratings.csv
 
     Example: hingerank recommend model/ --all --exclude ratings.csv --top 10 -o recs.parquet
     """
     if (user is None) == (not everybody):
-        raise ValueError("say for whom: --user ID, or --all")
+        raise ValueError("name the users: --user ID, or --all")
+    if json and output is not None and output.suffix == ".parquet":
+        raise ValueError(f"--json writes text: {output} would be Parquet")
     ranker, catalogue = open_model(model, items)
     hidden = seen_pairs(exclude, ranker, catalogue)
     users = ranker.users_ if everybody else [known_user(ranker, str(user))]
@@ -223,17 +192,16 @@ def _write_parquet(path: Path, blocks: Iterator[tuple[list, list, list, list]]) 
             writer.close()
 
 
+@command
 def add_users(
-    model: Model,
+    model: PersonalModel,
     ratings: Annotated[Path, typer.Argument(metavar="RATINGS", help="Ratings of new users: user, item, rating.")],
-    output: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="PATH", help="Where the model goes; default: in its place.")
-    ] = None,
-    items: Items = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Users known already start afresh.")] = False,
-    json: Json = False,
+    items: Path | None = option("TABLE", "Table of items: ids first, then features."),
+    replace: bool = switch("Learn known users again from these ratings."),
+    output: str | None = option("PATH", "Where to save the model. Default: MODEL.", short="-o", panel="Output"),
+    json: bool = JSON,
 ) -> None:
-    """Learn new users from a few ratings each, and save the model with them.
+    """Add new users to a personal model from a few ratings each.
 
     Example: hingerank add-users model/ new.csv
     """
@@ -242,46 +210,38 @@ def add_users(
 
     ranker, catalogue = open_model(model, items)
     if not isinstance(ranker, PersonalRankSVM):
-        raise ValueError(f"{type(ranker).__name__} cannot add users: it ranks for new ones as for the mean user")
+        raise ValueError(f"{type(ranker).__name__} cannot add users: it gives every new user the mean ranking")
     rated = read_ratings(ratings)
     rows = rows_of_items(catalogue, rated, ratings)
     before = len(ranker.users_)
     if not replace and (ranker._users().numbers(rated.users) >= 0).any():
         user = rated.users[ranker._users().numbers(rated.users) >= 0].tolist()[0]
-        raise ValueError(f"user {user!r} is known already: --replace lets such users start afresh from these ratings")
+        raise ValueError(f"user {user!r} is known already: --replace learns such users again from these ratings")
     ranker.add_users(rated.users, catalogue.X, rows, rated.ratings, replace=replace)
     saved = save_with_items(ranker, output or str(model), ratings, catalogue)
-    found = {"saved": saved, "users before": before, "users now": len(ranker.users_)}
-    if json:
-        print_json(found)
-    else:
-        print_table("added", ["", ""], [[key, value] for key, value in found.items()])
+    print_facts("added", {"saved": saved, "users before": before, "users now": len(ranker.users_)}, json)
 
 
-def evaluate_lists(
-    data: Path, model: Path, items: Path | None, exclude: Path | None, top: int, relevant: float | None, json: bool
-) -> None:
+def evaluate_lists(data: Path, model: Path, how: Any, json: bool) -> None:
     """What `evaluate TEST MODEL --top` prints."""
     from hingerank.personal.ratings import read_ratings
     from hingerank.personal.top_n import OF_LISTS, evaluate_top
 
-    ranker, catalogue = open_model(model, items)
+    ranker, catalogue = open_model(model, how.items)
     rated = read_ratings(data)
     test = rated.users, rows_of_items(catalogue, rated, data), rated.ratings
     known = ranker._users().numbers(rated.users) >= 0
     if not known.all():
-        note(f"{(~known).sum()} ratings of users whom the model does not know are left out")
+        note(f"{(~known).sum()} ratings of users who are not in the model are left out")
     test = tuple(column[known] for column in test)
     with working("recommending"):
-        found = evaluate_top(
-            ranker, catalogue.X, test, seen_pairs(exclude, ranker, catalogue), top=top, relevant=relevant
-        )
+        hidden = seen_pairs(how.exclude, ranker, catalogue)
+        found = evaluate_top(ranker, catalogue.X, test, hidden, top=how.top, relevant=how.relevant)
     if json:
-        print_json({"top": top, "users": len(found.users), "means": found.means, "groups": found.groups})
+        print_json({"top": how.top, "users": len(found.users), "means": found.means, "groups": found.groups})
         return
-    print_table(f"lists of {top} out of {len(catalogue.ids):,} items", *found.table())
-    whole = [[name.replace("_", " "), found.means[name]] for name in OF_LISTS if name in found.means]
-    print_table("all lists together", ["", ""], whole)
+    print_table(f"lists of {how.top} out of {len(catalogue.ids):,} items", *found.table())
+    print_facts("all lists together", {name: found.means[name] for name in OF_LISTS if name in found.means})
 
 
 def report_model(

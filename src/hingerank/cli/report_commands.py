@@ -1,44 +1,51 @@
 """`report` and `cite`: what is made of a comparison that was run."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from hingerank.cli.compare_command import Baseline, Test
-from hingerank.cli.personal_commands import Items, report_model
+from hingerank.cli.groups import JSON
+from hingerank.cli.options import Group, check_kind, choice, command, option, switch
+from hingerank.cli.output import print_json
+from hingerank.cli.personal_commands import report_model
 
 
+class OfComparison(Group, panel="Comparison", kinds=("comparison",)):
+    """What to make of a comparison."""
+
+    baseline: str | None = option("METHOD", "Method to compare the others with. Default: the first.")
+    test: str = choice("randomisation|t|wilcoxon", "Significance test: randomisation, t or wilcoxon.", "randomisation")
+    latex: bool = switch("Also write table.tex with every measure.")
+    csv: bool = switch("Also write per-query.csv with the values of every query.")
+    trec_runs: bool = switch("Also write trec-runs/ with a TREC run of every method.")
+    table: Path | None = option("FILE", "", hidden=True)  # --csv to a file, as in 0.2
+
+
+class OfModel(Group, panel="Personal model", kinds=("personal model",)):
+    """What to show of a personal model."""
+
+    user: list[str] | None = option("ID", "User whose list to show; repeatable.")
+    exclude: Path | None = option("RATINGS", "Ratings whose items are not recommended again.")
+    items: Path | None = option("TABLE", "Table of items: ids first, then features.")
+
+
+@command
 def report(
     run: Annotated[
-        Path,
-        typer.Argument(metavar="RUN", help="The folder that `compare` wrote, finished or not, or a personal model."),
+        Path, typer.Argument(metavar="RUN", help="A folder of compare, finished or not, or a personal model.")
     ],
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="The page; default: report.html in the folder."),
-    ] = None,
-    baseline: Baseline = None,
-    test: Test = "randomisation",
-    latex: Annotated[
-        bool, typer.Option("--latex", help="Also write the folder's table.tex, with every measure.")
-    ] = False,
-    csv: Annotated[
-        bool, typer.Option("--csv", help="Also write the folder's per-query.csv: every query's values.")
-    ] = False,
-    trec_runs: Annotated[
-        bool, typer.Option("--trec-runs", help="Also write the folder's trec-runs/, a TREC run of every method.")
-    ] = False,
-    table: Annotated[Path | None, typer.Option(metavar="FILE", hidden=True)] = None,  # --csv to a file, as in 0.2
-    user: Annotated[
-        list[str] | None, typer.Option(metavar="ID", help="Of a model: whose list to show; may be repeated.")
-    ] = None,
-    exclude: Annotated[Path | None, typer.Option(metavar="RATINGS", help="Of a model: what users have rated.")] = None,
-    items: Items = None,
+    comparison: OfComparison,
+    model: OfModel,
+    output: Path | None = option(
+        "FILE", "Page to write. Default: report.html in the folder.", short="-o", panel="Output"
+    ),
+    json: bool = JSON,
 ) -> None:
-    """Make one self-contained page of a comparison, or of a personal model, to read offline, on paper or on a phone.
+    """Write a web page about a comparison or a personal model.
 
-    The page of a model has its basic ranking functions in words, its users on a map, and lists with reasons.
+    The page is one self-contained file. For a personal model it shows the basic ranking functions in words, a map of
+    the users, and lists with reasons.
 
     Example: hingerank report run/ -o report.html
 
@@ -46,36 +53,49 @@ def report(
 
     Example: hingerank report model/ --exclude ratings.csv -o model.html
     """
-    from hingerank.data.files import write_whole
     from hingerank.export.model_file import FILE_NAME
+
+    personal = run.suffix == ".safetensors" or (run / FILE_NAME).is_file()
+    check_kind("personal model" if personal else "comparison", comparison, model)
+    for place, what, name in ((output, "page", "report.html"), (comparison.table, "table", "table.csv")):
+        if place is not None and place.is_dir():
+            raise ValueError(f"{place} is a folder: name the {what}, as in {place / name}")
+    if personal:
+        written = [report_model(run, output, model.user, model.exclude, model.items)]
+    else:
+        written = _report_run(run, output, comparison)
+    if json:
+        print_json({"written": written})
+    else:
+        print(*written, sep="\n")
+
+
+def _report_run(run: Path, output: Path | None, how: OfComparison) -> list[Path]:
+    """The files written, the page first."""
+    from hingerank.data.files import write_whole
     from hingerank.lab.paper import latex_table, write_trec_runs
     from hingerank.lab.report.page import write_report
     from hingerank.lab.results import load_results
 
-    for place, what, name in ((output, "page", "report.html"), (table, "table", "table.csv")):
-        if place is not None and place.is_dir():
-            raise ValueError(f"{place} is a folder: name the {what}, as in {place / name}")
-    if run.suffix == ".safetensors" or (run / FILE_NAME).is_file():
-        print(report_model(run, output, user, exclude, items))
-        return
     results = load_results(run)
-    if table is not None:
-        results.write_csv(table)
-    print(write_report(results, output, baseline, test))
-    if latex:
-        write_whole(run / "table.tex", latex_table(results, baseline, test).encode())
-        print(run / "table.tex")
-    if csv:
+    if how.table is not None:
+        results.write_csv(how.table)
+    written = [write_report(results, output, how.baseline, how.test)]
+    if how.latex:
+        write_whole(run / "table.tex", latex_table(results, how.baseline, how.test).encode())
+        written.append(run / "table.tex")
+    if how.csv:
         results.write_csv(run / "per-query.csv")
-        print(run / "per-query.csv")
-    for path in write_trec_runs(results) if trec_runs else []:
-        print(path)
+        written.append(run / "per-query.csv")
+    return [*written, *(write_trec_runs(results) if how.trec_runs else [])]
 
 
+@command
 def cite(
-    what: Annotated[list[str], typer.Argument(metavar="RUN|RANKER…", help="Folders of `compare`, names of rankers.")],
+    what: Annotated[list[str], typer.Argument(metavar="RUN|RANKER…", help="Folders of compare, or names of rankers.")],
+    json: bool = JSON,
 ) -> None:
-    """Print the papers of rankers, or of all methods of a comparison, as BibTeX.
+    """Print the papers behind rankers or a comparison as BibTeX.
 
     Example: hingerank cite run/ > references.bib
 
@@ -85,12 +105,14 @@ def cite(
     from hingerank.lab.results import load_results
 
     rankers: list[str] = []
+    others: list[str] = []
     for word in what:
-        if not Path(word).is_dir():
-            rankers.append(word)
-            continue
-        found, others = rankers_of_run(load_results(word).header)
-        rankers += found
-        for method in others:
-            print(f"% {method}: no ranker of this library, cite its paper yourself")
+        found: Any = rankers_of_run(load_results(word).header) if Path(word).is_dir() else ([word], [])
+        rankers += found[0]
+        others += found[1]
+    if json:
+        print_json({"rankers": rankers, "without_paper": others, "bibtex": bibtex(rankers)})
+        return
+    for method in others:
+        print(f"% {method}: not a ranker of this library, cite its paper yourself")
     print(bibtex(rankers), end="")

@@ -1,19 +1,39 @@
-"""`warmup` and `demo`."""
+"""`models`, `warmup` and `demo`."""
 
 import sys
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from hingerank.cli.output import Json, console, note, print_json, print_table, progress
+from hingerank.cli.groups import JSON
+from hingerank.cli.options import command, option
+from hingerank.cli.output import console, note, print_json, print_table, progress
 
 
-def warmup(json: Json = False) -> None:
-    """Compile every kernel once, so that later runs start at once.
+@command
+def models(json: bool = JSON) -> None:
+    """List the rankers, with the data that each learns from.
 
-    The compiled code is kept on disk (set NUMBA_CACHE_DIR to choose where) and made again when hingerank or numba
-    change.
+    Rankers of rows and of ratings are for fit, tune and compare. Rankers of topics are for rerank and compare.
+
+    Example: hingerank models
+    """
+    from hingerank.registry import RANKERS, SUMMARIES
+
+    kinds = {"personal": "ratings", "diversity": "topics"}
+    rows = [[name, kinds.get(RANKERS[name].split(".")[1], "rows"), text] for name, text in SUMMARIES.items()]
+    if json:
+        print_json([dict(zip(("name", "data", "summary"), row)) for row in rows])
+    else:
+        print_table(f"{len(rows)} rankers", ["name", "data", "summary"], rows)
+
+
+@command
+def warmup(json: bool = JSON) -> None:
+    """Compile every kernel once, so that later runs start fast.
+
+    The compiled code is kept on disk (NUMBA_CACHE_DIR sets the folder). A new version of hingerank or numba compiles
+    again.
 
     Example: hingerank warmup
     """
@@ -36,15 +56,18 @@ def warmup(json: Json = False) -> None:
         raise typer.Exit(1)
 
 
+@command
 def demo(
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for the page; made if it does not exist.")
-    ] = Path("hingerank-demo"),
-    queries: Annotated[int, typer.Option(min=10, help="Queries to generate.")] = 150,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the generated data.")] = 2,
-    json: Json = False,
+    output: Path = option(
+        "FOLDER", "Folder to write, made if needed.", Path("hingerank-demo"), short="-o", panel="Output"
+    ),
+    queries: int = option("N", "Number of queries to generate.", 150, min=10),
+    seed: int = option("N", "Seed of the generated data.", 2, min=0),
+    json: bool = JSON,
 ) -> None:
-    """Show the family on generated data: tuned rankers side by side on a page, the winner saved, a query explained.
+    """Tune and compare rankers on generated data, and write pages.
+
+    The winner is saved, and one of its rankings is explained.
 
     Example: hingerank demo --output hingerank-demo
     """

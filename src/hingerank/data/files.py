@@ -16,6 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
+from hingerank.registry import did_you_mean
+
 PathLike = str | os.PathLike[str]
 
 
@@ -79,9 +81,10 @@ def kind_to_write(path: PathLike) -> str:
         return "table"
     if holds in TEXTS or not holds:
         return "text"
+    packs, hint = ", ".join(COMPRESSIONS), did_you_mean(holds, [*TABLES, *TEXTS])
     raise DataError(
         f"cannot tell from its ending what {name} should be: end it in / for a binary folder, in {', '.join(TABLES)} "
-        f"for a table, or in {', '.join(TEXTS)} for text; {', '.join(COMPRESSIONS)} after .csv, .tsv or text compress"
+        f"for a table, or in {', '.join(TEXTS)} for text; {packs} after .csv, .tsv or text compress{hint}"
     )
 
 

@@ -286,7 +286,7 @@ class RankingData:
         trains on S_i ... S_{i+k−3}, validates on S_{i+k−2} and tests on S_{i+k−1}; indices wrap around.
         """
         if not 3 <= k <= self.n_queries:
-            raise DataError(f"{k} folds of {self.n_queries} queries: give k of at least 3 and at most one per query")
+            raise DataError(f"{k} folds of {self.n_queries} queries: give at least 3 folds and at most one per query")
         order = np.arange(self.n_queries) if seed is None else np.random.default_rng(seed).permutation(self.n_queries)
         return rotate([self._rows_of(queries) for queries in np.array_split(order, k)])
 

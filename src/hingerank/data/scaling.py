@@ -23,6 +23,7 @@ from hingerank.kernels.scaling import (
     standard_dense,
 )
 from hingerank.kernels.threads import cut_shards, run_shards
+from hingerank.registry import did_you_mean
 
 ROWS_PER_SHARD = 4096
 SAMPLED_ROWS, QUANTILES = 1 << 14, 65
@@ -301,7 +302,9 @@ def make_scaler(name: str | None) -> Scaler:
     """
     name = {None: "none", "auto": "deviation"}.get(name, name)
     if name not in SCALERS:
-        raise DataError(f"no scaler is called {name!r}; choose from {', '.join(SCALERS)}")
+        raise DataError(
+            f"no scaler is called {name!r}{did_you_mean(str(name), SCALERS)}; choose from {', '.join(SCALERS)}"
+        )
     return SCALERS[name]()
 
 

@@ -24,6 +24,7 @@ from hingerank.export.scalings import ScaledWithinQueries
 from hingerank.export.sql import write_sql
 from hingerank.export.vectors import write_vectors
 from hingerank.export.vespa import run_vespa, write_vespa
+from hingerank.registry import did_you_mean
 
 EXAMPLE_ROWS, EXAMPLE_QUERIES = 20, 4
 DOUBLE_LIMIT, SINGLE_LIMIT = 1e-6, 1e-2  # of the scores' spread: larger differences are not those of rounding
@@ -158,7 +159,8 @@ def export(
     if to == "vectors":
         return export_vectors(ranker, path, **options)
     if to not in FORMATS:
-        raise ExportError(f"there is no format {to!r}; the known ones are: {', '.join([*FORMATS, 'vectors'])}")
+        known = [*FORMATS, "vectors"]
+        raise ExportError(f"there is no format {to!r}{did_you_mean(to, known)}; the known ones are: {', '.join(known)}")
     chosen = FORMATS[to]
     unknown = set(options) - set(chosen.options)
     if unknown:

@@ -7,7 +7,7 @@ from importlib.resources import files
 from typing import Any
 
 from hingerank.lab.methods import home_of
-from hingerank.registry import RANKERS, registered_name
+from hingerank.registry import RANKERS, no_ranker, registered_name
 
 OWN_ROWS = {"PersonalRows", "BaselineRows"}  # rankers of ratings, behind the face of rankers of rows
 
@@ -25,7 +25,7 @@ def papers_of(ranker: str) -> list[str] | str:
     """
     name = registered_name(ranker)
     if name not in RANKERS:
-        raise ValueError(f"there is no ranker named {ranker!r}; the known ones are: {', '.join(sorted(RANKERS))}")
+        raise ValueError(no_ranker(ranker))
     return _table()["rankers"][name]
 
 

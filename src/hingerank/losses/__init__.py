@@ -6,7 +6,7 @@ curvature. `LIST_LOSSES` are those of whole graded lists, `RANKING_LOSSES` those
 edges. ``make_loss(name)`` knows all of them. ``check_loss(loss)`` tries one of your own.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from hingerank.losses.lists import AllDifferences, Cosine, GradeDifferences, ListLoss, PlackettLuce, Squared, TopOne
 from hingerank.losses.own import check_loss, own_loss
@@ -24,6 +24,7 @@ from hingerank.losses.pairs import (
     squared_hinge,
 )
 from hingerank.losses.rankings import AveragePrecision
+from hingerank.registry import did_you_mean
 
 LOSSES = {
     "hinge": hinge,
@@ -45,13 +46,18 @@ LIST_LOSSES = {
 RANKING_LOSSES = {"average_precision": AveragePrecision}
 
 
+def no_loss(name: str, known: Collection[str]) -> str:
+    """What to say of a name that is not one of these losses."""
+    return f"there is no loss {name!r}{did_you_mean(name, known)}; the known ones are: {', '.join(sorted(known))}"
+
+
 def make_loss(name: str | Loss) -> Loss:
     """The loss registered under `name`, as its own docstring describes it; a loss object is checked and kept."""
     if not isinstance(name, str):
         return own_loss(name)
     known: dict[str, Callable[[], Loss]] = {**LOSSES, **LIST_LOSSES, **RANKING_LOSSES}
     if name not in known:
-        raise ValueError(f"there is no loss {name!r}; the known ones are: {', '.join(sorted(known))}")
+        raise ValueError(no_loss(name, known))
     return known[name]()
 
 
@@ -78,6 +84,7 @@ __all__ = [
     "hinge",
     "make_loss",
     "modified_huber",
+    "no_loss",
     "smoothed_hinge",
     "squared_hinge",
 ]

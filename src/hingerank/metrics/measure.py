@@ -7,14 +7,14 @@ Kinds live in the registry ``MEASURES``; ``register`` adds one, and the same gra
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
 from hingerank.metrics.presets import OPTIONS, PRESET_ALIASES, PRESETS, Preset
+from hingerank.registry import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def preset_name(text: str) -> str:
     squeezed = PRESET_ALIASES.get(squeezed, squeezed)
     if squeezed in PRESETS:
         return squeezed
-    hint = _suggest(squeezed, [*PRESETS, *PRESET_ALIASES], PRESET_ALIASES)
+    hint = did_you_mean(squeezed, [*PRESETS, *PRESET_ALIASES], PRESET_ALIASES)
     raise ValueError(f"there is no preset {text!r}{hint}; presets: {', '.join(PRESETS)}")
 
 
@@ -152,7 +152,7 @@ def _kind_name(word: str, name: str) -> str:
         raise ValueError(
             f"{name!r} needs judgments of subtopics, not one grade per row: use hingerank.diversity.measures"
         )
-    hint = _suggest(squeezed, list(_KIND_OF), _KIND_OF)
+    hint = did_you_mean(squeezed, _KIND_OF, _KIND_OF)
     raise ValueError(f"unknown measure {name!r}{hint}; measures: {', '.join(MEASURES)}")
 
 
@@ -170,17 +170,12 @@ def _cutoff(kind: MeasureKind, text: str | None, name: str) -> int | None:
 
 def _option(kind: MeasureKind, option: str, text: str, name: str) -> Any:
     if option not in kind.options:
-        hint, takes = _suggest(option, list(kind.options), {}), ", ".join(kind.options) or "no options"
+        hint, takes = did_you_mean(option, kind.options), ", ".join(kind.options) or "no options"
         raise ValueError(f"{name!r}: no option {option!r}{hint}; {kind.name} takes {takes}")
     try:
         return OPTIONS[option](text)
     except ValueError as expected:
         raise ValueError(f"{name!r}: {option} must be {expected}, got {text!r}") from None
-
-
-def _suggest(word: str, known: list[str], canonical: Mapping[str, str]) -> str:
-    close = list(dict.fromkeys(canonical.get(match, match) for match in get_close_matches(word, known, 3, 0.6)))
-    return f"; did you mean {' or '.join(repr(match) for match in close)}?" if close else ""
 
 
 def squeeze(name: str) -> str:

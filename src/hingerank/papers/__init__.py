@@ -2,6 +2,7 @@
 
 from hingerank.papers.engine import Ours, PaperTable, Place, Section, default_data, on_set, read_tables
 from hingerank.papers.outcome import Outcome, load_outcome, reproduce, reproduce_rows
+from hingerank.registry import did_you_mean
 
 PAPERS = ("xu2019", "chen2017", "lai2013", "cheng2018", "xu2015")  # files of figures/, in the order of the page
 TABLES: dict[str, PaperTable] = read_tables(PAPERS)
@@ -25,5 +26,6 @@ __all__ = [
 def find_table(name: str) -> PaperTable:
     """The table of that name; an unknown name is a ValueError that lists the known ones."""
     if name not in TABLES:
-        raise ValueError(f"there is no table {name!r} to reproduce; the known ones are: {', '.join(TABLES)}")
+        hint = did_you_mean(name, TABLES)
+        raise ValueError(f"there is no table {name!r} to reproduce{hint}; the known ones are: {', '.join(TABLES)}")
     return TABLES[name]

@@ -11,7 +11,7 @@ from hingerank.data.memory import memory_budget
 from hingerank.data.rows_view import BYTES_A_ROW, RowsView, is_mapped
 from hingerank.export.attributes import Array, Attribute, Number, Of
 from hingerank.features.maps import FeatureMap, as_feature_map, check_width
-from hingerank.losses import LIST_LOSSES, RANKING_LOSSES, Loss, make_loss
+from hingerank.losses import LIST_LOSSES, RANKING_LOSSES, Loss, make_loss, no_loss
 from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
 from hingerank.problem import Problem
 from hingerank.problem.mapped import mapped_design, rows_design
@@ -158,7 +158,7 @@ class PairwiseRanker(HasMultipliers, ProblemRanker):
         known = {loss for name in self._solvers for loss in SOLVERS[name].losses}
         own = None if isinstance(self.loss, str) else make_loss(self.loss)  # an object, which is checked
         if own is None and self.loss not in known:
-            raise ValueError(f"there is no loss {self.loss!r}; the known ones are: {', '.join(sorted(known))}")
+            raise ValueError(no_loss(str(self.loss), known))
         able = ["newton"] if own else [name for name in self._solvers if self.loss in SOLVERS[name].losses]
         solver = able[0] if self.solver == "auto" else self.solver
         if solver not in able:

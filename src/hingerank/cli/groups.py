@@ -1,0 +1,76 @@
+"""The arguments and groups of options that several commands share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hingerank.cli.options import REQUIRED, Group, choice, option, switch
+
+Data = Annotated[
+    Path, typer.Argument(metavar="DATA", help="LETOR/SVMlight text (also compressed), a binary folder, CSV or Parquet.")
+]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model that fit or tune saved: a folder or a file.")]
+PersonalModel = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="A model that fit or tune learned from ratings of users.")
+]
+AS_JSON = "Print JSON instead of text."
+JSON = switch(AS_JSON, panel="Output")  # the default of a command's parameter
+
+
+class Output(Group, panel="Output"):
+    """What is printed."""
+
+    json: bool = switch(AS_JSON)
+
+
+class Rows(
+    Group,
+    panel="Data",
+    kinds=("rows", "parts", "run"),
+    fits={"missing": ("rows", "parts", "run", "topics"), "features": ("rows", "parts", "run", "topics")},
+):
+    """How to read rows."""
+
+    missing: str = choice("error|zero|nan", "How to read missing values and NULL.", "error")
+    label: str | None = option("COLUMN", "Column of grades (CSV/Parquet only). Default: label.")
+    qid: str | None = option("COLUMN", "Column of query ids (CSV/Parquet only). Default: qid.")
+    features: str | None = option(
+        "A,B,…", "Feature columns, comma-separated (CSV/Parquet only). Default: every other column."
+    )
+    one_query: bool = switch("Accept rows without query ids as one query.")
+
+
+class ModelRows(Rows, fits={"pad": ("rows",)}):
+    """How to read rows for a model."""
+
+    pad: bool = switch("Fill features missing from DATA with zeros instead of failing.")
+
+
+class RatingOptions(Group, panel="Ratings of users", kinds=("ratings",)):
+    """Where the items of ratings are."""
+
+    items: Path | None = option("TABLE", "DATA holds ratings; this table holds the items: ids first, then features.")
+    item_columns: bool = switch("Add an indicator feature for each item.")
+
+
+class TopicParts(Group, panel="Topics"):
+    """What is known of the documents of topics."""
+
+    aspects: Path | None = option("FILE", "Lines of topic, aspect, document, probability.")
+    texts: Path | None = option("FILE", "Lines of document, tab, text (svm-div covers the words).")
+    clusters: int | None = option("N", "Use N clusters of a topic's features as its aspects.", min=1)
+    depth: int | None = option("N", "Use the first N documents of each topic.", min=1)
+    incomplete: str = choice(
+        "error|keep|skip",
+        "Documents without features or text, and topics without aspects or judgments: fail, keep them "
+        "(documents at the end of the ranking), or leave them out.",
+        "error",
+    )
+
+
+class ModelOutput(Output):
+    """Where a model goes."""
+
+    output: str = option("PATH", "Where to save the model: folder/ or file.safetensors.", REQUIRED, short="-o")
+    force: bool = switch("Replace what is there.")

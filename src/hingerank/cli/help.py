@@ -1,0 +1,118 @@
+"""Help pages: options in panels, examples that can be copied, no line that breaks inside a word; suggestions."""
+
+import re
+import textwrap
+from collections.abc import Iterable
+from typing import Any
+
+from typer.core import TyperCommand, TyperGroup
+
+from hingerank.registry import did_you_mean
+
+EXAMPLE = "Example: "
+WIDEST = 26  # columns for the names of options
+MEANT = {  # what other programs call these commands
+    "predict": "rank",
+    "score": "rank",
+    "train": "fit",
+    "learn": "fit",
+    "test": "evaluate",
+    "eval": "evaluate",
+    "optimise": "tune",
+    "optimize": "tune",
+    "search": "tune",
+    "benchmark": "compare",
+    "analyze": "analyse",
+    "describe": "info",
+    "download": "fetch",
+    "diversify": "rerank",
+    "rankers": "models",
+    "list": "models",
+    "save": "export",
+}
+
+
+def wrapped(text: str, width: int, start: str = "", rest: str | None = None) -> list[str]:
+    """Lines of a text that break at spaces only."""
+    rest = start if rest is None else rest
+    return textwrap.wrap(
+        text, width, initial_indent=start, subsequent_indent=rest, break_on_hyphens=False, break_long_words=False
+    )
+
+
+def example(text: str, width: int) -> list[str]:
+    """A command line, continued with backslashes where it is too long; options keep their values."""
+    joined = re.sub(r"(?<= )(--?[\w-]+) (?=[^-\s])", "\\1\0", text)
+    lines = [line.replace("\0", " ") for line in wrapped(joined, width - 2, "  ", "      ")]
+    return [f"{line} \\" for line in lines[:-1]] + lines[-1:]
+
+
+def section(formatter: Any, title: str, rows: Iterable[tuple[str, str]]) -> None:
+    """A heading, and below it names on the left and what they mean on the right."""
+    rows = list(rows)
+    column = 4 + max((len(name) for name, _ in rows if len(name) <= WIDEST), default=WIDEST)
+    formatter.write(f"\n{title}:\n")
+    for name, text in rows:
+        lines = wrapped(text, formatter.width, " " * column) or [""]
+        if len(name) + 4 <= column:
+            lines[0] = f"  {name}".ljust(column) + lines[0].lstrip()
+        else:
+            lines.insert(0, f"  {name}")
+        formatter.write("".join(f"{line}\n" for line in lines))
+
+
+class CommandPage(TyperCommand):
+    """A command with such a page."""
+
+    def format_usage(self, ctx: Any, formatter: Any) -> None:
+        words = [_shown(argument) for argument in self.params if argument.param_type_name == "argument"]
+        formatter.write_usage(ctx.command_path, " ".join([*words, "[OPTIONS]"]))
+
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:
+        paragraphs = [" ".join(part.split()) for part in (self.help or "").split("\n\n")]
+        for text in paragraphs:
+            if not text.startswith(EXAMPLE):
+                formatter.write("\n" + "\n".join(wrapped(text, formatter.width, "  ")) + "\n")
+        examples = [text.removeprefix(EXAMPLE) for text in paragraphs if text.startswith(EXAMPLE)]
+        formatter.write("\nExamples:\n")
+        for text in examples:
+            formatter.write("\n".join(example(text, formatter.width)) + "\n")
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            if parameter.param_type_name == "argument":
+                panels.setdefault("Arguments", []).append((_name(parameter), getattr(parameter, "help", None) or ""))
+            elif (record := parameter.get_help_record(ctx)) is not None:
+                panel = getattr(parameter, "rich_help_panel", None) or "Output"  # --help has none
+                panels.setdefault(panel, []).append(record)
+        panels["Output"] = panels.pop("Output")  # at the end
+        for title, rows in panels.items():
+            section(formatter, title, rows)
+
+
+def _name(argument: Any) -> str:
+    return str(argument.metavar or argument.name.upper())
+
+
+def _shown(argument: Any) -> str:
+    return _name(argument) if argument.required else f"[{_name(argument)}]"
+
+
+class CommandsPage(TyperGroup):
+    """The list of commands in panels; a command that does not exist is answered with those that are like it."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for name, one in self.commands.items():
+            panels.setdefault(str(getattr(one, "rich_help_panel", "")), []).append((name, str(one.short_help)))
+        for title, rows in panels.items():
+            section(formatter, title, [(name.ljust(max(map(len, self.commands))), text) for name, text in rows])
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        word = args[0]
+        if word not in self.commands and not word.startswith("-"):
+            meant = MEANT.get(word.lower())
+            hint = f"; did you mean {meant!r}?" if meant else did_you_mean(word, self.commands)
+            ctx.fail(f"No such command {word!r}{hint}")
+        return super().resolve_command(ctx, args)

@@ -1,0 +1,215 @@
+"""Options in groups: a group is a panel of a help page and says which kinds of data its options are for.
+
+A command takes groups as arguments. `command` turns groups into options and the options given into groups, checks those
+that have a fixed list of values, and lets errors name options instead of Python arguments. `check_kind` refuses options
+that do not fit the data.
+"""
+
+import inspect
+import re
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
+
+import typer
+
+from hingerank.registry import did_you_mean
+
+KINDS = {  # what DATA can be: what it is called, and what would make it that
+    "rows": ("graded rows", ""),
+    "parts": ("rows on a Dask cluster", "name the cluster with --dask"),
+    "ratings": ("ratings of users", "name their items with --items"),
+    "topics": ("topics to diversify", "name their subtopic judgments with --qrels"),
+    "run": ("a TREC run", ""),
+    "subtopics": ("a TREC run judged by subtopics", "add --diversity"),
+    "lists": ("the lists of a personal model", "add --top N"),
+    "pairs": ("pairs of a user and an item", ""),
+    "comparison": ("a comparison", ""),
+    "personal model": ("a personal model", ""),
+}
+IN_PYTHON = {"random_state": "--seed", "held_out": "--hold-out"}  # arguments that the command line calls otherwise
+
+
+REQUIRED = MISSING  # as the default of an option
+
+
+def option(
+    metavar: str, help: str, default: Any = None, *, flag: str = "", short: str = "", panel: str = "", **more: Any
+) -> Any:
+    """An option with a value: a field of a group, or the default of a command's parameter.
+
+    Parameters
+    ----------
+    metavar, help : str
+        As the help page has them.
+    default : value, optional
+    flag, short : str, optional
+        The option as it is typed, where it is not --name, and in one letter.
+    panel : str, optional
+        The heading on the help page, where it is not that of the group.
+    **more
+        As `typer.Option` takes it.
+    """
+    about = {"metavar": metavar, "help": help, **more}
+    return field(default=default, metadata={"flag": flag, "short": short, "panel": panel, "about": about})
+
+
+def switch(help: str, *, flag: str = "", panel: str = "") -> Any:
+    """An option without a value."""
+    return field(default=False, metadata={"flag": flag, "short": "", "panel": panel, "about": {"help": help}})
+
+
+def choice(values: str, help: str, default: str) -> Any:
+    """An option with one of the values "a|b|c"."""
+    made = option(values, help, default)
+    return field(default=default, metadata={**made.metadata, "choices": values.split("|")})
+
+
+class Group:
+    """Options that belong together: a frozen dataclass.
+
+    Parameters
+    ----------
+    panel : str
+        The heading on the help page.
+    kinds : sequence of str
+        The kinds of data that the options are for; empty: all.
+    fits : mapping, optional
+        The kinds of single options that differ from those of the group.
+    """
+
+    panel: ClassVar[str] = "Options"
+    kinds: ClassVar[Sequence[str]] = ()
+    fits: ClassVar[Mapping[str, Sequence[str]]] = {}
+    if TYPE_CHECKING:  # what `dataclass` adds
+        __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+        def __init__(self, **options: Any) -> None: ...
+
+    def __init_subclass__(
+        cls, panel: str = "", kinds: Sequence[str] = (), fits: Mapping[str, Sequence[str]] | None = None
+    ) -> None:
+        cls.panel, cls.kinds, cls.fits = panel or cls.panel, kinds or cls.kinds, {**cls.fits, **(fits or {})}
+        dataclass(frozen=True, kw_only=True)(cls)
+
+    @classmethod
+    def options(cls) -> list["Option"]:
+        """The options, in order."""
+        hints = get_type_hints(cls)
+        return [Option(one.name, hints[one.name], one, cls.panel) for one in fields(cls)]
+
+    def given(self) -> dict[str, Any]:
+        """Option -> value, of those that are not at their default."""
+        values = {one: getattr(self, one.name) for one in self.options()}
+        return {one.flag: value for one, value in values.items() if value != one.default}
+
+
+class Option:
+    """An option: its name and type in Python, and how it is typed."""
+
+    def __init__(self, name: str, kind: Any, made: Any, panel: str = "Options") -> None:
+        self.name, self.kind, self.default, about = name, kind, made.default, made.metadata
+        self.flag = about["flag"] or f"--{name.replace('_', '-')}"
+        self.choices: Sequence[str] = about.get("choices", ())
+        names = [self.flag, *filter(None, [about["short"]])]
+        self.typer = typer.Option(*names, rich_help_panel=about["panel"] or panel, **about["about"])
+
+    @property
+    def parameter(self) -> inspect.Parameter:
+        """The keyword of a function, as typer reads it."""
+        default = inspect.Parameter.empty if self.default is REQUIRED else self.default
+        kind = inspect.Parameter.KEYWORD_ONLY
+        return inspect.Parameter(self.name, kind, default=default, annotation=Annotated[self.kind, self.typer])
+
+    def check(self, value: Any) -> None:
+        """Refuse a value that is not one of the choices."""
+        if self.choices and value not in self.choices:
+            hint = did_you_mean(value, self.choices)
+            raise ValueError(f"{self.flag} {value}: choose one of {', '.join(self.choices)}{hint}")
+
+
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """A command whose groups are spread out into options, as typer reads them."""
+    groups: dict[str, type[Group]] = {}
+    options: list[Option] = []
+    arguments = []
+    for one in inspect.signature(function, eval_str=True).parameters.values():
+        if inspect.isclass(one.annotation) and issubclass(one.annotation, Group):
+            groups[one.name] = one.annotation
+            options += one.annotation.options()
+        elif isinstance(one.default, Field):
+            options.append(Option(one.name, one.annotation, one.default))
+        else:
+            arguments.append(one)
+    options.sort(key=lambda one: one.name == "json")  # the last one
+    parameters = [*arguments, *(one.parameter for one in options)]
+    signature = inspect.Signature(parameters)
+
+    def run(*positional: Any, **given: Any) -> None:
+        bound = signature.bind(*positional, **given)
+        bound.apply_defaults()
+        values = bound.arguments
+        for one in options:
+            one.check(values[one.name])
+        for name, group in groups.items():
+            values[name] = group(**{one.name: values.pop(one.name) for one in group.options()})
+        with naming_options({one.name: one.flag for one in options}):
+            function(**values)
+
+    run.__name__, run.__doc__ = function.__name__, function.__doc__
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    vars(run).update(__signature__=signature, groups=groups)
+    return run
+
+
+@contextmanager
+def naming_options(flags: Mapping[str, str]) -> Iterator[None]:
+    """Errors that name an argument of Python's, with the option of the command line in its place.
+
+    >>> with naming_options({"hold_out": "--hold-out", "C": "--C"}):
+    ...     raise ValueError("hold_out must be one of 'ratings', 'items'; pass hold_out='items'")
+    Traceback (most recent call last):
+    ValueError: --hold-out must be one of 'ratings', 'items'; pass --hold-out items
+    """
+    try:
+        yield
+    except ValueError as error:
+        text = in_options(str(error), flags)
+        if text == str(error):
+            raise
+        raise ValueError(text) from error
+
+
+def in_options(text: str, flags: Mapping[str, str]) -> str:
+    """A message in which `name=value`, and `name` before a verb, are options."""
+    named = {**flags, **{name: option for name, option in IN_PYTHON.items() if option in flags.values()}}
+    for name, option in named.items():
+        free = rf"(?<![\w.'\"=-]){re.escape(name)}"
+        text = re.sub(rf"{free}=True\b", option, text)
+        text = re.sub(rf"{free}=(['\"]?)([^\s,;'\")]+)\1", rf"{option} \2", text)
+        text = re.sub(rf"{free}(?= (?:must|is|are|has|needs|takes|cannot)\b)", option, text)
+    return text
+
+
+def check_kind(kind: str, *groups: Group) -> None:
+    """Refuse an option that is given and does not fit data of this kind."""
+    for group in groups:
+        for one in group.options():
+            kinds = group.fits.get(one.name, group.kinds)
+            if kinds and kind not in kinds and getattr(group, one.name) != one.default:
+                words = f"{one.flag} is for {KINDS[kinds[0]][0]}, not for {KINDS[kind][0]}"  # the first says enough
+                remedy = KINDS[kinds[0]][1]
+                raise ValueError(f"{words}: {remedy}" if remedy else words)
+
+
+def typed(name: str, arguments: Iterable[Any], *groups: Group, leave_out: Sequence[str] = ()) -> str:
+    """The command line that asks for the same again."""
+    words = ["hingerank", name, *map(str, arguments)]
+    for group in groups:
+        for option, value in group.given().items():
+            if option not in leave_out:
+                values = value if isinstance(value, list) else [value]
+                words += [option] if value is True else [word for each in values for word in (option, str(each))]
+    return shlex.join(words)

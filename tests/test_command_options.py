@@ -1,0 +1,310 @@
+"""Every command: its help page, --json, suggestions for wrong words, and options that do not fit the kind of data."""
+
+import inspect
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from hingerank.cli import main
+from hingerank.cli.app import PANELS
+from hingerank.cli.help import CommandPage, example
+from hingerank.cli.model_commands import FitRows
+from hingerank.cli.options import check_kind, in_options
+from hingerank.registry import RANKERS, SUMMARIES, did_you_mean
+
+COMMANDS = {name: function for commands in PANELS.values() for name, function in commands.items()}
+ROWS = "".join(
+    f"{(q + d) % 3} qid:{q} 1:{d / 5} 2:{(q * d) % 4 / 4} #docid = d{q}-{d}\n" for q in range(6) for d in range(5)
+)
+RUN = "".join(f"{q} Q0 d{q}-{d} {d + 1} {9 - d} x\n" for q in range(6) for d in range(5))
+
+
+@pytest.fixture
+def call(capsys, monkeypatch, tmp_path):
+    """call("words of a command line") -> (status, stdout, stderr), run in a folder with a file of each kind."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    Path("rows.txt").write_text(ROWS)
+    Path("run.txt").write_text(RUN)
+    Path("scores.txt").write_text("".join(f"{n % 7}\n" for n in range(30)))
+    Path("subtopics.txt").write_text("".join(f"{q} {d % 2 + 1} d{q}-{d} 1\n" for q in range(6) for d in range(5)))
+    Path("aspects.txt").write_text("".join(f"{q} s{d % 2} d{q}-{d} 0.5\n" for q in range(6) for d in range(5)))
+    rated = "".join(f"u{u},i{i},{(u * i + u) % 5}\n" for u in range(6) for i in range(8))
+    Path("ratings.csv").write_text("user,item,rating\n" + rated)
+    Path("items.csv").write_text("item,a,b\n" + "".join(f"i{i},{i / 8},{(i * 3) % 8 / 8}\n" for i in range(8)))
+
+    def run(line):
+        capsys.readouterr()
+        status = main(shlex.split(line))
+        written = capsys.readouterr()
+        return status, written.out, written.err
+
+    return run
+
+
+# Help pages.
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_help_page_has_panels_and_breaks_no_word(call, name):
+    status, out, err = call(f"{name} --help")
+    assert (status, err) == (0, "") and max(map(len, out.splitlines())) <= 80
+    assert f"Examples:\n  hingerank {name}" in out and "\nOutput:\n" in out and "--json" in out
+    said = " ".join(re.sub(r" \\$", "", line, flags=re.MULTILINE).strip() for line in out.splitlines())
+    for word in " ".join(inspect.getdoc(COMMANDS[name]).replace("Example: ", "").split()).split(" "):
+        assert f" {word} " in f" {said} ", f"{word} is cut"
+    for line in re.findall(r"^  (hingerank (?:.*\\\n)*.*)$", out, re.MULTILINE):
+        assert shlex.split(line.replace("\\\n", " "))[1] == name
+
+
+def test_the_root_page_lists_every_command_in_one_line_and_in_its_panel(call):
+    status, out, _ = call("")
+    assert status == 0 and re.findall(r"^(\S+):$", out, re.MULTILINE) == ["Options", *PANELS]
+    for panel, commands in PANELS.items():
+        page = out.partition(f"\n{panel}:\n")[2].partition("\n\n")[0].splitlines()
+        summaries = [inspect.getdoc(function).partition("\n")[0] for function in commands.values()]
+        assert [line.split(maxsplit=1) for line in page] == [[n, s] for n, s in zip(commands, summaries)]
+
+
+def test_options_of_kinds_of_data_are_in_panels_of_their_own(call):
+    for name, panels in {
+        "fit": ["Arguments", "Train", "Data", "Dask cluster", "Ratings of users", "Output"],
+        "compare": ["Arguments", "Train", "Experiment", "Data", "Ratings of users", "Topics", "Output"],
+        "evaluate": ["Arguments", "Measures", "Data", "Lists for users", "Output"],
+    }.items():
+        assert re.findall(r"^(\S[^:]*):$", call(f"{name} -h")[1], re.MULTILINE)[1:] == panels
+
+
+def test_every_option_of_version_0_2_is_still_there():
+    before = {
+        "info": "missing label qid features one-query columns verify json",
+        "convert": "missing label qid features one-query dtype force json",
+        "fetch": "list from cache checksum json",
+        "fit": "output model C loss tol seed scale set validation missing label qid features one-query dask parts "
+        "items clicks item-columns half-life time json",
+        "tune": "output model measure folds validation set one-standard-error top seed missing label qid features "
+        "one-query items hold-out item-columns json",
+        "rank": "output top trec-run pad missing label qid features one-query json",
+        "recommend": "user all exclude items top output json",
+        "add-users": "output items replace json",
+        "explain": "query pair top documents page pad missing label qid features one-query json",
+        "rerank": "output method model features aspects texts clusters fit save set top depth order tag missing "
+        "incomplete",
+        "evaluate": "measure preset per-query complete diversity top exclude relevant items pad missing label qid "
+        "features one-query json",
+        "export": "to output check features set missing json",
+        "compare": "output methods measure folds set search trials baseline test seed seeds sizes workers retry-failed "
+        "missing items hold-out item-columns qrels aspects texts clusters depth first incomplete keep label qid "
+        "features one-query json",
+        "report": "output baseline test latex csv trec-runs table user exclude items",
+        "cite": "",
+        "reproduce": "list data output folds row on workers device check write-docs json",
+        "analyse": "output share json",
+        "warmup": "json",
+        "demo": "output queries seed json",
+    }
+    from typer.main import get_command
+
+    from hingerank.cli.app import app
+
+    for name, options in before.items():
+        command = get_command(app).commands[name]
+        assert isinstance(command, CommandPage)
+        assert {f"--{option}" for option in options.split()} <= {word for p in command.params for word in p.opts}, name
+
+
+def test_long_examples_go_on_after_a_backslash_and_options_keep_their_values():
+    lines = example("hingerank fit ratings.csv --model personal-rank-svm --half-life 365 -o model/", 60)
+    assert lines == ["  hingerank fit ratings.csv --model personal-rank-svm \\", "      --half-life 365 -o model/"]
+
+
+# Answers as JSON.
+
+JSON = {  # command -> what it is asked, after the commands of MADE
+    "info": "info rows.txt",
+    "convert": "convert rows.txt copy/",
+    "fetch": "fetch --list",
+    "models": "models",
+    "fit": "fit rows.txt -o other/",
+    "tune": "tune rows.txt -o other/ --set C=1 --folds 2",
+    "add-users": "add-users personal/ ratings.csv --replace",
+    "rank": "rank model/ rows.txt",
+    "recommend": "recommend personal/ --user u1",
+    "rerank": "rerank run.txt --method xquad --aspects aspects.txt -o out.txt",
+    "explain": "explain model/ rows.txt --query 1",
+    "export": "export model/ --to sql -o model.sql",
+    "evaluate": "evaluate rows.txt model/",
+    "compare": "compare rows.txt -o run/ --set C=1 --folds 3 --workers 1",
+    "report": "report run/ --latex",
+    "cite": "cite run/",
+    "reproduce": "reproduce --list",
+    "analyse": "analyse interactions dual/",
+}
+MADE = {
+    "model/": "fit rows.txt -o model/ --C 1",
+    "dual/": "fit rows.txt -o dual/ --loss hinge --set solver=dual",
+    "personal/": "fit ratings.csv --items items.csv --model personal-rank-svm --set rank=1 -o personal/",
+    "run/": "compare rows.txt -o run/ --set C=1 --folds 3 --workers 1",
+}
+
+
+def test_all_commands_are_asked_for_json():
+    assert {*JSON, "warmup", "demo"} == set(COMMANDS)  # those two are slow, and in tests/test_cli.py
+
+
+@pytest.mark.parametrize("name", JSON)
+def test_json_is_one_document(call, name):
+    for made, line in MADE.items():
+        if made in JSON[name] and name != "compare":
+            assert call(line)[0] == 0
+    status, out, err = call(f"{JSON[name]} --json")
+    assert status == 0, err
+    assert json.loads(out)
+
+
+# Words that are nearly right.
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("predict model/ rows.txt", "rank"),
+        ("train rows.txt", "fit"),
+        ("evalute rows.txt model/", "evaluate"),
+        ("fit rows.txt -o m/ --model rank-svn", "rank-svm"),
+        ("fit rows.txt -o m/ --model LambdaMARTT", "lightgbm"),
+        ("fit rows.txt -o m/ --loss hing", "hinge"),
+        ("fit rows.txt -o m/ --scale standrd", "standard"),
+        ("fit rows.txt -o m/ --set max_itr=3", "max_iter"),
+        ("fit rows.txt -o m/ --missing zro", "zero"),
+        ("evaluate rows.txt scores.txt --measure ndgc@10", "ndcg"),
+        ("evaluate rows.txt scores.txt --preset lettor4", "letor4"),
+        ("compare rows.txt -o r/ --search gird", "grid"),
+        ("rerank run.txt --method mrm -o out.txt", "mmr"),
+        ("convert rows.txt rows.parket", ".parquet"),
+        ("fetch ml-100", "ml-100k"),
+        ("reproduce lai2013-tabel2", "lai2013-table2"),
+        ("cite listnett", "listnet"),
+    ],
+)
+def test_a_word_that_is_nearly_right_gets_a_suggestion(call, line, meant):
+    status, out, err = call(line)
+    assert status in (1, 2) and out == "" and err.count("\n") == 1
+    assert f"did you mean {meant!r}" in err
+
+
+def test_formats_of_exports_are_suggested(call):
+    call(MADE["model/"])
+    assert "did you mean 'onnx'?" in call("export model/ --to onx -o m.onnx")[2]
+
+
+def test_suggestions_are_few_and_near():
+    assert did_you_mean("rank-svn", RANKERS) == "; did you mean 'rank-svm'?"
+    assert did_you_mean("nonsense", RANKERS) == "" == did_you_mean("x", [])
+
+
+def test_models_have_a_line_each(call):
+    assert set(SUMMARIES) == set(RANKERS) and max(map(len, SUMMARIES.values())) <= 70
+    status, out, _ = call("models --json")
+    kinds = {row["name"]: row["data"] for row in json.loads(out)}
+    assert status == 0 and list(kinds) == list(SUMMARIES)
+    assert (kinds["rank-svm"], kinds["joint"], kinds["mmr"]) == ("rows", "ratings", "topics")
+
+
+# Errors name options.
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("fit rows.txt -o m/ --C -1", "--C must be a positive number"),
+        ("fit rows.txt -o m/ --seed 1", "rank-svm does not take --seed"),
+        ("fit rows.txt -o m/ --model listnet --loss hinge", "listnet does not take --loss"),
+        (
+            "rerank run.txt --method xquad --clusters 2 -o out.txt",
+            "--clusters makes aspects of features: give --features",
+        ),
+        ("tune ratings.csv --items items.csv --hold-out all -o m/", "--hold-out all: choose one of ratings, items"),
+        ("convert rows.txt copy/ --dtype int", "--dtype int: choose one of float64, float32"),
+    ],
+)
+def test_errors_name_the_option(call, line, words):
+    status, _, err = call(line)
+    assert status == 1 and words in err and "random_state" not in err.partition(";")[0]
+
+
+def test_arguments_of_python_become_options():
+    flags = {"hold_out": "--hold-out", "one_query": "--one-query", "C": "--C", "seed": "--seed"}
+    for text, said in {
+        "pass one_query=True, or hold_out='items'": "pass --one-query, or --hold-out items",
+        "C must be positive; MyC must not": "--C must be positive; MyC must not",
+        "random_state is None": "--seed is None",
+        "there is no parameter 'C' in LibC=3": "there is no parameter 'C' in LibC=3",
+    }.items():
+        assert in_options(text, flags) == said
+
+
+# Options and kinds of data. Of every command: its line for each kind, and the options that do not fit it.
+
+TABLE = "label=x qid=x features=x one-query"
+OF_RATINGS = "item-columns"
+OF_TOPICS = "aspects=aspects.txt texts=aspects.txt clusters=2 depth=3 incomplete=keep first=listmle"
+MISFITS = {
+    "fit rows.txt -o m/": f"{OF_RATINGS} clicks half-life=3 time=when parts=2",
+    "fit rows.txt -o m/ --dask local:1": f"validation=rows.txt {OF_RATINGS} clicks half-life=3 time=when",
+    "fit ratings.csv --items items.csv -o m/": f"{TABLE} missing=zero validation=rows.txt dask=local:1 parts=2",
+    "tune rows.txt -o m/": f"{OF_RATINGS} hold-out=items",
+    "tune ratings.csv --items items.csv -o m/": f"{TABLE} missing=zero validation=rows.txt",
+    "compare rows.txt -o r/": f"{OF_RATINGS} hold-out=ratings {OF_TOPICS}",
+    "compare ratings.csv --items items.csv -o r/": f"{TABLE} missing=zero keep=m/ force {OF_TOPICS}",
+    "compare run.txt --qrels subtopics.txt -o r/": "label=x qid=x one-query keep=m/ force items=items.csv item-columns "
+    "hold-out=ratings",
+    "evaluate rows.txt scores.txt": "complete exclude=ratings.csv relevant=3 items=items.csv",
+    "evaluate rows.txt run.txt": "pad exclude=ratings.csv relevant=3 items=items.csv",
+    "evaluate subtopics.txt run.txt --diversity": f"{TABLE} missing=zero pad preset=trec exclude=ratings.csv "
+    "relevant=3 items=items.csv",
+    "evaluate ratings.csv personal/ --top 3": f"{TABLE} missing=zero pad preset=trec measure=map per-query complete "
+    "diversity",
+    "rank personal/ ratings.csv": f"{TABLE} missing=zero pad top=3 trec-run",
+    "report run/": "user=u1 exclude=ratings.csv items=items.csv",
+    "report personal/": "baseline=a test=t latex csv trec-runs table=t.csv",
+}
+
+
+@pytest.mark.parametrize("line", MISFITS)
+def test_an_option_that_does_not_fit_the_data_is_one_error_that_names_it(call, line):
+    if "personal/" in line:
+        assert call(MADE["personal/"])[0] == 0
+    before = {path for path in Path().rglob("*") if path.is_file()}
+    for word in MISFITS[line].split():
+        name, equals, value = word.partition("=")
+        status, out, err = call(f"{line} --{name} {value}" if equals else f"{line} --{name}")
+        assert status == 1 and out == "" and err.count("\n") == 1
+        assert err.startswith(f"hingerank: --{name} is for ") and ", not for " in err, err
+    assert {path for path in Path().rglob("*") if path.is_file()} == before
+
+
+def test_the_table_of_misfits_is_whole():
+    """Every option of a group that is for some kinds only is tried with a kind that it does not fit."""
+    tried = {}
+    for line, options in MISFITS.items():
+        tried.setdefault(line.split()[0], set()).update(word.partition("=")[0] for word in options.split())
+    for name, options in tried.items():
+        groups = COMMANDS[name].groups
+        bound = {
+            one.flag.removeprefix("--")
+            for group in groups.values()
+            for one in group.options()
+            if group.fits.get(one.name, group.kinds)
+        }
+        decide = {"items", "dask", "qrels", "diversity", "top", "features"}  # options that make the data what they are
+        assert bound - decide <= options, f"{name}: {bound - decide - options}"
+
+
+def test_options_at_their_default_fit_everything():
+    check_kind("ratings", FitRows())
+    with pytest.raises(ValueError, match="--validation is for graded rows, not for ratings of users"):
+        check_kind("ratings", FitRows(validation=Path("v.txt")))
