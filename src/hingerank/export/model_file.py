@@ -17,6 +17,7 @@ import os
 import platform
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -53,11 +54,18 @@ class SavedModel:
     checked when they are saved and when they are loaded. What they have to do with each other is for
     ``_check_together``, what follows from them for ``_derive``. Constructor parameters that only steer training, such
     as a callback, are listed in ``_training_only`` and stored as None. State of another form goes through ``_state``
-    and ``_restore``.
+    and ``_restore``. What follows from the attributes and is worth keeping while the process lives is a
+    ``cached_property``; neither the file nor a pickle holds it, nor what ``_here_only`` lists.
     """
 
     _saved: ClassVar[Mapping[str, Attribute]] = {}
     _training_only: tuple[str, ...] = ()
+    _here_only: tuple[str, ...] = ()
+
+    def __getstate__(self) -> dict[str, Any]:
+        left: Any = derived(type(self)) | {*self._here_only}
+        state: Any = super().__getstate__()
+        return {name: value for name, value in state.items() if name not in left}
 
     def save(self, path: Any, metadata: Mapping[str, Any] | None = None) -> str:
         """Write the fitted model to one file and return its path; read it back with ``hingerank.load``.
@@ -126,6 +134,11 @@ def saved_attributes(cls: type) -> dict[str, Attribute]:
     for base in reversed(cls.__mro__):
         found |= vars(base).get("_saved", {})
     return found
+
+
+def derived(cls: type) -> set[str]:
+    """Names of what a class derives from its fitted attributes when it is asked for, and keeps."""
+    return {name for base in cls.__mro__ for name, item in vars(base).items() if isinstance(item, cached_property)}
 
 
 def encode(value: Any, arrays: dict[str, np.ndarray], place: str) -> Any:

@@ -22,6 +22,7 @@ from hingerank.rankers.inputs import check_features, names_of_features
 class FactorRanker(PersonalRanker):
     """score(u, x) = <Uᵀx, v_u>, and w·x more where there is a function that all users share."""
 
+    _here_only = ("_rooms",)  # for users to come
     _saved: ClassVar[Mapping[str, Attribute]] = {
         "basis_": Array("features, rank"),
         "user_weights_": Array("users, rank"),

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -63,7 +64,6 @@ class PersonalRanker(SavedModel, BaseEstimator):
     }
     users_: np.ndarray
     pair_weight: str = "uniform"
-    _index: UserIndex | None = None
 
     def fit(
         self, item_features: Any, users: Any, items: Any, ratings: Any, *, sample_weight: Any = None,
@@ -125,7 +125,8 @@ class PersonalRanker(SavedModel, BaseEstimator):
         return from_comparisons(users, winners, losers, n_items, weight, self.pair_weight)
 
     def _fit(self, X: Any, preferences: UserPreferences, watched: Watched | None, **how: Any) -> Self:
-        self.users_, self.n_pairs_, self._index = preferences.users, preferences.n_pairs, None
+        self.users_, self.n_pairs_ = preferences.users, preferences.n_pairs
+        self.__dict__.pop("_index", None)  # of an earlier fit
         cold, bare = int((preferences.pairs == 0).sum()), _rows_without_features(X)
         self.notes_ = preferences.notes | {"users without a pair": cold, "items whose features are all 0": bare}
         dropped = preferences.notes.get(REPEATED, 0)
@@ -312,9 +313,11 @@ class PersonalRanker(SavedModel, BaseEstimator):
         dense = [[m.toarray() if sp.issparse(m) else m for m in part] for part in parts]
         return self.users_, np.hstack([own for own, _ in dense]), np.hstack([item for _, item in dense])
 
+    @cached_property
+    def _index(self) -> UserIndex:
+        return UserIndex(self.users_)
+
     def _users(self) -> UserIndex:
-        if self._index is None:
-            self._index = UserIndex(self.users_)
         return self._index
 
     @staticmethod

@@ -44,6 +44,8 @@ class TreeRanker(BaseRanker):
     """
 
     _saved: ClassVar[Mapping[str, Attribute]] = {"models_": Of(Forest, listed=True)}
+    _here_only = ("_texts",)  # of boosters_
+    _rows_to_stop: Any = None  # while a fit lasts
     _others = "params"  # where parameters of the library's own go
     path_parameter = "n_estimators"
     _scaled_type = np.float64  # the order of values counts, and rounding would make neighbours equal
@@ -83,7 +85,6 @@ class TreeRanker(BaseRanker):
         The libraries' weights do not count a row of weight 2 as two rows. With ``early_stopping_rounds`` the training
         stops when NDCG@10 of the first set of ``eval_set`` has not risen for so many trees, and keeps the best number.
         """
-        self._rows_to_stop: Any = None
         if self._stopping() is not None:
             sets = evaluation_sets(eval_set, eval_group)
             if not sets:
@@ -92,7 +93,7 @@ class TreeRanker(BaseRanker):
         try:
             return super().fit(X, y, qid, group=group, eval_set=eval_set, eval_group=eval_group)
         finally:
-            self._rows_to_stop = None
+            self.__dict__.pop("_rows_to_stop", None)
 
     def _stopping(self) -> int | None:
         rounds = self._settings().get("early_stopping_rounds", self._settings().get("early_stopping_round"))
