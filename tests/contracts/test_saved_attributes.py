@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import pickle
 import warnings
 from pathlib import Path
 
@@ -9,11 +10,12 @@ import numpy as np
 import pytest
 import safetensors.numpy
 from scipy import sparse
+from sklearn.base import clone
 
 import hingerank as hr
 from hingerank.export import model_file
 from hingerank.export.attributes import Array, Ids, Number, Of, Size, take_attributes
-from hingerank.export.model_file import ModelFileError, saved_attributes
+from hingerank.export.model_file import ModelFileError, derived, saved_attributes
 from hingerank.registry import RANKERS, ranker_class
 
 SPEC = importlib.util.spec_from_file_location("write_saved", Path(__file__).parents[1] / "export" / "write_saved.py")
@@ -82,7 +84,7 @@ def saved(request, tmp_path_factory):
     return case, ranker, Path(ranker.save(tmp_path_factory.mktemp("model") / "m"))
 
 
-@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")  # of "names", which predicts an array
 def test_what_fit_leaves_is_declared_and_comes_back(saved):
     case, ranker, path = saved
     declared, params = saved_attributes(type(ranker)), ranker.get_params()
@@ -92,6 +94,70 @@ def test_what_fit_leaves_is_declared_and_comes_back(saved):
     back = hr.load(path)
     assert {name for name in vars(back) if name.endswith("_") and name not in params} == left
     assert np.array_equal(answers(case, back), answers(case, ranker))
+
+
+def others(ranker):
+    """What a ranker holds beside its parameters, what a model file holds, and what follows from that."""
+    kind = type(ranker)
+    known = {*vars(clone(ranker)), *saved_attributes(kind), *derived(kind), *kind._here_only}
+    return set(vars(ranker)) - known
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")  # of "names", which predicts an array
+def test_a_fit_leaves_only_the_fit(saved):
+    case, ranker, path = saved
+    expected = answers(case, ranker)
+    assert not others(ranker), "fit leaves more than a model file holds"
+    pickled = pickle.dumps(ranker)
+    assert len(pickled) <= 2 * path.stat().st_size + 8192
+    back = pickle.loads(pickled)
+    assert not others(back) and np.array_equal(answers(case, back), expected)
+
+
+LARGER = {  # fits whose rows, maps or pairs are much larger than what they find
+    "order": lambda: hr.RankSVM(),
+    "landmarks": lambda: hr.NystroemRankSVM(n_components=300),
+    "waves": lambda: hr.FourierRankSVM(n_components=300),
+    "curves": lambda: hr.AdditiveRankSVM(sparsity=0.2),
+    "swaps": lambda: hr.RSRank(max_iter=3),
+    "lambdas": lambda: hr.LambdaRank(max_iter=1),
+    "regression": lambda: hr.CRR(),
+    "steps": lambda: hr.TGRank(max_iter=3),
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::hingerank.ScaleWarning")
+@pytest.mark.parametrize("case", LARGER)
+def test_a_pickle_is_about_as_large_as_the_model_file(case, tmp_path):
+    data = hr.make_letor(100, 30, n_features=8, seed=0)
+    data = data.take(np.random.default_rng(0).permutation(data.n_rows))
+    ranker = LARGER[case]().fit(data)
+    ranker.predict(data)
+    size = Path(ranker.save(tmp_path / "m")).stat().st_size
+    assert not others(ranker) and len(pickle.dumps(ranker)) <= 2 * size + 8192
+
+
+def test_rankers_of_a_path_share_their_map_and_keep_nothing_else(tmp_path):
+    data = hr.make_letor(60, 20, n_features=8, seed=0)
+    for ranker in (hr.NystroemRankSVM(n_components=200), hr.FourierRankSVM(n_components=200)):
+        path = ranker.fit_path(data, Cs=[0.1, 1.0])
+        assert path[0].shares_map(path[1]) and not path[0].shares_map(ranker.fit(data))
+        size = Path(path[0].save(tmp_path / "m")).stat().st_size
+        assert all(not others(member) and len(pickle.dumps(member)) <= 2 * size + 8192 for member in path)
+
+
+def test_a_second_fit_leaves_nothing_of_the_first():
+    X, y, qid = write_saved.graded_rows()
+    ranker = hr.RankSVM(loss="hinge", solver="dual", scale="standard").fit(X, y, qid)
+    ranker.set_params(solver="smoothing", scale=None).fit(X, y, qid)
+    once = hr.RankSVM(loss="hinge", solver="smoothing").fit(X, y, qid)
+    assert set(vars(ranker)) == set(vars(once))
+    curves = hr.AdditiveRankSVM(n_knots=4, interactions=1).fit(X, y, qid).set_params(interactions=None).fit(X, y, qid)
+    assert set(vars(curves)) == set(vars(hr.AdditiveRankSVM().fit(X, y, qid)))
+    kernel = hr.KernelRankSVM(gamma=1.0).fit(X, y, qid)
+    kernel.predict(X)
+    again, new = kernel.fit(X, -y, qid).predict(X), hr.KernelRankSVM(gamma=1.0).fit(X, -y, qid).predict(X)
+    assert np.array_equal(again, new)
 
 
 PLAIN = {
@@ -171,7 +237,7 @@ OTHER_DATA = {  # what models for other data have, and what they say about these
 }
 
 
-@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")  # of "names", which predicts an array
 def test_a_forged_attribute_is_named_or_does_no_harm(saved, tmp_path):
     case, ranker, path = saved
     declared, forged = saved_attributes(type(ranker)), tmp_path / "forged"

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import hingerank as hr
-from hingerank.data import parts as parts_module
-from hingerank.data.parts import answers, held
+from hingerank.distributed import parts as parts_module
+from hingerank.distributed.parts import answers, held
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import hingerank as hr
-from hingerank.data import parts as parts_module
-from hingerank.problem import parts as sums
+from hingerank.distributed import parts as parts_module
+from hingerank.distributed import sums
 
 RANKERS = {
     "RankSVM": {},

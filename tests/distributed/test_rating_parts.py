@@ -81,7 +81,7 @@ def test_parts_that_lost_what_they_knew_take_their_steps_again(told, paths):
 
     def lose(entry):
         if entry["epoch"] == 2:
-            from hingerank.data.parts import held
+            from hingerank.distributed.parts import held
 
             held(data.parts[1]).made.clear()
 

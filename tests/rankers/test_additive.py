@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
+from sklearn.base import clone
 
 import hingerank as hr
 from hingerank.features.curves import Curves, place_knots
@@ -259,8 +260,15 @@ def test_paths_over_C_and_smoothness_are_the_fits():
     shaped = hr.AdditiveRankSVM(tol=1e-6, sparsity=0.2, monotone={0: 1}).fit_path(
         DATA, Cs=[1e-3, 1e-2], smoothness=[1, 10]
     )
-    alone = hr.AdditiveRankSVM(C=1e-2, smoothness=10, tol=1e-6, sparsity=0.2, monotone={0: 1}).fit(DATA)
-    assert shaped[-1].objective_ == pytest.approx(alone.objective_, rel=1e-5)
+    for ranker in shaped:
+        alone = clone(ranker).fit(DATA)
+        assert ranker.objective_ == pytest.approx(alone.objective_, rel=1e-5)
+
+
+def test_paths_over_smoothness_have_few_curves_by_their_own_measure():
+    """sparsity is a fraction of what would leave no curve, which every smoothness has another one of."""
+    for ranker in hr.AdditiveRankSVM(tol=1e-6, sparsity=0.3).fit_path(DATA, Cs=[1e-3, 1e-2], smoothness=[1, 1000]):
+        assert ranker.objective_ == pytest.approx(clone(ranker).fit(DATA).objective_, rel=1e-5)
 
 
 def test_curves_are_recovered_within_noise():

@@ -13,6 +13,8 @@ import scipy.sparse as sp
 import hingerank as hr
 from hingerank.data import rows_view
 from hingerank.data.rows_view import RowsView, StackedRows, expected_bytes, is_mapped
+from hingerank.registry import RANKERS as REGISTERED
+from hingerank.registry import ranker_class
 
 SCALES = [None, "standard", "minmax", "maxabs", "deviation", "query-minmax", "query-standard", "log", "quantile"]
 RANKERS = {
@@ -43,6 +45,19 @@ def pairs(tmp_path_factory):
     for kind, rows in kinds.items():
         hr.write(rows, place / kind / "")
     return {kind: (rows, hr.read(place / kind)) for kind, rows in kinds.items()}
+
+
+@pytest.mark.filterwarnings("ignore::hingerank.ScaleWarning", "ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    "name", [name for name in REGISTERED if getattr(ranker_class(name), "_farthest", "") == "mapped"]
+)
+def test_rankers_that_look_at_all_rows_take_mapped_ones_too(pairs, monkeypatch, name):
+    monkeypatch.setattr(rows_view, "MOST_COPIED", 0)
+    few = {"max_iter": 3} if "max_iter" in ranker_class(name)._get_param_names() else {}
+    for kind in ("dense", "sparse", "disorder"):
+        for scale in (None, "deviation"):
+            one, other = (ranker_class(name)(scale=scale, **few).fit(data) for data in pairs[kind])
+            np.testing.assert_allclose(other.coef_, one.coef_, rtol=1e-3, atol=1e-5 * np.abs(one.coef_).max())
 
 
 def fitted(name, data, scale, **more):

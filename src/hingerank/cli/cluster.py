@@ -10,7 +10,7 @@ from hingerank.cli.groups import Rows
 from hingerank.data.files import DataError, is_binary, kind_to_read
 
 if TYPE_CHECKING:
-    from hingerank.data.parts import PartedData
+    from hingerank.distributed.parted_data import PartedData
 
 
 @contextmanager

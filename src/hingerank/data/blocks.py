@@ -21,11 +21,15 @@ from hingerank.kernels.order import number_by_appearance, order_by_code
 
 @dataclass(frozen=True)
 class QueryBlocks:
-    """ids: distinct query ids; offsets: Q+1 block borders; order: rows in block order, or None if already so."""
+    """ids: distinct query ids; offsets: Q+1 block borders; order: rows in block order, or None if already so.
+
+    given: of rows that were brought into block order, their numbers among those given; None for all as they were.
+    """
 
     ids: np.ndarray
     offsets: np.ndarray
     order: np.ndarray | None
+    given: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         check_offsets(self.offsets, len(self.ids))
@@ -119,12 +123,13 @@ def blocks_from_group(group: Any, n_rows: int) -> QueryBlocks:
 def kept_rows(blocks: QueryBlocks, weight: np.ndarray | None) -> tuple[np.ndarray | None, QueryBlocks]:
     """Rows to take so that they lie in block order and none weighs zero (None: all as they are), and their blocks."""
     if weight is None or weight.all():
-        return blocks.order, QueryBlocks(blocks.ids, blocks.offsets, None)
+        return blocks.order, QueryBlocks(blocks.ids, blocks.offsets, None, blocks.order)
     order = np.arange(blocks.n_rows) if blocks.order is None else blocks.order
     keep = weight[order] > 0
     offsets = np.concatenate(([0], np.cumsum(keep)))[blocks.offsets]
     filled = np.diff(offsets) > 0
-    return order[keep], QueryBlocks(blocks.ids[filled], np.append(offsets[:-1][filled], offsets[-1]), None)
+    rows, borders = order[keep], np.append(offsets[:-1][filled], offsets[-1])
+    return rows, QueryBlocks(blocks.ids[filled], borders, None, rows)
 
 
 def evenly(n_rows: int, most: int) -> np.ndarray | slice:

@@ -110,6 +110,10 @@ class RowsView:
         """The same rows as a scaler makes them."""
         return RowsView(self.X, self.rows, scaler, offsets)
 
+    def matrix(self, why: str) -> Any:
+        """The rows as an ordinary matrix, uncopied where they lie so in the file; why: as in `copied`."""
+        return self.copied(why) if self.whole is None or self.scaler is not None else self.whole
+
     def copied(self, why: str) -> Any:
         """All rows at once, where they fit; why: what needs them, for the error where they do not."""
         size, there = self.nbytes, machine_memory()

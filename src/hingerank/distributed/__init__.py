@@ -3,9 +3,9 @@
 `read` gives data for ``ranker.fit(data)``, ``ranker.predict(data)``, ``hingerank.tune(ranker, data)`` and `evaluate`.
 """
 
-from hingerank.data.parts import PartedData
 from hingerank.distributed.checkpoint import Checkpoint
 from hingerank.distributed.errors import ClusterError
+from hingerank.distributed.parted_data import PartedData
 from hingerank.distributed.reading import evaluate, read
 
 __all__ = ["Checkpoint", "ClusterError", "PartedData", "evaluate", "read"]

@@ -16,8 +16,8 @@ import numpy as np
 from distributed import Client, wait
 from distributed.worker import get_worker
 
-from hingerank.data.parts import LOADED, Part, Question, Runner, answers, forget
 from hingerank.distributed.errors import ClusterError
+from hingerank.distributed.parts import LOADED, Part, Question, Runner, answers, forget
 
 LOOK = 0.5  # seconds between looks at who is still there, while a round takes that long
 PATIENCE = 30.0  # seconds to wait for a scheduler or for a worker

@@ -12,8 +12,8 @@ import numpy as np
 
 from hingerank.data.binary import load_binary
 from hingerank.data.files import DataError, PathLike, is_binary, kind_to_read
-from hingerank.data.parts import InThisProcess, Lease, Part, PartedData, PartFacts, Question, Runner, facts_of, let_go
-from hingerank.rankers.parted import evaluate_parts
+from hingerank.distributed.parted_data import PartedData
+from hingerank.distributed.parts import InThisProcess, Lease, Part, PartFacts, Question, Runner, facts_of, let_go
 
 SPANNING = ("error", "join")
 ROWS_A_PART = 1 << 20  # of a single binary folder, where nobody says how many parts to make of it
@@ -102,7 +102,7 @@ def evaluate(ranker: Any, data: PartedData, measures: Any = "ndcg@10", per_query
     per_query : the values of every query, queries part after part, instead of means
     """
     names = [measures] if isinstance(measures, str) else list(measures)
-    values = evaluate_parts([ranker], data, names)[0]
+    values = data.evaluate([ranker], names)[0]
     return values if per_query else {name: float(np.nanmean(values[name])) for name in names}
 
 

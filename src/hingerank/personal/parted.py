@@ -16,8 +16,9 @@ from threadpoolctl import threadpool_limits
 
 from hingerank.data.blocks import number_ids
 from hingerank.data.files import DataError
-from hingerank.data.parts import Lease, LoadedPart, Part, Runner
+from hingerank.distributed.parts import Lease, LoadedPart, Part, Runner
 from hingerank.distributed.reading import listed, runner_of
+from hingerank.distributed.sums import Unknown, new_token
 from hingerank.personal.alternating import LocalUsers
 from hingerank.personal.preferences import UserPreferences
 from hingerank.personal.problem import (
@@ -34,7 +35,6 @@ from hingerank.personal.problem import (
     start_of_users,
 )
 from hingerank.personal.ratings import Ratings, number_items, read_ratings
-from hingerank.problem.parts import Unknown, new_token
 from hingerank.problem.problem import add_up
 
 ROWS_FOR_PRIOR = 300_000  # ratings of evenly spaced users, from which the prior of new users is learnt

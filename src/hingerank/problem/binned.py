@@ -21,7 +21,7 @@ import scipy.sparse as sp
 
 from hingerank.arrays import Floats
 from hingerank.data.files import DataError
-from hingerank.data.rows_view import RowsView, is_mapped
+from hingerank.data.rows_view import RowsView
 from hingerank.features.curves import Curves, Knots
 from hingerank.kernels.curves import bin_rows
 from hingerank.kernels.lookups import positions
@@ -60,7 +60,7 @@ class BinnedDesign(Bins):
         self.shape, self.dense = (n, d * self.stride), not sp.issparse(X)
         self.numbers = n * d if self.dense else X.nnz
         self._shards = cut_shards(np.arange(n + 1), max(1, NUMBERS_PER_SHARD * n // max(1, self.numbers)))
-        room = room_on_disk if is_mapped(X) else np.empty
+        room = room_on_disk if isinstance(X, RowsView) else np.empty
         bins: Any = room(self.numbers, np.uint8 if self.stride <= 256 else np.uint16)
         places: Any = room(self.numbers, np.float32)
         where = knots.values, knots.starts, knots.width
@@ -355,7 +355,13 @@ class CurveDesign(MixedDesign):
         return self.mixing.curves(w), []
 
 
+def binned_design(X: Any, knots: Knots, device: Any = None) -> Bins:
+    """Ψ for rows X, on a PyTorch device where one is given."""
+    if isinstance(X, RowsView) and X.sparse:
+        X = X.copied("AdditiveRankSVM of sparse rows")
+    return BinnedDesign(X, knots) if device is None else TorchBins(X, knots, device)
+
+
 def curve_design(X: Any, knots: Knots, smoothness: float, sign: Floats, device: Any = None) -> CurveDesign:
-    """Φ = Ψ T for rows X, with Ψ on a PyTorch device where one is given."""
-    bins = BinnedDesign(X, knots) if device is None else TorchBins(X, knots, device)
-    return CurveDesign(bins, CurveBasis(knots, smoothness, sign, sp.issparse(X)))
+    """Φ = Ψ T for rows X."""
+    return CurveDesign(binned_design(X, knots, device), CurveBasis(knots, smoothness, sign, sp.issparse(X)))

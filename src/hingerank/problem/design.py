@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from hingerank.data.rows_view import is_mapped, scattered
+from hingerank.data.rows_view import scattered
 from hingerank.kernels.hessian import scatter_pass
 from hingerank.kernels.rows import back_range, scores_range
 from hingerank.kernels.threads import cut_shards, run_shards
@@ -78,15 +78,5 @@ class RowsDesign(Design):
 
     def sweep(self, loss: Loss, preferences: Preferences) -> Pass:
         if isinstance(loss, WindowLoss) and isinstance(preferences, GradedPreferences):
-            kind = PassOnDisk if is_mapped(self.matrix) else FusedPass
-            return kind(self, loss, preferences)
+            return FusedPass(self, loss, preferences)
         return super().sweep(loss, preferences)
-
-
-class PassOnDisk(FusedPass):
-    """A pass over rows of a mapped file: a sample of them is copied, since a disk gives neighbours, not every k-th."""
-
-    def every(self, stride: int) -> FusedPass:
-        part, rows = self.graded.every(stride)
-        with scattered(self.design.matrix):
-            return FusedPass(RowsDesign(self.design.matrix[rows]), self.loss, part)

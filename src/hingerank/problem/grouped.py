@@ -1,6 +1,7 @@
 """Problems whose weights come in groups that may vanish, or may not be negative."""
 
 from copy import copy
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,9 +31,10 @@ class GroupedProblem(Problem):
     def least_gain(self, point: Point) -> float:
         return self.structure.conjugate(point.w - point.gradient)
 
+    @cached_property
     def largest_amount(self) -> float:
-        """The least amount at which all weights are 0."""
-        g = self.at(np.zeros(self.dimension)).gradient
+        """The least amount at which all weights are 0 where C is 1; once for all values of C."""
+        g = Problem.with_C(self, 1.0).at(np.zeros(self.dimension)).gradient
         return float(self.structure.norms(self.structure.allowed(-g)).max())
 
     def with_amount(self, amount: float) -> "GroupedProblem":

@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.data.rows_view import RowsView, is_mapped
+from hingerank.data.memory import memory_budget
+from hingerank.data.rows_view import RowsView, scattered
 from hingerank.data.scaling import ColumnScaler
 from hingerank.features.maps import BLOCK_BYTES, FeatureMap, storage_type
 from hingerank.losses import Loss, WindowLoss
 from hingerank.losses.lists import RegressionAround
 from hingerank.preferences import GradedPreferences, Preferences
 from hingerank.problem.design import RowsDesign
-from hingerank.problem.problem import Design, LossPoint, Pass, hessian_by_columns
+from hingerank.problem.problem import Design, FusedPass, LossPoint, Pass, hessian_by_columns
 from hingerank.problem.streamed import StreamedDesign
 
 STORED_BYTES = 1 << 26  # of ψ(X) at most where X itself is not in memory
@@ -27,7 +28,7 @@ def rows_design(X: Any, by_rows: bool = False) -> Design:
     Where a view's scaler divides columns it is the design of the rows beneath, with weights divided instead.
     """
     if not isinstance(X, RowsView):
-        return MappedRows(X) if is_mapped(X) else RowsDesign(X)
+        return RowsDesign(X)
     if by_rows:
         return RowsDesign(X.copied("this solver"))
     if X.whole is not None and X.scaler is None:
@@ -42,9 +43,20 @@ class MappedRows(RowsDesign):
     """Rows of a mapped file: losses that have no fused kernel are swept block by block, in one reading as well."""
 
     def sweep(self, loss: Loss, preferences: Preferences) -> Pass:
-        if isinstance(loss, WindowLoss) or not isinstance(preferences, GradedPreferences) or not loss.by_query:
+        if not isinstance(preferences, GradedPreferences) or not loss.by_query:
             return super().sweep(loss, preferences)
+        if isinstance(loss, WindowLoss):
+            return PassOnDisk(self, loss, preferences)
         return StreamedDesign(RowsView(self.matrix), self.uneven).sweep(loss, preferences)
+
+
+class PassOnDisk(FusedPass):
+    """A pass over rows of a mapped file: a sample of them is copied, since a disk gives neighbours, not every k-th."""
+
+    def every(self, stride: int) -> FusedPass:
+        part, rows = self.graded.every(stride)
+        with scattered(self.design.matrix):
+            return FusedPass(RowsDesign(self.design.matrix[rows]), self.loss, part)
 
 
 class ScaledDesign(Design):
@@ -106,14 +118,20 @@ class ScaledPass(Pass):
         return None if inner is None else ScaledPass(inner, self.factor)
 
 
+def features_design(X: Any, feature_map: FeatureMap, memory_gb: float | None = None, by_rows: bool = False) -> Design:
+    """`mapped_design` with so many gigabytes to store ψ(X) in, half of the machine's by default."""
+    return mapped_design(feature_map, X, memory_budget(memory_gb), by_rows)
+
+
 def mapped_design(feature_map: FeatureMap, X: Any, budget: int, by_rows: bool = False) -> Design:
     """The design of a fitted FeatureMap on rows X, stored if ψ(X) fits the budget in bytes; by_rows: Φ itself, for
     solvers that go from row to row."""
     if by_rows:
         return RowsDesign(feature_map.transform(X.copied("this solver") if isinstance(X, RowsView) else X))
+    if isinstance(X, RowsView):
+        budget = min(budget, STORED_BYTES)
+        X = X if X.whole is None or X.scaler is not None else X.whole
     stored = not isinstance(X, RowsView) and feature_map.stored_bytes(X) <= budget
-    if is_mapped(X):
-        stored = stored and feature_map.stored_bytes(X) <= STORED_BYTES
     inner: Design = RowsDesign(feature_map.rows(X)) if stored else StreamedDesign(MappedBlocks(feature_map, X))
     if feature_map.mixing_ is None:
         return inner

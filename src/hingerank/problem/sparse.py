@@ -3,13 +3,11 @@
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from hingerank.data.checks import positive
-from hingerank.data.rows_view import is_mapped
 from hingerank.kernels.hessian import hessian_pass
 from hingerank.kernels.sweeps import curvature_pass, score_pass
 from hingerank.kernels.threads import cut_shards, run_shards
@@ -17,7 +15,7 @@ from hingerank.losses import WindowLoss
 from hingerank.preferences import GradedPreferences
 from hingerank.preferences.graded import ROWS_PER_SHARD
 from hingerank.problem.design import RowsDesign
-from hingerank.problem.mapped import rows_design
+from hingerank.problem.mapped import MappedRows
 from hingerank.problem.problem import Design, add_up
 from hingerank.structures import SparseStructure
 
@@ -176,12 +174,12 @@ class PassProblem(SparseProblem):
 
 
 def sparse_problem(
-    X: Any, loss: WindowLoss, preferences: GradedPreferences, structure: SparseStructure
+    design: Design, loss: WindowLoss, preferences: GradedPreferences, structure: SparseStructure
 ) -> SparseProblem:
-    """The problem on a matrix, or on rows of a mapped file, of which no columns are taken out."""
-    if is_mapped(X):
-        return PassProblem(rows_design(X), loss, preferences, structure)
-    return SparseProblem(RowsDesign(X), loss, preferences, structure)
+    """The problem on rows in memory, or on others, of which no columns are taken out."""
+    if isinstance(design, RowsDesign) and not isinstance(design, MappedRows):
+        return SparseProblem(design, loss, preferences, structure)
+    return PassProblem(design, loss, preferences, structure)
 
 
 class SingleColumns:

@@ -34,7 +34,7 @@ MATRICES = 4  # of d² numbers that a Hessian is added up in
 SAMPLE_BYTES = 1 << 26  # of the rows of a sample that are made once and kept
 
 
-class Source(Protocol):
+class RowBlocks(Protocol):
     """Rows that are made a block at a time; `offsets`: where blocks may be cut, None for anywhere."""
 
     shape: tuple[int, int]
@@ -103,10 +103,10 @@ class CentredBlock(Block):
 
 
 class StreamedDesign(Design):
-    """Rows of a Source, less a centre where there is one, computed a block at a time whenever they are applied, and
+    """Rows made in blocks, less a centre where there is one, computed a block at a time whenever they are applied, and
     never kept."""
 
-    def __init__(self, source: Source, uneven: bool = False, centre: np.ndarray | None = None):
+    def __init__(self, source: RowBlocks, uneven: bool = False, centre: np.ndarray | None = None):
         self.source, self.shape, self.height = source, source.shape, source.height
         self._uneven, self.centre = uneven, centre
         self.numbers = self.shape[0] * self.shape[1]

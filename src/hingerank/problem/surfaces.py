@@ -13,6 +13,7 @@ from hingerank.arrays import Floats
 from hingerank.features.curves import Curves
 from hingerank.features.surfaces import SurfaceGrid, corners, looked_up
 from hingerank.problem.binned import CurveDesign
+from hingerank.problem.design import RowsDesign
 from hingerank.problem.problem import Design
 
 
@@ -117,3 +118,18 @@ class StackedDesign(Design):
 
     def shapes(self, w: Floats) -> tuple[Curves, list[Floats]]:
         return self.curves.shapes(w[: self.border])[0], self.surfaces.heights(w[self.border :])
+
+
+class ListedShapes(RowsDesign):
+    """The columns of a design of shapes as a matrix, for solvers that go from row to row."""
+
+    def __init__(self, shaped: Any):
+        super().__init__(np.stack([shaped.scores(e) for e in np.eye(shaped.shape[1])], axis=1))
+        self.shaped = shaped
+
+    @property
+    def smoothness(self) -> float:
+        return float(self.shaped.smoothness)
+
+    def with_smoothness(self, smoothness: float) -> "ListedShapes":
+        return ListedShapes(self.shaped.with_smoothness(smoothness))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,23 +10,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from hingerank.data.checks import positive, whole
 from hingerank.data.files import DataError
-from hingerank.data.rows_view import RowsView, is_mapped
 from hingerank.export.attributes import Array, Attribute
 from hingerank.export.forms import with_surfaces
-from hingerank.features.curves import SAMPLED_ROWS, Curves, Knots, place_knots
+from hingerank.features.curves import Curves, Knots, place_knots
 from hingerank.features.surfaces import SurfaceGrid, best_pairs, make_grid
 from hingerank.losses import make_loss
-from hingerank.problem import Problem, RowsDesign
-from hingerank.problem.binned import BinnedDesign, CurveBasis, CurveDesign, curve_design
+from hingerank.problem import Problem
+from hingerank.problem.binned import CurveBasis, CurveDesign, binned_design
 from hingerank.problem.grouped import GroupedProblem
-from hingerank.problem.surfaces import ShapeDesign, StackedDesign, SurfaceDesign
+from hingerank.problem.surfaces import ListedShapes, ShapeDesign, StackedDesign, SurfaceDesign
 from hingerank.problem.torch_design import check_device
 from hingerank.rankers.explanation import SUMS, Contributions
 from hingerank.rankers.inputs import names_of_features
-from hingerank.rankers.large import rows_for_map
 from hingerank.rankers.linear import PairwiseRanker
-from hingerank.rankers.parted import see_parts
-from hingerank.rankers.shapes import Curve, ShapeSample, Surface
+from hingerank.rankers.shapes import Curve, ShapeSample, ShapesSeen, Surface
+from hingerank.rankers.sources import MAPPED, PARTS
 from hingerank.solvers.grouped import grouped_newton
 from hingerank.solvers.newton import newton
 from hingerank.structures.groups import GroupedSquare
@@ -109,7 +108,7 @@ class AdditiveRankSVM(PairwiseRanker):
         **_of_surfaces,
     }
     _training_only = ("callback",)
-    _by_blocks = _adds_up = True
+    _farthest = PARTS
 
     def __init__(
         self, n_knots=12, C=1.0, smoothness=10.0, loss="squared_hinge", tol=1e-3, *, monotone=None, sparsity=0.0,
@@ -135,64 +134,33 @@ class AdditiveRankSVM(PairwiseRanker):
 
     # The problem
 
-    def _problem(self, X, preferences, sample_weight):
-        solver, shaped = self._solver_of_shapes(), self._shaped()
-        device = check_device(self.device)
+    def _problem(self, source):
+        solver, shaped, device = self._solver_of_shapes(), self._shaped(), check_device(self.device)
         if device is not None and (self.interactions is not None or solver == "dual"):
             raise ValueError(f"device={self.device!r} takes no interactions= and no solver='dual': use device='cpu'")
-        if is_mapped(X):
-            view = X if isinstance(X, RowsView) else RowsView(X)
-            if view.sparse or self.interactions is not None or solver == "dual":
-                X = view.copied("AdditiveRankSVM with interactions, solver='dual' or sparse rows")
-        rows, weight = rows_for_map(X, sample_weight)
-        knots = place_knots(rows, self._count(), weight)
-        sign, bounded = self._signs(X.shape[1])
-        self._look, self._rug = ShapeSample.at(X, preferences, sample_weight), knots.rug
-        design: Any = curve_design(X, knots, positive("smoothness", self.smoothness), sign, device)
+        if source.kind == PARTS and self.interactions is not None:
+            raise ValueError("interactions are found and placed where all rows are: leave them out with data in parts")
+        rows = source
+        if source.kind == MAPPED and (source.sparse or self.interactions is not None or solver == "dual"):
+            rows = source.copied("AdditiveRankSVM with interactions, solver='dual' or sparse rows")
+        seen = rows.see()
+        knots = place_knots(seen.X, self._count(), seen.weight, seen.width)
+        sign, bounded = self._signs(rows.n_features)
+        bins, preferences = rows.pose(partial(binned_design, knots=knots, device=device))
+        basis = CurveBasis(knots, positive("smoothness", self.smoothness), sign, rows.sparse)
+        design: Any = CurveDesign(bins, basis)
         starts, limits = knots.starts, np.repeat(bounded, knots.counts)
-        self._grids = self._chosen_grids(knots, X, design, preferences, bounded)
-        if self._grids:
-            surfaces = SurfaceDesign(X, self._grids, design.smoothness)
+        grids = self._chosen_grids(knots, seen.queries, design, preferences, bounded)
+        source.learnt = ShapesSeen(seen.queries, knots.rug, grids)
+        if grids:
+            surfaces = SurfaceDesign(rows.X, grids, design.smoothness)
             design = StackedDesign(design, surfaces)
             starts = np.concatenate((starts, starts[-1] + surfaces.starts[1:]))
             limits = np.concatenate((limits, np.zeros(surfaces.shape[1], bool)))
-        self._shape: Any = design
-        if solver == "dual":
-            design = RowsDesign(np.stack([design.scores(e) for e in np.eye(design.shape[1])], axis=1))
-        return self._shaped_problem(design, preferences, starts, limits) if shaped else self._plain(design, preferences)
-
-    def _plain(self, design: Any, preferences: Any) -> Problem:
-        return Problem(design, make_loss(self.loss), preferences)
-
-    def _shaped_problem(self, design: Any, preferences: Any, starts: np.ndarray, limits: np.ndarray) -> GroupedProblem:
-        problem = GroupedProblem(design, make_loss(self.loss), preferences, GroupedSquare(starts, 0.0, limits))
-        self._largest = problem.largest_amount()
-        return problem
-
-    def _prepare_parts(self, data):
-        if self.interactions is not None:
-            raise ValueError("interactions are found and placed where all rows are: leave them out with data in parts")
-        self._solver_of_shapes()
-        sight = see_parts(self.scaler_, data, SAMPLED_ROWS)
-        spread = np.sqrt(sight.figures.square / np.maximum(sight.figures.known, 1e-300))
-        width = np.where(sight.figures.high > sight.figures.low, spread, 1.0)
-        self._knots = place_knots(sight.X, self._count(), sight.weight, width)
-        self._look = ShapeSample(np.empty(0, int), sight.queries, sight.query_weight, sight.query)
-        self._rug, self._grids, self._of_zero = self._knots.rug, [], data.sparse
-        return data.n_features * 2 * (int(self._knots.counts.max()) + 1)
-
-    def _rows_design(self, X):
-        if isinstance(X, RowsView) and X.sparse:
-            X = X.copied("AdditiveRankSVM of sparse rows")
-        return BinnedDesign(X, self._knots)
-
-    def _over(self, design, preferences):
-        knots, (sign, bounded) = self._knots, self._signs(self.n_features_in_)
-        basis = CurveBasis(knots, positive("smoothness", self.smoothness), sign, self._of_zero)
-        self._shape = CurveDesign(design, basis)
-        if not self._shaped():
-            return self._plain(self._shape, preferences)
-        return self._shaped_problem(self._shape, preferences, knots.starts, np.repeat(bounded, knots.counts))
+        loss = make_loss(self.loss)
+        if shaped:
+            return GroupedProblem(design, loss, preferences, GroupedSquare(starts, 0.0, limits))
+        return Problem(ListedShapes(design) if solver == "dual" else design, loss, preferences)
 
     def _solver_of_shapes(self) -> str:
         """The name of the solver, which bounded or few curves leave no choice."""
@@ -205,14 +173,14 @@ class AdditiveRankSVM(PairwiseRanker):
         return solver
 
     def _chosen_grids(
-        self, knots: Knots, X: Any, design: Any, preferences: Any, bounded: np.ndarray
+        self, knots: Knots, look: ShapeSample, design: Any, preferences: Any, bounded: np.ndarray
     ) -> list[SurfaceGrid]:
         """Grids of the pairs asked for, or of the best ones."""
-        asked, d = self.interactions, X.shape[1]
+        asked, d = self.interactions, len(bounded)
         if asked is None:
             return []
         if isinstance(asked, int | np.integer) and not isinstance(asked, bool):
-            pairs = self._best_pairs(whole("interactions", asked, 0), knots, design, preferences, bounded)
+            pairs = self._best_pairs(whole("interactions", asked, 0), knots, look, design, preferences, bounded)
         else:
             pairs = []
             for pair in asked:
@@ -231,13 +199,13 @@ class AdditiveRankSVM(PairwiseRanker):
         return [make_grid(knots, first, second, SURFACE_KNOTS) for first, second in pairs]
 
     def _best_pairs(
-        self, most: int, knots: Knots, design: Any, preferences: Any, bounded: np.ndarray
+        self, most: int, knots: Knots, look: ShapeSample, design: Any, preferences: Any, bounded: np.ndarray
     ) -> list[tuple[int, int]]:
         """By the gradient in scores at the optimum of curves alone, under the squared hinge."""
         if most == 0 or preferences.n_pairs == 0:
             return []
         problem = Problem(design, make_loss("squared_hinge"), preferences, C=positive("C", self.C))
-        w, look = newton(problem, tol=ROUGH).w, self._look
+        w = newton(problem, tol=ROUGH).w
         z = problem.loss.at(design.scores(w), preferences).gradient[look.rows]
         weight = np.where(bounded, -1.0, look.deviation(design.shapes(w)[0].parts(look.X)))
         return best_pairs(look.X, z, knots, weight, most, SURFACE_KNOTS)
@@ -314,17 +282,14 @@ class AdditiveRankSVM(PairwiseRanker):
             design = problem.design.with_smoothness(smoothness)
             parts = (problem.structure,) if isinstance(problem, GroupedProblem) else ()
             problem = type(problem)(design, problem.loss, problem.preferences, *parts)
-            if parts:
-                self._largest = problem.largest_amount()
-        problem = problem.with_C(C)
         if isinstance(problem, GroupedProblem):
-            problem = problem.with_amount(float(self.sparsity) * self._largest * C)
-        return problem
+            problem = problem.with_amount(float(self.sparsity) * problem.largest_amount * C)
+        return problem.with_C(C)
 
     def _how(self, problem, before):
         solve, options = super()._how(problem, before)
         grouped = isinstance(problem, GroupedProblem)
-        shape = self._shape if self._solver() == "dual" else problem.design
+        shape = problem.design.shaped if isinstance(problem.design, ListedShapes) else problem.design
         if before is not None:
             options["w"] = before.extra["shape"].rescaled(before.w, shape.smoothness)
 
@@ -336,11 +301,9 @@ class AdditiveRankSVM(PairwiseRanker):
 
     # The curves found
 
-    def _keep(self, solution):
+    def _keep(self, solution, source):
         shape: ShapeDesign = solution.extra["shape"]
-        look, grids = self.__dict__.pop("_look"), self.__dict__.pop("_grids")
-        for name in ("_shape", "_largest", "_knots", "_of_zero", *self._of_surfaces):
-            self.__dict__.pop(name, None)
+        look, rug, grids = source.learnt
         (curves, surfaces), self.knot_weights_ = shape.shapes(solution.w), solution.w
         parts = curves.parts(look.X)
         heights = curves.heights - np.repeat(look.mean(parts), np.diff(curves.starts))
@@ -352,7 +315,7 @@ class AdditiveRankSVM(PairwiseRanker):
             heights,
             curves.slopes,
         )
-        self.deviations_, self.rug_ = look.deviation(parts), self.__dict__.pop("_rug")
+        self.deviations_, self.rug_ = look.deviation(parts), rug
         if grids:
             parts = np.stack([grid.values(look.X, h) for grid, h in zip(grids, surfaces, strict=True)], axis=1)
             moved = [h - mean for h, mean in zip(surfaces, look.mean(parts), strict=True)]

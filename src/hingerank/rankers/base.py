@@ -1,4 +1,4 @@
-"""What every ranker inherits: scikit-learn's conventions around one hook, `_fit`; problems, and paths of them."""
+"""What every ranker inherits: scikit-learn's conventions around one hook, `_fit`."""
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -6,20 +6,18 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from hingerank.data.blocks import QueryBlocks, blocks_from_qid, fingerprint, kept_rows
-from hingerank.data.checks import GIVE_IDS, positive, warn_one_query
+from hingerank.data.blocks import QueryBlocks, blocks_from_qid, evenly, fingerprint, kept_rows
+from hingerank.data.checks import GIVE_IDS, warn_one_query
 from hingerank.data.files import DataError
-from hingerank.data.parts import PartedData
 from hingerank.data.ranking_data import RankingData
-from hingerank.data.rows_view import BYTES_A_ROW, is_mapped
-from hingerank.data.scaling import Scaler, make_scaler
+from hingerank.data.rows_view import BYTES_A_ROW, RowsView, check_memory, read_ahead
+from hingerank.data.scaling import SAMPLED_ROWS, Figures, Scaler, make_scaler
 from hingerank.export.attributes import Array, Attribute, Ids, Number, Of, Size
-from hingerank.export.model_file import SavedModel
-from hingerank.preferences import GradedPreferences
+from hingerank.export.model_file import SavedModel, derived, saved_attributes
 from hingerank.rankers.explanation import SUMS, Contributions, Explained
 from hingerank.rankers.inputs import (
     check_features,
@@ -32,13 +30,11 @@ from hingerank.rankers.inputs import (
     names_of_features,
     unpack,
     warn_spreads,
-    warn_weak,
 )
-from hingerank.rankers.large import block_scores, view_rows
-from hingerank.rankers.parted import checked_parts, design_of_parts, evaluate_parts, predict_parts
+from hingerank.rankers.sources import MEMORY, PARTS, RowsInParts, Source, block_scores, look_through
 from hingerank.rankers.tuned import Tuning
 from hingerank.renaming import renamed
-from hingerank.solvers.run import Certificate, Solution
+from hingerank.solvers.run import Certificate
 
 
 class TrainingRows(NamedTuple):
@@ -109,8 +105,8 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
             The fitted ranker is scored on them (mean NDCG@10, in ``validation_scores_``); they never change the fit.
         eval_group : for each pair of eval_set its rows per query, or None
         """
-        if isinstance(X, PartedData):
-            self._fit_parts(checked_parts(self, X, sample_weight, {"y": y, "qid": qid, "group": group}))
+        if isinstance(X, RowsInParts):
+            self._fit_parts(self._source_in_parts(X, y, qid, sample_weight, group))
         else:
             self._fit(*self._learning_rows(X, y, qid, sample_weight, group))
         if not np.isfinite(getattr(self, "coef_", 0.0)).all():
@@ -123,29 +119,66 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
         """Check what was given, record its columns and fingerprint, fit the scaler: what to learn from."""
         given, (X, y, qid) = X, unpack(X, y, qid, group)
         checked = check_features(self, X, reset=True)
-        self.__dict__.pop("tuning_", None)  # of an earlier fit
         n_rows = checked.shape[0]
         grades, weight = check_grades(self, y, n_rows), check_weight(sample_weight, n_rows)
         blocks = given.blocks if isinstance(given, RankingData) else make_blocks(qid, group, n_rows)
         if qid is None and group is None:
             warn_one_query(grades, GIVE_IDS, stacklevel=3)
+        self._forget_fit()
         taken, blocks = kept_rows(blocks, weight)
-        self._source_rows = taken  # for rankers whose answer names training rows
         grades, weight = gather_rows(grades, taken), None if weight is None else gather_rows(weight, taken)
-        if self._by_blocks and is_mapped(checked):
-            return TrainingRows(view_rows(self, checked, taken, grades, blocks, weight), grades, blocks, weight)
+        if isinstance(checked, RowsView):
+            checked = checked if taken is None else checked.take(taken)
+            longest = int(blocks.sizes.max(initial=0))
+            self.fingerprint_ = fingerprint(checked, grades, blocks)
+            self.scaler_ = self._scaler_of_view(checked, longest, weight)
+            scaled = checked if self.scaler_ is None else checked.scaled(self.scaler_, blocks.offsets)
+            return TrainingRows(scaled, grades, blocks, weight)
         checked = gather_rows(checked, taken)
         self.fingerprint_ = fingerprint(checked, grades, blocks)
         self.scaler_ = self._fitted_scaler(checked, weight)
-        return TrainingRows(self._scaled(checked, blocks.numbers), grades, blocks, weight)
+        scaled = checked if self.scaler_ is None else self._scaled(checked, blocks.numbers)
+        return TrainingRows(scaled, grades, blocks, weight)
+
+    def _source_in_parts(self, data: RowsInParts, y: Any, qid: Any, sample_weight: Any, group: Any) -> Source:
+        """As `_learning_rows`, of rows in parts."""
+        self._check_parts({"y": y, "qid": qid, "group": group})
+        weight = check_weight(sample_weight, data.n_rows)
+        data = data if weight is None else data.weighted(weight)
+        self._forget_fit()
+        self.n_features_in_ = data.n_features
+        self.__dict__.pop("feature_names_in_", None)
+        if data.feature_names is not None:
+            self.feature_names_in_ = np.asarray(data.feature_names, object)
+        self.fingerprint_ = data.fingerprint()
+        self.scaler_ = self._scaler_of_figures(data.figures(), data.sample)
+        return data.source(self)
+
+    def _check_parts(self, given: Mapping[str, Any]) -> None:
+        """A ValueError for what cannot be learnt from parts."""
+        if self._farthest != PARTS:
+            raise ValueError(
+                f"{type(self).__name__} does not learn from data in parts: its loss is no sum over queries, or it "
+                "needs all rows at once; RankSVM, its relatives by the loss, AdditiveRankSVM, SparseRankSVM, "
+                "FenchelRank, NystroemRankSVM and FourierRankSVM do"
+            )
+        for parameter, value in given.items():
+            if value is not None:
+                raise ValueError(f"data in parts bring their grades and queries along: leave out {parameter}")
+        if getattr(self, "grade_weight", None) is not None:
+            raise ValueError("grade_weight is a matrix over all grades, which a part does not know: leave it out")
+        if getattr(self, "solver", "auto") == "dual":
+            raise ValueError("solver='dual' keeps a number for every pair: use another with data in parts")
+        if getattr(self, "device", "cpu") != "cpu":
+            raise ValueError("data in parts are learnt from on the processors of their workers: leave out device")
 
     _scaled_type: Any = None  # of scaled rows; None: that of the rows
 
-    _bytes_a_row: Any = BYTES_A_ROW  # what that takes beside the rows at most
-    _by_blocks = _adds_up = False  # whether a fit reads mapped rows block by block; learns from data in parts
+    _farthest = MEMORY  # where rows may lie that a fit learns from: there, MAPPED, or even PARTS (rankers/sources.py)
+    _bytes_a_row: Any = BYTES_A_ROW  # what a fit on mapped rows takes beside them at most
 
-    def _fit_parts(self, data: PartedData) -> None:
-        """Learn from data in parts."""
+    def _fit_parts(self, source: Source) -> None:
+        """Learn from rows in parts."""
         raise NotImplementedError
 
     def predict(self, X: Any, qid: Any = None) -> np.ndarray:
@@ -156,7 +189,10 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
         X : rows as in fit
         qid : a query id per row; needed only by a scaler that works per query
         """
-        return predict_parts(self, X) if isinstance(X, PartedData) else self._predict(X, qid, one_query=False)
+        if isinstance(X, RowsInParts):
+            check_is_fitted(self)
+            return X.predict(self)
+        return self._predict(X, qid, one_query=False)
 
     def _predict(self, X: Any, qid: Any, one_query: bool) -> np.ndarray:
         """Scores; one_query: as in `fit`, no qid means that all rows belong to one query."""
@@ -165,7 +201,7 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
         checked = check_features(self, X, reset=False)
         if qid is None and one_query:
             qid = np.zeros(checked.shape[0], np.int64)
-        if self._by_blocks and is_mapped(checked):
+        if isinstance(checked, RowsView):
             return block_scores(self, checked, qid)
         return self._scores(self._scaled(checked, qid))
 
@@ -217,8 +253,8 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
         """
         from hingerank.metrics import evaluate
 
-        if isinstance(X, PartedData):
-            return float(np.nanmean(evaluate_parts([self], X, ["ndcg@10"])[0]["ndcg@10"]))
+        if isinstance(X, RowsInParts):
+            return float(np.nanmean(X.evaluate([self], ["ndcg@10"])[0]["ndcg@10"]))
         _, y, qid = unpack(X, y, qid)
         known = self.__dict__.get("fingerprint_", {}).get("queries", 1)
         if qid is None and known > 1:
@@ -248,6 +284,26 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
             return None
         return self._finite_scaler(name, lambda: make_scaler(name).fit(X, sample_weight=weight))
 
+    def _scaler_of_view(self, view: RowsView, longest: int, weight: np.ndarray | None) -> Any:
+        """The scaler of mapped rows, which are checked on the way, in one reading; longest: rows of a query.
+
+        A machine without the memory that a fit takes beside the file is a DataError.
+        """
+        check_memory(view, longest, self._bytes_a_row)
+        read_ahead(view)
+        figures = look_through(view, weight, names_of_features(self, view.shape[1]))
+        return self._scaler_of_figures(figures, lambda most: view[evenly(len(view), most)])
+
+    def _scaler_of_figures(self, figures: Figures, sample: Callable[[int], Any]) -> Any:
+        """The scaler of columns with these figures; sample: gives about so many of the rows."""
+        name = self._scaling()
+        if name is None:
+            if self._sees_spreads and getattr(self, "features", None) is None:
+                warn_spreads(figures[3], names_of_features(self, self.n_features_in_), stacklevel=5)
+            return None
+        rows = sample(SAMPLED_ROWS if make_scaler(name).of_sample else 1)
+        return self._finite_scaler(name, lambda: make_scaler(name).fit_figures(figures, rows))
+
     def _finite_scaler(self, name: str, learn: Callable[[], Any]) -> Any:
         with np.errstate(over="ignore", invalid="ignore"):
             scaler = learn()
@@ -275,6 +331,12 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
         if "tuning_" in state:
             state["tuning_"] = state["tuning_"].to_dict()
         return state
+
+    def _forget_fit(self) -> None:
+        """Drop what an earlier fit has left, but for the columns of the rows, which are checked first."""
+        kept = {"n_features_in_", "feature_names_in_"}
+        for name in {*saved_attributes(type(self)), *derived(type(self)), *self._here_only} - kept:
+            self.__dict__.pop(name, None)
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         tuned = state.get("tuning_")
@@ -349,117 +411,6 @@ def warn_not_converged(certificate: Certificate) -> None:
         ConvergenceWarning,
         stacklevel=3,
     )
-
-
-class ProblemRanker(BaseRanker):
-    """A ranker that is the optimum of a problem, and paths of such rankers over one parameter of it.
-
-    A ranker says what its problem is (``_problem``), how it is solved (``_how``) and what it keeps of the solution
-    (``_take``); a path is a loop that hands each solution on as the next one's start.
-    """
-
-    path_parameter = "C"
-
-    def _problem(self, X: Any, preferences: Any, sample_weight: np.ndarray | None) -> Any:
-        """The problem on rows in block order."""
-        raise NotImplementedError
-
-    def _vary(self, problem: Any, value: Any) -> Any:
-        """The problem at another value of the path's parameter."""
-        return problem.with_C(value)
-
-    def _how(self, problem: Any, before: Solution | None) -> tuple[Callable[..., Solution], dict[str, Any]]:
-        """The solver and its options; before: the solution for the value before on a path, to start from."""
-        raise NotImplementedError
-
-    def _take(self, solution: Solution) -> None:
-        """Keep what the ranker needs of a solution."""
-        raise NotImplementedError
-
-    def _preferences(self, y: np.ndarray, blocks: QueryBlocks, sample_weight: np.ndarray | None) -> GradedPreferences:
-        """Who should beat whom among graded rows."""
-        return GradedPreferences(y, blocks.offsets, item_weight=sample_weight)
-
-    def _fit(self, X: Any, y: np.ndarray, blocks: QueryBlocks, sample_weight: np.ndarray | None) -> None:
-        self._solve(self._posed(X, self._preferences(y, blocks, sample_weight), sample_weight, stacklevel=5))
-
-    def _fit_parts(self, data: PartedData) -> None:
-        self._solve(self._posed_parts(data))
-
-    def _solve(self, problem: Any) -> None:
-        """Keep the solution of the problem at the ranker's own parameters; a warning where it is next to none."""
-        solve, options = self._how(problem, None)
-        solution = solve(problem, **options)
-        self._take(solution)
-        warn_weak(self, self.path_parameter, solution, stacklevel=4)
-
-    def _posed_parts(self, data: PartedData) -> Any:
-        """The problem on data in parts."""
-        design, queries = design_of_parts(self, data)
-        self.n_pairs_ = queries.n_pairs
-        return self._vary(self._over(design, queries), self._path_value(getattr(self, self.path_parameter)))
-
-    def _prepare_parts(self, data: PartedData) -> int:
-        """Learn what the designs of all parts need, the scaler aside; how many weights they have."""
-        return data.n_features
-
-    def _over(self, design: Any, preferences: Any) -> Any:
-        """The problem over any design of features."""
-        raise NotImplementedError
-
-    def _rows_design(self, X: Any) -> Any:
-        """The design of the rows of a part."""
-        raise NotImplementedError
-
-    def _posed(self, X: Any, preferences: Any, sample_weight: np.ndarray | None, stacklevel: int) -> Any:
-        """The problem at the ranker's own parameters; a warning where there is nothing to learn."""
-        self.n_pairs_ = preferences.n_pairs
-        if self.n_pairs_ == 0:
-            warnings.warn(
-                "there are no preference pairs (in every query all rows have the same grade), so every weight is 0",
-                UserWarning,
-                stacklevel=stacklevel,
-            )
-        value = self._path_value(getattr(self, self.path_parameter))
-        return self._vary(self._problem(X, preferences, sample_weight), value)
-
-    def _fit_path(self, values: Any, X: Any, y: Any, qid: Any, sample_weight: Any, group: Any) -> list[Any]:
-        """One fitted ranker for every value, in the order given, or for as many values as the problem's grid has."""
-        count = values if isinstance(values, int) else 0
-        wanted = [] if isinstance(values, int) else [self._path_value(value) for value in values]
-        if not wanted and count < 1:
-            raise ValueError(f"the path is empty: give values of {self.path_parameter}, such as [1, 2, 4]")
-        leader = self._with(wanted[0] if wanted else getattr(self, self.path_parameter))
-        if isinstance(X, PartedData):
-            problem = leader._posed_parts(checked_parts(self, X, sample_weight, {"y": y, "qid": qid, "group": group}))
-        else:
-            rows = leader._learning_rows(X, y, qid, sample_weight, group)
-            preferences = leader._preferences(rows.y, rows.blocks, rows.weight)
-            problem = leader._posed(rows.X, preferences, rows.weight, stacklevel=4)
-        leader.fingerprint_["pairs"], leader.validation_scores_ = leader.n_pairs_, []
-        wanted = wanted or self._grid(problem, count)
-        solutions, solution = {}, None
-        for value in sorted(set(wanted)):
-            here = leader._vary(problem, value)
-            solve, options = leader._how(here, solution)
-            solutions[value] = solution = solve(here, **options)
-        path = []
-        for value in wanted:
-            path.append(take_over(leader, self._with(value)))
-            path[-1]._take(solutions[value])
-        return path
-
-    def _grid(self, problem: Any, count: int) -> list[float]:
-        """That many values of the path's parameter, where the problem can tell which are worth a fit."""
-        raise ValueError(f"the path is a number, {count}: give values of {self.path_parameter}, such as [1, 2, 4]")
-
-    def _path_value(self, value: Any) -> Any:
-        return positive(self.path_parameter, value)
-
-    def _with(self, value: Any) -> Any:
-        """An unfitted copy with another value of the path parameter that shares what only steers training."""
-        steering = {name: getattr(self, name) for name in self._training_only}
-        return clone(self).set_params(**{self.path_parameter: value}, **steering)
 
 
 def take_over(leader: Any, ranker: Any) -> Any:

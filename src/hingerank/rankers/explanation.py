@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from hingerank.data.blocks import QueryBlocks, blocks_from_qid
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
+from hingerank.data.rows_view import RowsView
 from hingerank.notebook import html_table
 from hingerank.rankers.inputs import check_features, names_of_features, unpack
 
@@ -227,6 +228,7 @@ class Explained:
         documents = X.docid if isinstance(X, RankingData) else None
         X, _, qid = unpack(X, None, qid)
         checked = check_features(self, X, reset=False)
+        checked = checked.copied("explain") if isinstance(checked, RowsView) else checked
         n_rows = checked.shape[0]
         ids = np.zeros(n_rows, np.int64) if qid is None else np.full(n_rows, qid) if np.ndim(qid) == 0 else qid
         scaled = self._scaled(checked, ids)

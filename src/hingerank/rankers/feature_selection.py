@@ -79,8 +79,9 @@ class FeatureSelectionRanker(SparseRanker):
     def _path_value(self, value):
         return whole("n_features", value)
 
-    def _problem(self, X, preferences, sample_weight):
-        self.filter_scores_ = single_feature_ndcg(X, NdcgSwaps(preferences, sample_weight, DEPTH))
+    def _problem(self, source):
+        X, preferences = source.matrix("FeatureSelectionRanker"), source.preferences
+        self.filter_scores_ = single_feature_ndcg(X, NdcgSwaps(preferences, source.weight, DEPTH))
         return SelectedProblem(RowsDesign(X), preferences, np.argsort(-self.filter_scores_, kind="stable"), self.C)
 
     def _vary(self, problem, value):

@@ -35,7 +35,8 @@ def unpack(X: Any, y: Any = None, qid: Any = None, group: Any = None) -> tuple[A
 def check_features(ranker: Any, X: Any, *, reset: bool) -> Any:
     """X as C-ordered float32/float64 or sorted CSR; its columns are recorded (reset) or compared with those of fit.
 
-    The ranker's scikit-learn tags say whether sparse matrices and NaN are welcome.
+    Rows of a mapped file become a RowsView where the ranker reads them block by block. The ranker's scikit-learn tags
+    say whether sparse matrices and NaN are welcome.
     """
     welcome = get_tags(ranker).input_tags
     options: dict[str, Any] = {
@@ -47,14 +48,17 @@ def check_features(ranker: Any, X: Any, *, reset: bool) -> Any:
     given, names = (X.X, X.feature_names) if isinstance(X, RankingData) else (X, None)
     if isinstance(X, RankingData) and names is None and not reset and _are_counted(ranker):
         names = X.names
-    if isinstance(given, RowsView) and not _reads_blocks(ranker):
+    by_blocks = getattr(ranker, "_farthest", "memory") != "memory"  # rankers of other rows have no such word
+    if isinstance(given, RowsView) and not by_blocks:
         given = given.copied(type(ranker).__name__)
     if sparse.issparse(given) and welcome.sparse:
         given = plain_csr(given)  # before anybody converts it
     _check_kind(given)
     try:
-        if _stays(ranker, given):
-            checked = given if names is not None else validate_data(ranker, given, reset=reset, skip_check_array=True)
+        if by_blocks and _stays(given):
+            if names is None:
+                validate_data(ranker, given, reset=reset, skip_check_array=True)
+            checked = given if isinstance(given, RowsView) else RowsView(given)
         elif names is None:
             checked = validate_data(ranker, given, reset=reset, **options)
         else:
@@ -94,15 +98,10 @@ def _holds_text(kind: str) -> bool:
     return not kind.startswith(("float", "int", "uint", "bool", "sparse"))
 
 
-def _reads_blocks(ranker: Any) -> bool:
-    """Whether the ranker is one of graded rows that reads mapped ones block by block; others have no such word."""
-    return getattr(ranker, "_by_blocks", False)
-
-
-def _stays(ranker: Any, X: Any) -> bool:
-    """Whether X lies in a mapped file in the form that kernels take, and the ranker reads it from there: its values are
-    then looked at in the first pass, not here."""
-    if not (_reads_blocks(ranker) and is_mapped(X)) or X.dtype not in (np.float32, np.float64):
+def _stays(X: Any) -> bool:
+    """Whether X lies in a mapped file in the form that kernels take: a ranker that reads it from there, as a RowsView,
+    looks at its values in the first pass, not here."""
+    if not is_mapped(X) or X.dtype not in (np.float32, np.float64):
         return False
     return sparse.issparse(X) or isinstance(X, RowsView) or bool(X.ndim == 2 and X.flags.c_contiguous)
 
@@ -264,7 +263,7 @@ def warn_spreads(spreads: np.ndarray, names: Sequence[str], stacklevel: int) -> 
 
 def warn_weak(ranker: Any, parameter: str, solution: Solution, stacklevel: int) -> None:
     """A WeakFitWarning where the norm holds the weights so near 0 that the fit is next to none."""
-    if not solution.weak:
+    if not solution.weak or solution.certificate.status == "overflow":  # which is refused
         return
     value = getattr(ranker, f"{parameter}_", getattr(ranker, parameter))
     gain = max(0.0, solution.origin - solution.value) / abs(solution.origin)

@@ -1,12 +1,14 @@
 """Kernel Ranking SVMs: exact, in the span of landmarks (Nyström), and through random Fourier features."""
 
 from collections.abc import Mapping
+from functools import cached_property, partial
 from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
+from hingerank.data.blocks import QueryBlocks
 from hingerank.data.memory import memory_budget
 from hingerank.export.attributes import Array, Attribute, Number
 from hingerank.export.forms import body_of_map
@@ -18,13 +20,12 @@ from hingerank.losses import make_loss
 from hingerank.problem import Problem
 from hingerank.problem.gram import GivenGram, Gram
 from hingerank.problem.kernel_space import KernelProblem
-from hingerank.problem.mapped import mapped_design
+from hingerank.problem.mapped import features_design
 from hingerank.problem.torch_design import TorchDesign, TorchGram, check_device
 from hingerank.rankers.base import BaseRanker
-from hingerank.rankers.large import rows_for_map
 from hingerank.rankers.linear import PairwiseRanker
-from hingerank.rankers.parted import learn_map
 from hingerank.rankers.rank_parameter import RankParameter
+from hingerank.rankers.sources import PARTS
 from hingerank.solvers.kernel import kernel_dual, kernel_newton, kernel_smoothing
 
 WITHOUT_GAMMA = ("linear", "cosine", "precomputed")
@@ -125,26 +126,27 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
         self.device = device
         self.callback = callback
 
-    def _problem(self, X, preferences, sample_weight):
+    def _problem(self, source):
         check_device(self.device)
         self._solver()  # checks the loss
-        self.gamma_: Any = None if self._given else choose_gamma(self.gamma, X, sample_weight)
-        return KernelProblem(self._gram(X), make_loss(self.loss), preferences)
+        self.gamma_: Any = None if self._given else choose_gamma(self.gamma, source.X, source.weight)
+        return KernelProblem(self._gram(source), make_loss(self.loss), source.preferences)
 
     def _fitted_scaler(self, X, weight=None):
         return None if self._given else super()._fitted_scaler(X, weight)
 
-    def _gram(self, X: Any) -> Any:
+    def _gram(self, source: Any) -> Any:
         if self._given:
-            return GivenGram(self._square(X))
+            return GivenGram(self._square(source.X, source.blocks))
+        X = source.X
         kernel, device = make_kernel(self.kernel, self.gamma_, self.degree, self.coef0), check_device(self.device)
         return Gram(kernel, X, memory_budget(self.memory_gb)) if device is None else TorchGram(kernel, X, device)
 
-    def _square(self, X: Any) -> np.ndarray:
+    def _square(self, X: Any, blocks: QueryBlocks | None) -> np.ndarray:
         """A precomputed matrix with its columns in the order of its rows, which fit may have put in another one."""
         if self.scale not in (None, "auto") or sp.issparse(X) or self.device != "cpu":
             raise ValueError("kernel='precomputed' takes a dense matrix, no scale and device='cpu'")
-        rows = self._source_rows
+        rows = None if blocks is None else blocks.given
         if X.shape[1] != len(X) if rows is None else X.shape[1] <= rows.max():
             raise ValueError(
                 f"kernel='precomputed' needs a square matrix in fit, a value for every two rows; X has {X.shape[1]} "
@@ -159,31 +161,30 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
         _, options = super()._how(problem, before)
         return IN_KERNEL_SPACE[self._solver()], options
 
-    def _keep(self, solution):
+    def _keep(self, solution, source):
         f = solution.w
         a = f.coefficients
         kept = np.flatnonzero(a)
         if not len(kept):  # no preference at all: one row keeps the model's form
             kept = np.zeros(1, np.int64)
         self.dual_coef_ = a[kept]
-        self.support_ = kept if self._source_rows is None else self._source_rows[kept]
-        self._expansion: NystroemMap | None = None
+        self.support_ = source.given(kept)
         if not self._given:
             self.support_rows_ = f.gram.X[kept]
-            self._expansion = self._placed_map()
 
-    def _placed_map(self):
+    @cached_property
+    def _expansion(self) -> NystroemMap:
         found = NystroemMap(kernel=self.kernel, degree=self.degree, coef0=self.coef0)
         found.gamma_ = self.gamma_
         return found.place(self.support_rows_)
 
     def _scores(self, X):
-        if self._expansion is None:
+        if self._given:
             return np.asarray(X[:, self.support_] @ self.dual_coef_, np.float64).ravel()
         return self._expansion.scores(X, self.dual_coef_)
 
     def _body(self):
-        return body_of_map(self._expansion, self.dual_coef_)
+        return body_of_map(None if self._given else self._expansion, self.dual_coef_)
 
     def _check_together(self, sizes):
         super()._check_together(sizes)
@@ -191,9 +192,6 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
             raise ValueError("support_rows_ or gamma_ is missing, which this kernel needs")
         if self._given and self.support_.max() >= sizes["features"]:
             raise ValueError(f"support_ holds {self.support_.max()}, which is not below {sizes['features']}")
-
-    def _derive(self):
-        self._expansion = None if self._given else self._placed_map()
 
     @property
     def _given(self) -> bool:
@@ -209,14 +207,14 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
 class MappedRanker(ScaledByDefault, PairwiseRanker):
     """min over w of  ½‖w‖² + C · sum over pairs of  loss(<w, φ(x_i) − φ(x_j)>)  for a feature map φ.
 
-    A ranker defines ``_new_map()``, an unfitted FeatureMap, and ``_placed_map()``, the map that its fitted attributes
-    mean.
+    A ranker defines ``_new_map()``, an unfitted FeatureMap; ``_hold_map(found)``, which keeps what the model file holds
+    of a fitted one; and ``_placed_map()``, the map that this means.
     """
 
     _saved: ClassVar[Mapping[str, Attribute]] = {"gamma_": Number(above=0), "coef_": Array("components", least=1)}
     _training_only = ("callback",)
-    _sees_spreads = _by_blocks = _adds_up = True
-    _map: Any
+    _sees_spreads = True
+    _farthest = PARTS
 
     def _new_map(self) -> Any:
         raise NotImplementedError
@@ -224,48 +222,37 @@ class MappedRanker(ScaledByDefault, PairwiseRanker):
     def _placed_map(self) -> FeatureMap:
         raise NotImplementedError
 
-    def _problem(self, X, preferences, sample_weight):
+    def _hold_map(self, found: Any) -> None:
+        self.gamma_ = found.gamma_
+
+    def _problem(self, source):
         device, by_rows = check_device(self.device), self._solver() == "dual"
-        rows, weight = rows_for_map(X, sample_weight)
-        self._map = self._new_map().fit(rows, sample_weight=weight)
-        self._hold_map()
-        if device is None or by_rows:
-            design = mapped_design(self._map, X, memory_budget(self.memory_gb), by_rows)
-        else:
-            design = TorchDesign.of_map(self._map, X, device)
+        rows, weight = source.sample()
+        source.learnt = found = self._new_map().fit(rows, sample_weight=weight)
+        self._hold_map(found)
+        make: Any = partial(features_design, feature_map=found, memory_gb=self.memory_gb, by_rows=by_rows)
+        if device is not None and not by_rows:
+            make = partial(TorchDesign.of_map, found, device=device)
+        design, preferences = source.pose(make)
         return Problem(design, make_loss(self.loss), preferences)
 
-    def _over(self, design, preferences):
-        self._solver()  # checks the loss
-        return Problem(design, make_loss(self.loss), preferences)
+    def _keep(self, solution, source):
+        self.coef_ = source.learnt.unmixed(solution.w)
 
-    def _prepare_parts(self, data):
-        return learn_map(self, data)
+    @cached_property
+    def _map(self) -> FeatureMap:
+        """The feature map without what only training needs of it."""
+        return self._placed_map()
 
-    def _learn_map(self, rows: Any, weight: np.ndarray | None) -> int:
-        """Fit the feature map to these rows; how many weights there are."""
-        self._map = self._new_map().fit(rows, sample_weight=weight)
-        self._hold_map()
-        return self._map.width_ if self._map.mixing_ is None else self._map.mixing_.shape[1]
-
-    def _hold_map(self) -> None:
-        """Keep what the model file holds of the map."""
-        self.gamma_ = self._map.gamma_
-
-    def _rows_design(self, X):
-        return mapped_design(self._map, X, memory_budget(self.memory_gb))
-
-    def _keep(self, solution):
-        self.coef_ = self._map.unmixed(solution.w)
+    def shares_map(self, other: Any) -> bool:
+        """Whether another ranker of the same class, as of one path, has the very same feature map."""
+        return all(vars(self)[name] is vars(other)[name] for name in type(self)._saved)
 
     def _scores(self, X):
         return self._map.scores(X, self.coef_)
 
     def _body(self):
         return body_of_map(self._map, self.coef_)
-
-    def _derive(self):
-        self._map = self._placed_map()
 
 
 class NystroemRankSVM(MappedRanker):
@@ -362,9 +349,9 @@ class NystroemRankSVM(MappedRanker):
         found.gamma_ = self.gamma_
         return found.place(self.landmarks_)
 
-    def _hold_map(self):
-        super()._hold_map()
-        self.landmarks_ = self._map.landmarks_
+    def _hold_map(self, found):
+        super()._hold_map(found)
+        self.landmarks_ = found.landmarks_
 
 
 class FourierRankSVM(MappedRanker):
@@ -452,6 +439,6 @@ class FourierRankSVM(MappedRanker):
     def _placed_map(self):
         return self._new_map().place(self.frequencies_, self.phases_)
 
-    def _hold_map(self):
-        super()._hold_map()
-        self.frequencies_, self.phases_ = self._map.frequencies_, self._map.phases_
+    def _hold_map(self, found):
+        super()._hold_map(found)
+        self.frequencies_, self.phases_ = found.frequencies_, found.phases_

@@ -1,44 +1,34 @@
 """Least squares on differences of scores: RankRLS, and CRR, which adds regression on the grades."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
-from hingerank.data.parts import RowWeights
-from hingerank.data.rows_view import RowsView, is_mapped
+from hingerank.data.rows_view import RowsView
 from hingerank.export.attributes import Attribute, Number
 from hingerank.losses.lists import WithRegression
 from hingerank.preferences import GradedPreferences
 from hingerank.problem import Problem
-from hingerank.problem.least_squares import LeastSquaresProblem, Sums, centred
-from hingerank.problem.mapped import rows_design
-from hingerank.problem.parts import MakeDesign, PartsDesign, PartsQueries, new_token, sums_of
+from hingerank.problem.least_squares import LeastSquaresProblem, centred
+from hingerank.problem.mapped import MappedRows, ScaledDesign
 from hingerank.problem.problem import Design
 from hingerank.problem.streamed import StreamedDesign
 from hingerank.rankers.linear import RankSVM
-from hingerank.rankers.parted import design_of_parts
+from hingerank.rankers.sources import MAPPED, MEMORY, PARTS
 from hingerank.solvers.closed_form import closed_form
 
 LARGEST_SOLVED = 4000  # features: above, conjugate gradients take less time and memory than a matrix of d² numbers
 SQUARES = ("all_differences", "grade_differences", "squared")
 
 
-@dataclass(frozen=True)
-class AroundMeans:
-    """What another function makes of a part, its rows counted from the means of all parts; it travels to the part."""
-
-    make: MakeDesign
-    centre: np.ndarray
-
-    @property
-    def weights(self) -> RowWeights | None:
-        return self.make.weights
-
-    def __call__(self, data: Any, weight: np.ndarray | None) -> tuple[Design, GradedPreferences]:
-        design, preferences = self.make(data, weight)
-        return centred(design, self.centre), preferences
+def around_means(X: Any, make: Callable[[Any], Design], centre: np.ndarray) -> Design:
+    """What `make` makes of rows, counted from a centre; plain rows of a file are made and centred block by block."""
+    design = make(X)
+    if isinstance(X, RowsView) and isinstance(design, MappedRows | ScaledDesign):
+        return StreamedDesign(X, design.uneven, centre)
+    return centred(design, centre)
 
 
 class LeastSquaresRanker(RankSVM):
@@ -47,15 +37,23 @@ class LeastSquaresRanker(RankSVM):
     solver, pair_weight, grade_weight, init = "auto", "uniform", None, None
     _training_only = ("callback",)
 
-    def _problem(self, X, preferences, sample_weight):
-        self._solver()  # checks the loss
-        graded = isinstance(preferences, GradedPreferences) and not preferences.pairs_differ
-        mapped = is_mapped(X)
-        if self.loss not in SQUARES or not graded or (mapped and self.features is not None):
-            return super()._problem(X, preferences, sample_weight)
-        source = None if not mapped else X if isinstance(X, RowsView) else RowsView(X)
-        design = self._design(X, sample_weight, by_rows=not mapped)
-        return LeastSquaresProblem(design, self._loss(), preferences, source=source)
+    def _problem(self, source):
+        make: Any = self._design(source)
+        if source.kind == MEMORY and self._is_squares(source):
+            make = partial(make, by_rows=True)
+        design, preferences = source.pose(make)
+        return self._posed_on(source, design, self._loss(), preferences)
+
+    def _is_squares(self, source: Any) -> bool:
+        """Whether the matrix of squares of the rows can be made."""
+        if self.loss not in SQUARES or source.kind == PARTS or (source.kind == MAPPED and self.features is not None):
+            return False
+        return isinstance(source.preferences, GradedPreferences) and not source.preferences.pairs_differ
+
+    def _posed_on(self, source: Any, design: Design, loss: Any, preferences: Any) -> Problem:
+        if not self._is_squares(source):
+            return Problem(design, loss, preferences)
+        return LeastSquaresProblem(design, loss, preferences, source=source.X if source.kind == MAPPED else None)
 
     def _how(self, problem, before):
         solve, options = super()._how(problem, before)
@@ -180,40 +178,22 @@ class CRR(LeastSquaresRanker):
     def _loss(self):
         return WithRegression(super()._loss(), self.alpha)
 
-    def _problem(self, X, preferences, sample_weight):
-        if is_mapped(X) and self.features is None:
-            return self._blocks_problem(X if isinstance(X, RowsView) else RowsView(X), preferences)
-        problem = super()._problem(X, preferences, sample_weight)
-        self._sums = Sums.of(problem.design, preferences)
-        return problem
+    def _problem(self, source):
+        """On rows that are not in memory around their means: a sum over queries then, so over blocks or parts."""
+        if source.kind == MEMORY:
+            problem = super()._problem(source)
+            source.learnt = source.sums(problem.design, problem.preferences)
+            return problem
+        make, loss = self._design(source), self._loss()
+        source.learnt = sums = source.sums(*source.pose(make))
+        design, preferences = source.pose(partial(around_means, make=make, centre=sums.mean_row))
+        pairs = preferences.total_weight
+        around = loss.around(loss.alpha / sums.mass, (1.0 - loss.alpha) / pairs if pairs > 0 else 0.0, sums.mean_y)
+        return self._posed_on(source, design, around, preferences)
 
-    def _blocks_problem(self, view: RowsView, preferences: GradedPreferences) -> Problem:
-        """The problem on rows of a file, around their means: a sum over queries then, so over blocks of them."""
-        self._solver()  # checks the loss
-        self.features_ = None
-        plain, loss = rows_design(view), self._loss()
-        self._sums = Sums.of(plain, preferences)
-        design = StreamedDesign(view, plain.uneven, self._sums.mean_row)
-        around = loss.around(*loss.weights(preferences), self._sums.mean_y)
-        if self.loss in SQUARES:
-            return LeastSquaresProblem(design, around, preferences, source=view)
-        return Problem(design, around, preferences)
-
-    def _posed_parts(self, data):
-        self._solver()  # checks the loss
-        plain, queries = design_of_parts(self, data)
-        found, loss = data.ask(sums_of, queries.token, plain.make), self._loss()
-        self.n_pairs_, self._sums, pairs = queries.n_pairs, Sums.added(found), queries.total_weight
-        rows = loss.alpha / self._sums.mass
-        make = AroundMeans(plain.make, self._sums.mean_row)
-        around = loss.around(rows, (1.0 - loss.alpha) / pairs if pairs > 0 else 0.0, self._sums.mean_y)
-        design: Any = PartsDesign(data, make, plain.shape[1])
-        known: Any = PartsQueries(data, make, new_token())
-        return self._vary(Problem(design, around, known), self._path_value(self.C))
-
-    def _keep(self, solution):
-        super()._keep(solution)
-        self.intercept_ = self._sums.mean_y - float(self._sums.mean_row @ solution.w)
+    def _keep(self, solution, source):
+        super()._keep(solution, source)
+        self.intercept_ = source.learnt.mean_y - float(source.learnt.mean_row @ solution.w)
 
     def _scores(self, X):
         return super()._scores(X) + self.intercept_

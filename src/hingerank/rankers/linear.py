@@ -1,26 +1,26 @@
 """RankSVM, the linear Ranking SVM, and the rankers that differ from it by their loss; all without listing pairs."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from hingerank.data.blocks import blocks_from_qid, fingerprint_rows
+from hingerank.data.blocks import fingerprint_rows
 from hingerank.data.checks import positive
-from hingerank.data.memory import memory_budget
-from hingerank.data.rows_view import BYTES_A_ROW, RowsView, is_mapped
+from hingerank.data.rows_view import BYTES_A_ROW, RowsView
 from hingerank.export.attributes import Array, Attribute, Number, Of
 from hingerank.features.maps import FeatureMap, as_feature_map, check_width
 from hingerank.losses import LIST_LOSSES, RANKING_LOSSES, Loss, make_loss, no_loss
 from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
 from hingerank.problem import Problem
-from hingerank.problem.mapped import mapped_design, rows_design
+from hingerank.problem.mapped import features_design, rows_design
 from hingerank.problem.torch_design import TorchDesign, check_device
-from hingerank.rankers.base import LinearRanker, ProblemRanker, warn_not_converged
+from hingerank.rankers.base import LinearRanker, warn_not_converged
 from hingerank.rankers.inputs import check_features
-from hingerank.rankers.large import rows_for_map, view_rows
 from hingerank.rankers.multiplier_blocks import HasMultipliers, of_pairs
-from hingerank.rankers.parted import learn_map
+from hingerank.rankers.problem_ranker import ProblemRanker
+from hingerank.rankers.sources import PARTS, RowsSource, Source
 from hingerank.renaming import renamed
 from hingerank.solvers.cutting_plane import cutting_planes
 from hingerank.solvers.dual import dual_coordinate_descent
@@ -59,18 +59,14 @@ class PairwiseRanker(HasMultipliers, ProblemRanker):
     _training_only: tuple[str, ...] = ("callback", "init")
     _solvers: tuple[str, ...] = tuple(SOLVERS)
 
-    def _keep(self, solution: Solution) -> None:
+    def _keep(self, solution: Solution, source: Source) -> None:
         """Take over the minimiser that a solver found."""
         raise NotImplementedError
 
     def _preferences(self, y, blocks, sample_weight):
-        preferences = GradedPreferences(
+        return GradedPreferences(
             y, blocks.offsets, item_weight=sample_weight, grade_weight=self.grade_weight, pair_weight=self.pair_weight
         )
-        if self.solver == "dual":
-            self.pairs_per_query_ = preferences.pairs_per_query
-            self.queries_, self.sizes_ = blocks.ids, blocks.sizes
-        return preferences
 
     @renamed
     def fit_pairs(self, X: Any, winners: Any, losers: Any, sample_weight: Any = None, qid: Any = None) -> Any:
@@ -121,25 +117,20 @@ class PairwiseRanker(HasMultipliers, ProblemRanker):
     def _plain_rows(self, X: Any) -> Any:
         """Rows for preferences that are given directly."""
         X = check_features(self, X, reset=True)
-        self._forget_pairs()
-        self.fingerprint_, self.validation_scores_, self._source_rows = fingerprint_rows(X), [], None
-        if self._by_blocks and is_mapped(X):
-            seen = self.fingerprint_
-            X = view_rows(self, X, None, np.zeros(X.shape[0]), blocks_from_qid(None, X.shape[0]), None)
-            self.fingerprint_ = seen
-        else:
-            self.scaler_ = self._fitted_scaler(X)
-        if self.scaler_ is None or (isinstance(X, RowsView) and not self.scaler_.per_query):
+        self._forget_fit()
+        self.fingerprint_, self.validation_scores_, mapped = fingerprint_rows(X), [], isinstance(X, RowsView)
+        self.scaler_ = self._scaler_of_view(X, X.shape[0], None) if mapped else self._fitted_scaler(X)
+        if self.scaler_ is None:
             return X
         if self.scaler_.per_query:
             raise ValueError(
                 f"scale={self.scale!r} works within queries, and so with fit(X, y, qid) only; scale the rows before "
                 "fitting preferences directly, or by columns"
             )
-        return self.scaler_.transform(X)
+        return X.scaled(self.scaler_, None) if mapped else self.scaler_.transform(X)
 
     def _fit_explicitly(self, X: Any, preferences: Preferences) -> Any:
-        self._solve(self._posed(X, preferences, None, stacklevel=4))
+        self._solve(RowsSource(X, preferences))
         return self
 
     def _how(self, problem, before):
@@ -171,21 +162,17 @@ class PairwiseRanker(HasMultipliers, ProblemRanker):
         """Where a fit starts, if not at 0."""
         return None
 
-    def _take(self, solution: Solution) -> None:
-        self._keep(solution)
+    def _take(self, solution: Solution, source: Any) -> None:
+        self._keep(solution, source)
         self._account(solution)
         if "multipliers" in solution.extra:
-            pairs, rows = solution.extra["pairs"], self._source_rows
-            winner, loser = (r if rows is None else rows[r] for r in (pairs.winner, pairs.loser))
-            self.multipliers_, self.pairs_ = solution.extra["multipliers"], np.stack([winner, loser], axis=1)
-        else:
-            self._forget_pairs()
+            pairs, blocks = solution.extra["pairs"], source.blocks
+            self.multipliers_ = solution.extra["multipliers"]
+            self.pairs_ = np.stack([source.given(pairs.winner), source.given(pairs.loser)], axis=1)
+            if blocks is not None:
+                self.pairs_per_query_ = source.preferences.pairs_per_query
+                self.queries_, self.sizes_ = blocks.ids, blocks.sizes
         warn_not_converged(solution.certificate)
-
-    def _forget_pairs(self) -> None:
-        """Drop what an earlier fit has said of pairs."""
-        for name in of_pairs():
-            self.__dict__.pop(name, None)
 
 
 class RankSVM(PairwiseRanker, LinearRanker):
@@ -241,7 +228,7 @@ class RankSVM(PairwiseRanker, LinearRanker):
     _saved: ClassVar[Mapping[str, Attribute]] = {  # version 0.1 had no feature maps
         "features_": Of(FeatureMap, none=True, needed=False), "coef_": Array("weights"),
     }  # fmt: skip
-    _by_blocks = _adds_up = True
+    _farthest = PARTS
     device = "cpu"  # of the rankers below that have no such parameter
     features_: Any
 
@@ -267,43 +254,26 @@ class RankSVM(PairwiseRanker, LinearRanker):
     def _bytes_a_row(self):
         return BYTES_OF_TWO_TERMS if self.loss in ("hinge", "modified_huber") else BYTES_A_ROW
 
-    def _problem(self, X, preferences, sample_weight):
-        design = self._design(X, sample_weight, by_rows=self._solver() == "dual")
+    def _problem(self, source):
+        design, preferences = source.pose(self._design(source))
         return Problem(design, self._loss(), preferences)
-
-    def _over(self, design, preferences):
-        self._solver()  # checks the loss
-        return Problem(design, self._loss(), preferences)
-
-    def _prepare_parts(self, data):
-        self.features_ = None
-        return data.n_features if self.features is None else learn_map(self, data)
-
-    def _learn_map(self, rows: Any, weight: np.ndarray | None) -> int:
-        """Fit the feature map to these rows; how many weights there are."""
-        self.features_ = as_feature_map(self.features).fit(rows, sample_weight=weight)
-        mixing = self.features_.mixing_
-        return self.features_.width_ if mixing is None else mixing.shape[1]
-
-    def _rows_design(self, X):
-        return rows_design(X) if self.features_ is None else mapped_design(self.features_, X, memory_budget(None))
 
     def _loss(self) -> Loss:
         return make_loss(self.loss)
 
-    def _design(self, X: Any, sample_weight: np.ndarray | None, by_rows: bool) -> Any:
-        """The rows, or what the feature map makes of them; by_rows: as a matrix in any case."""
-        self.features_ = None
-        device = check_device(self.device)
-        if device is not None:
+    def _design(self, source: Source) -> Callable[[Any], Any]:
+        """What makes the design of rows: they themselves, or what the feature map, learnt here, makes of them."""
+        self.features_, by_rows = None, self._solver() == "dual"
+        if self.device != "cpu":
+            device = check_device(self.device)
             if self.features is not None or by_rows:
                 raise ValueError(f"device={self.device!r} takes no features= and no solver='dual'")
-            return TorchDesign.of_rows(X, device)
+            return partial(TorchDesign.of_rows, device=device)
         if self.features is None:
-            return rows_design(X, by_rows)
-        rows, weight = rows_for_map(X, sample_weight)
+            return partial(rows_design, by_rows=by_rows)
+        rows, weight = source.sample()
         self.features_ = as_feature_map(self.features).fit(rows, sample_weight=weight)
-        return mapped_design(self.features_, X, memory_budget(None), by_rows)
+        return partial(features_design, feature_map=self.features_, by_rows=by_rows)
 
     def _start(self, dimension):
         if self.init is None:
@@ -313,7 +283,7 @@ class RankSVM(PairwiseRanker, LinearRanker):
             raise ValueError(f"init must be {dimension} finite weights, got an array of shape {w.shape}")
         return w
 
-    def _keep(self, solution):
+    def _keep(self, solution, source):
         self.coef_ = solution.w
 
     def _check_together(self, sizes):

@@ -7,9 +7,10 @@ import numpy as np
 from hingerank.data.checks import whole
 from hingerank.losses.rankings import AveragePrecision, ExpectedNdcg, LambdaLoss
 from hingerank.preferences import GradedPreferences
-from hingerank.problem import Problem
+from hingerank.problem import Design, Problem
 from hingerank.rankers.base import UnweightedRanker
 from hingerank.rankers.linear import LossRanker
+from hingerank.rankers.sources import MAPPED
 from hingerank.renaming import renamed
 from hingerank.solvers.lbfgs import lbfgs
 from hingerank.solvers.reranking import reranking
@@ -224,7 +225,7 @@ class LambdaRank(LossRanker):
     """
 
     loss = "logistic"  # that of RankNet, before it is weighted
-    _adds_up = False  # the weights follow the ranking of all rows
+    _farthest = MAPPED  # the weights follow the ranking of all rows
     _bytes_a_row = BYTES_OF_SWAPS
 
     def __init__(
@@ -237,22 +238,29 @@ class LambdaRank(LossRanker):
         )  # fmt: skip
         self.top = top
 
-    def _problem(self, X, preferences, sample_weight):
-        top, plain = checked_top(self.top), super()._problem(X, preferences, sample_weight)
+    def _problem(self, source):
+        top, preferences, plain = checked_top(self.top), source.preferences, super()._problem(source)
         if not isinstance(preferences, GradedPreferences):
             raise ValueError("LambdaRank learns from graded rows: it cannot learn from single comparisons")
         uphill = plain.design.scores(-plain.at(np.zeros(plain.dimension)).gradient)
-        self._first_scores = uphill  # ranks the rows before there is a model: one step of RankNet
-        return Problem(plain.design, LambdaLoss(preferences, top), preferences)
+        return LambdaProblem(plain.design, LambdaLoss(preferences, top), preferences, uphill)
 
     def _how(self, problem, before):
         def rank(w: np.ndarray) -> None:
-            problem.loss.rank(problem.design.scores(w) if w.any() else self._first_scores)
+            problem.loss.rank(problem.design.scores(w) if w.any() else problem.first_scores)
 
         options = super()._how(problem, before)[1]
         options["max_iter"] = MOST_ROUNDS if self.max_iter is None else self.max_iter
         start = np.zeros(problem.dimension) if options["w"] is None else options["w"]
         return reranking, options | {"rank": rank, "w": start}
+
+
+class LambdaProblem(Problem):
+    """LambdaRank's, with the scores that rank the rows before there is a model: one step of RankNet."""
+
+    def __init__(self, design: Design, loss: LambdaLoss, preferences: GradedPreferences, first_scores: np.ndarray):
+        super().__init__(design, loss, preferences)
+        self.first_scores = first_scores
 
 
 def checked_top(top: Any) -> int | None:

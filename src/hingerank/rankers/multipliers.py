@@ -102,7 +102,7 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
         self.factors_ = np.empty((len(y), problem.rank))
         self.factors_[preferences.row_at] = solution.extra["V"].T
         self.grades_, self.offsets_, self.queries_ = y, blocks.offsets, blocks.ids
-        self.rows_ = np.arange(len(y)) if self._source_rows is None else self._source_rows
+        self.rows_ = np.arange(len(y)) if blocks.given is None else blocks.given
         self.coef_, self.n_pairs_ = solution.w, preferences.n_pairs
         self._account(solution)
         if solution.certificate.status != "validation":
@@ -210,7 +210,7 @@ class RegularizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
         self.coef_, self.n_pairs_ = solution.w, preferences.n_pairs
         self.block_ranks_, self.queries_, self.sizes_ = problem.ranks, blocks.ids, blocks.sizes
         winner, loser, self.multipliers_ = problem.listed()
-        self.pairs_per_query_, rows = preferences.pairs_per_query, self._source_rows
+        self.pairs_per_query_, rows = preferences.pairs_per_query, blocks.given
         self.pairs_ = np.stack([winner, loser] if rows is None else [rows[winner], rows[loser]], axis=1)
         warn_not_converged(solution.certificate)
 

@@ -6,6 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from hingerank.features.curves import SAMPLED_ROWS
+from hingerank.features.surfaces import SurfaceGrid
 from hingerank.preferences import GradedPreferences
 
 
@@ -66,3 +67,12 @@ class ShapeSample(NamedTuple):
         means = (picks @ parts) / np.maximum(np.bincount(number, self.weight), 1e-300)[:, None]
         apart = parts - means[number]
         return np.sqrt(self.weight @ (apart * apart) / self.weight.sum())
+
+
+class ShapesSeen(NamedTuple):
+    """What a fit knows of the training rows when it has found their curves: rows to look at these on, a few quantiles
+    of each feature, the grids of surfaces."""
+
+    look: ShapeSample
+    rug: np.ndarray
+    grids: list[SurfaceGrid]

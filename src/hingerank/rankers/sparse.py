@@ -5,7 +5,7 @@ FenchelRank (l1 ball) · SparseRankSVM (l1 norm) · TGRank and RSRank (truncated
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -19,9 +19,11 @@ from hingerank.losses.lists import NdcgSwaps
 from hingerank.metrics import evaluate
 from hingerank.problem import RowsDesign
 from hingerank.problem.mapped import rows_design
-from hingerank.problem.sparse import PassProblem, SparseProblem, sparse_problem
-from hingerank.rankers.base import LinearRanker, ProblemRanker, warn_not_converged
+from hingerank.problem.sparse import SparseProblem, sparse_problem
+from hingerank.rankers.base import LinearRanker, warn_not_converged
 from hingerank.rankers.inputs import unpack
+from hingerank.rankers.problem_ranker import ProblemRanker
+from hingerank.rankers.sources import MAPPED, PARTS
 from hingerank.solvers.frank_wolfe import VARIANTS, frank_wolfe
 from hingerank.solvers.proximal_newton import gap_of, proximal_newton
 from hingerank.solvers.run import GAP, STATIONARY, Run, Solution
@@ -38,10 +40,7 @@ class SparseRanker(ProblemRanker, LinearRanker):
 
     _saved: ClassVar[Mapping[str, Attribute]] = {"objective_": Number(finite=False)}
     _training_only = ("callback",)
-    _by_blocks = True
-
-    def _rows_design(self, X):
-        return rows_design(X)
+    _farthest = MAPPED
 
     @property
     def selected_features_(self) -> np.ndarray:
@@ -63,7 +62,7 @@ class SparseRanker(ProblemRanker, LinearRanker):
             "callback": self.callback,
         }
 
-    def _take(self, solution: Solution) -> None:
+    def _take(self, solution, source):
         self.coef_ = solution.w
         self._account(solution)
         warn_not_converged(solution.certificate)
@@ -109,7 +108,7 @@ class FenchelRank(SparseRanker):
     """
 
     path_parameter = "radius"
-    _adds_up = True
+    _farthest = PARTS
 
     def __init__(
         self, radius=1.0, tol=1e-3, max_iter=1000, step="exact", variant="corrective", *, scale=None, max_seconds=None,
@@ -131,7 +130,7 @@ class FenchelRank(SparseRanker):
         """One fitted ranker for every radius, in the order given; each fit starts from that of the next smaller one."""
         return self._fit_path(radii, X, y, qid, sample_weight, group)
 
-    def _problem(self, X, preferences, sample_weight):
+    def _problem(self, source):
         known = ("corrective", *VARIANTS)
         if self.variant not in known:
             raise ValueError(f"there is no variant {self.variant!r}; use one of: {', '.join(known)}")
@@ -139,10 +138,8 @@ class FenchelRank(SparseRanker):
             raise ValueError(f"there is no step {self.step!r}; use one of: {', '.join(STEPS)}")
         if self.variant == "corrective" and self.step != "exact":
             raise ValueError(f"step {self.step!r} works with the variants {', '.join(VARIANTS)}, not with 'corrective'")
-        return sparse_problem(X, squared_hinge(), preferences, L1Ball(self.radius))
-
-    def _over(self, design, preferences):
-        return PassProblem(design, squared_hinge(), preferences, L1Ball(self.radius))
+        design, preferences = source.pose(rows_design)
+        return sparse_problem(design, squared_hinge(), preferences, L1Ball(self.radius))
 
     def _vary(self, problem, value):
         return problem.within(L1Ball(value))
@@ -154,8 +151,8 @@ class FenchelRank(SparseRanker):
         working = None if before is None else before.extra["working"]
         return proximal_newton, options | {"working": working, "min_iter": 1}
 
-    def _take(self, solution):
-        super()._take(replace(solution, w=L1Ball(self.radius).inside(solution.w)))
+    def _take(self, solution, source):
+        super()._take(replace(solution, w=L1Ball(self.radius).inside(solution.w)), source)
 
 
 class SparseRankSVM(SparseRanker):
@@ -192,7 +189,7 @@ class SparseRankSVM(SparseRanker):
     [0]
     """
 
-    _adds_up = True
+    _farthest = PARTS
 
     def __init__(self, C=100.0, ridge=0.0, tol=1e-3, *, max_iter=1000, scale=None, max_seconds=None, callback=None):
         self.C = C
@@ -216,11 +213,9 @@ class SparseRankSVM(SparseRanker):
         """
         return self._fit_path(Cs, X, y, qid, sample_weight, group)
 
-    def _problem(self, X, preferences, sample_weight):
-        return sparse_problem(X, squared_hinge(), preferences, L1Norm(positive("ridge", self.ridge, least=0)))
-
-    def _over(self, design, preferences):
-        return PassProblem(design, squared_hinge(), preferences, L1Norm(positive("ridge", self.ridge, least=0)))
+    def _problem(self, source):
+        design, preferences = source.pose(rows_design)
+        return sparse_problem(design, squared_hinge(), preferences, L1Norm(positive("ridge", self.ridge, least=0)))
 
     def _how(self, problem, before):
         """On the way straight to a much larger C too many features would be in use: come through those in between."""
@@ -282,9 +277,31 @@ class TruncatedGradientRanker(SparseRanker):
             return positive("learning_rate", self.learning_rate)
         return 1.0 / max(curvature, 1e-300)
 
-    def _descend(self, problem: SparseProblem, w: np.ndarray, **options: Any) -> Solution:
+    def _descend(self, problem: "Descent", w: np.ndarray, **options: Any) -> Solution:
         """The descent from w."""
         raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Descent:
+    """A problem, its largest curvature at C = 1, and, of RSRank, swaps of places and the scores that rank first."""
+
+    inner: SparseProblem
+    curvature: float
+    swaps: Any = None
+    first_scores: Any = None
+
+    @property
+    def preferences(self) -> Any:
+        return self.inner.preferences
+
+    @property
+    def dimension(self) -> int:
+        return self.inner.dimension
+
+    def with_C(self, C: float) -> "Descent":
+        """The same at another C."""
+        return replace(self, inner=self.inner.with_C(C))
 
 
 class TGRank(TruncatedGradientRanker):
@@ -313,24 +330,27 @@ class TGRank(TruncatedGradientRanker):
     [0]
     """
 
-    def _problem(self, X, preferences, sample_weight):
-        problem = sparse_problem(X, squared_hinge(), preferences, L1Norm())
+    def _problem(self, source):
+        design, preferences = source.pose(rows_design)
+        problem = sparse_problem(design, squared_hinge(), preferences, L1Norm())
         start = problem.at(np.zeros(problem.n_rows))  # every pair is active here: the largest curvature
-        self._curvature = largest_eigenvalue(
+        curvature = largest_eigenvalue(
             lambda v: problem.back(start.curvature(problem.design.scores(v))), problem.back(start.gradient)
         )
-        return problem
+        return Descent(problem, curvature)
 
     def _descend(self, problem, w, **options):
+        problem, curvature = problem.inner, problem.curvature
+
         def at(w: np.ndarray) -> tuple[float, np.ndarray]:
             point = problem.at(problem.design.scores(w))
             return point.value, problem.back(point.gradient)
 
-        certify, rate = partial(gap_of, problem.structure), self._rate(problem.C * self._curvature)
+        certify, rate = partial(gap_of, problem.structure), self._rate(problem.C * curvature)
         return truncated_gradient(at, w, rate, certify, GAP, origin=problem.origin(), **options)
 
     def _grid(self, problem, count):
-        return grid_of_C(problem, count)
+        return grid_of_C(problem.inner, count)
 
 
 class RSRank(TruncatedGradientRanker):
@@ -370,26 +390,28 @@ class RSRank(TruncatedGradientRanker):
             callback=callback,
         )  # fmt: skip
 
-    def _problem(self, X, preferences, sample_weight):
-        problem = SparseProblem(RowsDesign(X), squared_hinge(), preferences, L1Norm())
-        design, self._swaps = problem.design, NdcgSwaps(preferences, sample_weight)
+    def _problem(self, source):
+        problem = SparseProblem(RowsDesign(source.matrix("RSRank")), squared_hinge(), source.preferences, L1Norm())
+        design, swaps = problem.design, NdcgSwaps(source.preferences, source.weight)
         start = problem.back(problem.at(np.zeros(problem.n_rows)).gradient)
-        self._first_scores = design.scores(-start)  # ranks the rows before there is a model: one plain gradient step
-        self._swaps.rank(self._first_scores)
-        self._curvature = largest_eigenvalue(lambda v: design.back(self._swaps.curvature(design.scores(v))), start)
-        return problem
+        first = design.scores(-start)  # ranks the rows before there is a model: one plain gradient step
+        swaps.rank(first)
+        curvature = largest_eigenvalue(lambda v: design.back(swaps.curvature(design.scores(v))), start)
+        return Descent(problem, curvature, swaps, first)
 
     def _descend(self, problem, w, **options):
+        problem, curvature, swaps, first = problem.inner, problem.curvature, problem.swaps, problem.first_scores
+
         def at(w: np.ndarray) -> tuple[float, np.ndarray]:
             s = problem.design.scores(w)
-            self._swaps.rank(s if w.any() else self._first_scores)
-            value, z = self._swaps.at(s)
+            swaps.rank(s if w.any() else first)
+            value, z = swaps.at(s)
             return problem.C * value, problem.C * problem.back(z)
 
         def subgradient(run: Run, value: float, g: np.ndarray, w: np.ndarray) -> float:
             return max(0.0, float(problem.structure.violation(g, w).max()))
 
-        rate = self._rate(problem.C * self._curvature)
+        rate = self._rate(problem.C * curvature)
         return truncated_gradient(at, w, rate, subgradient, STATIONARY, **options)
 
 

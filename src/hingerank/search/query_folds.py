@@ -9,7 +9,6 @@ import numpy as np
 from sklearn.base import clone
 
 from hingerank.data.files import DataError
-from hingerank.data.parts import PartedData
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.rows_view import is_mapped
 from hingerank.data.scaling import SAMPLED_ROWS, make_scaler
@@ -17,7 +16,7 @@ from hingerank.metrics import evaluate
 from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.inputs import check_features, unpack
 from hingerank.rankers.kernel import MappedRanker
-from hingerank.rankers.parted import evaluate_parts
+from hingerank.rankers.sources import RowsInParts
 from hingerank.search.fitting import SettingFit, fit_settings, path_batches
 from hingerank.search.settings import Setting, scales_for
 from hingerank.search.shortcuts import SCALED, SCORES, follows, path_of
@@ -52,7 +51,7 @@ class QueryFolds:
     def __init__(
         self, data: Any, measure: str, validation: Any = None, folds: int = 5, seed: int = 0, tol_factor: float = 10.0
     ) -> None:
-        kind = PartedData if isinstance(data, PartedData) else RankingData
+        kind = RowsInParts if isinstance(data, RowsInParts) else RankingData
         if not isinstance(data, kind) or not (validation is None or isinstance(validation, kind)):
             raise ValueError("tune takes RankingData: hingerank.read(path), or RankingData.from_arrays(X, y, qid)")
         self.data, self.measure, self.tol_factor = data, measure, tol_factor
@@ -63,7 +62,7 @@ class QueryFolds:
 
     def scales(self) -> list[Any]:
         """The scalings that suit the data."""
-        return scales_for(self.data.sample(SAMPLED_ROWS) if isinstance(self.data, PartedData) else self.data.X)
+        return scales_for(self.data.sample(SAMPLED_ROWS) if isinstance(self.data, RowsInParts) else self.data.X)
 
     def natural(self, ranker: Any) -> float:
         raise ValueError(f"{type(ranker).__name__} has no C of its own for rows of queries")
@@ -82,7 +81,7 @@ class QueryFolds:
         data, learn, other, choose = self.parts[k]
         train, held = _taken(data, learn), _taken(other, choose)
         # rows that stay where they are, in a mapped file or with their workers, are scaled by the ranker itself
-        stay = isinstance(train, PartedData) or is_mapped(train.X)
+        stay = isinstance(train, RowsInParts) or is_mapped(train.X)
         known = ranker.get_params(deep=False)
         scaled = "scale" in known and known.get("kernel") != "precomputed" and not stay
         scaled = scaled and follows(type(ranker), BaseRanker, SCALED)
@@ -117,7 +116,7 @@ class QueryFolds:
                 made.set_params(tol=max(tol, min(self.tol_factor * tol, MOST_TOL)))
             return made
 
-        rows = (here, None, None) if isinstance(here, PartedData) else (here.X, here.y, here.qid)
+        rows = (here, None, None) if isinstance(here, RowsInParts) else (here.X, here.y, here.qid)
         fits = list(fit_settings(make, batch, path_of(ranker), rows, caught=OF_A_SETTING))
         began = time.perf_counter()
         values = held_out([fit.ranker for fit in fits if fit.error is None], there, self.measure)
@@ -137,15 +136,13 @@ def _outcome(fit: SettingFit, values: np.ndarray, spent: float) -> FoldOutcome:
 def _cut(data: Any, validation: Any, folds: int, seed: int) -> tuple[list[tuple[Any, Any, Any, Any]], Any]:
     """(data, rows to learn from, data, rows to choose on) of every fold, None for all rows; and everything.
 
-    The rows of data in parts are named as `PartedData.fold` takes them: a fold is in memory while it is tried.
+    The rows of data in parts are named as `RowsInParts.fold` takes them: a fold is in memory while it is tried.
     """
     if validation is not None:
         if validation.n_features != data.n_features:
             raise DataError(f"validation has {validation.n_features} features but the data have {data.n_features}")
-        if isinstance(data, PartedData):
-            parts, facts = [*data.parts, *validation.parts], [*data.facts, *validation.facts]
-            both = PartedData(parts, data.runner, facts, [*data.leases, *validation.leases])
-            return [(data, None, validation, None)], both
+        if isinstance(data, RowsInParts):
+            return [(data, None, validation, None)], data.joined(validation)
         numbers = [part.blocks.scatter(part.blocks.numbers) for part in (data, validation)]
         qids = numbers[0], numbers[1] + data.n_queries  # files often count their queries from 1 again
         renamed = [replace(part, qid=q, docid=None) for part, q in zip((data, validation), qids)]
@@ -156,7 +153,7 @@ def _cut(data: Any, validation: Any, folds: int, seed: int) -> tuple[list[tuple[
             "tuning holds out whole queries, and the data have one query only: give query ids or validation="
         )
     folds = min(folds, data.n_queries)
-    if isinstance(data, PartedData):
+    if isinstance(data, RowsInParts):
         return [(data, (k, folds, False), data, (k, folds, True)) for k in range(folds)], data
     order = np.random.default_rng(seed).permutation(data.n_queries)
     part_of = np.empty(data.n_queries, np.int64)
@@ -169,7 +166,7 @@ def _cut(data: Any, validation: Any, folds: int, seed: int) -> tuple[list[tuple[
 def _taken(data: Any, rows: Any) -> Any:
     if rows is None:
         return data
-    return data.fold(*rows) if isinstance(data, PartedData) else data.take(rows)
+    return data.fold(*rows) if isinstance(data, RowsInParts) else data.take(rows)
 
 
 def check_count(folds: Any) -> None:
@@ -182,8 +179,8 @@ def held_out(found: list[Any], data: Any, measure: str) -> Iterator[np.ndarray]:
     """Every query's value for each ranker."""
     if not found:
         return
-    if isinstance(data, PartedData):
-        yield from (values[measure] for values in evaluate_parts(found, data, [measure]))
+    if isinstance(data, RowsInParts):
+        yield from (values[measure] for values in data.evaluate(found, [measure]))
         return
     for scores in path_scores(found, data.X, data.qid):
         yield evaluate(data.y, scores, data.qid, measure, per_query=True)[measure]
@@ -192,7 +189,7 @@ def held_out(found: list[Any], data: Any, measure: str) -> Iterator[np.ndarray]:
 def path_scores(path: list[Any], X: Any, qid: Any = None) -> list[np.ndarray]:
     """The scores of every ranker of one path; rankers that share a feature map have the rows mapped once."""
     first = path[0]
-    apart = not follows(type(first), MappedRanker, SCORES) or any(member._map is not first._map for member in path)
+    apart = not follows(type(first), MappedRanker, SCORES) or not all(map(first.shares_map, path))
     if apart or is_mapped(X.X if isinstance(X, RankingData) else X):
         return [member.predict(X, qid) for member in path]
     _, _, qid = unpack(X, None, qid)

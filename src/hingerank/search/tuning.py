@@ -13,10 +13,10 @@ from sklearn.base import clone
 
 from hingerank.data.checks import WeakFitWarning
 from hingerank.data.files import canonical
-from hingerank.data.parts import PartedData
 from hingerank.data.ranking_data import RankingData
 from hingerank.metrics import parse_measure
 from hingerank.rankers.base import BaseRanker
+from hingerank.rankers.sources import RowsInParts
 from hingerank.rankers.tuned import Trial, Tuning
 from hingerank.registry import RANKERS, ranker_class, ranker_name, registered_name
 from hingerank.renaming import present_names
@@ -56,7 +56,7 @@ def tune(
     data: Any,
     *,
     measure: str = "ndcg@10",
-    validation: RankingData | PartedData | None = None,
+    validation: RankingData | RowsInParts | None = None,
     folds: int = 5,
     params: Mapping[str, Any] | None = None,
     random_state: int = 0,

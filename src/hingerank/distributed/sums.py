@@ -13,8 +13,8 @@ from uuid import uuid4
 
 import numpy as np
 
-from hingerank.data.parts import LoadedPart, PartedData, RowWeights, joined_weights, queries_of
 from hingerank.data.ranking_data import RankingData
+from hingerank.distributed.parts import LoadedPart, RowWeights, joined_weights, queries_of
 from hingerank.losses import Loss, WindowLoss
 from hingerank.preferences import GradedPreferences
 from hingerank.problem.least_squares import Sums
@@ -26,7 +26,7 @@ STRIDES = (1, 4, 16, 32, 64, 128, 256, 512, 2048)  # of samples that problems as
 _numbers = count()
 
 
-class MakeDesign(Protocol):
+class MakeProblem(Protocol):
     """What is made of the rows of a part; it is pickled and sent to where the part is.
 
     weights: of the rows of all parts, or None.
@@ -39,9 +39,9 @@ class MakeDesign(Protocol):
 
 
 class PartsDesign(Design):
-    """The rows of data in parts, seen through what `make` makes of every part; `width`: weights of the problem."""
+    """The rows of data in parts, seen through what `make` makes of every part."""
 
-    def __init__(self, data: PartedData, make: MakeDesign, width: int):
+    def __init__(self, data: Any, make: MakeProblem, width: int):
         self.data, self.make, self.shape = data, make, (data.n_rows, width)
         self.numbers = data.n_rows * width
 
@@ -57,16 +57,16 @@ class PartsDesign(Design):
 
 
 class PartsQueries:
-    """What problems ask of preferences, as sums over parts."""
+    """What problems ask of preferences, as sums over parts; width: weights of the problem."""
 
     pairs_differ, item_weight, query_weight = False, None, None
 
-    def __init__(self, data: PartedData, make: MakeDesign, token: str):
+    def __init__(self, data: Any, make: MakeProblem, token: str):
         self.data, self.make, self.token = data, make, token
         self.n_items, self.n_queries = data.n_rows, data.n_queries
         found = data.ask(_pairs, token, make)
-        self.n_pairs = sum(pairs for pairs, _ in found)
-        self._weights = {k: float(sum(weight[k] for _, weight in found)) for k in STRIDES}
+        self.width, self.n_pairs = found[0][2], sum(pairs for pairs, _, _ in found)
+        self._weights = {k: float(sum(weight[k] for _, weight, _ in found)) for k in STRIDES}
 
     @property
     def total_weight(self) -> float:
@@ -82,7 +82,7 @@ class PartsQueries:
 class PartsPass(Pass):
     """The sum of the parts' passes. `latest`: the weights last evaluated, from which a fit can be taken up again."""
 
-    def __init__(self, data: PartedData, make: MakeDesign, width: int, queries: Any, loss: Loss, stride: int = 1):
+    def __init__(self, data: Any, make: MakeProblem, width: int, queries: Any, loss: Loss, stride: int = 1):
         self.data, self.make, self.width, self.stride, self.queries = data, make, width, stride, queries
         self.loss, self.key = loss, hashlib.blake2b(pickle.dumps(loss), digest_size=16).hexdigest()
         swept = isinstance(loss, WindowLoss)  # by queries, of which a part can take some
@@ -162,38 +162,39 @@ class _Kept:
         return self.point[2]
 
 
-def _kept(part: LoadedPart, token: str, make: MakeDesign | None) -> _Kept | None:
+def _kept(part: LoadedPart, token: str, make: MakeProblem | None) -> _Kept | None:
     """What the part has made of the problem; None if it does not know it and was not told how."""
     if make is None:
         return part.made.get(token)
     return _made(part, token, make)
 
 
-def _made(part: LoadedPart, token: str, make: MakeDesign) -> _Kept:
+def _made(part: LoadedPart, token: str, make: MakeProblem) -> _Kept:
     """What the part has made of the problem, or makes now."""
     weights = make.weights
     kept: _Kept = part.keep(token, lambda: _Kept(*make(part.data, None if weights is None else weights.of(part))))
     return kept
 
 
-def _pairs(part: LoadedPart, token: str, make: MakeDesign) -> tuple[int, dict[int, float]]:
+def _pairs(part: LoadedPart, token: str, make: MakeProblem) -> tuple[int, dict[int, float], int]:
     kept = _made(part, token, make)
     weight = kept.preferences.weight_per_query
-    return kept.preferences.n_pairs, {stride: float(weight[::stride].sum()) for stride in STRIDES}
+    weights = {stride: float(weight[::stride].sum()) for stride in STRIDES}
+    return kept.preferences.n_pairs, weights, kept.design.shape[1]
 
 
-def sums_of(part: LoadedPart, token: str, make: MakeDesign) -> Sums:
+def sums_of(part: LoadedPart, token: str, make: MakeProblem) -> Sums:
     """The sums of the part's rows that regression needs."""
     kept = _made(part, token, make)
     return Sums.of(kept.design, kept.preferences)
 
 
-def _weight(part: LoadedPart, token: str, make: MakeDesign, stride: int) -> float:
+def _weight(part: LoadedPart, token: str, make: MakeProblem, stride: int) -> float:
     kept = _made(part, token, make)
     return kept.preferences.weight_of(stride)
 
 
-def _at(part: LoadedPart, token: str, make: MakeDesign | None, about: About, w: np.ndarray) -> Any:
+def _at(part: LoadedPart, token: str, make: MakeProblem | None, about: About, w: np.ndarray) -> Any:
     kept = _kept(part, token, make)
     if kept is None:
         return Unknown()
@@ -202,13 +203,13 @@ def _at(part: LoadedPart, token: str, make: MakeDesign | None, about: About, w: 
 
 
 def _curvature(
-    part: LoadedPart, token: str, make: MakeDesign | None, about: About, w: np.ndarray, v: np.ndarray
+    part: LoadedPart, token: str, make: MakeProblem | None, about: About, w: np.ndarray, v: np.ndarray
 ) -> Any:
     kept = _kept(part, token, make)
     return Unknown() if kept is None else kept.at(w, about).curvature(v)
 
 
-def _hessian(part: LoadedPart, token: str, make: MakeDesign | None, about: About, w: np.ndarray, often: int) -> Any:
+def _hessian(part: LoadedPart, token: str, make: MakeProblem | None, about: About, w: np.ndarray, often: int) -> Any:
     kept = _kept(part, token, make)
     if kept is None:
         return Unknown()

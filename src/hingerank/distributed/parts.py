@@ -1,8 +1,8 @@
 """Data in parts of whole queries, each of which loads itself where it is needed: in this process or on a worker.
 
-A question is a function of a held part; `PartedData.ask` puts it to every part and gives the answers in part order, so
-that sums over parts have the same bits wherever the parts are. What was loaded belongs to the data object that it was
-loaded for, and goes with it (`Lease`); a file that was written anew meanwhile is an error, not another answer.
+A question is a function of a loaded part; `PartedData.ask` puts it to every part and gives the answers in part order,
+so that sums over parts have the same bits wherever the parts are. What was loaded belongs to the data object that it
+was loaded for, and goes with it (`Lease`); a file that was written anew meanwhile is an error, not another answer.
 """
 
 import hashlib
@@ -14,7 +14,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -258,106 +257,6 @@ class RowWeights:
         return self.values[first : first + part.data.n_rows]
 
 
-class PartedData:
-    """Rows in parts of whole queries: what rankers learn from in place of `RankingData`.
-
-    Parameters
-    ----------
-    parts : Parts, whose order is that of all sums
-    runner : who asks them
-    facts : of the parts, where they are known
-    leases : of the parts, where others hold them too, and of the parts that these are folds of
-    """
-
-    def __init__(
-        self,
-        parts: Sequence[Part],
-        runner: Runner,
-        facts: Sequence[PartFacts] | None = None,
-        leases: Sequence[Lease] = (),
-    ):
-        self.parts, self.runner = list(parts), runner
-        if not self.parts:
-            raise DataError("there are no parts to learn from")
-        self.leases = list(leases) or [Lease(runner, self.parts)]
-        self.facts: list[PartFacts] = self.ask(facts_of) if facts is None else list(facts)
-        self.parts = [replace(part, content=known.content) for part, known in zip(self.parts, self.facts)]
-        wide, names = {f.n_features for f in self.facts}, {f.names for f in self.facts}
-        if len(wide) > 1:
-            raise DataError(
-                f"the parts differ in their number of features: {', '.join(map(str, sorted(wide)))}; give n_features= "
-                "to read text whose last features may be absent"
-            )
-        if len(names) > 1 or len({f.sparse for f in self.facts}) > 1:
-            raise DataError("the parts differ in their feature names, or some are sparse and others dense")
-        self.n_features, self.feature_names = wide.pop(), names.pop()
-        self.n_rows = sum(f.n_rows for f in self.facts)
-        self.n_queries = sum(len(f.ids) for f in self.facts)
-        self.sparse, self.dtype = self.facts[0].sparse, np.dtype(self.facts[0].dtype)
-        self.weights: RowWeights | None = None
-
-    def weighted(self, values: np.ndarray) -> "PartedData":
-        """The same rows with a weight each, part after part."""
-        other = PartedData(self.parts, self.runner, self.facts, self.leases)
-        starts = np.concatenate(([0], np.cumsum([facts.n_rows for facts in self.facts]))).tolist()
-        other.weights = RowWeights(values, {part.key: first for part, first in zip(self.parts, starts)})
-        return other
-
-    def ask(self, question: Question, *arguments: Any) -> list[Any]:
-        """question(held part, *arguments) of every part, in part order."""
-        return self.runner.run(question, self.parts, arguments)
-
-    def close(self) -> None:
-        """Let the memory go that the parts take where they are held; whoever asks them again reads them again."""
-        self.runner.forget(self.parts)
-
-    def __len__(self) -> int:
-        return self.n_rows
-
-    def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}({len(self.parts)} parts, {self.n_queries} queries, {self.n_rows} rows, "
-            f"{self.n_features} features, {self.dtype})"
-        )
-
-    @cached_property
-    def _looked(self) -> tuple[Any, dict[str, Any]]:
-        """Figures of the columns and the fingerprint, in one pass that also finds what is not finite."""
-        found = self.ask(look_at, self.weights)
-        digest = hashlib.sha256(b"".join(digest for _, digest in found))
-        sizes = {"rows": self.n_rows, "features": self.n_features}
-        fingerprint = sizes | {"sha256_of_sample": digest.hexdigest(), "queries": self.n_queries}
-        return merge_figures([figures for figures, _ in found]), fingerprint
-
-    def figures(self) -> Any:
-        """The columns' figures, as `column_figures` gives them; a value that is not finite is a DataError."""
-        return self._looked[0]
-
-    def fingerprint(self) -> dict[str, Any]:
-        """What a model was trained on: sizes, and a hash of evenly spaced rows of every part."""
-        return dict(self._looked[1])
-
-    def sample(self, most: int) -> Any:
-        """At most about so many rows, evenly spaced."""
-        return self.weighted_sample(most)[0]
-
-    def weighted_sample(self, most: int) -> tuple[Any, np.ndarray | None]:
-        """At most about so many rows, evenly spaced, without those of weight 0; and their weights."""
-        found = self.ask(rows_of, max(1, -(-self.n_rows // most)), self.weights)
-        return self.stacked([X for X, _ in found]), joined_weights([weight for _, weight in found])
-
-    def stacked(self, parts: Sequence[Any]) -> Any:
-        """Rows of all parts as one matrix."""
-        return sp.vstack(parts, format="csr") if self.sparse else np.concatenate(parts)
-
-    def fold(self, k: int, folds: int, chosen: bool) -> "PartedData":
-        """The queries whose number in their part is k modulo folds, or all the others."""
-        counts = [len(range(k, len(facts.ids), folds)) for facts in self.facts]
-        counts = counts if chosen else [len(facts.ids) - count for facts, count in zip(self.facts, counts)]
-        some = [replace(part, fold=(k, folds, chosen)) for part, count in zip(self.parts, counts) if count]
-        return PartedData(some, self.runner, leases=[Lease(self.runner, some), *self.leases])
-
-
 def let_go(part: LoadedPart) -> None:
     """Forget the part."""
     forget([part.part])
@@ -401,6 +300,11 @@ def figures_of(
     low, high, mean, spread, nonzero, missing = merge_figures(found)
     known = np.sum([figures.known for figures in found], axis=0)
     return BlockFigures(low, high, known, mean, spread**2 * known, nonzero, missing)
+
+
+def stacked(parts: Sequence[Any]) -> Any:
+    """Rows of all parts as one matrix."""
+    return sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.concatenate(parts)
 
 
 def joined_weights(parts: Sequence[np.ndarray | None]) -> np.ndarray | None:

@@ -1,0 +1,137 @@
+"""Data in parts as rankers, searches and users see them."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from hingerank.data.describe import merge_figures
+from hingerank.data.files import DataError
+from hingerank.distributed.parts import (
+    Lease,
+    Part,
+    PartFacts,
+    Question,
+    RowWeights,
+    Runner,
+    facts_of,
+    joined_weights,
+    look_at,
+    rows_of,
+    stacked,
+)
+from hingerank.distributed.source import PartsSource, lightened, measures_of, scores_of
+from hingerank.rankers.sources import RowsInParts
+
+
+class PartedData(RowsInParts):
+    """Rows in parts of whole queries: what rankers learn from in place of `RankingData`.
+
+    Parameters
+    ----------
+    parts : Parts, whose order is that of all sums
+    runner : who asks them
+    facts : of the parts, where they are known
+    leases : of the parts, where others hold them too, and of the parts that these are folds of
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        runner: Runner,
+        facts: Sequence[PartFacts] | None = None,
+        leases: Sequence[Lease] = (),
+    ):
+        self.parts, self.runner = list(parts), runner
+        if not self.parts:
+            raise DataError("there are no parts to learn from")
+        self.leases = list(leases) or [Lease(runner, self.parts)]
+        self.facts: list[PartFacts] = self.ask(facts_of) if facts is None else list(facts)
+        self.parts = [replace(part, content=known.content) for part, known in zip(self.parts, self.facts)]
+        wide, names = {f.n_features for f in self.facts}, {f.names for f in self.facts}
+        if len(wide) > 1:
+            raise DataError(
+                f"the parts differ in their number of features: {', '.join(map(str, sorted(wide)))}; give n_features= "
+                "to read text whose last features may be absent"
+            )
+        if len(names) > 1 or len({f.sparse for f in self.facts}) > 1:
+            raise DataError("the parts differ in their feature names, or some are sparse and others dense")
+        self.n_features, self.feature_names = wide.pop(), names.pop()
+        self.n_rows = sum(f.n_rows for f in self.facts)
+        self.n_queries = sum(len(f.ids) for f in self.facts)
+        self.sparse, self.dtype = self.facts[0].sparse, np.dtype(self.facts[0].dtype)
+        self.weights: RowWeights | None = None
+
+    def weighted(self, values: np.ndarray) -> "PartedData":
+        """The same rows with a weight each, part after part."""
+        other = PartedData(self.parts, self.runner, self.facts, self.leases)
+        starts = np.concatenate(([0], np.cumsum([facts.n_rows for facts in self.facts]))).tolist()
+        other.weights = RowWeights(values, {part.key: first for part, first in zip(self.parts, starts)})
+        return other
+
+    def ask(self, question: Question, *arguments: Any) -> list[Any]:
+        """question(held part, *arguments) of every part, in part order."""
+        return self.runner.run(question, self.parts, arguments)
+
+    def close(self) -> None:
+        """Let the memory go that the parts take where they are held; whoever asks them again reads them again."""
+        self.runner.forget(self.parts)
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({len(self.parts)} parts, {self.n_queries} queries, {self.n_rows} rows, "
+            f"{self.n_features} features, {self.dtype})"
+        )
+
+    @cached_property
+    def _looked(self) -> tuple[Any, dict[str, Any]]:
+        """Figures of the columns and the fingerprint, in one pass that also finds what is not finite."""
+        found = self.ask(look_at, self.weights)
+        digest = hashlib.sha256(b"".join(digest for _, digest in found))
+        sizes = {"rows": self.n_rows, "features": self.n_features}
+        fingerprint = sizes | {"sha256_of_sample": digest.hexdigest(), "queries": self.n_queries}
+        return merge_figures([figures for figures, _ in found]), fingerprint
+
+    def figures(self) -> Any:
+        """The columns' figures, as `column_figures` gives them; a value that is not finite is a DataError."""
+        return self._looked[0]
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What a model was trained on: sizes, and a hash of evenly spaced rows of every part."""
+        return dict(self._looked[1])
+
+    def sample(self, most: int) -> Any:
+        """At most about so many rows, evenly spaced."""
+        return self.weighted_sample(most)[0]
+
+    def weighted_sample(self, most: int) -> tuple[Any, np.ndarray | None]:
+        """At most about so many rows, evenly spaced, without those of weight 0; and their weights."""
+        found = self.ask(rows_of, max(1, -(-self.n_rows // most)), self.weights)
+        return stacked([X for X, _ in found]), joined_weights([weight for _, weight in found])
+
+    def source(self, ranker: Any) -> PartsSource:
+        return PartsSource(self, ranker)
+
+    def predict(self, ranker: Any) -> np.ndarray:
+        return np.concatenate(self.ask(scores_of, lightened(ranker)))
+
+    def evaluate(self, rankers: list[Any], measures: list[str]) -> list[dict[str, np.ndarray]]:
+        found = self.ask(measures_of, [lightened(ranker) for ranker in rankers], measures)
+        return [{m: np.concatenate([part[k][m] for part in found]) for m in measures} for k in range(len(rankers))]
+
+    def joined(self, other: "PartedData") -> "PartedData":
+        parts, facts = [*self.parts, *other.parts], [*self.facts, *other.facts]
+        return PartedData(parts, self.runner, facts, [*self.leases, *other.leases])
+
+    def fold(self, k: int, folds: int, chosen: bool) -> "PartedData":
+        """The queries whose number in their part is k modulo folds, or all the others."""
+        counts = [len(range(k, len(facts.ids), folds)) for facts in self.facts]
+        counts = counts if chosen else [len(facts.ids) - count for facts, count in zip(self.facts, counts)]
+        some = [replace(part, fold=(k, folds, chosen)) for part, count in zip(self.parts, counts) if count]
+        return PartedData(some, self.runner, leases=[Lease(self.runner, some), *self.leases])

@@ -1,0 +1,111 @@
+"""Rankers that are the optimum of a problem, and paths of them over one of its parameters."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from hingerank.data.blocks import QueryBlocks
+from hingerank.data.checks import positive
+from hingerank.preferences import GradedPreferences
+from hingerank.rankers.base import BaseRanker, take_over
+from hingerank.rankers.inputs import warn_weak
+from hingerank.rankers.sources import RowsInParts, RowsSource, Source
+from hingerank.solvers.run import Solution
+
+
+class ProblemRanker(BaseRanker):
+    """A ranker that is the optimum of a problem, and paths of such rankers over one parameter of it.
+
+    A ranker says what its problem is (``_problem``), how it is solved (``_how``) and what it keeps of the solution
+    (``_take``); a path is a loop that hands each solution on as the next one's start. What a ranker learns of the rows
+    on the way from its problem to what it keeps is left with the source, not with the ranker.
+    """
+
+    path_parameter = "C"
+
+    def _problem(self, source: Any) -> Any:
+        """The problem on the rows of a source."""
+        raise NotImplementedError
+
+    def _vary(self, problem: Any, value: Any) -> Any:
+        """The problem at another value of the path's parameter."""
+        return problem.with_C(value)
+
+    def _how(self, problem: Any, before: Solution | None) -> tuple[Callable[..., Solution], dict[str, Any]]:
+        """The solver and its options; before: the solution for the value before on a path, to start from."""
+        raise NotImplementedError
+
+    def _take(self, solution: Solution, source: Source) -> None:
+        """Keep what the ranker needs of a solution."""
+        raise NotImplementedError
+
+    def _preferences(self, y: np.ndarray, blocks: QueryBlocks, sample_weight: np.ndarray | None) -> GradedPreferences:
+        """Who should beat whom among graded rows."""
+        return GradedPreferences(y, blocks.offsets, item_weight=sample_weight)
+
+    def _fit(self, X: Any, y: np.ndarray, blocks: QueryBlocks, sample_weight: np.ndarray | None) -> None:
+        self._solve(RowsSource(X, self._preferences(y, blocks, sample_weight), sample_weight, blocks))
+
+    def _fit_parts(self, source: Source) -> None:
+        self._solve(source)
+
+    def _solve(self, source: Source) -> None:
+        """Keep the solution of the problem at the ranker's own parameters; a warning where it is next to none."""
+        problem = self._posed(source, stacklevel=5)
+        solve, options = self._how(problem, None)
+        solution = solve(problem, **options)
+        self._take(solution, source)
+        warn_weak(self, self.path_parameter, solution, stacklevel=4)
+
+    def _posed(self, source: Source, stacklevel: int) -> Any:
+        """The problem at the ranker's own parameters; a warning where there is nothing to learn."""
+        value, problem = self._path_value(getattr(self, self.path_parameter)), self._problem(source)
+        self.n_pairs_ = problem.preferences.n_pairs
+        if self.n_pairs_ == 0:
+            warnings.warn(
+                "there are no preference pairs (in every query all rows have the same grade), so every weight is 0",
+                UserWarning,
+                stacklevel=stacklevel,
+            )
+        return self._vary(problem, value)
+
+    def _fit_path(self, values: Any, X: Any, y: Any, qid: Any, sample_weight: Any, group: Any) -> list[Any]:
+        """One fitted ranker for every value, in the order given, or for as many values as the problem's grid has."""
+        count = values if isinstance(values, int) else 0
+        wanted = [] if isinstance(values, int) else [self._path_value(value) for value in values]
+        if not wanted and count < 1:
+            raise ValueError(f"the path is empty: give values of {self.path_parameter}, such as [1, 2, 4]")
+        leader = self._with(wanted[0] if wanted else getattr(self, self.path_parameter))
+        if isinstance(X, RowsInParts):
+            source = leader._source_in_parts(X, y, qid, sample_weight, group)
+        else:
+            rows = leader._learning_rows(X, y, qid, sample_weight, group)
+            source = RowsSource(rows.X, leader._preferences(rows.y, rows.blocks, rows.weight), rows.weight, rows.blocks)
+        problem = leader._posed(source, stacklevel=4)
+        leader.fingerprint_["pairs"], leader.validation_scores_ = leader.n_pairs_, []
+        wanted = wanted or self._grid(problem, count)
+        solutions, solution = {}, None
+        for value in sorted(set(wanted)):
+            here = leader._vary(problem, value)
+            solve, options = leader._how(here, solution)
+            solutions[value] = solution = solve(here, **options)
+        path = []
+        for value in wanted:
+            path.append(take_over(leader, self._with(value)))
+            path[-1]._take(solutions[value], source)
+        return path
+
+    def _grid(self, problem: Any, count: int) -> list[float]:
+        """That many values of the path's parameter, where the problem can tell which are worth a fit."""
+        raise ValueError(f"the path is a number, {count}: give values of {self.path_parameter}, such as [1, 2, 4]")
+
+    def _path_value(self, value: Any) -> Any:
+        return positive(self.path_parameter, value)
+
+    def _with(self, value: Any) -> Any:
+        """An unfitted copy with another value of the path parameter that shares what only steers training."""
+        steering = {name: getattr(self, name) for name in self._training_only}
+        return clone(self).set_params(**{self.path_parameter: value}, **steering)

@@ -1,0 +1,193 @@
+"""What rankers learn from: a `Source` of checked and scaled rows, in memory, in a mapped file, or in parts elsewhere.
+
+A ranker poses its problem on a source once, whichever it is. A source is made in `fit` and gone at its end; `learnt` is
+where a ranker leaves what it needs until then.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from hingerank.data.blocks import QueryBlocks, blocks_from_qid, check_finite, evenly
+from hingerank.data.describe import block_figures, merge_figures
+from hingerank.data.files import DataError
+from hingerank.data.rows_view import RowsView, cut_blocks
+from hingerank.data.scaling import Figures
+from hingerank.kernels.threads import run_shards
+from hingerank.problem.least_squares import Sums
+from hingerank.problem.problem import Design
+from hingerank.rankers.inputs import names_of_features
+from hingerank.rankers.shapes import ShapeSample
+
+ROWS_FOR_A_MAP = 50_000  # from which a feature map is learnt where the rows are not in memory
+MEMORY, MAPPED, PARTS = "memory", "mapped", "parts"  # where rows lie, from near to far
+
+
+class SeenRows(NamedTuple):
+    """Rows to place knots by, with their weights; deviations of the columns where these are not all rows; and whole
+    queries to see curves at."""
+
+    X: Any
+    weight: np.ndarray | None
+    width: np.ndarray | None
+    queries: ShapeSample
+
+
+class Source(ABC):
+    """Rows to pose a problem on.
+
+    Attributes
+    ----------
+    kind : where they lie, MEMORY, MAPPED or PARTS
+    n_features : columns
+    sparse : whether entries that are 0 are left out
+    blocks : their queries, where they are graded rows of this process; else None
+    learnt : what a ranker has learnt of them on the way to its problem, for when it takes over the solution
+    """
+
+    kind: str
+    n_features: int
+    sparse: bool
+    blocks: QueryBlocks | None = None
+    learnt: Any = None
+
+    @abstractmethod
+    def pose(self, make: Callable[[Any], Design]) -> tuple[Design, Any]:
+        """The design that `make` makes of the rows, and the preferences; make is pickled for rows elsewhere."""
+
+    @abstractmethod
+    def sample(self) -> tuple[Any, np.ndarray | None]:
+        """The rows, and their weights, that a feature map learns from: all, or evenly spaced ones."""
+
+    @abstractmethod
+    def see(self) -> SeenRows:
+        """What curves are placed by."""
+
+    @abstractmethod
+    def sums(self, design: Design, preferences: Any) -> Sums:
+        """The sums over rows that regression needs, of what `pose` gave."""
+
+    def given(self, rows: np.ndarray) -> np.ndarray:
+        """Numbers of rows as they were given to fit."""
+        blocks = self.blocks
+        return rows if blocks is None or blocks.given is None else blocks.given[rows]
+
+
+class RowsSource(Source):
+    """Rows of this process: a matrix, or a RowsView of a mapped file."""
+
+    def __init__(
+        self, X: Any, preferences: Any, weight: np.ndarray | None = None, blocks: QueryBlocks | None = None
+    ) -> None:
+        self.X, self.preferences, self.weight, self.blocks = X, preferences, weight, blocks
+        view = isinstance(X, RowsView)
+        self.kind, self.n_features = MAPPED if view else MEMORY, X.shape[1]
+        self.sparse = X.sparse if view else sparse.issparse(X)
+
+    def pose(self, make):
+        return make(self.X), self.preferences
+
+    def sample(self):
+        if self.kind == MEMORY:
+            return self.X, self.weight
+        rows = evenly(self.X.shape[0], ROWS_FOR_A_MAP)
+        return self.X[rows], None if self.weight is None else self.weight[rows]
+
+    def see(self):
+        rows, weight = self.sample()
+        return SeenRows(rows, weight, None, ShapeSample.at(self.X, self.preferences, self.weight))
+
+    def sums(self, design, preferences):
+        return Sums.of(design, preferences)
+
+    def matrix(self, why: str) -> Any:
+        """All rows as a matrix, uncopied where that can be; why: what needs it, for an error where there is no room."""
+        return self.X.matrix(why) if self.kind == MAPPED else self.X
+
+    def copied(self, why: str) -> "RowsSource":
+        """The same rows in memory."""
+        return RowsSource(self.X.copied(why), self.preferences, self.weight, self.blocks)
+
+
+class RowsInParts(ABC):
+    """Rows in parts of whole queries, in this process or on other machines: what rankers and searches ask of them."""
+
+    n_rows: int
+    n_queries: int
+    n_features: int
+    feature_names: Sequence[str] | None
+
+    @abstractmethod
+    def weighted(self, values: np.ndarray) -> "RowsInParts":
+        """The same rows with a weight each, part after part."""
+
+    @abstractmethod
+    def fingerprint(self) -> dict[str, Any]:
+        """What a model was trained on."""
+
+    @abstractmethod
+    def figures(self) -> Figures:
+        """The columns' figures; a value that is not finite is a DataError."""
+
+    @abstractmethod
+    def sample(self, most: int) -> Any:
+        """At most about so many rows, evenly spaced."""
+
+    @abstractmethod
+    def source(self, ranker: Any) -> Source:
+        """The rows as the scaler of a ranker makes them, with what it takes for preferences."""
+
+    @abstractmethod
+    def predict(self, ranker: Any) -> np.ndarray:
+        """A fitted ranker's scores of all rows, part after part."""
+
+    @abstractmethod
+    def evaluate(self, rankers: list[Any], measures: list[str]) -> list[dict[str, np.ndarray]]:
+        """Every query's measures, queries part after part, for each of some fitted rankers."""
+
+    @abstractmethod
+    def fold(self, k: int, folds: int, chosen: bool) -> "RowsInParts":
+        """The queries whose number in their part is k modulo folds, or all the others."""
+
+    @abstractmethod
+    def joined(self, other: Any) -> "RowsInParts":
+        """These parts and then the other's."""
+
+
+def look_through(view: RowsView, weight: np.ndarray | None, names: Any) -> Figures:
+    """The columns' figures, in one reading that also finds what is not finite, which is a DataError."""
+    blocks = [block for shard in cut_blocks(len(view), view.height) for block in shard]
+
+    def look(block: tuple[int, int]) -> Any:
+        a, b = block
+        return block_figures(view.block(a, b), None if weight is None else weight[a:b])
+
+    figures = merge_figures(run_shards(look, blocks))
+    if figures[5] or not (np.isfinite(figures[0]).all() and np.isfinite(figures[1]).all()):
+        for a, b in blocks:
+            try:
+                check_finite(view.block(a, b), False, names)
+            except DataError as error:
+                raise DataError(f"among rows {a}:{b} {error}") from None
+    return figures
+
+
+def block_scores(ranker: Any, view: RowsView, qid: Any) -> np.ndarray:
+    """The scores of mapped rows, a block at a time, in the order given; what is not finite is a DataError."""
+    scaler, names = ranker._scaler_for(qid), names_of_features(ranker, view.shape[1])
+    per_query = scaler is not None and scaler.per_query
+    blocks = blocks_from_qid(qid if per_query else None, view.shape[0])
+    view = view if blocks.order is None else view.take(blocks.order)
+    view = view if scaler is None else view.scaled(scaler, blocks.offsets)
+    raw, out = RowsView(view.X, view.rows), np.empty(len(view))
+
+    def work(block: tuple[int, int]) -> None:
+        a, b = block
+        check_finite(raw.block(a, b), False, names)
+        out[a:b] = ranker._scores(view.block(a, b))
+
+    run_shards(work, [block for shard in view.shards() for block in shard])
+    return blocks.scatter(out)
