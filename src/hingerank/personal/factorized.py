@@ -30,7 +30,6 @@ from hingerank.personal.fold_in import (
 )
 from hingerank.personal.losses import UserPairs
 from hingerank.personal.nuclear import nuclear_gap
-from hingerank.personal.parted import PartedPreferences, RatingParts
 from hingerank.personal.preferences import UserPreferences, counting
 from hingerank.personal.problem import (
     FactorObjective,
@@ -176,7 +175,7 @@ class PersonalRankSVM(FactorRanker):
 
         return self._fit(X, draw(), None, draws=[draw] * (whole("n_draws", n_draws) - 1))
 
-    def fit_parts(self, item_features: Any, data: RatingParts) -> Self:
+    def fit_parts(self, item_features: Any, data: Any) -> Self:
         """Learn from ratings in parts of whole users, which may be on the workers of a cluster: what ``fit`` learns.
 
         Parameters
@@ -185,8 +184,7 @@ class PersonalRankSVM(FactorRanker):
         data : from `hingerank.read_rating_parts`
         """
         X = check_features(self, item_features, reset=True)
-        packed: Any = data.meet(self, X.shape[0])
-        return self._fit(X, packed, None)
+        return self._fit(X, data.preferences(self, X.shape[0]), None, in_parts=True)
 
     def update(
         self, item_features: Any, users: Any, items: Any, ratings: Any, *, basis: bool = True, sample_weight: Any = None
@@ -233,12 +231,13 @@ class PersonalRankSVM(FactorRanker):
         return nuclear_gap(X, p, self.basis_, V, self.coef_ if self.shared else None, float(self.C_), self.width_)
 
     def _learn(
-        self, X: Matrix, preferences: UserPreferences | PartedPreferences, watched: Watched | None,
-        draws: Sequence[Draw] = (), start: tuple[np.ndarray, np.ndarray, float] | None = None,
+        self, X: Matrix, preferences: Any, watched: Watched | None, draws: Sequence[Draw] = (),
+        start: tuple[np.ndarray, np.ndarray, float] | None = None, in_parts: bool = False,
     ) -> Solution:  # fmt: skip
-        """draws: makers of preferences for epochs after the first one, whose items may be others; start: U, V, C."""
+        """draws: makers of preferences for epochs after the first one, whose items may be others; start: U, V, C;
+        in_parts: whether users are where their ratings are."""
         self._check_settings()
-        if isinstance(preferences, PartedPreferences):
+        if in_parts:
             return self._learn_parts(X, preferences)
         small, fitted, columns = (X, preferences, None) if draws else in_use(X, preferences)
         threads = asked_threads(self.n_jobs)
@@ -264,7 +263,7 @@ class PersonalRankSVM(FactorRanker):
             self._learn_prior(small, solution.w, solution.extra["V"], fitted, threads)
         return self._keep(X.shape[1], columns, solution, preferences.pairs > 0)
 
-    def _learn_parts(self, X: Matrix, packed: PartedPreferences) -> Solution:
+    def _learn_parts(self, X: Matrix, packed: Any) -> Solution:
         small, columns = packed.features(X)
         with threadpool_limits(1, "blas"):
             rows, some = packed.sample(self, small.shape[0])

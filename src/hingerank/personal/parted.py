@@ -6,7 +6,6 @@ that begins anew loads its parts and does the same steps again, and has the same
 """
 
 from collections.abc import Callable, Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import Any
@@ -18,6 +17,7 @@ from hingerank.data.blocks import number_ids
 from hingerank.data.files import DataError
 from hingerank.distributed.parts import Lease, LoadedPart, Part, Runner
 from hingerank.distributed.reading import listed, runner_of
+from hingerank.distributed.source import unfitted
 from hingerank.distributed.sums import Unknown, new_token
 from hingerank.personal.alternating import LocalUsers
 from hingerank.personal.preferences import UserPreferences
@@ -77,11 +77,9 @@ class RatingParts:
     def __repr__(self) -> str:
         return f"RatingParts({len(self.parts)} parts, {self.n_rows} ratings by {len(self.users)} users)"
 
-    def meet(self, ranker: Any, n_items: int) -> "PartedPreferences":
+    def preferences(self, ranker: Any, n_items: int) -> "PartedPreferences":
         """What the users prefer as a ranker sees it."""
-        sent = copy(ranker)
-        sent.__dict__.pop("callback", None)
-        return PartedPreferences(self, PartRatings(sent, n_items, self.item_ids))
+        return PartedPreferences(self, PartRatings(unfitted(ranker), n_items, self.item_ids))
 
 
 def read_rating_parts(paths: Any, client: Any = None, *, item_ids: Any = None, **options: Any) -> RatingParts:
