@@ -7,6 +7,6 @@ import pytest
 def client():
     """Two worker processes of 1 GB each, as the nannies start them."""
     distributed = pytest.importorskip("distributed")
-    options = {"threads_per_worker": 1, "dashboard_address": None, "memory_limit": "1GB", "silence_logs": 50}
+    options = {"threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": "1GB", "silence_logs": 50}
     with distributed.LocalCluster(n_workers=2, **options) as cluster, distributed.Client(cluster) as client:
         yield client
