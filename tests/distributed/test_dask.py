@@ -82,7 +82,7 @@ def test_a_file_that_vanished_is_named_and_the_fit_can_go_on(client, paths, tmp_
 
 
 def test_a_lost_scheduler_is_a_clear_error(paths, tmp_path):
-    options = {"threads_per_worker": 1, "dashboard_address": None, "memory_limit": 0, "silence_logs": 50}
+    options = {"threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": 0, "silence_logs": 50}
     cluster = distributed.LocalCluster(n_workers=1, processes=False, **options)
     client = distributed.Client(cluster)
     spread = hr.distributed.read(paths, client)
