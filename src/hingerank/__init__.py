@@ -79,7 +79,7 @@ _HOME = {
     "make_letor": "hingerank.data.generate",
     "make_like": "hingerank.data.generate",
     "Ratings": "hingerank.personal.ratings",
-    "read_rating_parts": "hingerank.personal.parted",
+    "read_rating_parts": "hingerank.distributed.ratings",
     "read_ratings": "hingerank.personal.ratings",
     "ratings_from": "hingerank.personal.ratings",
     "split_by_user": "hingerank.personal.ratings",
