@@ -19,12 +19,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from hingerank.data.blocks import check_finite
-from hingerank.data.describe import BlockFigures, block_figures, merge_figures
+from hingerank.data.describe import BlockFigures
 from hingerank.data.files import BINARY_HEADER, DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.rows_view import MOST_COPIED, RowsView
-from hingerank.kernels.threads import run_shards
+from hingerank.data.view_figures import figures_of
 
 MOST_MADE = 2  # problems that a held part keeps ready
 
@@ -272,34 +271,10 @@ def look_at(part: LoadedPart, weights: RowWeights | None = None) -> tuple[BlockF
     if weight is not None:
         kept = np.flatnonzero(weight)
         view, weight = view.take(kept), weight[kept]
-
-    def check(block: tuple[int, int]) -> None:
-        try:
-            check_finite(view.block(*block), False, part.data.feature_names)
-        except DataError as error:
-            raise DataError(f"{part.part.path}: among rows {block[0]}:{block[1]} {error}") from None
-
-    return figures_of(view, weight, check), digest_of(part)
-
-
-def figures_of(
-    view: RowsView, weight: np.ndarray | None, check: Callable[[tuple[int, int]], None] | None = None
-) -> BlockFigures:
-    """The figures of the columns of all rows of a view, as those of one block; check: called with every block first."""
-    blocks = [block for shard in view.shards() for block in shard]
-
-    def look(block: tuple[int, int]) -> BlockFigures:
-        if check is not None:
-            check(block)
-        return block_figures(view.block(*block), None if weight is None else weight[slice(*block)])
-
-    found = run_shards(look, blocks)
-    if not found:  # every row weighs 0
-        nothing = np.zeros(view.shape[1])
-        return BlockFigures(nothing + np.inf, nothing - np.inf, nothing, nothing, nothing, 0, 0)
-    low, high, mean, spread, nonzero, missing = merge_figures(found)
-    known = np.sum([figures.known for figures in found], axis=0)
-    return BlockFigures(low, high, known, mean, spread**2 * known, nonzero, missing)
+    try:
+        return figures_of(view, weight, part.data.feature_names), digest_of(part)
+    except DataError as error:
+        raise DataError(f"{part.part.path}: {error}") from None
 
 
 def stacked(parts: Sequence[Any]) -> Any:

@@ -8,42 +8,35 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hingerank.data.blocks import QueryBlocks, kept_rows
+from hingerank.data.blocks import evenly, kept_rows
 from hingerank.data.describe import BlockFigures, merge_figures
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.rows_view import RowsView, is_mapped
-from hingerank.distributed.parts import LoadedPart, RowWeights, figures_of, stacked
+from hingerank.data.view_figures import figures_of
+from hingerank.distributed.parts import LoadedPart, RowWeights, stacked
 from hingerank.distributed.sums import PartsDesign, PartsQueries, new_token, sums_of
 from hingerank.features.curves import SAMPLED_ROWS
 from hingerank.preferences import GradedPreferences
 from hingerank.problem.least_squares import Sums
 from hingerank.problem.problem import Design
+from hingerank.rankers.base import TrainingRows
 from hingerank.rankers.inputs import gather_rows
 from hingerank.rankers.shapes import ShapeSample
 from hingerank.rankers.sources import PARTS, ROWS_FOR_A_MAP, SeenRows, Source
 
 
-class ScaledRows(NamedTuple):
-    """A part's rows in block order, scaled; weight: None where all rows weigh 1."""
-
-    X: Any
-    y: np.ndarray
-    blocks: QueryBlocks
-    weight: np.ndarray | None
-
-    @classmethod
-    def of(cls, data: RankingData, weight: np.ndarray | None, scaler: Any) -> "ScaledRows":
-        """Those of weight 0 left out."""
-        taken, blocks = kept_rows(data.blocks, weight)
-        y = np.ascontiguousarray(gather_rows(data.y, taken), np.float64)
-        if is_mapped(data.X):
-            view = data.X if isinstance(data.X, RowsView) else RowsView(data.X)
-            view = view if taken is None else view.take(taken)
-            X: Any = view if scaler is None else view.scaled(scaler, blocks.offsets)
-        else:
-            X = gather_rows(data.X, taken)
-            X = X if scaler is None else scaler.scale_rows(X, blocks.numbers)
-        return cls(X, y, blocks, None if weight is None else gather_rows(weight, taken))
+def scaled_rows(data: RankingData, weight: np.ndarray | None, scaler: Any) -> TrainingRows:
+    """A part's rows in block order, scaled, those of weight 0 left out."""
+    taken, blocks = kept_rows(data.blocks, weight)
+    y = np.ascontiguousarray(gather_rows(data.y, taken), np.float64)
+    if is_mapped(data.X):
+        view = data.X if isinstance(data.X, RowsView) else RowsView(data.X)
+        view = view if taken is None else view.take(taken)
+        X: Any = view if scaler is None else view.scaled(scaler, blocks.offsets)
+    else:
+        X = gather_rows(data.X, taken)
+        X = X if scaler is None else scaler.scale_rows(X, blocks.numbers)
+    return TrainingRows(X, y, blocks, None if weight is None else gather_rows(weight, taken))
 
 
 @dataclass(frozen=True)
@@ -56,7 +49,7 @@ class PartProblem:
     weights: RowWeights | None
 
     def __call__(self, data: RankingData, weight: np.ndarray | None) -> tuple[Design, GradedPreferences]:
-        rows = ScaledRows.of(data, weight, self.scaler)
+        rows = scaled_rows(data, weight, self.scaler)
         return self.make(rows.X), self.prefer(rows.y, rows.blocks, rows.weight)
 
 
@@ -116,7 +109,7 @@ def see_parts(scaler: Any, data: Any, most: int) -> SampledRows:
     n = sum(kept)
     rows, queries = (np.concatenate(([0], np.cumsum(k))) for k in (kept, [len(facts.ids) for facts in data.facts]))
     starts = {part.key: (int(row), int(query)) for part, row, query in zip(data.parts, rows, queries)}
-    wanted = np.arange(n) if n <= most else np.linspace(0, n - 1, most).astype(np.int64)
+    wanted = np.arange(n) if n <= most else np.asarray(evenly(n, most))
     found: list[SampledRows] = data.ask(see_part, scaler, data.weights, starts, wanted, -(-n // most))
     low, high, mean, spread, nonzero, missing = merge_figures([part.figures for part in found])
     known = np.sum([part.figures.known for part in found], axis=0)
@@ -139,7 +132,7 @@ def see_part(
     stride: int,
 ) -> SampledRows:
     """What `see_parts` looks at, of one part; starts: the numbers of its first row and query among all."""
-    X, _, blocks, weight = ScaledRows.of(part.data, None if weights is None else weights.of(part), scaler)
+    X, _, blocks, weight = scaled_rows(part.data, None if weights is None else weights.of(part), scaler)
     first_row, first_query = starts[part.part.key]
     m = np.ones(X.shape[0]) if weight is None else weight
     here = wanted[np.searchsorted(wanted, first_row) : np.searchsorted(wanted, first_row + len(m))] - first_row

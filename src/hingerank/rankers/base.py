@@ -16,6 +16,7 @@ from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.rows_view import BYTES_A_ROW, RowsView, check_memory, read_ahead
 from hingerank.data.scaling import SAMPLED_ROWS, Figures, Scaler, make_scaler
+from hingerank.data.view_figures import look_through
 from hingerank.export.attributes import Array, Attribute, Ids, Number, Of, Size
 from hingerank.export.model_file import SavedModel, derived, saved_attributes
 from hingerank.rankers.explanation import SUMS, Contributions, Explained
@@ -31,7 +32,7 @@ from hingerank.rankers.inputs import (
     unpack,
     warn_spreads,
 )
-from hingerank.rankers.sources import MEMORY, PARTS, RowsInParts, Source, block_scores, look_through
+from hingerank.rankers.sources import MEMORY, PARTS, RowsInParts, Source, block_scores
 from hingerank.rankers.tuned import Tuning
 from hingerank.renaming import renamed
 from hingerank.solvers.run import Certificate
@@ -280,7 +281,7 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
         name = self._scaling()
         if name is None:
             if self._sees_spreads and getattr(self, "features", None) is None:
-                warn_spreads(column_spreads(X), names_of_features(self, X.shape[1]), stacklevel=4)
+                warn_spreads(self, column_spreads(X), stacklevel=4)
             return None
         return self._finite_scaler(name, lambda: make_scaler(name).fit(X, sample_weight=weight))
 
@@ -299,7 +300,7 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
         name = self._scaling()
         if name is None:
             if self._sees_spreads and getattr(self, "features", None) is None:
-                warn_spreads(figures[3], names_of_features(self, self.n_features_in_), stacklevel=5)
+                warn_spreads(self, figures[3], stacklevel=5)
             return None
         rows = sample(SAMPLED_ROWS if make_scaler(name).of_sample else 1)
         return self._finite_scaler(name, lambda: make_scaler(name).fit_figures(figures, rows))

@@ -245,13 +245,14 @@ def column_spreads(X: Any) -> np.ndarray:
         return np.asarray(rows.std(axis=0, dtype=np.float64))
 
 
-def warn_spreads(spreads: np.ndarray, names: Sequence[str], stacklevel: int) -> None:
+def warn_spreads(ranker: Any, spreads: np.ndarray, stacklevel: int) -> None:
     """A ScaleWarning where the spreads of columns that vary differ by more than MOST_SPREAD."""
     varying = np.flatnonzero((spreads > 0) & np.isfinite(spreads))
     if len(varying) < 2:
         return
     low, high = varying[np.argmin(spreads[varying])], varying[np.argmax(spreads[varying])]
     if spreads[high] > MOST_SPREAD * spreads[low]:
+        names = names_of_features(ranker, len(spreads))
         warnings.warn(
             f"the features differ in scale: {names[high]} has standard deviation {spreads[high]:.3g} and {names[low]} "
             f'{spreads[low]:.3g}; set scale="standard", "query-minmax", "log" or "quantile", or let hingerank.tune '

@@ -12,9 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from hingerank.data.blocks import QueryBlocks, blocks_from_qid, check_finite, evenly
-from hingerank.data.describe import block_figures, merge_figures
-from hingerank.data.files import DataError
-from hingerank.data.rows_view import RowsView, cut_blocks
+from hingerank.data.rows_view import RowsView
 from hingerank.data.scaling import Figures
 from hingerank.kernels.threads import run_shards
 from hingerank.problem.least_squares import Sums
@@ -155,24 +153,6 @@ class RowsInParts(ABC):
     @abstractmethod
     def joined(self, other: Any) -> "RowsInParts":
         """These parts and then the other's."""
-
-
-def look_through(view: RowsView, weight: np.ndarray | None, names: Any) -> Figures:
-    """The columns' figures, in one reading that also finds what is not finite, which is a DataError."""
-    blocks = [block for shard in cut_blocks(len(view), view.height) for block in shard]
-
-    def look(block: tuple[int, int]) -> Any:
-        a, b = block
-        return block_figures(view.block(a, b), None if weight is None else weight[a:b])
-
-    figures = merge_figures(run_shards(look, blocks))
-    if figures[5] or not (np.isfinite(figures[0]).all() and np.isfinite(figures[1]).all()):
-        for a, b in blocks:
-            try:
-                check_finite(view.block(a, b), False, names)
-            except DataError as error:
-                raise DataError(f"among rows {a}:{b} {error}") from None
-    return figures
 
 
 def block_scores(ranker: Any, view: RowsView, qid: Any) -> np.ndarray:
