@@ -276,10 +276,10 @@ def download(
     """
     if not url.lower().startswith(_WEB):
         raise FetchError(f"cannot download {url!r}: expected an address that starts with http:// or https://")
-    resumed = _saved_bytes(url, part) > 0
+    resumed = _saved(url, part)[0] > 0
     failures = 0
     while True:
-        before = _saved_bytes(url, part)
+        before = _saved(url, part)[0]
         try:
             _transfer(url, part, size, progress, timeout)
             return resumed
@@ -292,9 +292,9 @@ def download(
                 raise
             inner = getattr(error, "reason", None) or error
             reason = str(inner) or type(inner).__name__
-        failures = 1 if _saved_bytes(url, part) > before else failures + 1
+        failures = 1 if _saved(url, part)[0] > before else failures + 1
         if failures >= attempts:
-            saved = _saved_bytes(url, part)
+            saved = _saved(url, part)[0]
             later = f"to go on from {saved:,} bytes" if saved else "later"
             raise FetchError(
                 f"{url} failed {attempts} times in a row ({reason}); run the same command again {later}"
@@ -304,11 +304,10 @@ def download(
 
 def _transfer(url: str, part: Path, size: int | None, progress: Progress | None, timeout: float) -> None:
     """One request: append what comes to `part`; _Dropped when the connection ends before the announced length."""
-    have = _saved_bytes(url, part)
+    have, validator = _saved(url, part)
     headers = {"User-Agent": "hingerank", "Accept-Encoding": "identity"}
     if have:
         headers["Range"] = f"bytes={have}-"
-        validator = _notes(part).get("validator")
         headers |= {"If-Range": validator} if validator else {}
     try:
         response = _opener().open(urllib.request.Request(url, headers=headers), timeout=timeout)
@@ -321,11 +320,11 @@ def _transfer(url: str, part: Path, size: int | None, progress: Progress | None,
             raise _Dropped("the part saved earlier is longer than the file") from None
         raise
     with response:
-        if response.status != 206 or _range(response.headers)[0] != have:
-            if response.status == 206:  # not the range that was asked for
-                part.unlink(missing_ok=True)
-                raise _Dropped("the server sent another range than the one asked for")
+        if response.status != 206:
             have = 0
+        elif _range(response.headers)[0] != have:
+            part.unlink(missing_ok=True)
+            raise _Dropped("the server sent another range than the one asked for")
         length = response.headers.get("Content-Length")
         total = have + int(length) if length and length.isdigit() else None
         if size is not None and total is not None and total != size:
@@ -371,17 +370,13 @@ def _notes_path(part: Path) -> Path:
     return part.with_name(part.name + ".json")
 
 
-def _notes(part: Path) -> dict:
+def _saved(url: str, part: Path) -> tuple[int, str | None]:
+    """Bytes of `url` that an earlier attempt left in `part`, and what tells its version; 0 if of another address."""
     try:
         notes = json.loads(_notes_path(part).read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return notes if isinstance(notes, dict) else {}
-
-
-def _saved_bytes(url: str, part: Path) -> int:
-    """Bytes of `url` that an earlier attempt left in `part`; 0 if they are of another address."""
-    return part.stat().st_size if _notes(part).get("url") == url and part.is_file() else 0
+        return (part.stat().st_size, notes.get("validator")) if notes["url"] == url else (0, None)
+    except (OSError, ValueError, LookupError, TypeError):
+        return 0, None
 
 
 def _range(headers: Message) -> tuple[int | None, int | None]:
