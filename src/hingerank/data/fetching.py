@@ -3,8 +3,8 @@
 A checksum in public_sets.json is one that the publisher or several independent projects document for the same file.
 Where none is known the first copy is trusted, its checksum is recorded in the cache and later copies must match it.
 
-Downloads go on where a dropped connection left them, and archives that nobody has vetted are unpacked with limits on
-names, links, numbers and sizes: no library at hand does both.
+Downloads go on where a dropped connection left them. Archives that nobody has vetted pass limits on names, links,
+numbers and sizes before zipfile or tarfile unpack them.
 """
 
 import hashlib
