@@ -85,7 +85,7 @@ def walks(folder: Path, names: list[str]) -> dict[str, Walk]:
         "evaluate": lambda: hr.evaluate(data.y, scores, data.qid, ["ndcg@10", "map"]),
         "PersonalRankSVM.fit": lambda: hr.PersonalRankSVM(random_state=0).fit(*rated),
         "tune": lambda: hr.tune("rank-svm", data),
-        "hingerank fit": lambda: command(["fit", text, "-o", model, "--json"]),
+        "hingerank fit": lambda: command(["fit", text, "-o", model, "--force", "--json"]),
         "hingerank compare": lambda: command(["compare", text, *usual, "-o", f"{run}{next(runs)}/"]),
     }
     return {name: walk(calls[name]) for name in names or calls}
