@@ -231,6 +231,7 @@ def test_svm_div_on_the_command_line(tmp_path, monkeypatch, capsys):
     for name, lines in (("run.txt", run), ("texts.tsv", texts), ("qrels.txt", qrels)):
         (tmp_path / name).write_text("\n".join(lines) + "\n")
     fit = ["rerank", "run.txt", "--method", "svm-div", "--texts", "texts.tsv", "--fit", "qrels.txt", "--save", "m/"]
+    fit += ["--force"]
     assert main(fit) == 0
     assert main(["rerank", "run.txt", "--model", "m/", "--texts", "texts.tsv", "--top", "3", "-o", "out.txt"]) == 0
     assert len((tmp_path / "out.txt").read_text().splitlines()) == 9

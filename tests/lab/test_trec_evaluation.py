@@ -243,7 +243,7 @@ def test_on_the_command_line(files, capsys, tmp_path, monkeypatch):
     assert main(["rank", "model/", "rows.txt", "--trec-run", "-o", "own.txt"]) == 0
     capsys.readouterr()
     assert main(["evaluate", "rows.txt", "scores.txt", "--complete"]) == 1
-    assert "SCORES is no run" in capsys.readouterr().err
+    assert "--complete is for a TREC run, not for graded rows" in capsys.readouterr().err
     for scores in ("scores.txt", "own.txt"):
         assert main(["evaluate", "rows.txt", scores, "--json"]) == 0
     plain, run_means = (json.loads(line)["means"] for line in capsys.readouterr().out.splitlines())

@@ -427,13 +427,13 @@ def test_the_check_runs_anew_and_says_what_moved(place, tmp_path, monkeypatch, c
     before = (output / "toy-table1.json").read_bytes()
     capsys.readouterr()
     assert main(["reproduce", "--check", "toy-table1", *options]) == 0
-    assert f"toy-table1: nothing moved since {json.loads(before)['date']}, version" in capsys.readouterr().out
+    assert f"toy-table1: nothing changed since {json.loads(before)['date']}, version" in capsys.readouterr().out
     words = json.loads(before)
     words["sections"][0]["rows"]["svm"]["values"]["N@5"] = 0.1234
     (output / "toy-table1.json").write_text(json.dumps(words), "utf-8")
     assert main(["reproduce", "--check", "toy-table1", *options]) == 1
     shown = capsys.readouterr().out
-    assert "toy-table1: 1 moved" in shown and "A, svm, N@5: 0.1234 to 0." in shown
+    assert "toy-table1: 1 changed" in shown and "A, svm, N@5: 0.1234 to 0." in shown
     assert json.loads((output / "toy-table1.json").read_text("utf-8")) == words, "a check does not save"
     monkeypatch.setattr("hingerank.papers.TABLES", {"toy-table1": small_table()})
     assert main(["reproduce", "--check", *options]) == 1  # no table is fast
