@@ -10,7 +10,7 @@ import pytest
 
 from hingerank.cli import main
 from hingerank.cli.app import PANELS
-from hingerank.cli.help import CommandPage, example
+from hingerank.cli.help import CommandPage, example, wrapped
 from hingerank.cli.model_commands import FitRows
 from hingerank.cli.options import check_kind, in_options
 from hingerank.registry import RANKERS, SUMMARIES, did_you_mean
@@ -52,7 +52,7 @@ def call(capsys, monkeypatch, tmp_path):
 def test_a_help_page_has_panels_and_breaks_no_word(call, name):
     status, out, err = call(f"{name} --help")
     assert (status, err) == (0, "") and max(map(len, out.splitlines())) <= 80
-    assert f"Examples:\n  hingerank {name}" in out and "\nOutput:\n" in out and "--json" in out
+    assert f"Examples:\n  hingerank {name}" in out and "\nOutput:\n" in out and "--json" in out and "\\[" not in out
     said = " ".join(re.sub(r" \\$", "", line, flags=re.MULTILINE).strip() for line in out.splitlines())
     for word in " ".join(inspect.getdoc(COMMANDS[name]).replace("Example: ", "").split()).split(" "):
         assert f" {word} " in f" {said} ", f"{word} is cut"
@@ -114,6 +114,10 @@ def test_every_option_of_version_0_2_is_still_there():
         command = get_command(app).commands[name]
         assert isinstance(command, CommandPage)
         assert {f"--{option}" for option in options.split()} <= {word for p in command.params for word in p.opts}, name
+
+
+def test_texts_break_at_spaces_only():
+    assert wrapped("a squared-hinge loss", 12) == ["a", "squared-hinge", "loss"]
 
 
 def test_long_examples_go_on_after_a_backslash_and_options_keep_their_values():

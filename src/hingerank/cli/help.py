@@ -11,25 +11,11 @@ from hingerank.registry import did_you_mean
 
 EXAMPLE = "Example: "
 WIDEST = 26  # columns for the names of options
-MEANT = {  # what other programs call these commands
-    "predict": "rank",
-    "score": "rank",
-    "train": "fit",
-    "learn": "fit",
-    "test": "evaluate",
-    "eval": "evaluate",
-    "optimise": "tune",
-    "optimize": "tune",
-    "search": "tune",
-    "benchmark": "compare",
-    "analyze": "analyse",
-    "describe": "info",
-    "download": "fetch",
-    "diversify": "rerank",
-    "rankers": "models",
-    "list": "models",
-    "save": "export",
-}
+OTHERS = (
+    "predict=rank score=rank train=fit learn=fit test=evaluate eval=evaluate optimise=tune optimize=tune search=tune "
+    "benchmark=compare analyze=analyse describe=info download=fetch diversify=rerank rankers=models save=export"
+)
+MEANT = dict(pair.split("=") for pair in OTHERS.split())  # what other programs call these commands
 
 
 def wrapped(text: str, width: int, start: str = "", rest: str | None = None) -> list[str]:
@@ -85,7 +71,10 @@ class CommandPage(TyperCommand):
                 panels.setdefault("Arguments", []).append((_name(parameter), getattr(parameter, "help", None) or ""))
             elif (record := parameter.get_help_record(ctx)) is not None:
                 panel = getattr(parameter, "rich_help_panel", None) or "Output"  # --help has none
-                panels.setdefault(panel, []).append(record)
+                name, text = record
+                panels.setdefault(panel, []).append(
+                    (name, text.replace("\\[", "["))
+                )  # some versions of typer escape it
         panels["Output"] = panels.pop("Output")  # at the end
         for title, rows in panels.items():
             section(formatter, title, rows)

@@ -65,8 +65,8 @@ def open_model(model: Path, items: Path | None = None) -> tuple[Any, Any]:
     if items is not None:
         ids, (X, names) = read_items(items)
         catalogue: Any = Catalogue(ids, X, list(names))
-        learnt = read_header(model)["metadata"].get("features")
-        return ranker, catalogue.aligned(learnt) if learnt else catalogue
+        learned = read_header(model)["metadata"].get("features")
+        return ranker, catalogue.aligned(learned) if learned else catalogue
     catalogue = load_catalogue(model)
     if catalogue is None:
         raise ValueError(f"no items are saved with {model}: name a table of them with --items")
