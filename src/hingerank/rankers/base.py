@@ -112,6 +112,8 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
             self._fit(*self._learning_rows(X, y, qid, sample_weight, group))
         if not np.isfinite(getattr(self, "coef_", 0.0)).all():
             raise DataError("the weights are not finite: squares of the features overflow; rescale them (scale=...)")
+        for name in derived(type(self)):
+            getattr(self, name)  # so that answering leaves the ranker as it is
         self.fingerprint_["pairs"] = getattr(self, "n_pairs_", None)
         self.validation_scores_ = [self.score(*part) for part in evaluation_sets(eval_set, eval_group)]
         return self

@@ -173,18 +173,20 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
             self.support_rows_ = f.gram.X[kept]
 
     @cached_property
-    def _expansion(self) -> NystroemMap:
+    def _expansion(self) -> NystroemMap | None:
+        if self._given:
+            return None
         found = NystroemMap(kernel=self.kernel, degree=self.degree, coef0=self.coef0)
         found.gamma_ = self.gamma_
         return found.place(self.support_rows_)
 
     def _scores(self, X):
-        if self._given:
+        if self._expansion is None:
             return np.asarray(X[:, self.support_] @ self.dual_coef_, np.float64).ravel()
         return self._expansion.scores(X, self.dual_coef_)
 
     def _body(self):
-        return body_of_map(None if self._given else self._expansion, self.dual_coef_)
+        return body_of_map(self._expansion, self.dual_coef_)
 
     def _check_together(self, sizes):
         super()._check_together(sizes)
