@@ -17,7 +17,7 @@ import os
 import platform
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -128,7 +128,8 @@ class SavedModel:
         """Make what follows from loaded attributes and is not in the file."""
 
 
-def saved_attributes(cls: type) -> dict[str, Attribute]:
+@cache
+def saved_attributes(cls: type) -> Mapping[str, Attribute]:
     """The attributes that a class and its bases declare, those of the bases first."""
     found: dict[str, Attribute] = {}
     for base in reversed(cls.__mro__):
@@ -136,9 +137,11 @@ def saved_attributes(cls: type) -> dict[str, Attribute]:
     return found
 
 
-def derived(cls: type) -> set[str]:
+@cache
+def derived(cls: type) -> frozenset[str]:
     """Names of what a class derives from its fitted attributes when it is asked for, and keeps."""
-    return {name for base in cls.__mro__ for name, item in vars(base).items() if isinstance(item, cached_property)}
+    items = [(name, item) for base in cls.__mro__ for name, item in vars(base).items()]
+    return frozenset(name for name, item in items if isinstance(item, cached_property))
 
 
 def encode(value: Any, arrays: dict[str, np.ndarray], place: str) -> Any:

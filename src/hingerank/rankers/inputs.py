@@ -76,6 +76,8 @@ def check_features(ranker: Any, X: Any, *, reset: bool) -> Any:
 def _check_kind(X: Any) -> None:
     """A DataError about what scikit-learn would take for numbers: masked values, dates, and text such as 1_0."""
     check_unmasked(X, "X")
+    if isinstance(X, np.ndarray) and X.dtype.kind == "f":
+        return
     columns = [str(kind).lower() for kind in getattr(X, "dtypes", ())]  # of a data frame
     date = next((kind for kind in columns if kind.startswith(("date", "time", "duration"))), None)
     if date is not None:
