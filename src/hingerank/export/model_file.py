@@ -15,11 +15,11 @@ import json
 import math
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import safetensors.numpy
@@ -41,6 +41,7 @@ __all__ = ["FILE_NAME", "FORMAT", "VERSION", "ModelFileError", "load", "read_hea
 
 
 _TAG = "!"
+T = TypeVar("T")
 
 
 class ModelFileError(ValueError):
@@ -128,7 +129,12 @@ class SavedModel:
         """Make what follows from loaded attributes and is not in the file."""
 
 
-@cache
+def by_class(function: Callable[[type], T]) -> Callable[[type], T]:
+    """The function, which is asked once of each class."""
+    return cache(function)
+
+
+@by_class
 def saved_attributes(cls: type) -> Mapping[str, Attribute]:
     """The attributes that a class and its bases declare, those of the bases first."""
     found: dict[str, Attribute] = {}
@@ -137,7 +143,7 @@ def saved_attributes(cls: type) -> Mapping[str, Attribute]:
     return found
 
 
-@cache
+@by_class
 def derived(cls: type) -> frozenset[str]:
     """Names of what a class derives from its fitted attributes when it is asked for, and keeps."""
     items = [(name, item) for base in cls.__mro__ for name, item in vars(base).items()]
