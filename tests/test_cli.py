@@ -369,6 +369,7 @@ def in_a_process(arguments, **options):
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_is_no_error(tmp_path):
     many = tmp_path / "many.txt"
     many.write_text("".join(f"{i % 2} qid:{i // 10} 1:{i}\n" for i in range(20_000)))

@@ -26,6 +26,7 @@ def sklearn_settings():
     sklearn.set_config(**before)
 
 
+@pytest.mark.slow
 def test_code_and_commands_run_in_order(tmp_path, monkeypatch, capsys, sklearn_settings):
     monkeypatch.chdir(tmp_path)
     names = {}

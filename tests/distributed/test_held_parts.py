@@ -86,6 +86,7 @@ def test_a_fold_keeps_the_parts_that_it_is_of(folder):
     assert here() == before
 
 
+@pytest.mark.slow
 def test_tuning_leaves_the_parts_that_there_were(folder):
     before = here()
     spread = hr.distributed.read(folder, parts=3)
@@ -141,6 +142,7 @@ def _keys():
     return set(parts_module._AT_HAND)
 
 
+@pytest.mark.slow
 def test_workers_let_go_too(client, folder):
     def there():
         gc.collect()

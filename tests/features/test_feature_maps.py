@@ -52,6 +52,7 @@ def test_nystroem_error_is_below_fouriers_at_equal_small_m(X, m):
         assert error(NystroemMap(m, gamma=GAMMA, landmarks=how), X) < 0.5 * fourier_error(X, m, True)
 
 
+@pytest.mark.slow
 def test_means_and_leverage_are_better_landmarks_on_clustered_rows():
     rng = np.random.default_rng(1)
     centres = rng.normal(0, 6, (12, 5))

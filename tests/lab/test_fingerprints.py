@@ -178,6 +178,7 @@ def test_a_mark_follows_what_code_does(one, other):
     assert code_mark(one) == code_mark(one) != code_mark(other)
 
 
+@pytest.mark.slow
 def test_a_mark_is_the_same_in_another_process(tmp_path):
     text = textwrap.dedent("""
         from hingerank.lab.fingerprints import code_mark

@@ -80,6 +80,7 @@ def folder(tmp_path, monkeypatch, data):
         sys.modules.pop(name, None)
 
 
+@pytest.mark.slow
 def test_own_rankers_and_losses_on_the_command_line(folder, capsys):
     """From a module of the current folder and from a path, in worker processes too, under the names given."""
     methods = "rank-svm,mine=own_parts:Column,other=deeper/more_parts.py:Column,own_parts.py:half,lead=rank-svm"
@@ -149,6 +150,7 @@ def test_objects_are_no_values_to_try():
         Method("own", hr.RankSVM, Grid({"loss": [Lead()]}))
 
 
+@pytest.mark.slow
 def test_a_script_or_notebook_defines_its_own_parts(tmp_path):
     """In __main__, with workers and without a guard: ranker, loss and measure go along, and nothing falls back."""
     script = (

@@ -168,7 +168,7 @@ def test_cite(results, tmp_path, capsys):
     assert {"ke2017lightgbm", "joachims2002optimizing"} <= set(parse_bibtex(shown))
     assert run(["cite", "nobody"]) == 1 and "no ranker named 'nobody'" in capsys.readouterr().err
     assert run(["cite", str(tmp_path)]) == 0
-    assert "% noise: no ranker of this library" in capsys.readouterr().out
+    assert "% noise: not a ranker of this library" in capsys.readouterr().out
     from hingerank.lab.methods import method_from_name
 
     names = ["listnet", "own=personal-rank-svm", "item-mean"]

@@ -270,6 +270,7 @@ def test_wrong_calls_are_named(data, rankers, call, words):
         call(data, rankers)
 
 
+@pytest.mark.slow
 def test_processes_start_only_when_a_run_is_long(data, rankers, monkeypatch):
     from hingerank.lab import workers
 

@@ -180,6 +180,7 @@ def test_a_reranker_of_ones_own(folds):
     assert "Backwards.rerank gave rows twice, or beyond the 15 candidates" in bad.failures()[0]["error"]
 
 
+@pytest.mark.slow
 def test_workers_find_the_same(data, tmp_path):
     """Distances that are computed on demand are sent along."""
     lazy = data.map(lambda query: query.with_parts(relations=Relations([cosine_relation(query.X)])))

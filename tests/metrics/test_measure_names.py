@@ -85,7 +85,7 @@ def test_a_measure_is_a_value():
         ("recall", "needs a cutoff"),
         ("mean_ndcg@10", "has no cutoff"),
         ("kendall_tau@5", "has no cutoff"),
-        ("ndcg@10:letor5", "no preset 'letor5'; did you mean 'letor4'"),
+        ("ndcg@10:letor5", "no preset 'letor5'; did you mean 'letor3' or 'letor4'"),
         ("ndcg@10:", "no preset"),
         ("ndcg@10:trec:sklearn", "two presets"),
         ("ndcg@10:gian=linear", "no option 'gian'; did you mean 'gain'"),

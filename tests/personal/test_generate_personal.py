@@ -46,6 +46,7 @@ def test_ratings_follow_the_truth():
     assert (np.diff(data.ratings[order]) >= 0).all()
 
 
+@pytest.mark.slow
 def test_seed_and_size_of_the_literature():
     a, b = make_personal(seed=5), make_personal(seed=5)
     np.testing.assert_array_equal(a.winners, b.winners)

@@ -233,6 +233,7 @@ def test_without_nuclear_norm_it_is_the_dual_ranksvm():
 
 
 @pytest.mark.parametrize("gamma, lam", [(0.05, 0.1), (0.5, 1.0), (2.0, 0.3)])
+@pytest.mark.slow
 def test_objective_gap_and_blocks_equal_brute_force(gamma, lam):
     X, y, qid = problem(15)
     C = 0.5

@@ -221,6 +221,7 @@ def test_the_libraries_use_the_threads_that_users_allow(cls, settings, data, thr
 
 
 @BOTH
+@pytest.mark.slow
 def test_threads_of_the_libraries_sleep_while_they_wait(cls, settings):
     """OpenMP looks at the variable when the library is loaded; the environment is then as before."""
     code = f"""
