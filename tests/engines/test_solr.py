@@ -71,6 +71,7 @@ def solr(java, tmp_path_factory, rows):
     yield server
     node.stdin.close()
     node.wait(60)
+    node.stdout.close()
 
 
 # no value is missing here: a version before 9 refuses to hear where missing ones go, which matters to XGBoost's trees

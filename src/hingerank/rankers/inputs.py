@@ -10,7 +10,7 @@ from sklearn.utils import assert_all_finite, check_array, column_or_1d, get_tags
 from sklearn.utils.validation import validate_data
 
 from hingerank.data import blocks as checks
-from hingerank.data.blocks import QueryBlocks, blocks_from_group, blocks_from_qid, check_unmasked, evenly
+from hingerank.data.blocks import QueryBlocks, blocks_from_group, blocks_from_qid, check_unmasked
 from hingerank.data.checks import ScaleWarning, WeakFitWarning
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
