@@ -8,8 +8,9 @@ import hingerank
 PAGES = {  # page -> (title, what it is about, beginnings of the modules it covers)
     "rankers": ("Rankers", "Estimators that order the rows of a query.", ["hingerank.rankers"]),
     "tuning": ("Tuning", "Settings found over folds of queries, and progress while one waits.",
-               ["hingerank.search.tuning", "hingerank.watching"]),
-    "personal": ("Personal rankers", "One ranking function per user.", ["hingerank.personal"]),
+               ["hingerank.search", "hingerank.watching"]),
+    "personal": ("Personal rankers", "One ranking function per user.",
+                 ["hingerank.personal", "hingerank.distributed.ratings"]),
     "diversity": ("Diverse rankings", "Results that differ from each other.", ["hingerank.diversity"]),
     "data": ("Data", "Reading, writing, generating and fetching.", ["hingerank.data"]),
     "evaluation": ("Measures and experiments", "How good a ranking is, and which ranker is better.",

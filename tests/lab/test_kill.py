@@ -79,7 +79,8 @@ def table(folder):
 def expected(tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole")
     process = start(folder, 1)
-    assert process.wait(60) == 0, process.stderr.read()
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 0, error
     return table(folder)
 
 
@@ -105,7 +106,7 @@ def test_no_worker_outlives_a_killed_run(tmp_path):
     workers = children(process.pid)
     assert workers
     os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    process.communicate()
     deadline = time.monotonic() + 20
     while (alive := [pid for pid in workers if is_running(pid)]) and time.monotonic() < deadline:
         time.sleep(0.05)

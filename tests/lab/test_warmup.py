@@ -9,7 +9,7 @@ import pytest
 
 WARM = """
 import json, pkgutil, importlib
-from hingerank.kernels.compiled import Kernel
+from hingerank.kernels.compiled import CompiledKernel
 import hingerank
 from hingerank.lab.warmup import warm
 problems = [f"{step.label}: {step.problem}" for step in warm(apart=False) if step.problem]
@@ -18,7 +18,7 @@ for found in pkgutil.walk_packages(hingerank.__path__, "hingerank."):
     if found.name.endswith(("__main__", "torch_design")):
         continue
     for value in vars(importlib.import_module(found.name)).values():
-        if isinstance(value, Kernel) and value.py_func.__module__ == found.name:
+        if isinstance(value, CompiledKernel) and value.py_func.__module__ == found.name:
             kernels.add(value)
 assert len(kernels) > 60
 print(json.dumps(problems + [kernel.__qualname__ for kernel in kernels if not kernel.compiled.signatures]))

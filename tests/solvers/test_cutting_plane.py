@@ -67,3 +67,13 @@ def test_features_of_any_scale(scale):
     other = hr.RankSVM(C=0.01, **settings).fit(data.X * scale, data.y, qid=data.qid)
     assert found.certificate_.converged and found.n_iter_ < 500
     assert found.objective_ == pytest.approx(other.objective_, rel=2e-3)
+
+
+def test_weights_of_0_that_are_best_are_found_at_once():
+    """No direction gains anything at a kink of the risk: there is nothing to be relative to."""
+
+    def risk(w):
+        return 3.0 + abs(w).sum(), np.where(w < 0, -1.0, 1.0)
+
+    found = cutting_plane(risk, 3, C=1.0, tol=1e-3, max_iter=200)
+    assert found.certificate.converged and np.abs(found.w).max() < 1e-6

@@ -105,6 +105,7 @@ def relative(gap: float, value: float, origin: float, least: float = 0.0, nothin
     Returns
     -------
     float : infinity where rounding hides what there is to gain; not a number where sums overflow
+        Where not even a gain of the size of rounding is possible, it is relative to f(w) alone: weights of 0 are best.
 
     Examples
     --------
@@ -116,6 +117,8 @@ def relative(gap: float, value: float, origin: float, least: float = 0.0, nothin
         return np.nan
     if gap == 0:
         return 0.0
+    if least == 0 and gain <= ROUNDING * abs(origin):  # nothing to gain that numbers could show: w = 0 is optimal
+        return gap / abs(value) if value != 0 else np.inf
     size = min(gain, max(abs(value), nothing * abs(origin)))
     return gap / size if size > 0 else np.inf
 
