@@ -64,6 +64,7 @@ def test_sweeps_are_those_of_the_kernels(loss, kind, device):
 
 @pytest.mark.parametrize("loss", ["squared_hinge", "hinge", "logistic", "listnet"])
 @pytest.mark.parametrize("scale", [None, "standard", "query-minmax"])
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.WeakFitWarning")
 def test_linear_rankers_find_the_same_optimum(loss, scale, device):
     data = hr.make_letor(n_queries=30, n_features=8, seed=2, dtype="float32")
     options = {"C": 0.05, "loss": loss, "scale": scale, "tol": 1e-4}
