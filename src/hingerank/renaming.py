@@ -122,6 +122,7 @@ def _setting(set_params: Any) -> Any:
         names = {old: new for old, new in self._renamed.items() if old not in own}
         return set_params(self, **_present(type(self).__name__, names, named, 2))
 
+    call.__doc__ = "Set parameters, by their names or by old ones, and return self."
     return call
 
 
