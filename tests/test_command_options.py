@@ -132,6 +132,7 @@ JSON = {  # command -> what it is asked, after the commands of MADE
     "convert": "convert rows.txt copy/",
     "fetch": "fetch --list",
     "models": "models",
+    "doctor": "doctor",
     "fit": "fit rows.txt -o other/",
     "tune": "tune rows.txt -o other/ --set C=1 --folds 2",
     "add-users": "add-users personal/ ratings.csv --replace",

@@ -70,6 +70,7 @@ PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "analyse": paper_commands.analyse,
     },
     "Set-up": {
+        "doctor": setup_commands.doctor,
         "warmup": setup_commands.warmup,
         "demo": setup_commands.demo,
     },

@@ -1,13 +1,14 @@
-"""`models`, `warmup` and `demo`."""
+"""`models`, `warmup`, `doctor` and `demo`."""
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import typer
 
 from hingerank.cli.groups import JSON
 from hingerank.cli.options import command, option
-from hingerank.cli.output import console, note, print_json, print_table, progress
+from hingerank.cli.output import console, note, print_facts, print_json, print_table, progress, working
 
 
 @command
@@ -54,6 +55,44 @@ def warmup(json: bool = JSON) -> None:
             print_table("not compiled", ["step", "problem"], [[step.label, step.problem] for step in failed])
     if failed:
         raise typer.Exit(1)
+
+
+@command
+def doctor(json: bool = JSON) -> None:
+    """Show versions, threads, caches, GPU and optional parts.
+
+    The status is 1 if something is wrong, such as a library that is too old.
+
+    Example: hingerank doctor
+    """
+    from hingerank.lab.doctor import examine
+
+    with working("looking"):
+        found = examine()
+    if json:
+        print_json(found)
+    else:
+        kept = found["kernels"]
+        facts = {
+            "python": f"{found['python']}, {found['system']}",
+            "threads": f"{found['threads']} of {found['cores']} (HINGERANK_NUM_THREADS)",
+            "compiled kernels": f"{kept['folder']}, {kept['bytes'] / 1e6:.0f} MB (NUMBA_CACHE_DIR)",
+            "data sets": f"{found['data_sets']} (HINGERANK_CACHE)",
+            "GPU": found["gpu"],
+        }
+        print_facts(f"hingerank {found['hingerank']}", facts)
+        rows = [[one["name"], one["installed"] or "missing", one["lowest"]] for one in found["libraries"]]
+        print_table("libraries", ["name", "version", "at least"], rows)
+        parts = [[one["part"], _state(one), one["gives"]] for one in found["parts"]]
+        print_table("optional parts: pip install 'hingerank[NAME]'", ["name", "installed", "for"], parts)
+        print(*(found["problems"] or ["nothing is wrong"]), sep="\n")
+    if found["problems"]:
+        raise typer.Exit(1)
+
+
+def _state(part: dict[str, Any]) -> str:
+    """What of an optional part is there."""
+    return ", ".join(f"{one['name']} {one['installed'] or 'missing'}" for one in part["libraries"])
 
 
 @command
