@@ -50,9 +50,20 @@ def make(folder: Path, n_users: int, n_items: int, per_user: int, rank: int) -> 
 def command(folder: Path, *more: str) -> dict[str, Any]:
     """Run it in a child; wall seconds, processor seconds, peak memory in MB, lines written."""
     output = folder / "recs.parquet"
-    words = [sys.executable, __file__, "--run", str(folder / "model"), "--all", "--top", "10", "-o", str(output), *more]
+    words = [
+        sys.executable,
+        __file__,
+        "--run",
+        str(folder / "model"),
+        "--all",
+        "--top",
+        "10",
+        "--force",
+        "-o",
+        str(output),
+    ]
     began = time.perf_counter()
-    answer = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    answer = subprocess.run([*words, *more], check=True, capture_output=True, text=True).stdout
     found = json.loads(answer.splitlines()[-1])
     return found | {"seconds": time.perf_counter() - began, "lines": pq.read_metadata(output).num_rows}
 

@@ -170,6 +170,71 @@ def test_json_is_one_document(call, name):
     assert json.loads(out)
 
 
+# Nothing is replaced without --force.
+
+WRITES = {  # command -> a line that writes a file or folder, and what it writes
+    "convert": ("convert rows.txt rows.csv", "rows.csv"),
+    "fit": ("fit rows.txt -o other.safetensors", "other.safetensors"),
+    "tune": ("tune rows.txt -o other.safetensors --set C=1 --folds 2", "other.safetensors"),
+    "add-users": ("add-users personal/ new.csv -o more/", "more/model.safetensors"),
+    "rank": ("rank model/ rows.txt -o out.txt", "out.txt"),
+    "recommend": ("recommend personal/ --user u1 -o out.txt", "out.txt"),
+    "rerank": ("rerank run.txt --method xquad --aspects aspects.txt -o out.txt", "out.txt"),
+    "explain": ("explain model/ rows.txt --query 1 --page out.html", "out.html"),
+    "export": ("export model/ --to sql -o out.sql", "out.sql"),
+    "compare": ("compare rows.txt -o run/ --set C=1 --folds 3 --workers 1 --keep kept.safetensors", "kept.safetensors"),
+    "report": ("report run/ -o out.html", "out.html"),
+    "analyse": ("analyse interactions dual/ -o out.svg", "out.svg"),
+}
+RESUME = {"demo", "reproduce"}  # their own folders, which they use again; demo refuses others
+
+
+def test_every_command_that_writes_takes_force():
+    from typer.main import get_command
+
+    from hingerank.cli.app import app
+
+    for name, command in get_command(app).commands.items():
+        flags = {word for parameter in command.params for word in parameter.opts}
+        writes = bool(flags & {"--output", "--page", "--save", "--keep"}) or name == "convert"
+        assert ("--force" in flags) == (writes and name not in RESUME), name
+        assert (name in WRITES) == ("--force" in flags), f"try {name} in WRITES"
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_what_is_there_is_replaced_only_with_force(call, name):
+    Path("new.csv").write_text("user,item,rating\nnew,i1,3\nnew,i2,1\n")
+    line, written = WRITES[name]
+    for made, before in MADE.items():
+        if made in line and name != "compare":
+            assert call(before)[0] == 0
+    Path(written).parent.mkdir(exist_ok=True)
+    Path(written).write_text("precious")
+    status, out, err = call(line)
+    assert (status, out) == (1, "") and "pass --force" in err and Path(written).read_text() == "precious"
+    status, _, err = call(f"{line} --force")
+    assert status == 0, err
+    assert Path(written).read_bytes() != b"precious"
+
+
+def test_an_empty_file_and_a_pipe_are_free(call):
+    assert call(MADE["model/"])[0] == 0
+    Path("out.txt").touch()
+    assert call("rank model/ rows.txt -o out.txt")[0] == 0 and Path("out.txt").read_text().count("\n") == 30
+
+
+def test_a_model_and_data_may_be_given_in_either_order(call):
+    assert call(MADE["model/"])[0] == 0 and call(MADE["personal/"])[0] == 0
+    for name, model, data, more in (
+        ("rank", "model/", "rows.txt", ""),
+        ("evaluate", "model/", "rows.txt", ""),
+        ("explain", "model/", "rows.txt", "--query 1"),
+        ("add-users", "personal/", "ratings.csv", "--replace"),
+    ):
+        first, second = call(f"{name} {model} {data} {more}"), call(f"{name} {data} {model} {more}")
+        assert first[0] == 0 and first == second, name
+
+
 # Words that are nearly right.
 
 

@@ -206,9 +206,9 @@ def test_documents_without_features_are_counted_and_stay(call, files):
     before, after = read_run(files / "run.txt"), read_run(files / "out.txt")
     lost = [docid for docid in before["1"].docids if docid in ("q1-d0", "q1-d1", "q1-d2")]
     assert after["1"].docids[-3:] == lost and len(after["1"]) == 25
-    status, _, err = call("rerank run.txt --method mmr --features some.txt --incomplete skip --top 25 -o out.txt")
+    status, _, err = call("rerank run.txt --method mmr --features some.txt --incomplete skip --top 25 -o less.txt")
     assert status == 0 and "3 documents without features: left out" in err
-    assert len(read_run(files / "out.txt")["1"]) == 22
+    assert len(read_run(files / "less.txt")["1"]) == 22
 
 
 def test_reranking_the_topics_of_training_says_so(call, files):
@@ -217,12 +217,12 @@ def test_reranking_the_topics_of_training_says_so(call, files):
     says = "the model learned from 8 of these 8 topics: measures of this run are of training, not of test"
     assert "pass --force to replace it" in call(f"{learn} -o out.txt")[2]
     assert says in call(f"{learn} --force -o out.txt")[2]
-    assert says in call("rerank run.txt --model model --features features.txt -o out.txt")[2]
+    assert says in call("rerank run.txt --model model --features features.txt -o other.txt")[2]
     others = [f"new{line}" for line in (files / "run.txt").read_text().splitlines(keepends=True)]
     (files / "others.txt").write_text("".join(others))
     rows = (files / "features.txt").read_text().replace("qid:", "qid:new")
     (files / "new.txt").write_text(rows)
-    assert "learned from" not in call("rerank others.txt --model model --features new.txt -o out.txt")[2]
+    assert "learned from" not in call("rerank others.txt --model model --features new.txt -o last.txt")[2]
 
 
 def test_topics_are_compared(call, files):

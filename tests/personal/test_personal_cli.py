@@ -183,7 +183,7 @@ def test_vectors_of_the_items_beside_the_model(call):
     assert about["items"] == [f"i{i}" for i in range(30)] and len(users) == len(ranker.users_)
     assert call("recommend", "model/", "--user", "u3", "--top", "1")[1].split("\t")[2] == best
     Path("model/items.npz").unlink()
-    assert "no items are saved with model" in call("export", "model/", "--to", "vectors", "-o", "vectors/")[2]
+    assert "no items are saved with model" in call("export", "model/", "--to", "vectors", "-o", "others/")[2]
 
 
 def test_a_column_that_outweighs_the_others_is_told(call):

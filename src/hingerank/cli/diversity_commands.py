@@ -8,7 +8,7 @@ import typer
 
 from hingerank.cli.files import check_target, in_command_words, open_data
 from hingerank.cli.groups import Output, Rows, TopicParts
-from hingerank.cli.options import Group, choice, command, option, switch
+from hingerank.cli.options import Group, choice, command, option, switch, target
 from hingerank.cli.output import make_ranker, print_facts, print_json, print_table, read_setting, working
 
 MEASURES = ("alpha-ndcg@20", "err-ia@20", "nrbp", "strec@20", "p-ia@20", "map-ia")
@@ -37,7 +37,7 @@ class Diversifying(Group, panel="Method"):
 class Reranked(Output):
     """What `rerank` writes."""
 
-    output: Path | None = option("RUN", "Reranked TREC run to write.", short="-o")
+    output: Path | None = target("RUN", "Reranked TREC run to write.", short="-o")
     tag: str = option("TEXT", "Last column of the run written.", "hingerank")
     save: str | None = option("PATH", "Where to save the model that --fit learns.")
     force: bool = switch("Replace what is there.")

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from hingerank.cli.groups import JSON, Model, Rows
-from hingerank.cli.options import REQUIRED, choice, command, option
+from hingerank.cli.options import REQUIRED, choice, command, option, target
 from hingerank.cli.output import print_facts, print_json, print_table, read_setting, working
 
 
@@ -12,7 +12,7 @@ from hingerank.cli.output import print_facts, print_json, print_table, read_sett
 def export(
     model: Model,
     to: str = option("FORMAT", "Such as onnx or sql; an unknown one lists them.", REQUIRED),
-    output: str = option("PATH", "File or folder/ to write.", REQUIRED, short="-o", panel="Output"),
+    output: str = target("PATH", "File or folder/ to write.", REQUIRED, short="-o", folder=True),
     check: Path | None = option("DATA", "Score these rows with the export and compare with the model."),
     features: Path | None = option("FILE", "JSON: feature -> its name in the other program, or how to compute it."),
     settings: list[str] | None = option("NAME=VALUE", "Option of the format; repeatable.", flag="--set"),

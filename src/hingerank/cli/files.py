@@ -175,6 +175,8 @@ def check_target(output: str, data: Path, force: bool = False, option: str = "--
         raise ValueError(f"{option} {output} is the data itself: name another file or a folder")
     if is_model(target) and not force:
         raise ValueError(f"{output} holds a model: pass --force to replace it, or name another place with {option}")
+    if target.is_file() and target.stat().st_size > 0 and not force:
+        raise ValueError(f"{output} exists: pass --force to replace it, or name another place with {option}")
     if output.endswith("/") and target.exists() and not target.is_dir():
         raise ValueError(f"{option} {output} is a file: name a folder, or leave out the slash")
     if not output.endswith("/") and not target.parent.is_dir():

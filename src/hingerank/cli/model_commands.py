@@ -9,7 +9,7 @@ import typer
 from hingerank.cli import personal_commands
 from hingerank.cli.files import check_target, data_and_model, open_data, scored
 from hingerank.cli.groups import JSON, Data, Model, ModelOutput, ModelRows, Output, RatingOptions, Rows
-from hingerank.cli.options import Group, check_kind, command, option, switch
+from hingerank.cli.options import Group, check_kind, command, option, switch, target
 from hingerank.cli.output import make_ranker, print_facts, print_json, print_table, read_setting, working, writing
 
 
@@ -145,7 +145,7 @@ class Ranking(Output, fits={"top": ("rows",), "trec_run": ("rows",)}):
 
     top: int | None = option("N", "Keep the top N rows per query, in order.", min=1)
     trec_run: bool = switch("TREC run lines: qid Q0 docid rank score tag.")
-    output: Path | None = option("FILE", "File to write. Default: standard output.", short="-o")
+    output: Path | None = target("FILE", "File to write. Default: standard output.", short="-o")
 
 
 @command

@@ -1,8 +1,8 @@
 """Options in groups: a group is a panel of a help page and says which kinds of data its options are for.
 
 A command takes groups as arguments. `command` turns groups into options and the options given into groups, checks those
-that have a fixed list of values, and lets errors name options instead of Python arguments. `check_kind` refuses options
-that do not fit the data.
+that have a fixed list of values, adds --force where a place to write is named and asks for it where something is, and
+lets errors name options instead of Python arguments. `check_kind` refuses options that do not fit the data.
 """
 
 import inspect
@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, Field, dataclass, field, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
 
 import typer
@@ -67,6 +68,12 @@ def choice(values: str, help: str, default: str) -> Any:
     return field(default=default, metadata={**made.metadata, "choices": values.split("|")})
 
 
+def target(metavar: str, help: str, default: Any = None, *, short: str = "", folder: bool = False) -> Any:
+    """An option that names a file to write, or also a folder; what is there is not replaced without --force."""
+    made = option(metavar, help, default, short=short, panel="Output")
+    return field(default=default, metadata={**made.metadata, "writes": ["file", "folder"] if folder else ["file"]})
+
+
 class Group:
     """Options that belong together: a frozen dataclass.
 
@@ -113,6 +120,7 @@ class Option:
         self.name, self.kind, self.default, about = name, kind, made.default, made.metadata
         self.flag = about["flag"] or f"--{name.replace('_', '-')}"
         self.choices: Sequence[str] = about.get("choices", ())
+        self.writes: Sequence[str] = about.get("writes", ())
         names = [self.flag, *filter(None, [about["short"]])]
         self.typer = typer.Option(*names, rich_help_panel=about["panel"] or panel, **about["about"])
 
@@ -129,6 +137,17 @@ class Option:
             hint = did_you_mean(value, self.choices)
             raise ValueError(f"{self.flag} {value}: choose one of {', '.join(self.choices)}{hint}")
 
+    def check_free(self, place: str | Path | None) -> None:
+        """Refuse to write where something is: a file that is not empty, or a folder with something in it."""
+        path = Path(place or "")
+        if "folder" in self.writes and path.is_dir() and place and any(path.iterdir()):
+            raise ValueError(f"{place} is not empty: pass --force to write there, or give another {self.flag}")
+        if path.is_file() and path.stat().st_size > 0:  # and not a pipe or a device
+            raise ValueError(f"{place} exists: pass --force to replace it, or give another {self.flag}")
+
+
+FORCE = switch("Replace what is there.", panel="Output")  # of every command that has a target
+
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
     """A command whose groups are spread out into options, as typer reads them."""
@@ -143,6 +162,10 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             options.append(Option(one.name, one.annotation, one.default))
         else:
             arguments.append(one)
+    targets = [one for one in options if one.writes]
+    asks = bool(targets) and all(one.name != "force" for one in options)  # a command may use --force itself
+    if asks:
+        options.append(Option("force", bool, FORCE))
     options.sort(key=lambda one: one.name == "json")  # the last one
     parameters = [*arguments, *(one.parameter for one in options)]
     signature = inspect.Signature(parameters)
@@ -153,6 +176,10 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         values = bound.arguments
         for one in options:
             one.check(values[one.name])
+        for one in targets if not values.get("force") else []:
+            one.check_free(values[one.name])
+        if asks:
+            del values["force"]
         for name, group in groups.items():
             values[name] = group(**{one.name: values.pop(one.name) for one in group.options()})
         with naming_options({one.name: one.flag for one in options}):

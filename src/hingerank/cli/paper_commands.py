@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hingerank.cli.groups import JSON
-from hingerank.cli.options import command, option, switch
+from hingerank.cli.options import command, option, switch, target
 from hingerank.cli.output import console, note, print_json, print_table
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def _numbers(text: str) -> list[int]:
 def analyse(
     what: Annotated[str, typer.Argument(metavar="WHAT", help="interactions: the rank of a dual model's multipliers.")],
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that fit saved.")],
-    output: Path | None = option("FILE", "Also draw histograms: .svg, .png or .pdf.", short="-o", panel="Output"),
+    output: Path | None = target("FILE", "Also draw histograms: .svg, .png or .pdf.", short="-o"),
     share: list[float] | None = option("X", "Fraction of the energy to keep; repeatable.", min=0.0, max=1.0),
     json: bool = JSON,
 ) -> None:

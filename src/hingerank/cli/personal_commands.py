@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from hingerank.cli.groups import JSON, PersonalModel, RatingOptions
-from hingerank.cli.options import command, option, switch
+from hingerank.cli.options import command, option, switch, target
 from hingerank.cli.output import note, print_facts, print_json, print_table, working, writing
 
 
@@ -119,9 +119,7 @@ def recommend(
     exclude: Path | None = option("RATINGS", "Ratings whose items are not recommended again."),
     items: Path | None = option("TABLE", "Table of items: ids first, then features."),
     top: int = option("N", "Items per user.", 10, min=1),
-    output: Path | None = option(
-        "FILE", "A .csv, .tsv, .parquet or text file. Default: stdout.", short="-o", panel="Output"
-    ),
+    output: Path | None = target("FILE", "A .csv, .tsv, .parquet or text file. Default: stdout.", short="-o"),
     json: bool = JSON,
 ) -> None:
     """Recommend the best items for a user, or for every user.
@@ -198,16 +196,20 @@ def add_users(
     ratings: Annotated[Path, typer.Argument(metavar="RATINGS", help="Ratings of new users: user, item, rating.")],
     items: Path | None = option("TABLE", "Table of items: ids first, then features."),
     replace: bool = switch("Learn known users again from these ratings."),
-    output: str | None = option("PATH", "Where to save the model. Default: MODEL.", short="-o", panel="Output"),
+    output: str | None = target("PATH", "Where to save the model. Default: MODEL.", short="-o", folder=True),
     json: bool = JSON,
 ) -> None:
     """Add new users to a personal model from a few ratings each.
 
+    MODEL and RATINGS may be given in either order.
+
     Example: hingerank add-users model/ new.csv
     """
+    from hingerank.cli.files import data_and_model
     from hingerank.personal.factorized import PersonalRankSVM
     from hingerank.personal.ratings import read_ratings
 
+    ratings, model = data_and_model(ratings, model)
     ranker, catalogue = open_model(model, items)
     if not isinstance(ranker, PersonalRankSVM):
         raise ValueError(f"{type(ranker).__name__} cannot add users: it gives every new user the mean ranking")

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from hingerank.cli.groups import JSON
-from hingerank.cli.options import Group, check_kind, choice, command, option, switch
+from hingerank.cli.options import Group, check_kind, choice, command, option, switch, target
 from hingerank.cli.output import print_json
 from hingerank.cli.personal_commands import report_model
 
@@ -37,9 +37,7 @@ def report(
     ],
     comparison: OfComparison,
     model: OfModel,
-    output: Path | None = option(
-        "FILE", "Page to write. Default: report.html in the folder.", short="-o", panel="Output"
-    ),
+    output: Path | None = target("FILE", "Page to write. Default: report.html in the folder.", short="-o"),
     json: bool = JSON,
 ) -> None:
     """Write a web page about a comparison or a personal model.

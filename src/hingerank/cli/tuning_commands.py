@@ -5,7 +5,7 @@ from typing import Any
 
 from hingerank.cli.files import check_target, data_and_model, open_data, open_for
 from hingerank.cli.groups import JSON, Data, Model, ModelOutput, ModelRows, RatingOptions, Rows
-from hingerank.cli.options import REQUIRED, Group, check_kind, choice, command, option, switch
+from hingerank.cli.options import REQUIRED, Group, check_kind, choice, command, option, switch, target
 from hingerank.cli.output import note, print_json, print_table, progress, working, writing
 from hingerank.cli.personal_commands import is_ratings, read_rated, save_with_items
 
@@ -122,7 +122,7 @@ def explain(
     data: Data,
     what: Explaining,
     how: ModelRows,
-    page: Path | None = option("FILE", "Also write an HTML page with a picture.", panel="Output"),
+    page: Path | None = target("FILE", "Also write an HTML page with a picture."),
     json: bool = JSON,
 ) -> None:
     """Show what each feature contributes to the scores of a query.
