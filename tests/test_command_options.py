@@ -235,6 +235,30 @@ def test_a_model_and_data_may_be_given_in_either_order(call):
         assert first[0] == 0 and first == second, name
 
 
+# What a shell completes.
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("fi", ["fit"]),
+        ("fit --mod", ["--model"]),
+        ("fit --model listn", ["listnet"]),
+        ("tune --model listnet,xgb", ["listnet,xgboost"]),
+        ("rank --missing z", ["zero"]),
+        ("export --to vec", ["vectors"]),
+        ("fetch ml-100", ["ml-100k"]),
+    ],
+)
+def test_a_shell_completes_commands_options_and_names(capsys, monkeypatch, words, offered):
+    monkeypatch.setenv("_HINGERANK_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", f"hingerank {words}")
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split())))
+    with pytest.raises(SystemExit) as end:
+        main([])
+    assert not end.value.code and capsys.readouterr().out.split() == offered
+
+
 # Words that are nearly right.
 
 

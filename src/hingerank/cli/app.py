@@ -36,7 +36,6 @@ app = typer.Typer(
     name="hingerank",
     cls=CommandsPage,
     help="Learning to rank with the whole Ranking SVM family.",
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},

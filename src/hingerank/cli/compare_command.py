@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hingerank.cli.files import check_target, open_data
-from hingerank.cli.groups import Output, RatingOptions, Rows
+from hingerank.cli.groups import RANKER_NAMES, Output, RatingOptions, Rows
 from hingerank.cli.options import REQUIRED, Group, check_kind, choice, command, option, switch, typed
 from hingerank.cli.output import console, note, print_json, print_table, working
 from hingerank.cli.personal_commands import is_ratings
@@ -31,6 +31,7 @@ class Methods(Group, panel="Train"):
         "A,B,…",
         "Rankers. NAME=RANKER sets a display name; NAME=module:Class and NAME=file.py:Class are your own. "
         "Default: rank-svm; for ratings, baselines and rankers; for topics, the methods that the files allow.",
+        autocompletion=RANKER_NAMES,
     )
     settings: list[str] | None = option(
         "[METHOD.]NAME=V,…", "One value fixes a parameter, several are tried; repeatable.", flag="--set"

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from hingerank.cli.groups import JSON, Data, Rows
-from hingerank.cli.options import choice, command, option, switch
+from hingerank.cli.options import choice, command, completing, option, switch
 from hingerank.cli.output import note, print_json, print_table, progress, working
 
 
@@ -95,10 +95,22 @@ def convert(
         print(f"{place}: {data.n_rows:,} rows, {data.n_queries:,} queries, {data.n_features:,} features")
 
 
+def known_sets() -> list[str]:
+    """What `fetch` takes."""
+    from hingerank.data.fetching import PUBLIC_SETS
+
+    return sorted(PUBLIC_SETS)
+
+
 @command
 def fetch(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="A public data set, such as ml-100k; see --list.")
+        str | None,
+        typer.Argument(
+            metavar="NAME",
+            help="A public data set, such as ml-100k; see --list.",
+            autocompletion=completing(known_sets),
+        ),
     ] = None,
     list_sets: bool = switch("List the public data sets.", flag="--list"),
     source: str | None = option("PATH|URL", "Take this archive, folder or mirror instead.", flag="--from"),

@@ -4,14 +4,23 @@ from pathlib import Path
 from typing import Any
 
 from hingerank.cli.groups import JSON, Model, Rows
-from hingerank.cli.options import REQUIRED, choice, command, option, target
+from hingerank.cli.options import REQUIRED, choice, command, completing, option, target
 from hingerank.cli.output import print_facts, print_json, print_table, read_setting, working
+
+
+def known_formats() -> list[str]:
+    """What --to takes."""
+    from hingerank.export.exporting import FORMATS
+
+    return sorted([*FORMATS, "vectors"])
 
 
 @command
 def export(
     model: Model,
-    to: str = option("FORMAT", "Such as onnx or sql; an unknown one lists them.", REQUIRED),
+    to: str = option(
+        "FORMAT", "Such as onnx or sql; an unknown one lists them.", REQUIRED, autocompletion=completing(known_formats)
+    ),
     output: str = target("PATH", "File or folder/ to write.", REQUIRED, short="-o", folder=True),
     check: Path | None = option("DATA", "Score these rows with the export and compare with the model."),
     features: Path | None = option("FILE", "JSON: feature -> its name in the other program, or how to compute it."),

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from hingerank.cli.options import REQUIRED, Group, choice, option, switch
+from hingerank.cli.options import REQUIRED, Group, choice, completing, option, switch
+from hingerank.registry import RANKERS
 
 Data = Annotated[
     Path, typer.Argument(metavar="DATA", help="LETOR/SVMlight text (also compressed), a binary folder, CSV or Parquet.")
@@ -14,6 +15,7 @@ Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model that fit o
 PersonalModel = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A model that fit or tune learned from ratings of users.")
 ]
+RANKER_NAMES = completing(lambda: RANKERS)  # what a shell offers for --model and the like
 AS_JSON = "Print JSON instead of text."
 JSON = switch(AS_JSON, panel="Output")  # the default of a command's parameter
 

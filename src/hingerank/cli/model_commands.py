@@ -8,7 +8,7 @@ import typer
 
 from hingerank.cli import personal_commands
 from hingerank.cli.files import check_target, data_and_model, open_data, scored
-from hingerank.cli.groups import JSON, Data, Model, ModelOutput, ModelRows, Output, RatingOptions, Rows
+from hingerank.cli.groups import JSON, RANKER_NAMES, Data, Model, ModelOutput, ModelRows, Output, RatingOptions, Rows
 from hingerank.cli.options import Group, check_kind, command, option, switch, target
 from hingerank.cli.output import make_ranker, print_facts, print_json, print_table, read_setting, working, writing
 
@@ -16,7 +16,7 @@ from hingerank.cli.output import make_ranker, print_facts, print_json, print_tab
 class Training(Group, panel="Train"):
     """A ranker and its parameters."""
 
-    model: str = option("NAME", "Ranker; see hingerank models.", "rank-svm")
+    model: str = option("NAME", "Ranker; see hingerank models.", "rank-svm", autocompletion=RANKER_NAMES)
     C: float | None = option("X", "Weight of the loss against the penalty.")
     loss: str | None = option("NAME", "Loss of a pair, such as squared_hinge.")
     tol: float | None = option("X", "Stop at this certified accuracy.")

@@ -62,9 +62,23 @@ def switch(help: str, *, flag: str = "", panel: str = "") -> Any:
     return field(default=False, metadata={"flag": flag, "short": "", "panel": panel, "about": {"help": help}})
 
 
+def completing(known: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """What a shell offers for a value that is begun: the known words, also after a comma.
+
+    >>> completing(lambda: ["rank-svm", "ranknet", "listnet"])("listnet,rank")
+    ['listnet,rank-svm', 'listnet,ranknet']
+    """
+
+    def complete(incomplete: str) -> list[str]:
+        before, comma, begun = incomplete.rpartition(",")
+        return [before + comma + word for word in known() if word.startswith(begun)]
+
+    return complete
+
+
 def choice(values: str, help: str, default: str) -> Any:
     """An option with one of the values "a|b|c"."""
-    made = option(values, help, default)
+    made = option(values, help, default, autocompletion=completing(lambda: values.split("|")))
     return field(default=default, metadata={**made.metadata, "choices": values.split("|")})
 
 

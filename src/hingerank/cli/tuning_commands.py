@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from hingerank.cli.files import check_target, data_and_model, open_data, open_for
-from hingerank.cli.groups import JSON, Data, Model, ModelOutput, ModelRows, RatingOptions, Rows
+from hingerank.cli.groups import JSON, RANKER_NAMES, Data, Model, ModelOutput, ModelRows, RatingOptions, Rows
 from hingerank.cli.options import REQUIRED, Group, check_kind, choice, command, option, switch, target
 from hingerank.cli.output import note, print_json, print_table, progress, working, writing
 from hingerank.cli.personal_commands import is_ratings, read_rated, save_with_items
@@ -13,7 +13,7 @@ from hingerank.cli.personal_commands import is_ratings, read_rated, save_with_it
 class TuneOptions(Group, panel="Train"):
     """Rankers, and how their settings are chosen."""
 
-    model: str = option("A,B,…", "Rankers to try; the best is kept.", "rank-svm")
+    model: str = option("A,B,…", "Rankers to try; the best is kept.", "rank-svm", autocompletion=RANKER_NAMES)
     measure: str = option("NAME", "Measure to maximise.", "ndcg@10")
     folds: int = option("N", "Folds over queries, each held out once.", 5, min=2)
     settings: list[str] | None = option(
