@@ -1,7 +1,7 @@
 # From a fresh clone `make demo` and `make test` set up everything they need in .venv, as do the other targets.
 PYTHON ?= python3
 VENV   := .venv
-BIN    := $(VENV)/bin
+BIN    := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 READY  := $(VENV)/.ready
 CORES  ?= 2
 ENGINES ?= $(CURDIR)/.engines
@@ -10,7 +10,7 @@ QUICK  := tests/test_architecture.py tests/test_import_light.py tests/kernels te
           $(addprefix tests/data/test_, blocks.py ranking_data.py reader_errors.py) \
           $(addprefix tests/rankers/test_, base_ranker.py baselines.py sparse_rankers.py)
 
-.PHONY: demo check test test-all engines docs dist lint setup clean
+.PHONY: demo check test test-all engines docs wheel dist matrix lint setup clean
 
 setup: $(READY)
 
@@ -48,10 +48,15 @@ engines: $(READY)  # exports in the engines they are for, which are fetched once
 docs: $(READY)
 	$(BIN)/python -m sphinx -W --keep-going -q -n docs docs/_build/html
 
-dist: $(READY)  # then tried in a fresh environment
+wheel: $(READY)  # and the source archive
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist
+
+dist: wheel  # then tried in a fresh environment
 	$(BIN)/python tests/try_wheel.py dist
 
+matrix: wheel  # tried with every Python that is found here, and with the lowest versions of what it needs
+	$(BIN)/python tests/try_matrix.py dist $(filter-out tests/test_architecture.py, $(QUICK))
+
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache dist docs/_build
+	rm -rf $(VENV) .matrix .pytest_cache .ruff_cache .mypy_cache dist docs/_build
