@@ -10,7 +10,7 @@ QUICK  := tests/test_architecture.py tests/test_import_light.py tests/kernels te
           $(addprefix tests/data/test_, blocks.py ranking_data.py reader_errors.py) \
           $(addprefix tests/rankers/test_, base_ranker.py baselines.py sparse_rankers.py)
 
-.PHONY: demo check test test-all engines docs wheel dist matrix lint setup clean
+.PHONY: demo check test test-all engines docs wheel dist matrix bench lint setup clean
 
 setup: $(READY)
 
@@ -57,6 +57,10 @@ dist: wheel  # then tried in a fresh environment
 
 matrix: wheel  # tried with every Python that is found here, and with the lowest versions of what it needs
 	$(BIN)/python tests/try_matrix.py dist $(filter-out tests/test_architecture.py, $(QUICK))
+
+bench: $(READY)  # stored benchmarks that fit into half an hour: what moved by more than the noise
+	$(BIN)/python benchmarks/rerun.py --minutes 28
+	$(BIN)/hingerank reproduce --check
 
 clean:
 	rm -rf $(VENV) .matrix .pytest_cache .ruff_cache .mypy_cache dist docs/_build

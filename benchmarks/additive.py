@@ -9,8 +9,6 @@ leaves. --write keeps the tables as additive-cost.json and, with trees, additive
 """
 
 import argparse
-import datetime
-import json
 import time
 from pathlib import Path
 
@@ -26,6 +24,7 @@ from hingerank.losses import squared_hinge
 from hingerank.problem import Problem, RowsDesign
 from hingerank.problem.binned import curve_design
 from hingerank.problem.surfaces import StackedDesign, SurfaceDesign
+from measuring import keep_table
 
 
 def timed(call):
@@ -118,16 +117,13 @@ def main() -> None:
         tables["additive-trees"] = [*fits, ["LightGBM, 100 trees", f"{wall:.1f} s ({busy:.1f})", ratio]]
     header = [f"{asked.size}: {data.n_rows:,} × {data.n_features}, {asked.knots} knots", "seconds", "against"]
     how = " --without-trees" if asked.without_trees else ""
-    words = {"command": f"python benchmarks/additive.py{how}", "date": str(datetime.date.today())}
-    words |= {"version": hr.__version__, "header": header}
     for name, cells in tables.items():
         table = Table(*header)
         for row in cells:
             table.add_row(*row)
         Console(width=120).print(table)
         if asked.write:
-            text = json.dumps(words | {"rows": cells}, indent=1, ensure_ascii=False)
-            (asked.write / f"{name}.json").write_text(text + "\n")
+            keep_table(asked.write, name, f"python benchmarks/additive.py{how}", header, cells)
 
 
 if __name__ == "__main__":

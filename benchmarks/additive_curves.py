@@ -9,13 +9,12 @@ curves cannot have the product; NDCG@10 on 50 further queries, the setting of ea
 """
 
 import argparse
-import datetime
-import json
 from pathlib import Path
 
 import numpy as np
 
 import hingerank as hr
+from measuring import keep_table
 
 TRUTH = {
     "sin(2 x1)": lambda x: np.sin(2 * x),
@@ -88,9 +87,8 @@ def main() -> None:
     curves(asked.figure)
     rows = interactions()
     if asked.write:
-        words = {"command": "python benchmarks/additive_curves.py", "date": str(datetime.date.today())}
-        words |= {"version": hr.__version__, "header": ["ranker", "NDCG@10"], "rows": rows}
-        (asked.write / "additive-interactions.json").write_text(json.dumps(words, indent=1) + "\n")
+        command = "python benchmarks/additive_curves.py"
+        keep_table(asked.write, "additive-interactions", command, ["ranker", "NDCG@10"], rows)
 
 
 if __name__ == "__main__":

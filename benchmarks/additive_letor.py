@@ -8,8 +8,6 @@ additive-letor.json there (docs/results), for the documentation; --folder keeps 
 """
 
 import argparse
-import datetime
-import json
 import warnings
 from pathlib import Path
 
@@ -24,6 +22,7 @@ from hingerank.lab.leaderboard import shared_values
 from hingerank.lab.methods import Method
 from hingerank.lab.statistics import randomisation
 from hingerank.papers.engine import default_data
+from measuring import keep_table
 
 SETS = {"OHSUMED": "OHSUMED/QueryLevelNorm", "MQ2008": "MQ2008", "MQ2007-partial": "MQ2007-partial"}
 MEASURES = ("ndcg@10", "map")
@@ -73,9 +72,7 @@ def main() -> None:
         table.add_row(*row)
     Console(width=120).print(table)
     if asked.write:
-        words = {"command": "python benchmarks/additive_letor.py", "date": str(datetime.date.today())}
-        words |= {"version": hr.__version__, "header": header, "rows": cells}
-        (asked.write / "additive-letor.json").write_text(json.dumps(words, indent=1) + "\n")
+        keep_table(asked.write, "additive-letor", "python benchmarks/additive_letor.py", header, cells)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,6 @@ The latter is what a billion rows would take by the page's formula at the speed 
 """
 
 import argparse
-import datetime
-import json
 import os
 import shutil
 import signal
@@ -20,6 +18,8 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+
+from measuring import keep_table
 
 # this file bears the name of a package of Dask's: its folder must not come first
 sys.path[:] = [place for place in sys.path if Path(place).resolve() != Path(__file__).resolve().parent]
@@ -92,8 +92,8 @@ def main() -> None:
             command = f"python benchmarks/distributed.py --rows {asked.rows} --parts {asked.parts} --workers "
             command += " ".join(map(str, asked.workers)) + " --kill" * asked.kill
             command += f" --repeats {asked.repeats}"
-            keep(asked.write / "scale-workers.json", command, HEADER, rows)
-            keep(asked.write / "scale-paper.json", command, *paper)
+            keep_table(asked.write, "scale-workers", command, HEADER, rows)
+            keep_table(asked.write, "scale-paper", command, *paper)
     finally:
         shutil.rmtree(folder)
 
@@ -122,15 +122,6 @@ def show(header: list[str], rows: list[list[str]]) -> None:
     print()
     for row in [header, ["---"] * len(header), *rows]:
         print(f"| {' | '.join(row)} |", flush=True)
-
-
-def keep(path: Path, command: str, header: list[str], rows: list[list[str]]) -> None:
-    """Store a table with what measured it."""
-    from hingerank import __version__
-
-    words = {"command": command, "date": str(datetime.date.today()), "version": __version__}
-    words |= {"header": header, "rows": rows}
-    path.write_text(json.dumps(words, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 
 def report(client, data, one, processor: float, asked, label: str, kill: bool) -> tuple[list[str], int]:

@@ -1,7 +1,7 @@
 """Kernel, linear and additive rankers on an NVIDIA GPU: seconds against the bytes that must move.
 
     python benchmarks/gpu.py                       # exact kernel on 41,837 rows, mapped fits of 500,000 × 4,000, …
-    python benchmarks/gpu.py --store docs/results  # and keeps the table as kernel-gpu.json and additive-gpu.json there
+    python benchmarks/gpu.py --write docs/results  # and keeps the table as kernel-gpu.json and additive-gpu.json there
     python benchmarks/gpu.py --device torch-cpu --share 0.02    # the same code, small, without a GPU
 
 An exact fit reads the n² numbers of the Gram matrix once for every product, a mapped fit the n × m mapped rows twice,
@@ -11,8 +11,6 @@ the products: sweeps over preference pairs, on the device too, and the solver.
 """
 
 import argparse
-import datetime
-import json
 import time
 from functools import partial
 from pathlib import Path
@@ -23,7 +21,7 @@ import hingerank as hr
 from hingerank.data.generate import make_letor, make_like
 from hingerank.lab.folds import query_folds
 from hingerank.problem import torch_bins, torch_design
-from measuring import seconds_of
+from measuring import keep_table, seconds_of
 
 HEADER = ["fit", "seconds", "of which solving", "data read", "terabytes", "of copy speed"]
 
@@ -180,26 +178,12 @@ def letor(queries: int, share: float):
     return make_letor(round(queries * share), 100, 136, 5, seed=0, dtype=np.float32)
 
 
-def store(folder: Path, name: str, rows: list[list[str]]) -> None:
-    """The table of a page of the documentation, as its result."""
-    kept = {
-        "command": "python benchmarks/gpu.py --store docs/results",
-        "date": datetime.date.today().isoformat(),
-        "version": hr.__version__,
-        "header": HEADER,
-        "rows": rows,
-    }
-    text = json.dumps({**kept, "rows": 0}, indent=1, ensure_ascii=False)
-    lines = ",\n".join(f"  {json.dumps(row, ensure_ascii=False)}" for row in rows)
-    (folder / f"{name}.json").write_text(text.replace('"rows": 0', f'"rows": [\n{lines}\n ]') + "\n", "utf-8")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--share", type=float, default=1.0, help="of the rows")
     parser.add_argument("--cpu", action="store_true", help="the exact fit on the CPU too, which takes a minute")
-    parser.add_argument("--store", type=Path, metavar="FOLDER", help="keep the tables there")
+    parser.add_argument("--write", type=Path, metavar="FOLDER", help="keep the tables there")
     arguments = parser.parse_args()
     import torch
 
@@ -217,9 +201,9 @@ def main() -> None:
     kernels += mapped_rows(arguments.device, data, max(50, round(4000 * min(1.0, 10 * share))), speed, finish_now)
     kernels += [alone(hr.RankSVM, {"C": 0.001}, data, where) for where in (arguments.device, "cpu")]
     additive = [copy, *additive_rows(arguments.device, share, speed, finish_now)]
-    if arguments.store is not None:
-        store(arguments.store, "kernel-gpu", kernels)
-        store(arguments.store, "additive-gpu", additive)
+    if arguments.write is not None:
+        for name, rows in {"kernel-gpu": kernels, "additive-gpu": additive}.items():
+            keep_table(arguments.write, name, "python benchmarks/gpu.py", HEADER, rows, where)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Fits on a folder larger than memory, under a real limit: seconds, what was read, and memory beside the mapping.
 
-    python benchmarks/larger_than_memory.py --gb 6 --limit 2 [--folder FOLDER] [--write docs/results/scale-memory.json]
+    python benchmarks/larger_than_memory.py --gb 6 --limit 2 [--folder FOLDER] [--write docs/results]
 
 The limit is a control group's where one can be made (Linux, as root; version 1 or 2), else none and only the resident
 size is measured. The file is read from front to back before and after the fits, under the same limit; "times reading"
@@ -10,7 +10,6 @@ docs/scale.md shows (`hingerank reproduce --write-docs`). Some minutes a gigabyt
 """
 
 import argparse
-import datetime
 import json
 import os
 import shutil
@@ -20,6 +19,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from measuring import keep_table
 
 FEATURES, ROWS_PER_QUERY, ROWS_AT_ONCE = 136, 100, 200_000
 
@@ -177,7 +178,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path("large_data"))
     parser.add_argument("--cases", nargs="*", default=list(CASES), choices=list(CASES))
     parser.add_argument("--keep", action="store_true")
-    parser.add_argument("--write", type=Path, help="where to keep the table, such as docs/results/scale-memory.json")
+    parser.add_argument("--write", type=Path, help="folder to keep the table in, such as docs/results")
     parser.add_argument("--child", choices=["read", "fit"])
     parser.add_argument("--case")
     parser.add_argument("--group", type=Path)
@@ -201,16 +202,9 @@ def main() -> None:
     for row in [header, ["---"] * len(header), *rows]:
         print(f"| {' | '.join(row)} |")
     if asked.write:
-        from hingerank import __version__
-
-        words = {
-            "command": f"python benchmarks/larger_than_memory.py --gb {asked.gb:g} --limit {asked.limit:g}",
-            "date": str(datetime.date.today()),
-            "version": __version__,
-            "header": header,
-            "rows": rows,
-        }
-        asked.write.write_text(json.dumps(words, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        name = "scale-memory" if asked.gb >= 1 else "scale-memory-small"
+        command = f"python benchmarks/larger_than_memory.py --gb {asked.gb:g} --limit {asked.limit:g}"
+        keep_table(asked.write, name, command, header, rows)
     if not asked.keep:
         shutil.rmtree(asked.folder)
 

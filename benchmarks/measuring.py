@@ -1,6 +1,8 @@
-"""What the benchmarks share: seconds of calls, memory of this process (Linux), and work in a process of its own."""
+"""What the benchmarks share: seconds of calls, memory of this process (Linux), work in a process of its own, tables."""
 
 import json
+import os
+import platform
 import subprocess
 import sys
 import time
@@ -8,6 +10,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+STARTED = time.perf_counter()
 
 
 def seconds_of(call: Callable[[], Any], repeat: int = 1) -> list[float]:
@@ -37,15 +41,36 @@ def reset_peak() -> None:
     Path("/proc/self/clear_refs").write_text("5")
 
 
-def keep_table(folder: Path, name: str, command: str, header: list[str], rows: list[list[str]]) -> None:
-    """Write a table as folder/name.json, from which a page of the documentation takes it."""
+def machine_class(device: str = "") -> str:
+    """Cores, memory and system of this machine, and the name of a GPU that took part."""
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if sys.platform != "win32" else 0
+    parts = [device, f"{os.cpu_count()} cores", f"{pages / 2**30:.0f} GB" if pages else ""]
+    return ", ".join([*filter(None, parts), f"{platform.system()} {platform.machine()}"])
+
+
+def keep_table(
+    folder: Path, name: str, command: str, header: list[str], rows: list[list[str]], device: str = ""
+) -> None:
+    """Write a table as folder/name.json, from which a page of the documentation takes it.
+
+    With it go the version, the date, the class of the machine, and the seconds since the script began, from which
+    `make bench` knows what fits into its time.
+    """
     import hingerank as hr
 
     words = {
-        "command": command, "date": datetime.now(UTC).date().isoformat(), "version": hr.__version__, "header": header,
-        "rows": rows,
+        "command": command, "date": datetime.now(UTC).date().isoformat(), "version": hr.__version__,
+        "machine": machine_class(device), "seconds": round(time.perf_counter() - STARTED),
+        "header": header, "rows": rows,
     }  # fmt: skip
-    (folder / f"{name}.json").write_text(json.dumps(words, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    write_table(folder / f"{name}.json", words)
+
+
+def write_table(path: Path, words: dict[str, Any]) -> None:
+    """Write what is known of a table as JSON, a row a line."""
+    text = json.dumps({**words, "rows": 0}, indent=1, ensure_ascii=False)
+    lines = ",\n".join(f"  {json.dumps(row, ensure_ascii=False)}" for row in words["rows"])
+    path.write_text(text.replace('"rows": 0', f'"rows": [\n{lines}\n ]') + "\n", "utf-8")
 
 
 def run_apart(script: str, job: dict) -> dict:

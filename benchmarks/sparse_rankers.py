@@ -36,7 +36,7 @@ from hingerank.data.generate import make_letor
 from hingerank.data.read_write import read_folds
 from hingerank.papers.engine import default_data
 from hingerank.solvers.frank_wolfe import VARIANTS
-from measuring import best_of, reset_peak, resident
+from measuring import best_of, keep_table, reset_peak, resident
 
 CONSOLE = Console(width=150)
 
@@ -46,6 +46,7 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=list(PARTS))
     parser.add_argument("--data", type=Path, default=default_data())
     parser.add_argument("--figures", type=Path)
+    parser.add_argument("--write", type=Path, help="folder to keep the table of the path in, such as docs/results")
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--features", type=int, default=200_000)
     asked = parser.parse_args()
@@ -60,19 +61,24 @@ def path(asked) -> None:
     radii = np.geomspace(0.5, 48, 20).tolist()  # beyond 48 the ball no longer matters on this fold
     calls = {
         "RankSVM, C = 1, one fit": lambda: [hr.RankSVM(C=1.0).fit(train)],
-        "RankSVM, C = 2^-14, one fit": lambda: [hr.RankSVM(C=2.0**-14).fit(train)],
+        "RankSVM, C = 2⁻¹⁴, one fit": lambda: [hr.RankSVM(C=2.0**-14).fit(train)],
         "SparseRankSVM, 20 values of C": lambda: hr.SparseRankSVM().fit_path(train, Cs=20),
         "SparseRankSVM, 20 values of C, ridge 1": lambda: hr.SparseRankSVM(ridge=1.0).fit_path(train, Cs=20),
         "FenchelRank, 20 radii": lambda: hr.FenchelRank().fit_path(train, radii=radii),
     }
     seconds = {name: best_of(call) for name, call in calls.items()}
     dense = seconds["RankSVM, C = 1, one fit"][0]
-    table = Table("", "milliseconds", "times the dense fit", "features in use", title="OHSUMED, training fold 1")
+    header, rows = ["", "milliseconds", "times the dense fit", "features in use"], []
     for name, (taken, rankers) in seconds.items():
         used = [int(np.count_nonzero(r.coef_)) for r in rankers]
         span = f"{used[0]}" if len(used) == 1 else f"{used[0]} to {used[-1]}"
-        table.add_row(name, f"{1000 * taken:.1f}", f"{taken / dense:.1f}", span)
+        rows.append([name, f"{1000 * taken:.1f}", f"{taken / dense:.1f}", span])
+    table = Table(*header, title="OHSUMED, training fold 1")
+    for row in rows:
+        table.add_row(*row)
     CONSOLE.print(table)
+    if asked.write is not None:
+        keep_table(asked.write, "sparse-path", "python benchmarks/sparse_rankers.py path", header, rows)
 
 
 def steps(asked) -> None:
