@@ -268,6 +268,7 @@ def test_a_shell_completes_commands_options_and_names(capsys, monkeypatch, words
         ("predict model/ rows.txt", "rank"),
         ("train rows.txt", "fit"),
         ("evalute rows.txt model/", "evaluate"),
+        ("fit rows.txt -o m/ --modle rank-svm", "--model"),
         ("fit rows.txt -o m/ --model rank-svn", "rank-svm"),
         ("fit rows.txt -o m/ --model LambdaMARTT", "lightgbm"),
         ("fit rows.txt -o m/ --loss hing", "hinge"),

@@ -31,6 +31,7 @@ from hingerank.cli import (
 from hingerank.cli.help import CommandPage, CommandsPage
 from hingerank.cli.streams import flush_output, say
 from hingerank.data.files import disk_is_full
+from hingerank.registry import did_you_mean
 
 app = typer.Typer(
     name="hingerank",
@@ -137,7 +138,11 @@ def _report(error: Exception) -> int:
     if isinstance(error, CommandLineError):
         context = getattr(error, "ctx", None)  # only a mistake in the use of a command knows which
         command = context.command_path if context else "hingerank"
-        _say(f"{error.format_message().rstrip('.')} (see {command} --help)")
+        text, option = error.format_message().rstrip("."), getattr(error, "option_name", None)
+        known = getattr(error, "possibilities", None)  # of an option that does not exist
+        if option and known:  # in the same words with every version of click
+            text = f"No such option: {option}{did_you_mean(option, known)}"
+        _say(f"{text} (see {command} --help)")
         return error.exit_code
     if isinstance(error, typer.Abort):
         return 130
