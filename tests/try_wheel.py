@@ -58,20 +58,25 @@ def try_out(wheel: Path) -> None:
         alone = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
         alone["PATH"] = f"{programs}{os.pathsep}{alone['PATH']}"
 
-        def run(command: str) -> float:
+        def run(command: str) -> tuple[float, float]:
+            """Wall and processor seconds of a command."""
             print("$", command, flush=True)
-            started = time.perf_counter()
+            before, started = os.times(), time.perf_counter()
             subprocess.run(command, shell=True, check=True, cwd=folder, env=alone)
-            return time.perf_counter() - started
+            after = os.times()
+            used = after.children_user + after.children_system - before.children_user - before.children_system
+            return time.perf_counter() - started, used
 
-        installing = run(f'python -m pip install --quiet "{wheel.resolve()}"')
-        showing = run("hingerank demo -o page")
+        install = run(f'python -m pip install --quiet "{wheel.resolve()}"')
+        demo = run("hingerank demo -o page")
         for command in COMMANDS:
             run(command)
         if not (Path(folder) / "page" / "report.html").stat().st_size > 50_000:
             sys.exit("the page of the demo is too small to be whole")
-        verdict = "met" if installing + showing <= GOAL else "NOT met"
-        print(f"pip install {installing:.1f} s, hingerank demo {showing:.1f} s; the goal of {GOAL:.0f} s is {verdict}")
+        verdict = "met" if install[0] + demo[0] <= GOAL else "NOT met"
+        print(f"pip install: {install[0]:.1f} s (processor {install[1]:.1f} s)")
+        print(f"hingerank demo, kernels compiled: {demo[0]:.1f} s (processor {demo[1]:.1f} s)")
+        print(f"from nothing to the page: {install[0] + demo[0]:.1f} s, the goal of {GOAL:.0f} s is {verdict}")
 
 
 if __name__ == "__main__":
