@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import pickle
 import re
 import warnings
 from pathlib import Path
@@ -13,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import hingerank as hr
+from hingerank.data.checks import WeakFitWarning
 from hingerank.export.model_file import load
 from hingerank.lab import compare
 from hingerank.lab.folds import query_folds
@@ -134,6 +136,73 @@ def test_twice_the_queries_take_half_of_a_sums_C_and_all_of_a_means(cls):
     assert spread > 0
     np.testing.assert_allclose(two.predict(X, qid), one.predict(X, qid), atol=2e-3 * spread)
     assert np.abs(other.predict(X, qid) - one.predict(X, qid)).max() > 0.02 * spread
+
+
+# C=None follows the data.
+
+
+def follow_data(seed=1):
+    rng = np.random.default_rng(seed)
+    X, qid = rng.random((30, 3)), np.repeat(np.arange(5), 6)
+    return X, np.clip(np.round(3 * X[:, 0] - X[:, 1] + 0.3 * rng.normal(size=30)), 0, 2), qid
+
+
+FOLLOWS = {cls: name for cls, name in WITH_C.items() if issubclass(ranker_class(name), BaseRanker)}
+L1 = {"SparseRankSVM", "TGRank", "RSRank"}
+SCALES_ITSELF = {"AdditiveRankSVM", "KernelRankSVM", "NystroemRankSVM", "FourierRankSVM"}
+
+
+@pytest.mark.parametrize("cls", FOLLOWS)
+def test_C_that_follows_the_data_stays_with_more_of_it_and_in_other_units(cls):
+    (X, y, qid), kind = follow_data(), ranker_class(FOLLOWS[cls])
+    settings = {"tol": 1e-8} | QUICK.get(cls, {}) | ({"tol": 1e-4} if cls in NOT_CONVEX | OWN | {"TGRank"} else {})
+    one = kind(C=None, **settings).fit(X, y, qid)
+    thrice = kind(C=None, **settings).fit(
+        np.tile(X, (3, 1)), np.tile(y, 3), np.concatenate([qid + 5 * k for k in range(3)])
+    )
+    larger = kind(C=None, **settings).fit(64 * X, y, qid)
+    assert one.get_params()["C"] is None
+    counted = 1 if multiplied(kind).startswith("mean") else 3
+    unit = 1 if cls in SCALES_ITSELF else 64 if cls in L1 else 64**2
+    np.testing.assert_allclose([thrice.C_ * counted, larger.C_ * unit], one.C_, rtol=1e-4)
+    if cls not in NOT_CONVEX | OWN:  # its starts depend on rows, and its other weights are of sums as well
+        spread = np.ptp(one.predict(X, qid))
+        assert spread > 0
+        near = (2e-2 if cls == "TGRank" else 2e-3) * spread
+        np.testing.assert_allclose(thrice.predict(X, qid), one.predict(X, qid), atol=near)
+        np.testing.assert_allclose(larger.predict(64 * X, qid), one.predict(X, qid), atol=near)
+
+
+def test_C_that_follows_the_data_is_ten_smallest_useful_ones_by_a_list_of_pairs():
+    X, y, qid = follow_data()
+    pairs = [(i, j) for i in range(30) for j in range(30) if qid[i] == qid[j] and y[i] > y[j]]
+    D = np.array([X[i] - X[j] for i, j in pairs])
+    slopes = {"squared_hinge": (1.0, 2.0), "hinge": (1.0, 1.0), "logistic": (np.log(2.0), 0.5)}  # loss and slope at 0
+    for loss, (value, slope) in slopes.items():
+        ranker = hr.RankSVM(C=None, loss=loss).fit(X, y, qid)
+        np.testing.assert_allclose(ranker.C_, 10 * len(D) * value / np.sum((slope * D.sum(0)) ** 2))
+        same = hr.RankSVM(C=ranker.C_, loss=loss).fit(X, y, qid)
+        np.testing.assert_array_equal(same.coef_, ranker.coef_)
+    sparse = hr.SparseRankSVM(C=None).fit(X, y, qid)
+    np.testing.assert_allclose(sparse.C_, 100 * len(D) / np.abs(2.0 * D.sum(0)).max())
+    with pytest.warns(WeakFitWarning, match="C=None follows the data"):
+        assert not hr.SparseRankSVM(C=0.0099 * sparse.C_).fit(X, y, qid).coef_.any()
+
+
+def test_C_that_follows_the_data_is_kept_and_said(tmp_path):
+    X, y, qid = follow_data()
+    ranker = hr.RankSVM(C=None).fit(X, y, qid)
+    assert pickle.loads(pickle.dumps(ranker)).C_ == hr.load(ranker.save(tmp_path / "model")).C_ == ranker.C_
+    assert [path.C_ for path in hr.RankSVM(C=None).fit_path(X, y, qid, Cs=[2.0, 1.0])] == [2.0, 1.0]
+    assert hr.RankSVM(C=3).fit(X, y, qid).C_ == 3.0
+    hr.write(hr.RankingData(X, y, qid), tmp_path / "rows")
+    mapped, parts = hr.read(tmp_path / "rows"), hr.distributed.read(tmp_path / "rows", parts=2)
+    np.testing.assert_allclose([hr.RankSVM(C=None).fit(rows).C_ for rows in (mapped, parts)], ranker.C_, rtol=1e-6)
+    with pytest.warns(UserWarning, match="no preference pairs"):
+        assert hr.RankSVM(C=None).fit(X, np.ones(30), qid).C_ == 1.0
+    for wrong in ("auto", -1, 0, np.nan, [1.0]):
+        with pytest.raises(ValueError, match="C must be a positive number"):
+            hr.RankSVM(C=wrong).fit(X, y, qid)
 
 
 # Old names.

@@ -17,7 +17,7 @@ class Training(Group, panel="Train"):
     """A ranker and its parameters."""
 
     model: str = option("NAME", "Ranker; see hingerank models.", "rank-svm", autocompletion=RANKER_NAMES)
-    C: float | None = option("X", "Weight of the loss against the penalty.")
+    C: float | None = option("X", "Weight of the loss against the penalty; --set C=none follows the data.")
     loss: str | None = option("NAME", "Loss of a pair, such as squared_hinge.")
     tol: float | None = option("X", "Stop at this certified accuracy.")
     seed: int | None = option("N", "Seed of random rankers.")

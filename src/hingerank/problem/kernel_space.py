@@ -10,7 +10,7 @@ from hingerank.losses import Loss
 from hingerank.preferences import Preferences
 from hingerank.problem.design import RowsDesign
 from hingerank.problem.gram import GramMatrix
-from hingerank.problem.problem import PRODUCTS_REMEMBERED, Objective, Point, Problem
+from hingerank.problem.problem import PRODUCTS_REMEMBERED, Objective, Point, Problem, first_useful
 
 LARGEST_FACTOR = 6000
 ROWS_PER_REMEMBERED = 500  # of K, which cost about ten times what remembering one product does
@@ -176,6 +176,10 @@ class KernelProblem(Objective):
     def with_C(self, C: float) -> "KernelProblem":
         """The same problem at another C."""
         return KernelProblem(self.gram, self.loss, self.preferences, C)
+
+    def first_C(self) -> float:
+        """The smallest useful C (`first_useful`)."""
+        return first_useful(self.with_C(1.0).at(np.zeros(self.dimension)))
 
     def with_loss(self, loss: Loss) -> "KernelProblem":
         """The same problem under another loss."""

@@ -46,6 +46,17 @@ class Point:
     first: Callable[[], tuple[Any, Any] | None] | None = None
 
 
+def first_useful(origin: Point) -> float:
+    """The smallest useful C under ½‖w‖², L(0) / ‖∇L(0)‖², from the objective at w = 0 and C = 1.
+
+    A convex loss L is nowhere below L(0) + <∇L(0), w>, so ½‖w‖² + C L(w) is nowhere below C L(0) - ½C²‖∇L(0)‖²: at this
+    C the fit gains at most half of what weights of 0 cost, and at a fraction of it that fraction of the half. k times
+    the data make it a k-th, s times the features an s²-th. Infinite where weights of 0 are best.
+    """
+    slope = float(origin.gradient @ origin.gradient)
+    return origin.value / slope if slope > 0 else np.inf
+
+
 class Objective(Protocol):
     """What solvers know of a problem."""
 
@@ -273,6 +284,10 @@ class Problem(Objective):
         other = copy(self)
         other.C = positive("C", C)
         return other
+
+    def first_C(self) -> float:
+        """The smallest useful C (`first_useful`)."""
+        return first_useful(self.with_C(1.0).at(np.zeros(self.dimension)))
 
     def risk(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         """The loss and a subgradient of it at w."""

@@ -23,6 +23,7 @@ from hingerank.problem.torch_design import check_device
 from hingerank.rankers.explanation import SUMS, Contributions
 from hingerank.rankers.inputs import names_of_features
 from hingerank.rankers.linear import PairwiseRanker
+from hingerank.rankers.problem_ranker import chosen_C
 from hingerank.rankers.shapes import Curve, ShapeSample, ShapesSeen, Surface
 from hingerank.rankers.sources import MAPPED, PARTS
 from hingerank.solvers.grouped import grouped_newton
@@ -43,7 +44,7 @@ class AdditiveRankSVM(PairwiseRanker):
     Parameters
     ----------
     n_knots : knots of a curve, at most; features with fewer distinct values have fewer
-    C : weight of the loss; multiplies its sum over pairs
+    C : weight of the loss; multiplies its sum over pairs, or None for one that follows the data
     smoothness : what departing from the line costs; small data want much, large data little
     loss : as in RankSVM
     tol : stop when the duality gap is at most tol times the objective and tol times its fall from weights of 0
@@ -80,6 +81,7 @@ class AdditiveRankSVM(PairwiseRanker):
     trace_ : one entry per iteration
     n_iter_ : iterations
     n_pairs_ : preference pairs
+    C_ : C as it was used
     objective_ : the value reached
 
     Examples
@@ -204,7 +206,8 @@ class AdditiveRankSVM(PairwiseRanker):
         """By the gradient in scores at the optimum of curves alone, under the squared hinge."""
         if most == 0 or preferences.n_pairs == 0:
             return []
-        problem = Problem(design, make_loss("squared_hinge"), preferences, C=positive("C", self.C))
+        problem = Problem(design, make_loss("squared_hinge"), preferences)
+        problem = problem.with_C(chosen_C(self.C, problem))
         w = newton(problem, tol=ROUGH).w
         z = problem.loss.at(design.scores(w), preferences).gradient[look.rows]
         weight = np.where(bounded, -1.0, look.deviation(design.shapes(w)[0].parts(look.X)))

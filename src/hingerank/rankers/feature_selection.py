@@ -13,6 +13,7 @@ from hingerank.losses import squared_hinge
 from hingerank.losses.lists import NdcgSwaps
 from hingerank.preferences import GradedPreferences
 from hingerank.problem import Problem, RowsDesign
+from hingerank.rankers.problem_ranker import chosen_C
 from hingerank.rankers.sparse import SparseRanker
 from hingerank.renaming import renamed
 from hingerank.solvers.newton import newton
@@ -33,7 +34,7 @@ class FeatureSelectionRanker(SparseRanker):
     Parameters
     ----------
     n_features : features to keep; all where there are fewer
-    C : weight of the loss; multiplies its sum over pairs
+    C : weight of the loss; multiplies its sum over pairs, or None for one that follows the data
     tol : as in RankSVM
     max_iter : most iterations; a fit that hits it warns and says in ``certificate_`` how far it got
     max_seconds : most seconds, likewise
@@ -45,6 +46,7 @@ class FeatureSelectionRanker(SparseRanker):
     coef_ : weights
     filter_scores_ : NDCG@10 of each feature alone
     selected_features_ : columns in use
+    C_ : C as it was used; where it follows the data, that of all features
 
     Examples
     --------
@@ -82,7 +84,9 @@ class FeatureSelectionRanker(SparseRanker):
     def _problem(self, source):
         X, preferences = source.matrix("FeatureSelectionRanker"), source.preferences
         self.filter_scores_ = single_feature_ndcg(X, NdcgSwaps(preferences, source.weight, DEPTH))
-        return SelectedProblem(RowsDesign(X), preferences, np.argsort(-self.filter_scores_, kind="stable"), self.C)
+        design = RowsDesign(X)
+        self.C_ = chosen_C(self.C, Problem(design, squared_hinge(), preferences))
+        return SelectedProblem(design, preferences, np.argsort(-self.filter_scores_, kind="stable"), self.C_)
 
     def _vary(self, problem, value):
         return problem.of_columns(value)

@@ -270,10 +270,11 @@ def warn_weak(ranker: Any, parameter: str, solution: Solution, stacklevel: int) 
         return
     value = getattr(ranker, f"{parameter}_", getattr(ranker, parameter))
     gain = max(0.0, solution.origin - solution.value) / abs(solution.origin)
+    follow = " (C=None follows the data)" if parameter == "C" and ranker.C is not None else ""
     rescale = 'rescale the features (scale="standard")' if "scale" in ranker.get_params() else "rescale the features"
     warnings.warn(
         f"{parameter}={value!r} is small for features of this scale: the fit is only {100 * gain:.2g} % better than "
-        f"weights that are all 0; raise {parameter}, {rescale}, or let hingerank.tune choose",
+        f"weights that are all 0; raise {parameter}{follow}, {rescale}, or let hingerank.tune choose",
         WeakFitWarning,
         stacklevel=stacklevel + 1,
     )

@@ -58,7 +58,7 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
         training rows, in predict between new and training rows.
     gamma : a number, "scale" (1 / sum of the columns' variances), "median" (1 / median squared distance) or "auto"
         The last is 1 / features. A rule may be multiplied: "0.25*scale".
-    C : weight of the loss; multiplies its sum over pairs
+    C : weight of the loss; multiplies its sum over pairs, or None for one that follows the data
     loss : as in RankSVM
     tol : as in RankSVM
     pair_weight : as in RankSVM
@@ -85,6 +85,7 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
     trace_ : one entry per iteration
     n_iter_ : iterations
     n_pairs_ : preference pairs
+    C_ : C as it was used
     objective_ : the value reached
 
     Examples
@@ -268,7 +269,7 @@ class NystroemRankSVM(MappedRanker):
     n_components : m, number of landmarks (all rows where there are no more)
     gamma : a number, "scale" (1 / sum of the columns' variances), "median" (1 / median squared distance) or "auto"
         The last is 1 / features. A rule may be multiplied: "0.25*scale".
-    C : weight of the loss; multiplies its sum over pairs
+    C : weight of the loss; multiplies its sum over pairs, or None for one that follows the data
     loss : as in RankSVM
     tol : as in RankSVM
     pair_weight : as in RankSVM
@@ -300,6 +301,7 @@ class NystroemRankSVM(MappedRanker):
     trace_ : one entry per iteration
     n_iter_ : iterations
     n_pairs_ : preference pairs
+    C_ : C as it was used
     objective_ : the value reached
 
     Examples
@@ -367,7 +369,7 @@ class FourierRankSVM(MappedRanker):
     n_components : m, number of features
     gamma : a number, "scale" (1 / sum of the columns' variances), "median" (1 / median squared distance) or "auto"
         The last is 1 / features. A rule may be multiplied: "0.25*scale".
-    C : weight of the loss; multiplies its sum over pairs
+    C : weight of the loss; multiplies its sum over pairs, or None for one that follows the data
     loss : as in RankSVM
     tol : as in RankSVM
     pair_weight : as in RankSVM
@@ -396,6 +398,7 @@ class FourierRankSVM(MappedRanker):
     trace_ : one entry per iteration
     n_iter_ : iterations
     n_pairs_ : preference pairs
+    C_ : C as it was used
     objective_ : the value reached
 
     Examples

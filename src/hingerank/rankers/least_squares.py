@@ -69,7 +69,7 @@ class RankRLS(LeastSquaresRanker):
 
     Parameters
     ----------
-    C : weight of the loss; multiplies its sum over pairs
+    C : weight of the loss; multiplies its sum over pairs, or None for one that follows the data
     loss : which differences
         "all_differences" as above: rows of equal grade are to have equal scores; "grade_differences": pairs of
         different grades only; "squared": (1 - (s_i - s_j))² over these, whatever the grades.
@@ -88,6 +88,7 @@ class RankRLS(LeastSquaresRanker):
     trace_ : one entry per iteration
     n_iter_ : iterations
     n_pairs_ : preference pairs
+    C_ : C as it was used
     objective_ : the value reached
     features_ : the fitted feature map, or None
 
@@ -130,7 +131,7 @@ class CRR(LeastSquaresRanker):
 
     Parameters
     ----------
-    C : weight of the loss; multiplies its mean over rows and its mean over pairs
+    C : weight of the loss; multiplies its mean over rows and its mean over pairs, or None for one that follows the data
     alpha : weight of regression, from 0 (ranking only) to 1
     loss : the pairs' loss: "grade_differences" as above, or another one of RankSVM's smooth losses, such as "logistic"
     tol : accepted duality gap relative to the objective and to its fall from weights of 0
@@ -148,6 +149,7 @@ class CRR(LeastSquaresRanker):
     trace_ : one entry per iteration
     n_iter_ : iterations
     n_pairs_ : preference pairs
+    C_ : C as it was used
     objective_ : the value reached
     features_ : the fitted feature map, or None
 
@@ -210,7 +212,7 @@ class PointwiseRegression(CRR):
 
     Parameters
     ----------
-    C : weight of the loss; multiplies its mean over rows
+    C : weight of the loss; multiplies its mean over rows, or None for one that follows the data
     tol : accepted duality gap relative to the objective and to its fall from weights of 0
     scale : feature scaling learnt in fit and carried in the model
     features : a feature map, as in RankSVM
@@ -226,6 +228,7 @@ class PointwiseRegression(CRR):
     trace_ : one entry per iteration
     n_iter_ : iterations
     n_pairs_ : preference pairs
+    C_ : C as it was used
     objective_ : the value reached
     features_ : the fitted feature map, or None
 

@@ -181,7 +181,8 @@ class RankSVM(PairwiseRanker, LinearRanker):
     Parameters
     ----------
     C : weight of the loss; multiplies its sum over pairs (of a loss of whole lists its sum over queries)
-        LIBLINEAR's ranksvm uses the same C; for SVMrank see ``hingerank.export.svmlight.C_from_svmrank``.
+        None for one that follows the data: 10 times the smallest useful one, L(0) / ‖∇L(0)‖² of the loss L at weights
+        of 0. LIBLINEAR's ranksvm uses the same C; for SVMrank see ``hingerank.export.svmlight.C_from_svmrank``.
     loss : of a pair, or of a whole list
         "squared_hinge" max(0, 1-t)², "hinge" max(0, 1-t), or "modified_huber", "logistic", "exponential", "fidelity",
         "squared"; of whole lists "listnet", "listmle", "grade_differences", "all_differences", "cosine"; of rankings
@@ -213,6 +214,7 @@ class RankSVM(PairwiseRanker, LinearRanker):
     certificate_ : how near the optimum the weights are
     trace_, n_iter_ : one entry per iteration, and their number
     n_pairs_ : preference pairs
+    C_ : C as it was used
     objective_ : the value reached
     multipliers_, pairs_ : with ``solver="dual"``, a number for each pair, and the pairs (winner row, loser row)
 
@@ -333,7 +335,7 @@ class RankNet(LossRanker):
 
     Parameters
     ----------
-    C : weight of the loss; multiplies its sum over pairs
+    C : weight of the loss; multiplies its sum over pairs, or None for one that follows the data
     tol : stop when the duality gap is at most tol times the objective and tol times its fall from weights of 0
     scale : feature scaling learnt in fit and carried in the model
     features : a feature map, as in RankSVM
@@ -349,6 +351,7 @@ class RankNet(LossRanker):
     trace_ : one entry per iteration
     n_iter_ : iterations
     n_pairs_ : preference pairs
+    C_ : C as it was used
     objective_ : the value reached
     features_ : the fitted feature map, or None
 
@@ -370,12 +373,12 @@ class ListNet(LossRanker):
 
     Parameters
     ----------
-    C : weight of the loss; multiplies its sum over queries
+    C : weight of the loss; multiplies its sum over queries, or None for one that follows the data
     tol, scale, features, max_iter, max_seconds, init, callback : as in RankSVM
 
     Attributes
     ----------
-    coef_ : weights. certificate_, trace_, n_iter_, n_pairs_, objective_, features_ : as in RankSVM.
+    coef_ : weights. certificate_, trace_, n_iter_, n_pairs_, C_, objective_, features_ : as in RankSVM.
 
     >>> import numpy as np
     >>> X, y, qid = np.array([[0.0], [1.0], [0.2], [0.9]]), [0, 1, 0, 1], ["a", "a", "b", "b"]
@@ -395,12 +398,12 @@ class ListMLE(LossRanker):
 
     Parameters
     ----------
-    C : weight of the loss; multiplies its sum over rows
+    C : weight of the loss; multiplies its sum over rows, or None for one that follows the data
     tol, scale, features, max_iter, max_seconds, init, callback : as in RankSVM
 
     Attributes
     ----------
-    coef_ : weights. certificate_, trace_, n_iter_, n_pairs_, objective_, features_ : as in RankSVM.
+    coef_ : weights. certificate_, trace_, n_iter_, n_pairs_, C_, objective_, features_ : as in RankSVM.
 
     >>> import numpy as np
     >>> X, y, qid = np.array([[0.0], [1.0], [0.2], [0.9]]), [0, 1, 0, 1], ["a", "a", "b", "b"]
@@ -420,7 +423,7 @@ class FRank(LossRanker):
 
     Parameters
     ----------
-    C : weight of the loss; multiplies its sum over pairs
+    C : weight of the loss; multiplies its sum over pairs, or None for one that follows the data
     tol : stop when the duality gap is at most tol times the objective and tol times its fall from weights of 0
     scale : feature scaling learnt in fit and carried in the model
     features : a feature map, as in RankSVM
@@ -436,6 +439,7 @@ class FRank(LossRanker):
     trace_ : one entry per iteration
     n_iter_ : iterations
     n_pairs_ : preference pairs
+    C_ : C as it was used
     objective_ : the value reached
     features_ : the fitted feature map, or None
 

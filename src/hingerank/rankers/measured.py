@@ -32,7 +32,7 @@ class RankCosine(LossRanker):
 
     Parameters
     ----------
-    C : weight of the loss; multiplies its sum over queries
+    C : weight of the loss; multiplies its sum over queries, or None for one that follows the data
     tol : stop when half the squared gradient is at most tol times the objective and times its fall from weights of 0
     scale : feature scaling learnt in fit and carried in the model
     features : a feature map, as in RankSVM
@@ -48,6 +48,7 @@ class RankCosine(LossRanker):
     trace_ : one entry per iteration
     n_iter_ : iterations
     n_pairs_ : preference pairs
+    C_ : C as it was used
     objective_ : the value reached
     features_ : the fitted feature map, or None
 
@@ -72,7 +73,7 @@ class SVMMAP(UnweightedRanker, LossRanker):
 
     Parameters
     ----------
-    C : weight of the loss; multiplies its sum over queries
+    C : weight of the loss; multiplies its sum over queries, or None for one that follows the data
     relevant : the least grade of a relevant row
     tol : stop when the duality gap is at most tol times the objective and tol times its fall from weights of 0
     scale : feature scaling learnt in fit and carried in the model
@@ -89,6 +90,7 @@ class SVMMAP(UnweightedRanker, LossRanker):
     trace_ : one entry per iteration
     n_iter_ : iterations
     n_pairs_ : pairs of a relevant row and another
+    C_ : C as it was used
     objective_ : the value reached
     features_ : the fitted feature map, or None
 
@@ -132,7 +134,7 @@ class SoftRank(UnweightedRanker, LossRanker):
 
     Parameters
     ----------
-    C : weight of the loss; multiplies its sum over queries
+    C : weight of the loss; multiplies its sum over queries, or None for one that follows the data
     top : places that count, as in NDCG@10; None for all
         With few places for many rows nothing is felt at w = 0, where all rows tie: give ``init`` then.
     tol : stop when ‖w + C ∇loss‖ is at most tol times ‖w‖ + ‖C ∇loss‖
@@ -150,6 +152,7 @@ class SoftRank(UnweightedRanker, LossRanker):
     trace_ : one entry per iteration
     n_iter_ : iterations
     n_pairs_ : preference pairs
+    C_ : C as it was used
     objective_ : the value reached
     features_ : the fitted feature map, or None
 
@@ -197,6 +200,7 @@ class LambdaRank(LossRanker):
     Parameters
     ----------
     C : weight of the loss; multiplies its sum over pairs, here that of the lambdas
+        None for one that follows the data.
     top : places that count, as in NDCG@10; None for all
     tol : stop when that duality gap is at most tol times the objective and tol times its fall from weights of 0
     scale : feature scaling learnt in fit and carried in the model
@@ -213,6 +217,7 @@ class LambdaRank(LossRanker):
     trace_ : one entry per iteration
     n_iter_ : iterations
     n_pairs_ : preference pairs
+    C_ : C as it was used
     objective_ : the weighted losses and the norm at the last weights W
     features_ : the fitted feature map, or None
 
@@ -260,7 +265,12 @@ class LambdaProblem(Problem):
 
     def __init__(self, design: Design, loss: LambdaLoss, preferences: GradedPreferences, first_scores: np.ndarray):
         super().__init__(design, loss, preferences)
-        self.first_scores = first_scores
+        self.first_scores, self.swaps = first_scores, loss
+
+    def first_C(self) -> float:
+        """As every problem's, with the weights of the first ranking."""
+        self.swaps.rank(self.first_scores)
+        return super().first_C()
 
 
 def checked_top(top: Any) -> int | None:

@@ -8,11 +8,14 @@ import numpy as np
 
 from hingerank.data.checks import positive
 from hingerank.export.attributes import Array, Attribute, Ids, Number
+from hingerank.losses import hinge
 from hingerank.preferences import GradedPreferences
+from hingerank.problem import Problem
 from hingerank.problem.design import RowsDesign
 from hingerank.problem.multipliers import FactorizedDual, FactorizedPrimal, RegularizedDual
 from hingerank.rankers.base import BaseRanker, LinearRanker, UnweightedRanker, warn_not_converged
 from hingerank.rankers.multiplier_blocks import HasMultipliers, MultiplierBlock, of_pairs
+from hingerank.rankers.problem_ranker import chosen_C
 from hingerank.rankers.rank_parameter import RankParameter
 from hingerank.solvers.factor_descent import factor_descent
 from hingerank.solvers.factor_newton import affordable, factor_newton
@@ -30,7 +33,7 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
     Parameters
     ----------
     rank : K, numbers per row
-    C : weight of the loss; multiplies its sum over pairs
+    C : weight of the loss; multiplies its sum over pairs, or None for one that follows the data
     tol : stop when the projected gradient's norm is at most tol times that of the second sum alone
     max_iter : epochs, each one projected gradient step for every query, in random order
         Steps adapt: one that would raise the objective is halved, so it never diverges. Where they are not enough, as
@@ -56,6 +59,7 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
     trace_ : one entry per epoch
     n_iter_ : epochs
     n_pairs_ : preference pairs
+    C_ : C as it was used
 
     Examples
     --------
@@ -66,6 +70,7 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
 
     _saved: ClassVar[Mapping[str, Attribute]] = {
         "objective_": Number(finite=False),
+        "C_": Number(above=0, needed=False),  # version 0.2 had none
         "factors_": Array("rows, rank"),
         "grades_": Array("rows"),
         "rows_": Array("rows", "i", low=0),
@@ -96,7 +101,9 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
             raise ValueError(f"form must be 'dual' or 'primal', not {self.form!r}")
         preferences = GradedPreferences(y, blocks.offsets)
         kind = FactorizedDual if self.form == "dual" else FactorizedPrimal
-        problem = kind(RowsDesign(X), preferences, self.rank, self.C)
+        design = RowsDesign(X)
+        self.C_ = chosen_C(self.C, Problem(design, hinge(), preferences))
+        problem = kind(design, preferences, self.rank, self.C_)
         rng = np.random.default_rng(self.random_state)
         solution = min((self._descend(problem, rng) for _ in range(self.n_starts)), key=lambda found: found.value)
         self.factors_ = np.empty((len(y), problem.rank))
@@ -161,7 +168,7 @@ class RegularizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
 
     Parameters
     ----------
-    C : weight of the loss; multiplies its sum over pairs
+    C : weight of the loss; multiplies its sum over pairs, or None for one that follows the data
     gamma : weight of the nuclear norm
     lam : weight of the distance between a and A
     tol : stop when the objective is provably within tol times its size of the optimum
@@ -179,6 +186,7 @@ class RegularizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
     trace_ : one entry per round
     n_iter_ : rounds
     n_pairs_ : preference pairs
+    C_ : C as it was used
 
     Examples
     --------
@@ -189,6 +197,7 @@ class RegularizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
 
     _saved: ClassVar[Mapping[str, Attribute]] = {
         "objective_": Number(finite=False),
+        "C_": Number(above=0, needed=False),  # version 0.2 had none
         **of_pairs(needed=True),
         "block_ranks_": Array("queries", "i", low=0),
     }
@@ -202,9 +211,10 @@ class RegularizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
         self.scale = scale
 
     def _fit(self, X, y, blocks, sample_weight):
-        C, gamma, lam = positive("C", self.C), positive("gamma", self.gamma, least=0), positive("lam", self.lam)
-        preferences = GradedPreferences(y, blocks.offsets)
-        problem = RegularizedDual(RowsDesign(X), preferences, C, gamma, lam)
+        gamma, lam = positive("gamma", self.gamma, least=0), positive("lam", self.lam)
+        preferences, design = GradedPreferences(y, blocks.offsets), RowsDesign(X)
+        self.C_ = chosen_C(self.C, Problem(design, hinge(), preferences))
+        problem = RegularizedDual(design, preferences, self.C_, gamma, lam)
         solution = shrinkage(problem, tol=self.tol, max_iter=self.max_iter)
         self._account(solution)
         self.coef_, self.n_pairs_ = solution.w, preferences.n_pairs

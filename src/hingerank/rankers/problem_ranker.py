@@ -1,19 +1,36 @@
 """Rankers that are the optimum of a problem, and paths of them over one of its parameters."""
 
 import warnings
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from sklearn.base import clone
 
 from hingerank.data.blocks import QueryBlocks
 from hingerank.data.checks import positive
+from hingerank.export.attributes import Attribute, Number
 from hingerank.preferences import GradedPreferences
 from hingerank.rankers.base import BaseRanker, take_over
 from hingerank.rankers.inputs import warn_weak
 from hingerank.rankers.sources import RowsInParts, RowsSource, Source
 from hingerank.solvers.run import Solution
+
+USEFUL, USEFUL_L1 = 10.0, 100.0  # a C that follows the data, in smallest useful ones: under ½‖w‖², and under ‖w‖₁
+
+
+class HasFirstC(Protocol):
+    """A problem that knows its smallest useful C."""
+
+    def first_C(self) -> float: ...
+
+
+def chosen_C(C: object, problem: HasFirstC, times: float = USEFUL) -> float:
+    """C, checked; for None so many times the smallest useful C of the problem, or 1 where weights of 0 are best."""
+    if C is not None:
+        return positive("C", C)
+    first = problem.first_C()
+    return times * first if np.isfinite(first) else 1.0
 
 
 class ProblemRanker(BaseRanker):
@@ -24,6 +41,8 @@ class ProblemRanker(BaseRanker):
     on the way from its problem to what it keeps is left with the source, not with the ranker.
     """
 
+    _saved: ClassVar[Mapping[str, Attribute]] = {"C_": Number(above=0, needed=False)}  # version 0.2 had none
+    _times = USEFUL  # of the smallest useful C, where C is None
     path_parameter = "C"
 
     def _problem(self, source: Any) -> Any:
@@ -62,7 +81,10 @@ class ProblemRanker(BaseRanker):
 
     def _posed(self, source: Source, stacklevel: int) -> Any:
         """The problem at the ranker's own parameters; a warning where there is nothing to learn."""
-        value, problem = self._path_value(getattr(self, self.path_parameter)), self._problem(source)
+        value, of_C = getattr(self, self.path_parameter), self.path_parameter == "C"
+        if not (of_C and value is None):
+            value = self._path_value(value)
+        problem = self._problem(source)
         self.n_pairs_ = problem.preferences.n_pairs
         if self.n_pairs_ == 0:
             warnings.warn(
@@ -70,6 +92,8 @@ class ProblemRanker(BaseRanker):
                 UserWarning,
                 stacklevel=stacklevel,
             )
+        if of_C:
+            self.C_ = value = chosen_C(value, problem, self._times)
         return self._vary(problem, value)
 
     def _fit_path(self, values: Any, X: Any, y: Any, qid: Any, sample_weight: Any, group: Any) -> list[Any]:
@@ -95,6 +119,8 @@ class ProblemRanker(BaseRanker):
         path = []
         for value in wanted:
             path.append(take_over(leader, self._with(value)))
+            if self.path_parameter == "C":
+                path[-1].C_ = value
             path[-1]._take(solutions[value], source)
         return path
 

@@ -22,7 +22,7 @@ from hingerank.problem.mapped import rows_design
 from hingerank.problem.sparse import SparseProblem, sparse_problem
 from hingerank.rankers.base import LinearRanker, warn_not_converged
 from hingerank.rankers.inputs import unpack
-from hingerank.rankers.problem_ranker import ProblemRanker
+from hingerank.rankers.problem_ranker import USEFUL_L1, ProblemRanker
 from hingerank.rankers.sources import MAPPED, PARTS
 from hingerank.solvers.frank_wolfe import VARIANTS, frank_wolfe
 from hingerank.solvers.proximal_newton import gap_of, proximal_newton
@@ -41,6 +41,7 @@ class SparseRanker(ProblemRanker, LinearRanker):
     _saved: ClassVar[Mapping[str, Attribute]] = {"objective_": Number(finite=False)}
     _training_only = ("callback",)
     _farthest = MAPPED
+    _times = USEFUL_L1
 
     @property
     def selected_features_(self) -> np.ndarray:
@@ -163,7 +164,7 @@ class SparseRankSVM(SparseRanker):
 
     Parameters
     ----------
-    C : weight of the loss; multiplies its mean over pairs
+    C : weight of the loss; multiplies its mean over pairs, or None for one that follows the data
         A small one keeps few features.
     ridge : weight of the squared norm: with some, correlated features share a weight instead of one taking all
     tol : stop when the duality gap is at most tol times the objective and tol times its fall from weights of 0
@@ -180,6 +181,7 @@ class SparseRankSVM(SparseRanker):
     certificate_ : the duality gap
     trace_ : value, gap and features in use at every iteration
     objective_ : the value reached
+    C_ : C as it was used
 
     Examples
     --------
@@ -299,6 +301,14 @@ class Descent:
     def dimension(self) -> int:
         return self.inner.dimension
 
+    def first_C(self) -> float:
+        """Up to this C all weights are 0."""
+        if self.swaps is None:
+            return self.inner.first_C()
+        self.swaps.rank(self.first_scores)
+        steepest = float(np.abs(self.inner.back(self.swaps.at(np.zeros(self.inner.n_rows))[1])).max(initial=0.0))
+        return 1.0 / steepest if steepest > 0 else np.inf
+
     def with_C(self, C: float) -> "Descent":
         """The same at another C."""
         return replace(self, inner=self.inner.with_C(C))
@@ -312,7 +322,7 @@ class TGRank(TruncatedGradientRanker):
 
     Parameters
     ----------
-    C : weight of the loss; multiplies its mean over pairs
+    C : weight of the loss; multiplies its mean over pairs, or None for one that follows the data
     learning_rate : of the gradient steps; None for one over the largest curvature, the longest safe one
     every : truncate in every so many-th step
     threshold : draw only weights up to this size to 0; None for all
@@ -364,6 +374,7 @@ class RSRank(TruncatedGradientRanker):
     Parameters
     ----------
     C : weight of the loss; multiplies its sum over pairs, whose weights W add up to about 1 in every query
+        None for one that follows the data.
     learning_rate : of the gradient steps; None for one over the largest curvature, the longest safe one
     every : truncate in every so many-th step
     threshold : draw only weights up to this size to 0; None for all
