@@ -1,7 +1,22 @@
-"""Names for the types of arrays."""
+"""Names for types that all rooms use.
+
+Some stand for what a type checker cannot know, since the library that has it brings no types or need not be installed:
+the name says to the reader what it is.
+"""
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]  # vectors and matrices of double precision
 Integers = NDArray[np.int64]
+
+Matrix: TypeAlias = Any  # rows of features: a NumPy array, or SciPy's CSR matrix
+Frame: TypeAlias = Any  # a table of pandas, polars, pyarrow or narwhals, or a column of one
+Tensor: TypeAlias = Any  # PyTorch's
+Ranker: TypeAlias = Any  # one of ours, or any estimator of scikit-learn with fit(X, y, qid) and predict
+
+Facts = dict[str, Any]  # by name: what a header, a record or an object of JSON holds
+Given = Mapping[str, Any]  # by name: what someone else has set, to be read

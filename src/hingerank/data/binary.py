@@ -19,11 +19,12 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import DTypeLike
 
+from hingerank.arrays import Facts, Matrix
 from hingerank.data.blocks import number_values
 from hingerank.data.files import BINARY_FORMAT, BINARY_HEADER, DataError, PathLike, draft_of, is_binary
 from hingerank.data.ranking_data import RankingData
@@ -98,7 +99,7 @@ def load_binary(folder: PathLike, *, verify: bool = True) -> RankingData:
         raise DataError(f"{folder}: the header and the arrays do not fit together ({error!r})") from None
 
 
-def _checksum(header: dict[str, Any]) -> int:
+def _checksum(header: Facts) -> int:
     rest = {key: value for key, value in header.items() if key != "checksum"}
     return zlib.crc32(json.dumps(rest, sort_keys=True).encode())
 
@@ -112,7 +113,7 @@ class _ArrayFile:
     Not `open_memmap`, since the number of rows is known only at the end.
     """
 
-    def __init__(self, path: Path, dtype: Any, columns: tuple[int, ...] = ()) -> None:
+    def __init__(self, path: Path, dtype: DTypeLike, columns: tuple[int, ...] = ()) -> None:
         self.dtype = np.dtype(dtype).newbyteorder("<")
         self.columns = columns
         self.rows = 0
@@ -120,14 +121,14 @@ class _ArrayFile:
         self.file = open(path, "wb")  # noqa: SIM115  closed by the writer
         self.file.write(bytes(_NPY_BYTES))
 
-    def append(self, piece: Any) -> None:
+    def append(self, piece: Matrix) -> None:
         piece = np.ascontiguousarray(piece, self.dtype)
         content = piece.reshape(-1).view(np.uint8)
         self.file.write(content.data)
         self.crc = zlib.crc32(content.data, self.crc)
         self.rows += len(piece)
 
-    def finish(self) -> dict[str, Any]:
+    def finish(self) -> Facts:
         shape = (self.rows, *self.columns)
         self.file.seek(0)
         self.file.write(_npy_header(self.dtype, shape))
@@ -148,7 +149,7 @@ class _Writer(ExitStack):
         super().__init__()
         self.folder = folder
         self.files: dict[str, _ArrayFile] = {}
-        self.facts: dict[str, Any] = {}  # what the first part said
+        self.facts: Facts = {}  # what the first part said
         self.n_features = 0
         self.codes: dict[str, int] = {}  # distinct text query ids
 
@@ -171,7 +172,7 @@ class _Writer(ExitStack):
         if part.docid is not None:
             self._add_ids("docid", part.docid)
 
-    def finish(self) -> dict[str, Any]:
+    def finish(self) -> Facts:
         """Complete every file and give the header's entries."""
         if not self.files:
             raise DataError("there is nothing to save: no part came")
@@ -184,7 +185,7 @@ class _Writer(ExitStack):
             "arrays": {name: file.finish() for name, file in self.files.items()},
         }
 
-    def _agree(self, what: str, value: Any) -> None:
+    def _agree(self, what: str, value: object) -> None:
         if self.facts.setdefault(what, value) != value:
             raise DataError(f"parts differ in {what}: {self.facts[what]!r} came first, then {value!r}")
 
@@ -238,7 +239,7 @@ def _plain_ids(ids: np.ndarray, name: str) -> np.ndarray:
 # Opening.
 
 
-def _read_header(folder: Path) -> dict[str, Any]:
+def _read_header(folder: Path) -> Facts:
     path = folder / BINARY_HEADER
     if not folder.is_dir() or not path.is_file():
         raise DataError(
@@ -260,7 +261,7 @@ def _read_header(folder: Path) -> dict[str, Any]:
     return header
 
 
-def _check_entry(name: str, entry: dict[str, Any]) -> None:
+def _check_entry(name: str, entry: Facts) -> None:
     dtype, types, dimensions = entry["dtype"], _ALLOWED.get(name, ()), 2 if name == "X" else 1
     if dtype not in types and not (isinstance(types, str) and np.dtype(dtype).kind in types):
         raise DataError(f"the header names an array {name!r} of type {dtype!r}, which has no place in this format")
@@ -268,7 +269,7 @@ def _check_entry(name: str, entry: dict[str, Any]) -> None:
         raise DataError(f"the array {name!r} has shape {entry['shape']}, expected {dimensions} dimensions")
 
 
-def _open_array(path: Path, entry: dict[str, Any], verify: bool) -> np.ndarray:
+def _open_array(path: Path, entry: Facts, verify: bool) -> np.ndarray:
     """The array, mapped and not read; its type, shape and size must be those of `entry`.
 
     The map is private (writes stay in memory and never reach the file), because compiled kernels take it for an
@@ -297,7 +298,7 @@ def _open_array(path: Path, entry: dict[str, Any], verify: bool) -> np.ndarray:
     return array
 
 
-def _assemble(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> RankingData:
+def _assemble(header: Facts, arrays: dict[str, np.ndarray]) -> RankingData:
     d, y = header["features"], arrays["y"]
     X = arrays["X"] if header["layout"] == "dense" else _csr(arrays, d)
     qid, docid, names = arrays.get("qid"), arrays.get("docid"), header["feature_names"]

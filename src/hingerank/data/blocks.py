@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
+from hingerank.arrays import Facts, Matrix
 from hingerank.data.checks import decimal
 from hingerank.data.files import DataError
 from hingerank.data.sparse import plain_csr
@@ -53,7 +55,7 @@ class QueryBlocks:
         """The number 0..Q-1 of each row's query, in block order."""
         return np.repeat(np.arange(len(self)), self.sizes)
 
-    def gather(self, rows: Any) -> Any:
+    def gather(self, rows: Matrix) -> Matrix:
         """`rows` (an array or CSR matrix, one row per original row) in block order."""
         return rows if self.order is None else rows[self.order]
 
@@ -66,7 +68,7 @@ class QueryBlocks:
         return back
 
 
-def check_offsets(offsets: Any, n_blocks: int | None = None, n_rows: int | None = None) -> np.ndarray:
+def check_offsets(offsets: ArrayLike, n_blocks: int | None = None, n_rows: int | None = None) -> np.ndarray:
     """Borders of blocks as int64: they rise from 0 to the number of rows, where that is known."""
     borders = np.asarray(offsets)
     wanted = len(borders) if n_blocks is None and borders.ndim else (n_blocks or 0) + 1
@@ -89,7 +91,7 @@ def _is_order(rows: np.ndarray) -> bool:
     return bool(seen.all())
 
 
-def blocks_from_qid(qid: Any, n_rows: int) -> QueryBlocks:
+def blocks_from_qid(qid: ArrayLike | None, n_rows: int) -> QueryBlocks:
     """Group rows by query id; None, or a single id, makes one query of all rows."""
     if qid is None or np.ndim(qid) == 0:
         return QueryBlocks(np.atleast_1d(np.int64(0) if qid is None else qid), np.array([0, n_rows], np.int64), None)
@@ -108,7 +110,7 @@ def blocks_from_qid(qid: Any, n_rows: int) -> QueryBlocks:
     return QueryBlocks(heads[first], offsets, order_by_code(np.repeat(codes, lengths), offsets))
 
 
-def blocks_from_group(group: Any, n_rows: int) -> QueryBlocks:
+def blocks_from_group(group: ArrayLike, n_rows: int) -> QueryBlocks:
     """Blocks from counts of rows per query, in row order (LightGBM's and XGBoost's `group`)."""
     counts = np.asarray(group)
     numbers = counts.ndim == 1 and counts.dtype.kind in "iuf" and np.isfinite(counts).all()
@@ -144,7 +146,7 @@ def evenly(n_rows: int, most: int) -> np.ndarray | slice:
 # Ids and their numbers.
 
 
-def number_ids(ids: Any, n_rows: int, name: str) -> tuple[np.ndarray, np.ndarray]:
+def number_ids(ids: ArrayLike, n_rows: int, name: str) -> tuple[np.ndarray, np.ndarray]:
     """The distinct ids of at least one row in order of first appearance, and each row's number among them (int32)."""
     array = check_ids(ids, n_rows, name)
     if len(array) == 0:
@@ -189,7 +191,7 @@ def places_of(values: Collection[Hashable], ids: Iterable[Hashable]) -> np.ndarr
     return np.fromiter((number.get(value, -1) for value in values), np.int64, len(values))
 
 
-def check_ids(ids: Any, n_rows: int, name: str) -> np.ndarray:
+def check_ids(ids: ArrayLike, n_rows: int, name: str) -> np.ndarray:
     """`ids` as a one-dimensional array without missing values; one id for each row."""
     try:
         array = np.asarray(ids)
@@ -230,7 +232,7 @@ def _missing(value: Any) -> bool:
         return True
 
 
-def _hashes(value: Any) -> bool:
+def _hashes(value: object) -> bool:
     try:
         hash(value)
     except TypeError:
@@ -244,7 +246,7 @@ MISSING = ("error", "zero", "nan")
 _NOT_FINITE = ("nan", "inf", "+inf", "-inf", "infinity", "-infinity")
 
 
-def check_matrix(X: Any, missing: str = "error") -> Any:
+def check_matrix(X: Matrix, missing: str = "error") -> Matrix:
     """X as C-ordered float32/float64 (any other number type becomes float64) or as CSR; see `plain_csr`.
 
     Infinities are refused. Nothing is copied that already has this form, and nothing the user gave is changed.
@@ -271,9 +273,9 @@ def check_matrix(X: Any, missing: str = "error") -> Any:
     return matrix
 
 
-def check_finite(matrix: Any, allow_nan: bool, names: Sequence[str] | None = None) -> None:
+def check_finite(matrix: Matrix, allow_nan: bool, names: Sequence[str] | None = None) -> None:
     """A DataError that names the first NaN or infinite feature of an array or CSR matrix, and says what to do."""
-    values: Any = matrix.data if sp.issparse(matrix) else matrix
+    values: np.ndarray = matrix.data if sp.issparse(matrix) else matrix
     if _all_finite(values):
         return
     remedy = "so leave out its row or column, or put a finite number in its place"
@@ -283,14 +285,14 @@ def check_finite(matrix: Any, allow_nan: bool, names: Sequence[str] | None = Non
         _refuse(matrix, np.isnan(values), "NaN (a missing value)", remedy, names=names)
 
 
-def check_unmasked(values: Any, name: str) -> None:
+def check_unmasked(values: ArrayLike, name: str) -> None:
     """A DataError where entries of a NumPy masked array are masked: taken for numbers they would count."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         count = int(np.ma.getmaskarray(values).sum())
         raise DataError(f"{name} is a masked array with {count} masked values: fill them, or leave out their rows")
 
 
-def _dense(X: Any) -> np.ndarray:
+def _dense(X: Matrix) -> np.ndarray:
     check_unmasked(X, "X")
     try:
         array = _numbers(np.asarray(X))
@@ -318,7 +320,7 @@ def _numbers(array: np.ndarray) -> np.ndarray:
     return array.astype(np.float64) if array.dtype.kind in "OUS" else array
 
 
-def real_numbers(values: Any, name: str) -> np.ndarray:
+def real_numbers(values: ArrayLike, name: str) -> np.ndarray:
     """`values` as float64, of any shape; a DataError names what is no real number."""
     check_unmasked(values, name)
     try:
@@ -330,7 +332,7 @@ def real_numbers(values: Any, name: str) -> np.ndarray:
     return array.astype(np.float64, copy=False)
 
 
-def _csr(X: Any) -> sp.csr_matrix:
+def _csr(X: Matrix) -> sp.csr_matrix:
     matrix = plain_csr(X)
     return matrix.astype(_float_type(matrix.dtype), copy=False)
 
@@ -349,7 +351,7 @@ def _all_finite(values: np.ndarray) -> bool:
 
 
 def _refuse(
-    matrix: Any,
+    matrix: Matrix,
     bad: np.ndarray,
     what: str,
     remedy: str = "",
@@ -370,7 +372,7 @@ def _refuse(
     raise DataError(f"X is {what} at {where} {count}; expected finite numbers", remedy, option)
 
 
-def check_grades(y: Any, n_rows: int) -> np.ndarray:
+def check_grades(y: ArrayLike, n_rows: int) -> np.ndarray:
     """y as float64: one finite number for each row."""
     grades = real_numbers(y, "y")
     if grades.ndim == 2 and grades.shape[1] == 1:
@@ -403,7 +405,7 @@ def check_names(names: Sequence[str] | Iterable[str] | None, n_features: int) ->
 _SAMPLED_ROWS = 256
 
 
-def fingerprint_whole(X: Any, y: np.ndarray, qid: np.ndarray) -> bytes:
+def fingerprint_whole(X: Matrix, y: np.ndarray, qid: np.ndarray) -> bytes:
     """A hash of all rows: it changes when any feature, grade or query id does."""
     digest = hashlib.blake2b(digest_size=16)
     arrays = [X.data, X.indices, X.indptr] if sp.issparse(X) else [X]
@@ -417,7 +419,7 @@ def fingerprint_whole(X: Any, y: np.ndarray, qid: np.ndarray) -> bytes:
     return digest.digest()
 
 
-def fingerprint(X: Any, y: np.ndarray, blocks: QueryBlocks) -> dict[str, Any]:
+def fingerprint(X: Matrix, y: np.ndarray, blocks: QueryBlocks) -> Facts:
     """What a model was trained on: sizes, and a hash of evenly spaced rows (cheap, so not proof against forgery)."""
     rows = np.arange(X.shape[0])[evenly(X.shape[0], _SAMPLED_ROWS)]
     query = np.searchsorted(blocks.offsets, rows, side="right") - 1
@@ -425,7 +427,7 @@ def fingerprint(X: Any, y: np.ndarray, blocks: QueryBlocks) -> dict[str, Any]:
     return fingerprint_rows(X, y[rows].tobytes(), ids) | {"queries": len(blocks)}
 
 
-def fingerprint_rows(X: Any, *more: bytes) -> dict[str, Any]:
+def fingerprint_rows(X: Matrix, *more: bytes) -> Facts:
     """The part of a fingerprint that is about features alone, and any other bytes to go into its hash."""
     sample = sp.csr_matrix(X[evenly(X.shape[0], _SAMPLED_ROWS)])
     sample.eliminate_zeros()  # so that the same numbers, dense or sparse, have the same hash

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 
-def real(value: Any) -> float:
+def real(value: object) -> float:
     """`value` as a finite float, NaN where it is no such number.
 
     >>> real(2), real("2"), real(True), real(10**400)
@@ -22,7 +22,7 @@ def real(value: Any) -> float:
     return number if math.isfinite(number) else math.nan
 
 
-def positive(name: str, value: Any, least: float | None = None) -> float:
+def positive(name: str, value: object, least: float | None = None) -> float:
     """`value` as a finite number above 0, or of at least `least`; a ValueError names it.
 
     >>> positive("C", 2)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from hingerank.arrays import Facts, Matrix
 from hingerank.data.blocks import QueryBlocks, evenly
 from hingerank.kernels.threads import run_shards
 from hingerank.notebook import html_table
@@ -40,7 +41,7 @@ class Description:
     columns: dict[str, list[Any]]
     scaling: str
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Facts:
         """Plain values for JSON; grades become text, as JSON keys are."""
         return asdict(self) | {"grades": {_number(grade): count for grade, count in self.grades.items()}}
 
@@ -96,7 +97,7 @@ class Description:
 
 
 def describe(
-    X: Any, y: np.ndarray, qid: np.ndarray, docid: np.ndarray | None, names: Sequence[str], blocks: QueryBlocks
+    X: Matrix, y: np.ndarray, qid: np.ndarray, docid: np.ndarray | None, names: Sequence[str], blocks: QueryBlocks
 ) -> Description:
     """Count everything worth knowing before a fit; pairs are counted from the grades, never listed."""
     grades, counts = np.unique(y, return_counts=True)
@@ -160,7 +161,7 @@ def scaling_advice(low: np.ndarray, high: np.ndarray, spread: np.ndarray, tails:
     return "columns are alike: none is needed"
 
 
-def long_tailed(X: Any) -> np.ndarray:
+def long_tailed(X: Matrix) -> np.ndarray:
     """Columns with a value FAR standard deviations from the mean, among at most 4,096 evenly spaced rows."""
     rows = X[evenly(X.shape[0], 4096)]
     low, high, mean, spread, _, _ = column_figures(rows)
@@ -168,7 +169,7 @@ def long_tailed(X: Any) -> np.ndarray:
         return np.maximum(high - mean, mean - low) > FAR * np.where(spread > 0, spread, np.inf)
 
 
-def column_figures(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int, int]:
+def column_figures(X: Matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int, int]:
     """Smallest and largest values, means and standard deviations (NaN aside); values that are not 0; NaN."""
     if sp.issparse(X):
         missing = int(np.isnan(X.data).sum()) if np.isnan(X.data.sum()) else 0
@@ -189,7 +190,7 @@ class BlockFigures(NamedTuple):
     missing: int
 
 
-def block_figures(rows: Any, weight: np.ndarray | None = None) -> BlockFigures:
+def block_figures(rows: Matrix, weight: np.ndarray | None = None) -> BlockFigures:
     """The figures of a few rows, by one look at them; NaN is passed over. weight: rows counted so many times."""
     if weight is not None:
         return _weighted_figures(rows, weight)
@@ -215,7 +216,7 @@ def block_figures(rows: Any, weight: np.ndarray | None = None) -> BlockFigures:
     )
 
 
-def _weighted_figures(rows: Any, weight: np.ndarray) -> BlockFigures:
+def _weighted_figures(rows: Matrix, weight: np.ndarray) -> BlockFigures:
     plain, total = block_figures(rows), float(weight.sum())
     if not sp.issparse(rows):
         mean = weight @ rows / total
@@ -241,7 +242,7 @@ def merge_figures(parts: Sequence[BlockFigures]) -> tuple[np.ndarray, np.ndarray
     return low, high, mean, spread, sum(part.nonzero for part in parts), sum(part.missing for part in parts)
 
 
-def _sparse_columns(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _sparse_columns(X: Matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     width, known = X.shape[1], ~np.isnan(X.data)
     at, values = X.indices[known], X.data[known].astype(np.float64)
     full = np.bincount(X.indices, minlength=width) == X.shape[0]

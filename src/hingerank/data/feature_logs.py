@@ -2,15 +2,16 @@
 
 import json
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Facts, Given
 from hingerank.data.checks import decimal, real
-from hingerank.data.files import DataError
+from hingerank.data.files import DataError, PathLike
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.streams import split_lines, whole_text
 
@@ -21,7 +22,7 @@ Row = tuple[str, str, Features]
 
 
 def read_feature_log(
-    path: Any, judgments: Any = None, *, clicks: Any = None, query: str = "qid", document: str = "id",
+    path: PathLike, judgments: Any = None, *, clicks: Any = None, query: str = "qid", document: str = "id",
     missing: str = "error", unjudged: float | None = None,
 ) -> RankingData:  # fmt: skip
     """Rows to learn from, from the search responses in which an engine has logged its features.
@@ -92,11 +93,11 @@ def read_feature_log(
 
 
 def _left_out(
-    path: Any, rows: Collection[Key], grades: Collection[Key], kept: list[Key], repeated: int, noun: str
+    path: PathLike, rows: Collection[Key], grades: Collection[Key], kept: list[Key], repeated: int, noun: str
 ) -> dict[str, int]:
     """How much the join left out, and a warning that names some of it."""
     inside, queries = set(kept), {q for q, _ in kept}
-    lost: dict[str, list[Any]] = {
+    lost: Mapping[str, Sequence[object]] = {
         f"{noun} without a logged row": [key for key in grades if key not in inside],
         "logged rows without a judgment": [key for key in rows if key not in inside],
         "queries without a row left": sorted({q for q, _ in (*rows, *grades)} - queries),
@@ -114,7 +115,7 @@ def _left_out(
     return notes
 
 
-def _value(features: Features, name: str, missing: str, path: Any, key: Key) -> float:
+def _value(features: Features, name: str, missing: str, path: PathLike, key: Key) -> float:
     value = features[0].get(name, features[1])
     if value is not None:
         return value
@@ -124,7 +125,7 @@ def _value(features: Features, name: str, missing: str, path: Any, key: Key) -> 
     return LOGGED[missing]
 
 
-def _responses(path: Any) -> Iterator[tuple[str, Any]]:
+def _responses(path: PathLike) -> Iterator[tuple[str, Any]]:
     """The responses of a file with their places: one on each line, or one JSON text of one or several."""
     text = whole_text(path)
     try:
@@ -144,7 +145,7 @@ def _responses(path: Any) -> Iterator[tuple[str, Any]]:
     yield from ((f"response {number}", response) for number, response in enumerate(several, 1))
 
 
-def _logged(response: dict[str, Any], query: str, document: str) -> Iterator[Row]:
+def _logged(response: Facts, query: str, document: str) -> Iterator[Row]:
     """Query, document and features of each logged document of a response."""
     if not isinstance(response, dict):
         raise DataError(f"this is no response with logged features, but {str(response)[:40]!r}")
@@ -160,7 +161,7 @@ def _logged(response: dict[str, Any], query: str, document: str) -> Iterator[Row
             yield _query(given, found.get("_source", {}), query), _id(found["_id"]), (numbers, None)
 
 
-def _number(name: str, value: Any) -> float | None:
+def _number(name: str, value: object) -> float | None:
     """A logged value; None where there is none, or NaN."""
     if value is None or value == "NaN" or value != value:
         return None
@@ -170,13 +171,13 @@ def _number(name: str, value: Any) -> float | None:
     return number
 
 
-def _plain(value: Any) -> float | None:
+def _plain(value: object) -> float | None:
     """A finite number, or text that spells one; else None."""
     number = decimal(value) if isinstance(value, str) else real(value)
     return None if number != number else number
 
 
-def _id(value: Any) -> str:
+def _id(value: object) -> str:
     """An id of a query or a document; Solr puts those of fields with several values into a list."""
     value = value[0] if isinstance(value, list) and value else value
     if not isinstance(value, str | int | float):
@@ -184,7 +185,7 @@ def _id(value: Any) -> str:
     return str(value)
 
 
-def _query(given: Any, found: Mapping[str, Any], query: str) -> str:
+def _query(given: Any, found: Given, query: str) -> str:
     value = found.get(query) if given is None else given
     if value is None:
         raise DataError(f"there is no {query!r} in the response or in its documents: name its place (query=...)")

@@ -11,7 +11,7 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
@@ -147,7 +147,7 @@ def _text_stem(path: Path) -> str:
     return name
 
 
-def _add_once(found: dict, key: Any, path: Path) -> None:
+def _add_once(found: dict, key: Hashable, path: Path) -> None:
     if key in found:
         raise DataError(f"{path.parent}: both {found[key].name} and {path.name} are there; keep one of them")
     found[key] = path
@@ -334,7 +334,7 @@ def zstd_library() -> Any:
 # Values as JSON holds them.
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """`value` as JSON holds it: NumPy scalars and arrays as Python's own, keys as text, NaN and infinities as None."""
     if hasattr(value, "tolist"):  # NumPy's, without importing it
         value = value.tolist()
@@ -347,6 +347,6 @@ def plain(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
-def canonical(value: Any) -> str:
+def canonical(value: object) -> str:
     """One text for equal values: JSON with sorted keys and no spaces."""
     return json.dumps(plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)

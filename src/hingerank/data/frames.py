@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
 
 import narwhals as nw
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import DTypeLike
 
+from hingerank.arrays import Facts, Frame, Matrix
 from hingerank.data.blocks import check_grades, check_ids, check_matrix
 from hingerank.data.checks import decimal
 from hingerank.data.files import DataError
@@ -17,7 +18,7 @@ LISTS = "features"  # the name of a column that holds all features of a row
 Names = str | Sequence[str] | None
 
 
-def open_frame(frame: Any, expected: str) -> Any:
+def open_frame(frame: Frame, expected: str) -> Frame:
     """A table of any library as one that narwhals reads."""
     try:
         return nw.from_native(frame, eager_only=True)
@@ -26,8 +27,8 @@ def open_frame(frame: Any, expected: str) -> Any:
 
 
 def columns_from_frame(
-    frame: Any, label: str, qid: str | None, docid: str | None, features: Names, missing: str, dtype: Any
-) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray | None, tuple[str, ...] | None]:
+    frame: Frame, label: str, qid: str | None, docid: str | None, features: Names, missing: str, dtype: DTypeLike | None
+) -> tuple[Matrix, np.ndarray, np.ndarray, np.ndarray | None, tuple[str, ...] | None]:
     """(X, y, qid, docid, feature names) of a table; the parameters are those of `RankingData.from_frame`."""
     table = open_frame(frame, "a pandas, polars or pyarrow table (collect a lazy one first)")
     if len(table) == 0:
@@ -50,12 +51,12 @@ def columns_from_frame(
 
 
 def frame_from_columns(
-    X: Any, y: np.ndarray, qid: np.ndarray, docid: np.ndarray | None, names: Sequence[str], backend: str, layout: str
-) -> Any:
+    X: Matrix, y: np.ndarray, qid: np.ndarray, docid: np.ndarray | None, names: Sequence[str], backend: str, layout: str
+) -> Frame:
     """A table of `backend`; see `RankingData.to_frame`."""
     if backend not in ("pandas", "polars", "pyarrow"):
         raise DataError(f"backend is {backend!r}, expected 'pandas', 'polars' or 'pyarrow'")
-    columns: dict[str, Any] = {"qid": _plain_text(qid)}
+    columns: Facts = {"qid": _plain_text(qid)}
     if docid is not None:
         columns["docid"] = _plain_text(docid)
     columns["label"] = y
@@ -71,14 +72,14 @@ def frame_from_columns(
     return _native(columns | {name: by_column[:, j] for j, name in enumerate(names)}, backend)
 
 
-def _check_column(table: Any, name: str) -> None:
+def _check_column(table: Frame, name: str) -> None:
     if name not in table.columns:
         some = ", ".join(map(repr, table.columns[:12])) + (", ..." if len(table.columns) > 12 else "")
         message = f"there is no column {name!r}; the table has {some}"
         raise DataError(message, "or name the columns: label=, qid=, features=", option="columns")
 
 
-def _feature_columns(table: Any, features: Names, taken: set[str | None]) -> list[str]:
+def _feature_columns(table: Frame, features: Names, taken: set[str | None]) -> list[str]:
     if features is not None:
         names = [features] if isinstance(features, str) else list(features)
         for name in names:
@@ -92,7 +93,7 @@ def _feature_columns(table: Any, features: Names, taken: set[str | None]) -> lis
     return names
 
 
-def _matrix(table: Any, names: list[str], dtype: Any) -> tuple[np.ndarray, tuple[str, ...] | None]:
+def _matrix(table: Frame, names: list[str], dtype: DTypeLike | None) -> tuple[np.ndarray, tuple[str, ...] | None]:
     """The feature matrix and the columns' names (None when one column holds lists)."""
     if len(names) == 1 and not _is_number(table[names[0]]):
         lists = _matrix_of_lists(table[names[0]], names[0])
@@ -112,7 +113,7 @@ def _matrix(table: Any, names: list[str], dtype: Any) -> tuple[np.ndarray, tuple
     return X, tuple(map(str, names))
 
 
-def _refuse_text(column: Any, name: str) -> None:
+def _refuse_text(column: Frame, name: str) -> None:
     """A DataError that names the first text in a column which does not spell a number."""
     for row, value in enumerate(column.to_list()):
         if isinstance(value, str) and decimal(value) is None:
@@ -122,11 +123,11 @@ def _refuse_text(column: Any, name: str) -> None:
             )
 
 
-def _is_number(column: Any) -> bool:
+def _is_number(column: Frame) -> bool:
     return column.dtype.is_numeric() or column.dtype == nw.Boolean
 
 
-def _matrix_of_lists(column: Any, name: str) -> np.ndarray:
+def _matrix_of_lists(column: Frame, name: str) -> np.ndarray:
     if column.dtype == nw.String:
         _refuse_text(column, name)
         raise DataError(f"column {name!r} holds String, expected numbers or lists of numbers")
@@ -158,7 +159,7 @@ def _plain_text(ids: np.ndarray) -> np.ndarray:
     return ids.astype(object) if ids.dtype.kind in "UT" else ids
 
 
-def _with_lists(columns: dict[str, Any], X: np.ndarray, backend: str) -> Any:
+def _with_lists(columns: Facts, X: np.ndarray, backend: str) -> Frame:
     if backend == "pandas":
         return _native(columns | {LISTS: list(X)}, backend)
     if backend == "polars":
@@ -168,12 +169,12 @@ def _with_lists(columns: dict[str, Any], X: np.ndarray, backend: str) -> Any:
     return _native(columns, backend).append_column(LISTS, lists)
 
 
-def _native(columns: dict[str, Any], backend: str) -> Any:
+def _native(columns: Facts, backend: str) -> Frame:
     module = need(backend, f"to_frame(backend={backend!r})")
     return module.table(columns) if backend == "pyarrow" else module.DataFrame(columns)
 
 
-def need(library: str, purpose: str) -> Any:
+def need(library: str, purpose: str) -> Frame:
     """The imported library, or a DataError that says how to install it."""
     try:
         return import_module(library)

@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import DTypeLike
 
+from hingerank.arrays import Facts, Matrix
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.kernels.generate import letor_rows, utilities
@@ -40,7 +42,7 @@ class Truth:
         used[self.pairs.ravel()] = True
         return np.flatnonzero(used)
 
-    def utility(self, X: Any) -> np.ndarray:
+    def utility(self, X: Matrix) -> np.ndarray:
         """The noiseless score of every row: the best ranking anyone could learn."""
         u = np.empty(X.shape[0])
         how = (self.weights, self.pairs, self.pair_weights, self.centre, u)
@@ -72,7 +74,7 @@ def make_letor(
     useless: int = 0,
     constant: int = 0,
     sparse_density: float | None = None,
-    dtype: Any = np.float32,
+    dtype: DTypeLike = np.float32,
     seed: int = 0,
 ) -> GeneratedData:
     """Grade = number of thresholds at or below  utility(x) + query_effect·e_q + noise·e_i,  e standard normal.
@@ -341,7 +343,7 @@ def make_benchmark(size: str, seed: int = 0, **options: Any) -> GeneratedData:
     return _make(BENCHMARK[size], seed, 1.0, options)
 
 
-def _make(shape: Shape, seed: int, scale: float, options: dict[str, Any]) -> GeneratedData:
+def _make(shape: Shape, seed: int, scale: float, options: Facts) -> GeneratedData:
     if not scale > 0:
         raise DataError(f"scale is {scale}, expected a positive number")
     queries = max(1, round(shape.queries * scale))

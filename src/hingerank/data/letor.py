@@ -8,7 +8,9 @@ from tempfile import gettempdir
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
+from hingerank.arrays import Matrix
 from hingerank.data.checks import OneQueryWarning, decimal, warn_one_query
 from hingerank.data.files import COMPRESSIONS, TEXTS, DataError, PathLike, scratch_folder
 from hingerank.data.letor_table import Options, ReadingPlan, Replan, TextTable, windows
@@ -23,7 +25,7 @@ Progress = Callable[[float], None]
 def read_text(
     path: Paths,
     *,
-    dtype: Any = "float64",
+    dtype: DTypeLike = "float64",
     sparse: bool | None = None,
     missing: str = "error",
     index_base: int | None = None,
@@ -161,7 +163,7 @@ def _listed(path: Paths) -> list[PathLike]:
 
 def _parse(
     sources: list[TextSource], options: Options, plan: ReadingPlan, progress: Progress | None, keep: bool = True
-) -> tuple[TextTable, "Comments", list[int], Any]:
+) -> tuple[TextTable, "Comments", list[int], Matrix]:
     """(table of all rows, what their comments have in common, rows of each source, X), by a plan that fits them all.
 
     keep=False forgets the rows of each window and gives no X: what is left says what all of them must agree in.
@@ -294,7 +296,7 @@ def _choose_rule(
     return IdRule("nothing", docids)
 
 
-def _assemble(table: TextTable, X: Any, rule: IdRule, first_row: int = 0) -> RankingData:
+def _assemble(table: TextTable, X: Matrix, rule: IdRule, first_row: int = 0) -> RankingData:
     """The rows of a finished table; they are rows `first_row` on of the whole."""
     letters, spans = table.texts
     if rule.qid_from == "line" and table.plan.qid_is_text:

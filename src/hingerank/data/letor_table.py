@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from hingerank.arrays import Matrix
 from hingerank.data.files import DataError
 from hingerank.data.memory import check_room
 from hingerank.data.streams import TextSource
@@ -466,7 +467,7 @@ class TextTable:
             dense = self.plan.dense if self.plan.settled else dense_enough(self.entries_seen, rows, width)
         return width, replace(self.plan, dense=dense, settled=True)
 
-    def features(self) -> Any:
+    def features(self) -> Matrix:
         """X, once all windows are in; may raise `Replan`."""
         width, fitting = self.settled()
         if fitting.dense != self.plan.dense:

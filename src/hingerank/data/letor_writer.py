@@ -3,11 +3,11 @@
 import re
 from itertools import pairwise
 from tempfile import gettempdir
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from hingerank.arrays import Matrix
 from hingerank.data.files import DataError, PathLike, replace_file, scratch_folder
 from hingerank.data.ranking_data import RankingData
 from hingerank.kernels.decimals import LONGEST_NUMBER, format_rows
@@ -161,7 +161,7 @@ def _finite(array: np.ndarray, name: str) -> np.ndarray:
     return array
 
 
-def _canonical(X: Any, base: int) -> Any:
+def _canonical(X: Matrix, base: int) -> Matrix:
     """CSR without repeated columns, in which the last column (and column 0, if counting from 0) is stored somewhere."""
     X = X.tocsr()
     if not X.has_canonical_format:

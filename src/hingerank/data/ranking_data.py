@@ -1,13 +1,15 @@
 """RankingData: feature rows, grades and queries in one value; rows stay in the order they came in."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike, DTypeLike
 
+from hingerank.arrays import Frame, Matrix
 from hingerank.data import rows_view
 from hingerank.data.blocks import (
     QueryBlocks,
@@ -62,7 +64,7 @@ class RankingData:
     array([0., 1.])
     """
 
-    X: Any
+    X: Matrix
     y: np.ndarray
     qid: np.ndarray
     docid: np.ndarray | None = None
@@ -73,11 +75,11 @@ class RankingData:
     @classmethod
     def from_arrays(
         cls,
-        X: Any,
-        y: Any,
-        qid: Any = None,
-        group: Any = None,
-        docid: Any = None,
+        X: Matrix,
+        y: ArrayLike,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        docid: ArrayLike | None = None,
         feature_names: Sequence[str] | None = None,
         *,
         missing: str = "error",
@@ -111,7 +113,7 @@ class RankingData:
         if group is not None:
             blocks = blocks_from_group(group, n_rows)
             ids = np.repeat(blocks.ids, blocks.sizes)
-        elif np.ndim(qid) == 0:
+        elif qid is None or np.ndim(qid) == 0:
             ids = np.full(n_rows, 0 if qid is None else qid)
         else:
             ids = check_ids(qid, n_rows, "qid")
@@ -123,14 +125,14 @@ class RankingData:
     @classmethod
     def from_frame(
         cls,
-        frame: Any,
+        frame: Frame,
         label: str = "label",
         qid: str | None = "qid",
         docid: str | None = None,
         features: str | Sequence[str] | None = None,
         *,
         missing: str = "error",
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> "RankingData":
         """Columns of a pandas, polars or pyarrow table; rows keep their order.
 
@@ -162,7 +164,7 @@ class RankingData:
 
         return cls(*columns_from_frame(frame, label, qid, docid, features, missing, dtype))
 
-    def to_frame(self, backend: str = "pandas", layout: str = "wide") -> Any:
+    def to_frame(self, backend: str = "pandas", layout: str = "wide") -> Frame:
         """A table with the columns qid, docid (if any), label, and the features; CSR is written out with its zeros.
 
         Parameters
@@ -237,26 +239,26 @@ class RankingData:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def take(self, rows: Any) -> "RankingData":
+    def take(self, rows: ArrayLike) -> "RankingData":
         """The rows at these positions, in this order; a view where they are a run of neighbours."""
         rows = np.asarray(rows, np.int64)
         if len(rows) == 0:
             raise DataError("no rows are left: the choice is empty")
         if (np.diff(rows) == 1).all() and rows[0] >= 0 and rows[-1] < self.n_rows:
-            part: Any = slice(int(rows[0]), int(rows[-1]) + 1)
+            part: slice | np.ndarray = slice(int(rows[0]), int(rows[-1]) + 1)
         else:
             part = rows
         docid = None if self.docid is None else self.docid[part]
         return replace(self, X=self._rows(rows, part), y=self.y[part], qid=self.qid[part], docid=docid)
 
-    def _rows(self, rows: np.ndarray, part: Any) -> Any:
+    def _rows(self, rows: np.ndarray, part: slice | np.ndarray) -> Matrix:
         """X at these rows; where they are many of a mapped file they are shown where they lie, not copied."""
         if isinstance(self.X, RowsView):
             return self.X.take(rows)
         view = RowsView(self.X, rows) if part is rows and is_mapped(self.X) else None
         return self.X[part] if view is None or view.nbytes <= rows_view.MOST_COPIED else view
 
-    def subset(self, queries: Any = None, *, rows: Any = None) -> "RankingData":
+    def subset(self, queries: Any = None, *, rows: ArrayLike | None = None) -> "RankingData":
         """The rows of some queries (a list of their ids), or the rows where a boolean mask is true, in their order."""
         if (queries is None) == (rows is None):
             raise DataError("subset needs queries (a list of ids) or rows (a boolean mask), one of the two")
@@ -316,13 +318,14 @@ class RankingData:
         _check_agreement(parts)
         if not join_queries:
             _check_queries(parts)
-        docid = None if parts[0].docid is None else _join([part.docid for part in parts], "docid")
+        docids = [part.docid for part in parts if part.docid is not None]  # all have some, or none
+        docid = _join(docids, "docid") if docids else None
         names = next((part.feature_names for part in parts if part.feature_names is not None), None)
         y = np.concatenate([part.y for part in parts])
         qid = _join([part.qid for part in parts], "qid")
         return RankingData(_stack([part.X for part in parts]), y, qid, docid, names)
 
-    def _query_numbers(self, ids: Any) -> list[int]:
+    def _query_numbers(self, ids: np.ndarray | Iterable[Hashable]) -> list[int]:
         known = {value: q for q, value in enumerate(self.blocks.ids.tolist())}
         wanted = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
         unknown = [i for i in wanted if i not in known]
@@ -333,11 +336,11 @@ class RankingData:
             )
         return [known[i] for i in wanted]
 
-    def _take_queries(self, numbers: Any) -> "RankingData":
+    def _take_queries(self, numbers: np.ndarray | list[int]) -> "RankingData":
         """Whole queries by their place in `blocks`; rows stay in the order they have."""
         return self.take(self._rows_of(numbers))
 
-    def _rows_of(self, numbers: Any) -> np.ndarray:
+    def _rows_of(self, numbers: np.ndarray | list[int]) -> np.ndarray:
         kept = np.zeros(self.n_queries, bool)
         kept[numbers] = True
         return np.flatnonzero(self.blocks.scatter(np.repeat(kept, self.blocks.sizes)))
@@ -366,7 +369,7 @@ def _same_ids(a: np.ndarray | None, b: np.ndarray | None) -> bool:
     return a is b or (a is not None and b is not None and np.array_equal(a, b))
 
 
-def _same_matrix(A: Any, B: Any) -> bool:
+def _same_matrix(A: Matrix, B: Matrix) -> bool:
     if A.shape != B.shape or A.dtype != B.dtype or sp.issparse(A) != sp.issparse(B):
         return False
     if not sp.issparse(A):
@@ -390,7 +393,7 @@ def _check_agreement(parts: list[RankingData]) -> None:
 
 
 def _check_queries(parts: list[RankingData]) -> None:
-    seen: dict[Any, int] = {}
+    seen: dict[Hashable, int] = {}
     for i, part in enumerate(parts):
         for query in part.blocks.ids.tolist():
             if query in seen:
@@ -400,7 +403,7 @@ def _check_queries(parts: list[RankingData]) -> None:
             seen[query] = i
 
 
-def _join(arrays: list[Any], name: str) -> np.ndarray:
+def _join(arrays: list[np.ndarray], name: str) -> np.ndarray:
     """One array of ids; NumPy would silently turn numbers beside text into text."""
     kinds = {array.dtype.kind for array in arrays}
     if len(kinds) == 1 or kinds <= set("iu"):
@@ -410,7 +413,7 @@ def _join(arrays: list[Any], name: str) -> np.ndarray:
     return np.concatenate([array.astype(object) for array in arrays])
 
 
-def _stack(matrices: list[Any]) -> Any:
+def _stack(matrices: list[Matrix]) -> Matrix:
     """All rows in one matrix, or in a view of them where some lie in a mapped file and a copy would be large."""
     if any(is_mapped(X) for X in matrices):
         stacked = StackedRows(matrices)

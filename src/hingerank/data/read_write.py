@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Facts
 from hingerank.data.binary import load_binary, save_binary
 from hingerank.data.files import (
     ROLES,
@@ -186,7 +187,7 @@ def read_folds(folder: PathLike, folds: Iterable[int] | None = None, **options: 
     ]
 
 
-def _read_fold(folder: Path, files: dict[str, Path], k: int, options: dict[str, Any]) -> FoldParts:
+def _read_fold(folder: Path, files: dict[str, Path], k: int, options: Facts) -> FoldParts:
     lacking = [role for role in ROLES if role not in files]
     if lacking:
         raise DataError(f"{folder}: fold {k} has no {lacking[0]} file")
@@ -194,7 +195,7 @@ def _read_fold(folder: Path, files: dict[str, Path], k: int, options: dict[str, 
     return FoldParts(*map(data.take, rows))
 
 
-def _read_rows(paths: list[Path], options: dict[str, Any]) -> tuple[RankingData, list[np.ndarray]]:
+def _read_rows(paths: list[Path], options: Facts) -> tuple[RankingData, list[np.ndarray]]:
     """Files read as one, and the rows of each."""
     data, sizes = read_parts(paths, **options)
     return data, np.split(np.arange(data.n_rows), np.cumsum(sizes)[:-1])

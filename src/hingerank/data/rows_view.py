@@ -8,11 +8,12 @@ import mmap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike, DTypeLike
 
+from hingerank.arrays import Matrix
 from hingerank.data.files import DataError
 from hingerank.data.memory import machine_memory
 from hingerank.data.scaling import Scaler
@@ -37,7 +38,7 @@ class RowsView:
     ndim = 2
 
     def __init__(
-        self, X: Any, rows: np.ndarray | None = None, scaler: Scaler | None = None, offsets: np.ndarray | None = None
+        self, X: Matrix, rows: np.ndarray | None = None, scaler: Scaler | None = None, offsets: np.ndarray | None = None
     ):
         self.X, self.rows, self.scaler = X, rows, scaler
         self.offsets = offsets if scaler is not None and scaler.per_query else None
@@ -46,23 +47,23 @@ class RowsView:
         self.sparse: bool = X.sparse if isinstance(X, StackedRows) else sp.issparse(X)
 
     @property
-    def whole(self) -> Any:
+    def whole(self) -> Matrix:
         """The matrix beneath, where its rows are shown as they lie there, all of them; else None."""
         return None if self.rows is not None or isinstance(self.X, StackedRows) else self.X
 
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: slice | np.ndarray) -> Matrix:
         """The rows of a slice or a list of numbers, scaled: meant for samples."""
         with scattered(self.X):
             return self._some(np.arange(len(self))[key])
 
-    def _some(self, wanted: np.ndarray) -> Any:
+    def _some(self, wanted: np.ndarray) -> Matrix:
         if self.offsets is None:
             return self._scaled(self._raw(wanted), None)
         queries, at = np.unique(np.searchsorted(self.offsets, wanted, side="right") - 1, return_inverse=True)
-        out: Any = [None] * len(wanted)
+        out: list[Matrix] = [None] * len(wanted)
         for place, q in enumerate(queries.tolist()):
             first, last = int(self.offsets[q]), int(self.offsets[q + 1])
             block = self.block(first, last)
@@ -72,7 +73,7 @@ class RowsView:
             return self._raw(wanted)
         return sp.vstack(out, format="csr") if self.sparse else np.concatenate(out)
 
-    def block(self, a: int, b: int) -> Any:
+    def block(self, a: int, b: int) -> Matrix:
         """Rows a:b; with a scaler within queries these must be whole queries."""
         raw = self.raw(a, b)
         if self.scaler is None or self.offsets is None:
@@ -81,14 +82,14 @@ class RowsView:
         sizes = np.diff(self.offsets[first : last + 1])
         return self._scaled(raw, np.repeat(np.arange(len(sizes)), sizes))
 
-    def raw(self, a: int, b: int) -> Any:
+    def raw(self, a: int, b: int) -> Matrix:
         """Rows a:b as they lie in X, unscaled."""
         return self.X[a:b] if self.rows is None else self._raw(slice(a, b))
 
-    def _raw(self, wanted: Any) -> Any:
+    def _raw(self, wanted: slice | np.ndarray) -> Matrix:
         return self.X[wanted if self.rows is None else self.rows[wanted]]
 
-    def _scaled(self, rows: Any, query: np.ndarray | None) -> Any:
+    def _scaled(self, rows: Matrix, query: np.ndarray | None) -> Matrix:
         return rows if self.scaler is None else self.scaler.scale_rows(rows, query)
 
     def shards(self) -> list[list[tuple[int, int]]]:
@@ -110,11 +111,11 @@ class RowsView:
         """The same rows as a scaler makes them."""
         return RowsView(self.X, self.rows, scaler, offsets)
 
-    def matrix(self, why: str) -> Any:
+    def matrix(self, why: str) -> Matrix:
         """The rows as an ordinary matrix, uncopied where they lie so in the file; why: as in `copied`."""
         return self.copied(why) if self.whole is None or self.scaler is not None else self.whole
 
-    def copied(self, why: str) -> Any:
+    def copied(self, why: str) -> Matrix:
         """All rows at once, where they fit; why: what needs them, for the error where they do not."""
         size, there = self.nbytes, machine_memory()
         if there is not None and size > 0.8 * there:
@@ -125,7 +126,7 @@ class RowsView:
         blocks = [self.block(a, b) for shard in self.shards() for a, b in shard]
         return sp.vstack(blocks, format="csr") if self.sparse else np.concatenate(blocks)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         rows = self.copied("an ordinary array")
         return np.asarray(rows.toarray() if self.sparse else rows, dtype)
 
@@ -135,7 +136,7 @@ class StackedRows:
 
     ndim = 2
 
-    def __init__(self, members: Sequence[Any]):
+    def __init__(self, members: Sequence[Matrix]):
         self.members = list(members)
         self.starts = np.concatenate(([0], np.cumsum([member.shape[0] for member in self.members])))
         self.shape = (int(self.starts[-1]), self.members[0].shape[1])
@@ -146,7 +147,7 @@ class StackedRows:
     def nbytes(self) -> int:
         return sum(m.nbytes if isinstance(m, RowsView) else matrix_bytes(m) for m in self.members)
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: slice | ArrayLike) -> Matrix:
         if isinstance(key, slice):
             a, b, _ = key.indices(self.shape[0])
             borders = zip(self.members, pairwise(self.starts.tolist()))
@@ -158,7 +159,7 @@ class StackedRows:
         found = [member[some] for member, some in zip(self.members, numbers) if len(some)]
         return self._stacked(found)[np.argsort(order, kind="stable")]
 
-    def _stacked(self, pieces: list[Any]) -> Any:
+    def _stacked(self, pieces: list[Matrix]) -> Matrix:
         pieces = pieces or [self.members[0][:0]]
         if self.sparse:
             return sp.vstack([sp.csr_matrix(piece) for piece in pieces], format="csr", dtype=self.dtype)
@@ -166,7 +167,7 @@ class StackedRows:
         return one if len(pieces) == 1 else np.concatenate(pieces, dtype=self.dtype)
 
 
-def block_height(X: Any) -> int:
+def block_height(X: Matrix) -> int:
     """Rows of X that make a block."""
     return max(1, BLOCK_BYTES // max(1, matrix_bytes(X) // max(1, X.shape[0])))
 
@@ -181,7 +182,7 @@ def cut_blocks(n_rows: int, height: int, offsets: np.ndarray | None = None) -> l
     return [blocks[a:b] for a, b in cut_shards(np.arange(len(blocks) + 1), 1)] if blocks else []
 
 
-def is_mapped(X: Any) -> bool:
+def is_mapped(X: Matrix) -> bool:
     """Whether X lies in a mapped file of some size, or is a view: never to be copied whole.
 
     >>> is_mapped(np.zeros((2, 2)))
@@ -195,13 +196,13 @@ def is_mapped(X: Any) -> bool:
     return isinstance(array, np.ndarray) and _map_below(array) is not None and matrix_bytes(X) > MOST_COPIED
 
 
-def _map_below(array: Any) -> mmap.mmap | None:
+def _map_below(array: object) -> mmap.mmap | None:
     while isinstance(array, np.ndarray | memoryview):
         array = array.base if isinstance(array, np.ndarray) else array.obj
     return array if isinstance(array, mmap.mmap) else None
 
 
-def matrix_bytes(X: Any) -> int:
+def matrix_bytes(X: Matrix) -> int:
     """Bytes of a matrix as it is stored."""
     X = X.X if isinstance(X, RowsView) else X
     if sp.issparse(X):
@@ -209,7 +210,7 @@ def matrix_bytes(X: Any) -> int:
     return int(X.nbytes)
 
 
-def read_ahead(X: Any, much: bool = True) -> None:
+def read_ahead(X: Matrix, much: bool = True) -> None:
     """Tell the system that a mapped X is read from front to back, again and again; or (much=False) here and there."""
     X = X.X if isinstance(X, RowsView) else X
     if not hasattr(mmap, "MADV_SEQUENTIAL"):  # not on this platform
@@ -225,7 +226,7 @@ def read_ahead(X: Any, much: bool = True) -> None:
 
 
 @contextmanager
-def scattered(X: Any) -> Iterator[None]:
+def scattered(X: Matrix) -> Iterator[None]:
     """While rows here and there are read: the system would fetch megabytes around each of them."""
     read_ahead(X, much=False)
     try:
@@ -244,7 +245,7 @@ def expected_bytes(n_rows: int, n_features: int, longest: int, bytes_a_row: int 
     return bytes_a_row * n_rows + FIXED_BYTES + over
 
 
-def check_memory(X: Any, longest: int, bytes_a_row: int = BYTES_A_ROW) -> int:
+def check_memory(X: Matrix, longest: int, bytes_a_row: int = BYTES_A_ROW) -> int:
     """`expected_bytes` of a mapped X, or a DataError where the machine does not have them."""
     needed, there = expected_bytes(X.shape[0], X.shape[1], longest, bytes_a_row), machine_memory()
     if there is not None and needed > there:

@@ -4,12 +4,14 @@ Every scaler has `fit(X, y=None, qid=None)`, `transform(X, qid=None)`, `per_quer
 into a model file through `to_state` and back through `scaler_from_state`. float32 stays float32, CSR stays CSR.
 """
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from hingerank.arrays import Facts, Matrix
 from hingerank.data.blocks import blocks_from_qid, check_matrix, evenly
 from hingerank.data.describe import column_figures
 from hingerank.data.files import DataError
@@ -27,7 +29,7 @@ from hingerank.registry import did_you_mean
 
 ROWS_PER_SHARD = 4096
 SAMPLED_ROWS, QUANTILES = 1 << 14, 65
-State = tuple[dict[str, Any], dict[str, np.ndarray]]
+State = tuple[Facts, dict[str, np.ndarray]]
 Figures = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int, int]  # what `column_figures` gives
 
 
@@ -44,14 +46,16 @@ class Scaler(TransformerMixin, BaseEstimator):
         None where x' is no linear function of x, the same for all rows."""
         return None
 
-    def fit(self, X: Any, y: Any = None, qid: Any = None, sample_weight: np.ndarray | None = None) -> Any:
+    def fit(
+        self, X: Matrix, y: object = None, qid: ArrayLike | None = None, sample_weight: np.ndarray | None = None
+    ) -> Self:
         """Learn from training rows; y and qid are ignored, weights count where a scaler takes means."""
         matrix = check_matrix(X, missing="nan")
         self.n_features_in_ = matrix.shape[1]
         self._learn(matrix, sample_weight)
         return self
 
-    def transform(self, X: Any, qid: Any = None) -> Any:
+    def transform(self, X: Matrix, qid: ArrayLike | None = None) -> Matrix:
         """The scaled rows, in the order given. NaN stays NaN and does not count."""
         matrix = check_matrix(X, missing="nan")
         if not hasattr(self, "n_features_in_"):
@@ -60,18 +64,18 @@ class Scaler(TransformerMixin, BaseEstimator):
             raise DataError(f"X has {matrix.shape[1]} features, the scaler was fitted on {self.n_features_in_}")
         return self._scale(matrix, qid)
 
-    def fit_figures(self, figures: Figures, sample: Any) -> Any:
+    def fit_figures(self, figures: Figures, sample: Matrix) -> Self:
         """Learn from figures of all columns, and from some rows where figures do not tell: for rows that are never all
         at hand. It is what `fit` would learn, but for rounding and for the rows sampled."""
         self.n_features_in_ = sample.shape[1]
         self._learn_figures(figures, sample)
         return self
 
-    def scale_rows(self, X: Any, query: np.ndarray | None) -> Any:
+    def scale_rows(self, X: Matrix, query: np.ndarray | None) -> Matrix:
         """`transform` of rows that were checked before; query: the number of each row's query."""
         return self._scale(X, query)
 
-    def fit_transform(self, X: Any, y: Any = None, qid: Any = None) -> Any:
+    def fit_transform(self, X: Matrix, y: object = None, qid: ArrayLike | None = None) -> Matrix:
         """fit(X).transform(X, qid)."""
         return self.fit(X, y).transform(X, qid)
 
@@ -82,13 +86,13 @@ class Scaler(TransformerMixin, BaseEstimator):
 
     _arrays: ClassVar[tuple[str, ...]] = ()
 
-    def _learn(self, X: Any, weight: np.ndarray | None) -> None:
+    def _learn(self, X: Matrix, weight: np.ndarray | None) -> None:
         """Nothing to learn."""
 
-    def _learn_figures(self, figures: Figures, sample: Any) -> None:
+    def _learn_figures(self, figures: Figures, sample: Matrix) -> None:
         self._learn(sample, None)
 
-    def _scale(self, X: Any, qid: Any) -> Any:
+    def _scale(self, X: Matrix, qid: ArrayLike | None) -> Matrix:
         return X
 
 
@@ -109,7 +113,7 @@ class QueryMinMaxScaler(Scaler):
     name = "query-minmax"
     per_query = True
 
-    def _scale(self, X: Any, qid: Any) -> Any:
+    def _scale(self, X: Matrix, qid: ArrayLike | None) -> Matrix:
         return _scale_queries(X, qid, minmax_dense, minmax_csr)
 
 
@@ -123,7 +127,7 @@ class QueryStandardScaler(Scaler):
     name = "query-standard"
     per_query = True
 
-    def _scale(self, X: Any, qid: Any) -> Any:
+    def _scale(self, X: Matrix, qid: ArrayLike | None) -> Matrix:
         return _scale_queries(X, qid, standard_dense, standard_csr)
 
 
@@ -136,7 +140,7 @@ class ColumnScaler(Scaler):
     def factor(self) -> np.ndarray:
         return 1 / self.width_
 
-    def _scale(self, X: Any, qid: Any) -> Any:
+    def _scale(self, X: Matrix, qid: ArrayLike | None) -> Matrix:
         if sp.issparse(X):
             if self.centre_.any():
                 raise DataError(
@@ -152,7 +156,7 @@ class MinMaxScaler(ColumnScaler):
 
     name = "minmax"
 
-    def _learn(self, X: Any, weight: np.ndarray | None) -> None:
+    def _learn(self, X: Matrix, weight: np.ndarray | None) -> None:
         from sklearn.preprocessing import MinMaxScaler as Learner
 
         if sp.issparse(X):
@@ -161,7 +165,7 @@ class MinMaxScaler(ColumnScaler):
         self.centre_ = learner.data_min_.astype(np.float64)
         self.width_ = 1 / learner.scale_.astype(np.float64)
 
-    def _learn_figures(self, figures: Figures, sample: Any) -> None:
+    def _learn_figures(self, figures: Figures, sample: Matrix) -> None:
         self._learn(sample[:1], None)  # refuses CSR
         low, high = figures[0].astype(np.float64), figures[1].astype(np.float64)
         self.centre_, self.width_ = low, np.where(high > low, high - low, 1.0)
@@ -172,11 +176,11 @@ class StandardScaler(ColumnScaler):
 
     name = "standard"
 
-    def _learn(self, X: Any, weight: np.ndarray | None) -> None:
+    def _learn(self, X: Matrix, weight: np.ndarray | None) -> None:
         mean, self.width_ = _moments(X, weight)
         self.centre_ = np.zeros(X.shape[1]) if sp.issparse(X) else mean
 
-    def _learn_figures(self, figures: Figures, sample: Any) -> None:
+    def _learn_figures(self, figures: Figures, sample: Matrix) -> None:
         mean, spread = figures[2:4]
         self.width_ = np.where(spread > 0, spread, 1.0)
         self.centre_ = np.zeros(len(mean)) if sp.issparse(sample) else mean
@@ -187,13 +191,13 @@ class MaxAbsScaler(ColumnScaler):
 
     name = "maxabs"
 
-    def _learn(self, X: Any, weight: np.ndarray | None) -> None:
+    def _learn(self, X: Matrix, weight: np.ndarray | None) -> None:
         from sklearn.preprocessing import MaxAbsScaler as Learner
 
         self.width_ = Learner().fit(X).scale_.astype(np.float64)
         self.centre_ = np.zeros(X.shape[1])
 
-    def _learn_figures(self, figures: Figures, sample: Any) -> None:
+    def _learn_figures(self, figures: Figures, sample: Matrix) -> None:
         largest = np.maximum(np.abs(figures[0]), np.abs(figures[1])).astype(np.float64)
         self.width_, self.centre_ = np.where(largest > 0, largest, 1.0), np.zeros(len(largest))
 
@@ -211,10 +215,10 @@ class DeviationScaler(ColumnScaler):
 
     name = "deviation"
 
-    def _learn(self, X: Any, weight: np.ndarray | None) -> None:
+    def _learn(self, X: Matrix, weight: np.ndarray | None) -> None:
         self.width_, self.centre_ = _deviation(X, weight), np.zeros(X.shape[1])
 
-    def _learn_figures(self, figures: Figures, sample: Any) -> None:
+    def _learn_figures(self, figures: Figures, sample: Matrix) -> None:
         spread = figures[3]
         self.width_, self.centre_ = _to_seven_digits(np.where(spread > 0, spread, 1.0)), np.zeros(len(spread))
 
@@ -234,15 +238,15 @@ class LogScaler(Scaler):
     of_sample = True
     _arrays = ("width",)
 
-    def _learn(self, X: Any, weight: np.ndarray | None) -> None:
+    def _learn(self, X: Matrix, weight: np.ndarray | None) -> None:
         sample = X[evenly(X.shape[0], SAMPLED_ROWS)]
         if sp.issparse(sample):
-            logs: Any = sp.csr_matrix((signed_log(sample.data), sample.indices, sample.indptr), shape=sample.shape)
+            logs: Matrix = sp.csr_matrix((signed_log(sample.data), sample.indices, sample.indptr), shape=sample.shape)
         else:
             logs = signed_log(sample)
         self.width_ = _deviation(logs, None)
 
-    def _scale(self, X: Any, qid: Any) -> Any:
+    def _scale(self, X: Matrix, qid: ArrayLike | None) -> Matrix:
         if sp.issparse(X):
             data = (signed_log(X.data) / self.width_[X.indices]).astype(X.dtype)
             return sp.csr_matrix((data, X.indices, X.indptr), shape=X.shape)
@@ -265,7 +269,7 @@ class QuantileScaler(Scaler):
     of_sample = True
     _arrays = ("quantiles",)
 
-    def _learn(self, X: Any, weight: np.ndarray | None) -> None:
+    def _learn(self, X: Matrix, weight: np.ndarray | None) -> None:
         if sp.issparse(X):
             raise DataError("the scaler 'quantile' would fill a CSR matrix: use 'log', 'maxabs' or a dense X")
         sample = X[evenly(len(X), SAMPLED_ROWS)].astype(np.float64)
@@ -276,7 +280,7 @@ class QuantileScaler(Scaler):
         low, high = (np.take_along_axis(columns, f(at).astype(np.int64), axis=1) for f in (np.floor, np.ceil))
         self.quantiles_ = np.nan_to_num(low + (high - low) * (at - np.floor(at)))
 
-    def _scale(self, X: Any, qid: Any) -> Any:
+    def _scale(self, X: Matrix, qid: ArrayLike | None) -> Matrix:
         if sp.issparse(X):
             X = X.toarray()
         return _by_shards(X, lambda a, b, out: quantile_dense(X, a, b, self.quantiles_, out))
@@ -327,7 +331,7 @@ def scaler_from_state(state: State) -> Scaler:
     return scaler
 
 
-def _deviation(X: Any, weight: np.ndarray | None) -> np.ndarray:
+def _deviation(X: Matrix, weight: np.ndarray | None) -> np.ndarray:
     """sd of each column, 1 where it is 0; to seven digits, so that weight 2 and a row given twice are the same."""
     return _to_seven_digits(_moments(X, weight)[1])
 
@@ -336,7 +340,7 @@ def _to_seven_digits(values: np.ndarray) -> np.ndarray:
     return np.array([float(f"{value:.7g}") for value in values])
 
 
-def _moments(X: Any, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+def _moments(X: Matrix, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """Mean and sd of each column, 1 in place of an sd of 0: on all cores, or with weights by scikit-learn."""
     if weight is None:
         _, _, mean, spread, _, _ = column_figures(X)
@@ -361,7 +365,7 @@ def _by_shards(X: np.ndarray, work: Any) -> np.ndarray:
     return out
 
 
-def _scale_queries(X: Any, qid: Any, dense: Any, csr: Any) -> Any:
+def _scale_queries(X: Matrix, qid: ArrayLike | None, dense: Any, csr: Any) -> Matrix:
     blocks = blocks_from_qid(qid, X.shape[0])
     rows = np.arange(X.shape[0]) if blocks.order is None else blocks.order
     shards = cut_shards(blocks.offsets, ROWS_PER_SHARD)

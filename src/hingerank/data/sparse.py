@@ -4,17 +4,17 @@ SciPy's conversions and our kernels follow indices without looking where they le
 pass over them, before anything else is done with the matrix.
 """
 
-from typing import Any
-
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
+from hingerank.arrays import Matrix
 from hingerank.data.files import DataError
 
 CONVERSION = (ValueError, TypeError, IndexError, KeyError, OverflowError, AttributeError)  # of what was forged
 
 
-def plain_csr(X: Any) -> sp.csr_matrix:
+def plain_csr(X: Matrix) -> sp.csr_matrix:
     """CSR with sorted indices, no duplicates, int32 indices where they fit; the user's own matrix is not changed.
 
     >>> plain_csr(sp.coo_array(([1.0, 2.0], ([0, 0], [1, 1])), shape=(1, 3))).toarray().tolist()
@@ -40,12 +40,12 @@ def plain_csr(X: Any) -> sp.csr_matrix:
     return sp.csr_matrix(parts, shape=matrix.shape)
 
 
-def _invalid(X: Any, why: str) -> DataError:
+def _invalid(X: Matrix, why: str) -> DataError:
     kind = f"{X.format.upper()} of shape {X.shape}"
     return DataError(f"X is no valid sparse matrix: {why} ({kind}); build it again from its entries")
 
 
-def _look_at_compressed(X: Any) -> None:
+def _look_at_compressed(X: Matrix) -> None:
     """CSR, CSC and BSR: borders that rise from 0, and indices within the shape."""
     height, width = X.data.shape[1:] if X.format == "bsr" and np.ndim(X.data) == 3 else (1, 1)
     if np.ndim(X.data) != (3 if X.format == "bsr" else 1) or 0 in (height, width):
@@ -63,7 +63,7 @@ def _look_at_compressed(X: Any) -> None:
     _look_at_indices(X, "indices", indices[:used], minor)
 
 
-def _look_at_coordinates(X: Any) -> None:
+def _look_at_coordinates(X: Matrix) -> None:
     """COO: a row and a column within the shape for each value."""
     for name, coordinates, size in zip(("row", "col"), X.coords, X.shape):
         numbers = _whole(X, name, coordinates)
@@ -72,7 +72,7 @@ def _look_at_coordinates(X: Any) -> None:
         _look_at_indices(X, name, numbers, size)
 
 
-def _look_at_lists(X: Any) -> None:
+def _look_at_lists(X: Matrix) -> None:
     """LIL: as many columns as values in each row; what becomes of this and other formats is looked at as CSR."""
     if X.format == "dok":
         keys = np.array([*X.keys()]).reshape(-1, 2)
@@ -91,14 +91,14 @@ def _look_at_lists(X: Any) -> None:
 _LOOK = dict.fromkeys(("csr", "csc", "bsr"), _look_at_compressed) | {"coo": _look_at_coordinates}
 
 
-def _whole(X: Any, name: str, numbers: Any) -> np.ndarray:
+def _whole(X: Matrix, name: str, numbers: ArrayLike) -> np.ndarray:
     array = np.asarray(numbers)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise _invalid(X, f"{name} has shape {array.shape} and type {array.dtype}, expected a list of whole numbers")
     return array
 
 
-def _look_at_indices(X: Any, name: str, numbers: np.ndarray, size: int) -> None:
+def _look_at_indices(X: Matrix, name: str, numbers: np.ndarray, size: int) -> None:
     if not len(numbers):
         return
     low, high = numbers.min(), numbers.max()

@@ -8,10 +8,10 @@ import json
 import zlib
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Facts, Frame
 from hingerank.data.checks import decimal
 from hingerank.data.files import COMPRESSIONS, TABLES, DataError, PathLike, draft_of, endings, replace_file
 from hingerank.data.frames import need
@@ -37,7 +37,9 @@ def table_kind(path: PathLike) -> str:
     return kind
 
 
-def read_table(path: PathLike, columns: list[str] | None = None, ids: Collection[str] = (), verify: bool = True) -> Any:
+def read_table(
+    path: PathLike, columns: list[str] | None = None, ids: Collection[str] = (), verify: bool = True
+) -> Frame:
     """A pyarrow table.
 
     Parameters
@@ -74,7 +76,7 @@ def read_table(path: PathLike, columns: list[str] | None = None, ids: Collection
         raise DataError(f"{path}: cannot be read as {kind}: {error}") from None
 
 
-def write_table(table: Any, path: PathLike) -> None:
+def write_table(table: Frame, path: PathLike) -> None:
     """Write a pyarrow table, the whole file or none of it."""
     kind = table_kind(path)
     if kind in ("csv", "tsv"):
@@ -99,7 +101,7 @@ def write_table(table: Any, path: PathLike) -> None:
 # Parquet and Feather.
 
 
-def _read_parquet(path: Path, columns: list[str] | None, verify: bool) -> Any:
+def _read_parquet(path: Path, columns: list[str] | None, verify: bool) -> Frame:
     from pyarrow import parquet
 
     with parquet.ParquetFile(path, page_checksum_verification=verify) as file:
@@ -122,7 +124,7 @@ def has_checksums(path: PathLike) -> bool:
     return _carried(dataset.dataset(path, format=table_kind(path)).schema) is not None
 
 
-def _carried(schema: Any) -> dict[str, int] | None:
+def _carried(schema: Frame) -> dict[str, int] | None:
     """The checksums that a file carries; damage to one of their two names must not pass for a file without any."""
     first, again = ((schema.metadata or {}).get(name) for name in _CHECKSUMS)
     if first != again:
@@ -130,7 +132,7 @@ def _carried(schema: Any) -> dict[str, int] | None:
     return None if first is None else json.loads(first)
 
 
-def _compare_checksums(table: Any) -> None:
+def _compare_checksums(table: Frame) -> None:
     expected = _carried(table.schema)
     if expected is None:
         return
@@ -139,11 +141,11 @@ def _compare_checksums(table: Any) -> None:
             raise DataError(f"column {name!r} does not match its checksum: the file is damaged")
 
 
-def _checksums(table: Any) -> dict[str, int]:
+def _checksums(table: Frame) -> dict[str, int]:
     return dict(zip(table.column_names, run_shards(_column_checksum, list(table.columns))))
 
 
-def _column_checksum(column: Any) -> int:
+def _column_checksum(column: Frame) -> int:
     """CRC-32 of the type and the values, however they are cut into pieces: of lists their numbers, of text its bytes
     and their lengths."""
     import pyarrow.types as kinds
@@ -166,7 +168,7 @@ def _column_checksum(column: Any) -> int:
 # CSV.
 
 
-def _read_delimited(path: Path, kind: str, ids: Collection[str]) -> Any:
+def _read_delimited(path: Path, kind: str, ids: Collection[str]) -> Frame:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -184,12 +186,12 @@ def _read_delimited(path: Path, kind: str, ids: Collection[str]) -> Any:
     return _with_texts(table, lambda texts: pc.replace_substring_regex(texts, "^'(" + _FORMULA[1:] + ")", r"\1"))
 
 
-def _read_csv(content: bytearray, kind: str, texts: list[str] | None = None) -> Any:
+def _read_csv(content: bytearray, kind: str, texts: list[str] | None = None) -> Frame:
     """The table, or some of its columns as text."""
     import pyarrow as pa
     from pyarrow import csv
 
-    options: dict[str, Any] = {"parse_options": csv.ParseOptions(delimiter="\t" if kind == "tsv" else ",")}
+    options: Facts = {"parse_options": csv.ParseOptions(delimiter="\t" if kind == "tsv" else ",")}
     if texts is not None:
         types = dict.fromkeys(texts, "string")
         options["convert_options"] = csv.ConvertOptions(column_types=types, include_columns=texts)
@@ -224,7 +226,7 @@ def _check_header(path: Path, names: list[str]) -> None:
         raise DataError(f"{path}: two columns are called {twice[:40]!r}: rename one of them")
 
 
-def _refuse_hexadecimal(table: Any, path: Path, content: bytearray, kind: str) -> None:
+def _refuse_hexadecimal(table: Frame, path: Path, content: bytearray, kind: str) -> None:
     import pyarrow.compute as pc
     import pyarrow.types as kinds
 
@@ -239,7 +241,7 @@ def _refuse_hexadecimal(table: Any, path: Path, content: bytearray, kind: str) -
             )
 
 
-def _with_ids(table: Any, content: bytearray, kind: str, ids: Collection[str]) -> Any:
+def _with_ids(table: Frame, content: bytearray, kind: str, ids: Collection[str]) -> Frame:
     """The table with those columns of ids as text that are not the numbers which pyarrow takes them for."""
     import pyarrow.compute as pc
     import pyarrow.types as kinds
@@ -258,18 +260,18 @@ def _with_ids(table: Any, content: bytearray, kind: str, ids: Collection[str]) -
     return table
 
 
-def _without_formulas(table: Any) -> Any:
+def _without_formulas(table: Frame) -> Frame:
     """Texts and names that a spreadsheet would run begin with an apostrophe, as it asks for; reading takes it off."""
     import pyarrow.compute as pc
 
-    def kept(texts: Any) -> Any:
+    def kept(texts: Frame) -> Frame:
         runs = pc.and_not(pc.match_substring_regex(texts, _FORMULA), pc.match_substring_regex(texts, _DECIMAL))
         return pc.if_else(runs, pc.binary_join_element_wise("'", texts, ""), texts)
 
     return _with_texts(table, kept)
 
 
-def _with_texts(table: Any, change: Callable[[Any], Any]) -> Any:
+def _with_texts(table: Frame, change: Callable[[Frame], Frame]) -> Frame:
     """The table with its columns of text, and its names, changed."""
     import pyarrow as pa
 

@@ -1,6 +1,6 @@
 """Figures of the columns of rows that are never all held, by one reading that also finds what is not finite."""
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -12,12 +12,12 @@ from hingerank.data.scaling import Figures
 from hingerank.kernels.threads import run_shards
 
 
-def look_through(view: RowsView, weight: np.ndarray | None, names: Any) -> Figures:
+def look_through(view: RowsView, weight: np.ndarray | None, names: Sequence[str] | None) -> Figures:
     """The columns' figures; a value that is not finite is a DataError that names its feature and rows."""
     return merge_figures(_of_blocks(view, weight, names))
 
 
-def figures_of(view: RowsView, weight: np.ndarray | None, names: Any = None) -> BlockFigures:
+def figures_of(view: RowsView, weight: np.ndarray | None, names: Sequence[str] | None = None) -> BlockFigures:
     """As `look_through`, as those of one block, to be merged with those of other rows."""
     found = _of_blocks(view, weight, names)
     if not found:  # every row weighs 0
@@ -28,7 +28,7 @@ def figures_of(view: RowsView, weight: np.ndarray | None, names: Any = None) -> 
     return BlockFigures(low, high, known, mean, spread**2 * known, nonzero, missing)
 
 
-def _of_blocks(view: RowsView, weight: np.ndarray | None, names: Any) -> list[BlockFigures]:
+def _of_blocks(view: RowsView, weight: np.ndarray | None, names: Sequence[str] | None) -> list[BlockFigures]:
     blocks = [block for shard in cut_blocks(len(view), view.height, view.offsets) for block in shard]
 
     def look(block: tuple[int, int]) -> BlockFigures:
