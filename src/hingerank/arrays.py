@@ -15,7 +15,9 @@ Integers = NDArray[np.int64]
 
 Matrix: TypeAlias = Any  # rows of features: a NumPy array, or SciPy's CSR matrix
 Frame: TypeAlias = Any  # a table of pandas, polars, pyarrow or narwhals, or a column of one
-Tensor: TypeAlias = Any  # PyTorch's
+Vector: TypeAlias = Any  # weights: an array, or whatever adds, scales and multiplies like one (problem/kernel_space.py)
+Tensor: TypeAlias = Any  # PyTorch's, or an array in its place
+Device: TypeAlias = Any  # PyTorch's
 Ranker: TypeAlias = Any  # one of ours, or any estimator of scikit-learn with fit(X, y, qid) and predict
 
 Facts = dict[str, Any]  # by name: what a header, a record or an object of JSON holds

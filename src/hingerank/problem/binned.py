@@ -18,8 +18,9 @@ from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import DTypeLike
 
-from hingerank.arrays import Floats
+from hingerank.arrays import Device, Floats, Matrix, Vector
 from hingerank.data.files import DataError
 from hingerank.data.rows_view import RowsView
 from hingerank.features.curves import Curves, Knots
@@ -54,7 +55,7 @@ class BinnedDesign(Bins):
 
     uneven = False
 
-    def __init__(self, X: Any, knots: Knots):
+    def __init__(self, X: Matrix, knots: Knots):
         n, d = X.shape
         self.stride = 2 * (int(knots.counts.max()) + 1)
         self.shape, self.dense = (n, d * self.stride), not sp.issparse(X)
@@ -84,7 +85,7 @@ class BinnedDesign(Bins):
         self.most_shards = int(np.clip(self.numbers // (4 * self.shape[1]), 1, 64))
 
     @property
-    def matrix(self) -> Any:
+    def matrix(self) -> Matrix:
         """What of the rows stands for them where it matters how they lie: the places."""
         return self.rows[1]
 
@@ -137,7 +138,7 @@ class BinnedPass(FusedPass):
         return part
 
 
-def room_on_disk(count: int, dtype: Any) -> np.ndarray:
+def room_on_disk(count: int, dtype: DTypeLike) -> np.ndarray:
     """An array in a temporary file ($TMPDIR) that is gone when the array is."""
     size, place = count * np.dtype(dtype).itemsize, tempfile.gettempdir()
     free = shutil.disk_usage(place).free
@@ -311,7 +312,7 @@ class CurvePass(MixedPass):
         inner = self.inner.with_loss(loss)
         return None if inner is None else CurvePass(inner, self.mixing, self.design)
 
-    def diagonal(self, w: np.ndarray) -> Any:
+    def diagonal(self, w: np.ndarray) -> Vector:
         """From a few rows of every so many-th query, by the diagonal of the Hessian in scores.
 
         None for small data, where products are cheap and the active pairs change much from step to step.
@@ -355,13 +356,13 @@ class CurveDesign(MixedDesign):
         return self.mixing.curves(w), []
 
 
-def binned_design(X: Any, knots: Knots, device: Any = None) -> Bins:
+def binned_design(X: Matrix, knots: Knots, device: Device = None) -> Bins:
     """Ψ for rows X, on a PyTorch device where one is given."""
     if isinstance(X, RowsView) and X.sparse:
         X = X.copied("AdditiveRankSVM of sparse rows")
     return BinnedDesign(X, knots) if device is None else TorchBins(X, knots, device)
 
 
-def curve_design(X: Any, knots: Knots, smoothness: float, sign: Floats, device: Any = None) -> CurveDesign:
+def curve_design(X: Matrix, knots: Knots, smoothness: float, sign: Floats, device: Device = None) -> CurveDesign:
     """Φ = Ψ T for rows X."""
     return CurveDesign(binned_design(X, knots, device), CurveBasis(knots, smoothness, sign, sp.issparse(X)))

@@ -1,11 +1,11 @@
 """Designs of rows held in memory. What a design is, and how losses sweep over it: problem/problem.py."""
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from hingerank.arrays import Matrix
 from hingerank.data.rows_view import scattered
 from hingerank.kernels.hessian import scatter_pass
 from hingerank.kernels.rows import back_range, scores_range
@@ -25,11 +25,11 @@ class RowsDesign(Design):
     `rows` is what compiled passes take; see kernels/rows.py.
     """
 
-    def __init__(self, X: Any):
+    def __init__(self, X: Matrix):
         self.shape = X.shape
         if sp.issparse(X):
             X = X.tocsr()
-            self.rows: tuple[Any, ...] = (X.data, X.indices, X.indptr)
+            self.rows: tuple[np.ndarray, ...] = (X.data, X.indices, X.indptr)
             self.numbers = X.nnz
         else:
             self.rows = (np.ascontiguousarray(X),)
@@ -53,7 +53,7 @@ class RowsDesign(Design):
         return bool(len(spread)) and bool(spread.max() > UNEVEN * spread.min())
 
     @property
-    def matrix(self) -> Any:
+    def matrix(self) -> Matrix:
         """The rows as a NumPy or SciPy matrix, uncopied."""
         return self.rows[0] if self.dense else sp.csr_matrix(self.rows, shape=self.shape, copy=False)
 

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from hingerank.arrays import Matrix, Tensor
 from hingerank.features.kernels import Kernel
 from hingerank.features.maps import serial_blas, storage_type
 from hingerank.kernels.rows import triangle_product
@@ -27,19 +28,19 @@ class GramMatrix(Protocol):
 
     n: int
     cost: float
-    X: Any
-    size: Any
+    X: Matrix
+    size: Tensor
 
     @property
     def single(self) -> bool:
         """Whether `product` is in single precision."""
         ...
 
-    def exact(self, vectors: Sequence[Any]) -> Sequence[Any]:
+    def exact(self, vectors: Sequence[Tensor]) -> Sequence[Tensor]:
         """K v of a few vectors in double precision: for K kept in single precision it is computed anew."""
         return [self.product(v) for v in vectors]
 
-    def product(self, v: Any) -> Any:
+    def product(self, v: Tensor) -> Tensor:
         """K v."""
         ...
 
@@ -47,23 +48,23 @@ class GramMatrix(Protocol):
         """K whole, in double precision: for small n."""
         ...
 
-    def away(self, v: Any) -> Any:
+    def away(self, v: Tensor) -> Tensor:
         """A copy of a vector where products are made: a NumPy array, or one of the device."""
         return np.array(v, np.float64)
 
-    def home(self, v: Any) -> np.ndarray:
+    def home(self, v: Tensor) -> np.ndarray:
         """Such a vector as an array of NumPy."""
         return np.asarray(v)
 
-    def inner(self, a: Any, b: Any) -> float:
+    def inner(self, a: Tensor, b: Tensor) -> float:
         """a · b of such vectors."""
         return float((a * b).sum())  # not BLAS, whose sums depend on the number of threads
 
-    def add(self, a: Any, b: Any, factor: float) -> Any:
+    def add(self, a: Tensor, b: Tensor, factor: float) -> Tensor:
         """a + factor · b of such vectors."""
         return a + b if factor == 1.0 else a - b if factor == -1.0 else a + factor * b
 
-    def sweep(self, loss: Loss, preferences: Preferences) -> Callable[[Any], Any]:
+    def sweep(self, loss: Loss, preferences: Preferences) -> Callable[[Tensor], Any]:
         """The loss as a function of the values at the training rows, as a LossAt of vectors there."""
         return lambda s: loss.at(s, preferences)
 
@@ -76,7 +77,7 @@ class Gram(GramMatrix):
     answers do not depend on the number of threads.
     """
 
-    def __init__(self, kernel: Kernel, X: Any, budget: int):
+    def __init__(self, kernel: Kernel, X: Matrix, budget: int):
         n = X.shape[0]
         self.n, self.kernel, self.X = n, kernel.centred(X), X
         self.dtype = storage_type(n, n, np.float64)
@@ -153,7 +154,7 @@ class GivenGram(GramMatrix):
         return self.K.astype(np.float64)
 
 
-def computed_product(kernel: Kernel, X: Any, V: np.ndarray) -> Any:
+def computed_product(kernel: Kernel, X: Matrix, V: np.ndarray) -> Tensor:
     """V κ(X, X) in double precision, tile by tile, nothing kept; rows and columns that V has no weight on are left out
     where they can be."""
     n, used = X.shape[0], np.flatnonzero(V.any(axis=0))
@@ -176,7 +177,7 @@ def computed_product(kernel: Kernel, X: Any, V: np.ndarray) -> Any:
     return out.T
 
 
-def sizes_of(kernel: Kernel, X: Any) -> np.ndarray:
+def sizes_of(kernel: Kernel, X: Matrix) -> np.ndarray:
     """√κ(x, x) of every row, in double precision."""
     out = [np.empty(0)]
     for a in range(0, X.shape[0], TILE[1]):

@@ -2,11 +2,12 @@
 
 from copy import copy
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from hingerank.problem.problem import Point, Problem
+from hingerank.losses import Loss
+from hingerank.preferences import Preferences
+from hingerank.problem.problem import Design, Point, Problem
 from hingerank.structures.groups import GroupedSquare
 
 
@@ -18,7 +19,7 @@ class GroupedProblem(Problem):
 
     structure: GroupedSquare
 
-    def __init__(self, design: Any, loss: Any, preferences: Any, structure: GroupedSquare, C: float = 1.0):
+    def __init__(self, design: Design, loss: Loss, preferences: Preferences, structure: GroupedSquare, C: float = 1.0):
         super().__init__(design, loss, preferences, structure, C)
 
     def total(self, point: Point) -> float:

@@ -8,11 +8,13 @@ the *unrounded* problem,
 and both of its sums come out of the sweep that gives value and gradient. So every iterate carries a true lower bound.
 """
 
+from collections.abc import Sequence
 from copy import copy
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from hingerank.arrays import Vector
 from hingerank.kernels.dual import combine_pairs, dual_epoch, pair_norms
 from hingerank.losses import Loss, WindowLoss, smoothed_hinge
 from hingerank.preferences import Preferences
@@ -61,17 +63,17 @@ class RoundedHinge(Objective):
         other.width, other.problem = width, self.problem.with_loss(smoothed_hinge(width, self.margin))
         return other
 
-    def at(self, w: Any) -> Point:
+    def at(self, w: Vector) -> Point:
         return self.problem.at(w)
 
-    def samples(self) -> Any:
+    def samples(self) -> Sequence[Objective]:
         return self.problem.samples()
 
     @property
     def recycled(self) -> int:
         return self.problem.recycled
 
-    def diagonal(self, point: Point) -> Any:
+    def diagonal(self, point: Point) -> Vector:
         return self.problem.diagonal(point)
 
     def bounds(self, point: Point) -> Bounds:

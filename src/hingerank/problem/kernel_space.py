@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Tensor, Vector
 from hingerank.data.checks import positive
 from hingerank.features.maps import factorise
 from hingerank.losses import Loss
@@ -31,12 +32,12 @@ class Expansion:
     __slots__ = ("_a", "_factor", "_square", "_values", "gram")
     __array_ufunc__ = None  # NumPy's numbers leave sums and products with them to this class
 
-    def __init__(self, gram: GramMatrix, a: Any, values: Any = None, factor: float = 1.0):
+    def __init__(self, gram: GramMatrix, a: Vector, values: Vector = None, factor: float = 1.0):
         self.gram, self._a, self._values, self._factor = gram, a, values, factor
         self._square: float | None = None
 
     @property
-    def a(self) -> Any:
+    def a(self) -> Tensor:
         """The coefficients."""
         if self._factor != 1.0:  # of a multiple that is not just a term of a sum
             self._a, factor, self._factor = self._factor * self._a, self._factor, 1.0
@@ -49,7 +50,7 @@ class Expansion:
         return self.gram.home(self.a)
 
     @property
-    def values(self) -> Any:
+    def values(self) -> Tensor:
         """K a: f at the training rows."""
         a = self.a
         if self._values is None:
@@ -115,7 +116,7 @@ class KernelProblem(Objective):
         self.dimension, self._loss_at = gram.n, gram.sweep(loss, preferences)
         self._latest: Point | None = None
 
-    def at(self, f: Any) -> Point:
+    def at(self, f: Vector) -> Point:
         if self._latest is None or self._latest.w is not f:  # solvers come back to where they ended
             self._latest = self._at(f if isinstance(f, Expansion) else self.expansion(f))
         return self._latest
@@ -196,10 +197,10 @@ class KernelProblem(Objective):
         kept, T = factorise(K)
         return Problem(RowsDesign(K[:, kept] @ T), self.loss, self.preferences, C=self.C)
 
-    def expansion(self, a: Any) -> Expansion:
+    def expansion(self, a: Vector) -> Expansion:
         """The function with these coefficients."""
         a = self.gram.away(a)
         return Expansion(self.gram, a, None if a.any() else 0.0 * a)
 
-    def _bare(self, a: Any) -> Expansion:
+    def _bare(self, a: Vector) -> Expansion:
         return Expansion(self.gram, a)

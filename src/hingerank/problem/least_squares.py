@@ -8,11 +8,13 @@ import numpy as np
 import scipy.linalg
 from scipy import sparse
 
+from hingerank.arrays import Facts, Matrix
 from hingerank.data.files import DataError
 from hingerank.data.rows_view import RowsView, cut_blocks
 from hingerank.features.maps import serial_blas
 from hingerank.kernels.rows import group_sums
 from hingerank.kernels.threads import cut_shards, run_shards
+from hingerank.losses import Loss
 from hingerank.losses.lists import AllDifferences, GradeDifferences, RegressionAround, Squared, WithRegression
 from hingerank.preferences import GradedPreferences
 from hingerank.preferences.graded import ROWS_PER_SHARD
@@ -72,14 +74,14 @@ class LeastSquaresProblem(Problem):
     def __init__(
         self,
         design: Design,
-        loss: Any,
+        loss: Loss,
         preferences: GradedPreferences,
         C: float = 1.0,
         source: RowsView | None = None,
     ):
         super().__init__(design, loss, preferences, C=C)
         self.graded, self.source = preferences, source
-        self._shared: dict[str, Any] = {}
+        self._shared: Facts = {}
 
     def _half_hessian(self) -> np.ndarray:
         if self.source is not None:
@@ -119,7 +121,7 @@ class LeastSquaresProblem(Problem):
         return self._shared[name]
 
 
-def half_hessian(design: RowsDesign, loss: Any, preferences: GradedPreferences) -> np.ndarray:
+def half_hessian(design: RowsDesign, loss: Loss, preferences: GradedPreferences) -> np.ndarray:
     """A = ½ Xᵀ (the loss's Hessian in scores) X.
 
     Rows fall into groups g of one query and one grade, with masses M and means μ. The pairs of a query with weights
@@ -145,7 +147,7 @@ def half_hessian(design: RowsDesign, loss: Any, preferences: GradedPreferences) 
     return A
 
 
-def half_hessian_by_blocks(source: RowsView, loss: Any, preferences: GradedPreferences) -> np.ndarray:
+def half_hessian_by_blocks(source: RowsView, loss: Loss, preferences: GradedPreferences) -> np.ndarray:
     """`half_hessian` of rows that are never all held: the sum over blocks of whole queries, and the regression's part
     from sums of x and x xᵀ around the first row of all."""
     row_weight, pair_weight = loss.weights(preferences) if isinstance(loss, REGRESSION) else (0.0, 1.0)
@@ -178,7 +180,7 @@ def half_hessian_by_blocks(source: RowsView, loss: Any, preferences: GradedPrefe
     return A
 
 
-def _dense(X: Any) -> np.ndarray:
+def _dense(X: Matrix) -> np.ndarray:
     return np.asarray(X.toarray() if sparse.issparse(X) else X, np.float64)
 
 

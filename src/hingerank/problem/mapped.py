@@ -4,10 +4,9 @@
 itself, which would cost a second matrix product of n rows, is never formed.
 """
 
-from typing import Any
-
 import numpy as np
 
+from hingerank.arrays import Matrix
 from hingerank.data.memory import memory_budget
 from hingerank.data.rows_view import RowsView, scattered
 from hingerank.data.scaling import ColumnScaler
@@ -22,7 +21,7 @@ from hingerank.problem.streamed import StreamedDesign
 STORED_BYTES = 1 << 26  # of ψ(X) at most where X itself is not in memory
 
 
-def rows_design(X: Any, by_rows: bool = False) -> Design:
+def rows_design(X: Matrix, by_rows: bool = False) -> Design:
     """The design of rows as they are: a matrix, or a view that is read block by block; by_rows: a matrix in any case.
 
     Where a view's scaler divides columns it is the design of the rows beneath, with weights divided instead.
@@ -118,12 +117,14 @@ class ScaledPass(Pass):
         return None if inner is None else ScaledPass(inner, self.factor)
 
 
-def features_design(X: Any, feature_map: FeatureMap, memory_gb: float | None = None, by_rows: bool = False) -> Design:
+def features_design(
+    X: Matrix, feature_map: FeatureMap, memory_gb: float | None = None, by_rows: bool = False
+) -> Design:
     """`mapped_design` with so many gigabytes to store ψ(X) in, half of the machine's by default."""
     return mapped_design(feature_map, X, memory_budget(memory_gb), by_rows)
 
 
-def mapped_design(feature_map: FeatureMap, X: Any, budget: int, by_rows: bool = False) -> Design:
+def mapped_design(feature_map: FeatureMap, X: Matrix, budget: int, by_rows: bool = False) -> Design:
     """The design of a fitted FeatureMap on rows X, stored if ψ(X) fits the budget in bytes; by_rows: Φ itself, for
     solvers that go from row to row."""
     if by_rows:
@@ -186,7 +187,7 @@ class MixedPass(Pass):
 class MappedBlocks:
     """ψ(x) of the rows of a matrix or a view."""
 
-    def __init__(self, feature_map: FeatureMap, X: Any):
+    def __init__(self, feature_map: FeatureMap, X: Matrix):
         self.map, self.X, self.shape = feature_map, X, (X.shape[0], feature_map.width_)
         self.offsets = X.offsets if isinstance(X, RowsView) else None
         self.dtype = storage_type(*self.shape, X.dtype)

@@ -4,10 +4,9 @@ A_l(i, j) = a_ij for i preferred to j in query l, zero elsewhere. `Factorized…
 Fac-RSVM), not convex. `RegularizedDual`: the nuclear norm draws the matrices towards low rank (their Reg-RSVM), convex.
 """
 
-from typing import Any
-
 import numpy as np
 
+from hingerank.arrays import Facts
 from hingerank.data.checks import positive, whole
 from hingerank.features.maps import serial_blas
 from hingerank.kernels.multipliers import (
@@ -190,11 +189,11 @@ class RegularizedDual:
         """The problem in w whose optimum gives the best multipliers for the A there is."""
         return Response(self)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Facts:
         """What the solver moves, to come back to; arrays are replaced, never changed in place."""
         return {name: getattr(self, name) for name in ("a", "A", "w", "total", "nuclear", "ranks")}
 
-    def come_back(self, state: dict[str, Any]) -> None:
+    def come_back(self, state: Facts) -> None:
         """To an earlier state."""
         for name, value in state.items():
             setattr(self, name, value)

@@ -9,10 +9,11 @@ from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
+from hingerank.arrays import Matrix, Vector
 from hingerank.data.checks import positive
 from hingerank.kernels.hessian import hessian_pass
 from hingerank.kernels.sweeps import WindowState, fused_curvature_pass, fused_loss_pass
@@ -37,13 +38,13 @@ class Point:
     beforehand, with its Hessian product, or None; moments: see LossAt.
     """
 
-    w: Any
+    w: Vector
     value: float
-    gradient: Any
-    curvature: Callable[[Any], Any]
+    gradient: Vector
+    curvature: Callable[[Vector], Vector]
     moments: np.ndarray | None = None
     hessian: Callable[[], np.ndarray] | None = None
-    first: Callable[[], tuple[Any, Any] | None] | None = None
+    first: Callable[[], tuple[Vector, Vector] | None] | None = None
 
 
 def first_useful(origin: Point) -> float:
@@ -63,7 +64,7 @@ class Objective(Protocol):
     dimension: int
     convex: bool = True
 
-    def at(self, w: Any) -> Point:
+    def at(self, w: Vector) -> Point:
         """The objective at w."""
         ...
 
@@ -92,7 +93,7 @@ class Objective(Protocol):
         """How much of the value and of the gap may be rounding, where that can be much."""
         return 0.0
 
-    def diagonal(self, point: Point) -> Any:
+    def diagonal(self, point: Point) -> Vector:
         """About the diagonal of the Hessian at the point evaluated last, or None where it is not to be had cheaply."""
         return None
 
@@ -182,12 +183,12 @@ class Design(Protocol):
 class DesignOfRows(Protocol):
     """A design whose rows compiled passes read (problem/design.py)."""
 
-    rows: tuple[Any, ...]
+    rows: tuple[np.ndarray, ...]
     most_shards: int
     dense: bool
 
     @property
-    def matrix(self) -> Any:
+    def matrix(self) -> Matrix:
         """The rows as a NumPy or SciPy matrix, uncopied."""
         ...
 

@@ -8,8 +8,9 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
+from hingerank.arrays import Matrix
 from hingerank.data.rows_view import RowsView, cut_blocks, scattered
-from hingerank.data.scaling import QueryStandardScaler
+from hingerank.data.scaling import QueryStandardScaler, Scaler
 from hingerank.features.maps import serial_blas
 from hingerank.kernels.hessian import hessian_pass
 from hingerank.kernels.rows import back_range, scores_range
@@ -40,9 +41,9 @@ class RowBlocks(Protocol):
     shape: tuple[int, int]
     offsets: np.ndarray | None
     height: int
-    X: Any
+    X: Matrix
 
-    def block(self, a: int, b: int) -> Any:
+    def block(self, a: int, b: int) -> Matrix:
         """Rows a:b."""
         ...
 
@@ -68,7 +69,7 @@ class QueryScaledBlock(Block):
     Scaled rows are never formed, and minima and widths are those of rows that lie in cache for the product.
     """
 
-    def __init__(self, rows: np.ndarray, offsets: np.ndarray, scaler: Any):
+    def __init__(self, rows: np.ndarray, offsets: np.ndarray, scaler: Scaler | None):
         self.X, self.offsets, self.standard = rows, offsets, isinstance(scaler, QueryStandardScaler)
         count, width = len(offsets) - 1, rows.shape[1]
         self.low, self.factor, self.own = np.empty((count, width)), np.empty((count, width)), np.empty(width)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hingerank.arrays import Floats
+from hingerank.arrays import Floats, Matrix
 from hingerank.features.curves import Curves
 from hingerank.features.surfaces import SurfaceGrid, corners, looked_up
 from hingerank.problem.binned import CurveDesign
@@ -38,7 +38,7 @@ class ShapeDesign(Protocol):
 class SurfaceDesign(Design):
     """Φ of some pairs of columns: a pass costs O(rows · pairs), by NumPy."""
 
-    def __init__(self, X: Any, grids: list[SurfaceGrid], smoothness: float):
+    def __init__(self, X: Matrix, grids: list[SurfaceGrid], smoothness: float):
         self.grids, self.smoothness = grids, smoothness
         self.cells = [(c.astype(np.int32), p.astype(np.float32), q.astype(np.float32)) for c, p, q in _each(X, grids)]
         sizes = [(a - 1) * (b - 1) for a, b in (grid.shape for grid in grids)]
@@ -87,7 +87,7 @@ class SurfaceDesign(Design):
         return other
 
 
-def _each(X: Any, grids: list[SurfaceGrid]) -> Any:
+def _each(X: Matrix, grids: list[SurfaceGrid]) -> Any:
     return (grid.cells(X) for grid in grids)
 
 

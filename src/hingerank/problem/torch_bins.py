@@ -5,10 +5,9 @@ Scores look up heights and slopes by cell; the way back sums pieces of each cell
 the same order, so answers have the same bits in every run. Sums are double precision, as on the CPU. 16 bytes a value.
 """
 
-from typing import Any
-
 import numpy as np
 
+from hingerank.arrays import Device, Matrix, Tensor
 from hingerank.features.curves import Knots
 from hingerank.problem.torch_design import check_room, dense_blocks
 from hingerank.problem.torch_sweep import DeviceDesign
@@ -28,7 +27,7 @@ class TorchBins(DeviceDesign):
     device : a PyTorch device
     """
 
-    def __init__(self, X: Any, knots: Knots, device: Any):
+    def __init__(self, X: Matrix, knots: Knots, device: Device):
         import torch
 
         n, d = X.shape
@@ -52,7 +51,7 @@ class TorchBins(DeviceDesign):
             self.rows[a:b] = (order % n).reshape(b - a, n)
             self.sorted[a:b] = self.places[:, a:b].T.reshape(-1)[order].reshape(b - a, n)
 
-    def away(self, w: np.ndarray) -> Any:
+    def away(self, w: np.ndarray) -> Tensor:
         import torch
 
         table = torch.as_tensor(np.ascontiguousarray(w.reshape(-1, 2).T, np.float64), device=self.device)
@@ -64,7 +63,7 @@ class TorchBins(DeviceDesign):
             torch.sum(torch.addcmul(heights, slopes, places).view(-1, d), dim=1, out=out[a : a + height])
         return out
 
-    def home(self, z: Any) -> np.ndarray:
+    def home(self, z: Tensor) -> np.ndarray:
         return np.asarray(self._sums(z, 2).cpu()).ravel()
 
     def moments(self, rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -75,7 +74,7 @@ class TorchBins(DeviceDesign):
         z[torch.as_tensor(rows, device=self.device)] = torch.as_tensor(weight, device=self.device)
         return np.asarray(self._sums(z, 3).cpu())
 
-    def _sums(self, z: Any, powers: int) -> Any:
+    def _sums(self, z: Tensor, powers: int) -> Tensor:
         """Σ z, Σ z · place, … over the rows of every bin of every column: columns × bins × powers."""
         import torch
 
@@ -102,7 +101,7 @@ def _lines(knots: Knots, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     return padded, origin.ravel(), unit.ravel()
 
 
-def _pieces(count: Any) -> tuple[Any, Any]:
+def _pieces(count: Tensor) -> tuple[Tensor, Tensor]:
     """The lengths of pieces into which cells of so many rows are cut, and how many each cell has."""
     import torch
 
@@ -112,7 +111,7 @@ def _pieces(count: Any) -> tuple[Any, Any]:
     return (count.repeat_interleave(pieces) - number * PIECE).clamp(max=PIECE), pieces
 
 
-def _placed(values: Any, padded: Any, origin: Any, unit: Any) -> tuple[Any, Any]:
+def _placed(values: Tensor, padded: Tensor, origin: Tensor, unit: Tensor) -> tuple[Tensor, Tensor]:
     """The cells and places of a block of rows."""
     import torch
 

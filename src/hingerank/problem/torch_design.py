@@ -8,23 +8,24 @@ float32, so relative gradients below about 1e-5 are out of reach; on the CPU the
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from hingerank.arrays import Device, Matrix, Tensor
 from hingerank.data.rows_view import RowsView
 from hingerank.features.kernels import Kernel
+from hingerank.features.maps import FeatureMap
 from hingerank.losses import Loss, LossAt, WindowLoss
 from hingerank.preferences import GradedPreferences, Preferences
 from hingerank.problem.gram import GramMatrix, computed_product, sizes_of
-from hingerank.problem.torch_sweep import DeviceDesign, OnDevice, sweep
+from hingerank.problem.torch_sweep import DeviceDesign, OnDevice, Swept, sweep
 
 ROWS = 4096  # mapped at a time
 COMPUTED = 1 << 26  # numbers of K in double precision that are computed at a time
 
 
-def check_device(device: str) -> Any:
+def check_device(device: str) -> Device:
     """The PyTorch device of that name, or None for the CPU without PyTorch; a ValueError says what is missing.
 
     "cpu" does not use PyTorch at all; "torch-cpu" runs the GPU's code on the CPU, to test it.
@@ -46,7 +47,7 @@ def check_device(device: str) -> Any:
     return found
 
 
-def check_room(device: Any, size: float, what: str) -> None:
+def check_room(device: Device, size: float, what: str) -> None:
     """Whether so many bytes are free on the device; a ValueError says what would take them."""
     free = free_bytes(device)
     if size > free:
@@ -56,7 +57,7 @@ def check_room(device: Any, size: float, what: str) -> None:
         )
 
 
-def free_bytes(device: Any) -> float:
+def free_bytes(device: Device) -> float:
     """What is free on the device, or kept by PyTorch for later use."""
     import torch
 
@@ -73,7 +74,7 @@ class TorchGram(OnDevice, GramMatrix):
     cost = 0.0  # products there take no longer than vectors here
     single = True
 
-    def __init__(self, kernel: Kernel, X: Any, device: Any):
+    def __init__(self, kernel: Kernel, X: Matrix, device: Device):
         import torch
 
         kernel = self.kernel = kernel.centred(X)
@@ -92,7 +93,7 @@ class TorchGram(OnDevice, GramMatrix):
             torch.matmul(rows, right.float().T, out=block)
             kernel.finish(block)
 
-    def exact(self, vectors: Sequence[Any]) -> Sequence[Any]:
+    def exact(self, vectors: Sequence[Tensor]) -> Sequence[Tensor]:
         import torch
 
         if self.factors is None:
@@ -109,35 +110,35 @@ class TorchGram(OnDevice, GramMatrix):
                 torch.mv(block, weight, out=product[a : a + height])
         return products
 
-    def inner(self, a: Any, b: Any) -> float:
+    def inner(self, a: Tensor, b: Tensor) -> float:
         return float(a @ b)
 
-    def add(self, a: Any, b: Any, factor: float) -> Any:
+    def add(self, a: Tensor, b: Tensor, factor: float) -> Tensor:
         return a.add(b, alpha=factor)
 
-    def away(self, v: Any) -> Any:
+    def away(self, v: Tensor) -> Tensor:
         import torch
 
         if isinstance(v, torch.Tensor):
             return v.clone()
         return torch.as_tensor(np.array(v, np.float64), device=self.device)
 
-    def home(self, v: Any) -> np.ndarray:
+    def home(self, v: Tensor) -> np.ndarray:
         return np.asarray(v.cpu())
 
-    def product(self, v: Any) -> Any:
+    def product(self, v: Tensor) -> Tensor:
         """K v."""
         return (self.tensor @ v.float()).double()
 
-    def sweep(self, loss: Loss, preferences: Preferences) -> Callable[[Any], Any]:
+    def sweep(self, loss: Loss, preferences: Preferences) -> Callable[[Tensor], LossAt | Swept]:
         if isinstance(loss, WindowLoss) and isinstance(preferences, GradedPreferences):
             return partial(sweep, loss, self.slots(preferences))
         return self._swept_here(loss, preferences)
 
-    def _swept_here(self, loss: Loss, preferences: Preferences) -> Callable[[Any], LossAt]:
-        def at(s: Any) -> LossAt:
+    def _swept_here(self, loss: Loss, preferences: Preferences) -> Callable[[Tensor], LossAt]:
+        def at(s: Tensor) -> LossAt:
             found = loss.at(self.home(s), preferences)
-            there: Any = {name: self.away(getattr(found, name)) for name in ("gradient", "diagonal")}
+            there: Tensor = {name: self.away(getattr(found, name)) for name in ("gradient", "diagonal")}
             return replace(found, curvature=lambda v: self.away(found.curvature(self.home(v))), **there)
 
         return at
@@ -150,19 +151,19 @@ class TorchGram(OnDevice, GramMatrix):
 class TorchDesign(DeviceDesign):
     """Φ = A T with A, of as many rows as there are, on the device; T may be left out."""
 
-    def __init__(self, tensor: Any, mixing: np.ndarray | None = None):
+    def __init__(self, tensor: Tensor, mixing: np.ndarray | None = None):
         self.tensor, self.device, self.mixing = tensor, tensor.device, None if mixing is None else _away(mixing, tensor)
         self.shape = (tensor.shape[0], tensor.shape[1] if mixing is None else mixing.shape[1])
         self.numbers = tensor.numel()
 
     @classmethod
-    def of_map(cls, feature_map: Any, X: Any, device: Any) -> "TorchDesign":
+    def of_map(cls, feature_map: FeatureMap, X: Matrix, device: Device) -> "TorchDesign":
         """Mapped rows."""
         right = feature_map.right_[np.float32]
         return cls(evaluate(feature_map.kernel_, X, right, device), feature_map.mixing_)
 
     @classmethod
-    def of_rows(cls, X: Any, device: Any) -> "TorchDesign":
+    def of_rows(cls, X: Matrix, device: Device) -> "TorchDesign":
         """The rows themselves, sparse ones filled in."""
         import torch
 
@@ -172,16 +173,16 @@ class TorchDesign(DeviceDesign):
             out[a:b].copy_(torch.as_tensor(np.ascontiguousarray(block, np.float32)))
         return cls(out)
 
-    def away(self, w: np.ndarray) -> Any:
+    def away(self, w: np.ndarray) -> Tensor:
         w = _away(w, self.tensor)
         return (self.tensor @ (w if self.mixing is None else self.mixing @ w)).double()
 
-    def home(self, z: Any) -> np.ndarray:
+    def home(self, z: Tensor) -> np.ndarray:
         g = z.float() @ self.tensor
         return _home(g if self.mixing is None else g @ self.mixing)
 
 
-def evaluate(kernel: Kernel, X: Any, right: Any, device: Any) -> Any:
+def evaluate(kernel: Kernel, X: Matrix, right: Tensor, device: Device) -> Tensor:
     """κ between all rows of X and those that gave `right`, as a float32 tensor on the device.
 
     Dense kernels that are one product are computed there, others here, block by block.
@@ -191,7 +192,7 @@ def evaluate(kernel: Kernel, X: Any, right: Any, device: Any) -> Any:
     check_room(device, 4.0 * X.shape[0] * right.shape[0], f"{X.shape[0]} rows of {right.shape[0]} kernel values")
     out = torch.empty((X.shape[0], right.shape[0]), dtype=torch.float32, device=device)
     there = _by_product(kernel, X, right)
-    B: Any = torch.as_tensor(right, device=device).T if there else None
+    B: Tensor = torch.as_tensor(right, device=device).T if there else None
     for a in range(0, X.shape[0], ROWS):
         block, A = out[a : a + ROWS], kernel.left(X[a : a + ROWS], np.float32)
         if there:
@@ -204,7 +205,7 @@ def evaluate(kernel: Kernel, X: Any, right: Any, device: Any) -> Any:
     return out
 
 
-def dense_blocks(X: Any, height: int) -> Iterator[tuple[int, int, Any]]:
+def dense_blocks(X: Matrix, height: int) -> Iterator[tuple[int, int, np.ndarray]]:
     """(a, b, rows a:b, filled in where they are sparse) of blocks that cover X, a matrix or a view."""
     if isinstance(X, RowsView):
         blocks = ((a, b, X.block(a, b)) for shard in X.shards() for a, b in shard)
@@ -214,15 +215,15 @@ def dense_blocks(X: Any, height: int) -> Iterator[tuple[int, int, Any]]:
         yield a, b, block.toarray() if sp.issparse(block) else block
 
 
-def _by_product(kernel: Kernel, *rows: Any) -> bool:
+def _by_product(kernel: Kernel, *rows: Matrix) -> bool:
     return kernel.by_product and not any(map(sp.issparse, rows))
 
 
-def _away(v: np.ndarray, like: Any) -> Any:
+def _away(v: np.ndarray, like: Tensor) -> Tensor:
     import torch
 
     return torch.as_tensor(np.ascontiguousarray(v, np.float64), device=like.device).float()
 
 
-def _home(t: Any) -> np.ndarray:
+def _home(t: Tensor) -> np.ndarray:
     return np.asarray(t.double().cpu())

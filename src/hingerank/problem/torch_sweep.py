@@ -13,7 +13,9 @@ from operator import add
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import DTypeLike
 
+from hingerank.arrays import Device, Tensor
 from hingerank.losses import Loss, WindowLoss
 from hingerank.preferences import GradedPreferences, Preferences
 from hingerank.problem.problem import Design, LossPoint, Pass, PlainPass
@@ -28,11 +30,11 @@ class Slots:
     device : a PyTorch device
     """
 
-    def __init__(self, preferences: GradedPreferences, device: Any):
+    def __init__(self, preferences: GradedPreferences, device: Device):
         import torch
         from torch.nn.functional import pad
 
-        def away(values: Any, dtype: Any = np.int64) -> Any:
+        def away(values: Tensor, dtype: DTypeLike = np.int64) -> Tensor:
             return torch.as_tensor(np.ascontiguousarray(values, dtype), device=device)
 
         tree, n = preferences.tree, preferences.n_items
@@ -58,7 +60,7 @@ class Slots:
         self.lost, self.won = pad(weight * loses, (0, 1)), pad(weight * ~loses, (0, 1))
         self.scaled = pad(weight * away(tree.scale, np.float64)[node], (0, 1))
 
-    def window(self, s: Any, term: np.ndarray) -> "MarginWindow":
+    def window(self, s: Tensor, term: np.ndarray) -> "MarginWindow":
         """The active pairs of one term (m, a, b) at scores s."""
         import torch
 
@@ -78,7 +80,7 @@ class MarginWindow:
     and behind a 0, so that cumulative sums begin with it.
     """
 
-    def __init__(self, slots: Slots, order: Any, s: Any, term: np.ndarray):
+    def __init__(self, slots: Slots, order: Tensor, s: Tensor, term: np.ndarray):
         import torch
 
         margin, self.a, self.b = map(float, term)
@@ -104,24 +106,24 @@ class MarginWindow:
             (left @ self.count, left @ self.gap, left @ (apart * apart * self.count + 2 * apart * sums + squares))
         )
 
-    def between(self, values: Any) -> Any:
+    def between(self, values: Tensor) -> Tensor:
         """Of each slot, the sum over those it forms active pairs with."""
         import torch
 
         sums = torch.cumsum(values, dim=0).index_select(0, self.ends)  # one row of sums: that is fast on a GPU
         return sums[: len(sums) // 2] - sums[len(sums) // 2 :]
 
-    def rows(self, of_slots: Any) -> Any:
+    def rows(self, of_slots: Tensor) -> Tensor:
         """The sums of the slots of each row."""
         return of_slots.index_select(0, self.place).view(self.shape).sum(dim=1)
 
-    def gradient(self) -> Any:
+    def gradient(self) -> Tensor:
         return self.rows(-self.side * self.scaled * (self.a * self.count + 2 * self.b * self.gap))
 
-    def diagonal(self) -> Any:
+    def diagonal(self) -> Tensor:
         return self.rows(2 * self.b * self.scaled * self.count)
 
-    def curvature(self, v: Any) -> Any:
+    def curvature(self, v: Tensor) -> Tensor:
         import torch
 
         mine = v.index_select(0, self.rows_twice)
@@ -142,7 +144,7 @@ class Swept(NamedTuple):
     moments: np.ndarray
 
 
-def sweep(loss: WindowLoss, slots: Slots, s: Any) -> Swept:
+def sweep(loss: WindowLoss, slots: Slots, s: Tensor) -> Swept:
     """The loss at scores s, a tensor of doubles, one per row."""
     s = s - s[slots.first]  # pairs see differences within queries alone
     windows = [slots.window(s, term) for term in loss.terms]
@@ -160,7 +162,7 @@ def sweep(loss: WindowLoss, slots: Slots, s: Any) -> Swept:
 class OnDevice(Protocol):
     """What has preference pairs on the device, laid out once for all losses and values of C."""
 
-    device: Any
+    device: Device
     _laid_out: tuple[GradedPreferences, Slots] | None = None
 
     def slots(self, preferences: GradedPreferences) -> Slots:
@@ -173,11 +175,11 @@ class OnDevice(Protocol):
 class DeviceDesign(OnDevice, Design, Protocol):
     """A design whose scores can stay on the device."""
 
-    def away(self, w: np.ndarray) -> Any:
+    def away(self, w: np.ndarray) -> Tensor:
         """Φ w there, in doubles."""
         ...
 
-    def home(self, z: Any) -> np.ndarray:
+    def home(self, z: Tensor) -> np.ndarray:
         """Φᵀ z here, z being there, in doubles."""
         ...
 
