@@ -5,10 +5,10 @@ Before each epoch V is moved on by a multiple of its last change, where that goe
 
 from collections.abc import Callable
 from itertools import count
-from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Facts
 from hingerank.problem.multipliers import FactorizedDual
 from hingerank.solvers.run import STATIONARY, Callback, Run, Solution
 
@@ -81,7 +81,7 @@ class _Best:
         """Whether `patience` epochs have brought nothing better."""
         return self.since > self.patience
 
-    def see(self, V: np.ndarray, w: np.ndarray, value: float, epoch: int) -> dict[str, Any]:
+    def see(self, V: np.ndarray, w: np.ndarray, value: float, epoch: int) -> Facts:
         """Score the epoch; what to enter into the trace."""
         if self.validate is None:
             return {}

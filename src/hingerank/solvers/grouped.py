@@ -6,14 +6,14 @@ are 0; among the others the objective is smooth, and Newton's method is fast the
 gradient that both need.
 """
 
-from typing import Any
-
 import numpy as np
 
+from hingerank.arrays import Vector
 from hingerank.problem.grouped import GroupedProblem
 from hingerank.problem.problem import Point
 from hingerank.solvers.newton import conjugate_gradients
 from hingerank.solvers.run import GAP, Callback, Run, Solution
+from hingerank.structures.groups import GroupedSquare
 
 ROUGH, FEW = 1e-2, 8  # gap to which samples are solved, and halvings of a Newton step before it is given up
 ENOUGH = 1e-4  # fraction of the forecast decrease that a step must bring
@@ -21,7 +21,7 @@ ENOUGH = 1e-4  # fraction of the forecast decrease that a step must bring
 
 def grouped_newton(
     problem: GroupedProblem,
-    w: Any = None,
+    w: Vector = None,
     *,
     tol: float = 1e-3,
     max_iter: int = 200,
@@ -124,5 +124,5 @@ def _inverse(norms: np.ndarray) -> np.ndarray:
     return np.where(norms > 0, 1.0 / np.maximum(norms, 1e-300), 0.0)
 
 
-def _unit(structure: Any, w: np.ndarray, norms: np.ndarray) -> np.ndarray:
+def _unit(structure: GroupedSquare, w: np.ndarray, norms: np.ndarray) -> np.ndarray:
     return np.asarray(w * _inverse(norms)[structure.group])

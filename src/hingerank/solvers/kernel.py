@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Vector
 from hingerank.problem.hinge import RoundedHinge
 from hingerank.problem.kernel_space import KernelProblem
 from hingerank.problem.problem import Objective, Point
@@ -21,7 +22,7 @@ from hingerank.solvers.smoothing import smoothing
 EXTRA, STEPS = 0.3, 5  # fraction of all products that pruning may add, and its most steps
 
 
-def kernel_newton(problem: KernelProblem, w: Any = None, *, tol: float = 1e-3, **options: Any) -> Solution:
+def kernel_newton(problem: KernelProblem, w: Vector = None, *, tol: float = 1e-3, **options: Any) -> Solution:
     """Newton's method with conjugate gradients in the K-inner product, until the relative gap is at most
     tol."""
     solution = newton(problem, w, tol=tol, **options)
@@ -40,7 +41,7 @@ def kernel_newton(problem: KernelProblem, w: Any = None, *, tol: float = 1e-3, *
     return _certified(solution, *problem.exactly(point.w, point.w - point.gradient, point.value - problem.gap(point)))
 
 
-def kernel_smoothing(problem: KernelProblem, w: Any = None, *, tol: float = 1e-3, **options: Any) -> Solution:
+def kernel_smoothing(problem: KernelProblem, w: Vector = None, *, tol: float = 1e-3, **options: Any) -> Solution:
     """The hinge by smoothing, until the relative duality gap is at most tol."""
     solution = smoothing(problem, w, tol=tol, **options)
     latest, width, lower = (solution.extra[name] for name in ("latest", "width", "lower_bound"))
@@ -57,7 +58,7 @@ def kernel_smoothing(problem: KernelProblem, w: Any = None, *, tol: float = 1e-3
     return _certified(solution, *problem.exactly(solution.w, dual.w - dual.gradient, lower))
 
 
-def prune(objective: Objective, f: Any, target: float, products: float) -> Iterator[Point]:
+def prune(objective: Objective, f: Vector, target: float, products: float) -> Iterator[Point]:
     """Points after further Newton steps that remove the coefficients of rows without an active pair.
 
     Those are zero at the optimum, a = −C z; near it they are of the size of the tolerance. First they are merely set to
@@ -78,7 +79,7 @@ def prune(objective: Objective, f: Any, target: float, products: float) -> Itera
         yield point
 
 
-def _removing_step(point: Point, first: tuple[Any, Any], target: float) -> tuple[Any, float, int]:
+def _removing_step(point: Point, first: tuple[Vector, Vector], target: float) -> tuple[Vector, float, int]:
     """Newton's step that removes idle coefficients and otherwise need not bring the gradient below `target`.
 
     Where that leads nowhere and the target is 0, the step is solved until it leads somewhere.
@@ -93,7 +94,7 @@ def _removing_step(point: Point, first: tuple[Any, Any], target: float) -> tuple
     return conjugate_gradients(point.curvature, point.gradient, np.inf, target, (away, product))
 
 
-def _idle(point: Point) -> Any:
+def _idle(point: Point) -> Vector:
     """Which rows have a coefficient but no active pair: there the gradient a + C z is the coefficient itself."""
     return (point.gradient.a == point.w.a) & (point.w.a != 0)
 
@@ -112,7 +113,7 @@ def _certified(solution: Solution, value: float, lower: float) -> Solution:
     return replace(solution, value=value, certificate=certificate)
 
 
-def kernel_dual(problem: KernelProblem, w: Any = None, **options: Any) -> Solution:
+def kernel_dual(problem: KernelProblem, w: Vector = None, **options: Any) -> Solution:
     """The hinge by dual coordinate descent on rows of a factor of K, for small data: a multiplier for every pair."""
     solution = dual_coordinate_descent(problem.factored(), None, **options)
     multipliers, pairs, n = solution.extra["multipliers"], solution.extra["pairs"], problem.dimension

@@ -8,11 +8,11 @@ and the whole Hessian takes over when the sample's steps stop paying.
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import scipy.linalg
 
+from hingerank.arrays import Facts, Vector
 from hingerank.problem.problem import Objective, Point
 from hingerank.solvers.run import GAP, STATIONARY, Callback, Run, Solution
 
@@ -35,12 +35,12 @@ class Recycled:
     most: pairs to keep. diagonal: about that of H, which its inverse begins with; None for the identity.
     """
 
-    def __init__(self, most: int, diagonal: Any = None):
-        self.seen: deque[tuple[Any, Any, Any, float]] = deque(maxlen=most)
-        self.pairs: deque[tuple[Any, Any, float]] = deque(maxlen=most)
+    def __init__(self, most: int, diagonal: Vector = None):
+        self.seen: deque[tuple[Vector, Vector, Vector, float]] = deque(maxlen=most)
+        self.pairs: deque[tuple[Vector, Vector, float]] = deque(maxlen=most)
         self.scale, self.diagonal = 0.0, diagonal
 
-    def see(self, direction: Any, before: Any, after: Any, length: float) -> None:
+    def see(self, direction: Vector, before: Vector, after: Vector, length: float) -> None:
         """A step of conjugate gradients: residuals before and after it, whose difference is length · H direction."""
         self.seen.append((direction, before, after, length))
 
@@ -54,7 +54,7 @@ class Recycled:
                 self.pairs.append((direction, product, curvature))
         self.seen.clear()
 
-    def __call__(self, r: Any) -> Any:
+    def __call__(self, r: Vector) -> Vector:
         """About H⁻¹ r."""
         if not self.pairs:
             return self._scaled(r)
@@ -67,13 +67,13 @@ class Recycled:
             r = r + (step - float(product @ r) / curvature) * direction
         return r
 
-    def _scaled(self, r: Any) -> Any:
+    def _scaled(self, r: Vector) -> Vector:
         return r if self.diagonal is None else r / self.diagonal
 
 
 def newton(
     objective: Objective,
-    w: Any = None,
+    w: Vector = None,
     *,
     tol: float = 1e-3,
     max_iter: int = 100,
@@ -97,7 +97,7 @@ def newton(
     return run.solution(GAP if objective.convex else STATIONARY, point.w, point.value, len(run.trace) - 1)
 
 
-def solve_samples(samples: Sequence[Objective], w: Any, scale: float, run: Run) -> Any:
+def solve_samples(samples: Sequence[Objective], w: Vector, scale: float, run: Run) -> Vector:
     """Where to start: the samples solved roughly, each from the one before, in the time the run has left."""
     for sample in samples:
         rough = Run("gradient", ROUGH, 20, run.max_seconds - run.seconds)
@@ -115,7 +115,7 @@ def newton_from(objective: Objective, point: Point, scale: float, run: Run, mode
     hard = False  # conjugate gradients needed so many products that factorising the Hessian is cheaper
     while True:
         gradient = norm / scale if scale > 0 else 0.0
-        figures: dict[str, Any] = {"iteration": iteration, "value": point.value, "gradient": gradient}
+        figures: Facts = {"iteration": iteration, "value": point.value, "gradient": gradient}
         if run.measured == "gap":
             figures["gap"] = run.relative(objective.gap(point), point.value, objective.least_gain(point))
         if run.stops(w=point.w, **figures, products=products):
@@ -143,7 +143,7 @@ def newton_from(objective: Objective, point: Point, scale: float, run: Run, mode
         point = following
 
 
-def spread_diagonal(diagonal: Any) -> Any:
+def spread_diagonal(diagonal: Vector) -> Vector:
     """A Hessian's diagonal, if it is so uneven that conjugate gradients need it (Hsia, Chiang & Lin 2018)."""
     if not isinstance(diagonal, np.ndarray):  # none, or more than a diagonal
         return diagonal
@@ -167,13 +167,13 @@ def exact_step(hessian: np.ndarray, gradient: np.ndarray, radius: float) -> tupl
 
 
 def conjugate_gradients(
-    curvature: Callable[[Any], Any],
-    gradient: Any,
+    curvature: Callable[[Vector], Vector],
+    gradient: Vector,
     radius: float,
     target: float,
-    first: tuple[Any, Any] | None = None,
+    first: tuple[Vector, Vector] | None = None,
     inverse: Recycled | None = None,
-) -> tuple[Any, float, int]:
+) -> tuple[Vector, float, int]:
     """Approximately minimise the quadratic model in the ball: (step, forecast decrease, Hessian products used).
 
     first: a step to begin with and its Hessian product; left out where it leads nowhere. inverse: a preconditioner that
@@ -215,14 +215,14 @@ def conjugate_gradients(
     return step, forecast, used
 
 
-def _to_border(step: Any, direction: Any, radius: float) -> float:
+def _to_border(step: Vector, direction: Vector, radius: float) -> float:
     """The t > 0 with ‖step + t direction‖ = radius."""
     a, b, c = direction @ direction, step @ direction, step @ step - radius * radius
     root = np.sqrt(b * b - a * c)
     return float((root - b) / a if b <= 0 else -c / (b + root))
 
 
-def try_step(objective: Objective, point: Point, step: Any, forecast: float, radius: float) -> tuple[Point, float]:
+def try_step(objective: Objective, point: Point, step: Vector, forecast: float, radius: float) -> tuple[Point, float]:
     """The next point (the same one when no shortening of the step goes down) and the next radius."""
     length, rounding = float(np.linalg.norm(step)), 1e-14 * abs(point.value)
     while forecast > 0:

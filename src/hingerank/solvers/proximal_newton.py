@@ -9,10 +9,10 @@ queries.
 
 from collections.abc import Sequence
 from itertools import count
-from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Facts
 from hingerank.kernels.rows import dot
 from hingerank.problem.design import RowsDesign
 from hingerank.problem.problem import SMALLEST
@@ -129,7 +129,7 @@ def proximal_newton(
     working = WorkingSet(problem) if working is None else working
     done = 0
     for easier in approach:
-        limits: dict[str, Any] = {"max_iter": min(max_iter, 50), "max_seconds": max_seconds - run.seconds}
+        limits: Facts = {"max_iter": min(max_iter, 50), "max_seconds": max_seconds - run.seconds}
         found = proximal_newton(easier, w, tol=max(tol, ROUGH), working=working, **limits)
         w, done = found.w, done + found.certificate.n_iter
     point, before = problem.at(working.scores(problem, w)), np.inf

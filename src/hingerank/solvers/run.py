@@ -1,12 +1,13 @@
 """What every solver returns: the weights, the value reached, and a certificate of how close to optimal they are."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Facts, Given, Vector
 from hingerank.notebook import html_table
 from hingerank.watching import tell
 
@@ -14,7 +15,7 @@ GAP, STATIONARY = "relative duality gap", "stationarity"  # what certificates ar
 ROUNDING = 1e-14  # of a value that is a sum over many pairs, relative to it
 LITTLE = 0.01  # fraction of the value at 0: a fit that gains less, and is held back by its norm, is next to none
 Entry = dict[str, Any]  # of a trace: the figures of one iteration
-Callback = Callable[[Entry], Any] | None  # called with each entry; a true answer stops
+Callback = Callable[[Entry], object] | None  # called with each entry; a true answer stops
 
 
 @dataclass(frozen=True)
@@ -46,13 +47,13 @@ class Certificate:
     def _repr_html_(self) -> str:
         return html_table("certificate", ["", ""], [[name, value] for name, value in self.to_dict().items()])
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Facts:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "Certificate":
+    def from_dict(cls, values: Given) -> "Certificate":
         """The inverse of `to_dict`; missing, extra or ill-typed entries are a ValueError."""
-        types: dict[str, Any] = {f.name: f.type for f in fields(cls)}
+        types: Facts = {f.name: f.type for f in fields(cls)}
         values = {"gradient": None, **values}  # which version 0.1 did not keep
         if set(values) != set(types):
             raise ValueError(f"a certificate has the entries {sorted(types)}, got {sorted(values)}")
@@ -71,11 +72,11 @@ class Solution:
     solver's own results, such as dual multipliers; origin: the objective at w = 0, where the solver knows it; weak:
     whether the norm holds the weights so near 0 that next to nothing is gained (see `Run.relative`)."""
 
-    w: Any
+    w: Vector
     value: float
     certificate: Certificate
-    trace: list[dict[str, Any]] = field(default_factory=list)
-    extra: dict[str, Any] = field(default_factory=dict)
+    trace: list[Entry] = field(default_factory=list)
+    extra: Facts = field(default_factory=dict)
     origin: float = np.nan
     weak: bool = False
 
@@ -170,7 +171,7 @@ class Run:
         self.weak = bool(gain < LITTLE * abs(self.origin) and penalty > 0 and penalty >= 0.5 * gain)
         return relative(gap, value, self.origin, least, nothing)
 
-    def stops(self, *, early: bool = False, w: Any = None, **figures: Any) -> bool:
+    def stops(self, *, early: bool = False, w: Vector = None, **figures: Any) -> bool:
         """Enter the figures into the trace; whether that ends the run. early: too early to have converged; w: the
         weights here, which the callback sees and the trace does not keep."""
         entry = {**figures, "seconds": self.seconds}
@@ -190,7 +191,7 @@ class Run:
             self.status = "max_iter"
         return self.status != ""
 
-    def solution(self, kind: str, w: Any, value: float, n_iter: int, **extra: Any) -> Solution:
+    def solution(self, kind: str, w: Vector, value: float, n_iter: int, **extra: Any) -> Solution:
         """What was found, with a certificate of the given kind from the last entry."""
         last = self.trace[-1]
         certificate = Certificate(

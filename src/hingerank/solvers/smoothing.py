@@ -5,10 +5,10 @@ kink)·u/6 for a width u, which shrinks with u²: moderate widths suffice.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Vector
 from hingerank.problem.hinge import Bounds, HingeProblem, RoundedHinge
 from hingerank.problem.problem import Objective, Point
 from hingerank.solvers.newton import newton_from, solve_samples
@@ -19,7 +19,7 @@ FIRST_WIDTH, NARROWEST = 1.0, 1e-10
 
 def smoothing(
     problem: HingeProblem,
-    w: Any = None,
+    w: Vector = None,
     *,
     tol: float = 1e-3,
     max_iter: int = 200,
@@ -60,7 +60,7 @@ class _Gap:
         self.run, self.answer = run, (np.empty(0), np.inf)
         self.best_w, self.best_dual = np.empty(0), None
         self.primal, self.dual, self.least = np.inf, -np.inf, 0.0
-        self.own: tuple[Any, Bounds] | None = None  # weights with the least gap of their own
+        self.own: tuple[Vector, Bounds] | None = None  # weights with the least gap of their own
         self.kink = self.here = np.inf  # gap of the width itself; gap at the latest point
 
     best_dual: Point | None
@@ -100,12 +100,12 @@ class _WatchedRun(Objective):
         self.rounded, self.watch, self.dimension = rounded, gap, rounded.dimension
         self.parts: Sequence[Objective] = rounded.samples()
 
-    def at(self, w: Any) -> Point:
+    def at(self, w: Vector) -> Point:
         point = self.rounded.at(w)
         self.watch.see(point, self.rounded.bounds(point))
         return point
 
-    def diagonal(self, point: Point) -> Any:
+    def diagonal(self, point: Point) -> Vector:
         return self.rounded.diagonal(point)
 
     @property
