@@ -14,6 +14,7 @@ Floats = NDArray[np.float64]  # vectors and matrices of double precision
 Integers = NDArray[np.int64]
 
 Matrix: TypeAlias = Any  # rows of features: a NumPy array, or SciPy's CSR matrix
+RowsLike: TypeAlias = Any  # what `fit` takes for rows: an array, a SciPy matrix, a frame, RankingData, rows in parts
 Frame: TypeAlias = Any  # a table of pandas, polars, pyarrow or narwhals, or a column of one
 Vector: TypeAlias = Any  # weights: an array, or whatever adds, scales and multiplies like one (problem/kernel_space.py)
 Tensor: TypeAlias = Any  # PyTorch's, or an array in its place

@@ -4,7 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from hingerank.arrays import Facts
 from hingerank.data.blocks import QueryBlocks, blocks_from_group, blocks_from_qid, real_numbers
 from hingerank.data.checks import GIVE_IDS, warn_one_query
 from hingerank.data.files import DataError
@@ -17,16 +19,16 @@ HIGHEST_EXPONENT = 1000.0  # 2^grade and sums of it stay finite
 
 
 def evaluate(
-    y: Any,
-    scores: Any,
-    qid: Any = None,
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike | None = None,
     measures: str | Measure | OwnMeasure | Sequence[str | Measure | OwnMeasure] = ("ndcg@10", "map"),
     per_query: bool = False,
-    sample_weight: Any = None,
-    group: Any = None,
+    sample_weight: ArrayLike | None = None,
+    group: ArrayLike | None = None,
     preset: str | None = None,
-    docid: Any = None,
-) -> dict[str, Any]:
+    docid: ArrayLike | None = None,
+) -> Facts:
     """Mean over queries q of ``m_q``, or ``m_q`` itself; with weights ``sum_q w_q m_q / sum_q w_q``.
 
     Parameters
@@ -111,7 +113,7 @@ def parse_measures(measures: Any, preset: str | None) -> tuple[list[str], dict[s
     return [measure_name(given) for given in measures], wanted, own
 
 
-def _numbers(values: Any, name: str, n_rows: int | None = None) -> np.ndarray:
+def _numbers(values: ArrayLike, name: str, n_rows: int | None = None) -> np.ndarray:
     """A finite float64 per row."""
     array = real_numbers(values, name)
     if array.ndim == 2 and array.shape[1] == 1:
@@ -130,7 +132,7 @@ def _numbers(values: Any, name: str, n_rows: int | None = None) -> np.ndarray:
     return np.ascontiguousarray(array)
 
 
-def _blocks(qid: Any, group: Any, n_rows: int) -> QueryBlocks:
+def _blocks(qid: ArrayLike | None, group: ArrayLike | None, n_rows: int) -> QueryBlocks:
     if group is None:
         return blocks_from_qid(qid, n_rows)
     if qid is not None:
@@ -138,7 +140,7 @@ def _blocks(qid: Any, group: Any, n_rows: int) -> QueryBlocks:
     return blocks_from_group(group, n_rows)
 
 
-def _query_weight(sample_weight: Any, blocks: QueryBlocks) -> np.ndarray | None:
+def _query_weight(sample_weight: ArrayLike | None, blocks: QueryBlocks) -> np.ndarray | None:
     """One weight per query."""
     if sample_weight is None:
         return None
@@ -193,7 +195,7 @@ def _check_measure(name: str, measure: Measure, y: np.ndarray, where: Callable[[
         refuse(y > top, f"the scale of grades ends at {top:g}; set ':max_grade=' or rescale the grades")
 
 
-def _docid_order(docid: Any, blocks: QueryBlocks) -> np.ndarray | None:
+def _docid_order(docid: ArrayLike | None, blocks: QueryBlocks) -> np.ndarray | None:
     """Rows in block order -> rows of each block by decreasing docid, compared as text."""
     if docid is None:
         return None

@@ -183,7 +183,7 @@ def squeeze(name: str) -> str:
     return re.sub(r"[-_\s]", "", name).lower()
 
 
-def _option_text(value: Any) -> str:
+def _option_text(value: object) -> str:
     if isinstance(value, float):
         return "skip" if np.isnan(value) else f"{value:g}"
     return str(value)

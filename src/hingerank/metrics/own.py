@@ -9,9 +9,10 @@ from hingerank.data.blocks import QueryBlocks
 from hingerank.metrics.measure import Measure
 
 OwnMeasure = Callable[[np.ndarray, np.ndarray], float]
+MeasureLike = str | Measure | OwnMeasure
 
 
-def measure_name(measure: Any) -> str:
+def measure_name(measure: MeasureLike) -> str:
     """What a measure is called in results: the text itself, or a function's name (its ``name`` or ``__name__``).
 
     Examples
