@@ -7,9 +7,10 @@ slope of its own. Compiled parts: kernels/curves.py.
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
-from hingerank.arrays import Floats, Integers
+from hingerank.arrays import Floats, Integers, Matrix
 from hingerank.data.blocks import evenly
 from hingerank.data.files import DataError
 from hingerank.data.scaling import make_scaler
@@ -43,11 +44,11 @@ class Curves(NamedTuple):
     starts: Integers
     slopes: Floats
 
-    def scores(self, X: Any) -> Floats:
+    def scores(self, X: Matrix) -> Floats:
         """Σ_c h_c(x_c) of every row."""
         return self._added(X, apart=False)[:, 0]
 
-    def parts(self, X: Any) -> Floats:
+    def parts(self, X: Matrix) -> Floats:
         """h_c(x_c) of every row and column."""
         return self._added(X, apart=True)
 
@@ -56,7 +57,7 @@ class Curves(NamedTuple):
         own = slice(self.starts[column], self.starts[column + 1])
         return self.knots[own], self.heights[own]
 
-    def at(self, column: int, x: Any) -> Floats:
+    def at(self, column: int, x: ArrayLike) -> Floats:
         """h_c at any values x."""
         x = np.asarray(x, np.float64)
         knots, heights = self.of(column)
@@ -67,7 +68,7 @@ class Curves(NamedTuple):
         """h_c(0) of every column."""
         return np.array([self.at(c, 0.0) for c in range(len(self.slopes))])
 
-    def _added(self, X: Any, apart: bool) -> Floats:
+    def _added(self, X: Matrix, apart: bool) -> Floats:
         n, d = X.shape
         out = np.zeros((n, d if apart else 1))
         zero = self.at_zero() if sparse.issparse(X) else np.zeros(d)
@@ -89,7 +90,7 @@ class Curves(NamedTuple):
         return self.knots, self.heights, self.slopes, self.starts
 
 
-def place_knots(X: Any, count: int, weight: Floats | None = None, width: Floats | None = None) -> Knots:
+def place_knots(X: Matrix, count: int, weight: Floats | None = None, width: Floats | None = None) -> Knots:
     """At most `count` knots for each column, at evenly spaced quantiles of its values from the least to the largest.
 
     A quantile is the least value that no less than that fraction of the rows, by weight, does not exceed, so a row of
@@ -116,7 +117,7 @@ def place_knots(X: Any, count: int, weight: Floats | None = None, width: Floats 
     return Knots(np.concatenate(columns), starts, width, found[:, count:])
 
 
-def _quantiles(X: Any, mass: Floats, asked: Floats) -> Floats:
+def _quantiles(X: Matrix, mass: Floats, asked: Floats) -> Floats:
     """Of every column the values at the asked fractions of the rows' mass."""
     total = float(mass.sum())
     wanted = asked * total * (1 - 1e-12)  # a fraction that is a whole number of rows must not miss it by rounding
@@ -135,7 +136,7 @@ def _quantiles(X: Any, mass: Floats, asked: Floats) -> Floats:
     return found
 
 
-def _column(X: Any, by_column: Any, c: int, mass: Floats) -> tuple[Floats, Floats]:
+def _column(X: Matrix, by_column: Matrix, c: int, mass: Floats) -> tuple[Floats, Floats]:
     """The values of a column with their mass; of CSC one 0 with that of all entries left out."""
     if by_column is None:
         return np.asarray(X[:, c], np.float64), mass

@@ -1,10 +1,9 @@
 """Random Fourier features: cosines in random directions whose inner products approach a shift-invariant kernel."""
 
-from typing import Any
-
 import numpy as np
 import scipy.sparse as sp
 
+from hingerank.arrays import Matrix
 from hingerank.features.kernels import Kernel, choose_gamma
 from hingerank.features.maps import FeatureMap, rows_like
 from hingerank.features.nystroem import _positive
@@ -37,7 +36,7 @@ class FourierMap(FeatureMap):
         self.orthogonal = orthogonal
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None, sample_weight: np.ndarray | None = None) -> "FourierMap":
+    def fit(self, X: Matrix, y: object = None, sample_weight: np.ndarray | None = None) -> "FourierMap":
         """Draw directions for as many features as X has; only gamma looks at the values."""
         X = rows_like(X)
         count = _positive(self.n_components, "n_components")

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from hingerank.arrays import Matrix
 from hingerank.data.files import DataError
 
 SAMPLED_PAIRS = 20_000  # pairs of rows from which gamma="median" is taken
@@ -29,22 +30,22 @@ class Kernel:
     def __init__(self, gamma: float = 1.0, degree: int = 3, coef0: float = 1.0):
         self.gamma, self.degree, self.coef0 = float(gamma), degree, float(coef0)
 
-    def centred(self, X: Any) -> "Kernel":
+    def centred(self, X: Matrix) -> "Kernel":
         """The same kernel, made ready for rows like X."""
         return self
 
-    def left(self, X: Any, dtype: Any) -> Any:
+    def left(self, X: Matrix, dtype: type) -> Matrix:
         """The factor A of rows X."""
         return X.astype(dtype, copy=False)
 
-    def right(self, Y: Any, dtype: Any) -> Any:
+    def right(self, Y: Matrix, dtype: type) -> Matrix:
         """The factor B of rows Y."""
         return self.left(Y, dtype)
 
-    def finish(self, Z: Any) -> None:
+    def finish(self, Z: Matrix) -> None:
         """Turn A Bᵀ into κ, in place; Z is a NumPy array or a PyTorch tensor."""
 
-    def between(self, A: Any, B: Any, out: np.ndarray) -> None:
+    def between(self, A: Matrix, B: Matrix, out: np.ndarray) -> None:
         """out = κ between the rows that gave A and those that gave B."""
         if sp.issparse(A) or sp.issparse(B):
             product = A @ B.T
@@ -53,14 +54,14 @@ class Kernel:
             np.matmul(A, B.T, out=out)
         self.finish(out)
 
-    def diagonal(self, A: Any, B: Any) -> np.ndarray:
+    def diagonal(self, A: Matrix, B: Matrix) -> np.ndarray:
         """κ(x, x) for each row, given both of its factors."""
         products = A.multiply(B).sum(axis=1) if sp.issparse(A) else np.einsum("ij,ij->i", A, B)
         out = np.array(products, np.float64).reshape(-1, 1)
         self.finish(out)
         return out[:, 0]
 
-    def matrix(self, X: Any, Y: Any) -> np.ndarray:
+    def matrix(self, X: Matrix, Y: Matrix) -> np.ndarray:
         """κ between all rows of X and all of Y, in double precision: for small matrices and tests."""
         out = np.empty((X.shape[0], Y.shape[0]))
         self.between(self.left(X, np.float64), self.right(Y, np.float64), out)
@@ -189,7 +190,7 @@ class FunctionKernel(_Paired):
 
     name = "function"
 
-    def __init__(self, function: Callable[[Any, Any], Any]):
+    def __init__(self, function: Callable[[Matrix, Matrix], np.ndarray]):
         super().__init__()
         self.function = function
 
@@ -237,7 +238,7 @@ def make_kernel(kernel: Any, gamma: float = 1.0, degree: int = 3, coef0: float =
     return KERNELS[kernel](gamma, degree, coef0)
 
 
-def _append(rows: Any, first: np.ndarray, second: np.ndarray, dtype: Any) -> Any:
+def _append(rows: Matrix, first: np.ndarray, second: np.ndarray, dtype: type) -> Matrix:
     if sp.issparse(rows):
         return sp.hstack([rows, first[:, None], second[:, None]], format="csr", dtype=np.float64)
     out = np.empty((rows.shape[0], rows.shape[1] + 2), dtype)
@@ -248,7 +249,7 @@ def _append(rows: Any, first: np.ndarray, second: np.ndarray, dtype: Any) -> Any
 _RULE = re.compile(r"(?:([0-9.eE+-]+) *\* *)?(scale|median|auto)")
 
 
-def choose_gamma(gamma: Any, X: Any, weight: np.ndarray | None = None, seed: int = 0) -> float:
+def choose_gamma(gamma: float | str, X: Matrix, weight: np.ndarray | None = None, seed: int = 0) -> float:
     """The width γ of a kernel for rows X: a number as it is, or by a rule from the data.
 
     Parameters
@@ -277,7 +278,7 @@ def choose_gamma(gamma: Any, X: Any, weight: np.ndarray | None = None, seed: int
     return found
 
 
-def gamma_rule(gamma: Any) -> tuple[float, str | None]:
+def gamma_rule(gamma: float | str) -> tuple[float, str | None]:
     """(number, rule or None) that a parameter gamma means.
 
     >>> gamma_rule("0.25*scale"), gamma_rule("median"), gamma_rule(2)
@@ -296,13 +297,13 @@ def gamma_rule(gamma: Any) -> tuple[float, str | None]:
     return float(number), match[2] if match else None
 
 
-def _by_variance(X: Any, weight: np.ndarray | None) -> float:
+def _by_variance(X: Matrix, weight: np.ndarray | None) -> float:
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         variance = np.float64(_variances(X, weight).sum())
         return float(1.0 / variance) if variance > 0 else 1.0
 
 
-def _variances(X: Any, weight: np.ndarray | None) -> np.ndarray:
+def _variances(X: Matrix, weight: np.ndarray | None) -> np.ndarray:
     """Variance of each column, in double precision, rows counted by their weight."""
     weight = np.ones(X.shape[0]) if weight is None else weight
     total, width = weight.sum(), X.shape[1]
@@ -317,7 +318,7 @@ def _variances(X: Any, weight: np.ndarray | None) -> np.ndarray:
     return sum(weight[a : a + 4096] @ (X[a : a + 4096].astype(np.float64) - mean) ** 2 for a in blocks) / total
 
 
-def _median_heuristic(X: Any, seed: int) -> float:
+def _median_heuristic(X: Matrix, seed: int) -> float:
     rng = np.random.default_rng(seed)
     first, second = rng.integers(0, X.shape[0], (2, SAMPLED_PAIRS))
     apart = X[first] - X[second]

@@ -18,6 +18,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import ThreadpoolController
 
+from hingerank.arrays import Matrix
 from hingerank.data.blocks import check_matrix
 from hingerank.features.kernels import Kernel
 from hingerank.kernels.rows import scores_range
@@ -33,7 +34,7 @@ def storage_type(rows: int, columns: int, given: Any) -> type:
     return np.float64 if given == np.float64 and 8 * rows * columns <= SMALL_BYTES else np.float32
 
 
-def over_rows(rows: int, width: int, work: Callable[[int, int], Any], itemsize: int = 4) -> None:
+def over_rows(rows: int, width: int, work: Callable[[int, int], object], itemsize: int = 4) -> None:
     """work(a, b) for ranges that cover the rows; a range times ``width`` numbers fits a cache."""
     height = max(1, BLOCK_BYTES // (itemsize * max(1, width)))
 
@@ -100,25 +101,25 @@ class FeatureMap(TransformerMixin, BaseEstimator):
     mixing_: np.ndarray | None = None
     width_: int  # numbers in ψ(x)
     kernel_: Kernel  # ψ(x) = its values between x and the rows that gave `right_`
-    right_: dict[type, Any]  # for float32 and float64
+    right_: dict[type, Matrix]  # for float32 and float64
 
-    def write(self, X: Any, out: np.ndarray) -> None:
+    def write(self, X: Matrix, out: np.ndarray) -> None:
         """out = ψ of the rows X, of which there are few."""
         dtype = out.dtype.type
         self.kernel_.between(self.kernel_.left(X, dtype), self.right_[dtype], out)
 
-    def stored_bytes(self, X: Any) -> int:
+    def stored_bytes(self, X: Matrix) -> int:
         """What ``rows(X)`` takes."""
         dtype = storage_type(X.shape[0], self.width_, X.dtype)
         return X.shape[0] * self.width_ * np.dtype(dtype).itemsize
 
-    def rows(self, X: Any) -> Any:
+    def rows(self, X: Matrix) -> Matrix:
         """ψ of all rows, C-ordered; float64 only where X is and the result is small."""
         out = np.empty((X.shape[0], self.width_), storage_type(X.shape[0], self.width_, X.dtype))
         over_rows(len(out), self.width_, lambda a, b: self.write(X[a:b], out[a:b]), out.itemsize)
         return out
 
-    def scores(self, X: Any, weights: np.ndarray) -> np.ndarray:
+    def scores(self, X: Matrix, weights: np.ndarray) -> np.ndarray:
         """<weights, ψ(x)> for every row, a block of ψ at a time, in X's precision and summed in double.
 
         The weights may be a matrix with a column for each of several rankers.
@@ -141,7 +142,7 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         """Weights of ψ for weights w of φ."""
         return w if self.mixing_ is None else self.mixing_ @ w
 
-    def transform(self, X: Any) -> np.ndarray:
+    def transform(self, X: Matrix) -> np.ndarray:
         """φ of all rows."""
         check_is_fitted(self)
         X = rows_like(X, self.n_features_in_)
@@ -159,7 +160,7 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         return out
 
 
-def rows_like(X: Any, n_features: int | None = None) -> Any:
+def rows_like(X: Matrix, n_features: int | None = None) -> Matrix:
     """X as a float matrix, dense or CSR, with the number of features that fit saw."""
     X = check_matrix(X)
     if n_features is not None and X.shape[1] != n_features:
@@ -171,9 +172,9 @@ def rows_like(X: Any, n_features: int | None = None) -> Any:
 class Transformer(Protocol):
     """Anything that fits and transforms rows as scikit-learn's transformers do."""
 
-    def fit(self, X: Any, y: Any = None) -> Any: ...
+    def fit(self, X: Matrix, y: object = None) -> Matrix: ...
 
-    def transform(self, X: Any) -> Any: ...
+    def transform(self, X: Matrix) -> Matrix: ...
 
 
 class TransformerMap(FeatureMap):
@@ -189,13 +190,13 @@ class TransformerMap(FeatureMap):
     def __init__(self, transformer):
         self.transformer = transformer
 
-    def fit(self, X: Any, y: Any = None, sample_weight: np.ndarray | None = None) -> "TransformerMap":
+    def fit(self, X: Matrix, y: object = None, sample_weight: np.ndarray | None = None) -> "TransformerMap":
         """Fit a copy of the transformer on the rows."""
         if not isinstance(self.transformer, Transformer):
             raise ValueError(f"features must be a transformer with fit and transform, not {self.transformer!r}")
         return self.place(clone(self.transformer).fit(X), X[:1])
 
-    def place(self, transformer: Any, row: Any) -> "TransformerMap":
+    def place(self, transformer: Any, row: Matrix) -> "TransformerMap":
         """Take over a fitted transformer; its answer for a row shows its form."""
         self.transformer_, first = transformer, transformer.transform(row)
         self.n_features_in_, self.width_, self.sparse_ = row.shape[1], first.shape[1], sp.issparse(first)
@@ -227,6 +228,6 @@ def check_width(mapped: FeatureMap | None, n_features: int, n_weights: int) -> N
         raise ValueError(f"coef_ has shape ({n_weights},), expected ({width},)")
 
 
-def as_feature_map(features: Any) -> Any:
+def as_feature_map(features: Any) -> Matrix:
     """An unfitted feature map for anything with fit and transform."""
     return clone(features) if isinstance(features, FeatureMap) else TransformerMap(features)

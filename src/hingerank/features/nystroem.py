@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from hingerank.arrays import Matrix
 from hingerank.features.kernels import Kernel, choose_gamma, make_kernel
 from hingerank.features.maps import SMALLEST, FeatureMap, factorise, leading_factor, rows_like, storage_type
 from hingerank.kernels.rows import row_keys
@@ -14,7 +15,7 @@ LEAST_RIDGE = 1e-6
 SAMPLE_FOR_MEANS = 50  # rows per mean that k-means looks at
 
 
-def choose_landmarks(how: str, X: Any, count: int, kernel: Kernel, seed: int) -> Any:
+def choose_landmarks(how: str, X: Matrix, count: int, kernel: Kernel, seed: int) -> Matrix:
     """Landmarks of the rows X: rows drawn evenly, means, or rows that tell most.
 
     Rows that are given several times count once, and the order of rows does not matter.
@@ -44,14 +45,14 @@ def choose_landmarks(how: str, X: Any, count: int, kernel: Kernel, seed: int) ->
     return X[np.sort(rng.choice(len(rows), count, replace=False, p=chances))]
 
 
-def distinct_rows(X: Any) -> np.ndarray:
+def distinct_rows(X: Matrix) -> np.ndarray:
     """One row number for every distinct row, in an order that depends on the rows' values alone."""
     keys = np.empty(X.shape[0], np.uint64)
     row_keys((X.data, X.indices, X.indptr) if sp.issparse(X) else (X,), keys)
     return np.unique(keys, return_index=True)[1]
 
 
-def _means(X: Any, count: int, rng: np.random.Generator) -> np.ndarray:
+def _means(X: Matrix, count: int, rng: np.random.Generator) -> np.ndarray:
     from sklearn.cluster import MiniBatchKMeans
 
     if X.shape[0] > SAMPLE_FOR_MEANS * count:
@@ -61,7 +62,7 @@ def _means(X: Any, count: int, rng: np.random.Generator) -> np.ndarray:
     return np.ascontiguousarray(centres, X.dtype)
 
 
-def _leverage(X: Any, pilot: int, kernel: Kernel, rng: np.random.Generator) -> np.ndarray:
+def _leverage(X: Matrix, pilot: int, kernel: Kernel, rng: np.random.Generator) -> np.ndarray:
     """The rows' estimated leverages, divided by their sum."""
     chosen = X[np.sort(rng.choice(X.shape[0], pilot, replace=False))]
     kept, mixing = factorise(kernel.matrix(chosen, chosen))
@@ -92,19 +93,19 @@ def _ridge(values: np.ndarray, target: float) -> float:
     return float(high)
 
 
-def dense_rows(X: Any) -> Any:
+def dense_rows(X: Matrix) -> Matrix:
     """Landmarks as they are kept: CSR stays CSR, dense rows are a copy of their own."""
     return X.copy() if sp.issparse(X) else np.array(X)
 
 
-class Factors(dict[type, Any]):
+class Factors(dict[type, Matrix]):
     """The landmarks' factor B of a kernel, made for a precision when that is first asked for."""
 
-    def __init__(self, kernel: Kernel, landmarks: Any):
+    def __init__(self, kernel: Kernel, landmarks: Matrix):
         super().__init__()
         self.kernel, self.landmarks = kernel, landmarks
 
-    def __missing__(self, dtype: type) -> Any:
+    def __missing__(self, dtype: type) -> Matrix:
         self[dtype] = found = self.kernel.right(self.landmarks, dtype)
         return found
 
@@ -147,7 +148,7 @@ class NystroemMap(FeatureMap):
         self.landmarks = landmarks
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None, sample_weight: np.ndarray | None = None) -> "NystroemMap":
+    def fit(self, X: Matrix, y: object = None, sample_weight: np.ndarray | None = None) -> "NystroemMap":
         """Choose the landmarks; y is ignored, and sample_weight matters only to gamma="scale"."""
         X = rows_like(X)
         count = _positive(self.n_components, "n_components")
@@ -165,7 +166,7 @@ class NystroemMap(FeatureMap):
         self.place(dense_rows(chosen))
         return self
 
-    def place(self, landmarks: Any) -> "NystroemMap":
+    def place(self, landmarks: Matrix) -> "NystroemMap":
         """Take over landmarks that were chosen before."""
         self.landmarks_, self.n_features_in_ = landmarks, landmarks.shape[1]
         self.width_ = landmarks.shape[0]

@@ -1,11 +1,11 @@
 """Surfaces over pairs of columns: bilinear between the points of a grid at quantiles, and constant beyond it."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from hingerank.arrays import Floats, Integers
+from hingerank.arrays import Floats, Integers, Matrix
 from hingerank.features.curves import Knots
 
 MOST_COLUMNS = 200  # among which the best pairs are looked for
@@ -23,19 +23,19 @@ class SurfaceGrid(NamedTuple):
     def shape(self) -> tuple[int, int]:
         return len(self.x), len(self.y)
 
-    def cells(self, X: Any) -> tuple[Integers, Floats, Floats]:
+    def cells(self, X: Matrix) -> tuple[Integers, Floats, Floats]:
         """Of every row its cell, numbered along y, and its place in it by x and by y, from 0 to 1."""
         i, p = _places(column_of(X, self.first), self.x)
         j, q = _places(column_of(X, self.second), self.y)
         return i * (len(self.y) - 1) + j, p, q
 
-    def values(self, X: Any, heights: Floats) -> Floats:
+    def values(self, X: Matrix, heights: Floats) -> Floats:
         """The surface of these heights at the rows of X."""
         cell, p, q = self.cells(X)
         return looked_up(corners(heights), cell, p, q)
 
 
-def column_of(X: Any, c: int) -> Floats:
+def column_of(X: Matrix, c: int) -> Floats:
     """A column as a vector of doubles."""
     column = X[:, [c]].toarray().ravel() if sparse.issparse(X) else X[:, c]
     return np.asarray(column, np.float64)
@@ -69,7 +69,7 @@ def make_grid(knots: Knots, first: int, second: int, count: int) -> SurfaceGrid:
     return SurfaceGrid(first, second, x, y)
 
 
-def best_pairs(X: Any, z: Floats, knots: Knots, weight: Floats, most: int, count: int) -> list[tuple[int, int]]:
+def best_pairs(X: Matrix, z: Floats, knots: Knots, weight: Floats, most: int, count: int) -> list[tuple[int, int]]:
     """The `most` pairs of columns whose surfaces the loss would fall along most steeply.
 
     ‖Σ over rows of z (τ_s - its mean)(τ_t - its mean)‖ over the rises τ of both columns, z being the gradient of the

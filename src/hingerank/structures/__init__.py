@@ -1,8 +1,8 @@
 """Structures: what is asked of the weights. A structure knows w and gradients, never features or grades."""
 
-from typing import Any, Protocol
+from typing import Protocol
 
-from hingerank.arrays import Floats
+from hingerank.arrays import Floats, Vector
 from hingerank.structures.l1 import L1Ball, L1Norm
 from hingerank.structures.squares import HalfSquare
 
@@ -12,17 +12,17 @@ __all__ = ["HalfSquare", "L1Ball", "L1Norm", "SmoothStructure", "SparseStructure
 class Structure(Protocol):
     """A term of the objective that depends on the weights alone."""
 
-    def value(self, w: Any) -> float:
+    def value(self, w: Vector) -> float:
         """The term at w."""
 
 
 class SmoothStructure(Structure, Protocol):
     """A structure with a gradient and a curvature that is the same everywhere."""
 
-    def gradient(self, w: Any) -> Any:
+    def gradient(self, w: Vector) -> Vector:
         """The gradient at w."""
 
-    def curvature(self, v: Any) -> Any:
+    def curvature(self, v: Vector) -> Vector:
         """Hessian times v."""
 
     def add_hessian(self, H: Floats) -> Floats:

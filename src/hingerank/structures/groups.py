@@ -1,7 +1,5 @@
 """The half squared norm with groups that may vanish as a whole, and weights that may not be negative."""
 
-from typing import Any
-
 import numpy as np
 
 from hingerank.arrays import Floats, Integers
@@ -27,7 +25,7 @@ class GroupedSquare(HalfSquare):
     [2.4, 3.2, 0.0]
     """
 
-    def __init__(self, starts: Integers, amount: float, bounded: Any):
+    def __init__(self, starts: Integers, amount: float, bounded: np.ndarray):
         self.starts, self.amount, self.bounded = starts, float(amount), bounded
         self.group = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
 

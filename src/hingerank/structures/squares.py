@@ -1,10 +1,8 @@
 """The squared Euclidean norm."""
 
-from typing import Any
-
 import numpy as np
 
-from hingerank.arrays import Floats
+from hingerank.arrays import Floats, Vector
 
 
 class HalfSquare:
@@ -14,13 +12,13 @@ class HalfSquare:
     12.5
     """
 
-    def value(self, w: Any) -> float:
+    def value(self, w: Vector) -> float:
         return 0.5 * float(w @ w)
 
-    def gradient(self, w: Any) -> Any:
+    def gradient(self, w: Vector) -> Vector:
         return w
 
-    def curvature(self, v: Any) -> Any:
+    def curvature(self, v: Vector) -> Vector:
         return v
 
     def add_hessian(self, H: Floats) -> Floats:
