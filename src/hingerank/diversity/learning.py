@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from hingerank.arrays import Facts
 from hingerank.diversity.kernels import orders_likelihood
 from hingerank.diversity.measures import DiversityMeasure, ideal_order, parse_diversity_measure, relevant_subtopics
 from hingerank.diversity.queries import DiverseQuery
@@ -38,7 +39,7 @@ class LinearDiverseRanker(DiverseRanker):
     coef_: np.ndarray
     relation_coef_: np.ndarray
     certificate_: Certificate
-    trace_: list[dict[str, Any]]
+    trace_: list[Facts]
 
     def _order(self, query: DiverseQuery, top: int) -> np.ndarray:
         check_n_features(query, self.coef_)
@@ -166,7 +167,7 @@ class RLTR(LinearDiverseRanker):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def fit(self, queries: Iterable[DiverseQuery], y: Any = None) -> Self:
+    def fit(self, queries: Iterable[DiverseQuery], y: object = None) -> Self:
         """Learn from queries with judgments."""
         self._check_positive("C", "top", "orders", "tol", "max_iter")
         kept, kinds = self._training_queries(queries)
@@ -262,7 +263,7 @@ class PAMM(LinearDiverseRanker):
         self.average = average
         self.random_state = random_state
 
-    def fit(self, queries: Iterable[DiverseQuery], y: Any = None) -> Self:
+    def fit(self, queries: Iterable[DiverseQuery], y: object = None) -> Self:
         """Learn from queries with judgments."""
         self._check_positive("learning_rate", "max_iter", "positives", "negatives", "top")
         kept, kinds = self._training_queries(queries)

@@ -21,7 +21,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from hingerank.arrays import Facts
 from hingerank.data.files import DataError
 from hingerank.diversity.kernels import ideal_prefix
 from hingerank.diversity.queries import DiverseQuery
@@ -94,7 +96,7 @@ class DiversityMeasure:
         """Whether values are divided by the greedy ideal."""
         return KINDS[self.base].normalized
 
-    def weights(self, ranks: Any, counts: np.ndarray, n_relevant: np.ndarray) -> np.ndarray:
+    def weights(self, ranks: int | np.ndarray, counts: np.ndarray, n_relevant: np.ndarray) -> np.ndarray:
         """weight_j(t, c), not divided by the ideal.
 
         Parameters
@@ -129,7 +131,7 @@ class DiversityMeasure:
         ranks = np.arange(1, self.cutoff + 1)
         return float((m * _powers(1 - self.alpha, self.cutoff - 1) * self._discounts(ranks)).sum())
 
-    def __call__(self, judgments: Any, order: Any, ideal: np.ndarray | None = None) -> float:
+    def __call__(self, judgments: ArrayLike, order: ArrayLike, ideal: np.ndarray | None = None) -> float:
         """The measure of a ranking.
 
         Parameters
@@ -155,7 +157,7 @@ class DiversityMeasure:
         return float((ranked * self.weights(ranks, counts, J.sum(axis=0))).sum())
 
 
-def parse_diversity_measure(name: Any, alpha: float = 0.5, beta: float = 0.5) -> DiversityMeasure:
+def parse_diversity_measure(name: object, alpha: float = 0.5, beta: float = 0.5) -> DiversityMeasure:
     """`alpha-ndcg@20`, `err-ia@10`, `nrbp`, `strec@20`, `p-ia@5`, `map-ia`, ...
 
     Capitals, "-", "_" and spaces do not matter.
@@ -174,7 +176,7 @@ def parse_diversity_measure(name: Any, alpha: float = 0.5, beta: float = 0.5) ->
     return DiversityMeasure(base, int(cutoff) if at else None, alpha, beta)
 
 
-def relevant_subtopics(judgments: Any) -> np.ndarray:
+def relevant_subtopics(judgments: ArrayLike) -> np.ndarray:
     """Binary judgments (1 where above 0) without the subtopics that have no relevant document."""
     J = (np.asarray(judgments) > 0).astype(np.int64)
     if J.ndim != 2:
@@ -182,7 +184,7 @@ def relevant_subtopics(judgments: Any) -> np.ndarray:
     return np.ascontiguousarray(J[:, J.any(axis=0)])
 
 
-def ideal_order(judgments: Any, depth: int | None = None, alpha: float = 0.5) -> np.ndarray:
+def ideal_order(judgments: ArrayLike, depth: int | None = None, alpha: float = 0.5) -> np.ndarray:
     """Rows in the greedy ideal order: always the document with the largest Σ_j J[i, j](1−α)^c_j, the first of equals.
 
     Finding the true ideal is NP-hard; TREC's tools use this greedy one. Documents without any gain are left out, since
@@ -200,7 +202,7 @@ def _powers(base: float, most: int) -> np.ndarray:
 def evaluate_diversity(
     qrels: Any, run: Any, measures: Iterable[str] = ("alpha-ndcg@20", "err-ia@20", "nrbp", "strec@20"),
     per_query: bool = False, *, complete: bool = False, alpha: float = 0.5, beta: float = 0.5,
-) -> dict[str, Any]:  # fmt: skip
+) -> Facts:  # fmt: skip
     """Mean of diversity measures over topics, equal to TREC's ndeval; see ``hingerank.diversity.measures``.
 
     Parameters
@@ -264,7 +266,7 @@ def _topic_values(judged: TopicJudgments, docids: list[str], measures: list[Dive
     return [measure(J, order, ideals.get(measure.alpha)) for measure in measures]
 
 
-def order_values(query: DiverseQuery, order: Any, measures: Iterable[Any]) -> list[float]:
+def order_values(query: DiverseQuery, order: ArrayLike, measures: Iterable[Any]) -> list[float]:
     """Measures of a ranking of a query's candidates, as row numbers, best first; its `rest` follows.
 
     The ideal ranking is one of all judged documents where the query has them (``judged``), else of its candidates.

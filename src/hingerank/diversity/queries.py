@@ -9,10 +9,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
+from hingerank.arrays import Facts, Given, Matrix
 from hingerank.data.checks import decimal
-from hingerank.data.files import DataError
+from hingerank.data.files import DataError, PathLike
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.sparse import plain_csr
 from hingerank.diversity.relations import (
@@ -26,7 +28,10 @@ from hingerank.diversity.relations import (
 from hingerank.diversity.trec import TopicJudgments, as_qrels, as_run, read_fields
 
 Aspects = Mapping[str, Mapping[str, Mapping[str, float]]]  # topic -> aspect -> document -> P(document | aspect)
-FEATURE_RELATIONS: dict[str, Callable[[Any], Relation]] = {"cosine": cosine_relation, "euclidean": euclidean_relation}
+FEATURE_RELATIONS: dict[str, Callable[[Matrix], Relation]] = {
+    "cosine": cosine_relation,
+    "euclidean": euclidean_relation,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +71,7 @@ class DiverseQuery:
     (3, 3, 1)
     """
 
-    X: Any
+    X: Matrix
     relations: Any = None
     judgments: Any = None
     relevance: Any = None
@@ -168,7 +173,7 @@ class DiverseQuery:
         """The same query with some parts replaced."""
         return replace(self, **parts)
 
-    def subset(self, candidates: Any) -> "DiverseQuery":
+    def subset(self, candidates: ArrayLike) -> "DiverseQuery":
         """The query with some of its candidates only, in the order given."""
         rows = np.asarray(candidates, np.int64)
         names = ("X", "judgments", "relevance", "aspects", "words", "docids")
@@ -238,7 +243,7 @@ def check_queries(queries: Sequence[Any]) -> None:
         )
 
 
-def read_aspects(path: Any) -> Aspects:
+def read_aspects(path: PathLike) -> Aspects:
     """Lines `topic aspect document probability`; documents that an aspect does not name have probability 0 in it."""
     aspects: dict[str, dict[str, dict[str, float]]] = {}
     for line, (topic, aspect, docid, text) in read_fields(path, 4, "topic aspect document probability"):
@@ -304,7 +309,7 @@ def join_run(
             continue
         docids = [ranked.docids[i] for i in known]
         scores = unit_scores(ranked.scores[:depth])[known]
-        parts: dict[str, Any] = {"relevance": scores, "docids": docids, "qid": topic, "rest": rest}
+        parts: Facts = {"relevance": scores, "docids": docids, "qid": topic, "rest": rest}
         X = np.zeros((len(docids), width)) if vectors is None else _feature_rows(vectors, topic, docids, width)
         if vectors is not None and relations:
             parts["relations"] = Relations([FEATURE_RELATIONS[name](X) for name in relations])
@@ -343,17 +348,17 @@ def _by_document(data: RankingData) -> dict[str, dict[str, np.ndarray]]:
     return vectors
 
 
-def _width(vectors: Any) -> int:
+def _width(vectors: Matrix) -> int:
     """The number of features, by the first document that has any."""
     return 0 if vectors is None else next((len(row) for rows in vectors.values() for row in rows.values()), 0)
 
 
-def _lacks(table: Mapping[str, Any] | None, topic: str) -> bool:
+def _lacks(table: Given | None, topic: str) -> bool:
     return table is not None and topic not in table
 
 
 def _known_documents(
-    topic: str, docids: list[str], vectors: Any, texts: Mapping[str, str] | None, incomplete: str, gaps: Counter[str]
+    topic: str, docids: list[str], vectors: Matrix, texts: Mapping[str, str] | None, incomplete: str, gaps: Counter[str]
 ) -> tuple[list[int], list[str]]:
     """Places of the documents that have all that is asked for, and those without that follow them."""
     tables = {"features": None if vectors is None else vectors.get(topic, {}), "text": texts}
@@ -372,7 +377,7 @@ def _known_documents(
     return known, [docid for docid in docids if docid in missing] if incomplete == "keep" else []
 
 
-def _feature_rows(vectors: Any, topic: str, docids: list[str], width: int) -> np.ndarray:
+def _feature_rows(vectors: Matrix, topic: str, docids: list[str], width: int) -> np.ndarray:
     rows = np.array([vectors[topic][docid] for docid in docids], np.float64).reshape(
         len(docids), -1 if docids else width
     )
@@ -394,7 +399,7 @@ def _word_counts(texts: Sequence[str]) -> sparse.csr_matrix:
         return sparse.csr_matrix((len(texts), 1))
 
 
-def read_texts(path: Any) -> dict[str, str]:
+def read_texts(path: PathLike) -> dict[str, str]:
     """{document: text} from lines of a document, a tab and its text, plain or compressed."""
     from hingerank.data.streams import whole_text
 

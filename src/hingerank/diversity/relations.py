@@ -5,7 +5,7 @@ a time (one candidate against all), so nothing of size candidates² is ever stor
 Aspects of a query, P(d | a) for every candidate, come from known subtopics, scores of query suggestions, or clusters.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import isfinite
@@ -13,8 +13,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
+from hingerank.arrays import Matrix
 from hingerank.data.blocks import number_values
 from hingerank.data.files import DataError
 from hingerank.data.sparse import plain_csr
@@ -127,7 +129,7 @@ def _subset_row(part: Relation, candidates: np.ndarray, i: int) -> np.ndarray:
     return part.row(int(candidates[i]))[candidates]
 
 
-def cosine_relation(vectors: Any, name: str = "cosine", clip: bool = True) -> Relation:
+def cosine_relation(vectors: Matrix, name: str = "cosine", clip: bool = True) -> Relation:
     """1 − max(0, cos(v_i, v_j)) of rows of a dense array or CSR matrix; a zero vector is at distance 1 from all others.
 
     Parameters
@@ -143,7 +145,7 @@ def cosine_relation(vectors: Any, name: str = "cosine", clip: bool = True) -> Re
     return Relation(name, V.shape[0], partial(_cosine_row, V, scale, clip))
 
 
-def _cosine_row(V: Any, scale: np.ndarray, clip: bool, i: int) -> np.ndarray:
+def _cosine_row(V: Matrix, scale: np.ndarray, clip: bool, i: int) -> np.ndarray:
     near = V @ (V[i].toarray().ravel() if sparse.issparse(V) else V[i])
     near *= scale * scale[i]
     if clip:
@@ -153,7 +155,7 @@ def _cosine_row(V: Any, scale: np.ndarray, clip: bool, i: int) -> np.ndarray:
     return near
 
 
-def euclidean_relation(vectors: Any, name: str = "euclidean", scale: float | None = None) -> Relation:
+def euclidean_relation(vectors: Matrix, name: str = "euclidean", scale: float | None = None) -> Relation:
     """‖v_i − v_j‖ / scale; scale None takes √d, so that vectors with entries in [0, 1] are at most 1 apart."""
     V, _ = _checked_vectors(vectors, name)
     V = (V.toarray() if sparse.issparse(V) else V).astype(np.float64)
@@ -171,9 +173,9 @@ def _euclidean_row(V: np.ndarray, squares: np.ndarray, i: int) -> np.ndarray:
     return np.sqrt(squared, out=squared)
 
 
-def _checked_vectors(vectors: Any, name: str) -> tuple[Any, np.ndarray]:
+def _checked_vectors(vectors: Matrix, name: str) -> tuple[Matrix, np.ndarray]:
     """Float vectors, dense or CSR, and their squared lengths."""
-    V: Any = plain_csr(vectors) if sparse.issparse(vectors) else np.asarray(vectors)
+    V: Matrix = plain_csr(vectors) if sparse.issparse(vectors) else np.asarray(vectors)
     if V.ndim != 2:
         raise DataError(f"vectors for relation {name!r} have shape {V.shape}, expected one row per candidate")
     V = V if V.dtype in (np.float32, np.float64) else V.astype(np.float64)
@@ -211,7 +213,7 @@ def text_relations(
     return parts
 
 
-def topic_mixture(counts: Any, topics: int, model: str = "nmf", seed: int = 0) -> np.ndarray:
+def topic_mixture(counts: Matrix, topics: int, model: str = "nmf", seed: int = 0) -> np.ndarray:
     """P(topic | document) from word weights (documents × words), by scikit-learn's NMF or LDA."""
     from sklearn.decomposition import NMF, LatentDirichletAllocation
 
@@ -269,11 +271,11 @@ def _category_row(prefixes: np.ndarray, depth: np.ndarray, i: int) -> np.ndarray
     return distances
 
 
-def _codes(values: Sequence[Any]) -> np.ndarray:
+def _codes(values: Sequence[Hashable]) -> np.ndarray:
     return number_values(values)
 
 
-def unit_scores(scores: Any, how: str = "minmax") -> np.ndarray:
+def unit_scores(scores: ArrayLike, how: str = "minmax") -> np.ndarray:
     """(s − min) / (max − min): retrieval scores of one query brought to [0, 1], all 0 if all are equal.
 
     Parameters
@@ -298,7 +300,7 @@ def unit_scores(scores: Any, how: str = "minmax") -> np.ndarray:
     raise ValueError(f"how is {how!r}, expected 'minmax' or 'softmax'")
 
 
-def aspects_from_subtopics(judgments: Any, noise: float = 0.0, seed: int = 0) -> np.ndarray:
+def aspects_from_subtopics(judgments: ArrayLike, noise: float = 0.0, seed: int = 0) -> np.ndarray:
     """P(d | a) = 1 where d is relevant to subtopic a: what a perfect guess of the subtopics would give.
 
     Parameters
@@ -311,7 +313,7 @@ def aspects_from_subtopics(judgments: Any, noise: float = 0.0, seed: int = 0) ->
     return (1 - noise) * J + noise * np.random.default_rng(seed).random(J.shape)
 
 
-def aspects_from_scores(scores: Any, how: str = "minmax", temperature: float = 1.0) -> np.ndarray:
+def aspects_from_scores(scores: ArrayLike, how: str = "minmax", temperature: float = 1.0) -> np.ndarray:
     """P(d | a) from the scores of every candidate (row) for every query suggestion (column).
 
     Parameters
@@ -326,7 +328,7 @@ def aspects_from_scores(scores: Any, how: str = "minmax", temperature: float = 1
     return np.column_stack([unit_scores(column / temperature, how) for column in S.T]) if S.shape[1] else S
 
 
-def aspects_from_clusters(vectors: Any, clusters: int = 8, softness: float = 0.5, seed: int = 0) -> np.ndarray:
+def aspects_from_clusters(vectors: Matrix, clusters: int = 8, softness: float = 0.5, seed: int = 0) -> np.ndarray:
     """P(d | a) ∝ exp(−‖v_d − centre_a‖² / (2·softness²·s²)) over k-means clusters, s² the mean squared distance.
 
     Parameters

@@ -10,11 +10,12 @@ selections that greedy search reached."""
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from scipy import sparse
 
+from hingerank.arrays import Facts
 from hingerank.diversity.kernels import coverage_order, order_features, violating_order
 from hingerank.diversity.learning import LinearDiverseRanker, check_n_features, ideal_orders
 from hingerank.diversity.measures import DiversityMeasure, ideal_order, parse_diversity_measure, relevant_subtopics
@@ -79,7 +80,7 @@ def minimise_risk(risk: SelectionRisk, C: float, tol: float, max_iter: int) -> S
 
     max_iter: rounds, each of which minimises over the selections found so far and searches for others at the answer.
     """
-    trace: list[dict[str, Any]] = []
+    trace: list[Facts] = []
     began, w, planes = time.perf_counter(), np.zeros(risk.dimension), Planes(risk.dimension, C)
     risk.search(w)
     for _ in range(max_iter):
@@ -91,7 +92,7 @@ def minimise_risk(risk: SelectionRisk, C: float, tol: float, max_iter: int) -> S
         gap = relative(apart(value, trace[-1]["lower_bound"]), value, origin)
         if gap <= tol:
             break
-    words: dict[str, Any] = {"value": gap, "tolerance": tol, "status": "converged" if gap <= tol else "max_iter"}
+    words: Facts = {"value": gap, "tolerance": tol, "status": "converged" if gap <= tol else "max_iter"}
     certificate = replace(solution.certificate, **words, n_iter=len(trace), seconds=time.perf_counter() - began)
     warn_not_converged(certificate)
     return replace(solution, value=value, certificate=certificate, trace=trace)
@@ -160,7 +161,7 @@ class SVMDiv(DiverseRanker):
         self.tol = tol
         self.max_iter = max_iter
 
-    def fit(self, queries: Iterable[DiverseQuery], y: Any = None) -> Self:
+    def fit(self, queries: Iterable[DiverseQuery], y: object = None) -> Self:
         """Learn from queries with judgments."""
         self._check_positive("C", "candidates", "top", "tol", "max_iter")
         kept = self._to_learn_from(queries)
@@ -296,7 +297,7 @@ class StructSVMDiv(LinearDiverseRanker):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def fit(self, queries: Iterable[DiverseQuery], y: Any = None) -> Self:
+    def fit(self, queries: Iterable[DiverseQuery], y: object = None) -> Self:
         """Learn from queries with judgments."""
         self._check_positive("C", "candidates", "top", "orders", "tol", "max_iter")
         kept, kinds = self._training_queries(queries)

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hingerank.data.checks import decimal, whole_decimal
-from hingerank.data.files import DataError, replace_file
+from hingerank.data.files import DataError, PathLike, replace_file
 from hingerank.data.streams import split_lines, whole_bytes, whole_text
 
 
@@ -81,7 +82,7 @@ class TopicJudgments:
 Qrels = dict[str, TopicJudgments]
 
 
-def read_topics(path: Any) -> list[Topic]:
+def read_topics(path: PathLike) -> list[Topic]:
     """Topics of the TREC Web Track (XML).
 
     Examples
@@ -104,7 +105,7 @@ def read_topics(path: Any) -> list[Topic]:
     return topics
 
 
-def _topic(entry: Any, path: Any) -> Topic:
+def _topic(entry: Any, path: PathLike) -> Topic:
     number = entry.get("number")
     if number is None or entry.find("query") is None:
         raise DataError(f"{path}: every <topic> needs a number and a <query>, one has {dict(entry.attrib)}")
@@ -119,7 +120,7 @@ def _words(text: str | None) -> str:
     return " ".join((text or "").split())
 
 
-def read_diversity_qrels(path: Any) -> Qrels:
+def read_diversity_qrels(path: PathLike) -> Qrels:
     """Lines `topic subtopic document judgment`, judgments any whole number, those of 0 and below not relevant.
 
     A document judged twice for the same subtopic is an error, since the two judgments may differ.
@@ -127,7 +128,7 @@ def read_diversity_qrels(path: Any) -> Qrels:
     return group_qrels(_qrels_lines(path), str(path))
 
 
-def _qrels_lines(path: Any) -> Iterator[tuple[str, str, str, int]]:
+def _qrels_lines(path: PathLike) -> Iterator[tuple[str, str, str, int]]:
     for line, fields in read_fields(path, 4, "topic subtopic document judgment"):
         judgment = whole_decimal(fields[3])
         if judgment is None:
@@ -169,7 +170,7 @@ def _natural(name: str) -> tuple[bool, int, str]:
     return (number is None, number or 0, name)
 
 
-def read_run(path: Any, order: str = "score") -> Run:
+def read_run(path: PathLike, order: str = "score") -> Run:
     """Lines `topic Q0 document rank score tag`: the ranked documents of every topic.
 
     A document twice in one topic is an error; so is a rank twice when sorting by rank.
@@ -259,7 +260,7 @@ def as_qrels(qrels: Any) -> Qrels:
     return dict(qrels) if isinstance(qrels, Mapping) else group_qrels(qrels)
 
 
-def write_run(path: Any, run: Any, tag: str = "hingerank") -> None:
+def write_run(path: PathLike, run: Any, tag: str = "hingerank") -> None:
     """Write a run (see `as_run`) as `topic Q0 document rank score tag`, ranks from 1, whole file or none of it.
 
     Scores are those of `distinct_scores`, so that every tool reads one order.
@@ -275,7 +276,7 @@ def write_run(path: Any, run: Any, tag: str = "hingerank") -> None:
                 file.write(f"{topic} Q0 {docid} {rank} {float(score)!r} {tag}\n".encode())
 
 
-def distinct_scores(scores: Any) -> np.ndarray:
+def distinct_scores(scores: ArrayLike) -> np.ndarray:
     """The scores of a ranking, or n, n−1, ..., 1 where they do not fall strictly as trec_eval reads them: in float32.
 
     Examples
@@ -291,7 +292,7 @@ def distinct_scores(scores: Any) -> np.ndarray:
     return np.arange(len(scores), 0, -1, dtype=np.float64)
 
 
-def read_fields(path: Any, count: int, expected: str) -> Iterator[tuple[int, list[str]]]:
+def read_fields(path: PathLike, count: int, expected: str) -> Iterator[tuple[int, list[str]]]:
     """Line number and fields of every line that is not blank."""
     empty = True
     for line, fields in split_lines(path, whole_text(path, by_name=True)):
