@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Facts
 from hingerank.data.files import DataError, PathLike, draft_of
 
 
@@ -29,7 +30,7 @@ class Checkpoint:
     def __init__(self, path: PathLike, also: Any = None):
         self.path, self.also = Path(os.fspath(path)), also
 
-    def __call__(self, entry: dict[str, Any]) -> Any:
+    def __call__(self, entry: Facts) -> object:
         if "w" in entry:
             with draft_of(self.path) as draft, open(draft, "wb") as file:
                 np.save(file, np.asarray(entry["w"], np.float64), allow_pickle=False)

@@ -16,6 +16,7 @@ import numpy as np
 from distributed import Client, wait
 from distributed.worker import get_worker
 
+from hingerank.arrays import Facts
 from hingerank.distributed.errors import ClusterError
 from hingerank.distributed.parts import LOADED, Part, Question, Runner, answers, forget
 
@@ -45,7 +46,7 @@ class DaskRunner(Runner):
         while len(found) < len(parts):
             todo = [k for k in range(len(parts)) if k not in found]
             batches = self._batches(parts, todo)
-            futures: dict[str, Any] = {}
+            futures: Facts = {}
             try:
                 futures = self._submit(parts, batches, content)
                 lost = self._collect(futures, batches, found)
@@ -113,7 +114,7 @@ class DaskRunner(Runner):
                 raise ClusterError(f"the cluster had no worker for {PATIENCE:.0f} s; {self._advice()}")
             time.sleep(LOOK)
 
-    def _info(self) -> dict[str, Any]:
+    def _info(self) -> Facts:
         if self.client.status in ENDED:
             raise ClusterError(f"the connection to the scheduler is closed; {self._advice()}")
         try:
@@ -122,7 +123,7 @@ class DaskRunner(Runner):
         except (OSError, TimeoutError) as error:
             raise ClusterError(f"the scheduler does not answer ({error}); {self._advice()}") from error
 
-    def _submit(self, parts: Sequence[Part], batches: dict[str, list[int]], content: bytes) -> dict[str, Any]:
+    def _submit(self, parts: Sequence[Part], batches: dict[str, list[int]], content: bytes) -> Facts:
         self.sent += len(content) * len(batches)
         return {
             address: self.client.submit(
@@ -131,7 +132,7 @@ class DaskRunner(Runner):
             for address, of in batches.items()
         }
 
-    def _collect(self, futures: dict[str, Any], batches: dict[str, list[int]], found: dict[int, Any]) -> int:
+    def _collect(self, futures: Facts, batches: dict[str, list[int]], found: dict[int, Any]) -> int:
         """Take over the answers of workers that live; how many died meanwhile."""
         lost, waiting = 0, dict(futures)
         while waiting:

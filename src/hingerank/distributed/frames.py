@@ -2,14 +2,14 @@
 
 import tempfile
 from pathlib import Path
-from typing import Any
 
+from hingerank.arrays import Facts, Frame
 from hingerank.data.binary import save_binary
 from hingerank.data.files import DataError, PathLike
 from hingerank.data.ranking_data import RankingData
 
 
-def write_partitions(frame: Any, folder: PathLike | None, options: dict[str, Any]) -> list[str]:
+def write_partitions(frame: Frame, folder: PathLike | None, options: Facts) -> list[str]:
     """Write the partitions of a Dask data frame as binary folders, whole queries each; the folders that hold rows."""
     try:
         import dask
@@ -31,7 +31,7 @@ def write_partitions(frame: Any, folder: PathLike | None, options: dict[str, Any
     return [path for path in dask.compute(*writes) if path is not None]
 
 
-def _write(partition: Any, path: str, options: dict[str, Any]) -> str | None:
+def _write(partition: Frame, path: str, options: Facts) -> str | None:
     if len(partition) == 0:
         return None
     ordered = partition.sort_values(options.get("qid", "qid"), kind="stable").reset_index(drop=True)

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Facts, Matrix, Ranker
 from hingerank.data.describe import merge_figures
 from hingerank.data.files import DataError
+from hingerank.data.scaling import Figures
 from hingerank.distributed.parts import (
     Lease,
     Part,
@@ -90,7 +92,7 @@ class PartedData(RowsInParts):
         )
 
     @cached_property
-    def _looked(self) -> tuple[Any, dict[str, Any]]:
+    def _looked(self) -> tuple[Any, Facts]:
         """Figures of the columns and the fingerprint, in one pass that also finds what is not finite."""
         found = self.ask(look_at, self.weights)
         digest = hashlib.sha256(b"".join(digest for _, digest in found))
@@ -98,30 +100,30 @@ class PartedData(RowsInParts):
         fingerprint = sizes | {"sha256_of_sample": digest.hexdigest(), "queries": self.n_queries}
         return merge_figures([figures for figures, _ in found]), fingerprint
 
-    def figures(self) -> Any:
+    def figures(self) -> Figures:
         """The columns' figures, as `column_figures` gives them; a value that is not finite is a DataError."""
         return self._looked[0]
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> Facts:
         """What a model was trained on: sizes, and a hash of evenly spaced rows of every part."""
         return dict(self._looked[1])
 
-    def sample(self, most: int) -> Any:
+    def sample(self, most: int) -> Matrix:
         """At most about so many rows, evenly spaced."""
         return self.weighted_sample(most)[0]
 
-    def weighted_sample(self, most: int) -> tuple[Any, np.ndarray | None]:
+    def weighted_sample(self, most: int) -> tuple[Matrix, np.ndarray | None]:
         """At most about so many rows, evenly spaced, without those of weight 0; and their weights."""
         found = self.ask(rows_of, max(1, -(-self.n_rows // most)), self.weights)
         return stacked([X for X, _ in found]), joined_weights([weight for _, weight in found])
 
-    def source(self, ranker: Any) -> PartsSource:
+    def source(self, ranker: Ranker) -> PartsSource:
         return PartsSource(self, ranker)
 
-    def predict(self, ranker: Any) -> np.ndarray:
+    def predict(self, ranker: Ranker) -> np.ndarray:
         return np.concatenate(self.ask(scores_of, lightened(ranker)))
 
-    def evaluate(self, rankers: list[Any], measures: list[str]) -> list[dict[str, np.ndarray]]:
+    def evaluate(self, rankers: list[Ranker], measures: list[str]) -> list[dict[str, np.ndarray]]:
         found = self.ask(measures_of, [lightened(ranker) for ranker in rankers], measures)
         return [{m: np.concatenate([part[k][m] for part in found]) for m in measures} for k in range(len(rankers))]
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from hingerank.arrays import Matrix
 from hingerank.data.describe import BlockFigures
 from hingerank.data.files import BINARY_HEADER, DataError
 from hingerank.data.ranking_data import RankingData
@@ -277,7 +278,7 @@ def look_at(part: LoadedPart, weights: RowWeights | None = None) -> tuple[BlockF
         raise DataError(f"{part.part.path}: {error}") from None
 
 
-def stacked(parts: Sequence[Any]) -> Any:
+def stacked(parts: Sequence[Matrix]) -> Matrix:
     """Rows of all parts as one matrix."""
     return sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.concatenate(parts)
 
@@ -288,7 +289,7 @@ def joined_weights(parts: Sequence[np.ndarray | None]) -> np.ndarray | None:
     return np.concatenate(given) if given else None
 
 
-def rows_of(part: LoadedPart, stride: int, weights: RowWeights | None = None) -> tuple[Any, np.ndarray | None]:
+def rows_of(part: LoadedPart, stride: int, weights: RowWeights | None = None) -> tuple[Matrix, np.ndarray | None]:
     """Every stride-th row of a part, but for those of weight 0, and their weights."""
     rows = np.arange(0, part.data.n_rows, stride)
     if weights is None:

@@ -5,7 +5,7 @@ added in part order, so the bits do not depend on where the parts are. What chan
 that begins anew loads its parts and does the same steps again, and has the same bits then.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from hingerank.arrays import Ranker
 from hingerank.data.blocks import number_ids
 from hingerank.data.files import DataError
 from hingerank.distributed.parts import Lease, LoadedPart, Part, Runner
@@ -77,7 +78,7 @@ class RatingParts:
     def __repr__(self) -> str:
         return f"RatingParts({len(self.parts)} parts, {self.n_rows} ratings by {len(self.users)} users)"
 
-    def preferences(self, ranker: Any, n_items: int) -> "PartedPreferences":
+    def preferences(self, ranker: Ranker, n_items: int) -> "PartedPreferences":
         """What the users prefer as a ranker sees it."""
         return PartedPreferences(self, PartRatings(unfitted(ranker), n_items, self.item_ids))
 
@@ -116,7 +117,7 @@ def read_rating_parts(paths: Any, client: Any = None, *, item_ids: Any = None, *
     lease, found = Lease(runner, parts), runner.run(_users_of, parts, ())
     parts = [replace(part, content=content) for part, (*_, content) in zip(parts, found)]
     users = np.concatenate([ids for ids, *_ in found])
-    seen: dict[Any, int] = {}
+    seen: dict[Hashable, int] = {}
     for k, (ids, *_) in enumerate(found):
         for user in ids.tolist():
             if seen.setdefault(user, k) != k:
@@ -137,7 +138,7 @@ def _users_of(part: LoadedPart) -> tuple[np.ndarray, int, tuple[str, ...]]:
 class PartRatings:
     """What a part makes of its ratings; it travels to the part."""
 
-    ranker: Any
+    ranker: Ranker
     n_items: int
     item_ids: np.ndarray | None
 
@@ -273,7 +274,7 @@ class PartedPreferences:
         """Pairs in the right order."""
         return float(sum(self.tell("right", U)))
 
-    def sample(self, ranker: Any, n_items: int) -> tuple[np.ndarray, UserPreferences]:
+    def sample(self, ranker: Ranker, n_items: int) -> tuple[np.ndarray, UserPreferences]:
         """(numbers of some users, what they prefer): all, or evenly spaced ones of every part."""
         stride = max(1, -(-self.data.n_rows // ROWS_FOR_PRIOR))
         users, items, ratings = (np.concatenate(column) for column in zip(*self.tell("sample", stride)))

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Facts, Ranker
 from hingerank.data.binary import load_binary
 from hingerank.data.files import DataError, PathLike, is_binary, kind_to_read
 from hingerank.distributed.parted_data import PartedData
@@ -91,7 +92,7 @@ def read(
     return PartedData(found, runner, facts, leases)
 
 
-def evaluate(ranker: Any, data: PartedData, measures: Any = "ndcg@10", per_query: bool = False) -> dict[str, Any]:
+def evaluate(ranker: Ranker, data: PartedData, measures: Any = "ndcg@10", per_query: bool = False) -> Facts:
     """Measures of a fitted ranker on data in parts, each part measured where it is.
 
     Parameters
@@ -161,10 +162,10 @@ def _cut(path: str, parts: int | None) -> Iterable[tuple[int, int] | None]:
     return [(int(a), int(b)) for a, b in pairwise(edges)]
 
 
-def _spanning(facts: Sequence[PartFacts]) -> dict[Any, list[int]]:
+def _spanning(facts: Sequence[PartFacts]) -> dict[Hashable, list[int]]:
     """Query ids that lie in several parts, and in which."""
-    seen: dict[Any, int] = {}
-    found: dict[Any, list[int]] = {}
+    seen: dict[Hashable, int] = {}
+    found: dict[Hashable, list[int]] = {}
     for k, part in enumerate(facts):
         for query in part.ids.tolist():
             first = seen.setdefault(query, k)
@@ -173,10 +174,10 @@ def _spanning(facts: Sequence[PartFacts]) -> dict[Any, list[int]]:
     return found
 
 
-def _joined(parts: list[Part], spread: dict[Any, list[int]]) -> list[Part]:
+def _joined(parts: list[Part], spread: dict[Hashable, list[int]]) -> list[Part]:
     """Parts of which the first takes over every query that several of them have."""
-    taken: dict[int, dict[int, list[Any]]] = {}
-    lost: dict[int, list[Any]] = {}
+    taken: dict[int, dict[int, list[Hashable]]] = {}
+    lost: dict[int, list[Hashable]] = {}
     for query, (first, *others) in spread.items():
         for k in others:
             taken.setdefault(first, {}).setdefault(k, []).append(query)

@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hingerank.arrays import Matrix, Ranker
 from hingerank.data.blocks import evenly, kept_rows
 from hingerank.data.describe import BlockFigures, merge_figures
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.rows_view import RowsView, is_mapped
+from hingerank.data.scaling import Scaler
 from hingerank.data.view_figures import figures_of
 from hingerank.distributed.parts import LoadedPart, RowWeights, stacked
 from hingerank.distributed.sums import PartsDesign, PartsQueries, new_token, sums_of
@@ -25,14 +27,14 @@ from hingerank.rankers.shapes import ShapeSample
 from hingerank.rankers.sources import PARTS, ROWS_FOR_A_MAP, SeenRows, Source
 
 
-def scaled_rows(data: RankingData, weight: np.ndarray | None, scaler: Any) -> TrainingRows:
+def scaled_rows(data: RankingData, weight: np.ndarray | None, scaler: Scaler | None) -> TrainingRows:
     """A part's rows in block order, scaled, those of weight 0 left out."""
     taken, blocks = kept_rows(data.blocks, weight)
     y = np.ascontiguousarray(gather_rows(data.y, taken), np.float64)
     if is_mapped(data.X):
         view = data.X if isinstance(data.X, RowsView) else RowsView(data.X)
         view = view if taken is None else view.take(taken)
-        X: Any = view if scaler is None else view.scaled(scaler, blocks.offsets)
+        X: Matrix = view if scaler is None else view.scaled(scaler, blocks.offsets)
     else:
         X = gather_rows(data.X, taken)
         X = X if scaler is None else scaler.scale_rows(X, blocks.numbers)
@@ -43,8 +45,8 @@ def scaled_rows(data: RankingData, weight: np.ndarray | None, scaler: Any) -> Tr
 class PartProblem:
     """What is made of the rows of a part, scaled, and what is preferred among them; it travels to the part."""
 
-    make: Callable[[Any], Design]
-    scaler: Any
+    make: Callable[[Matrix], Design]
+    scaler: Scaler | None
     prefer: Callable[..., GradedPreferences]
     weights: RowWeights | None
 
@@ -58,7 +60,7 @@ class PartsSource(Source):
 
     kind = PARTS
 
-    def __init__(self, data: Any, ranker: Any):
+    def __init__(self, data: Any, ranker: Ranker):
         self.data, self.scaler, self.prefer = data, ranker.scaler_, unfitted(ranker)._preferences
         self.n_features, self.sparse = data.n_features, data.sparse
 
@@ -91,7 +93,7 @@ class PartsSource(Source):
 class SampledRows(NamedTuple):
     """Of scaled rows: evenly spaced ones with their weights, whole queries with theirs, and figures of the columns."""
 
-    X: Any
+    X: Matrix
     weight: np.ndarray
     queries: Any
     query_weight: np.ndarray
@@ -99,7 +101,7 @@ class SampledRows(NamedTuple):
     figures: BlockFigures
 
 
-def see_parts(scaler: Any, data: Any, most: int) -> SampledRows:
+def see_parts(scaler: Scaler | None, data: Any, most: int) -> SampledRows:
     """About `most` rows of data in parts, the same ones that one machine would look at: every so many-th of all rows,
     and those of every so many-th query."""
     kept = [facts.n_rows for facts in data.facts]
@@ -125,7 +127,7 @@ def see_parts(scaler: Any, data: Any, most: int) -> SampledRows:
 
 def see_part(
     part: LoadedPart,
-    scaler: Any,
+    scaler: Scaler | None,
     weights: RowWeights | None,
     starts: dict[str, tuple[int, int]],
     wanted: np.ndarray,
@@ -144,12 +146,12 @@ def see_part(
     )
 
 
-def scores_of(part: LoadedPart, ranker: Any) -> np.ndarray:
+def scores_of(part: LoadedPart, ranker: Ranker) -> np.ndarray:
     """A fitted ranker's scores of a part's rows."""
     return np.asarray(ranker.predict(part.data), np.float64)
 
 
-def measures_of(part: LoadedPart, rankers: list[Any], measures: list[str]) -> list[dict[str, np.ndarray]]:
+def measures_of(part: LoadedPart, rankers: list[Ranker], measures: list[str]) -> list[dict[str, np.ndarray]]:
     """Every query's measures of a part, for each of some rankers."""
     from hingerank.metrics import evaluate  # a fit needs no measures
 
@@ -157,12 +159,12 @@ def measures_of(part: LoadedPart, rankers: list[Any], measures: list[str]) -> li
     return [evaluate(data.y, ranker.predict(data), data.qid, measures, per_query=True) for ranker in rankers]
 
 
-def unfitted(ranker: Any) -> Any:
+def unfitted(ranker: Ranker) -> Ranker:
     """A ranker of the same parameters, but for those that only steer training here."""
     return type(ranker)(**ranker.get_params(deep=False) | dict.fromkeys(ranker._training_only))
 
 
-def lightened(ranker: Any) -> Any:
+def lightened(ranker: Ranker) -> Ranker:
     """A copy of a fitted ranker without what only its own fit needs."""
     light = copy(ranker)
     vars(light).update(dict.fromkeys(ranker._training_only))
