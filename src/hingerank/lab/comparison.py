@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Facts, Given, Ranker
 from hingerank.data.files import canonical, plain
 from hingerank.data.ranking_data import RankingData
 from hingerank.kernels.threads import thread_count
@@ -45,10 +46,10 @@ from hingerank.lab.run_folder import (
 )
 from hingerank.lab.workers import Workers
 from hingerank.metrics.evaluator import mean_over_queries
-from hingerank.metrics.own import measure_name
+from hingerank.metrics.own import MeasureLike, measure_name
 from hingerank.search.fitting import fit_settings
 from hingerank.search.settings import Setting
-from hingerank.solvers.run import Certificate
+from hingerank.solvers.run import Certificate, Entry
 
 TRACE_POINTS = 200
 
@@ -84,8 +85,8 @@ class Progress:
 def compare(
     methods: Iterable[Method],
     folds: Iterable[Any],
-    measure: Any = None,
-    measures: Iterable[Any] | None = None,
+    measure: MeasureLike | None = None,
+    measures: Iterable[MeasureLike] | None = None,
     *,
     folder: Path | str | None = None,
     seed: int = 0,
@@ -94,7 +95,7 @@ def compare(
     workers: int | None = None,
     progress: Callable[[Progress], None] | None = None,
     retry_failed: bool = False,
-    about: Mapping[str, Any] | None = None,
+    about: Given | None = None,
 ) -> Results:
     """For every method and fold: argmax over settings of measure(validation), then measures(test) of that one.
 
@@ -285,8 +286,8 @@ class ComparisonPlan:
     seeds: fits of a chosen setting where a ranker is random; sizes: fractions of the training queries."""
 
     folds: Sequence[Fold]
-    measure: Any
-    measures: Sequence[Any]
+    measure: MeasureLike
+    measures: Sequence[MeasureLike]
     seed: int
     folder: Path | None
     seeds: int = 1
@@ -303,14 +304,14 @@ class ComparisonPlan:
             parts[name] = self.folds[fold].part(name)
         return parts[name]
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Facts:
         return {**vars(self), "_last": None, "measure": None, "measures": ()}
 
     @property
-    def carried(self) -> tuple[Any, Sequence[Any]]:
+    def carried(self) -> tuple[MeasureLike, Sequence[MeasureLike]]:
         return self.measure, self.measures
 
-    def carrying(self, carried: tuple[Any, Sequence[Any]]) -> "ComparisonPlan":
+    def carrying(self, carried: tuple[MeasureLike, Sequence[MeasureLike]]) -> "ComparisonPlan":
         """The plan with measures from another process."""
         vars(self).update(measure=carried[0], measures=carried[1])
         return self
@@ -350,7 +351,7 @@ class Task:
             records.append(self._record(plan, fit.setting, **about))
         return records
 
-    def _validated(self, ranker: Any, plan: ComparisonPlan) -> tuple[np.ndarray, Record]:
+    def _validated(self, ranker: Ranker, plan: ComparisonPlan) -> tuple[np.ndarray, Record]:
         """The mean of the choosing measure over the validation queries."""
         data = plan.part(self.fold, "validation")
         scores = score_rows(ranker, data)
@@ -360,7 +361,7 @@ class Task:
             raise ValueError(f"{name} is {value} on the validation queries: it cannot choose a setting")
         return scores, {"value": value}
 
-    def _tested(self, ranker: Any, plan: ComparisonPlan) -> tuple[np.ndarray, Record]:
+    def _tested(self, ranker: Ranker, plan: ComparisonPlan) -> tuple[np.ndarray, Record]:
         """The measures of every test query, NaN where one is not defined for it."""
         data = plan.part(self.fold, "test")
         start = time.perf_counter()
@@ -370,7 +371,7 @@ class Task:
         queries = [plain_id(query) for query in data.blocks.ids.tolist()]
         return scores, {"predict_seconds": seconds, "values": values, "queries": queries}
 
-    def _kept(self, ranker: Any, scores: np.ndarray, plan: ComparisonPlan) -> Record:
+    def _kept(self, ranker: Ranker, scores: np.ndarray, plan: ComparisonPlan) -> Record:
         """What to keep of the ranker that was tested; scores and weights go to a file of the run's folder."""
         certificate = getattr(ranker, "certificate_", None)
         about = {
@@ -401,7 +402,7 @@ class Task:
         }
 
 
-def _thin(trace: Any) -> list[Any]:
+def _thin(trace: object) -> list[Entry]:
     """At most TRACE_POINTS entries of a trace, the first and the last among them."""
     if not isinstance(trace, (list, tuple)) or not trace:
         return []

@@ -19,7 +19,7 @@ class Demo:
     model: Path
     explained: Path
 
-    def table(self) -> tuple[list[str], list[list[Any]]]:
+    def table(self) -> tuple[list[str], list[list[object]]]:
         """Column names, and a row per method, best first: the test mean in every fold, then that over all queries."""
         from hingerank.lab.leaderboard import ranked_methods
         from hingerank.lab.results import mean_value

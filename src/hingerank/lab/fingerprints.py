@@ -16,7 +16,9 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import packages_distributions, version
 from pathlib import Path
 from types import CellType, CodeType, FunctionType, ModuleType
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
+
+from hingerank.arrays import Facts, Given
 
 CONSTANTS = (bool, int, float, complex, str, bytes, type(None), type(...))
 NO_CODE = {  # of a class: where it stands and what Python notes about it
@@ -30,10 +32,10 @@ NO_CODE = {  # of a class: where it stands and what Python notes about it
 class HasParams(Protocol):
     """An estimator, or a transformer, of scikit-learn's kind."""
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]: ...
+    def get_params(self, deep: bool = True) -> Facts: ...
 
 
-def code_mark(*things: Any) -> str:
+def code_mark(*things: object) -> str:
     """A mark of the code of classes, functions and estimators, and of those among their parameters."""
     words = _Words()
     for thing in things:
@@ -45,12 +47,12 @@ class _Words:
     """A digest of what things mean; each class and function enters once."""
 
     def __init__(self) -> None:
-        self.digest, self.seen = hashlib.sha256(), dict[int, Any]()
+        self.digest, self.seen = hashlib.sha256(), dict[int, tuple[int, object]]()
 
-    def word(self, *parts: Any) -> None:
+    def word(self, *parts: object) -> None:
         self.digest.update(repr(parts).encode() + b"\n")
 
-    def add(self, thing: Any) -> None:
+    def add(self, thing: object) -> None:
         """Any value: what it is, and what it holds."""
         if isinstance(thing, CONSTANTS):
             self.word(thing)
@@ -68,7 +70,7 @@ class _Words:
             self.seen[id(thing)] = len(self.seen), thing  # held, so that no other thing has its id meanwhile
             self._add_object(thing)
 
-    def _add_object(self, thing: Any) -> None:
+    def _add_object(self, thing: object) -> None:
         if isinstance(thing, functools.partial):
             self.add((thing.func, thing.args, thing.keywords))
         elif isinstance(thing, CodeType):
@@ -101,7 +103,7 @@ class _Words:
         enclosing = {name: held for name, cell in cells for held in _content(cell)}
         self._add_named(enclosing, sorted(enclosing))
 
-    def _add_named(self, values: Mapping[str, Any], names: list[str]) -> None:
+    def _add_named(self, values: Given, names: list[str]) -> None:
         """What code names among the globals of its module, and among those of users' modules that it names."""
         for name in names:
             value = values.get(name)
@@ -129,7 +131,7 @@ class _Words:
         self.add(code.co_consts)
 
 
-def _lasting(value: Any) -> bool:
+def _lasting(value: object) -> bool:
     """Whether a value is part of a program's text: a constant, a class, a function or what wraps one."""
     if isinstance(value, tuple | frozenset):
         return all(map(_lasting, value))
@@ -137,7 +139,7 @@ def _lasting(value: Any) -> bool:
     return wraps or isinstance(value, CONSTANTS) or callable(value)
 
 
-def _content(cell: CellType) -> Iterator[Any]:
+def _content(cell: CellType) -> Iterator[object]:
     """What a variable of an enclosing function holds; nothing before it is set."""
     with contextlib.suppress(ValueError):
         yield cell.cell_contents

@@ -6,16 +6,19 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Ranker
 from hingerank.data.checks import WeakFitWarning
+from hingerank.data.ranking_data import RankingData
 from hingerank.lab.comparison import compare
 from hingerank.lab.fitting import learn, score_rows
 from hingerank.lab.folds import PARTS, Fold, check_folds
 from hingerank.lab.methods import Method
 from hingerank.lab.topics import MEASURE, TopicRows, topic_rows, with_scores
+from hingerank.metrics.own import MeasureLike
 
 
 def scored_folds(
-    folds: Iterable[Any], method: Method, measure: Any = MEASURE, *, seed: int = 0, workers: int | None = 1
+    folds: Iterable[Any], method: Method, measure: MeasureLike = MEASURE, *, seed: int = 0, workers: int | None = 1
 ) -> list[Fold]:
     """Folds of topics with a ranker's scores as relevance (see ``hingerank.lab.topics.with_scores``).
 
@@ -54,7 +57,7 @@ def scored_folds(
     return found
 
 
-def _scored(data: Any, ranker: Any) -> TopicRows:
+def _scored(data: RankingData, ranker: Ranker) -> TopicRows:
     if not isinstance(data, TopicRows):
         raise ValueError("a first stage is for topics: give folds of DiverseData")
     # one topic at a time: the last digits of products of matrices depend on the rows beside a row

@@ -2,20 +2,20 @@
 
 import inspect
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Ranker
 from hingerank.data.ranking_data import RankingData
 from hingerank.lab.topics import MEASURE, MEASURES, Reranker, TopicRows, check_depth, is_diversity_measure
 from hingerank.metrics import evaluate, parse_measure
 from hingerank.metrics.measure import MEASURES as KINDS
-from hingerank.metrics.own import measure_name
+from hingerank.metrics.own import MeasureLike, measure_name
 
 NEEDS = "a method needs fit(X, y, qid=…) and predict(X), or for topics fit(queries) and rerank(query, top)"
 
 
-def learn(ranker: Any, train: RankingData) -> None:
+def learn(ranker: Ranker, train: RankingData) -> None:
     """Fit a ranker to rows, or a reranker to topics."""
     if not isinstance(ranker, Reranker):
         ranker.fit(train.X, train.y, qid=train.qid)
@@ -25,7 +25,7 @@ def learn(ranker: Any, train: RankingData) -> None:
         raise ValueError(f"{type(ranker).__name__} reorders the documents of topics: give DiverseData, not rows")
 
 
-def score_rows(ranker: Any, data: RankingData) -> np.ndarray:
+def score_rows(ranker: Ranker, data: RankingData) -> np.ndarray:
     """A score for every row; a reranker's fall along its list."""
     if isinstance(ranker, Reranker) and isinstance(data, TopicRows):
         return data.reranked(ranker)
@@ -38,7 +38,7 @@ def score_rows(ranker: Any, data: RankingData) -> np.ndarray:
     return scores
 
 
-def query_values(data: RankingData, scores: np.ndarray, measures: Sequence[Any]) -> dict[str, np.ndarray]:
+def query_values(data: RankingData, scores: np.ndarray, measures: Sequence[MeasureLike]) -> dict[str, np.ndarray]:
     """Every measure of every query, NaN where one is not defined for it: of grades, of subtopics, or your own."""
     diverse = [measure for measure in measures if isinstance(data, TopicRows) and is_diversity_measure(measure)]
     found = data.values(scores, diverse) if isinstance(data, TopicRows) and diverse else {}
@@ -48,9 +48,9 @@ def query_values(data: RankingData, scores: np.ndarray, measures: Sequence[Any])
     return {measure_name(measure): np.asarray(found[measure_name(measure)], float) for measure in measures}
 
 
-def check_measures(measures: Iterable[Any], data: RankingData) -> list[Any]:
+def check_measures(measures: Iterable[MeasureLike], data: RankingData) -> list[MeasureLike]:
     """The measures, each once; an unknown one is a mistake to name now, not in every fit."""
-    found: dict[str, Any] = {}
+    found: dict[str, MeasureLike] = {}
     for measure in measures:
         name = measure_name(measure)
         if found.setdefault(name, measure) is not measure and found[name] != measure:
@@ -67,7 +67,7 @@ def usual_measure(data: RankingData) -> str:
     return MEASURE if isinstance(data, TopicRows) else "ndcg@10"
 
 
-def usual_measures(measure: Any, data: RankingData) -> list[str]:
+def usual_measures(measure: MeasureLike, data: RankingData) -> list[str]:
     """What to take on test besides the choosing measure."""
     if isinstance(data, TopicRows):
         return list(MEASURES)

@@ -11,12 +11,14 @@ user's). Rankers of rows take part as they are: they learn one function for all 
 
 import hashlib
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from hingerank.arrays import Matrix
 from hingerank.data.blocks import blocks_from_qid, fingerprint_whole, number_ids
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData, rotate
@@ -73,7 +75,7 @@ class Fold:
 def _plain_arrays(data: RankingData) -> RankingData:
     """The same data with arrays mapped from a file as plain ones, which is what they are to every kernel."""
     if isinstance(data.X, RowsView):
-        X: Any = data.X
+        X: Matrix = data.X
     elif isinstance(data.X, np.ndarray):
         X = np.asarray(data.X)
     else:
@@ -118,7 +120,7 @@ def check_folds(folds: Iterable[Fold | Sequence[RankingData | DiverseData]]) -> 
     if len(set(names)) < len(names):
         raise ValueError(f"folds must have different names, got {names}")
     for fold in named:
-        seen: dict[Any, str] = {}
+        seen: dict[Hashable, str] = {}
         for name in PARTS:
             ids = _queries(getattr(fold, name))
             if not ids:
@@ -138,7 +140,7 @@ def _named(fold: Fold | Sequence[RankingData | DiverseData], number: int) -> Fol
     return Fold(f"fold {number}", train, validation, test)
 
 
-def _queries(part: RankingData | SelectedRows) -> list[Any]:
+def _queries(part: RankingData | SelectedRows) -> list[Hashable]:
     if isinstance(part, SelectedRows):
         return blocks_from_qid(part.data.qid[part.index], len(part.index)).ids.tolist()
     return part.blocks.ids.tolist()
@@ -176,11 +178,11 @@ class PersonalRows:
             parameters["random_state"] = random_state
         self.ranker = cls(**parameters)
 
-    def fit(self, X: Any, y: Any, qid: Any) -> "PersonalRows":
+    def fit(self, X: Matrix, y: np.ndarray, qid: ArrayLike) -> "PersonalRows":
         self.ranker.fit(X, qid, np.arange(len(y)), y)  # pairs are within users: rows need not know their items
         return self
 
-    def predict(self, X: Any, qid: Any) -> np.ndarray:
+    def predict(self, X: Matrix, qid: ArrayLike) -> np.ndarray:
         return self.ranker.predict(qid, X)
 
     def __getattr__(self, name: str) -> Any:
@@ -200,11 +202,11 @@ class BaselineRows:
         self.name = name
         self.baseline = BASELINES[name]()
 
-    def fit(self, X: Any, y: Any, qid: Any) -> "BaselineRows":
+    def fit(self, X: Matrix, y: np.ndarray, qid: ArrayLike) -> "BaselineRows":
         self.baseline.fit(X, qid, np.arange(len(y)), y)
         return self
 
-    def predict(self, X: Any, qid: Any) -> np.ndarray:
+    def predict(self, X: Matrix, qid: ArrayLike) -> np.ndarray:
         return self.baseline.predict(qid, X)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Facts
 from hingerank.lab.latex import MARKS, latex_number, latex_text
 from hingerank.lab.results import Results, no_formula
 from hingerank.lab.statistics import (
@@ -114,7 +115,7 @@ class Leaderboard:
     baseline: str
     test: str
 
-    def to_dict(self) -> list[dict[str, Any]]:
+    def to_dict(self) -> list[Facts]:
         """One dict per line, best first."""
         return [{**asdict(line), "mark": line.mark, "baseline": line.method == self.baseline} for line in self.lines]
 

@@ -6,10 +6,10 @@ of them. Every size has its own choice of settings. Validation and test queries 
 
 import math
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Facts
 from hingerank.data.ranking_data import RankingData
 from hingerank.lab.results import Results
 from hingerank.lab.statistics import bootstrap_interval
@@ -49,7 +49,7 @@ def size_text(size: float) -> str:
     return f"{100 * size:.4g} %"
 
 
-def learning_curves(results: Results, measure: str | None = None) -> dict[str, Any]:
+def learning_curves(results: Results, measure: str | None = None) -> Facts:
     """{"sizes": fractions, "methods": {method: [{"mean", "low", "high"}, ... one for each size]}}
 
     Means and 95 % bootstrap intervals are over all test queries; None where a fold has no result at that size. No

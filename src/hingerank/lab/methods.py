@@ -3,17 +3,19 @@
 import inspect
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from hingerank.arrays import Facts, Given, Ranker
 from hingerank.data.files import plain
 from hingerank.lab.fingerprints import code_mark
 from hingerank.lab.folds import BASELINES, BaselineRows, PersonalRows
 from hingerank.lab.own import check_values, describe_part, is_place, own_loss, own_ranker
+from hingerank.metrics.own import MeasureLike
 from hingerank.renaming import present_names
 from hingerank.search.fitting import path_batches
 from hingerank.search.proposals import (
@@ -36,7 +38,7 @@ from hingerank.search.shortcuts import path_of
 class Estimator(Protocol):
     """What scikit-learn copies and sets."""
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]: ...
+    def get_params(self, deep: bool = True) -> Facts: ...
 
     def set_params(self, **params: Any) -> Any: ...
 
@@ -63,9 +65,9 @@ class Method:
     """
 
     name: str
-    ranker: Any
+    ranker: Ranker
     search: Any = field(default_factory=dict)
-    fixed: Mapping[str, Any] = field(default_factory=dict)
+    fixed: Given = field(default_factory=dict)
     path: str | None = None
 
     def __post_init__(self) -> None:
@@ -81,7 +83,7 @@ class Method:
         if self.path is None:
             object.__setattr__(self, "path", path_of(self.ranker))
 
-    def make(self, setting: Setting, seed: int | None = None) -> Any:
+    def make(self, setting: Setting, seed: int | None = None) -> Ranker:
         """A fresh ranker with this setting; `seed` goes to a parameter random_state that nothing else sets."""
         parameters = {**self.fixed, **setting}
         if self._is_estimator:
@@ -112,7 +114,7 @@ class Method:
     def _is_estimator(self) -> bool:
         return not inspect.isclass(self.ranker) and isinstance(self.ranker, Estimator)
 
-    def definition(self) -> dict[str, Any]:
+    def definition(self) -> Facts:
         """What makes this method this method, for the run's header: a changed definition is another method."""
         source = type(self.ranker) if self._is_estimator else self.ranker
         home = home_of(f"{getattr(source, '__module__', '')}:{getattr(source, '__qualname__', repr(source))}")
@@ -121,7 +123,7 @@ class Method:
         words = {"ranker": home, "start": start, "fixed": fixed, "search": describe_search(self.search)}
         return without_addresses(plain(words | {"path": ""} if self.path == "" else words))
 
-    def code(self, measures: Sequence[Any] = ()) -> str:
+    def code(self, measures: Sequence[MeasureLike] = ()) -> str:
         """A mark of the code of the ranker, of what its parameters may be and of measures that the user brings: changed
         code is to be run again."""
         return code_mark(self.ranker, self.fixed, describe_search(self.search), *measures)
@@ -141,7 +143,7 @@ def home_of(text: str) -> str:
     return f"{package}:{text.rpartition(':')[2]}" if package == "hingerank" else text
 
 
-def without_addresses(definition: dict[str, Any]) -> dict[str, Any]:
+def without_addresses(definition: Facts) -> Facts:
     """A definition in which functions and other objects have no place in memory, which no other process shares.
 
     >>> without_addresses({"fixed": {"kernel": "<function mine at 0x7f3a5c>"}})
@@ -150,7 +152,7 @@ def without_addresses(definition: dict[str, Any]) -> dict[str, Any]:
     return json.loads(re.sub(r" at 0x[0-9a-fA-F]+", "", json.dumps(definition)))
 
 
-def _parameters(call: Any) -> Mapping[str, Any]:
+def _parameters(call: Callable[..., object]) -> Given:
     try:
         return inspect.signature(call).parameters
     except (TypeError, ValueError):
@@ -215,7 +217,7 @@ def scales_of(fold: Any) -> list[Any]:
     return [] if fold is None else scales_for(_train(fold).X)
 
 
-def natural_of(fold: Any, ranker: Any) -> float | None:
+def natural_of(fold: Any, ranker: Ranker) -> float | None:
     """The C that a personal ranker takes by itself for a fold's rows to learn from."""
     if fold is None:
         return None
@@ -237,7 +239,7 @@ def make_search(
             space.setdefault(name, []).extend([] if values is AROUND else values)
     if not space or kind == "grid":
         return grid if grid is not None and space else Grid(space)
-    kinds: dict[str, Any] = {"random": RandomSearch, "optuna": OptunaSearch}
+    kinds: Facts = {"random": RandomSearch, "optuna": OptunaSearch}
     if kind not in kinds:
         raise ValueError(f"there is no search {kind!r}; choose grid, random or optuna")
     return kinds[kind]({name: _range(values) for name, values in space.items()}, trials)
@@ -285,7 +287,7 @@ def read_value(text: str) -> Any:
     >>> [read_value(text) for text in ("3", ".5", "None", "[1, 2]", "hinge")]
     [3, 0.5, None, [1, 2], 'hinge']
     """
-    words: dict[str, Any] = {"none": None, "true": True, "false": False}
+    words: Facts = {"none": None, "true": True, "false": False}
     if text.strip().lower() in words:
         return words[text.strip().lower()]
     spelt = text.isascii() and "_" not in text  # Python would also take 1_0 for a number

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Ranker
 from hingerank.data.files import canonical, plain
 from hingerank.lab.fitting import NEEDS
 
 PLAIN = (type(None), bool, int, float, str, list, tuple, dict, np.generic, np.ndarray)
 
 
-def is_place(text: Any) -> bool:
+def is_place(text: object) -> bool:
     """Whether a text has the form "module:Name" or "file.py:Name"."""
     return isinstance(text, str) and ":" in text
 
@@ -44,7 +45,7 @@ def import_own(place: str) -> Any:
     return vars(module)[name]
 
 
-def own_ranker(place: str) -> Any:
+def own_ranker(place: str) -> Ranker:
     """The user's class, function or estimator, if it can be a method of a comparison."""
     found = import_own(place)
     if inspect.isfunction(found):

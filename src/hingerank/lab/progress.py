@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Facts
 from hingerank.lab.comparison import Progress, Task
 from hingerank.lab.leaderboard import number
 from hingerank.lab.learning_curves import size_text
@@ -50,7 +51,7 @@ def describe_task(task: Task, folds: list[str]) -> str:
     return f"{task.method.name}, {folds[task.fold]}{size}" + (f": {what}" if what else "")
 
 
-def describe_settings(settings: list[dict[str, Any]]) -> str:
+def describe_settings(settings: list[Facts]) -> str:
     """Each parameter once, with the values it takes; long lists by their ends."""
     words = []
     for name in settings[0]:

@@ -1,11 +1,11 @@
 """BibTeX of the papers that rankers are from, out of references.toml."""
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
+from hingerank.arrays import Facts, Given
 from hingerank.lab.methods import home_of
 from hingerank.registry import RANKERS, no_ranker, registered_name
 
@@ -13,7 +13,7 @@ OWN_ROWS = {"PersonalRows", "BaselineRows"}  # rankers of ratings, behind the fa
 
 
 @cache
-def _table() -> dict[str, Any]:
+def _table() -> Facts:
     return tomllib.loads(files(__package__).joinpath("references.toml").read_text("utf-8"))
 
 
@@ -50,7 +50,7 @@ def _entry(key: str) -> str:
     return "\n".join([f"@{kind}{{{key},", *(f"  {name} = {{{value}}}," for name, value in fields.items()), "}"])
 
 
-def rankers_of_run(header: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+def rankers_of_run(header: Given) -> tuple[list[str], list[str]]:
     """The registered rankers of a run's methods, and the methods whose ranker is no registered one."""
     by_class = {place.rpartition(":")[2]: name for name, place in RANKERS.items()}
     found, others = [], []

@@ -8,10 +8,9 @@ import csv
 import io
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -48,7 +47,7 @@ class Results:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "records", current(self.header, self.records))
-        found: dict[tuple[str, str], dict[Any, Record]] = {}
+        found: dict[tuple[str, str], dict[Hashable, Record]] = {}
         for r in self.records:
             if r["kind"] == "test" and size_of(r) == self.size:
                 found.setdefault((r["method"], r["fold"]), {})[r.get("seed", self.header["seed"])] = r
@@ -115,7 +114,7 @@ class Results:
         """The mean over all test queries that there are; NaN without any."""
         return _mean(self.per_query(method, measure))
 
-    def per_query(self, method: str, measure: str) -> dict[Any, float]:
+    def per_query(self, method: str, measure: str) -> dict[Hashable, float]:
         """{query: value} over the test queries of all folds for which the measure is defined.
 
         A query in the test parts of several folds (repeated cross-validation, users of ratings) or fitted under
@@ -123,9 +122,9 @@ class Results:
         """
         return _per_query(self.all_tests(method), measure)
 
-    def first_folds(self) -> dict[Any, str]:
+    def first_folds(self) -> dict[Hashable, str]:
         """{query: the first fold that tests it}."""
-        found: dict[Any, str] = {}
+        found: dict[Hashable, str] = {}
         for fold in self.folds:
             for method in self.methods:
                 for record in filter(None, (self.test(method, fold, seed) for seed in self.seeds(method))):
@@ -149,12 +148,12 @@ class Results:
         place = {name: i for i, name in enumerate(self.methods)}
         known = [r for r in last if r["error"] and r["method"] in place and r["fold"] in self.folds]
 
-        def order(r: Record) -> tuple[Any, ...]:
+        def order(r: Record) -> tuple[object, ...]:
             return place[r["method"]], self.folds.index(r["fold"]), r["kind"] == "test", canonical(r["setting"])
 
         return sorted(known, key=order)
 
-    def rows(self) -> Iterator[tuple[Any, ...]]:
+    def rows(self) -> Iterator[tuple[object, ...]]:
         """The long table, COLUMNS wide: a row for each size, method, fold, seed, measure and query, in that order."""
         for results in map(self.at, self.sizes):
             for method in self.methods:
@@ -164,7 +163,7 @@ class Results:
                         for query, value in zip(record["queries"], record["values"][measure]):
                             yield method, record["fold"], query, measure, value, *rest
 
-    def table(self) -> dict[str, list[Any]]:
+    def table(self) -> dict[str, list[object]]:
         """The long table by column: `pandas.DataFrame(results.table())` and its like take it as it is."""
         columns = list(zip(*self.rows())) or [()] * len(COLUMNS)
         return {name: list(column) for name, column in zip(COLUMNS, columns)}
@@ -201,7 +200,7 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
         raise ValueError(f"{path} is damaged: delete it, and do without these scores and weights") from error
 
 
-def no_formula(cell: Any) -> Any:
+def no_formula(cell: object) -> object:
     """A cell of CSV, text that a spreadsheet would run beginning with an apostrophe.
 
     >>> no_formula("=1+1"), no_formula("-0.5"), no_formula(-0.5)
@@ -216,9 +215,9 @@ def size_of(record: Record) -> float:
     return record.get("size", 1.0)
 
 
-def _per_query(records: Sequence[Record], measure: str) -> dict[Any, float]:
-    found: dict[Any, float] = {}
-    again: dict[Any, list[float]] = {}
+def _per_query(records: Sequence[Record], measure: str) -> dict[Hashable, float]:
+    found: dict[Hashable, float] = {}
+    again: dict[Hashable, list[float]] = {}
     for record in records:
         for query, value in zip(record["queries"], record["values"][measure]):
             if value is not None and query in found:
@@ -228,7 +227,7 @@ def _per_query(records: Sequence[Record], measure: str) -> dict[Any, float]:
     return found | {query: float(np.mean(values)) for query, values in again.items()}
 
 
-def _mean(values: dict[Any, float]) -> float:
+def _mean(values: dict[Hashable, float]) -> float:
     return float(np.mean(list(values.values()))) if values else float("nan")
 
 

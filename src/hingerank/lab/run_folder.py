@@ -19,10 +19,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
+from hingerank.arrays import Given, Ranker
 from hingerank.data.describe import pairs_per_query
 from hingerank.data.files import canonical, naming, plain, sync_folder, write_whole
 from hingerank.data.ranking_data import RankingData
@@ -30,6 +31,7 @@ from hingerank.kernels.threads import thread_count
 from hingerank.lab.folds import PARTS, Fold, SelectedRows, fingerprint
 from hingerank.lab.methods import Method, home_of, without_addresses
 from hingerank.lab.topics import TopicRows
+from hingerank.metrics.own import MeasureLike
 from hingerank.registry import RANKERS
 from hingerank.renaming import RENAMED, present_keys, present_names
 
@@ -134,7 +136,7 @@ def _parse(data: bytes, path: Path) -> tuple[list[Record], int]:
     return records, place
 
 
-def _lock(file: Any, path: Path) -> None:
+def _lock(file: IO[bytes], path: Path) -> None:
     try:
         import fcntl
     except ImportError:  # no such locks on this system
@@ -145,7 +147,7 @@ def _lock(file: Any, path: Path) -> None:
         raise ValueError(f"{path} is in use by another run: wait for it, or choose another folder") from error
 
 
-def save_arrays(folder: Path, method: str, fold: str, scores: np.ndarray, ranker: Any) -> str:
+def save_arrays(folder: Path, method: str, fold: str, scores: np.ndarray, ranker: Ranker) -> str:
     """Keep the test scores, and any weights, basis or curves, beside the results; answers the file's name in the
     folder."""
     arrays = {"scores": scores}
@@ -178,7 +180,7 @@ def file_name(text: str) -> str:
     return safe if safe == text else f"{safe}-{zlib.crc32(text.encode()):08x}"
 
 
-def plain_id(query: Any) -> int | str:
+def plain_id(query: object) -> int | str:
     """A query's id as results hold it."""
     return query if isinstance(query, (int, str)) else str(query)
 
@@ -192,8 +194,8 @@ def make_header(
     measure: str,
     measures: Sequence[str],
     seed: int,
-    about: Mapping[str, Any] | None,
-    own: Sequence[Any] = (),
+    about: Given | None,
+    own: Sequence[MeasureLike] = (),
 ) -> Record:
     """Everything that tells this run from another; own: measures that the user brings."""
     return plain(

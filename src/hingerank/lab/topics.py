@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.diversity.measures import order_values, parse_diversity_measure
 from hingerank.diversity.queries import DiverseData, DiverseQuery
 from hingerank.diversity.relations import unit_scores
+from hingerank.metrics.own import MeasureLike
 
 TOP = 20
 MEASURE = "alpha-ndcg@20"
@@ -51,11 +53,11 @@ class TopicRows(RankingData):
     top: int = TOP
     gaps: Mapping[str, int] = field(default_factory=dict)
 
-    def take(self, rows: Any) -> "TopicRows":
+    def take(self, rows: ArrayLike) -> "TopicRows":
         """Whole topics by their rows."""
         known = {query.qid: query for query in self.topics}
         chosen = [known[qid] for qid in dict.fromkeys(self.qid[np.asarray(rows, np.int64)].tolist())]
-        if sum(query.n for query in chosen) != len(rows):
+        if sum(query.n for query in chosen) != np.size(rows):
             raise DataError("topics are taken whole: the rows of a reranker's query cannot be cut")
         return topic_rows(chosen, self.top, self.feature_names, self.gaps)
 
@@ -82,7 +84,7 @@ class TopicRows(RankingData):
         scores[np.concatenate((chosen.astype(np.int64), rest))] = np.arange(query.n, 0, -1)
         return scores
 
-    def values(self, scores: np.ndarray, measures: Sequence[str]) -> dict[str, np.ndarray]:
+    def values(self, scores: np.ndarray, measures: Sequence[Any]) -> dict[str, np.ndarray]:
         """Diversity measures of every topic."""
         table = [order_values(query, order, measures) for query, order in zip(self.topics, self.orders(scores))]
         return dict(zip(measures, np.array(table).reshape(len(self.topics), len(measures)).T))
@@ -158,7 +160,7 @@ def join_topics(parts: Sequence[TopicRows]) -> TopicRows:
     return topic_rows([topic for part in parts for topic in part.topics], parts[0].top, parts[0].feature_names, gaps)
 
 
-def is_diversity_measure(measure: Any) -> bool:
+def is_diversity_measure(measure: MeasureLike) -> bool:
     """Whether a measure is one of subtopics, such as "alpha-ndcg@20"."""
     try:
         parse_diversity_measure(measure)
@@ -167,7 +169,7 @@ def is_diversity_measure(measure: Any) -> bool:
     return isinstance(measure, str)
 
 
-def check_depth(measures: Iterable[Any], top: int) -> None:
+def check_depth(measures: Iterable[MeasureLike], top: int) -> None:
     """A ValueError if a measure looks deeper than rerankers choose."""
     for measure in filter(is_diversity_measure, measures):
         cutoff = parse_diversity_measure(measure).cutoff

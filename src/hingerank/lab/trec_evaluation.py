@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Facts
 from hingerank.data.checks import decimal
-from hingerank.data.files import DataError, kind_to_read
+from hingerank.data.files import DataError, PathLike, kind_to_read
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.streams import TextSource
 from hingerank.diversity.measures import some
@@ -50,7 +51,7 @@ def is_qrels(path: Path) -> bool:
     return len(words) == 4 and not words[1].startswith("qid:") and ":" not in words[3]
 
 
-def read_qrels(path: Any) -> Grades:
+def read_qrels(path: PathLike) -> Grades:
     """Lines `topic iteration document grade`: the grades of each topic's documents."""
     found: Grades = {}
     for line, (topic, _, document, grade) in read_fields(path, 4, "topic iteration document grade"):
@@ -90,7 +91,7 @@ def _grades_of_data(data: RankingData) -> Grades:
 def evaluate_run(
     qrels: Any, run: Any, measures: str | Measure | Sequence[str | Measure] = ("ndcg@10", "map"),
     per_query: bool = False, *, preset: str | None = None, complete: bool = False,
-) -> dict[str, Any]:  # fmt: skip
+) -> Facts:  # fmt: skip
     """Mean over topics of the measures of ``evaluate``, of a run whose documents are not just the judged ones.
 
     Documents without a judgment have grade 0. Judged ones that were not retrieved have no place; they count where a

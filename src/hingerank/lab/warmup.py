@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Facts, Matrix, Ranker
 from hingerank.kernels.threads import thread_count
 
 KINDS = ("float32", "float64", "sparse float32", "sparse float64")
@@ -162,9 +163,9 @@ def _fit_diverse(name: str) -> None:
     ranker_class(name)().fit([query]).score([query])
 
 
-def _variants(name: str, ranker: Any, grades: int) -> list[dict[str, Any]]:
+def _variants(name: str, ranker: Ranker, grades: int) -> list[Facts]:
     """The settings that use different kernels: every loss with every solver of it, where a ranker takes both."""
-    special: dict[str, dict[str, Any]] = {
+    special: dict[str, Facts] = {
         "rank-svm": {"grade_weight": np.ones((grades, grades))},
         "factorized": {"form": "primal"},
     }
@@ -176,7 +177,7 @@ def _variants(name: str, ranker: Any, grades: int) -> list[dict[str, Any]]:
     return found
 
 
-def _uneven(X: Any) -> Any:
+def _uneven(X: Matrix) -> Matrix:
     """X with its columns scaled over many decades, in the same form."""
     scale = (10.0 ** np.arange(X.shape[1])).astype(X.dtype)
     return X * scale if isinstance(X, np.ndarray) else X.multiply(scale).tocsr().astype(X.dtype)
@@ -186,7 +187,7 @@ def _tiny(kind: str) -> Any:
     from hingerank.data.generate import make_letor
 
     density = 0.5 if kind.startswith("sparse") else None
-    shape: dict[str, Any] = {"n_queries": 4, "rows_per_query": (6, 12), "n_features": 5, "seed": 1}
+    shape: Facts = {"n_queries": 4, "rows_per_query": (6, 12), "n_features": 5, "seed": 1}
     return make_letor(**shape, sparse_density=density, dtype=kind.split()[-1])
 
 

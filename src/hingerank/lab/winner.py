@@ -1,10 +1,10 @@
 """From a comparison to a model: the winner with the setting that validation liked best, fitted on all rows."""
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Facts, Ranker
 from hingerank.data.files import canonical
 from hingerank.data.ranking_data import RankingData
 from hingerank.lab.folds import PersonalRows
@@ -13,13 +13,13 @@ from hingerank.lab.methods import Method
 from hingerank.lab.results import Results
 
 
-def best_setting(results: Results, method: str) -> dict[str, Any]:
+def best_setting(results: Results, method: str) -> Facts:
     """The setting of a method with the largest mean over folds of its validation values, among those most folds tried.
 
     Where nothing was searched it is the one that was tested.
     """
     values: dict[str, list[float]] = {}
-    settings: dict[str, dict[str, Any]] = {}
+    settings: dict[str, Facts] = {}
     for record in results.validations(method):
         if record["value"] is not None:
             values.setdefault(canonical(record["setting"]), []).append(record["value"])
@@ -33,13 +33,13 @@ def best_setting(results: Results, method: str) -> dict[str, Any]:
     return settings[max((key for key in values if len(values[key]) == most), key=lambda key: np.mean(values[key]))]
 
 
-def winner(results: Results) -> tuple[str, dict[str, Any]]:
+def winner(results: Results) -> tuple[str, Facts]:
     """The method at the top of the leaderboard, and its best setting."""
     name = ranked_methods(results)[0]
     return name, best_setting(results, name)
 
 
-def refit(results: Results, methods: Iterable[Method], data: RankingData) -> tuple[str, Any]:
+def refit(results: Results, methods: Iterable[Method], data: RankingData) -> tuple[str, Ranker]:
     """The name of the winner, and the winner fitted on all of `data`."""
     name, setting = winner(results)
     chosen = next((method for method in methods if method.name == name), None)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import hingerank
+from hingerank.arrays import Facts, Given, Ranker
 from hingerank.data.files import COMPRESSIONS, DataError
 from hingerank.data.ranking_data import turns
 from hingerank.diversity.generate import make_diverse
@@ -46,7 +47,7 @@ YEARS = (2009, 2010, 2011, 2012)
 LAMBDAS = [lam / 10 for lam in range(11)]
 Values = dict[str, dict[str, float]]  # measure -> query -> value
 Scorer = Callable[[DiverseData, Any], Values]  # of a run over queries
-Found = Mapping[str, Mapping[str, Any]]  # row -> {"values": Values, "chosen": settings, "tried": settings}
+Found = Mapping[str, Given]  # row -> {"values": Values, "chosen": settings, "tried": settings}
 Methods = Mapping[str, Recipe]
 
 
@@ -89,7 +90,7 @@ def judged_documents(section: Section, place: Place) -> dict[str, Ours]:
     qrels = web_track_qrels(place.find(section.study.data))
     folds = cache(lambda: clueweb_folds(place.find(section.options["features"]), qrels))
 
-    def compute(name: str) -> dict[str, Any]:
+    def compute(name: str) -> Facts:
         return fold_values(name, section.methods, folds())
 
     names = ("One feature", *section.methods)
@@ -104,7 +105,7 @@ def reranked_runs(section: Section, place: Place) -> dict[str, Ours]:
     score = partial(_score, qrels)
     queries = indri_queries(folder, qrels, section.options["aspects"])
     as_they_are = {query.qid: list(query.docids) for query in queries}
-    found: dict[str, Mapping[str, Any]] = {"QL": {"values": score(DiverseData(queries), as_they_are)}}
+    found: dict[str, Given] = {"QL": {"values": score(DiverseData(queries), as_they_are)}}
     for name, ranker in (("MMR", MMR), ("xQuAD", XQuAD), ("PM-2", PM2)):
         if name != "MMR" or queries[0].relations is not None:
             found[name] = leave_one_out(queries, score, [ranker(lam) for lam in LAMBDAS])
@@ -119,11 +120,11 @@ def generated_queries(section: Section, place: Place) -> dict[str, Ours]:
     options = section.options
     data = cache(partial(make_diverse, options["queries"], **options["data"]))
 
-    def compute(name: str, seed: int) -> dict[str, Any]:
+    def compute(name: str, seed: int) -> Facts:
         queries = data(seed=seed)
         return fold_values(name, section.methods, [queries[k::5] for k in range(5)])
 
-    def part(name: str, seed: int) -> dict[str, Any]:
+    def part(name: str, seed: int) -> Facts:
         return kept(place, section.study.run, f"{options['name']} {seed} {name}", partial(compute, name, seed))
 
     names = ("One feature", *section.methods)
@@ -135,7 +136,7 @@ def _score(qrels: Qrels, queries: DiverseData, run: Any) -> Values:
     return evaluate_diversity(qrels, run, MEASURES.values(), per_query=True)
 
 
-def _pooled(parts: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+def _pooled(parts: Mapping[int, Given]) -> Facts:
     """Results over several sets of queries, whose numbers repeat, as one."""
     values: Values = {}
     for seed, part in parts.items():
@@ -178,7 +179,7 @@ def track_year(topic: str) -> int:
 # One method: folds that rotate, and choices on validation, by `compare`.
 
 
-def fold_values(name: str, methods: Methods, folds: Sequence[DiverseData]) -> dict[str, Any]:
+def fold_values(name: str, methods: Methods, folds: Sequence[DiverseData]) -> Facts:
     """{"values": {measure: {query: value}} over all test folds, "chosen": the setting in each, "tried": all settings}.
 
     Three folds to train, one to choose, one to test, rotating.
@@ -218,7 +219,7 @@ class OneFeature:
         return np.argsort(-query.X[:, self.feature_], kind="stable")[:top]
 
 
-def leave_one_out(queries: Sequence[DiverseQuery], score: Scorer, rankers: Sequence[Any]) -> dict[str, Any]:
+def leave_one_out(queries: Sequence[DiverseQuery], score: Scorer, rankers: Sequence[Ranker]) -> Facts:
     """For every query the ranker that is best on all the others, by α-NDCG@20: for few queries and nothing to fit."""
     data = DiverseData(queries)
     tried = [score(data, ranker.rerank_run(data)) for ranker in rankers]
@@ -353,7 +354,7 @@ def indri_queries(folder: Path, qrels: Qrels, aspects: str) -> list[DiverseQuery
         if topic not in qrels or (aspects == "suggestions" and topic not in scores):
             continue
         docids = ranked.docids[:100]
-        known: dict[str, Any] = {"relevance": unit_scores(ranked.scores[:100]), "docids": docids, "qid": topic}
+        known: Facts = {"relevance": unit_scores(ranked.scores[:100]), "docids": docids, "qid": topic}
         if aspects == "suggestions":
             V = _vectors(scores[topic], docids)
             known |= {"relations": Relations(cosine_relation(V, "suggestions")), "aspects": aspects_from_scores(V)}

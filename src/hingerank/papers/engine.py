@@ -47,6 +47,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from hingerank.arrays import Given
 from hingerank.data.files import plain, write_whole
 from hingerank.lab.comparison import Progress
 from hingerank.lab.methods import Method
@@ -95,10 +96,10 @@ class Ours:
     values: Mapping[str, float]
     marks: Mapping[str, str] | None = None
     spread: Mapping[str, float] | None = None
-    chosen: Sequence[Mapping[str, Any]] = ()
+    chosen: Sequence[Given] = ()
     seconds: float | None = None
     made: str = ""
-    widened: Mapping[str, Sequence[Any]] | None = None
+    widened: Mapping[str, Sequence[object]] | None = None
 
 
 @dataclass(frozen=True)
@@ -140,8 +141,8 @@ class Recipe:
     """
 
     ranker: str
-    search: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    fixed: Mapping[str, Any] = field(default_factory=dict)
+    search: Mapping[str, Sequence[object]] = field(default_factory=dict)
+    fixed: Given = field(default_factory=dict)
     path: str | None = None
     closed: bool = False
 
@@ -172,9 +173,9 @@ class Recipe:
         """The values to try, with those beyond them, one at a time, where the best is at an edge."""
         return (Grid if self.closed else NearestFirst)(dict(self.search))
 
-    def grown(self, settings: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    def grown(self, settings: Iterable[Given]) -> dict[str, list[object]]:
         """By parameter the values among those tried that are beyond the grid."""
-        found: dict[str, list[Any]] = {}
+        found: dict[str, list[object]] = {}
         for setting in settings:
             for name, given in self.search.items():
                 if setting[name] not in [*given, *found.get(name, [])]:
@@ -196,7 +197,7 @@ class Recipe:
         return list(found)
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A value of a grid, short.
 
     >>> shown(2.0**-14), shown("4*scale")
@@ -241,7 +242,7 @@ class Section:
     study: TableStudy = TableStudy("", "")
     methods: Mapping[str, Recipe] = field(default_factory=dict)
     runner: str = "comparison"
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Given = field(default_factory=dict)
     marks: Mapping[str, str] = field(default_factory=dict)
     close: float = 0.01
     counted: bool = True
@@ -286,7 +287,7 @@ def read_tables(papers: Iterable[str]) -> dict[str, PaperTable]:
     return make_tables([tomllib.loads((folder / f"{paper}.toml").read_text("utf-8")) for paper in papers])
 
 
-def make_tables(papers: Sequence[Mapping[str, Any]]) -> dict[str, PaperTable]:
+def make_tables(papers: Sequence[Given]) -> dict[str, PaperTable]:
     """The tables of parsed files, by name."""
     studies: dict[str, TableStudy] = {}
     for words in papers:  # before any table: one may use the study of another paper
@@ -311,7 +312,7 @@ def make_tables(papers: Sequence[Mapping[str, Any]]) -> dict[str, PaperTable]:
     }
 
 
-def _section(words: Mapping[str, Any], studies: Mapping[str, TableStudy], methods: Mapping[str, Recipe]) -> Section:
+def _section(words: Given, studies: Mapping[str, TableStudy], methods: Mapping[str, Recipe]) -> Section:
     rows, rest = words.get("rows", {}), {key: value for key, value in words.items() if key not in ("rows", "study")}
     study = studies[words["study"]]
     known = {**methods, **study.methods}
@@ -360,14 +361,14 @@ def on_set(table: PaperTable, name: str) -> PaperTable:
     return PaperTable(f"{table.name}-on-{name}", table.paper, f"{table.title}, its methods on {name}", setup, [moved])
 
 
-def _recipes(words: Mapping[str, Mapping[str, Any]]) -> dict[str, Recipe]:
+def _recipes(words: Mapping[str, Given]) -> dict[str, Recipe]:
     return {row: make_recipe(**recipe) for row, recipe in words.items()}
 
 
 def make_recipe(
     ranker: str,
-    search: Mapping[str, Any] | None = None,
-    fixed: Mapping[str, Any] | None = None,
+    search: Given | None = None,
+    fixed: Given | None = None,
     path: str | None = None,
     closed: bool = False,
 ) -> Recipe:

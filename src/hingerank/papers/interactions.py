@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Frame, Ranker
+
 WHOLE = 1 - 1e-12  # a fraction of the energy that counts as all of it
 
 
@@ -67,7 +69,7 @@ class Interactions:
             columns[f"dimensions for {fraction:.0%}"] = [q.dimensions(fraction) for q in self.queries]
         return columns
 
-    def frame(self, fractions: tuple[float, ...] = (0.9, 1.0)) -> Any:
+    def frame(self, fractions: tuple[float, ...] = (0.9, 1.0)) -> Frame:
         """`table` as a pandas data frame."""
         import pandas as pd
 
@@ -89,7 +91,7 @@ class Interactions:
         figure.savefig(path)
 
 
-def interactions(ranker: Any) -> Interactions:
+def interactions(ranker: Ranker) -> Interactions:
     """The multipliers of every query of a fitted dual.
 
     Parameters

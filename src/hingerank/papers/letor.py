@@ -7,14 +7,14 @@ import inspect
 import json
 import warnings
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 import hingerank
+from hingerank.arrays import Facts
 from hingerank.data.ranking_data import RankingData
 from hingerank.lab.comparison import compare
 from hingerank.lab.leaderboard import leaderboard
@@ -54,7 +54,7 @@ def results_of(study: TableStudy, methods: Sequence[Method], place: Place) -> Re
     folds = read_set(study.data, place.find(study.data), numbers)
     partly = place.folds is not None and place.folds != study.folds
     name = study.run + "-part" * bool(place.share(study.data)) + "".join(f"-fold{k}" for k in numbers or []) * partly
-    options: dict[str, Any] = {"folder": place.runs / name, "workers": place.workers, "progress": place.progress}
+    options: Facts = {"folder": place.runs / name, "workers": place.workers, "progress": place.progress}
     return compare(
         [_there(method, place.device) for method in methods], folds, study.choose, measures_of(study), **options
     )
@@ -150,7 +150,7 @@ def set_statistics(section: Section, place: Place) -> dict[str, Ours]:
     """Rows, queries and pairs of a set, and the pairs of a query over its rows, averaged over queries."""
     study = section.study
     folds = read_set(study.data, place.find(study.data), place.folds if place.folds is not None else study.folds)
-    queries: dict[Any, tuple[int, int]] = {}
+    queries: dict[Hashable, tuple[int, int]] = {}
     for part in (part for fold in folds for part in fold):
         sizes, pairs = np.diff(part.blocks.offsets), pairs_of_queries(part)
         queries |= {q: (int(n), int(p)) for q, n, p in zip(part.blocks.ids.tolist(), sizes, pairs)}
@@ -181,7 +181,7 @@ def random_starts(section: Section, place: Place) -> dict[str, Ours]:
 
 
 def _refit(
-    study: TableStudy, measures: list[str], method: Method, chosen: Sequence[dict[str, Any]], place: Place
+    study: TableStudy, measures: list[str], method: Method, chosen: Sequence[Facts], place: Place
 ) -> list[list[float]]:
     """One line for each start: the means over folds of the test measures."""
     folds = read_set(study.data, place.find(study.data), place.folds if place.folds is not None else study.folds)

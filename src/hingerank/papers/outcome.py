@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from hingerank.arrays import Facts
 from hingerank.data.files import plain, write_whole
 from hingerank.lab.run_folder import versions
 from hingerank.papers.engine import Ours, PaperTable, Place, Recipe, Section, shown
@@ -302,7 +303,7 @@ def compared(section: Section, ours: Mapping[str, Ours]) -> list[list[Figure]]:
     return rows
 
 
-def _short(ours: Ours) -> dict[str, Any]:
+def _short(ours: Ours) -> Facts:
     """As JSON, without what is not there; figures rounded, the settings that were chosen not."""
 
     def rounded(value: Any) -> Any:

@@ -20,8 +20,8 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
+from hingerank.arrays import Given
 from hingerank.data.files import DataError, write_whole
 from hingerank.papers.outcome import Outcome, compared, markdown_lines
 
@@ -108,7 +108,7 @@ def look_up(address: str, outcomes: Mapping[str, Outcome], paper: bool = False) 
     raise DataError(f"no stored result has {'the paper’s ' * paper}{address}: run `hingerank reproduce {name}`")
 
 
-def _shown(words: Mapping[str, Any]) -> Callable[[float], str]:
+def _shown(words: Given) -> Callable[[float], str]:
     """How the table writes a figure: with so many digits, and with a zero before the point or without."""
     digits, zero = words.get("digits", 4), words.get("zero", True)
 

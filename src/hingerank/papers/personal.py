@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Given, Matrix, Ranker
 from hingerank.data.files import DataError
 from hingerank.papers.engine import Ours, Place, Recipe, Section, kept
 from hingerank.papers.outcome import TIME
@@ -61,13 +62,13 @@ def _fit(recipe: Recipe, setting: Setting, section: Section, place: Place) -> di
     return found | {TIME: seconds / max(1, ranker.n_iter_), "fit seconds": seconds}
 
 
-def pairs_right(ranker: Any, features: Any, parts: Mapping[str, Any], part: str) -> float:
+def pairs_right(ranker: Ranker, features: Matrix, parts: Given, part: str) -> float:
     """Fraction of comparisons whose winner has the higher score."""
     users, winners, losers = parts[part]
     return float((ranker.predict(users, features[winners]) > ranker.predict(users, features[losers])).mean())
 
 
-def ratings_right(ranker: Any, features: Any, parts: Mapping[str, Any], part: str) -> float:
+def ratings_right(ranker: Ranker, features: Matrix, parts: Given, part: str) -> float:
     """Fraction of a user's pairs in the right order: training pairs, or pairs with at least one rating of `part`.
 
     These are all pairs of the training ratings and this part's, less those of the training ratings alone.

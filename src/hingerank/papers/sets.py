@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import hingerank
+from hingerank.arrays import Facts
 from hingerank.data.fetching import PUBLIC_SETS, cache_folder
 from hingerank.data.files import COMPRESSIONS, ROLES, DataError, fold_roles, has_folds
 from hingerank.data.generate import make_like
@@ -76,7 +77,7 @@ def _normalised(name: str) -> list[str]:
 
 
 _NORMALISED = ["QueryLevelNorm", "Querylevelnorm", ""]
-_RAW: dict[str, Any] = {"preset": "mslr", "raw": True}
+_RAW: Facts = {"preset": "mslr", "raw": True}
 
 KNOWN: dict[str, KnownSet] = {
     "OHSUMED": KnownSet("ohsumed", _normalised("OHSUMED"), _NORMALISED),

@@ -5,11 +5,11 @@ Each runner takes a section and a place and answers {row: Ours}.
 
 import warnings
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 import hingerank
+from hingerank.arrays import Matrix, Ranker
 from hingerank.data.ranking_data import RankingData
 from hingerank.papers.engine import Ours, Place, Section, kept
 from hingerank.papers.letor import pairs_of_queries, results_of
@@ -48,7 +48,7 @@ def _fit_both(train: RankingData, C: float) -> dict[str, dict[str, float]]:
     return {"FenchelRank": {"r": radius, **_cost(fast)}, "TGRank": _cost(slow)}
 
 
-def _cost(ranker: Any) -> dict[str, float]:
+def _cost(ranker: Ranker) -> dict[str, float]:
     return {TIME: float(ranker.certificate_.seconds), "ratio": float(ranker.sparsity_)}
 
 
@@ -91,5 +91,5 @@ def _alone(section: Section, place: Place) -> np.ndarray:
     return np.array([max(mean(j, 1.0), mean(j, -1.0)) for j in range(tests[0].n_features)])
 
 
-def _column(X: Any, j: int) -> np.ndarray:
+def _column(X: Matrix, j: int) -> np.ndarray:
     return np.asarray(X[:, j] if isinstance(X, np.ndarray) else X[:, [j]].toarray()[:, 0], dtype=np.float64)
