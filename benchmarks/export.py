@@ -14,7 +14,8 @@ import tempfile
 import numpy as np
 
 import hingerank as hr
-from hingerank.export.exporting import FORMATS, compare
+from hingerank.export.exporting import compare
+from hingerank.export.formats import FORMATS
 from measuring import best_of
 
 MODELS = {

@@ -11,7 +11,8 @@ import pytest
 import hingerank as hr
 from hingerank.cli.app import run
 from hingerank.export import exporting
-from hingerank.export.exporting import FORMATS, refuse_differences
+from hingerank.export.exporting import refuse_differences
+from hingerank.export.formats import FORMATS
 
 DATA = hr.make_letor(n_queries=6, n_features=4, seed=1)
 RANKER = hr.RankSVM(C=0.1, scale="standard").fit(DATA)

@@ -12,7 +12,8 @@ import pytest
 import hingerank as hr
 from hingerank.cli.app import run
 from hingerank.export import consumers
-from hingerank.export.exporting import FORMATS, compare
+from hingerank.export.exporting import compare
+from hingerank.export.formats import FORMATS
 from hingerank.export.forms import largest_below, largest_single
 from hingerank.export.lucene import SLACK, before_slack
 from hingerank.export.vectors import read_vectors

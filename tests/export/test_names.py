@@ -12,7 +12,8 @@ import pytest
 import hingerank as hr
 from hingerank.export import consumers
 from hingerank.export.code import write_c, write_javascript, write_python
-from hingerank.export.exporting import FORMATS, scores_by, written
+from hingerank.export.exporting import scores_by, written
+from hingerank.export.formats import FORMATS
 
 NASTY = [
     "plain", "click through rate", 'with "quotes"', "it's", "back\\slash", "ends in \\", "new\nline", "return\r",

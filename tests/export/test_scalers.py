@@ -14,7 +14,8 @@ import pytest
 import hingerank as hr
 from hingerank.data.scaling import SCALERS
 from hingerank.export import consumers
-from hingerank.export.exporting import FORMATS, NO_NEGATIVES, written
+from hingerank.export.exporting import written
+from hingerank.export.formats import FORMATS, NO_NEGATIVES
 from hingerank.export.forms import KINDS, largest_below
 from hingerank.export.scalings import SCALINGS
 from hingerank.rankers.base import BaseRanker

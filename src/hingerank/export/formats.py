@@ -1,0 +1,144 @@
+"""The formats of `export`: which models each carries, who writes it, and who runs it."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hingerank.export import code, consumers
+from hingerank.export.consumers import Consumer
+from hingerank.export.forms import ExportError, Form
+from hingerank.export.lucene import run_plugin, run_solr, write_plugin, write_solr
+from hingerank.export.onnx_graph import write_onnx
+from hingerank.export.pmml import run_pmml, write_pmml
+from hingerank.export.scalings import ScaledWithinQueries
+from hingerank.export.sql import write_sql
+from hingerank.export.vespa import run_vespa, write_vespa
+
+WORDS = {"linear": "a linear model", "mapped": "a kernel or Fourier model", "trees": "trees", "curves": "curves"}
+WORDS["surfaces"] = "curves with surfaces"
+SCALED = "features that are scaled within each query"
+KEEPS_SCALING = ("solr", "elasticsearch", "opensearch")  # their normalizers do it
+NO_NEGATIVES = ("solr", "elasticsearch", "opensearch")  # Lucene forbids them
+
+
+class Format(NamedTuple):
+    """What a format carries, how it is written and who reads it.
+
+    Parameters
+    ----------
+    files : names of what `write` gives; a single one may be renamed
+    write : (form, about, **options) -> the content of each file
+    consumers : who scores rows by it
+    carries : kinds of models
+    scaled : kinds of models that it carries with features scaled by columns, by logarithms, by quantiles or within
+        queries, where that does not fold into the model (see `Form.folded`)
+    options : of `write`, with their defaults
+    test : a line that tests the examples where the format runs
+    """
+
+    files: tuple[str, ...]
+    write: Callable[..., Any]
+    consumers: tuple[Consumer, ...]
+    carries: tuple[str, ...]
+    scaled: Mapping[str, tuple[str, ...]] = {}
+    options: Mapping[str, Any] = {}
+    test: str = ""
+
+
+ALL = ("linear", "mapped", "trees", "curves", "surfaces")
+BY_COLUMNS = {"columns": ALL, "log": ALL, "quantile": ALL}
+ANYHOW = {**BY_COLUMNS, "query-minmax": ALL, "query-standard": ALL}
+SUMS = ("linear", "curves")
+TABLE = {"table": "documents", "key": "docid", "query": "qid"}
+
+
+def stand_in(engine: str, run: Callable[..., np.ndarray]) -> tuple[Consumer, ...]:
+    """A consumer that does the arithmetic of an engine on what was exported to it."""
+    return (Consumer(f"the arithmetic of {engine}", lambda: True, run),)
+
+
+ASK = (
+    "POST {0} to _ltr/_featureset/SET and model.json to _ltr/_featureset/SET/_createmodel, index 'rows', and rescore "
+    "with sltr"
+)
+FORMATS: dict[str, Format] = {
+    "python": Format(
+        ("model.py",), code.write_python, consumers.PYTHON, ALL, BY_COLUMNS,
+        test="python -c \"import json, runpy; s = runpy.run_path('{0}')['score']; e = json.load(open('{1}')); "
+        "print(max(abs(s(x) - y) for x, y in zip(e['rows'], e['scores'])))\"",
+    ),
+    "c": Format(
+        ("model.c",), code.write_c, consumers.C, ALL, BY_COLUMNS,
+        test="cc -O2 -shared -fPIC -o model.so -x c {0} -lm && python -c \"import ctypes, json; "
+        "s = ctypes.CDLL('./model.so').score; s.restype = ctypes.c_double; e = json.load(open('{1}')); "
+        "n = float('nan'); c = lambda x: (ctypes.c_double * len(x))(*[n if v is None else v for v in x]); "
+        "print(max(abs(s(c(x)) - y) for x, y in zip(e['rows'], e['scores'])))\"",
+    ),
+    "javascript": Format(
+        ("model.js",), code.write_javascript, consumers.JAVASCRIPT, ALL, BY_COLUMNS,
+        test="node -e \"const {{score}} = require('./{0}'), e = require('./{1}'); "
+        'console.log(Math.max(...e.rows.map((x, k) => Math.abs(score(x) - e.scores[k]))))"',
+    ),
+    "sql": Format(
+        ("model.sql",), write_sql, consumers.SQL, ALL, ANYHOW, TABLE,
+        test="python -c \"import json, sqlite3; e = json.load(open('{1}')); o = e['statement']; Q = chr(34); "
+        "q = lambda n: Q + n.replace(Q, Q + Q) + Q; c = list(map(q, [o['query'], o['key'], *e['features']])); "
+        "d = sqlite3.connect(':memory:'); t = q(o['table']); "
+        "d.execute('create table ' + t + ' (' + ', '.join(c) + ')'); "
+        "r = [[g, k, *x] for k, (g, x) in enumerate(zip(e['qid'], e['rows']))]; "
+        "d.executemany('insert into ' + t + ' values (' + ', '.join('?' * len(c)) + ')', r); "
+        "s = {{r[1]: r[2] for r in d.execute(open('{0}').read())}}; "
+        "print(max(abs(s[k] - y) for k, y in enumerate(e['scores'])))\"",
+    ),
+    "onnx": Format(
+        ("model.onnx",), write_onnx, consumers.ONNX, ALL, ANYHOW, {"precision": "double"},
+        test="python -c \"import json, numpy, onnxruntime as o; s = o.InferenceSession('{0}'); "
+        "e = json.load(open('{1}')); t = {{'tensor(double)': 'f8', 'tensor(float)': 'f4'}}; i = s.get_inputs(); "
+        "x = {{i[0].name: numpy.array(e['rows'], t[i[0].type])}}; x |= {{v.name: e['qid'] for v in i[1:]}}; "
+        "print(abs(s.run(None, x)[0] - e['scores']).max())\"",
+    ),
+    "solr": Format(
+        ("features.json", "model.json"), write_solr, stand_in("Solr", run_solr),
+        ("linear", "trees"), options={"name": "hingerank", "store": "_DEFAULT_", "shift": 0.0, "missing": None},
+        test="PUT {0} to schema/feature-store and model.json to schema/model-store, index 'rows', and ask with "
+        "rq={{!ltr model=NAME reRankDocs=1000}} and fl=id,score",
+    ),
+    "elasticsearch": Format(
+        ("featureset.json", "model.json"), write_plugin, stand_in("the LTR plugin", run_plugin), ("linear", "trees"),
+        options={"name": "hingerank", "shift": 0.0, "ranklib": False}, test=ASK,
+    ),
+    "opensearch": Format(
+        ("featureset.json", "model.json"), write_plugin, stand_in("the LTR plugin", run_plugin), ("linear", "trees"),
+        options={"name": "hingerank", "shift": 0.0, "ranklib": False}, test=ASK,
+    ),
+    "vespa": Format(
+        ("model.profile", "model.onnx"), write_vespa, stand_in("Vespa", run_vespa),
+        ALL, {**BY_COLUMNS, "query-minmax": ("linear",)},
+        {"name": "hingerank", "phase": "second-phase", "rerank": 1000},
+        test="put the profile into a schema, feed 'rows', and query with ranking=NAME",
+    ),
+    "pmml": Format(
+        ("model.pmml",), write_pmml, stand_in("a PMML evaluator", run_pmml), ("linear", "trees", "curves"),
+        {"columns": (), "log": SUMS, "quantile": SUMS}, test="score 'rows' by any PMML evaluator, such as JPMML",
+    ),
+}  # fmt: skip
+
+
+def refuse(form: Form, to: str, ranker: str) -> None:
+    """An ExportError that says why a format cannot carry a model, and which can."""
+
+    def carried(name: str) -> bool:
+        chosen = FORMATS[name]
+        return form.kind in (chosen.carries if form.scaled == "none" else chosen.scaled.get(form.scaled, ()))
+
+    if carried(to):
+        return
+    if form.kind not in FORMATS[to].carries:
+        why = f"{to} cannot carry {WORDS[form.kind]} such as this {ranker}"
+    elif isinstance(form.scaling, ScaledWithinQueries):
+        alone = f"{to} sees one row at a time and" if not FORMATS[to].scaled.get("query-minmax") else to
+        why = f"{alone} cannot carry {WORDS[form.kind]} on {SCALED} ({form.scaled!r})"
+    else:
+        why = f"{to} cannot carry {WORDS[form.kind]} on features that are scaled by {form.scaled!r}"
+    raise ExportError(f"{why}; formats that can: {', '.join(filter(carried, FORMATS)) or 'none'}")
