@@ -19,6 +19,8 @@ class TuneOptions(Group, panel="Train"):
     settings: list[str] | None = option(
         "NAME=V,…", "One value fixes a parameter, several are tried; repeatable.", flag="--set"
     )
+    serve: str | None = option("FORMAT", "Choose what this format of export can run, such as solr; say its cost.")
+    serve_only: bool = switch("With --serve, do not try what it cannot run; its cost stays unknown.")
     one_standard_error: bool = switch("Take the simplest setting within one error of the best.")
     seed: int = option("N", "Seed of folds and of random rankers.", 0, min=0)
 
@@ -72,6 +74,8 @@ def tune(data: Data, how: TuneOptions, rows: TunedRows, ratings: TunedRatings, o
 
     Example: hingerank tune train.txt --model rank-svm,lightgbm -o model/
 
+    Example: hingerank tune train.txt --serve solr -o model/
+
     Example: hingerank tune ratings.csv --items items.csv --model personal-rank-svm --measure pair_accuracy -o model/
     """
     from hingerank.search.tuning import tune as search
@@ -88,7 +92,7 @@ def tune(data: Data, how: TuneOptions, rows: TunedRows, ratings: TunedRatings, o
         ranker = search(
             names, learned, measure=how.measure, folds=how.folds, validation=held, params=values,
             random_state=how.seed, one_standard_error=how.one_standard_error, hold_out=ratings.hold_out,
-            progress=advance,
+            serve=how.serve, serve_only=how.serve_only, progress=advance,
         )  # fmt: skip
     if catalogue is not None:
         saved = save_with_items(ranker, out.output, data, catalogue)

@@ -15,12 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 from hingerank import __version__
 from hingerank.data.files import plain, write_whole
 from hingerank.export.consumers import run_first
-from hingerank.export.formats import FORMATS, KEEPS_SCALING, NO_NEGATIVES, refuse
+from hingerank.export.formats import FORMATS, KEEPS_SCALING, NO_NEGATIVES, format_name, refusal
 from hingerank.export.forms import ExportError, Form
 from hingerank.export.lucene import shift_for
 from hingerank.export.scalings import ScaledWithinQueries
 from hingerank.export.vectors import write_vectors
-from hingerank.registry import did_you_mean
 
 EXAMPLE_ROWS, EXAMPLE_QUERIES = 20, 4
 DOUBLE_LIMIT, SINGLE_LIMIT = 1e-6, 1e-2  # of the scores' spread: larger differences are not those of rounding
@@ -48,9 +47,7 @@ def export(
     check_is_fitted(ranker)
     if to == "vectors":
         return export_vectors(ranker, path, **options)
-    if to not in FORMATS:
-        known = [*FORMATS, "vectors"]
-        raise ExportError(f"there is no format {to!r}{did_you_mean(to, known)}; the known ones are: {', '.join(known)}")
+    to = format_name(to)
     chosen = FORMATS[to]
     unknown = set(options) - set(chosen.options)
     if unknown:
@@ -88,7 +85,8 @@ def written(
     """
     form.refuse_infinities()
     plain_form = form.folded()
-    refuse(plain_form, to, ranker)
+    if why := refusal(to, form.kind, form.scaled, ranker):
+        raise ExportError(why)
     plain_form.refuse_infinities()
     if not np.isfinite(float(options.get("shift", 0.0))):
         raise ExportError(f"shift must be a finite number, not {options['shift']!r}")

@@ -7,16 +7,16 @@ import numpy as np
 
 from hingerank.export import code, consumers
 from hingerank.export.consumers import Consumer
-from hingerank.export.forms import ExportError, Form
+from hingerank.export.forms import FOLDED, ExportError
 from hingerank.export.lucene import run_plugin, run_solr, write_plugin, write_solr
 from hingerank.export.onnx_graph import write_onnx
 from hingerank.export.pmml import run_pmml, write_pmml
-from hingerank.export.scalings import ScaledWithinQueries
 from hingerank.export.sql import write_sql
 from hingerank.export.vespa import run_vespa, write_vespa
+from hingerank.registry import did_you_mean
 
 WORDS = {"linear": "a linear model", "mapped": "a kernel or Fourier model", "trees": "trees", "curves": "curves"}
-WORDS["surfaces"] = "curves with surfaces"
+WORDS |= {"surfaces": "curves with surfaces", "zero-trees": "trees that take zeros for missing values"}
 SCALED = "features that are scaled within each query"
 KEEPS_SCALING = ("solr", "elasticsearch", "opensearch")  # their normalizers do it
 NO_NEGATIVES = ("solr", "elasticsearch", "opensearch")  # Lucene forbids them
@@ -46,7 +46,8 @@ class Format(NamedTuple):
     test: str = ""
 
 
-ALL = ("linear", "mapped", "trees", "curves", "surfaces")
+ALL = ("linear", "mapped", "trees", "zero-trees", "curves", "surfaces")
+BUT_ZEROS = tuple(kind for kind in ALL if kind != "zero-trees")
 BY_COLUMNS = {"columns": ALL, "log": ALL, "quantile": ALL}
 ANYHOW = {**BY_COLUMNS, "query-minmax": ALL, "query-standard": ALL}
 SUMS = ("linear", "curves")
@@ -114,7 +115,7 @@ FORMATS: dict[str, Format] = {
     ),
     "vespa": Format(
         ("model.profile", "model.onnx"), write_vespa, stand_in("Vespa", run_vespa),
-        ALL, {**BY_COLUMNS, "query-minmax": ("linear",)},
+        BUT_ZEROS, {"columns": BUT_ZEROS, "log": BUT_ZEROS, "quantile": BUT_ZEROS, "query-minmax": ("linear",)},
         {"name": "hingerank", "phase": "second-phase", "rerank": 1000},
         test="put the profile into a schema, feed 'rows', and query with ranking=NAME",
     ),
@@ -125,20 +126,60 @@ FORMATS: dict[str, Format] = {
 }  # fmt: skip
 
 
-def refuse(form: Form, to: str, ranker: str) -> None:
-    """An ExportError that says why a format cannot carry a model, and which can."""
+ALIASES = {"es": "elasticsearch", "js": "javascript"}
+WITHIN_QUERIES = {  # how a format scales features within each query
+    "sql": "by window functions over the rows of a query",
+    "onnx": "with the rows' query ids as its second input",
+    "vespa": "by normalize_linear in the global phase, for linear models with 'query-minmax'",
+}
 
-    def carried(name: str) -> bool:
-        chosen = FORMATS[name]
-        return form.kind in (chosen.carries if form.scaled == "none" else chosen.scaled.get(form.scaled, ()))
 
-    if carried(to):
-        return
-    if form.kind not in FORMATS[to].carries:
-        why = f"{to} cannot carry {WORDS[form.kind]} such as this {ranker}"
-    elif isinstance(form.scaling, ScaledWithinQueries):
+def format_name(text: str) -> str:
+    """The format meant by `text`, an alias or its own name; an unknown one is an ExportError that lists them.
+
+    >>> format_name("es")
+    'elasticsearch'
+    """
+    name = ALIASES.get(text, text)
+    if name in FORMATS:
+        return name
+    known = [*FORMATS, "vectors"]
+    raise ExportError(f"there is no format {text!r}{did_you_mean(text, known)}; the known ones are: {', '.join(known)}")
+
+
+def carries(to: str, kind: str | None, scaled: str) -> bool:
+    """Whether a format can carry a model: what `export` refuses by, and what `tune` with a target tries by.
+
+    Parameters
+    ----------
+    to : the format
+    kind : of form ("linear", …; see `Form.kind`), None for a ranker without one
+    scaled : how its features are scaled (see `Form.scaled`)
+    """
+    if kind is None:
+        return False
+    chosen = FORMATS[to]
+    folds = scaled == "none" or scaled in FOLDED[kind]
+    return kind in (chosen.carries if folds else chosen.scaled.get(scaled, ()))
+
+
+def carriers(kind: str | None, scaled: str) -> list[str]:
+    """The formats that can carry a model."""
+    return [to for to in FORMATS if carries(to, kind, scaled)]
+
+
+def refusal(to: str, kind: str | None, scaled: str, ranker: str) -> str:
+    """Why a format cannot carry a model, and which can; empty where it can."""
+    if carries(to, kind, scaled):
+        return ""
+    others = f"formats that can: {', '.join(carriers(kind, scaled)) or 'none'}"
+    if kind is None:
+        return f"{ranker} has no form that another program could take over; {others}"
+    if kind not in FORMATS[to].carries:
+        why = f"{to} cannot carry {WORDS[kind]} such as this {ranker}"
+    elif scaled.startswith("query-"):
         alone = f"{to} sees one row at a time and" if not FORMATS[to].scaled.get("query-minmax") else to
-        why = f"{alone} cannot carry {WORDS[form.kind]} on {SCALED} ({form.scaled!r})"
+        why = f"{alone} cannot carry {WORDS[kind]} on {SCALED} ({scaled!r})"
     else:
-        why = f"{to} cannot carry {WORDS[form.kind]} on features that are scaled by {form.scaled!r}"
-    raise ExportError(f"{why}; formats that can: {', '.join(filter(carried, FORMATS)) or 'none'}")
+        why = f"{to} cannot carry {WORDS[kind]} on features that are scaled by {scaled!r}"
+    return f"{why}; {others}"

@@ -16,7 +16,7 @@ from hingerank.export.forest import MISSING_LEFT, SMALL, ZERO_IS_MISSING, Forest
 from hingerank.export.scalings import SCALINGS, Logs, Places, ScaledColumns, ScaledWithinQueries, Scaling
 from hingerank.features.curves import Curves
 from hingerank.features.fourier import FourierMap
-from hingerank.features.kernels import RBF, Kernel, Polynomial
+from hingerank.features.kernels import Kernel
 from hingerank.features.nystroem import NystroemMap
 from hingerank.features.surfaces import SurfaceGrid
 
@@ -84,6 +84,10 @@ Body = Affine | KernelSum | CosineSum | Trees | Curves | Surfaces
 KINDS = {
     Affine: "linear", KernelSum: "mapped", CosineSum: "mapped", Trees: "trees", Curves: "curves", Surfaces: "surfaces"
 }  # fmt: skip
+FOLDED: dict[str, tuple[str, ...]] = {  # kind of model -> kinds of scaling that may go into its numbers
+    "linear": ("columns",), "mapped": ("columns",), "curves": ("columns",), "surfaces": ("columns",),
+    "trees": ("columns", "log", "quantile"), "zero-trees": (),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -103,8 +107,9 @@ class Form:
 
     @property
     def kind(self) -> str:
-        """ "linear", "mapped", "trees", "curves" or "surfaces"."""
-        return KINDS[type(self.body)]
+        """ "linear", "mapped", "trees", "zero-trees" (0 is missing there), "curves" or "surfaces"."""
+        kind = KINDS[type(self.body)]
+        return "zero-trees" if kind == "trees" and (self.body.missing & ZERO_IS_MISSING).any() else kind
 
     @property
     def scaled(self) -> str:
@@ -130,20 +135,18 @@ class Form:
         and thresholds, and any other scaling of single values into thresholds.
 
         Kernel functions of scaled rows stay as they are, and so do trees that take zeros for missing values, since
-        these are zeros after scaling.
+        these are zeros after scaling (`FOLDED` has what may go).
         """
         body, scaling = self.body, self.scaling
-        if scaling is None or isinstance(scaling, ScaledWithinQueries):
+        if scaling is None or isinstance(scaling, ScaledWithinQueries) or scaling.kind not in FOLDED[self.kind]:
             return self
         if isinstance(body, Trees):
-            if (body.missing & ZERO_IS_MISSING).any():
-                return self
             inner, number = body.feature >= 0, body.number.copy()
             column = body.feature[inner]
             number[inner] = largest_below(number[inner], lambda x: scaling.values(x, column))
             return replace(self, body=body._replace(number=number), scaling=None)
         if not isinstance(scaling, ScaledColumns) or isinstance(body, KernelSum):
-            return self
+            return self  # kernel functions of scaled rows
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused
             return replace(self, body=_folded(body, *scaling), scaling=None)
 
@@ -303,7 +306,7 @@ def body_of_map(feature_map: Any, weights: np.ndarray) -> Body:
     if isinstance(feature_map, FourierMap):
         return CosineSum(feature_map.frequencies_.T, feature_map.phases_, weights * np.sqrt(2 / feature_map.width_))
     kernel = feature_map.kernel_ if isinstance(feature_map, NystroemMap) else None
-    if not isinstance(kernel, RBF | Polynomial) and type(kernel) is not Kernel:
+    if kernel is None or kernel_kind(kernel.name) is None:
         name = type(feature_map).__name__ if kernel is None else kernel.name
         raise ExportError(f"no format carries the kernel or map {name!r}: use 'rbf', 'polynomial' or 'linear'")
     rows = feature_map.landmarks_
@@ -311,3 +314,20 @@ def body_of_map(feature_map: Any, weights: np.ndarray) -> Body:
     if type(kernel) is Kernel:
         return Affine(weights @ rows)
     return KernelSum(kernel.name, kernel.gamma, int(kernel.degree), kernel.coef0, rows, weights)
+
+
+def kernel_kind(kernel: Any) -> str | None:
+    """The kind of form that a sum of this kernel's functions has; None where it has none.
+
+    >>> [kernel_kind(kernel) for kernel in ("rbf", "poly", "linear", "chi2")]
+    ['mapped', 'mapped', 'linear', None]
+    """
+    kinds = {"rbf": "mapped", "polynomial": "mapped", "poly": "mapped", "linear": "linear"}
+    return kinds.get(kernel) if isinstance(kernel, str) else None
+
+
+def map_kind(feature_map: Any) -> str | None:
+    """The kind of form of weights on a feature map, which need not be fitted; None where there is none."""
+    if isinstance(feature_map, FourierMap):
+        return "mapped"
+    return kernel_kind(feature_map.kernel) if isinstance(feature_map, NystroemMap) else None

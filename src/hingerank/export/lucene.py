@@ -13,7 +13,6 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from hingerank.export.forest import ZERO_IS_MISSING
 from hingerank.export.forms import ExportError, Form, Trees, goes_left, largest_single
 from hingerank.export.scalings import ScaledColumns
 
@@ -134,7 +133,6 @@ def normalized(form: Form, shift: float) -> tuple[dict[str, float], dict[str, fl
 def solr_trees(form: Form, shift: float, missing: bool) -> list[dict[str, Any]]:
     """Trees whose thresholds, after Solr has added its slack, are the largest singles that go left."""
     body = form.body
-    refuse_zeros(body)
     limit = before_slack(largest_single(body.number))
 
     def node(k: int) -> dict[str, Any]:
@@ -153,7 +151,6 @@ def solr_trees(form: Form, shift: float, missing: bool) -> list[dict[str, Any]]:
 def plugin_trees(form: Form, shift: float) -> list[dict[str, Any]]:
     """Trees in the form of XGBoost's dump, where a row goes to `yes` if it is below the condition."""
     body = form.body
-    refuse_zeros(body)
     limit = np.nextafter(largest_single(body.number), np.float32(np.inf))
 
     def node(k: int, root: int) -> dict[str, Any]:
@@ -180,7 +177,6 @@ def ranklib_text(form: Form, shift: float) -> str:
         numbers = [(0, body.offset + shift), *((k, body.weights[j]) for j, k in number.items())]
         said = " ".join(f"{k}:{float(value)!r}" for k, value in numbers)
         return f"## Linear Regression\n## Lambda = 0.0\n{said}"
-    refuse_zeros(body)
     if missing_matters(body):
         raise ExportError("RankLib takes missing values for zeros, these trees do not: leave ranklib out")
     limit = largest_single(body.number)
@@ -205,11 +201,6 @@ def missing_matters(body: Trees) -> bool:
     """Whether a missing value goes elsewhere than a zero does, at any node."""
     inner = body.feature >= 0
     return bool(((body.missing[inner] & 1 > 0) != (body.number[inner] >= 0)).any())
-
-
-def refuse_zeros(body: Trees) -> None:
-    if (body.missing & ZERO_IS_MISSING).any():
-        raise ExportError("these trees take zeros for missing values, which engines cannot say: use sql, onnx or c")
 
 
 def before_slack(limit: np.ndarray) -> np.ndarray:

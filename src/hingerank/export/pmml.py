@@ -136,9 +136,7 @@ def _forest(form: Form, schema: str, given: str) -> list[str]:
 def _node(form: Form, body: Trees, k: int, predicate: str) -> str:
     if body.feature[k] < 0:
         return f"<Node id='{k}' score='{float(body.number[k])!r}'>{predicate}</Node>"
-    missing_left, zero_left = goes_left(body, k)
-    if zero_left is not None:
-        raise ExportError("these trees take zeros for missing values, which this format cannot say: use sql or onnx")
+    missing_left, _ = goes_left(body, k)
     first = int(body.child[k])
     field, limit = quoteattr(str(form.names[body.feature[k]])), float(body.number[k])
     left, right = (

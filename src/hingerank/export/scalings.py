@@ -16,6 +16,7 @@ from hingerank.data.scaling import (
     QueryMinMaxScaler,
     QueryStandardScaler,
     Scaler,
+    make_scaler,
 )
 from hingerank.kernels.scaling import columns_dense, log_dense, quantile_dense
 
@@ -164,6 +165,16 @@ SCALINGS: dict[type[Scaler], Callable[[Any], Scaling | None]] = {
     QueryMinMaxScaler: lambda scaler: ScaledWithinQueries("minmax"),
     QueryStandardScaler: lambda scaler: ScaledWithinQueries("standard"),
 }
+
+
+def scaling_kind(name: str | None) -> str:
+    """The kind of scaling of a scaler by its name.
+
+    >>> [scaling_kind(name) for name in (None, "standard", "log", "query-minmax")]
+    ['none', 'columns', 'log', 'query-minmax']
+    """
+    scaler = make_scaler(name)
+    return "columns" if isinstance(scaler, ColumnScaler) else scaler.name
 
 
 def _by_kernel(kernel: Callable[..., Any], x: np.ndarray, *learnt: np.ndarray) -> np.ndarray:

@@ -137,9 +137,7 @@ def _tree(body: Trees, k: int, terms: dict[Any, str]) -> str:
         return literal(body.number[k])
     x, limit, first = terms[int(body.feature[k])], literal(body.number[k]), int(body.child[k])
     left, right = _tree(body, first, terms), _tree(body, first + 1, terms)
-    missing_left, zero_left = goes_left(body, k)
-    if zero_left is not None:
-        raise ExportError("these trees take zeros for missing values, which this format cannot say: use sql or onnx")
+    missing_left, _ = goes_left(body, k)
     return f"if ({x} > {limit}, {right}, {left})" if missing_left else f"if ({x} <= {limit}, {left}, {right})"
 
 

@@ -401,6 +401,9 @@ class AdditiveRankSVM(PairwiseRanker):
     def _body(self):
         return with_surfaces(self._curves, self._surfaces)
 
+    def _form_kind(self):
+        return "surfaces" if self.interactions else "curves"
+
     def _contributions(self, X, blocks):
         parts = self._curves.parts(X)
         for grid, heights in self._surfaces:  # half to each, as Shapley values have it

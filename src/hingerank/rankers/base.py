@@ -323,6 +323,10 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
         """The score of scaled features in a plain form, for exports."""
         return super()._form()  # which refuses: this ranker has none
 
+    def _form_kind(self) -> str | None:
+        """The kind of form (`hingerank.export.forms.KINDS`) that a fit with these parameters has; None for none."""
+        return None
+
     def _form(self) -> Any:
         from hingerank.export.forms import Form
 
@@ -386,6 +390,9 @@ class LinearRanker(BaseRanker):
         from hingerank.export.forms import Affine
 
         return Affine(np.asarray(self.coef_, np.float64))
+
+    def _form_kind(self) -> str | None:
+        return "linear"
 
     @renamed
     def feature_table(self, feature_names: Sequence[str] | None = None) -> list[tuple[str, float]]:

@@ -319,6 +319,9 @@ class RankBoost(BoostingRanker):
     def _body(self):
         return stumps(self.features_, self.thresholds_, self.alphas_)
 
+    def _form_kind(self):
+        return "trees"
+
 
 def _sums_above(codes: np.ndarray, potential: np.ndarray, shards: list[tuple[int, int]]) -> np.ndarray:
     """out[k, b] = sum of the potentials of rows with more than b thresholds of feature k below their value."""

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from hingerank.data.blocks import QueryBlocks
 from hingerank.data.memory import memory_budget
 from hingerank.export.attributes import Array, Attribute, Number
-from hingerank.export.forms import body_of_map
+from hingerank.export.forms import body_of_map, kernel_kind, map_kind
 from hingerank.features.fourier import FourierMap
 from hingerank.features.kernels import choose_gamma, make_kernel
 from hingerank.features.maps import FeatureMap
@@ -189,6 +189,9 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
     def _body(self):
         return body_of_map(self._expansion, self.dual_coef_)
 
+    def _form_kind(self):
+        return kernel_kind(self.kernel)
+
     def _check_together(self, sizes):
         super()._check_together(sizes)
         if not self._given and ("support_rows_" not in vars(self) or self.gamma_ is None):
@@ -256,6 +259,9 @@ class MappedRanker(ScaledByDefault, PairwiseRanker):
 
     def _body(self):
         return body_of_map(self._map, self.coef_)
+
+    def _form_kind(self):
+        return map_kind(self._new_map())
 
 
 class NystroemRankSVM(MappedRanker):

@@ -308,6 +308,13 @@ class RankSVM(PairwiseRanker, LinearRanker):
 
         return body_of_map(self.features_, self.features_.unmixed(self.coef_))
 
+    def _form_kind(self):
+        if self.features is None:
+            return super()._form_kind()
+        from hingerank.export.forms import map_kind
+
+        return map_kind(self.features)
+
 
 class LossRanker(RankSVM):
     """min over w of  ½‖w‖² + C · loss(Φ w),  the loss being the class's own; parameters as in RankSVM."""

@@ -123,6 +123,9 @@ class McRank(LightGBMRanker):
     def _body(self):
         return BaseRanker._body(self)
 
+    def _form_kind(self):
+        return None
+
     def _check_together(self, sizes):
         super()._check_together(sizes)
         if len(self.models_) % sizes["grades"]:

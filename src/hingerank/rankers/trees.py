@@ -197,6 +197,9 @@ class TreeRanker(BaseRanker):
     def _body(self):
         return trees_of(self.models_)
 
+    def _form_kind(self):
+        return "trees"
+
     def _state(self):
         state = super()._state()
         return state | {"models_": [model.to_state() for model in state["models_"]]} if "models_" in state else state
@@ -299,6 +302,12 @@ class LightGBMRanker(TreeRanker):
         self.n_jobs = n_jobs
         self.early_stopping_rounds = early_stopping_rounds
         self.params = params
+
+    def _form_kind(self):
+        if not self.params:
+            return "trees"
+        zeros = main_names(self.params, lightgbm_names(), "LightGBM").get("zero_as_missing", False)
+        return "zero-trees" if str(zeros).lower() in ("true", "1") else "trees"
 
     def _settings(self):
         self.library()

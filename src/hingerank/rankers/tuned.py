@@ -1,6 +1,6 @@
 """What tuning found, kept with the ranker that it gave."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,7 +11,10 @@ from hingerank.notebook import html_table, shown
 
 @dataclass(frozen=True)
 class Trial:
-    """One setting: its value on every fold, their mean and standard error, the seconds of its fits, what went wrong."""
+    """One setting: its value on every fold, their mean and standard error, the seconds of its fits, what went wrong.
+
+    `served` is False where the target of `tune(..., serve=...)` cannot run it.
+    """
 
     ranker: str
     setting: dict[str, Any]
@@ -20,6 +23,7 @@ class Trial:
     error: float
     seconds: float
     problem: str | None = None
+    served: bool = True
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,9 @@ class Tuning:
     trials : every setting tried, with its score on each fold and its seconds
     seconds : of the whole search, the last fit on everything included
     widened : parameter -> values that were added because the best one was at the edge of the grid
+    serve : the target that the setting was chosen for, or None
+    free : with a target, "ranker" and "setting" of what would have been chosen without it, if that was tried
+    advice : with a target that costs much, where that other setting can run
     """
 
     measure: str
@@ -43,11 +50,26 @@ class Tuning:
     trials: list[Trial]
     seconds: float
     widened: dict[str, list[Any]]
+    serve: str | None = None
+    free: dict[str, Any] | None = None
+    advice: str = ""
 
     @property
     def chosen(self) -> Trial:
         """The trial of the chosen setting."""
-        return next(t for t in self.trials if t.ranker == self.ranker and t.setting == self.best)
+        return self._trial(self.ranker, self.best)
+
+    def _trial(self, ranker: str, setting: dict[str, Any]) -> Trial:
+        return next(t for t in self.trials if t.ranker == ranker and t.setting == setting)
+
+    @property
+    def serve_cost(self) -> tuple[float, float] | None:
+        """What the target costs in the measure: the mean over folds of the free choice's value less the chosen one's,
+        and the standard error of that (nan for one fold). None without a target, or where only what it runs was tried.
+        """
+        if self.free is None:
+            return None
+        return difference(self._trial(**self.free).scores, self.chosen.scores)
 
     @property
     def score(self) -> float:
@@ -66,19 +88,36 @@ class Tuning:
                 t.mean,
                 t.error,
                 t.seconds,
-                ("chosen" if t is self.chosen else "") if t.problem is None else t.problem,
+                self._remark(t),
             ]
             for t in order
         ]
         return [*(["ranker"] if several else []), *names, self.measure, "± error", "seconds", ""], rows
 
+    def _remark(self, trial: Trial) -> str:
+        if trial.problem is not None:
+            return trial.problem
+        return "chosen" if trial is self.chosen else "" if trial.served else f"not in {self.serve}"
+
     def __str__(self) -> str:
         chosen = self.chosen
-        words = ", ".join(f"{name}={_word(value)}" for name, value in self.best.items()) or "no setting to choose"
-        return (
-            f"{self.ranker}: {words}; {self.measure} {chosen.mean:.4f} ± {chosen.error:.4f} over {self.folds} "
-            f"fold{'s' * (self.folds > 1)}, {len(self.trials)} settings in {self.seconds:.1f} s"
+        words = (
+            f"{self.ranker}: {_words(self.best)}; {self.measure} {chosen.mean:.4f} ± {chosen.error:.4f} over "
+            f"{self.folds} fold{'s' * (self.folds > 1)}, {len(self.trials)} settings in {self.seconds:.1f} s"
         )
+        return f"{words}; {self._cost()}" if self.serve is not None else words
+
+    def _cost(self) -> str:
+        """What the target costs, in words."""
+        if self.free is None or self.serve_cost is None:
+            return f"only what {self.serve} can run was tried, so what that costs is not known"
+        cost, error = self.serve_cost
+        if self.free == {"ranker": self.ranker, "setting": self.best}:
+            return f"{self.serve} can run the best setting of all, so it costs nothing"
+        free = self._trial(**self.free)
+        spread = "" if np.isnan(error) else f" ± {error:.4f}"
+        words = f"running in {self.serve} costs {cost:.4f}{spread} against {free.ranker} with {_words(free.setting)}"
+        return f"{words}; {self.advice}" if self.advice else words
 
     def _repr_html_(self) -> str:
         return html_table(str(self), *self.table(20))
@@ -92,10 +131,20 @@ class Tuning:
         """The inverse of `to_dict`; entries that do not belong there are a ValueError."""
         try:
             found = cls(**{**values, "trials": [Trial(**trial) for trial in values["trials"]]})
-            found.chosen.mean  # noqa: B018  (it has one)
+            found.chosen.mean, found.serve_cost  # noqa: B018  (it has them)
         except (TypeError, KeyError, StopIteration, AttributeError) as error:
             raise ValueError(f"tuning_ is not what tune found: {error!r}") from None
         return found
+
+
+def difference(first: Sequence[float], second: Sequence[float]) -> tuple[float, float]:
+    """Mean of first - second over folds, and its standard error; nan for one fold."""
+    each = np.subtract(first, second)
+    return float(each.mean()), float(each.std(ddof=1) / np.sqrt(len(each))) if len(each) > 1 else np.nan
+
+
+def _words(setting: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={_word(value)}" for name, value in setting.items()) or "no setting to choose"
 
 
 def _word(value: Any) -> str:

@@ -150,6 +150,7 @@ class Staged:
     widen : whether grids may grow
     limits : of parameters that have others than usual
     choosing : which of equals is the best; default the simpler one
+    allowed : which settings may be tried
 
     Examples
     --------
@@ -165,10 +166,16 @@ class Staged:
     widen: bool = True
     limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     choosing: Callable[[Sequence[tuple[Setting, float]]], Setting] | None = None
+    allowed: Callable[[Setting], bool] | None = None
 
     @property
     def size(self) -> int:
-        return len(Grid(self.stages[0]).settings())
+        return len(self.first)
+
+    @property
+    def first(self) -> list[Setting]:
+        """The settings of the first stage."""
+        return [{**self.start, **setting} for setting in Grid(self.stages[0]).settings()]
 
     def choose(self, tried: Sequence[tuple[Setting, float]]) -> Setting:
         return (self.choosing or best_setting)(tried)
@@ -184,6 +191,7 @@ class Staged:
             open_names = [name for name, values in around.items() if len(values) > 1] if self.widen else []
             for growth in range(MOST_WIDENINGS + 1):
                 batch = [setting for setting in batch if all(setting != old for old, _ in tried)]
+                batch = batch if self.allowed is None else list(filter(self.allowed, batch))
                 if batch:
                     values = yield batch
                     tried += [(setting, value) for setting, value in zip(batch, values) if value is not None]

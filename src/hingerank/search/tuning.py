@@ -4,7 +4,7 @@ import inspect
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
@@ -22,6 +22,7 @@ from hingerank.registry import RANKERS, ranker_class, ranker_name, registered_na
 from hingerank.renaming import present_names
 from hingerank.search.proposals import Search, Staged, complexity
 from hingerank.search.query_folds import FoldOutcome, QueryFolds
+from hingerank.search.serving import advice, check_target, target_name, why_not
 from hingerank.search.settings import Setting, listed, resolved
 from hingerank.watching import tell_task
 
@@ -64,6 +65,8 @@ def tune(
     widen: bool = True,
     hold_out: str = "ratings",
     sample_weight: Any = None,
+    serve: str | None = None,
+    serve_only: bool = False,
     progress: Progress | None = None,
 ) -> Any:
     """argmax over settings of the mean over folds of measure(held-out queries), fitted on everything.
@@ -88,12 +91,16 @@ def tune(
     widen : whether grids may grow
     hold_out : of ratings: "ratings", a part of every user's, or "items", a part of them that training never sees
     sample_weight : of ratings: how much each counts in fits; judging counts all alike, but those of weight 0
+    serve : a format of `export` ("solr", "opensearch", "vespa", "onnx", "sql", "c", …) that the ranker is chosen for
+        Scales, maps and forms that it cannot run are never chosen, so that `export` can write the ranker. They are
+        tried all the same, to say what the target costs in the measure.
+    serve_only : do not try what the target cannot run: fewer fits, but what it costs stays unknown
     progress : called with (settings done, settings known so far, the best so far in words) after every fit
 
     Returns
     -------
     the fitted ranker
-        ``tuning_`` has all settings, their scores on each fold and seconds.
+        ``tuning_`` has all settings, their scores on each fold and seconds; with a target its ``serve_cost``.
 
     Examples
     --------
@@ -115,32 +122,50 @@ def tune(
         raise ValueError(f"{pair[0]} learns from ratings and {pair[1]} from rows: tune one kind at a time")
     if sample_weight is not None and not all(rated):
         raise ValueError("sample_weight is for ratings; queries of graded rows count alike")
+    target = None if serve is None else target_name(serve, any(rated))
+    if serve_only and target is None:
+        raise ValueError("serve_only needs a target: name it by serve, as in serve='solr'")
     make: Any = QueryFolds
     how: dict[str, Any] = {"validation": validation, "folds": folds, "seed": random_state}
     if all(rated):
         make, how = rankers[0]._rating_folds, how | {"hold_out": hold_out, "sample_weight": sample_weight}
     parts: Folds = make(data, measure, **how)
     tried = {name: listed(name, values) for name, values in (params or {}).items()}
-    studies = []
-    for name, ranker in zip(names, rankers):
-        study = Study(name, ranker, parts, measure, progress)
-        given = present_names(ranker, tried, warn=True)
-        stages, start = resolved(ranker, given, parts.scales, partial(parts.natural, ranker))
-        study.run(Staged(stages, start, widen, parts.limits()), random_state)
-        studies.append(study)
-    worked = [study for study in studies if study.known]
+    studies = [Study(name, ranker, parts, measure, progress, target) for name, ranker in zip(names, rankers)]
+    searches = []
+    for study in studies:
+        given = present_names(study.ranker, tried, warn=True)
+        stages, start = resolved(study.ranker, given, parts.scales, partial(parts.natural, study.ranker))
+        searches.append(Staged(stages, start, widen, parts.limits()))
+    if target is not None:
+        check_target(target, {s.name: (s.ranker, search.first) for s, search in zip(studies, searches)}, serve_only)
+    for study, search in zip(studies, searches):
+        study.run(replace(search, allowed=None if target is None else study.runs), random_state)
+        if target is not None and not serve_only:
+            study.run(search, random_state, {})
+    worked = [study for study in studies if study.served]
     if not worked:
         raise ValueError(f"no setting of {', '.join(names)} could be fitted; the first error is: {studies[0].problem}")
-    winner = max(worked, key=lambda study: study.best(one_standard_error).mean)  # the first of equals
-    chosen = winner.best(one_standard_error)
+    winner, chosen = _winner(worked, one_standard_error)
+    more = {} if target is None else {"serve": target}
+    if target is not None and not serve_only:
+        other, free = _winner([study for study in studies if study.known], one_standard_error, free=True)
+        more |= {"free": {"ranker": free.ranker, "setting": free.setting}}
+        more |= {"advice": advice(other.ranker, free, chosen)}
     tell_task(f"tuning {winner.name}, the last fit")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", WeakFitWarning)  # the validation has chosen
         found = parts.fit(clone(winner.ranker).set_params(**chosen.setting))
     trials = [trial for study in studies for trial in study.trials.values()]
     seconds = time.perf_counter() - started
-    found.tuning_ = Tuning(measure, len(parts), winner.name, chosen.setting, trials, seconds, winner.widened)
+    found.tuning_ = Tuning(measure, len(parts), winner.name, chosen.setting, trials, seconds, winner.widened, **more)
     return found
+
+
+def _winner(studies: Sequence["Study"], simplest: bool, free: bool = False) -> tuple["Study", Trial]:
+    """The study with the best setting, the first of equals, and that setting; free: whatever a target can run."""
+    winner = max(studies, key=lambda study: study.best(simplest, free).mean)
+    return winner, winner.best(simplest, free)
 
 
 def _ranker(item: Any, seed: int) -> Any:
@@ -176,13 +201,26 @@ class Study:
     folds: Folds
     measure: str
     progress: Progress | None = None
+    target: str | None = None
     trials: dict[str, Trial] = field(default_factory=dict)
     widened: dict[str, list[Any]] = field(default_factory=dict)
     problem: str | None = None
 
-    def run(self, search: Search, seed: int) -> None:
-        """Try what the search proposes, until it has no more."""
-        proposals = search.propose(seed, self.widened) if isinstance(search, Staged) else search.propose(seed)
+    def runs(self, setting: Setting) -> bool:
+        """Whether the target can run a setting; without a target all are as good."""
+        return self.target is None or not why_not(self.ranker, setting, self.target)
+
+    def run(self, search: Search, seed: int, widened: dict[str, list[Any]] | None = None) -> None:
+        """Try what the search proposes, until it has no more.
+
+        Parameters
+        ----------
+        search : proposes settings
+        seed : of the proposals
+        widened : takes the values beyond the edges of grids; by default the study's own
+        """
+        grown = self.widened if widened is None else widened
+        proposals = search.propose(seed, grown) if isinstance(search, Staged) else search.propose(seed)
         batch = next(proposals, None)
         while batch is not None:
             self._attempt(batch)
@@ -197,18 +235,32 @@ class Study:
         """The settings that could be fitted on every fold."""
         return [trial for trial in self.trials.values() if not np.isnan(trial.mean)]
 
-    def best(self, simplest: bool = False) -> Trial:
-        """The setting with the largest mean, the simpler of equals; simplest: of all within a standard error."""
-        settings = [trial.setting for trial in self.known]
-        top = max(self.known, key=lambda t: (t.mean, -complexity(t.setting, settings)))
+    @property
+    def served(self) -> list[Trial]:
+        """Those of them that the target can run."""
+        return [trial for trial in self.known if trial.served]
+
+    def best(self, simplest: bool = False, free: bool = False) -> Trial:
+        """The setting with the largest mean, the simpler of equals.
+
+        Parameters
+        ----------
+        simplest : take the simplest of all within a standard error
+        free : also of those that the target cannot run
+        """
+        among = self.known if free else self.served
+        settings = [trial.setting for trial in among]
+        top = max(among, key=lambda t: (t.mean, -complexity(t.setting, settings)))
         if not simplest:
             return top
-        within = (t for t in self.known if t.mean >= top.mean - top.error)
+        within = (t for t in among if t.mean >= top.mean - top.error)
         return min(within, key=lambda t: (complexity(t.setting, settings), -t.mean))
 
     def _attempt(self, settings: list[Setting]) -> None:
         """Try settings that have not been tried, on every fold."""
         todo = {canonical(s): s for s in settings if canonical(s) not in self.trials}
+        if not todo:
+            return
         found: dict[str, list[FoldOutcome]] = {key: [] for key in todo}
         for k in range(len(self.folds)):
             tell_task(f"tuning {self.name}, fold {k + 1} of {len(self.folds)}")
@@ -223,7 +275,7 @@ class Study:
             seconds, problems = sum(o.seconds for o in outcomes), [o.problem for o in outcomes if o.problem]
             self.trials[key] = Trial(
                 self.name, todo[key], values.tolist(), float(values.mean()), error, seconds,
-                problems[-1] if problems else None,
+                problems[-1] if problems else None, self.runs(todo[key]),
             )  # fmt: skip
 
     def _tell(self, found: dict[str, list[FoldOutcome]]) -> None:

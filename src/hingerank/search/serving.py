@@ -1,0 +1,66 @@
+"""Settings for a target: which ones another program can run, by what `export` itself carries."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from hingerank.export.formats import WITHIN_QUERIES, carriers, format_name, refusal
+from hingerank.export.scalings import scaling_kind
+from hingerank.rankers.base import BaseRanker
+from hingerank.rankers.tuned import Trial, difference
+from hingerank.search.settings import Setting
+
+
+def why_not(ranker: Any, setting: Setting, to: str) -> str:
+    """Why a format cannot carry what a ranker with a setting will be after its fit; empty where it can.
+
+    >>> from hingerank import RankSVM
+    >>> why_not(RankSVM(), {"scale": "standard"}, "solr")
+    ''
+    >>> why_not(RankSVM(), {"scale": "log"}, "solr").partition(";")[0]
+    "solr cannot carry a linear model on features that are scaled by 'log'"
+    """
+    name = type(ranker).__name__
+    if not isinstance(ranker, BaseRanker):
+        return f"{name} has no form that another program could take over"
+    made = clone(ranker).set_params(**setting)
+    return refusal(to, made._form_kind(), scaling_kind(made._scaling()), name)
+
+
+def check_target(to: str, tried: Mapping[str, tuple[Any, list[Setting]]], only: bool) -> None:
+    """A ValueError before any fit where the target can run nothing of what would be tried.
+
+    Parameters
+    ----------
+    to : the target
+    tried : name of a ranker -> the ranker and the settings to begin with
+    only : whether every ranker needs one that runs there
+    """
+    reasons = {
+        name: [why_not(ranker, setting, to) for setting in settings] for name, (ranker, settings) in tried.items()
+    }
+    nowhere = [name for name, each in reasons.items() if all(each)]
+    if len(nowhere) == len(reasons) or (only and nowhere):
+        raise ValueError(f"serve={to!r} leaves nothing to try of {nowhere[0]}: {reasons[nowhere[0]][0]}")
+
+
+def advice(ranker: Any, free: Trial, chosen: Trial) -> str:
+    """Where the free choice can run, and how, if it is better than the chosen setting by more than twice the error."""
+    cost, error = difference(free.scores, chosen.scores)
+    if free.served or not cost > 2 * np.nan_to_num(error):
+        return ""
+    made = clone(ranker).set_params(**free.setting)
+    scaled = scaling_kind(made._scaling())
+    where = carriers(made._form_kind(), scaled)
+    if scaled.startswith("query-"):
+        where = [f"{to} ({WITHIN_QUERIES[to]})" for to in where]
+    return f"formats that run it: {', '.join(where)}" if where else ""
+
+
+def target_name(serve: str, rated: bool) -> str:
+    """The format that is meant by `serve`; a ValueError where there is none."""
+    if rated or serve == "vectors":
+        raise ValueError("serve is for rankers of rows; personal rankers of any setting are exported as vectors")
+    return format_name(serve)
