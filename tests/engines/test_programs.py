@@ -33,9 +33,9 @@ def test_jpmml(java, scored, fitted, rows, tmp_path, name):
 def test_ranklib(java, scored, fitted, rows, tmp_path, name):
     """The parser and the scorer that the plugins of Elasticsearch and OpenSearch hand model/ranklib to."""
     ranker = fitted(name)
-    done = ranker.export(tmp_path / "m", "opensearch", ranklib=True, shift="auto", check=rows)
-    (tmp_path / "model").write_text(json.loads(done.files[1].read_text("utf-8"))["model"]["model"]["definition"])
-    used = [int(f["name"][1:]) - 1 for f in json.loads(done.files[0].read_text("utf-8"))["featureset"]["features"]]
+    done = ranker.export(tmp_path / "m", "opensearch", ranklib=True, shift="auto", check=rows, define=True)
+    (tmp_path / "model").write_text(json.loads(done.files[0].read_text("utf-8"))["model"]["model"]["definition"])
+    used = [int(f["name"][1:]) - 1 for f in json.loads(done.files[1].read_text("utf-8"))["featureset"]["features"]]
     scores = scored([*java("ranklib", "RankLibScores"), tmp_path / "model"], list(map(str, used)), rows.X[:, used])
     assert (scores >= 0).all()
     close(ranker, rows, scores - done.options["shift"], 1e-6)

@@ -46,8 +46,8 @@ class Solr:
     def install(self, files, name):
         for place in (f"schema/model-store/{name}", "schema/feature-store/_DEFAULT_"):
             self.call(place, method="DELETE")
-        self.call("schema/feature-store", files[0].read_text("utf-8"), "PUT")
-        self.call("schema/model-store", files[1].read_text("utf-8"), "PUT")
+        self.call("schema/feature-store", files[1].read_text("utf-8"), "PUT")
+        self.call("schema/model-store", files[0].read_text("utf-8"), "PUT")
 
     def rank(self, query, model, **more):
         asked = {"q": f"qid:{query}", "rq": f"{{!ltr model={model} reRankDocs=1000}}", "rows": 1000, "fl": "id,score"}
@@ -79,7 +79,9 @@ def solr(java, tmp_path_factory, rows):
 @pytest.mark.parametrize("name", ["standard", "sparse", "lightgbm", "xgboost", "steps"])
 def test_scores_and_order_of_all_queries(solr, fitted, rows, tmp_path, name, shift):
     ranker, (X, _, qid) = fitted(name), rows_of(rows)
-    solr.install(ranker.export(tmp_path / "solr", "solr", name=name, shift=shift, missing=False).files, name)
+    solr.install(
+        ranker.export(tmp_path / "solr", "solr", name=name, shift=shift, missing=False, define=True).files, name
+    )
     scores, orders = np.full(len(X), np.nan), {}
     for query in np.unique(qid):
         found = solr.rank(query, name)
@@ -99,7 +101,7 @@ def test_the_check_does_what_solr_does(solr, fitted, rows, tmp_path):
 
     X, _, qid = rows_of(rows)
     for name in ("standard", "lightgbm", "xgboost"):
-        files = fitted(name).export(tmp_path / name, "solr", name=name, missing=False).files
+        files = fitted(name).export(tmp_path / name, "solr", name=name, missing=False, define=True).files
         solr.install(files, name)
         here = run_solr(files, fitted(name)._form(), X, qid)
         there = {int(d["id"]): d["score"] for q in np.unique(qid) for d in solr.rank(q, name)}
@@ -110,7 +112,7 @@ def test_the_check_does_what_solr_does(solr, fitted, rows, tmp_path):
 def test_from_the_engine_to_a_model_and_back(solr, fitted, rows, tmp_path):
     """Solr logs features, they are joined with judgments, a ranker learns from them, and Solr ranks by it."""
     X, _, qid = rows_of(rows)
-    first = fitted("standard").export(tmp_path / "first", "solr", name="first").files
+    first = fitted("standard").export(tmp_path / "first", "solr", name="first", define=True).files
     solr.install(first, "first")
     log = tmp_path / "log.jsonl"
     with open(log, "w") as stream:
@@ -124,7 +126,7 @@ def test_from_the_engine_to_a_model_and_back(solr, fitted, rows, tmp_path):
     column = [int(name[1:]) - 1 for name in data.feature_names]
     assert np.abs(data.X - X[order][:, column]).max() < 1e-6 * np.abs(X).max()
     ranker = hr.RankSVM(C=0.01, scale="standard").fit(data)
-    solr.install(ranker.export(tmp_path / "again", "solr", name="again", shift=20.0).files, "again")
+    solr.install(ranker.export(tmp_path / "again", "solr", name="again", shift=20.0, define=True).files, "again")
     expected = dict(zip(data.docid.tolist(), (ranker.predict(data) + 20.0).tolist()))
     for query in np.unique(qid):
         for found in solr.rank(query, "again"):

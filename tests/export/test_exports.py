@@ -303,9 +303,9 @@ def test_a_shift_is_found(fitted, tmp_path, name, to):
 
 @pytest.mark.parametrize("name", ["standard", "minmax", "intercept", "sparse", "steps", "lightgbm", "bags"])
 def test_ranklib_models_for_the_plugins(fitted, tmp_path, name):
-    done = fitted(name).export(tmp_path / "m", "opensearch", ranklib=True, shift=30.0, check=DATA)
+    done = fitted(name).export(tmp_path / "m", "opensearch", ranklib=True, shift=30.0, check=DATA, define=True)
     assert done.check["relative_to_largest_score"] < 1e-6 and done.check["negative_scores"] == 0
-    model = json.loads(done.files[1].read_text())["model"]["model"]
+    model = json.loads(done.files[0].read_text())["model"]["model"]
     first = "## LambdaMART" if name in ("steps", "lightgbm", "bags") else "## Linear Regression"
     assert model["type"] == "model/ranklib" and model["definition"].startswith(first)
 
@@ -316,7 +316,7 @@ def test_ranklib_refuses_trees_whose_missing_values_are_no_zeros(tmp_path):
     X[:, 0] += 1  # so that a zero goes left of every threshold, and a missing value does not always
     ranker = hr.LightGBMRanker(n_estimators=9, num_leaves=7, min_child_samples=3).fit(X, DATA.y, DATA.qid)
     with pytest.raises(hr.ExportError, match="takes missing values for zeros"):
-        ranker.export(tmp_path / "m", "opensearch", ranklib=True)
+        ranker.export(tmp_path / "m", "opensearch", ranklib=True, define=True)
 
 
 @pytest.mark.parametrize("factor", [1.0, 1e-5, 1e5])
@@ -345,14 +345,14 @@ def test_a_mapping_gives_engines_their_queries(fitted, tmp_path):
     solr = {
         "f1": {"name": "title", "class": "org.apache.solr.ltr.feature.SolrFeature", "params": {"q": "{!field f=t}x"}}
     }
-    done = fitted("standard").export(tmp_path / "solr", "solr", features=solr)
-    first = json.loads(done.files[0].read_text())[0]
+    done = fitted("standard").export(tmp_path / "solr", "solr", features=solr, define=True)
+    first = json.loads(done.files[1].read_text())[0]
     assert first["name"] == "title" and first["params"] == {"q": "{!field f=t}x"} and "SolrFeature" in first["class"]
     plugin = {"f1": {"name": "title", "params": ["keywords"], "template": {"match": {"title": "{{keywords}}"}}}}
-    done = fitted("standard").export(tmp_path / "es", "elasticsearch", features=plugin)
-    first = json.loads(done.files[0].read_text())["featureset"]["features"][0]
+    done = fitted("standard").export(tmp_path / "es", "elasticsearch", features=plugin, define=True)
+    first = json.loads(done.files[1].read_text())["featureset"]["features"][0]
     assert first["name"] == "title" and first["params"] == ["keywords"] and "match" in first["template"]
-    model = json.loads(done.files[1].read_text())["model"]["model"]
+    model = json.loads(done.files[0].read_text())["model"]["model"]
     assert "title" in model["definition"] and "title" in model["feature_normalizers"]
     vespa = {"f1": {"name": "title", "expression": "bm25(title)"}}
     assert "bm25(title)" in fitted("standard").export(tmp_path / "v", "vespa", features=vespa).files[0].read_text()

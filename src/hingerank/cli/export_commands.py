@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from hingerank.cli.groups import JSON, Model, Rows
-from hingerank.cli.options import REQUIRED, choice, command, completing, option, target
+from hingerank.cli.options import REQUIRED, choice, command, completing, option, switch, target
 from hingerank.cli.output import print_facts, print_json, print_table, read_setting, working
 
 
@@ -23,7 +23,8 @@ def export(
     ),
     output: str = target("PATH", "File or folder/ to write.", REQUIRED, short="-o", folder=True),
     check: Path | None = option("DATA", "Score these rows with the export and compare with the model."),
-    features: Path | None = option("FILE", "JSON: feature -> its name in the other program, or how to compute it."),
+    features: Path | None = option("FILE", "JSON: feature -> its name there, or the engine's own list of features."),
+    define: bool = switch("Also write definitions of the features, for search engines that lack them."),
     settings: list[str] | None = option("NAME=VALUE", "Option of the format; repeatable.", flag="--set"),
     missing: str = choice("error|zero|nan", "How to read missing values and NULL.", "error"),
     json: bool = JSON,
@@ -41,7 +42,8 @@ def export(
     from hingerank.export.model_file import load
 
     ranker, options = load(model), dict(read_setting(text) for text in settings or [])
-    names = read_mapping(features) if features is not None else None
+    names = read_features(features) if features is not None else None
+    options |= {"define": True} if define else {}
     if to == "vectors":
         options = with_items(model, options)
     rows = None if check is None else open_for(ranker, model, check, Rows(missing=missing))
@@ -74,14 +76,14 @@ def with_items(model: Path, options: dict[str, Any]) -> dict[str, Any]:
     return {**options, "items": rows}
 
 
-def read_mapping(path: Path) -> dict[str, Any]:
-    """The JSON object of a file: feature -> name or description."""
+def read_features(path: Path) -> Any:
+    """The JSON of a file: feature -> name or description, or an engine's own list of features."""
     from json import JSONDecodeError, loads
 
     try:
         found = loads(path.read_text("utf-8"))
     except (JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise ValueError(f'{path} must be an object of feature names, such as {{"f1": "title_bm25"}}')
+    if not isinstance(found, dict | list):
+        raise ValueError(f'{path} must be an object of feature names, such as {{"f1": "title_bm25"}}, or a list')
     return found

@@ -8,6 +8,7 @@ path : where it goes
 to : the format
     See the page "Exports" for what each carries; a format that cannot carry a ranker says why and names those that can.
 features : a mapping from feature names to the other program's names, or to {"name": ..., and what else a format takes}
+    For Solr, Elasticsearch and OpenSearch also the engine's own list of features, which the model is then held against.
 check : RankingData to score by the export, in a program that is at hand
 options : of the format
 

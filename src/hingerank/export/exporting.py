@@ -3,7 +3,7 @@
 import json
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from hingerank import __version__
 from hingerank.data.files import plain, write_whole
 from hingerank.export.consumers import run_first
+from hingerank.export.engine_features import engine_set, own_list, store_of, used_names
 from hingerank.export.formats import FORMATS, KEEPS_SCALING, NO_NEGATIVES, format_name, refusal
 from hingerank.export.forms import ExportError, Form
 from hingerank.export.lucene import shift_for
@@ -40,9 +41,7 @@ class Exported:
     options: dict[str, Any] = field(default_factory=dict)
 
 
-def export(
-    ranker: Any, path: Any, to: str, *, features: Mapping[str, Any] | None = None, check: Any = None, **options: Any
-) -> Exported:
+def export(ranker: Any, path: Any, to: str, *, features: Any = None, check: Any = None, **options: Any) -> Exported:
     """Write a fitted ranker for another program; see `hingerank.export` for the parameters."""
     check_is_fitted(ranker)
     if to == "vectors":
@@ -57,10 +56,14 @@ def export(
     if options.get("shift") == "auto":
         scores = None if check is None else scores_by(ranker, *[rows_of(check)[k] for k in (0, 2)])
         options["shift"] = shift_for(form, scores)
-    form, notes, contents = written(form, to, type(ranker).__name__, features or {}, options)
+    mapping, listed = own_list(features or {}, to)
+    if listed is not None and to == "solr" and options["store"] == "_DEFAULT_":
+        options["store"] = store_of(features) or options["store"]
+    form, notes, contents = written(form, to, type(ranker).__name__, mapping, options, listed)
     files = targets(path, chosen.files)
     beside = files[0].with_suffix(".examples.json")
     examples = {"to": to, "statement": options, "notes": notes, **example_rows(ranker, form, check)}
+    examples["set"] = engine_set(form, to, listed, options)
     examples["test"] = chosen.test.format(files[0].name, beside.name)
     parts = {target: content for target, content in zip(files, contents, strict=True) if content}
     parts[beside] = json.dumps(plain(examples), allow_nan=False)
@@ -71,7 +74,12 @@ def export(
 
 
 def written(
-    form: Form, to: str, ranker: str, features: Mapping[str, Any], options: Mapping[str, Any]
+    form: Form,
+    to: str,
+    ranker: str,
+    features: Mapping[str, Any],
+    options: Mapping[str, Any],
+    listed: Sequence[str] | None = None,
 ) -> tuple[Form, list[str], list[str | bytes]]:
     """The form with the other program's names, notes about it, and the content of each file of the format.
 
@@ -82,6 +90,7 @@ def written(
     ranker : its class's name
     features : the mapping of names
     options : all of the format's
+    listed : names of the features that the engine has already, where these are known
     """
     form.refuse_infinities()
     plain_form = form.folded()
@@ -92,7 +101,10 @@ def written(
         raise ExportError(f"shift must be a finite number, not {options['shift']!r}")
     form = renamed(form, features)
     notes = notes_of(form) + ([SINGLE] if to in NO_NEGATIVES else [])
-    about = {"ranker": ranker, "version": __version__, "notes": notes, "features": features}
+    if to in NO_NEGATIVES and not options.get("define"):
+        notes.append(f"The features are the engine's own, by their names: {', '.join(used_names(form))}.")
+    about = {"ranker": ranker, "version": __version__, "notes": notes, "features": features, "listed": listed}
+    about["set"] = engine_set(form, to, listed, options)
     given = form if to in KEEPS_SCALING else replace(plain_form, names=form.names)
     contents = FORMATS[to].write(given, about, **options)
     return form, notes, [contents] if isinstance(contents, str | bytes) else contents

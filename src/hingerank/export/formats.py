@@ -7,6 +7,7 @@ import numpy as np
 
 from hingerank.export import code, consumers
 from hingerank.export.consumers import Consumer
+from hingerank.export.engine_features import WITH_OWN_FEATURES
 from hingerank.export.forms import FOLDED, ExportError
 from hingerank.export.lucene import run_plugin, run_solr, write_plugin, write_solr
 from hingerank.export.onnx_graph import write_onnx
@@ -19,7 +20,7 @@ WORDS = {"linear": "a linear model", "mapped": "a kernel or Fourier model", "tre
 WORDS |= {"surfaces": "curves with surfaces", "zero-trees": "trees that take zeros for missing values"}
 SCALED = "features that are scaled within each query"
 KEEPS_SCALING = ("solr", "elasticsearch", "opensearch")  # their normalizers do it
-NO_NEGATIVES = ("solr", "elasticsearch", "opensearch")  # Lucene forbids them
+NO_NEGATIVES = WITH_OWN_FEATURES  # Lucene forbids them
 
 
 class Format(NamedTuple):
@@ -59,10 +60,7 @@ def stand_in(engine: str, run: Callable[..., np.ndarray]) -> tuple[Consumer, ...
     return (Consumer(f"the arithmetic of {engine}", lambda: True, run),)
 
 
-ASK = (
-    "POST {0} to _ltr/_featureset/SET and model.json to _ltr/_featureset/SET/_createmodel, index 'rows', and rescore "
-    "with sltr"
-)
+ASK = "POST {0} to _ltr/_featureset/SET/_createmodel, and rescore with sltr and ltr_log"
 FORMATS: dict[str, Format] = {
     "python": Format(
         ("model.py",), code.write_python, consumers.PYTHON, ALL, BY_COLUMNS,
@@ -100,18 +98,18 @@ FORMATS: dict[str, Format] = {
         "print(abs(s.run(None, x)[0] - e['scores']).max())\"",
     ),
     "solr": Format(
-        ("features.json", "model.json"), write_solr, stand_in("Solr", run_solr),
-        ("linear", "trees"), options={"name": "hingerank", "store": "_DEFAULT_", "shift": 0.0, "missing": None},
-        test="PUT {0} to schema/feature-store and model.json to schema/model-store, index 'rows', and ask with "
-        "rq={{!ltr model=NAME reRankDocs=1000}} and fl=id,score",
+        ("model.json", "features.json"), write_solr, stand_in("Solr", run_solr), ("linear", "trees"),
+        options={"name": "hingerank", "store": "_DEFAULT_", "shift": 0.0, "missing": None, "define": False},
+        test="PUT {0} to schema/model-store, and ask with rq={{!ltr model=NAME reRankDocs=1000}} and "
+        "fl=id,score,[features]",
     ),
     "elasticsearch": Format(
-        ("featureset.json", "model.json"), write_plugin, stand_in("the LTR plugin", run_plugin), ("linear", "trees"),
-        options={"name": "hingerank", "shift": 0.0, "ranklib": False}, test=ASK,
+        ("model.json", "featureset.json"), write_plugin, stand_in("the LTR plugin", run_plugin), ("linear", "trees"),
+        options={"name": "hingerank", "shift": 0.0, "ranklib": False, "define": False}, test=ASK,
     ),
     "opensearch": Format(
-        ("featureset.json", "model.json"), write_plugin, stand_in("the LTR plugin", run_plugin), ("linear", "trees"),
-        options={"name": "hingerank", "shift": 0.0, "ranklib": False}, test=ASK,
+        ("model.json", "featureset.json"), write_plugin, stand_in("the LTR plugin", run_plugin), ("linear", "trees"),
+        options={"name": "hingerank", "shift": 0.0, "ranklib": False, "define": False}, test=ASK,
     ),
     "vespa": Format(
         ("model.profile", "model.onnx"), write_vespa, stand_in("Vespa", run_vespa),

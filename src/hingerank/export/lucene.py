@@ -5,7 +5,7 @@ A feature x counts as weight · (x − mean) / width. There is no offset, so a c
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from hingerank.export.engine_features import by_engine_name, to_define, used_names
 from hingerank.export.forms import ExportError, Form, Trees, goes_left, largest_single
 from hingerank.export.scalings import ScaledColumns
 
@@ -23,15 +24,15 @@ LINEAR, TREES = "org.apache.solr.ltr.model.LinearModel", "org.apache.solr.ltr.mo
 
 def write_solr(
     form: Form, about: dict[str, Any], name: str = "hingerank", store: str = "_DEFAULT_", shift: float = 0.0,
-    missing: bool | None = None,
+    missing: bool | None = None, define: bool = False,
 ) -> list[str]:  # fmt: skip
-    """features.json and model.json, to be sent to schema/feature-store and schema/model-store."""
+    """model.json and, with `define`, features.json, for schema/model-store and schema/feature-store."""
     used = used_names(form)
     mapping = by_engine_name(about["features"])
     features = [
         {"store": store, "name": n, "class": "org.apache.solr.ltr.feature.FieldValueFeature", "params": {"field": n}}
         | {key: value for key, value in mapping.get(n, {}).items() if key in ("class", "params")}
-        for n in used
+        for n in to_define(used, about, define, ("class", "params"))
     ]
     model: dict[str, Any] = {"class": LINEAR, "name": name, "store": store}
     if isinstance(form.body, Trees):
@@ -46,17 +47,18 @@ def write_solr(
             {"name": n} | ({"norm": {"class": NORMALIZER, "params": norms[n]}} if n in norms else {}) for n in used
         ]
         model["params"] = {"weights": weights}
-    return [json.dumps(features, indent=1), json.dumps(model, indent=1)]
+    return [json.dumps(model, indent=1), json.dumps(features, indent=1) if features else ""]
 
 
 def write_plugin(
-    form: Form, about: dict[str, Any], name: str = "hingerank", shift: float = 0.0, ranklib: bool = False
-) -> list[str]:
-    """featureset.json and model.json, bodies of _ltr/_featureset/NAME and of its _createmodel."""
+    form: Form, about: dict[str, Any], name: str = "hingerank", shift: float = 0.0, ranklib: bool = False,
+    define: bool = False,
+) -> list[str]:  # fmt: skip
+    """model.json and, with `define`, featureset.json: bodies of _ltr/_featureset/SET/_createmodel and of the set."""
     used = used_names(form)
     mapping = by_engine_name(about["features"])
     features = []
-    for n in used:
+    for n in to_define(used, about, define, ("params", "template_language", "template")):
         value = {"field_value_factor": {"field": n, "missing": 0}, "query": {"match_all": {}}, "boost_mode": "replace"}
         plain = {"name": n, "params": [], "template_language": "mustache", "template": {"function_score": value}}
         given = mapping.get(n, {})
@@ -69,7 +71,7 @@ def write_plugin(
         )
     model: dict[str, Any] = {"type": "model/linear"}
     if ranklib:
-        model = {"type": "model/ranklib", "definition": ranklib_text(form.folded(), shift)}
+        model = {"type": "model/ranklib", "definition": ranklib_text(form.folded(), shift, about["set"])}
     elif isinstance(form.body, Trees):
         splits = plugin_trees(form.folded(), shift)
         model = {"type": "model/xgboost+json", "definition": json.dumps({"objective": "reg:linear", "splits": splits})}
@@ -80,7 +82,8 @@ def write_plugin(
         }
         model["definition"] = weights
     featureset = {"featureset": {"name": f"{name}_features", "features": features}}
-    return [json.dumps(featureset, indent=1), json.dumps({"model": {"name": name, "model": model}}, indent=1)]
+    made = {"model": {"name": name, "model": model}}
+    return [json.dumps(made, indent=1), json.dumps(featureset, indent=1) if features else ""]
 
 
 def shift_for(form: Form, scores: np.ndarray | None) -> float:
@@ -94,19 +97,6 @@ def shift_for(form: Form, scores: np.ndarray | None) -> float:
     if scores is None:
         raise ExportError("shift='auto' takes the scores of rows: give some by check, or the shift as a number")
     return max(0.0, float(np.ptp(scores) / 2 - scores.min()))
-
-
-def used_names(form: Form) -> list[str]:
-    """Names of the features that matter; one at least."""
-    names = [form.names[j] for j in form.used()] or [form.names[0]]
-    if "" in names:
-        raise ExportError("the feature '' has no name, which this engine needs: give it one by features=")
-    return names
-
-
-def by_engine_name(features: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """The descriptions of a mapping, by the engine's names."""
-    return {str(v.get("name", k)): v for k, v in features.items() if isinstance(v, Mapping)}
 
 
 def normalized(form: Form, shift: float) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
@@ -167,12 +157,19 @@ def plugin_trees(form: Form, shift: float) -> list[dict[str, Any]]:
     return [node(k, k) for k in body.roots.tolist()] + ([{"nodeid": 0, "leaf": single(start)}] if start else [])
 
 
-def ranklib_text(form: Form, shift: float) -> str:
+def ranklib_text(form: Form, shift: float, order: Sequence[str] | None) -> str:
     """A model in RankLib's own words, with features counted from 1 in the order of the feature set.
 
     Linear models are sums in double precision with an offset; trees send a row left if it is at most the threshold.
     """
-    body, number = form.body, {int(j): k for k, j in enumerate(form.used() if len(form.used()) else [0], 1)}
+    if order is None:
+        raise ExportError(
+            "model/ranklib counts features by their places in the feature set: give the engine's own set by features=, "
+            "or pass define=True to write one"
+        )
+    place = {name: k for k, name in enumerate(order, 1)}
+    body = form.body
+    number = {int(j): place[form.names[j]] for j in (form.used() if len(form.used()) else [0])}
     if not isinstance(body, Trees):
         numbers = [(0, body.offset + shift), *((k, body.weights[j]) for j, k in number.items())]
         said = " ".join(f"{k}:{float(value)!r}" for k, value in numbers)
@@ -230,7 +227,7 @@ def text(value: Any) -> str:
 
 def run_solr(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> np.ndarray:
     """Solr's arithmetic."""
-    model = json.loads(files[1].read_text("utf-8"))
+    model = json.loads(files[0].read_text("utf-8"))
     rows = dict(zip(form.names, X.astype(np.float32).T, strict=True))
     if model["class"] == LINEAR:
         norms = {f["name"]: f["norm"]["params"] for f in model["features"] if "norm" in f}
@@ -253,14 +250,16 @@ def _solr_tree(node: dict[str, Any], rows: dict[str, np.ndarray], count: int) ->
 
 def run_plugin(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> np.ndarray:
     """The arithmetic of the plugins of Elasticsearch and OpenSearch."""
-    model = json.loads(files[1].read_text("utf-8"))["model"]["model"]
+    model = json.loads(files[0].read_text("utf-8"))["model"]["model"]
     rows = dict(zip(form.names, X.astype(np.float32).T, strict=True))
     if model["type"] == "model/linear":
         norms = {n: v["standard"] for n, v in model["feature_normalizers"].items()}
         scales = {n: (np.float32(v["mean"]), np.float32(v["standard_deviation"])) for n, v in norms.items()}
         return _sum(rows, model["definition"], scales)
     if model["type"] == "model/ranklib":
-        return _run_ranklib(model["definition"], np.array([rows[n] for n in used_names(form)]))
+        order = json.loads(files[0].with_suffix(".examples.json").read_text("utf-8"))["set"]
+        absent = np.zeros(len(X), np.float32)
+        return _run_ranklib(model["definition"], np.array([rows.get(n, absent) for n in order]))
     total = np.zeros(len(X), np.float32)
     for tree in json.loads(model["definition"])["splits"]:
         total += _plugin_tree(tree, rows, len(X))
@@ -280,8 +279,9 @@ def _run_ranklib(definition: str, columns: np.ndarray) -> np.ndarray:
     columns = np.nan_to_num(columns, nan=0.0)
     *_, last = definition.splitlines()
     if definition.startswith("## Linear Regression"):
-        offset, *weights = (float(pair.partition(":")[2]) for pair in last.split())
-        return offset + np.asarray(weights) @ columns.astype(np.float64)
+        (_, offset), *weights = (pair.split(":") for pair in last.split())
+        places = [int(place) - 1 for place, _ in weights]
+        return float(offset) + np.array([float(w) for _, w in weights]) @ columns[places].astype(np.float64)
     total = np.zeros(columns.shape[1], np.float32)
     for tree in ElementTree.fromstring(definition.partition("\n")[2]).iter("tree"):
         total += _ranklib_tree(tree[0], columns)

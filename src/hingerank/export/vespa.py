@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from hingerank.export.consumers import _run_onnx
+from hingerank.export.engine_features import by_engine_name
 from hingerank.export.expressions import evaluate
 from hingerank.export.forms import Affine, Curves, ExportError, Form, Surfaces, Trees, goes_left
-from hingerank.export.lucene import by_engine_name
 from hingerank.export.onnx_graph import write_onnx
 from hingerank.export.scalings import ScaledWithinQueries, Words
 from hingerank.export.sql import total

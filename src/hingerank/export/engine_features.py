@@ -1,0 +1,90 @@
+"""Features that are a search engine's own: what its lists of them say, and which ones an export defines."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hingerank.export.forms import ExportError, Form
+
+WITH_OWN_FEATURES = ("solr", "elasticsearch", "opensearch")
+
+
+def used_names(form: Form) -> list[str]:
+    """Names of the features that matter; one at least."""
+    names = [form.names[j] for j in form.used()] or [form.names[0]]
+    if "" in names:
+        raise ExportError("the feature '' has no name, which this engine needs: give it one by features=")
+    return names
+
+
+def by_engine_name(features: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The descriptions of a mapping, by the engine's names."""
+    return {str(v.get("name", k)): v for k, v in features.items() if isinstance(v, Mapping)}
+
+
+def own_list(features: Any, to: str) -> tuple[Mapping[str, Any], list[str] | None]:
+    """The mapping of names that was given, or else the names of an engine's own list of features.
+
+    Such a list is what Solr answers to GET schema/feature-store/STORE, what the plugins answer to GET
+    _ltr/_featureset/SET, or what these were sent.
+
+    >>> own_list({"f1": "title"}, "solr"), own_list({"features": [{"name": "title"}]}, "solr")
+    (({'f1': 'title'}, None), ({}, ['title']))
+    """
+    entries = entries_of(features)
+    if entries is None:
+        if not isinstance(features, Mapping):
+            raise ExportError(f"features must map names, or be an engine's own list of features, not {features!r:.80}")
+        return features, None
+    if to not in WITH_OWN_FEATURES:
+        raise ExportError(f"features is an engine's own list of features, and {to} has none: give a mapping of names")
+    if not all(isinstance(entry, Mapping) and isinstance(entry.get("name"), str) for entry in entries):
+        raise ExportError("features is a list, but not of an engine's features, each of which has a name")
+    return {}, [entry["name"] for entry in entries]
+
+
+def entries_of(features: Any) -> list[Any] | None:
+    """The entries of an engine's list of features; None for anything else."""
+    for key in ("_source", "featureset"):
+        inner = features.get(key) if isinstance(features, Mapping) else None
+        features = inner if isinstance(inner, Mapping) else features
+    if isinstance(features, Mapping):
+        features = features.get("features")
+    return features if isinstance(features, list) else None
+
+
+def store_of(features: Any) -> str | None:
+    """The store that all features of Solr's own list are in, if they say so."""
+    stores = {entry.get("store") for entry in entries_of(features) or []}
+    return stores.pop() if len(stores) == 1 else None
+
+
+def engine_set(form: Form, to: str, listed: Sequence[str] | None, options: Mapping[str, Any]) -> list[str] | None:
+    """Names of the features of an engine's set in its order, where that is known: model/ranklib counts by it."""
+    if to not in WITH_OWN_FEATURES or (listed is None and not options.get("define")):
+        return None
+    return [*(listed or []), *(n for n in used_names(form) if n not in (listed or []))]
+
+
+def to_define(used: Sequence[str], about: Mapping[str, Any], define: bool, keys: Sequence[str]) -> list[str]:
+    """The features to write definitions of: with `define` those that the engine's own list lacks, else none.
+
+    Parameters
+    ----------
+    used : names of the features that the model uses
+    about : "features", the mapping of names, and "listed", the engine's own features or None
+    define : whether definitions are asked for
+    keys : of the mapping's entries that are definitions
+    """
+    mapping, listed = by_engine_name(about["features"]), about["listed"]
+    lacking = [n for n in used if listed is None or n not in listed]
+    if define:
+        return lacking
+    given = [n for n, entry in mapping.items() if any(key in entry for key in keys)]
+    if given:
+        raise ExportError(f"the mapping defines {given[0]!r}: pass define=True to write definitions of the features")
+    if listed is not None and lacking:
+        raise ExportError(
+            f"the engine's list of features lacks {', '.join(lacking)}, which the model uses (it has "
+            f"{', '.join(listed) or 'none'}): map the names to the engine's, or pass define=True to define these"
+        )
+    return []
