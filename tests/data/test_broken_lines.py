@@ -119,7 +119,7 @@ def test_damaged_lines_are_refused_in_words(name, tmp_path):
     "text",
     ["5", "null", "true", '"a"', "[5]", "[null]", '{"responses": 5}', "[" * 10**5, '{"a":' * 10**5, "5\n6\n", "",
      '{"hits": {"hits": 3}}', '{"qid": {"a": 1}, "hits": {"hits": [{}]}}', '{"qid": "a", "response": {"docs": [3]}}',
-     LOG % 10**400, LOG % "1" * 5000, LOG % "true", LOG % '"x"', LOG % "[1]", LOG % '{"a": 1}', LOG % "Infinity",
+     LOG % 10**400, LOG % ("1" * 5000), LOG % "true", LOG % '"x"', LOG % "[1]", LOG % '{"a": 1}', LOG % "Infinity",
      SOLR % "", '{"qid": "a", "response": {"docs": [{"id": "1", "[features]": 3}]}}', LOG % "1" + "\n{",
      '{"qid": "a", "response": {"docs": [{"id": {}, "[features]": "t=1"}]}}', '{"responseHeader": 3}'],
 )  # fmt: skip

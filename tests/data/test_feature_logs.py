@@ -66,7 +66,7 @@ def test_mistakes_are_named(tmp_path):
         hr.read_feature_log(log, {("z", "7"): 1})
     with pytest.raises(hr.DataError, match="expected query"):
         hr.read_feature_log(log, [("a", 1, "x")])
-    with pytest.raises(hr.DataError, match="response 1: this is no response"):
+    with pytest.raises(hr.DataError, match=r"response 1 \(line 1\): this is no response"):
         hr.read_feature_log(lines(tmp_path / "bad", [{"hits": 3}]), {("a", "7"): 1})
     with pytest.raises(hr.DataError, match="there is no 'nothing'"):
         hr.read_feature_log(log, {("a", "7"): 1}, query="nothing")
@@ -80,13 +80,36 @@ def test_what_the_join_leaves_out_is_counted_and_named(tmp_path):
     grades = {("a", "1"): 2, ("a", "9"): 1, ("c", "1"): 0, ("c", "2"): 1}
     with pytest.warns(UserWarning, match="4 judgments and 3 logged rows make 1 rows; left out are 3 judgments") as told:
         data = hr.read_feature_log(log, grades)
-    assert "2 queries without a row left (such as 'b')" in str(told[0].message)
+    assert "2 queries without a row left (such as 'b', 'c')" in str(told[0].message)
+    assert "logged before" not in str(told[0].message)  # what was repeated had the same values
+    other = [{"qid": "b", "response": {"docs": [{"id": "1", "[features]": f"age={age}"}]}} for age in (1, 2)]
+    with pytest.warns(UserWarning, match=r"1 rows logged before with other values \(such as \('b', '1'\)\)"):
+        assert hr.read_feature_log(lines(tmp_path / "two", other), {("b", "1"): 1}).X.tolist() == [[2.0]]
     assert data.n_rows == 1 and list(data.notes.values()) == [3, 2, 2, 1]
     with pytest.warns(UserWarning, match="1 clicked documents without a logged row"):
         clicked = hr.read_feature_log(log, clicks=[("a", "1"), ("a", "9")])
     assert clicked.n_rows == 3 and clicked.notes["clicked documents without a logged row"] == 1
     whole = hr.read_feature_log(log, {("a", "1"): 2, ("a", "2"): 1, ("b", "1"): 0})
     assert whole.notes["queries without a row left"] == 0 and whole.take([0]).n_rows == 1
+
+
+def test_responses_may_be_indented_and_stand_one_after_the_other(tmp_path):
+    """As curl leaves them in a file: Solr indents unless it is told not to, and ends with an empty line."""
+    expected = hr.read_feature_log(lines(tmp_path / "log", SOLR), [("a", 1, 2), ("a", 2, 1), ("b", 1, 0)])
+    texts = {
+        "indented": "\n\n".join(json.dumps(r, indent=2) + "\n" for r in SOLR),
+        "joined": "".join(map(json.dumps, SOLR)),
+        "mixed": json.dumps(SOLR[:1]) + "\r\n" + json.dumps({"responses": SOLR[1:]}, indent=1) + " \t\n\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+        assert hr.read_feature_log(tmp_path / name, [("a", 1, 2), ("a", 2, 1), ("b", 1, 0)]) == expected, name
+    (tmp_path / "cut").write_text(texts["indented"][:-9])
+    with pytest.raises(hr.DataError, match=r"cut, line 2\d: this is not JSON"):
+        hr.read_feature_log(tmp_path / "cut", {("a", "1"): 1})
+    (tmp_path / "one").write_text(texts["indented"] + '{"hits": 3}')
+    with pytest.raises(hr.DataError, match=r"one, response 3 \(line \d+\): this is no response"):
+        hr.read_feature_log(tmp_path / "one", {("a", "1"): 1})
 
 
 @pytest.mark.parametrize("value", ["NaN", float("nan"), None])

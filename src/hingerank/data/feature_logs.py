@@ -1,11 +1,12 @@
 """Features that search engines log, joined with judgments or clicks: Solr's [features], the plugins' _ltrlog."""
 
 import json
+import re
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from hingerank.data.files import DataError, PathLike
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.streams import split_lines, whole_text
 
+BLANK = re.compile(r"[ \t\r\n]*")
+NAMED = 3  # how many of what a join leaves out a warning names
 LOGGED = {"zero": 0.0, "nan": np.nan}  # what a feature without a value becomes
 Key = tuple[str, str]  # query, document
 Features = tuple[dict[str, float | None], float | None]  # by name, and what others have
@@ -27,10 +30,11 @@ def read_feature_log(
 ) -> RankingData:  # fmt: skip
     """Rows to learn from, from the search responses in which an engine has logged its features.
 
-    The file holds a response on each line (or a single one, or a list): Solr's with ``[features]`` in ``fl``, dense or
-    sparse, or those of Elasticsearch and OpenSearch with ``ltr_log``. The last entry for a query and a document counts.
-    What the join leaves out is in a warning, and counted in ``notes`` of the answer: judgments or clicks without a
-    logged row, logged rows without a judgment, queries of which no row is left, and repeated entries.
+    The file holds responses one after the other, as they came: each on a line or on many, or a list of them. They are
+    Solr's with ``[features]`` in ``fl``, dense or sparse, or those of Elasticsearch and OpenSearch with ``ltr_log``.
+    The last entry for a query and a document counts. What the join leaves out is named in a warning, and counted in
+    ``notes`` of the answer: judgments or clicks without a logged row, logged rows without a judgment, queries of which
+    no row is left, and repeated entries.
 
     Parameters
     ----------
@@ -64,18 +68,13 @@ def read_feature_log(
     grades = _judged(judgments) if clicks is None else _clicked(clicks)
     rows: dict[tuple[str, str], Features] = {}
     names: dict[str, None] = {}
-    repeated = 0
-    for place, response in _responses(path):
-        try:
-            for qid, docid, features in _logged(response, query, document):
-                repeated += (qid, docid) in rows
-                rows[qid, docid] = features
-                names |= dict.fromkeys(features[0])
-        except DataError as error:
-            raise DataError(f"{path}, {place}: {error}") from None
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-            problem = f"this is no response with logged features: {error!r:.200}"
-            raise DataError(f"{path}, {place}: {problem}; log with [features] or ltr_log, or leave it out") from None
+    repeated, changed = 0, dict[Key, None]()
+    for _, logged in _queries(path, query, document):
+        for qid, docid, features in logged:
+            repeated += (qid, docid) in rows
+            changed |= {(qid, docid): None} if rows.get((qid, docid), features) != features else {}
+            rows[qid, docid] = features
+            names |= dict.fromkeys(features[0])
     if clicks is not None:
         unjudged = 0.0
     kept = [key for key in rows if key in grades or unjudged is not None]
@@ -88,12 +87,13 @@ def read_feature_log(
     y = np.array([grades.get(key, 0.0 if unjudged is None else unjudged) for key in kept], np.float64)
     queries, documents = (np.array([key[place] for key in kept]) for place in (0, 1))
     data = RankingData.from_arrays(X, y, queries, docid=documents, feature_names=list(names), missing="nan")
-    notes = _left_out(path, rows, grades, kept, repeated, "judgments" if clicks is None else "clicked documents")
-    return replace(data, notes=notes)
+    noun = "judgments" if clicks is None else "clicked documents"
+    notes = _left_out(path, rows, grades, kept, list(changed), noun)
+    return replace(data, notes=notes | {"repeated entries, of which the last was kept": repeated})
 
 
 def _left_out(
-    path: PathLike, rows: Collection[Key], grades: Collection[Key], kept: list[Key], repeated: int, noun: str
+    path: PathLike, rows: Collection[Key], grades: Collection[Key], kept: list[Key], changed: list[Key], noun: str
 ) -> dict[str, int]:
     """How much the join left out, and a warning that names some of it."""
     inside, queries = set(kept), {q for q, _ in kept}
@@ -102,10 +102,9 @@ def _left_out(
         "logged rows without a judgment": [key for key in rows if key not in inside],
         "queries without a row left": sorted({q for q, _ in (*rows, *grades)} - queries),
     }
-    notes = {what: len(keys) for what, keys in lost.items()} | {
-        "repeated entries, of which the last was kept": repeated
-    }
-    words = [f"{len(keys):,} {what} (such as {keys[0]!r})" for what, keys in lost.items() if keys]
+    notes = {what: len(keys) for what, keys in lost.items()}
+    lost["rows logged before with other values"] = changed
+    words = [f"{len(k):,} {what} (such as {', '.join(map(repr, k[:NAMED]))})" for what, k in lost.items() if k]
     if words:
         warnings.warn(
             f"{path}: {len(grades):,} {noun} and {len(rows):,} logged rows make {len(kept):,} rows; left out are "
@@ -125,24 +124,59 @@ def _value(features: Features, name: str, missing: str, path: PathLike, key: Key
     return LOGGED[missing]
 
 
+class LoggedQuery(NamedTuple):
+    """A logged response: the parameters that it repeats (Solr's echoParams), and document -> features by name."""
+
+    parameters: dict[str, Any]
+    rows: dict[str, dict[str, float]]
+
+
+def logged_queries(path: PathLike, query: str = "qid", document: str = "id", most: int = 3) -> list[LoggedQuery]:
+    """The first responses of a feature log that have rows; features without a value are 0, as the engines have it."""
+    found: list[LoggedQuery] = []
+    for response, logged in _queries(path, query, document):
+        rows = {docid: {n: v or 0.0 for n, v in features.items()} for _, docid, (features, _) in logged}
+        if rows:
+            found.append(LoggedQuery(response.get("responseHeader", {}).get("params", {}), rows))
+        if len(found) == most:
+            break
+    return found
+
+
+def _queries(path: PathLike, query: str, document: str) -> Iterator[tuple[dict[str, Any], list[Row]]]:
+    """Each response with its rows; errors say where in the file."""
+    for place, response in _responses(path):
+        try:
+            rows = list(_logged(response, query, document))
+        except DataError as error:
+            raise DataError(f"{path}, {place}: {error}") from None
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            problem = f"this is no response with logged features: {error!r:.200}"
+            raise DataError(f"{path}, {place}: {problem}; log with [features] or ltr_log, or leave it out") from None
+        yield response, rows
+
+
 def _responses(path: PathLike) -> Iterator[tuple[str, Any]]:
-    """The responses of a file with their places: one on each line, or one JSON text of one or several."""
+    """The responses of a file with their places: JSON texts one after the other, on one line or on many each.
+
+    A text may also hold several: a list of them, or the answer to a search for many ("responses").
+    """
     text = whole_text(path)
-    try:
-        whole = json.loads(text)
-    except (ValueError, RecursionError):
-        for number, line in enumerate(text.split("\n"), 1):
-            if line.strip():
-                try:
-                    yield f"line {number}", json.loads(line)
-                except (ValueError, RecursionError) as error:
-                    what = f"this is not JSON that can be read: {str(error)[:200]}"
-                    raise DataError(f"{path}, line {number}: {what}; expected a response a line") from None
-        return
-    several = whole.get("responses", [whole]) if isinstance(whole, dict) else whole
-    if not isinstance(several, list):
-        raise DataError(f"{path}, line 1: found {str(whole)[:40]!r}, expected responses of a search engine")
-    yield from ((f"response {number}", response) for number, response in enumerate(several, 1))
+    decoder, at, line, number = json.JSONDecoder(), 0, 1, 0
+    while (begin := BLANK.match(text, at).end()) < len(text):  # type: ignore[union-attr]
+        line, at = line + text.count("\n", at, begin), begin
+        try:
+            whole, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError) as error:
+            what = f"this is not JSON that can be read: {str(error)[:200]}"
+            raise DataError(f"{path}, line {line}: {what}; expected responses, one after the other") from None
+        several = whole.get("responses", [whole]) if isinstance(whole, dict) else whole
+        if not isinstance(several, list):
+            raise DataError(f"{path}, line {line}: found {str(whole)[:40]!r}, expected responses of a search engine")
+        for response in several:
+            number += 1
+            yield f"response {number} (line {line})", response
+        line, at = line + text.count("\n", at, end), end
 
 
 def _logged(response: Facts, query: str, document: str) -> Iterator[Row]:
