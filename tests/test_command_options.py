@@ -141,6 +141,7 @@ JSON = {  # command -> what it is asked, after the commands of MADE
     "rerank": "rerank run.txt --method xquad --aspects aspects.txt -o out.txt",
     "explain": "explain model/ rows.txt --query 1",
     "export": "export model/ --to sql -o model.sql",
+    "upload": "upload model/ --to solr --url http://localhost:8983/solr/rows --dry-run",
     "evaluate": "evaluate rows.txt model/",
     "compare": "compare rows.txt -o run/ --set C=1 --folds 3 --workers 1",
     "report": "report run/ --latex",

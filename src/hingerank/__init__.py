@@ -56,6 +56,7 @@ _HOME = {
     "JointRanker": "hingerank.personal.convex",
     "ExportError": "hingerank.export.forms",
     "export": "hingerank.export",
+    "upload": "hingerank.export.uploading",
     "ModelFileError": "hingerank.export.model_file",
     "load": "hingerank.export.model_file",
     "DiverseData": "hingerank.diversity.queries",

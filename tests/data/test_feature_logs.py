@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import hingerank as hr
+from hingerank.cli.app import run
 
 SOLR = [
     {"responseHeader": {"params": {"qid": "a"}}, "response": {"docs": [
@@ -131,3 +132,20 @@ def test_a_line_ends_where_it_ends(tmp_path):
     (tmp_path / "qrels").write_text("a\u2028b 0 \u0085x\x0b 2\n", "utf-8")
     data = hr.read_feature_log(tmp_path / "log", {("a\u2028b", "\u0085x\x0b"): 2})
     assert data.qid.tolist() == ["a\u2028b"] and data.y.tolist() == [2]
+
+
+def test_the_command_line_makes_rows_of_a_log(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    lines(tmp_path / "log", [PLUGIN])
+    (tmp_path / "qrels").write_text("a 0 7 2\na 0 8 1\n")
+    (tmp_path / "clicks").write_text("a 7\n")
+    assert run(["convert", "log", "rows/", "--judgments", "qrels", "--missing", "zero"]) == 0
+    assert hr.read("rows/") == hr.read_feature_log("log", "qrels", missing="zero")
+    assert run(["convert", "log", "rows.csv", "--clicks", "clicks", "--missing", "zero"]) == 0
+    assert "2 rows, 1 queries, 2 features" in capsys.readouterr().out
+    assert run(["convert", "log", "more/", "--judgments", "qrels"]) == 1
+    assert "has no value, or --missing zero" in capsys.readouterr().err
+    assert run(["convert", "log", "more/", "--document", "sku"]) == 1
+    assert "--document is for feature logs" in capsys.readouterr().err
+    assert run(["convert", "log", "more/", "--judgments", "qrels", "--clicks", "clicks"]) == 1
+    assert not (tmp_path / "more").exists()

@@ -24,6 +24,9 @@ class Solr:
         self.address = f"http://127.0.0.1:{port}/solr/{CORE}"
 
     def call(self, path, body=None, method=None, **parameters):
+        return json.loads(self.text(path, body, method, **parameters))
+
+    def text(self, path, body=None, method=None, **parameters):
         data = None if body is None else (body if isinstance(body, str) else json.dumps(body)).encode()
         request = urllib.request.Request(
             f"{self.address}/{path}?{urllib.parse.urlencode(parameters)}", data, {"Content-Type": "application/json"},
@@ -31,7 +34,7 @@ class Solr:
         )  # fmt: skip
         try:
             with urllib.request.urlopen(request, timeout=60) as answer:
-                return json.loads(answer.read())
+                return answer.read().decode()
         except urllib.error.HTTPError as error:
             raise AssertionError(error.read().decode()[-2000:]) from None
 
@@ -131,3 +134,85 @@ def test_from_the_engine_to_a_model_and_back(solr, fitted, rows, tmp_path):
     for query in np.unique(qid):
         for found in solr.rank(query, "again"):
             assert abs(found["score"] - expected[found["id"]]) < 1e-5 * max(expected.values())
+
+
+WORDS = ["desk", "floor", "table", "oak", "steel", "lamp", "chair", "shelf", "red", "blue"]
+STORE = [
+    {"name": "bm25", "class": "org.apache.solr.ltr.feature.SolrFeature", "params": {"q": "{!field f=title}${text}"}},
+    {"name": "edismax", "class": "org.apache.solr.ltr.feature.SolrFeature",
+     "params": {"q": "{!edismax qf='title body'}${text}"}},
+    {"name": "popularity", "class": "org.apache.solr.ltr.feature.FieldValueFeature", "params": {"field": "popularity"}},
+    {"name": "original", "class": "org.apache.solr.ltr.feature.OriginalScoreFeature", "params": {}},
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def shop(solr, tmp_path_factory):
+    """Documents with texts, a store of features that only Solr can compute, its log as curl leaves it, and grades."""
+    rng = np.random.default_rng(0)
+    documents = [
+        {"id": f"p{k}", "qid": "shop", "title": " ".join(rng.choice(WORDS, 3)), "body": " ".join(rng.choice(WORDS, 12)),
+         "popularity": float(rng.integers(1, 100))}
+        for k in range(150)
+    ]  # fmt: skip
+    solr.call("update", documents, commit="true")
+    solr.call("schema/feature-store", [entry | {"store": "shop"} for entry in STORE], "PUT")
+    log, grades = tmp_path_factory.mktemp("shop") / "log.json", {}
+    with open(log, "w") as stream:
+        for first in WORDS:
+            for second in WORDS[:3]:
+                text = f"{first} {second}"
+                asked = {"q": f"title:({text})", "fq": "qid:shop", "rows": 15, "qid": text, "echoParams": "explicit"}
+                asked["fl"] = f"id,[features store=shop efi.text='{text}']"
+                stream.write(solr.text("select", **asked))  # indented, with an empty line after it
+                for row in json.loads(solr.text("select", **asked))["response"]["docs"]:
+                    found = {n: float(v) for n, v in (pair.split("=") for pair in row["[features]"].split(","))}
+                    worth = found["bm25"] + found["popularity"] / 40 + rng.normal(0, 0.3)
+                    grades[text, row["id"]] = int(np.clip(worth, 0, 4))
+    return log, grades
+
+
+def models(solr):
+    return {model["name"] for model in solr.call("schema/model-store")["models"]}
+
+
+def test_logged_features_stay_solrs_own(solr, shop, tmp_path):
+    """From Solr's log to a model that Solr runs: the store is as it was, and the scores are the ranker's."""
+    log, grades = shop
+    data = hr.read_feature_log(log, grades)
+    assert list(data.feature_names) == [entry["name"] for entry in STORE] and data.n_queries == 30
+    ranker = hr.tune("rank-svm", data, folds=3, serve="solr")
+    own = solr.call("schema/feature-store/shop")
+    done = ranker.export(tmp_path / "out", "solr", features=own, shift="auto", check=data)
+    assert [path.name for path in done.files] == ["model.json", "model.examples.json"]
+    assert json.loads(done.files[0].read_text("utf-8"))["store"] == "shop"
+    for name, more in (("lamps", {}), ("lamps", {"replace": True})):
+        sent = hr.upload(ranker, "solr", solr.address, name=name, store="shop", log=log, shift="auto", **more)
+        assert sent.check["rows"] == 30 and sent.check["changed_since_log"] == 0
+        assert sent.check["relative_to_largest_score"] < 1e-6 and sent.check["negative_scores"] == 0
+    assert solr.call("schema/feature-store/shop")["features"] == own["features"]
+    assert {"lamps"} <= models(solr) and "lamps_trial" not in models(solr)
+    trees = hr.LightGBMRanker(n_estimators=20, num_leaves=7).fit(data)
+    sent = hr.upload(trees, "solr", solr.address, name="trees", store="shop", log=log, shift="auto", missing=False)
+    assert sent.check["relative_to_largest_score"] < 1e-5
+
+
+def test_an_upload_that_fails_leaves_solr_as_it_was(solr, shop):
+    log, grades = shop
+    ranker = hr.RankSVM(scale="standard").fit(hr.read_feature_log(log, grades))
+    before = models(solr), solr.call("schema/feature-store/shop")["features"]
+    with pytest.raises(hr.ExportError, match=r"requires efi parameter.*; what was sent was taken back"):
+        hr.upload(ranker, "solr", solr.address, name="fails", store="shop")
+    with pytest.raises(hr.ExportError, match="lacks bm25, edismax, popularity, original"):
+        hr.upload(ranker, "solr", solr.address, name="fails", store="none")
+    with pytest.raises(hr.ExportError, match=r"failed with 404: is the address right"):
+        hr.upload(ranker, "solr", solr.address + "s", name="fails", store="shop")
+    assert (models(solr), solr.call("schema/feature-store/shop")["features"]) == before
+    assert "none" not in solr.call("schema/feature-store")["featureStores"]
+
+
+def test_what_solr_lacks_is_defined_where_that_is_asked_for(solr, fitted, rows):
+    sent = hr.upload(fitted("standard"), "solr", solr.address, name="fields", store="fields", define=True, shift=30.0)
+    assert sent.check["rows"] == 10 and sent.check["relative_to_largest_score"] < 2e-6
+    again = hr.upload(fitted("sparse"), "solr", solr.address, name="fewer", store="fields", define=True, shift=30.0)
+    assert not any(call.method == "PUT" and "feature-store" in call.url for call in again.calls)

@@ -60,6 +60,7 @@ PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "rerank": diversity_commands.rerank,
         "explain": tuning_commands.explain,
         "export": export_commands.export,
+        "upload": export_commands.upload,
     },
     "Compare": {
         "evaluate": model_commands.evaluate,

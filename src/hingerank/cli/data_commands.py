@@ -1,13 +1,16 @@
 """`info`, `convert` and `fetch`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hingerank.cli.groups import JSON, Data, Rows
-from hingerank.cli.options import choice, command, completing, option, switch
+from hingerank.cli.options import Group, choice, command, completing, option, switch
 from hingerank.cli.output import note, print_json, print_table, progress, working
+
+if TYPE_CHECKING:
+    from hingerank.data.ranking_data import RankingData
 
 
 @command
@@ -48,11 +51,21 @@ def info(
         print_table("columns", names, list(zip(*(found.columns[name] for name in names))))
 
 
+class LogOptions(Group, panel="Feature log"):
+    """Grades for features that a search engine has logged."""
+
+    judgments: Path | None = option("FILE", "IN is a feature log: join it with these judgments, lines of TREC's.")
+    clicks: Path | None = option("FILE", "IN is a feature log: join it with these clicks, lines of query and document.")
+    query: str = option("NAME", "Where the log has its query ids.", "qid")
+    document: str = option("FIELD", "Field of Solr's document ids.", "id")
+
+
 @command
 def convert(
     source: Annotated[Path, typer.Argument(metavar="IN", help="Data in any form that info reads.")],
     target: Annotated[str, typer.Argument(metavar="OUT", help="Where to write; its ending chooses the format.")],
     rows: Rows,
+    log: LogOptions,
     dtype: str = choice("float64|float32", "float64, or float32 for half the space.", "float64"),
     force: bool = switch("Replace what is there."),
     json: bool = JSON,
@@ -64,6 +77,8 @@ def convert(
     compresses text, CSV and TSV.
 
     Example: hingerank convert train.txt train.bin/
+
+    Example: hingerank convert log.json train.bin/ --judgments qrels.txt --missing zero
     """
     from hingerank.cli.files import in_command_words, open_data, read_options, refusing_one_query
     from hingerank.data.binary import load_binary, save_binary
@@ -78,7 +93,12 @@ def convert(
         raise ValueError(f"cannot write {target}: there is no folder {place.parent}")
     if place.exists() and source.exists() and place.samefile(source):
         raise ValueError(f"{target} is the data itself: name another file or folder")
-    if kind == "binary" and source.is_file() and kind_to_read(source) == "text":
+    if log.judgments is not None or log.clicks is not None:
+        data = _joined(source, log, rows.missing)
+        write(data, target)
+    elif log.given():
+        raise ValueError(f"{next(iter(log.given()))} is for feature logs: give --judgments or --clicks")
+    elif kind == "binary" and source.is_file() and kind_to_read(source) == "text":
         about = read_options(rows, "text")
         what = refusing_one_query(source)
         with in_command_words(), what, progress(f"converting {source.name}", share=True) as advance:
@@ -100,6 +120,15 @@ def known_sets() -> list[str]:
     from hingerank.data.fetching import PUBLIC_SETS
 
     return sorted(PUBLIC_SETS)
+
+
+def _joined(source: Path, log: LogOptions, missing: str) -> "RankingData":
+    from hingerank.cli.files import in_command_words
+    from hingerank.data.feature_logs import read_feature_log
+
+    given = {"clicks": log.clicks, "query": log.query, "document": log.document, "missing": missing}
+    with in_command_words(), working(f"reading {source}"):
+        return read_feature_log(source, log.judgments, **given)
 
 
 @command

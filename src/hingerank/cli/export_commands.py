@@ -1,10 +1,10 @@
-"""`export`."""
+"""`export` and `upload`."""
 
 from pathlib import Path
 from typing import Any
 
 from hingerank.cli.groups import JSON, Model, Rows
-from hingerank.cli.options import REQUIRED, choice, command, completing, option, switch, target
+from hingerank.cli.options import REQUIRED, Group, choice, command, completing, option, switch, target
 from hingerank.cli.output import print_facts, print_json, print_table, read_setting, working
 
 
@@ -57,6 +57,75 @@ def export(
     print_table("exported", ["", ""], lines)
     if done.check is not None:
         print_facts("check", done.check)
+
+
+class Checked(Group, panel="Check"):
+    """What is scored in the engine."""
+
+    log: Path | None = option("FILE", "Feature log of the engine: score rows of its first queries again.")
+    params: list[str] | None = option(
+        "NAME=VALUE", "What features take from outside, such as text=lamp; repeatable.", flag="--param"
+    )
+    rows: int = option("N", "Most rows to score for each query.", 10, min=1)
+    document: str = option("FIELD", "Field of Solr's document ids.", "id")
+    query: str = option("NAME", "Where the log has its query ids.", "qid")
+
+
+@command
+def upload(
+    model: Model,
+    checked: Checked,
+    to: str = option("ENGINE", "solr, opensearch or elasticsearch (es).", REQUIRED),
+    url: str = option("URL", "Collection or index, as in http://localhost:8983/solr/products.", REQUIRED),
+    name: str = option("NAME", "Name of the model in the engine.", "hingerank"),
+    store: str | None = option("NAME", "Solr's feature store (_DEFAULT_), or the plugins' feature set."),
+    features: Path | None = option("FILE", "JSON: feature -> its name in the engine, or its definition."),
+    define: bool = switch("Define the features that the engine lacks."),
+    settings: list[str] | None = option(
+        "NAME=VALUE", "Option of the format, such as shift=5; repeatable.", flag="--set"
+    ),
+    replace: bool = switch("Replace a model of this name, once the new one has scored well."),
+    headers: list[str] | None = option("'NAME: VALUE'", "Header of every call; repeatable.", flag="--header"),
+    dry_run: bool = switch("Print the calls, and make none.", panel="Output"),
+    json: bool = JSON,
+) -> None:
+    """Put a model into a search engine and compare its scores there.
+
+    The model is read back, and a few rows are scored by it: their scores must be what the model makes of the features
+    that the engine gives them. If anything fails, what was sent is taken back. The engine's own features are never
+    changed.
+
+    Example: hingerank upload model/ --to solr --url http://localhost:8983/solr/products --log log.jsonl
+
+    Example: hingerank upload model/ --to es --url http://localhost:9200/products --store shop --param keywords=lamp
+    """
+    from hingerank.export.model_file import load
+    from hingerank.export.uploading import upload as send
+
+    done = send(
+        load(model), to, url, name=name, store=store, features=None if features is None else read_features(features),
+        define=define, log=checked.log, params=pairs(checked.params, "=", "--param"), rows=checked.rows,
+        document=checked.document, query=checked.query, replace=replace, headers=pairs(headers, ":", "--header"),
+        dry_run=dry_run, **dict(read_setting(text) for text in settings or []),
+    )  # fmt: skip
+    if json:
+        calls = [call._asdict() for call in done.calls]
+        print_json({"to": done.to, "name": done.name, "calls": calls, "notes": done.notes, "check": done.check})
+    elif dry_run:
+        for call in done.calls:
+            print(call)
+    else:
+        print_table("uploaded", ["", ""], [["model", done.name], *(["note", text] for text in done.notes)])
+        print_facts("check", done.check or {})
+
+
+def pairs(texts: list[str] | None, mark: str, flag: str) -> dict[str, str]:
+    """Name -> value of texts such as name=value."""
+    found = [text.partition(mark) for text in texts or []]
+    for name, sign, _ in found:
+        if not (name.strip() and sign):
+            raise ValueError(f"{flag} {name}: give a name and a value, as in NAME{mark}VALUE")
+    return {name.strip(): value.strip() for name, _, value in found}
 
 
 def with_items(model: Path, options: dict[str, Any]) -> dict[str, Any]:

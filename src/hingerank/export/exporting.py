@@ -47,11 +47,7 @@ def export(ranker: Any, path: Any, to: str, *, features: Any = None, check: Any 
     if to == "vectors":
         return export_vectors(ranker, path, **options)
     to = format_name(to)
-    chosen = FORMATS[to]
-    unknown = set(options) - set(chosen.options)
-    if unknown:
-        raise ExportError(f"{to} has no option {', '.join(sorted(unknown))}; it has {', '.join(chosen.options) or '-'}")
-    options = dict(chosen.options) | options
+    chosen, options = FORMATS[to], known_options(to, options)
     form = ranker._form()
     if options.get("shift") == "auto":
         scores = None if check is None else scores_by(ranker, *[rows_of(check)[k] for k in (0, 2)])
@@ -71,6 +67,15 @@ def export(ranker: Any, path: Any, to: str, *, features: Any = None, check: Any 
     for target, content in parts.items():
         write_whole(target, content.encode() if isinstance(content, str) else content)
     return Exported(to, list(parts), notes, found, options)
+
+
+def known_options(to: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a format with those given; an unknown one is an ExportError."""
+    usual = FORMATS[to].options
+    unknown = set(given) - set(usual)
+    if unknown:
+        raise ExportError(f"{to} has no option {', '.join(sorted(unknown))}; it has {', '.join(usual) or '-'}")
+    return {**usual, **given}
 
 
 def written(

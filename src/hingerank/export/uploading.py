@@ -1,0 +1,262 @@
+"""`upload`: put a model into a search engine, read it back, and hold the engine's scores against the ranker's."""
+
+import json
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isclose
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from hingerank.data.feature_logs import LoggedQuery, logged_queries
+from hingerank.export.engine_client import Call, Client
+from hingerank.export.engine_features import entries_of
+from hingerank.export.engines import ENGINES, Engine, ScoredRow, Undo
+from hingerank.export.exporting import SINGLE_LIMIT, compare, known_options, renamed, scores_by, written
+from hingerank.export.formats import format_name
+from hingerank.export.forms import ExportError, Form
+from hingerank.export.lucene import shift_for
+from hingerank.registry import did_you_mean
+
+QUERIES = 3  # of a log that are scored in the engine
+
+
+@dataclass(frozen=True)
+class Uploaded:
+    """What `upload` has done: its calls, what to know about the model, and what the engine's scores were like."""
+
+    to: str
+    name: str
+    calls: list[Call]
+    notes: list[str]
+    check: dict[str, Any] | None = None
+
+
+def upload(
+    ranker: Any, to: str, url: str, *, name: str = "hingerank", store: str | None = None,
+    features: Mapping[str, Any] | None = None, define: bool = False, log: Any = None,
+    params: Mapping[str, str] | None = None, rows: int = 10, document: str = "id", query: str = "qid",
+    replace: bool = False, headers: Mapping[str, str] | None = None, dry_run: bool = False, **options: Any,
+) -> Uploaded:  # fmt: skip
+    """Put a fitted ranker into Solr, Elasticsearch or OpenSearch, and see that it scores there as it does here.
+
+    The engine's features are compared with those that the model uses, the model is sent and read back, and a few rows
+    are scored there. Each comes back with its features and its score, which must be what the ranker makes of these
+    features. If anything fails, what was sent is taken back, as far as the engine can. Nothing of the engine's own is
+    deleted or changed.
+
+    Parameters
+    ----------
+    ranker : a fitted ranker
+    to : "solr", "elasticsearch" ("es") or "opensearch"
+    url : of a collection or an index, such as http://localhost:8983/solr/products or http://localhost:9200/products
+        It may hold a user and a password.
+    name : of the model in the engine
+    store : Solr's feature store, by default _DEFAULT_; the plugins' feature set, which has to be named
+    features : a mapping from feature names to the engine's, as in `export`
+    define : define the features that the engine lacks, by `features` or as the fields of their names
+    log : a feature log (see `read_feature_log`); rows of its first queries are scored
+        Without it the engine's first documents are. Where Solr repeats its parameters in the log the same questions are
+        asked.
+    params : what features take from outside, the same for all rows: Solr's efi, the plugins' params
+    rows : most rows for each query
+    document, query : the field of Solr's document ids, and of the query ids in the log
+    replace : whether a model of this name may be replaced, once the new one has scored well under another name
+    headers : of every call, such as {"Authorization": "ApiKey …"}
+    dry_run : call nothing; the answer has the calls that would be made if all went well
+    options : of the format, such as shift
+
+    Returns
+    -------
+    An object with ``calls``, ``notes`` and ``check``, the differences between the engine's scores and the ranker's.
+    """
+    check_is_fitted(ranker)
+    to = format_name(to)
+    if to not in ENGINES:
+        known = ", ".join(ENGINES)
+        raise ExportError(f"there is no upload to {to!r}{did_you_mean(to, ENGINES)}: there is to {known}")
+    options = known_options(to, {**options, "name": name, "define": define})
+    engine = ENGINES[to](Client(url, headers, dry_run), store, document)
+    options |= {"store": store or "_DEFAULT_"} if to == "solr" else {}
+    logged = [] if log is None else logged_queries(log, query, document, QUERIES)
+    form, mapping = ranker._form(), features or {}
+    if options["shift"] == "auto":
+        seen = features_of([row for each in logged for row in each.rows.values()], renamed(form, mapping))
+        options["shift"] = shift_for(form, scores_by(ranker, seen, np.zeros(len(seen), int)) if len(seen) else None)
+    before = engine.features()
+    listed = None if dry_run else [entry["name"] for entry in before or []]
+    form, notes, contents = written(form, to, type(ranker).__name__, mapping, options, listed)
+    model, defined = json.loads(contents[0]), definitions(contents[1])
+    there = engine.model(name)
+    if there is not None and not replace:
+        raise ExportError(f"{to} has a model {name!r} already: give another name, or pass replace=True")
+    scorer = Scorer(ranker, form, Asked(logged, params or {}, int(rows), float(options["shift"])))
+    steps = Steps()
+    try:
+        if defined:
+            steps.done(engine.define(defined, before), f"definitions of {', '.join(d['name'] for d in defined)}")
+        if there is None and not (dry_run and replace):
+            check = tried(engine, steps, model, name, scorer)
+        else:
+            trial = f"{name}_trial"
+            check = tried(engine, steps, engine.renamed(model, trial), trial, scorer)
+            engine.drop(trial)
+            steps.undo.pop()
+            engine.drop(name)
+            steps.done(lambda: engine.put_back(name, there), f"the model {name} that was there")
+            put(engine, steps, model, name)
+    except BaseException as error:  # an interruption, too
+        after = steps.take_back()
+        if isinstance(error, ExportError):
+            raise ExportError(f"{error}; {after}") from None
+        if isinstance(error, Exception):
+            raise ExportError(f"the engine has answered in a way that is not known here: {error!r}; {after}") from error
+        raise
+    return Uploaded(to, name, engine.client.calls, notes, check)
+
+
+class Asked(NamedTuple):
+    """What is scored in the engine: queries of a log, what features take from outside, most rows, and the shift."""
+
+    logged: list[LoggedQuery]
+    given: Mapping[str, str]
+    rows: int
+    shift: float
+
+
+class Steps:
+    """What was sent, and how to take it back."""
+
+    def __init__(self) -> None:
+        self.undo: list[tuple[Undo, str]] = []
+
+    def done(self, undo: Undo, what: str) -> None:
+        """Note a step."""
+        self.undo.append((undo, what))
+
+    def take_back(self) -> str:
+        """Undo all steps, the last first; what came of it, in words."""
+        left = []
+        for undo, what in reversed(self.undo):
+            try:
+                if undo is None:
+                    raise ExportError("the engine cannot delete them one by one")
+                undo()
+            except ExportError as error:
+                left.append(f"{what} ({error})")
+        if left:
+            return f"left behind in the engine: {', '.join(left)}"
+        return "what was sent was taken back" if self.undo else "nothing was changed"
+
+
+def tried(engine: Engine, steps: Steps, model: dict[str, Any], name: str, scorer: "Scorer") -> dict[str, Any] | None:
+    """Send a new model, read it back, and score rows by it."""
+    put(engine, steps, model, name)
+    return scorer.check(engine, name)
+
+
+def put(engine: Engine, steps: Steps, model: dict[str, Any], name: str) -> None:
+    """Send a new model and read it back."""
+    engine.put(model)
+    steps.done(lambda: engine.drop(name), f"the model {name}")
+    found = engine.model(name)
+    if not engine.client.dry and (found is None or not alike(model, engine.sent_as(found))):
+        raise ExportError(f"the engine took the model {name!r}, but answers with another one: {str(found)[:200]}")
+
+
+def alike(sent: Any, found: Any) -> bool:
+    """Whether all of what was sent is in what was found; numbers may be rounded to single precision."""
+    if isinstance(sent, Mapping):
+        return isinstance(found, Mapping) and all(key in found and alike(sent[key], found[key]) for key in sent)
+    if isinstance(sent, list):
+        return isinstance(found, list) and len(sent) == len(found) and all(map(alike, sent, found))
+    try:  # Solr's normalizers have numbers as text
+        return sent == found or isclose(float(sent), float(found), rel_tol=1e-6)
+    except (TypeError, ValueError):
+        return False
+
+
+class Scorer(NamedTuple):
+    """Holds an engine's scores against the ranker's: of each row with the features that the engine gives it."""
+
+    ranker: Any
+    form: Form
+    asked: Asked
+
+    def check(self, engine: Engine, name: str) -> dict[str, Any] | None:
+        """Differences from the ranker's scores; an ExportError where they are not those of rounding."""
+        queries: list[LoggedQuery | None] = [*self.asked.logged] or [None]
+        try:
+            found = [engine.score(name, logged, self.asked.given, self.asked.rows) for logged in queries]
+        except ExportError as error:
+            outside = "if features take something from outside, such as the words of a query, give it by params"
+            raise ExportError(f"{error} ({outside}, as in params={{'text': 'lamp'}})") from None
+        if engine.client.dry:
+            return None
+        rows = [row for each in found for row in each]
+        if not rows:
+            raise ExportError("the engine found no document to score: name one of its logs, as in log='log.jsonl'")
+        X = features_of([row.features for row in rows], self.form)
+        qid = np.repeat(np.arange(len(found)), [len(each) for each in found])
+        expected, scores = (scores_by(self.ranker, X, qid) + self.asked.shift, np.array([row.score for row in rows]))
+        told = {"consumer": "the engine", **compare(expected, scores, qid)}
+        self._refuse(rows, expected, scores)
+        self._warn(X, told)
+        if self.asked.logged:
+            told["changed_since_log"] = self._changed(found)
+        return told
+
+    def _refuse(self, rows: list[ScoredRow], expected: np.ndarray, scores: np.ndarray) -> None:
+        limit = SINGLE_LIMIT * np.ptp(expected) + 1e-5 * np.abs(expected).max()
+        away = np.abs(scores - expected)
+        if (away > limit).any():
+            k = int(away.argmax())
+            raise ExportError(
+                f"the engine scores {int((away > limit).sum())} of {len(rows)} rows otherwise than the ranker: "
+                f"document {rows[k].document!r} gets {scores[k]:.6g}, not {expected[k]:.6g}"
+            )
+
+    def _warn(self, X: np.ndarray, told: Mapping[str, Any]) -> None:
+        empty = [self.form.names[j] for j in self.form.used() if not X[:, j].any()]
+        if empty:
+            warnings.warn(
+                f"{', '.join(empty)}: 0 in the engine for all {len(X)} rows scored: are these features what the model "
+                "has learnt from?",
+                stacklevel=4,
+            )
+        if told["negative_scores"]:
+            warnings.warn(
+                f"{told['negative_scores']} of {len(X)} scores are negative, which Lucene forbids: the option shift "
+                f"adds a constant to all scores (here {self.asked.shift - told['least_score']:.6g} would do)",
+                stacklevel=4,
+            )
+
+    def _changed(self, found: list[list[ScoredRow]]) -> int:
+        """How many rows have other features now than in the log; a warning names the features."""
+        names, rows = set[str](), 0
+        for logged, each in zip(self.asked.logged, found, strict=True):
+            for row in each:
+                then = logged.rows.get(row.document)
+                if then is not None:
+                    used = (self.form.names[j] for j in self.form.used())
+                    other = {n for n in used if not isclose(then.get(n, 0.0), row.features.get(n, 0.0), rel_tol=1e-4)}
+                    names, rows = names | other, rows + bool(other)
+        if rows:
+            warnings.warn(
+                f"{rows} rows have other values of {', '.join(sorted(names))} in the engine than in the log: has the "
+                "index or the definition changed since?",
+                stacklevel=5,
+            )
+        return rows
+
+
+def features_of(rows: list[dict[str, float]], form: Form) -> np.ndarray:
+    """Rows of the model's features from what an engine has by name; what it leaves out is 0 there."""
+    return np.array([[row.get(name, 0.0) for name in form.names] for row in rows]).reshape(len(rows), form.n_features)
+
+
+def definitions(content: str | bytes) -> list[dict[str, Any]]:
+    """The features of features.json or featureset.json, if it is not empty."""
+    return (entries_of(json.loads(content)) or []) if content else []
