@@ -20,6 +20,7 @@ _HOME = {
     "KernelRankSVM": "hingerank.rankers.kernel",
     "NystroemRankSVM": "hingerank.rankers.kernel",
     "AdditiveRankSVM": "hingerank.rankers.additive",
+    "Blend": "hingerank.rankers.blend",
     "FourierRankSVM": "hingerank.rankers.kernel",
     "tune": "hingerank.search.tuning",
     "progress": "hingerank.watching",

@@ -39,6 +39,7 @@ RANKERS: dict[str, str] = {
     "gbrank": "hingerank.rankers.gbrank:GBRank",
     "mcrank": "hingerank.rankers.mcrank:McRank",
     "xgboost": "hingerank.rankers.trees:XGBoostRanker",
+    "blend": "hingerank.rankers.blend:Blend",
     "mmr": "hingerank.diversity.selection:MMR",
     "xquad": "hingerank.diversity.selection:XQuAD",
     "pm2": "hingerank.diversity.selection:PM2",
@@ -84,6 +85,7 @@ SUMMARIES: dict[str, str] = {  # for `hingerank models`
     "gbrank": "boosted trees, squared hinge loss of pairs",
     "mcrank": "boosted trees, classification into grades",
     "xgboost": "LambdaMART trees by XGBoost",
+    "blend": "a weighted sum of the scores of other rankers",
     "mmr": "relevance against similarity to what is chosen",
     "xquad": "coverage of aspects that are still open",
     "pm2": "aspects in proportion to their weights",
@@ -161,6 +163,14 @@ def ranker_class(name: str) -> Any:
         raise ValueError(no_ranker(name))
     module, _, attribute = RANKERS[name].partition(":")
     return getattr(import_module(module), attribute)
+
+
+def names_of_rankers(rankers: Iterable[Any]) -> list[str]:
+    """What some rankers are called in results: their registered names, else their classes', numbered where equal."""
+    homes = {place: name for name, place in RANKERS.items()}
+    kinds = [type(ranker) for ranker in rankers]
+    names = [homes.get(f"{kind.__module__}:{kind.__qualname__}", kind.__name__) for kind in kinds]
+    return [name if names.count(name) == 1 else f"{name} {i + 1}" for i, name in enumerate(names)]
 
 
 def ranker_name(cls: type) -> str:

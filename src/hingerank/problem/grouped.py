@@ -22,6 +22,9 @@ class GroupedProblem(Problem):
     def __init__(self, design: Design, loss: Loss, preferences: Preferences, structure: GroupedSquare, C: float = 1.0):
         super().__init__(design, loss, preferences, structure, C)
 
+    def origin(self) -> float:
+        return super().origin() + self.structure.value(np.zeros(self.dimension))
+
     def total(self, point: Point) -> float:
         """The objective at a point."""
         return point.value + self.structure.extra(point.w)

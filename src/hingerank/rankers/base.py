@@ -204,9 +204,11 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
         checked = check_features(self, X, reset=False)
         if qid is None and one_query:
             qid = np.zeros(checked.shape[0], np.int64)
-        if isinstance(checked, RowsView):
-            return block_scores(self, checked, qid)
-        return self._scores(self._scaled(checked, qid))
+        return self._scores_of(checked, qid)
+
+    def _scores_of(self, X: Any, qid: Any) -> np.ndarray:
+        """Scores of checked rows, which are not scaled yet."""
+        return block_scores(self, X, qid) if isinstance(X, RowsView) else self._scores(self._scaled(X, qid))
 
     def _scaled(self, X: Any, qid: Any) -> Any:
         scaler = self._scaler_for(qid)

@@ -231,15 +231,18 @@ class Explained:
         checked = checked.copied("explain") if isinstance(checked, RowsView) else checked
         n_rows = checked.shape[0]
         ids = np.zeros(n_rows, np.int64) if qid is None else np.full(n_rows, qid) if np.ndim(qid) == 0 else qid
-        scaled = self._scaled(checked, ids)
-        found = self._contributions(scaled, blocks_from_qid(ids, n_rows))
+        found, scores = self._explained(checked, np.asarray(ids))
         values = checked.toarray() if sparse.issparse(checked) else checked
         documents = np.arange(1, n_rows + 1) if documents is None else np.asarray(documents)
         names = [str(name) for name in names_of_features(self, self.n_features_in_)]
-        scores = np.asarray(self._scores(scaled), np.float64)
         return Explanation(
             names, values, found.parts, found.base, scores, np.asarray(ids), documents, found.how, found.exact
         )
+
+    def _explained(self, X: Any, qid: np.ndarray) -> tuple[Contributions, np.ndarray]:
+        """What the features of checked rows gave to their scores, and these."""
+        scaled = self._scaled(X, qid)
+        return self._contributions(scaled, blocks_from_qid(qid, X.shape[0])), np.asarray(self._scores(scaled), float)
 
     def _contributions(self, X: Any, blocks: QueryBlocks) -> Contributions:
         """What the features of checked, scaled rows gave to their scores."""

@@ -82,6 +82,7 @@ STAGES: dict[str, list[Stage]] = {
         {"max_depth": [3, 6], "n_estimators": [20, 50, 100]},
         {"learning_rate": [0.1, 0.3], "n_estimators": [50, 100]},
     ],
+    "blend": [{"weights": ["equal", "stack"]}],
     "personal-rank-svm": [
         {"C": NATURAL}, {"rank": [3, 10, 30], "C": AROUND}, {"shared": [False, True], "C": AROUND},
     ],

@@ -18,7 +18,7 @@ from hingerank.metrics import parse_measure
 from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.sources import RowsInParts
 from hingerank.rankers.tuned import Trial, Tuning
-from hingerank.registry import RANKERS, ranker_class, ranker_name, registered_name
+from hingerank.registry import names_of_rankers, ranker_class, registered_name
 from hingerank.renaming import present_names
 from hingerank.search.proposals import Search, Staged, complexity
 from hingerank.search.query_folds import FoldOutcome, QueryFolds
@@ -115,7 +115,7 @@ def tune(
     rankers = [_ranker(item, random_state) for item in several]
     if not rankers:
         raise ValueError("there is no ranker to tune: name at least one")
-    names = _names(rankers)
+    names = names_of_rankers(rankers)
     rated = [isinstance(ranker, RatingsRanker) for ranker in rankers]
     if any(rated) and not all(rated):
         pair = names[rated.index(True)], names[rated.index(False)]
@@ -178,18 +178,6 @@ def _ranker(item: Any, seed: int) -> Any:
         raise ValueError(f"{item.__name__} does not learn from graded rows of queries: tune tunes rankers that do")
     make: Any = item
     return make(random_state=seed) if "random_state" in inspect.signature(make).parameters else make()
-
-
-def _names(rankers: Sequence[Any]) -> list[str]:
-    names = [
-        ranker_name(type(r)) if isinstance(r, BaseRanker | RatingsRanker) and _registered(r) else type(r).__name__
-        for r in rankers
-    ]
-    return [name if names.count(name) == 1 else f"{name} {i + 1}" for i, name in enumerate(names)]
-
-
-def _registered(ranker: Any) -> bool:
-    return any(place.endswith(f":{type(ranker).__name__}") for place in RANKERS.values())
 
 
 @dataclass

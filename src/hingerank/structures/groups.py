@@ -1,4 +1,4 @@
-"""The half squared norm with groups that may vanish as a whole, and weights that may not be negative."""
+"""The half squared norm with groups that may vanish as a whole, weights that may not be negative, or a centre."""
 
 import numpy as np
 
@@ -68,3 +68,30 @@ class GroupedSquare(HalfSquare):
             out = self.bounded & (v < 0)
             parts = np.where(out, w * (g - 0.5 * w), 0.5 * g * g)
         return float(parts.sum())
+
+
+class NonNegativeNear(GroupedSquare):
+    """R(w) = ½‖w - centre‖² over weights that must not be negative.
+
+    With u = v + centre, R*(v) = ½‖[u]‖² - ½‖centre‖², and u is w less the gradient of R + loss, as it is for
+    ½‖w‖²: so `gap`, and `conjugate`, which is then R(0) + R*(v), stay those of `GroupedSquare`.
+
+    Parameters
+    ----------
+    centre : where weights stay without a loss
+
+    Examples
+    --------
+    >>> NonNegativeNear(np.array([1.0, 1.0])).value(np.array([1.0, 3.0]))
+    2.0
+    """
+
+    def __init__(self, centre: Floats):
+        super().__init__(np.arange(len(centre) + 1), 0.0, np.ones(len(centre), bool))
+        self.centre = centre
+
+    def value(self, w: Any) -> float:
+        return super().value(w - self.centre)
+
+    def gradient(self, w: Any) -> Any:
+        return w - self.centre

@@ -1,0 +1,242 @@
+"""Blend: a weighted sum of the scores of several rankers, whose scales and weights come from out-of-fold scores."""
+
+import inspect
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import get_tags
+
+from hingerank.data.checks import positive, whole
+from hingerank.data.files import DataError
+from hingerank.data.ranking_data import RankingData
+from hingerank.data.rows_view import RowsView
+from hingerank.export.attributes import Array, Attribute, Of
+from hingerank.metrics import parse_measure
+from hingerank.preferences import GradedPreferences
+from hingerank.rankers.additive import AdditiveRankSVM
+from hingerank.rankers.base import BaseRanker
+from hingerank.rankers.blending import Blending, OutOfFold, blend_scores, deal_queries
+from hingerank.rankers.explanation import Contributions
+from hingerank.rankers.linear import RankSVM
+from hingerank.rankers.sources import MAPPED, MEMORY
+from hingerank.registry import names_of_rankers, ranker_class, registered_name
+from hingerank.solvers.run import Certificate
+
+EXACT = "exact: the weighted sum of the members' contributions"
+NOT_EXACT = "the weighted sum of the members' contributions, some of them by the score's gradient"
+
+
+class Blend(BaseRanker):
+    """score(x) = Σ_k a_k f_k(x) / σ_k:  a weighted sum of the scores of several rankers f_k, its members.
+
+    σ_k is the standard deviation within queries of member k's out-of-fold scores: the queries are cut into folds, and
+    each fold is scored by a member that has learnt from the others. Then every member learns from all rows.
+
+    Parameters
+    ----------
+    members : list of rankers, or of their names, such as ``["rank-svm", "additive-rank-svm", "lightgbm"]``
+        None: RankSVM on features divided by their deviations, and AdditiveRankSVM. Families that err differently blend
+        best.
+    weights : "equal", "stack" or "auto"
+        "equal": a_k = 1 / K. "stack": min over a ≥ 0 of ½‖a − ā1‖² + C Σ loss over the out-of-fold scores, with
+        certificate; this helps where a member is far behind, and overfits where queries are few. "auto": the stack
+        where it ranks out-of-fold queries better than equal weights by more than the standard error of the difference.
+    folds : parts of the queries, each scored by members that have not learnt from it
+    measure : by which ``out_of_fold_`` compares, and "auto" chooses
+    tol : of the stack's fit, as in RankSVM
+    random_state : of the folds
+
+    Attributes
+    ----------
+    members_ : the fitted members
+    weights_ : a, which add up to 1
+    scales_ : σ
+    out_of_fold_ : of each member, of equal weights and of the stack the measure of out-of-fold scores, and its
+        standard error; the "kind" of the weights; the "difference" of the stack from equal weights, with its error
+    certificate_ : of the stack how near the optimum it is; else the measure of the out-of-fold scores
+    trace_ : of the stack
+    n_iter_, n_pairs_ : iterations, and preference pairs
+
+    Notes
+    -----
+    Folds do not depend on the order of the queries. Data of a single query have no folds: members are then scaled by
+    their scores of the training rows, and weigh the same. Weights of rows count as far as the members take them, in
+    fits and in scales; measures count rows alike.
+
+    Examples
+    --------
+    >>> from hingerank import make_letor
+    >>> data = make_letor(30, seed=0)
+    >>> blend = Blend(["rank-svm", "additive-rank-svm"]).fit(data)
+    >>> blend.weights_.tolist(), blend.score(data) > 0.5
+    ([0.5, 0.5], True)
+    """
+
+    _saved: ClassVar[Mapping[str, Attribute]] = {
+        "members_": Of(BaseRanker, listed=True),
+        "weights_": Array("members", low=0.0, least=1),
+        "scales_": Array("members"),
+        "out_of_fold_": Of(dict, needed=False),
+    }
+
+    def __init__(self, members=None, weights="equal", *, folds=5, measure="ndcg@10", tol=1e-3, random_state=0):
+        self.members = members
+        self.weights = weights
+        self.folds = folds
+        self.measure = measure
+        self.tol = tol
+        self.random_state = random_state
+
+    # Members
+
+    def _made(self) -> list[BaseRanker]:
+        """Unfitted members."""
+        if self.members is None:
+            return [RankSVM(scale="deviation"), AdditiveRankSVM()]
+        if isinstance(self.members, str | BaseRanker) or not isinstance(self.members, Sequence) or not self.members:
+            raise ValueError(
+                f"members must be a list of rankers or of their names, such as ['rank-svm', 'lightgbm'], not "
+                f"{self.members!r}"
+            )
+        found = [ranker_class(registered_name(m))() if isinstance(m, str) else clone(m) for m in self.members]
+        for member in found:
+            if not isinstance(member, BaseRanker):
+                raise ValueError(f"{type(member).__name__} does not score graded rows of queries: it cannot be blended")
+        return found
+
+    def _known(self) -> list[BaseRanker]:
+        """Members to look at, without an error where there are none."""
+        try:
+            return self._made()
+        except (ValueError, TypeError):
+            return []
+
+    @property
+    def _farthest(self):  # type: ignore[override]
+        members = self.__dict__.get("members_") or self._known()
+        return MEMORY if any(member._farthest == MEMORY for member in members) else MAPPED
+
+    @property
+    def _bytes_a_row(self):  # type: ignore[override]
+        members = self._known()
+        return max(member._bytes_a_row for member in members) + 8 * (len(members) + 2)
+
+    def __sklearn_tags__(self):
+        tags, others = super().__sklearn_tags__(), [get_tags(member).input_tags for member in self._known()]
+        tags.input_tags.allow_nan = bool(others) and all(each.allow_nan for each in others)
+        tags.input_tags.sparse = all(each.sparse for each in others)
+        return tags
+
+    # Learning
+
+    def _fit(self, X, y, blocks, sample_weight):
+        began, members = time.perf_counter(), self._made()
+        self._check_settings()
+        for member in members:
+            if sample_weight is not None and "sample_weight" not in inspect.signature(type(member).fit).parameters:
+                raise ValueError(f"{type(member).__name__} takes no sample_weight: leave these, or this member, out")
+        folds = min(whole("folds", self.folds, 2), len(blocks))
+        if folds >= 2:
+            part = deal_queries(X, y, blocks.offsets, sample_weight, folds, self.random_state)
+            scores = np.stack([self._held_out(m, X, y, blocks, sample_weight, part) for m in members], axis=1)
+        elif self.weights == "stack":
+            raise DataError("weights='stack' learns from held-out queries, and the data have one query only")
+        fitted = [self._learn(member, X, y, blocks.numbers, sample_weight) for member in members]
+        if folds < 2:
+            part = np.zeros(len(blocks), np.int64)
+            scores = np.stack([member._scores_of(X, blocks.numbers) for member in fitted], axis=1)
+        self._combine(fitted, OutOfFold(scores, y, blocks.offsets, sample_weight, part), began)
+
+    def _check_settings(self) -> None:
+        if not isinstance(self.weights, str) or self.weights not in ("equal", "stack", "auto"):
+            raise ValueError(f"weights must be 'equal', 'stack' or 'auto', not {self.weights!r}")
+        parse_measure(self.measure)
+        positive("tol", self.tol)
+
+    def _held_out(self, member: BaseRanker, X: Any, y: Any, blocks: Any, weight: Any, part: np.ndarray) -> np.ndarray:
+        """A member's score of every row, by a copy that has not learnt from the row's fold."""
+        of_row, scores = part[blocks.numbers], np.empty(len(y))
+        for k in range(int(part.max()) + 1):
+            learn, held = np.flatnonzero(of_row != k), np.flatnonzero(of_row == k)
+            own = None if weight is None else weight[learn]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the fit on all rows says what there is to say
+                copy = self._learn(clone(member), _some(X, learn), y[learn], blocks.numbers[learn], own)
+            scores[held] = _scores(copy, _some(X, held), blocks.numbers[held])
+        return scores
+
+    def _learn(self, member: BaseRanker, X: Any, y: np.ndarray, qid: np.ndarray, weight: np.ndarray | None) -> Any:
+        names = getattr(self, "feature_names_in_", None)
+        rows = RankingData(X, y, qid, feature_names=None if names is None else names.tolist())
+        return member.fit(rows) if weight is None else member.fit(rows, sample_weight=weight)
+
+    def _combine(self, fitted: list[Any], found: OutOfFold, began: float) -> None:
+        """Keep the members with the scales and weights that their out-of-fold scores suggest."""
+        names, alone = names_of_rankers(fitted), len(np.unique(found.part)) < 2
+        blending = blend_scores(found, names, "equal" if alone else self.weights, self.measure, self.tol)
+        self.members_, self.weights_, self.scales_ = fitted, blending.weights, blending.scales
+        if not np.isfinite(self.scales_).all():
+            raise DataError("the members' scores overflow: divide the features first (scale=... of the members)")
+        self.out_of_fold_ = _told(blending, self.measure)
+        self.n_pairs_ = GradedPreferences(found.y, found.offsets).n_pairs
+        if blending.stack is not None:
+            self.certificate_, self.trace_ = blending.stack.certificate, blending.stack.trace
+        else:
+            kind, value = f"{'training' if alone else 'out-of-fold'} {self.measure}", blending.values["equal"][0]
+            steps = max(getattr(member, "n_iter_", 1) for member in fitted)
+            seconds = time.perf_counter() - began
+            self.certificate_, self.trace_ = Certificate(kind, value, 0.0, "trained", steps, seconds), []
+        self.n_iter_ = max(1, self.certificate_.n_iter)
+
+    # Scores
+
+    def _scores_of(self, X, qid):
+        total = np.zeros(X.shape[0])
+        for a, member in self._parts():
+            total += a * _scores(member, X, qid)
+        return total
+
+    def _parts(self) -> list[tuple[float, Any]]:
+        """What each member's score is multiplied by, and the member; without those of weight 0."""
+        return [(float(a), m) for a, m in zip(self.weights_ / self.scales_, self.members_) if a != 0]
+
+    def _explained(self, X, qid):
+        parts, base, exact = np.zeros(X.shape), np.zeros(X.shape[0]), True
+        scores = np.zeros(X.shape[0])
+        for a, member in self._parts():
+            found, own = member._explained(X, qid)
+            parts, base, scores = parts + a * found.parts, base + a * found.base, scores + a * own
+            exact = exact and found.exact
+        return Contributions(parts, base, EXACT if exact else NOT_EXACT, exact), scores
+
+    def _check_together(self, sizes):
+        super()._check_together(sizes)
+        if len(self.members_) != sizes["members"]:
+            raise ValueError(f"members_ has {len(self.members_)} rankers, weights_ {sizes['members']}")
+        if any(getattr(member, "n_features_in_", None) != sizes["features"] for member in self.members_):
+            raise ValueError(f"members_ must all be fitted to the {sizes['features']} features")
+        if not (self.scales_ > 0).all():
+            raise ValueError("scales_ must be above 0")
+
+
+def _some(X: Any, rows: np.ndarray) -> Any:
+    return X.take(rows) if isinstance(X, RowsView) else X[rows]
+
+
+def _scores(member: Any, X: Any, qid: Any) -> np.ndarray:
+    """A member's scores of checked rows; a class of the user's own that overrides `predict` has its way."""
+    own = type(member).predict is not BaseRanker.predict
+    return np.asarray(member.predict(X, qid) if own else member._scores_of(X, qid), np.float64)
+
+
+def _told(blending: Blending, measure: str) -> dict[str, Any]:
+    return {
+        "measure": measure,
+        "kind": blending.kind,
+        "values": blending.values,
+        "difference": blending.difference,
+    }

@@ -1,0 +1,185 @@
+"""How the scores of several rankers become one: a scale for each, and weights that are equal or learnt.
+
+    score(x) = Σ_k a_k f_k(x) / σ_k
+
+σ_k is the standard deviation within queries of ranker k's out-of-fold scores: scores of queries that it has not learnt
+from. The weights are equal, or the stack: non-negative weights that rank the out-of-fold scores best.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hingerank.data.rows_view import RowsView
+from hingerank.losses import squared_hinge
+from hingerank.metrics import evaluate
+from hingerank.preferences import GradedPreferences
+from hingerank.problem import Problem, RowsDesign
+from hingerank.problem.grouped import GroupedProblem
+from hingerank.solvers.grouped import grouped_newton
+from hingerank.solvers.newton import newton
+from hingerank.solvers.run import Solution
+from hingerank.structures.groups import NonNegativeNear
+
+STACK_C = 3.0  # weight of the loss, a mean over queries, against the distance from equal weights
+TINY = 1e-12  # spreads below this fraction of the scores' size are rounding: such a member ranks nothing
+
+
+class OutOfFold(NamedTuple):
+    """Scores of rows by rankers that have not learnt from them.
+
+    Parameters
+    ----------
+    scores : a column for each member
+    y : grades
+    offsets : borders of the queries, whose rows lie together
+    weight : of the rows, or None
+    part : the fold of every query
+    """
+
+    scores: np.ndarray
+    y: np.ndarray
+    offsets: np.ndarray
+    weight: np.ndarray | None
+    part: np.ndarray
+
+    def of(self, queries: np.ndarray) -> "OutOfFold":
+        """The rows of some queries."""
+        sizes = np.diff(self.offsets)
+        rows = np.flatnonzero(np.repeat(queries, sizes))
+        offsets = np.concatenate(([0], np.cumsum(sizes[queries])))
+        weight = None if self.weight is None else self.weight[rows]
+        return OutOfFold(self.scores[rows], self.y[rows], offsets, weight, self.part[queries])
+
+    @property
+    def query(self) -> np.ndarray:
+        """The number of each row's query."""
+        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+
+    def spreads(self) -> np.ndarray:
+        """σ: of each member the standard deviation of its scores around the means of their queries; 1 where it is 0."""
+        weight = np.ones(len(self.y)) if self.weight is None else self.weight
+        starts, query = self.offsets[:-1], self.query
+        mass = np.add.reduceat(weight, starts)
+        size = np.abs(self.scores).max(axis=0, initial=0.0)
+        size[size == 0] = 1.0
+        scores = self.scores / size  # squares of what is huge or tiny stay numbers
+        means = np.add.reduceat(weight[:, None] * scores, starts, axis=0) / mass[:, None]
+        apart = scores - means[query]
+        found = np.sqrt(weight @ (apart * apart) / weight.sum())
+        return np.where(found > TINY, found * size, 1.0)
+
+    def measured(self, scores: np.ndarray, measure: str) -> np.ndarray:
+        """The measure of every query."""
+        return evaluate(self.y, scores, self.query, measure, per_query=True)[measure]
+
+
+class Blending(NamedTuple):
+    """Weights of members, and what out-of-fold scores say about them.
+
+    Parameters
+    ----------
+    weights : a, which add up to 1
+    scales : σ
+    kind : "equal" or "stack"
+    stack : the stack's convex fit; None where it was not made
+    values : the mean measure and its standard error of each member, of equal weights and of the stack
+    difference : the mean of the stack's measure less that of equal weights, and its standard error
+    """
+
+    weights: np.ndarray
+    scales: np.ndarray
+    kind: str
+    stack: Solution | None
+    values: dict[str, list[float]]
+    difference: list[float] | None
+
+
+def blend_scores(found: OutOfFold, names: Sequence[str], weights: str, measure: str, tol: float) -> Blending:
+    """The scales and weights that out-of-fold scores suggest.
+
+    With ``weights="auto"`` the stack is taken where its measure is above that of equal weights by more than the
+    standard error of the difference. Its measure is cross-fitted: a fold's queries are ranked by weights learnt from
+    the other folds.
+
+    Parameters
+    ----------
+    found : the out-of-fold scores
+    names : of the members
+    weights : "equal", "stack" or "auto"
+    measure : to compare by
+    tol : of the stack's fit
+    """
+    K, scales = found.scores.shape[1], found.spreads()
+    scaled = found._replace(scores=found.scores / scales)
+    equal = np.full(K, 1.0 / K)
+    values = {name: _mean(found.measured(column, measure)) for name, column in zip(names, found.scores.T)}
+    by_equal = found.measured(scaled.scores @ equal, measure)
+    values["equal"] = _mean(by_equal)
+    if weights == "equal" or K == 1:
+        return Blending(equal, scales, "equal", None, values, None)
+    by_stack = found.measured(cross_fitted(scaled, tol), measure)
+    values["stack"], difference = _mean(by_stack), _mean(by_stack - by_equal)
+    if weights == "auto" and not difference[0] > difference[1]:
+        return Blending(equal, scales, "equal", None, values, difference)
+    solution = stack(scaled, tol)
+    total = float(solution.w.sum())
+    learnt = solution.w / total if total > 0 else equal
+    return Blending(learnt, scales, "stack", solution, values, difference)
+
+
+def stack(scaled: OutOfFold, tol: float = 1e-3) -> Solution:
+    """min over a ≥ 0 of  ½‖a − ā1‖² + C · mean over queries of the mean over its pairs of  max(0, 1 − Δ)²,
+
+    Δ the difference of Σ_k a_k s_k between the two rows, s the scaled out-of-fold scores, and ā the best common weight:
+    without evidence the weights stay equal. Convex, with the duality gap as certificate.
+    """
+    preferences = GradedPreferences(scaled.y, scaled.offsets, item_weight=scaled.weight, pair_weight="query")
+    count = max(1, int(np.count_nonzero(preferences.pairs_per_query)))
+    C, K = STACK_C / count, scaled.scores.shape[1]
+    together = RowsDesign(np.ascontiguousarray(scaled.scores.sum(axis=1, keepdims=True)))
+    common = max(0.0, float(newton(Problem(together, squared_hinge(), preferences, C=C), tol=tol).w[0]))
+    design = RowsDesign(np.ascontiguousarray(scaled.scores))
+    near = NonNegativeNear(np.full(K, common))
+    return grouped_newton(GroupedProblem(design, squared_hinge(), preferences, near, C), np.full(K, common), tol=tol)
+
+
+def cross_fitted(scaled: OutOfFold, tol: float) -> np.ndarray:
+    """The stack's score of every row, by weights that were learnt from the queries of the other folds."""
+    out, query = np.empty(len(scaled.y)), scaled.query
+    for k in np.unique(scaled.part):
+        held = scaled.part == k
+        w = stack(scaled.of(~held), tol).w if not held.all() else np.ones(scaled.scores.shape[1])
+        rows = held[query]
+        out[rows] = scaled.scores[rows] @ w
+    return out
+
+
+def deal_queries(X: Any, y: np.ndarray, offsets: np.ndarray, weight: np.ndarray | None, folds: int, seed: int) -> Any:
+    """The fold of every query: dealt in the order of a number made from its rows.
+
+    So folds do not depend on the order of the queries or their names, and a row of weight 2 is the row given twice.
+    """
+    rng = np.random.default_rng(seed)
+    along, own = rng.standard_normal(X.shape[1]), float(rng.standard_normal())
+    blocks = [b for shard in X.shards() for b in shard] if isinstance(X, RowsView) else [(0, X.shape[0])]
+    keys = np.empty(X.shape[0])
+    with np.errstate(over="ignore", invalid="ignore"):
+        for a, b in blocks:
+            rows = X.raw(a, b) if isinstance(X, RowsView) else X
+            keys[a:b] = np.asarray(rows.astype(np.float64) @ along).ravel()
+        keys = np.nan_to_num(keys + own * y)
+        mass = np.ones(len(y)) if weight is None else weight
+        means = np.add.reduceat(mass * keys, offsets[:-1]) / np.add.reduceat(mass, offsets[:-1])
+    part = np.empty(len(means), np.int64)
+    part[np.argsort(means, kind="stable")] = np.arange(len(means)) % folds
+    return part
+
+
+def _mean(values: np.ndarray) -> list[float]:
+    """The mean over queries and its standard error."""
+    known = values[~np.isnan(values)]
+    if not len(known):
+        return [0.0, 0.0]
+    return [float(known.mean()), float(known.std(ddof=1) / np.sqrt(len(known))) if len(known) > 1 else 0.0]
