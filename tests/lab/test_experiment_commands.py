@@ -218,3 +218,26 @@ def test_live_board_on_a_terminal(text_file, tmp_path):
     assert "of 18 results" in text and "left" in text
     assert "baseline" in text.splitlines()[-3] or "baseline" in text.splitlines()[-2]
     assert "makes a page of it" in text
+
+
+def test_a_blend_is_tuned_compared_kept_and_explained(text_file, tmp_path, capsys):
+    import hingerank as hr
+
+    model, few = tmp_path / "model", ["--set", "C=0.1,1", "--set", "scale=standard"]
+    names = ["--model", "rank-svm,additive-rank-svm", "--blend", "--folds", "2"]
+    assert run(["tune", str(text_file), *names, *few, "-o", str(model)]) == 0
+    shown = capsys.readouterr().out
+    assert "blend: weights=" in shown and "  additive-rank-svm: C=" in shown
+    assert isinstance(hr.load(model), hr.Blend)
+    assert run(["explain", str(model), str(text_file), "--query", "3"]) == 0
+    assert "exact: the weighted sum" in capsys.readouterr().out
+    assert run(["evaluate", str(text_file), str(model)]) == 0
+    assert run(["tune", str(text_file), "--blend", "-o", str(tmp_path / "other")]) != 0
+    assert "two rankers or more" in capsys.readouterr().err
+    out, kept = tmp_path / "run", tmp_path / "kept"
+    members = 'blend.members=["rank-svm", "pointwise-regression"]'
+    options = ["--methods", "blend", "--set", members, "--set", "blend.folds=2", "--folds", "3"]
+    assert run(["compare", str(text_file), *options, "-o", str(out), "--keep", str(kept)]) == 0
+    assert load_results(out).methods == ["blend"] and isinstance(hr.load(kept), hr.Blend)
+    assert run(["compare", str(text_file), "--methods", "blend", "--set", "C=1", "-o", str(tmp_path / "x")]) != 0
+    assert "blend has no parameter 'C' here" in capsys.readouterr().err

@@ -152,6 +152,16 @@ def test_the_rule_keeps_equal_weights_where_the_stack_overfits():
     assert stacked < equal - 0.002 and ruled > stacked + 0.002 and ruled > equal - 0.001 and stacks <= 3
 
 
+def test_the_rule_takes_one_member_where_the_others_only_disturb(monkeypatch):
+    """A perfect member beside two noisy ones, which a stack that is held near equal weights does not leave out."""
+    monkeypatch.setattr("hingerank.rankers.blending.STACK_C", 0.1)
+    found = made(2, 40, [0.0, 1.5, 1.5])
+    assert blend_scores(found, names(found), "stack", "ndcg@10", 1e-3).weights[0] < 1
+    blending = blend_scores(found, names(found), "auto", "ndcg@10", 1e-3)
+    assert blending.kind == "best" and blending.weights.tolist() == [1.0, 0.0, 0.0]
+    assert np.nanmean(blending.per_query) == pytest.approx(blending.values["m0"][0])
+
+
 def test_out_of_fold_values_are_kept_with_their_errors(data, tmp_path):
     blend = hr.load(hr.Blend(MEMBERS, "stack").fit(data).save(tmp_path))
     told = blend.out_of_fold_

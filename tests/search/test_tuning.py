@@ -192,3 +192,63 @@ def test_a_callback_hears_of_every_fit(data):
         progress=lambda *news: heard.append(news),
     )  # fmt: skip
     assert [done for done, _, _ in heard] == [1, 2, 3, 4] and heard[-1][1] == 4 and "ndcg@10" in heard[-1][2]
+
+
+def test_a_blend_takes_the_best_setting_of_each_ranker_and_fits_no_fold_again(data, monkeypatch, tmp_path):
+    """As many fits as without a blend, but for the last one of each member."""
+    names, grid, fits = ["rank-svm", "additive-rank-svm"], {"C": [0.01, 0.1], "scale": ["standard"]}, []
+    for kind in (hr.RankSVM, hr.AdditiveRankSVM):
+        usual = kind.fit_path
+
+        def path(self, *rest, usual=usual, **more):
+            fits.append(type(self).__name__)
+            return usual(self, *rest, **more)
+
+        monkeypatch.setattr(kind, "fit_path", path)
+    alone = [hr.tune(name, data, folds=3, params=grid, widen=False) for name in names]
+    before = len(fits)
+    blend = hr.tune(names, data, folds=3, params=grid, widen=False, blend=True)
+    assert len(fits) == 2 * before == 12
+    assert blend.tuning_.members == {name: ranker.tuning_.best for name, ranker in zip(names, alone)}
+    for member, ranker in zip(blend.members_, alone):
+        np.testing.assert_array_equal(member.predict(data), ranker.predict(data))
+    values = blend.out_of_fold_["values"]
+    told = {t.ranker: t for t in blend.tuning_.trials}
+    assert (
+        set(told) == {*names, "blend"} and blend.tuning_.ranker == "blend" and "blend: weights=" in str(blend.tuning_)
+    )
+    assert blend.tuning_.score == pytest.approx(values["equal" if blend.weights_[0] == 0.5 else "stack"][0], abs=0.02)
+    back = hr.load(blend.save(tmp_path / "m"))
+    assert back.tuning_ == blend.tuning_ and np.array_equal(back.predict(data), blend.predict(data))
+
+
+def test_scores_for_a_blend_are_those_of_the_held_out_rows(data):
+    from hingerank.search.blended import out_of_fold
+    from hingerank.search.query_folds import QueryFolds
+    from hingerank.search.tuning import Study
+
+    parts = QueryFolds(data, "ndcg@10", folds=3, keep_scores=True)
+    study = Study("rank-svm", hr.RankSVM(scale="standard"), parts, "ndcg@10")
+    study._attempt([{"C": 0.1}, {"C": 1e-6}, {"C": 1.0}])
+    best = study.best()
+    assert len(study.scores) == 1
+    found = out_of_fold([study.held_out_scores(best.setting)], parts)
+    by_query = found.measured(found.scores[:, 0], "ndcg@10")
+    for k, value in enumerate(best.scores):
+        assert np.nanmean(by_query[found.part == k]) == pytest.approx(value)
+    again = next(t for t in study.trials.values() if t is not best)  # whose scores are made again
+    found = out_of_fold([study.held_out_scores(again.setting)], parts)
+    assert np.nanmean(found.measured(found.scores[:, 0], "ndcg@10")[found.part == 0]) == pytest.approx(again.scores[0])
+
+
+def test_a_blend_on_validation_rows_and_what_cannot_be_blended(data):
+    train, validation = data.split(0.4, seed=0)
+    grid = {"C": [0.01, 0.1], "scale": ["standard"]}
+    blend = hr.tune(["rank-svm", "additive-rank-svm"], train, validation=validation, params=grid, blend=True)
+    assert blend.fingerprint_["rows"] == data.n_rows and blend.tuning_.folds == 1 and blend.tuning_.chosen.error > 0
+    for names, message in [
+        ("rank-svm", "two rankers or more"),
+        (["personal-rank-svm", "joint"], "learns from ratings"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            hr.tune(names, data, blend=True)

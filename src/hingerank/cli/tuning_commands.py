@@ -21,6 +21,7 @@ class TuneOptions(Group, panel="Train"):
     )
     serve: str | None = option("FORMAT", "Choose what this format of export can run, such as solr; say its cost.")
     serve_only: bool = switch("With --serve, do not try what it cannot run; its cost stays unknown.")
+    blend: bool = switch("Keep a blend of all rankers, each with its best settings, instead of the best one.")
     one_standard_error: bool = switch("Take the simplest setting within one error of the best.")
     seed: int = option("N", "Seed of folds and of random rankers.", 0, min=0)
 
@@ -76,6 +77,8 @@ def tune(data: Data, how: TuneOptions, rows: TunedRows, ratings: TunedRatings, o
 
     Example: hingerank tune train.txt --serve solr -o model/
 
+    Example: hingerank tune train.txt --model rank-svm,additive-rank-svm,lightgbm --blend -o model/
+
     Example: hingerank tune ratings.csv --items items.csv --model personal-rank-svm --measure pair_accuracy -o model/
     """
     from hingerank.search.tuning import tune as search
@@ -92,7 +95,7 @@ def tune(data: Data, how: TuneOptions, rows: TunedRows, ratings: TunedRatings, o
         ranker = search(
             names, learned, measure=how.measure, folds=how.folds, validation=held, params=values,
             random_state=how.seed, one_standard_error=how.one_standard_error, hold_out=ratings.hold_out,
-            serve=how.serve, serve_only=how.serve_only, progress=advance,
+            serve=how.serve, serve_only=how.serve_only, blend=how.blend, progress=advance,
         )  # fmt: skip
     if catalogue is not None:
         saved = save_with_items(ranker, out.output, data, catalogue)
@@ -104,6 +107,8 @@ def tune(data: Data, how: TuneOptions, rows: TunedRows, ratings: TunedRatings, o
         return
     print_table(f"the best {min(out.top, len(found.trials))} of {len(found.trials)} settings", *found.table(out.top))
     print(found)
+    for name, setting in found.members.items():
+        print(f"  {name}: {', '.join(f'{key}={value}' for key, value in setting.items())}")
     for name, more in found.widened.items():
         note(f"the best {name} was at the edge of its grid: also tried {', '.join(map(str, more))}")
     print(saved)

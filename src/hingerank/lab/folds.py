@@ -13,6 +13,7 @@ import hashlib
 import inspect
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -190,6 +191,48 @@ class PersonalRows:
         if not name.endswith("_") or name.startswith("_"):
             raise AttributeError(name)
         return getattr(self.ranker, name)
+
+
+class BlendRows:
+    """A blend of rankers whose settings are tuned on folds of the training rows: `tune` with ``blend=True``.
+
+    Parameters
+    ----------
+    members : names of the rankers; None: rank-svm, additive-rank-svm and, where it is installed, lightgbm
+    folds : of the training queries
+    measure : to tune by
+    random_state : of the folds, and of rankers
+    """
+
+    def __init__(
+        self, members: Any = None, folds: int = 5, measure: str = "ndcg@10", random_state: int | None = None
+    ) -> None:
+        self.members, self.folds, self.measure, self.random_state = members, folds, measure, random_state
+
+    def fit(self, X: Any, y: Any = None, qid: Any = None) -> "BlendRows":
+        from hingerank.search.tuning import tune
+
+        names = self.members
+        if names is None:
+            names = ["rank-svm", "additive-rank-svm", *(["lightgbm"] if find_spec("lightgbm") else [])]
+        data = X if isinstance(X, RankingData) else RankingData(X, y, qid)
+        self.ranker_ = tune(
+            list(names), data, measure=self.measure, folds=self.folds, random_state=self.random_state or 0, blend=True
+        )
+        return self
+
+    def predict(self, X: Any, qid: Any = None) -> np.ndarray:
+        return self.ranker_.predict(X, qid)
+
+    def save(self, path: Any, metadata: Any = None) -> str:
+        """Write the blend to a model file."""
+        return self.ranker_.save(path, metadata)
+
+    def __getattr__(self, name: str) -> Any:
+        """What was fitted, such as members_ and certificate_, is the blend's."""
+        if not name.endswith("_") or name.startswith("_") or name == "ranker_":
+            raise AttributeError(name)
+        return getattr(self.ranker_, name)
 
 
 BASELINES = {"popularity": Popularity, "item-mean": ItemMean}  # of ratings: the same list for everybody

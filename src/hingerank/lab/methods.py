@@ -13,7 +13,7 @@ import numpy as np
 from hingerank.arrays import Facts, Given, Ranker
 from hingerank.data.files import plain
 from hingerank.lab.fingerprints import code_mark
-from hingerank.lab.folds import BASELINES, BaselineRows, PersonalRows
+from hingerank.lab.folds import BASELINES, BaselineRows, BlendRows, PersonalRows
 from hingerank.lab.own import check_values, describe_part, is_place, own_loss, own_ranker
 from hingerank.metrics.own import MeasureLike
 from hingerank.renaming import present_names
@@ -200,6 +200,13 @@ def method_from_name(
         space = {p: values for p, values in given.items() if p not in fixed}
         return Method(called or asked.rpartition(":")[2], own, make_search([space], search, trials), fixed)
     name = registered_name(asked)
+    if name == "blend":
+        fixed, known = {p: values[0] for p, values in given.items() if len(values) == 1}, _parameters(BlendRows)
+        unknown = next((p for p in given if p not in known), None)
+        if unknown is not None:
+            raise ValueError(f"blend has no parameter {unknown!r} here; it has {', '.join(known)}")
+        space = {p: values for p, values in given.items() if p not in fixed}
+        return Method(called or asked, BlendRows, make_search([space], search, trials), fixed)
     ranker = ranker_class(name)
     given = present_names(ranker, given, warn=True)
     stages, start = resolved(ranker, given, partial(scales_of, fold), partial(natural_of, fold, ranker))

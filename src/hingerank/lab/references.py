@@ -52,7 +52,7 @@ def _entry(key: str) -> str:
 
 def rankers_of_run(header: Given) -> tuple[list[str], list[str]]:
     """The registered rankers of a run's methods, and the methods whose ranker is no registered one."""
-    by_class = {place.rpartition(":")[2]: name for name, place in RANKERS.items()}
+    by_class = {place.rpartition(":")[2]: name for name, place in RANKERS.items()} | {"BlendRows": "blend"}
     found, others = [], []
     for method, definition in header["methods"].items():
         package, _, cls = home_of(definition["ranker"]).partition(":")

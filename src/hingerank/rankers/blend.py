@@ -43,8 +43,9 @@ class Blend(BaseRanker):
         best.
     weights : "equal", "stack" or "auto"
         "equal": a_k = 1 / K. "stack": min over a ≥ 0 of ½‖a − ā1‖² + C Σ loss over the out-of-fold scores, with
-        certificate; this helps where a member is far behind, and overfits where queries are few. "auto": the stack
-        where it ranks out-of-fold queries better than equal weights by more than the standard error of the difference.
+        certificate; this helps where a member is far behind, and overfits where queries are few. "auto": equal weights,
+        unless the stack ranks out-of-fold queries better by more than the standard error of the difference; and the
+        best member alone where that is better than both by as much.
     folds : parts of the queries, each scored by members that have not learnt from it
     measure : by which ``out_of_fold_`` compares, and "auto" chooses
     tol : of the stack's fit, as in RankSVM
@@ -149,7 +150,28 @@ class Blend(BaseRanker):
         if folds < 2:
             part = np.zeros(len(blocks), np.int64)
             scores = np.stack([member._scores_of(X, blocks.numbers) for member in fitted], axis=1)
+        self.n_pairs_ = GradedPreferences(y, blocks.offsets).n_pairs
         self._combine(fitted, OutOfFold(scores, y, blocks.offsets, sample_weight, part), began)
+
+    def fit_members(self, data: RankingData, found: OutOfFold) -> Blending:
+        """Fit every member to all rows, given the scores of rows that copies of them have not learnt from.
+
+        Parameters
+        ----------
+        data : what to learn from
+        found : the out-of-fold scores, as `hingerank.tune` has them
+
+        Returns
+        -------
+        Blending : the scales and weights taken
+        """
+        began, members = time.perf_counter(), self._made()
+        self._check_settings()
+        X, y, blocks, _ = self._learning_rows(data, None, None, None, None)
+        fitted = [self._learn(member, X, y, blocks.numbers, None) for member in members]
+        self.n_pairs_, self.validation_scores_ = GradedPreferences(y, blocks.offsets).n_pairs, []
+        self.fingerprint_["pairs"] = self.n_pairs_
+        return self._combine(fitted, found, began)
 
     def _check_settings(self) -> None:
         if not isinstance(self.weights, str) or self.weights not in ("equal", "stack", "auto"):
@@ -174,7 +196,7 @@ class Blend(BaseRanker):
         rows = RankingData(X, y, qid, feature_names=None if names is None else names.tolist())
         return member.fit(rows) if weight is None else member.fit(rows, sample_weight=weight)
 
-    def _combine(self, fitted: list[Any], found: OutOfFold, began: float) -> None:
+    def _combine(self, fitted: list[Any], found: OutOfFold, began: float) -> Blending:
         """Keep the members with the scales and weights that their out-of-fold scores suggest."""
         names, alone = names_of_rankers(fitted), len(np.unique(found.part)) < 2
         blending = blend_scores(found, names, "equal" if alone else self.weights, self.measure, self.tol)
@@ -182,15 +204,15 @@ class Blend(BaseRanker):
         if not np.isfinite(self.scales_).all():
             raise DataError("the members' scores overflow: divide the features first (scale=... of the members)")
         self.out_of_fold_ = _told(blending, self.measure)
-        self.n_pairs_ = GradedPreferences(found.y, found.offsets).n_pairs
         if blending.stack is not None:
             self.certificate_, self.trace_ = blending.stack.certificate, blending.stack.trace
         else:
-            kind, value = f"{'training' if alone else 'out-of-fold'} {self.measure}", blending.values["equal"][0]
+            kind, value = f"{'training' if alone else 'out-of-fold'} {self.measure}", _average(blending)
             steps = max(getattr(member, "n_iter_", 1) for member in fitted)
             seconds = time.perf_counter() - began
             self.certificate_, self.trace_ = Certificate(kind, value, 0.0, "trained", steps, seconds), []
         self.n_iter_ = max(1, self.certificate_.n_iter)
+        return blending
 
     # Scores
 
@@ -231,6 +253,12 @@ def _scores(member: Any, X: Any, qid: Any) -> np.ndarray:
     """A member's scores of checked rows; a class of the user's own that overrides `predict` has its way."""
     own = type(member).predict is not BaseRanker.predict
     return np.asarray(member.predict(X, qid) if own else member._scores_of(X, qid), np.float64)
+
+
+def _average(blending: Blending) -> float:
+    """The mean measure over queries, 0 where there is none."""
+    known = blending.per_query[~np.isnan(blending.per_query)]
+    return float(known.mean()) if len(known) else 0.0
 
 
 def _told(blending: Blending, measure: str) -> dict[str, Any]:

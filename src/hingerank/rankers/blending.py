@@ -22,7 +22,7 @@ from hingerank.solvers.newton import newton
 from hingerank.solvers.run import Solution
 from hingerank.structures.groups import NonNegativeNear
 
-STACK_C = 3.0  # weight of the loss, a mean over queries, against the distance from equal weights
+STACK_C = 10.0  # weight of the loss, a mean over queries, against the distance from equal weights
 TINY = 1e-12  # spreads below this fraction of the scores' size are rounding: such a member ranks nothing
 
 
@@ -82,10 +82,11 @@ class Blending(NamedTuple):
     ----------
     weights : a, which add up to 1
     scales : σ
-    kind : "equal" or "stack"
+    kind : "equal", "stack", or "best" for the best member alone
     stack : the stack's convex fit; None where it was not made
     values : the mean measure and its standard error of each member, of equal weights and of the stack
     difference : the mean of the stack's measure less that of equal weights, and its standard error
+    per_query : the measure of every query under the weights taken, learnt from the other folds if learnt
     """
 
     weights: np.ndarray
@@ -94,14 +95,15 @@ class Blending(NamedTuple):
     stack: Solution | None
     values: dict[str, list[float]]
     difference: list[float] | None
+    per_query: np.ndarray
 
 
 def blend_scores(found: OutOfFold, names: Sequence[str], weights: str, measure: str, tol: float) -> Blending:
     """The scales and weights that out-of-fold scores suggest.
 
-    With ``weights="auto"`` the stack is taken where its measure is above that of equal weights by more than the
-    standard error of the difference. Its measure is cross-fitted: a fold's queries are ranked by weights learnt from
-    the other folds.
+    With ``weights="auto"`` equal weights give way to the stack, and these to the best member alone, where the measure
+    of the other is larger by more than the standard error of the difference. The stack's measure is cross-fitted: a
+    fold's queries are ranked by weights learnt from the other folds.
 
     Parameters
     ----------
@@ -114,19 +116,30 @@ def blend_scores(found: OutOfFold, names: Sequence[str], weights: str, measure: 
     K, scales = found.scores.shape[1], found.spreads()
     scaled = found._replace(scores=found.scores / scales)
     equal = np.full(K, 1.0 / K)
-    values = {name: _mean(found.measured(column, measure)) for name, column in zip(names, found.scores.T)}
-    by_equal = found.measured(scaled.scores @ equal, measure)
-    values["equal"] = _mean(by_equal)
-    if weights == "equal" or K == 1:
-        return Blending(equal, scales, "equal", None, values, None)
-    by_stack = found.measured(cross_fitted(scaled, tol), measure)
-    values["stack"], difference = _mean(by_stack), _mean(by_stack - by_equal)
-    if weights == "auto" and not difference[0] > difference[1]:
-        return Blending(equal, scales, "equal", None, values, difference)
-    solution = stack(scaled, tol)
-    total = float(solution.w.sum())
-    learnt = solution.w / total if total > 0 else equal
-    return Blending(learnt, scales, "stack", solution, values, difference)
+    by = {name: found.measured(column, measure) for name, column in zip(names, found.scores.T)}
+    best = max(names, key=lambda name: _mean(by[name])[0])
+    by["equal"] = found.measured(scaled.scores @ equal, measure)
+    kind = "equal"
+    if weights != "equal" and K > 1:
+        by["stack"] = found.measured(cross_fitted(scaled, tol), measure)
+        kind = "stack" if weights == "stack" or _better(by["stack"], by["equal"]) else "equal"
+        kind = "best" if weights == "auto" and _better(by[best], by[kind]) else kind
+    solution, learnt = None, equal
+    if kind == "stack":
+        solution = stack(scaled, tol)
+        total = float(solution.w.sum())
+        learnt = solution.w / total if total > 0 else equal
+    elif kind == "best":
+        learnt = (np.asarray(names) == best).astype(np.float64)
+    values = {name: _mean(each) for name, each in by.items()}
+    difference = _mean(by["stack"] - by["equal"]) if "stack" in by else None
+    return Blending(learnt, scales, kind, solution, values, difference, by[best if kind == "best" else kind])
+
+
+def _better(first: np.ndarray, second: np.ndarray) -> bool:
+    """Whether the first measure is larger on average by more than the standard error of the difference."""
+    mean, error = _mean(first - second)
+    return mean > error
 
 
 def stack(scaled: OutOfFold, tol: float = 1e-3) -> Solution:

@@ -1,7 +1,7 @@
 """What tuning found, kept with the ranker that it gave."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,7 @@ class Tuning:
     serve : the target that the setting was chosen for, or None
     free : with a target, "ranker" and "setting" of what would have been chosen without it, if that was tried
     advice : with a target that costs much, where that other setting can run
+    members : of a blend: the setting of each member
     """
 
     measure: str
@@ -53,6 +54,7 @@ class Tuning:
     serve: str | None = None
     free: dict[str, Any] | None = None
     advice: str = ""
+    members: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
     def chosen(self) -> Trial:

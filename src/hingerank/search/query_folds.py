@@ -26,13 +26,15 @@ OF_A_SETTING = (ValueError, ArithmeticError, np.linalg.LinAlgError, MemoryError,
 
 
 class FoldOutcome(NamedTuple):
-    """A setting on one fold: its value, the standard error of that over queries, seconds, and what went wrong."""
+    """A setting on one fold: its value, the standard error of that over queries, seconds, what went wrong, and the
+    scores of the held-out rows where they are asked for."""
 
     setting: Setting
     value: float
     error: float
     seconds: float
     problem: str | None = None
+    scores: np.ndarray | None = None
 
 
 class QueryFolds:
@@ -46,15 +48,17 @@ class QueryFolds:
     folds : how many
     seed : of the parts
     tol_factor : by how much fits that are only tried may stop farther from the optimum
+    keep_scores : whether outcomes have the scores of held-out rows
     """
 
     def __init__(
-        self, data: Any, measure: str, validation: Any = None, folds: int = 5, seed: int = 0, tol_factor: float = 10.0
-    ) -> None:
+        self, data: Any, measure: str, validation: Any = None, folds: int = 5, seed: int = 0, tol_factor: float = 10.0,
+        keep_scores: bool = False,
+    ) -> None:  # fmt: skip
         kind = RowsInParts if isinstance(data, RowsInParts) else RankingData
         if not isinstance(data, kind) or not (validation is None or isinstance(validation, kind)):
             raise ValueError("tune takes RankingData: hingerank.read(path), or RankingData.from_arrays(X, y, qid)")
-        self.data, self.measure, self.tol_factor = data, measure, tol_factor
+        self.data, self.measure, self.tol_factor, self.keep_scores = data, measure, tol_factor, keep_scores
         self.parts, self.everything = _cut(data, validation, folds, seed)
 
     def __len__(self) -> int:
@@ -76,10 +80,15 @@ class QueryFolds:
         whole = self.everything
         return ranker.fit(whole) if isinstance(ranker, BaseRanker) else ranker.fit(whole.X, whole.y, qid=whole.qid)
 
+    def held(self, k: int) -> Any:
+        """The rows that fold k holds out."""
+        _, _, other, choose = self.parts[k]
+        return _taken(other, choose)
+
     def outcomes(self, k: int, ranker: Any, settings: Sequence[Setting]) -> Iterator[FoldOutcome]:
         """What every setting is worth on fold k."""
-        data, learn, other, choose = self.parts[k]
-        train, held = _taken(data, learn), _taken(other, choose)
+        data, learn, _, _ = self.parts[k]
+        train, held = _taken(data, learn), self.held(k)
         # rows that stay where they are, in a mapped file or with their workers, are scaled by the ranker itself
         stay = isinstance(train, RowsInParts) or is_mapped(train.X)
         known = ranker.get_params(deep=False)
@@ -122,15 +131,16 @@ class QueryFolds:
         values = held_out([fit.ranker for fit in fits if fit.error is None], there, self.measure)
         spent += (time.perf_counter() - began) / len(batch)
         for fit in fits:
-            yield _outcome(fit, next(values) if fit.error is None else np.array([]), spent)
+            found, scores = next(values) if fit.error is None else (np.array([]), None)
+            yield _outcome(fit, found, scores if self.keep_scores else None, spent)
 
 
-def _outcome(fit: SettingFit, values: np.ndarray, spent: float) -> FoldOutcome:
+def _outcome(fit: SettingFit, values: np.ndarray, scores: np.ndarray | None, spent: float) -> FoldOutcome:
     known = values[~np.isnan(values)]
     mean = float(known.mean()) if len(known) else np.nan
     spread = float(known.std(ddof=1) / np.sqrt(len(known))) if len(known) > 1 else 0.0
     problem = None if fit.error is None else str(fit.error) or type(fit.error).__name__
-    return FoldOutcome(fit.setting, mean, spread, fit.seconds + spent, problem)
+    return FoldOutcome(fit.setting, mean, spread, fit.seconds + spent, problem, scores)
 
 
 def _cut(data: Any, validation: Any, folds: int, seed: int) -> tuple[list[tuple[Any, Any, Any, Any]], Any]:
@@ -175,15 +185,15 @@ def check_count(folds: Any) -> None:
         raise ValueError(f"folds must be a whole number of at least 2, not {folds!r}")
 
 
-def held_out(found: list[Any], data: Any, measure: str) -> Iterator[np.ndarray]:
-    """Every query's value for each ranker."""
+def held_out(found: list[Any], data: Any, measure: str) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+    """Every query's value for each ranker, and the scores where the rows are here."""
     if not found:
         return
     if isinstance(data, RowsInParts):
-        yield from (values[measure] for values in data.evaluate(found, [measure]))
+        yield from ((values[measure], None) for values in data.evaluate(found, [measure]))
         return
     for scores in path_scores(found, data.X, data.qid):
-        yield evaluate(data.y, scores, data.qid, measure, per_query=True)[measure]
+        yield evaluate(data.y, scores, data.qid, measure, per_query=True)[measure], scores
 
 
 def path_scores(path: list[Any], X: Any, qid: Any = None) -> list[np.ndarray]:

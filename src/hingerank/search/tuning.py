@@ -20,6 +20,7 @@ from hingerank.rankers.sources import RowsInParts
 from hingerank.rankers.tuned import Trial, Tuning
 from hingerank.registry import names_of_rankers, ranker_class, registered_name
 from hingerank.renaming import present_names
+from hingerank.search.blended import blended, check_blend
 from hingerank.search.proposals import Search, Staged, complexity
 from hingerank.search.query_folds import FoldOutcome, QueryFolds
 from hingerank.search.serving import advice, check_target, target_name, why_not
@@ -67,6 +68,7 @@ def tune(
     sample_weight: Any = None,
     serve: str | None = None,
     serve_only: bool = False,
+    blend: bool = False,
     progress: Progress | None = None,
 ) -> Any:
     """argmax over settings of the mean over folds of measure(held-out queries), fitted on everything.
@@ -95,6 +97,8 @@ def tune(
         Scales, maps and forms that it cannot run are never chosen, so that `export` can write the ranker. They are
         tried all the same, to say what the target costs in the measure.
     serve_only : do not try what the target cannot run: fewer fits, but what it costs stays unknown
+    blend : answer a `Blend` of all rankers, each with its best setting, instead of the best one
+        Scales and weights come from the scores that the folds have made anyway: no member is fitted to a fold again.
     progress : called with (settings done, settings known so far, the best so far in words) after every fit
 
     Returns
@@ -129,6 +133,9 @@ def tune(
     how: dict[str, Any] = {"validation": validation, "folds": folds, "seed": random_state}
     if all(rated):
         make, how = rankers[0]._rating_folds, how | {"hold_out": hold_out, "sample_weight": sample_weight}
+    if blend:
+        check_blend(names, rated, data)
+        how["keep_scores"] = True
     parts: Folds = make(data, measure, **how)
     tried = {name: listed(name, values) for name, values in (params or {}).items()}
     studies = [Study(name, ranker, parts, measure, progress, target) for name, ranker in zip(names, rankers)]
@@ -146,6 +153,10 @@ def tune(
     worked = [study for study in studies if study.served]
     if not worked:
         raise ValueError(f"no setting of {', '.join(names)} could be fitted; the first error is: {studies[0].problem}")
+    if blend:
+        found = blended(worked, parts, measure, random_state, one_standard_error)
+        found.tuning_ = replace(found.tuning_, seconds=time.perf_counter() - started)
+        return found
     winner, chosen = _winner(worked, one_standard_error)
     more = {} if target is None else {"serve": target}
     if target is not None and not serve_only:
@@ -193,6 +204,7 @@ class Study:
     trials: dict[str, Trial] = field(default_factory=dict)
     widened: dict[str, list[Any]] = field(default_factory=dict)
     problem: str | None = None
+    scores: dict[str, list[np.ndarray]] = field(default_factory=dict)
 
     def runs(self, setting: Setting) -> bool:
         """Whether the target can run a setting; without a target all are as good."""
@@ -265,6 +277,22 @@ class Study:
                 self.name, todo[key], values.tolist(), float(values.mean()), error, seconds,
                 problems[-1] if problems else None, self.runs(todo[key]),
             )  # fmt: skip
+        self._keep_scores(found)
+
+    def _keep_scores(self, found: Mapping[str, list[FoldOutcome]]) -> None:
+        """Keep held-out scores of the best setting so far, where the folds give them."""
+        for key, outcomes in found.items():
+            if all(outcome.scores is not None for outcome in outcomes):
+                self.scores[key] = [outcome.scores for outcome in outcomes if outcome.scores is not None]
+        best = canonical(self.best().setting) if self.scores and self.known else ""
+        self.scores = {key: scores for key, scores in self.scores.items() if key == best}
+
+    def held_out_scores(self, setting: Setting) -> list[np.ndarray]:
+        """The scores of every fold's held-out rows; fits that are not known any more are made again."""
+        if canonical(setting) not in self.scores:
+            outcomes = [next(iter(self.folds.outcomes(k, self.ranker, [setting]))) for k in range(len(self.folds))]
+            return [outcome.scores for outcome in outcomes if outcome.scores is not None]
+        return self.scores[canonical(setting)]
 
     def _tell(self, found: dict[str, list[FoldOutcome]]) -> None:
         if self.progress is None:

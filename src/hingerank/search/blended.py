@@ -1,0 +1,89 @@
+"""A blend of tuned rankers: its scales and weights from the held-out scores that tuning has made."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from sklearn.base import clone
+
+from hingerank.rankers.base import BaseRanker
+from hingerank.rankers.blend import Blend
+from hingerank.rankers.blending import OutOfFold
+from hingerank.rankers.sources import RowsInParts
+from hingerank.rankers.tuned import Trial, Tuning
+from hingerank.watching import tell_task
+
+PARTS = 5  # of a validation set, for the stack's cross-fitting
+
+
+class Studied(Protocol):
+    """A ranker whose settings were tried."""
+
+    name: str
+    ranker: Any
+    trials: Mapping[str, Trial]
+    widened: Mapping[str, list[Any]]
+
+    def best(self, simplest: bool = False) -> Trial: ...
+
+    def held_out_scores(self, setting: dict[str, Any]) -> list[np.ndarray]: ...
+
+
+def check_blend(names: Sequence[str], rated: Sequence[bool], data: Any) -> None:
+    """A ValueError where rankers cannot be blended."""
+    if len(names) < 2:
+        raise ValueError(f"a blend needs two rankers or more, and {names[0]} is one: name more, or leave out blend")
+    if any(rated):
+        raise ValueError(f"{names[rated.index(True)]} learns from ratings: rankers of rows can be blended")
+    if isinstance(data, RowsInParts):
+        raise ValueError("a blend needs the scores of all rows in one place: data in parts cannot be blended")
+
+
+def blended(studies: Sequence[Studied], parts: Any, measure: str, seed: int, simplest: bool) -> Blend:
+    """A blend of the best setting of each ranker, fitted on everything.
+
+    Parameters
+    ----------
+    studies : the rankers with what was tried; two or more
+    parts : the folds
+    measure : to compare by
+    seed : of the blend's own folds, if it is fitted again
+    simplest : take the simplest setting within one standard error of the best
+    """
+    if len(studies) < 2:
+        raise ValueError(f"only {studies[0].name} could be fitted: a blend needs two rankers or more")
+    chosen = [study.best(simplest) for study in studies]
+    members = [clone(study.ranker).set_params(**trial.setting) for study, trial in zip(studies, chosen)]
+    for study, member in zip(studies, members):
+        if not isinstance(member, BaseRanker):
+            raise ValueError(f"{study.name} is no ranker of this library or of a class of yours on BaseRanker")
+    found = out_of_fold([study.held_out_scores(trial.setting) for study, trial in zip(studies, chosen)], parts)
+    tell_task("tuning a blend, the last fits")
+    blend = Blend(members, "auto", folds=max(2, len(parts)), measure=measure, random_state=seed)
+    blending = blend.fit_members(parts.everything, found)
+    by_query, folds = blending.per_query, [found.part == k for k in range(len(parts))] if len(parts) > 1 else [...]
+    values = [float(np.nanmean(by_query[fold])) for fold in folds]
+    each = np.array(values) if len(parts) > 1 else by_query[~np.isnan(by_query)]
+    error = float(each.std(ddof=1) / np.sqrt(len(each)))
+    own = Trial("blend", {"weights": blending.kind}, values, float(np.mean(values)), error, blend.certificate_.seconds)
+    trials = [trial for study in studies for trial in study.trials.values()]
+    settings = {study.name: trial.setting for study, trial in zip(studies, chosen)}
+    blend.tuning_ = Tuning(measure, len(parts), "blend", own.setting, [*trials, own], 0.0, {}, members=settings)
+    return blend
+
+
+def out_of_fold(scores: Sequence[Sequence[np.ndarray]], parts: Any) -> OutOfFold:
+    """The held-out scores of members, fold after fold, queries together."""
+    columns, grades, sizes, part = [], [], [], []
+    for k in range(len(parts)):
+        held = parts.held(k)
+        blocks = held.blocks
+        columns.append(blocks.gather(np.stack([own[k] for own in scores], axis=1)))
+        grades.append(blocks.gather(held.y))
+        sizes.append(blocks.sizes)
+        part.append(np.full(len(blocks), k))
+    offsets = np.concatenate(([0], np.cumsum(np.concatenate(sizes))))
+    of_query = np.concatenate(part)
+    if len(parts) == 1:
+        of_query = np.arange(len(of_query)) % PARTS
+    return OutOfFold(np.concatenate(columns), np.concatenate(grades).astype(np.float64), offsets, None, of_query)
