@@ -1,6 +1,7 @@
 """A model as one function of C, JavaScript or Python that needs nothing else: arrays and a loop over them."""
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -58,7 +59,6 @@ def scaling_tables(form: Form) -> dict[str, Any]:
 
 def write_python(form: Form, about: dict[str, Any]) -> str:
     """The text of a module with one function, score."""
-    loop, tables = tables_of(form)
     lines = [
         f'"""{ABOUT.format(**about, count=form.n_features)}"""',
         "",
@@ -66,36 +66,74 @@ def write_python(form: Form, about: dict[str, Any]) -> str:
     ]
     lines += ["from math import copysign, cos, exp, log1p", ""]
     lines += [f"FEATURES = {_listed([repr(str(name)) for name in form.names], '[', ']')}"]
-    lines += [f"{name} = {_literal(value, '[', ']')}" for name, value in (tables | scaling_tables(form)).items()]
-    return "\n".join([*lines, "", "", _functions(form, PYTHON[loop], SCALED_PYTHON), ""])
+    functions = []
+    for mark, part in _marks(form):
+        loop, tables = tables_of(part)
+        tables |= scaling_tables(part)
+        lines += [f"{name}{mark} = {_literal(value, '[', ']')}" for name, value in tables.items()]
+        functions.append(_marked(_functions(part, PYTHON[loop], SCALED_PYTHON), tables, mark))
+    if len(functions) > 1:
+        functions.append(f'def score(x):\n    """The score of one row."""\n    return {_calls(functions)}')
+    return "\n".join([*lines, "", "", "\n\n\n".join(functions), ""])
 
 
 def write_javascript(form: Form, about: dict[str, Any]) -> str:
     """The text of a module with one function, score."""
-    loop, tables = tables_of(form)
     names = _listed([json.dumps(str(name)) for name in form.names], "[", "]")
     lines = [f"// {ABOUT.format(**about, count=form.n_features)}", f"const FEATURES = {names};"]
-    lines += [f"const {name} = {_literal(value, '[', ']')};" for name, value in (tables | scaling_tables(form)).items()]
+    functions = []
+    for mark, part in _marks(form):
+        loop, tables = tables_of(part)
+        tables |= scaling_tables(part)
+        lines += [f"const {name}{mark} = {_literal(value, '[', ']')};" for name, value in tables.items()]
+        functions.append(_marked(_functions(part, JAVASCRIPT[loop], SCALED_JAVASCRIPT), tables, mark))
+    if len(functions) > 1:
+        functions.append(f"function score(x) {{\n  return {_calls(functions)};\n}}")
     ending = "if (typeof module !== 'undefined') module.exports = { score, FEATURES };"
-    return "\n".join([*lines, "", _functions(form, JAVASCRIPT[loop], SCALED_JAVASCRIPT), "", ending, ""])
+    return "\n".join([*lines, "", "\n\n".join(functions), "", ending, ""])
 
 
 def write_c(form: Form, about: dict[str, Any]) -> str:
     """The text of a file with one function, score."""
-    loop, tables = tables_of(form)
     lines = [f"/* {ABOUT.format(**about, count=form.n_features)} */", "#include <math.h>", ""]
     names = _listed([_c_string(name) for name in form.names], "{", "}")
     lines += [f"const int N_FEATURES = {form.n_features};", f"const char *const FEATURES[] = {names};"]
-    for name, value in (tables | scaling_tables(form)).items():
-        kind = "int" if np.asarray(value).dtype.kind in "iu" else "double"
-        size = f"[{max(1, len(value))}]" if isinstance(value, np.ndarray) else ""
-        lines.append(f"static const {kind} {name}{size} = {_literal(value, '{', '}') if np.size(value) else '{0}'};")
-    counts = {"N": len(tables[{"trees": "ROOT", "curves": "SLOPE", "surfaces": "SLOPE"}.get(loop, "WEIGHT")])}
-    counts |= {"PRODUCTS": len(tables["WEIGHT"])} if loop == "surfaces" else {}
-    counts |= {"WIDE": form.n_features, "COLUMNS": len(form.used())} if form.scaling is not None else {}
-    lines += [f"enum {{ {', '.join(f'{name} = {count}' for name, count in counts.items())} }};"]
-    text = C[loop] if form.scaling is None else C[loop].replace("double score(", "static double score(", 1)
-    return "\n".join([*lines, "", _functions(form, text, SCALED_C), ""])
+    functions = []
+    for mark, part in _marks(form):
+        loop, tables = tables_of(part)
+        for name, value in (tables | scaling_tables(part)).items():
+            kind = "int" if np.asarray(value).dtype.kind in "iu" else "double"
+            size = f"[{max(1, len(value))}]" if isinstance(value, np.ndarray) else ""
+            text = _literal(value, "{", "}") if np.size(value) else "{0}"
+            lines.append(f"static const {kind} {name}{mark}{size} = {text};")
+        counts = {"N": len(tables[{"trees": "ROOT", "curves": "SLOPE", "surfaces": "SLOPE"}.get(loop, "WEIGHT")])}
+        counts |= {"PRODUCTS": len(tables["WEIGHT"])} if loop == "surfaces" else {}
+        counts |= {"WIDE": form.n_features, "COLUMNS": len(part.used())} if part.scaling is not None else {}
+        lines += [f"enum {{ {', '.join(f'{name}{mark} = {count}' for name, count in counts.items())} }};"]
+        text = C[loop] if part.scaling is None else C[loop].replace("double score(", "static double score(", 1)
+        text = _functions(part, text, SCALED_C)
+        text = text.replace("\ndouble score(", "\nstatic double score(") if mark else text
+        text = f"static {text}" if mark and text.startswith("double score(") else text
+        functions.append(_marked(text, {**tables, **scaling_tables(part), **counts}, mark))
+    if len(functions) > 1:
+        functions.append(f"double score(const double *x)\n{{\n    return {_calls(functions)};\n}}")
+    return "\n".join([*lines, "", "\n\n".join(functions), ""])
+
+
+def _marks(form: Form) -> list[tuple[str, Form]]:
+    """The parts of a form, each with what stands behind its names where there are several."""
+    return [(f"_{k}" if len(form.parts) > 1 else "", part) for k, part in enumerate(form.parts, 1)]
+
+
+def _marked(text: str, tables: Iterable[str], mark: str) -> str:
+    """A text of ours whose tables and functions have the mark behind their names."""
+    for name in tables if mark else ():
+        text = re.sub(rf"\b{name}\b", name + mark, text)
+    return re.sub(r"\b(score|of_scaled|place)\(", rf"\g<1>{mark}(", text) if mark else text
+
+
+def _calls(functions: list[str]) -> str:
+    return " + ".join(f"score_{k}(x)" for k in range(1, len(functions) + 1))
 
 
 def _functions(form: Form, loop: str, scaled: dict[str, str]) -> str:

@@ -21,6 +21,7 @@ from hingerank.export.forms import ExportError, Form
 from hingerank.export.lucene import shift_for
 from hingerank.export.scalings import ScaledWithinQueries
 from hingerank.export.vectors import write_vectors
+from hingerank.export.vespa import needs_onnx
 
 EXAMPLE_ROWS, EXAMPLE_QUERIES = 20, 4
 DOUBLE_LIMIT, SINGLE_LIMIT = 1e-6, 1e-2  # of the scores' spread: larger differences are not those of rounding
@@ -99,7 +100,7 @@ def written(
     """
     form.refuse_infinities()
     plain_form = form.folded()
-    if why := refusal(to, form.kind, form.scaled, ranker):
+    if why := refusal(to, [(part.kind, part.scaled) for part in form.parts], ranker):
         raise ExportError(why)
     plain_form.refuse_infinities()
     if not np.isfinite(float(options.get("shift", 0.0))):
@@ -136,6 +137,11 @@ def export_vectors(ranker: Any, path: Any, items: Any = None, item_ids: Any = No
     return Exported("vectors", files, ["The score of an item for a user is the inner product of their vectors."])
 
 
+def within(form: Form) -> list[str]:
+    """How features are scaled within queries, of a form or its parts."""
+    return [part.scaling.how for part in form.parts if isinstance(part.scaling, ScaledWithinQueries)]
+
+
 def renamed(form: Form, features: Mapping[str, Any]) -> Form:
     """The form with the names that the other program uses: name -> name, or name -> {"name": ..., more}."""
     unknown = set(features) - {str(name) for name in form.names}
@@ -158,8 +164,9 @@ def notes_of(form: Form) -> list[str]:
         notes.append("A missing value is not a zero: it takes a branch of its own. Give missing features as missing.")
     else:
         notes.append("The model knows no missing values: where a feature was absent it has learnt from the number 0.")
-    if isinstance(form.scaling, ScaledWithinQueries):
-        notes.append(f"Features are scaled within each query ({form.scaling.how}): score all its rows together.")
+    if within(form):
+        how = ", ".join(dict.fromkeys(within(form)))
+        notes.append(f"Features are scaled within each query ({how}): score all its rows together.")
     return notes
 
 
@@ -221,7 +228,7 @@ def try_export(
     shift = float(options.get("shift", 0.0))
     expected = scores_by(ranker, X, qid) + shift
     found = compare(expected, scores, qid)
-    single = to in NO_NEGATIVES or options.get("precision") == "float" or (to == "vespa" and form.kind == "mapped")
+    single = to in NO_NEGATIVES or options.get("precision") == "float" or (to == "vespa" and needs_onnx(form))
     rounded = scores_by(ranker, X.astype(np.float32).astype(np.float64), qid) + shift if single else expected
     refuse_differences(expected, rounded, scores, qid, single, f"{to}, run by {consumer.name},", ids)
     if data is None:

@@ -1,6 +1,6 @@
 """The formats of `export`: which models each carries, who writes it, and who runs it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ WORDS = {"linear": "a linear model", "mapped": "a kernel or Fourier model", "tre
 WORDS |= {"surfaces": "curves with surfaces", "zero-trees": "trees that take zeros for missing values"}
 SCALED = "features that are scaled within each query"
 KEEPS_SCALING = ("solr", "elasticsearch", "opensearch")  # their normalizers do it
+SUMMING = ("python", "c", "javascript", "sql", "onnx", "vespa")  # what adds the scores of several forms
 NO_NEGATIVES = WITH_OWN_FEATURES  # Lucene forbids them
 
 
@@ -145,15 +146,24 @@ def format_name(text: str) -> str:
     raise ExportError(f"there is no format {text!r}{did_you_mean(text, known)}; the known ones are: {', '.join(known)}")
 
 
-def carries(to: str, kind: str | None, scaled: str) -> bool:
+Parts = Sequence[tuple[str | None, str]]  # of a model whose score is their sum: kind and scaling of each
+
+
+def carries(to: str, parts: Parts) -> bool:
     """Whether a format can carry a model: what `export` refuses by, and what `tune` with a target tries by.
 
     Parameters
     ----------
     to : the format
-    kind : of form ("linear", …; see `Form.kind`), None for a ranker without one
-    scaled : how its features are scaled (see `Form.scaled`)
+    parts : for each the kind of form ("linear", …; see `Form.kind`), None for a ranker without one, and how its
+        features are scaled (see `Form.scaled`)
     """
+    if len(parts) > 1 and (to not in SUMMING or (to == "vespa" and any(s.startswith("query-") for _, s in parts))):
+        return False
+    return all(_carries(to, kind, scaled) for kind, scaled in parts)
+
+
+def _carries(to: str, kind: str | None, scaled: str) -> bool:
     if kind is None:
         return False
     chosen = FORMATS[to]
@@ -161,23 +171,32 @@ def carries(to: str, kind: str | None, scaled: str) -> bool:
     return kind in (chosen.carries if folds else chosen.scaled.get(scaled, ()))
 
 
-def carriers(kind: str | None, scaled: str) -> list[str]:
+def carriers(parts: Parts) -> list[str]:
     """The formats that can carry a model."""
-    return [to for to in FORMATS if carries(to, kind, scaled)]
+    return [to for to in FORMATS if carries(to, parts)]
 
 
-def refusal(to: str, kind: str | None, scaled: str, ranker: str) -> str:
+def refusal(to: str, parts: Parts, ranker: str) -> str:
     """Why a format cannot carry a model, and which can; empty where it can."""
-    if carries(to, kind, scaled):
+    if carries(to, parts):
         return ""
-    others = f"formats that can: {', '.join(carriers(kind, scaled)) or 'none'}"
-    if kind is None:
+    others = f"formats that can: {', '.join(carriers(parts)) or 'none'}"
+    if any(kind is None for kind, _ in parts):
         return f"{ranker} has no form that another program could take over; {others}"
+    if len(parts) > 1:
+        kinds = " and ".join(sorted({WORDS[kind] for kind, _ in parts if kind is not None}))
+        why = f"{to} cannot carry the sum of {kinds} that this {ranker} is"
+        if to in NO_NEGATIVES:
+            why += " (it adds up trees alone, and a line or a curve is no exact sum of trees)"
+        elif to in SUMMING:
+            why += " with features that are scaled as here"
+        return f"{why}; {others}"
+    [(kind, scaled)] = parts
     if kind not in FORMATS[to].carries:
-        why = f"{to} cannot carry {WORDS[kind]} such as this {ranker}"
+        why = f"{to} cannot carry {WORDS[str(kind)]} such as this {ranker}"
     elif scaled.startswith("query-"):
         alone = f"{to} sees one row at a time and" if not FORMATS[to].scaled.get("query-minmax") else to
-        why = f"{alone} cannot carry {WORDS[kind]} on {SCALED} ({scaled!r})"
+        why = f"{alone} cannot carry {WORDS[str(kind)]} on {SCALED} ({scaled!r})"
     else:
-        why = f"{to} cannot carry {WORDS[kind]} on features that are scaled by {scaled!r}"
+        why = f"{to} cannot carry {WORDS[str(kind)]} on features that are scaled by {scaled!r}"
     return f"{why}; {others}"

@@ -1,7 +1,7 @@
 """The plain forms that rankers hand to exports: what a score is, as arrays, and how features are scaled before.
 
 A form is a sum of weights (`Affine`), of kernel functions (`KernelSum`), of cosines (`CosineSum`), of trees (`Trees`),
-of curves (`hingerank.features.curves.Curves`) or of curves and surfaces (`Surfaces`).
+of curves (`hingerank.features.curves.Curves`) or of curves and surfaces (`Surfaces`); or a sum of such forms (`Sum`).
 """
 
 from collections.abc import Callable, Sequence
@@ -80,9 +80,16 @@ class Surfaces(NamedTuple):
     weights: np.ndarray
 
 
-Body = Affine | KernelSum | CosineSum | Trees | Curves | Surfaces
+class Sum(NamedTuple):
+    """score(x) = sum of the scores of forms, each with a scaling of its own; none of them is a sum."""
+
+    parts: "tuple[Form, ...]"
+
+
+Body = Affine | KernelSum | CosineSum | Trees | Curves | Surfaces | Sum
 KINDS = {
-    Affine: "linear", KernelSum: "mapped", CosineSum: "mapped", Trees: "trees", Curves: "curves", Surfaces: "surfaces"
+    Affine: "linear", KernelSum: "mapped", CosineSum: "mapped", Trees: "trees", Curves: "curves", Surfaces: "surfaces",
+    Sum: "sum",
 }  # fmt: skip
 FOLDED: dict[str, tuple[str, ...]] = {  # kind of model -> kinds of scaling that may go into its numbers
     "linear": ("columns",), "mapped": ("columns",), "curves": ("columns",), "surfaces": ("columns",),
@@ -107,9 +114,14 @@ class Form:
 
     @property
     def kind(self) -> str:
-        """ "linear", "mapped", "trees", "zero-trees" (0 is missing there), "curves" or "surfaces"."""
+        """ "linear", "mapped", "trees", "zero-trees" (0 is missing there), "curves", "surfaces" or "sum"."""
         kind = KINDS[type(self.body)]
         return "zero-trees" if kind == "trees" and (self.body.missing & ZERO_IS_MISSING).any() else kind
+
+    @property
+    def parts(self) -> "list[Form]":
+        """The forms whose scores add up to this one's, with its names: itself, unless it is a sum."""
+        return [replace(p, names=self.names) for p in self.body.parts] if isinstance(self.body, Sum) else [self]
 
     @property
     def scaled(self) -> str:
@@ -153,6 +165,8 @@ class Form:
     def used(self) -> np.ndarray:
         """The columns that the score depends on."""
         body = self.body
+        if isinstance(body, Sum):
+            return np.unique(np.concatenate([part.used() for part in self.parts]))
         if isinstance(body, Affine):
             return np.flatnonzero(body.weights)
         if isinstance(body, Curves):
@@ -163,6 +177,10 @@ class Form:
 
     def refuse_infinities(self) -> None:
         """An ExportError where a number of the model is not finite."""
+        if isinstance(self.body, Sum):
+            for part in self.parts:
+                part.refuse_infinities()
+            return
         parts = self.body._asdict() | ({} if self.scaling is None else self.scaling._asdict())
         for name, value in parts.items():
             whole = value if isinstance(value, Curves) else (value,)
@@ -171,6 +189,9 @@ class Form:
 
     def sample(self, count: int, seed: int = 0) -> np.ndarray:
         """Rows like those that the ranker has seen, as far as its form tells: for examples beside an export."""
+        if isinstance(self.body, Sum):  # by the part that says most about the rows
+            best = min(self.parts, key=lambda part: (part.scaling is not None, part.kind != "trees"))
+            return best.sample(count, seed)
         rng, body = np.random.default_rng(seed), self.body
         rows = rng.random((count, self.n_features))
         if isinstance(body, Trees):

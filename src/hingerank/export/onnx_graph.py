@@ -63,15 +63,20 @@ def write_onnx(form: Form, about: dict[str, Any], precision: str = "double") -> 
     onnx = graph.onnx
     given = onnx.helper.make_tensor_value_info
     inputs = [given("features", graph.type, ["rows", form.n_features])]
-    x = "features"
-    how = "none"
-    if isinstance(form.scaling, ScaledWithinQueries):
+    within = {part.scaling.how: "" for part in form.parts if isinstance(part.scaling, ScaledWithinQueries)}
+    if within:
         inputs.append(given("query", onnx.TensorProto.INT64, ["rows"]))
-        how = form.scaling.how
-        x = _scaled_queries(graph, form.n_features, how)
-    elif form.scaling is not None:
-        x = _scaled_columns(graph, form.scaling)
-    scores = _trees(graph, form, x) if isinstance(form.body, Trees) else _scores(graph, form, x)
+    for how in within:
+        within[how] = _scaled_queries(graph, form.n_features, how)
+    scores = ""
+    for part in form.parts:
+        x = "features"
+        if isinstance(part.scaling, ScaledWithinQueries):
+            x = within[part.scaling.how]
+        elif part.scaling is not None:
+            x = _scaled_columns(graph, part.scaling)
+        own = _trees(graph, part, x) if isinstance(part.body, Trees) else _scores(graph, part, x)
+        scores = graph.add("Add", scores, own) if scores else own
     graph.nodes.append(onnx.helper.make_node("Identity", [scores], ["scores"]))
     outputs = [given("scores", graph.type, ["rows"])]
     made = onnx.helper.make_graph(graph.nodes, "ranker", inputs, outputs, graph.constants)
@@ -81,7 +86,7 @@ def write_onnx(form: Form, about: dict[str, Any], precision: str = "double") -> 
     )
     model.ir_version = IR_VERSION
     facts = {"ranker": about["ranker"], "features": json.dumps([str(name) for name in form.names])}
-    facts |= {"precision": precision, "query_scaling": how, "notes": json.dumps(about["notes"])}
+    facts |= {"precision": precision, "query_scaling": ", ".join(within) or "none", "notes": json.dumps(about["notes"])}
     onnx.helper.set_model_props(model, facts)
     onnx.checker.check_model(model)
     return model.SerializeToString()

@@ -15,33 +15,57 @@ def write_sql(
 ) -> str:
     """A statement that gives query, key and score of every row of a table whose columns are named as the features."""
     refuse_names(form, key, query)
-    used, scaling = form.used(), form.scaling
-    columns = {j: f"x{j + 1}" for j in used}
-    keys = [quoted(query), quoted(key)]
+    keys, forms = [quoted(query), quoted(key)], form.parts
+    several = len(forms) > 1
+    columns = [{j: f"x{j + 1}" + f"p{k}" * several for j in part.used()} for k, part in enumerate(forms, 1)]
     # with the table's name: without it SQLite takes the name of a column that is not there for a text
-    names = [f"CAST({quoted(table)}.{quoted(form.names[j])} AS DOUBLE PRECISION) AS {columns[j]}" for j in used]
-    parts = [("rows_", f"SELECT {', '.join([*keys, *names])}\n  FROM {quoted(table)}", "")]
+    names = [
+        f"CAST({quoted(table)}.{quoted(form.names[j])} AS DOUBLE PRECISION) AS {x}"
+        for each in columns
+        for j, x in each.items()
+    ]
+    steps = [("rows_", f"SELECT {', '.join([*keys, *names])}\n  FROM {quoted(table)}", "")]
+    for k, (part, own) in enumerate(zip(forms, columns)):  # the other parts' columns go along
+        others = [x for each in columns if each is not own for x in each.values()]
+        steps += _scaling_steps(part, own, [*keys, *others], query, steps[-1][0], f"{k + 1}_" if several else "_")
+    source, scores = steps[-1][0], []
+    for k, (part, own) in enumerate(zip(forms, columns)):
+        extra, score = _score(part, own, f"known{k + 1}_" if several else "known_")
+        steps += extra
+        scores.append(score)
+    written = ",\n".join(f"{name}{heads} AS (\n  {text}\n)" for name, text, heads in steps)
+    title = f"-- {about['ranker']} by hingerank {about['version']}: a higher score ranks first within its query"
+    total_score = total(scores) if several else scores[0]
+    return f"{title}\nWITH {written}\nSELECT {', '.join(keys)}, {total_score} AS score\nFROM {source}\n"
+
+
+def _scaling_steps(
+    form: Form, columns: dict[Any, str], keys: list[str], query: str, source: str, end: str
+) -> list[tuple[str, str, str]]:
+    """Steps from `source` on, each with its name, that scale the columns of a form and let `keys` be.
+
+    end: of the steps' names.
+    """
+    scaling = form.scaling
+    steps: list[tuple[str, str, str]] = []
+    if not columns:
+        return steps
     if isinstance(scaling, ScaledWithinQueries) and scaling.how == "minmax":
         low = [f"MIN({x}) OVER q AS a{x}, MAX({x}) OVER q - MIN({x}) OVER q AS b{x}" for x in columns.values()]
-        parts += _scaled(keys, columns, low, query)
-    elif isinstance(scaling, ScaledWithinQueries):  # sums of differences: a constant column gives exactly 0
+        return _scaled(keys, columns, [*columns.values(), *low], query, source, end)
+    if isinstance(scaling, ScaledWithinQueries):  # sums of differences: a constant column gives exactly 0
         low = [f"{x} - MIN({x}) OVER q AS {x}" for x in columns.values()]
-        parts.append(("moved_", _select(keys, low, parts[-1][0], query), ""))
+        steps.append((f"moved{end}", _select(keys, low, source, query), ""))
         mean = [f"{x}, {x} - AVG({x}) OVER q AS d{x}" for x in columns.values()]
-        parts.append(("centred_", _select(keys, mean, parts[-1][0], query), ""))
+        steps.append((f"centred{end}", _select(keys, mean, steps[-1][0], query), ""))
         width = [f"d{x} AS {x}, 0e0 AS a{x}, SQRT(AVG(d{x} * d{x}) OVER q) AS b{x}" for x in columns.values()]
-        parts += _scaled(keys, columns, width, query, "centred_")
-    elif scaling is not None:  # NULL stays NULL
+        return [*steps, *_scaled(keys, columns, width, query, steps[-1][0], end)]
+    if scaling is not None:  # NULL stays NULL
         words = SqlWords()
         values = {x: scaling.written(words, j, x) for j, x in columns.items()}
         scaled = [f"CASE WHEN {x} IS NOT NULL THEN {value} END AS {x}" for x, value in values.items()]
-        parts.append(("scaled_", f"SELECT {', '.join([*keys, *scaled])}\n  FROM {parts[-1][0]}", ""))
-    source = parts[-1][0]
-    extra, score = _score(form, columns)
-    parts += extra
-    steps = ",\n".join(f"{name}{heads} AS (\n  {text}\n)" for name, text, heads in parts)
-    title = f"-- {about['ranker']} by hingerank {about['version']}: a higher score ranks first within its query"
-    return f"{title}\nWITH {steps}\nSELECT {', '.join(keys)}, {score} AS score\nFROM {source}\n"
+        steps.append((f"scaled{end}", f"SELECT {', '.join([*keys, *scaled])}\n  FROM {source}", ""))
+    return steps
 
 
 class SqlWords(Words):
@@ -58,7 +82,7 @@ def refuse_names(form: Form, key: str, query: str) -> None:
     """An ExportError where databases would take two columns for one, or cannot name one."""
     seen: dict[str, str] = {}
     for part, name in (("key", key), ("query", query)):
-        if re.fullmatch(r"[abd]?x[0-9]+", name.lower()):
+        if re.fullmatch(r"[abd]?x[0-9]+(p[0-9]+)?", name.lower()):
             raise ExportError(f"{part}={name!r} is the name of a column inside the statement: choose another")
         seen[name.lower()] = f"the {part} column {name!r}"
     if key.lower() == query.lower():
@@ -75,14 +99,13 @@ def refuse_names(form: Form, key: str, query: str) -> None:
 
 
 def _scaled(
-    keys: list[str], columns: dict[Any, str], ranges: list[str], query: str, source: str = "rows_"
+    keys: list[str], columns: dict[Any, str], ranges: list[str], query: str, source: str, end: str
 ) -> list[tuple[str, str, str]]:
     """Steps that find each query's ranges, and divide by them; 0 where a column is constant."""
-    plain = [] if source == "centred_" else list(columns.values())
     scaled = [f"CASE WHEN b{x} > 0 THEN ({x} - a{x}) / b{x} ELSE {x} - {x} END AS {x}" for x in columns.values()]
     return [
-        ("ranges_", _select(keys, [*plain, *ranges], source, query), ""),
-        ("scaled_", f"SELECT {', '.join([*keys, *scaled])}\n  FROM ranges_", ""),
+        (f"ranges{end}", _select(keys, ranges, source, query), ""),
+        (f"scaled{end}", f"SELECT {', '.join([*keys, *scaled])}\n  FROM ranges{end}", ""),
     ]
 
 
@@ -90,7 +113,7 @@ def _select(keys: list[str], columns: list[str], source: str, query: str) -> str
     return f"SELECT {', '.join([*keys, *columns])}\n  FROM {source} WINDOW q AS (PARTITION BY {quoted(query)})"
 
 
-def _score(form: Form, columns: dict[Any, str]) -> tuple[list[tuple[str, str, str]], str]:
+def _score(form: Form, columns: dict[Any, str], known: str = "known_") -> tuple[list[tuple[str, str, str]], str]:
     """Further steps, and the expression of the score."""
     body: Any = form.body
     if isinstance(body, Affine):
@@ -119,7 +142,7 @@ def _score(form: Form, columns: dict[Any, str]) -> tuple[list[tuple[str, str, st
             value = f"POWER({number(body.gamma)} * {product} + {number(body.coef0)}, {int(body.degree)})"
     lines = ",\n    ".join(f"({', '.join(number(v) for v in row)})" for row in rows.tolist())
     heads = f"({heads}, {', '.join(f'r{j + 1}' for j in range(len(x)))})"
-    return [("known_", f"VALUES\n    {lines}", heads)], f"(SELECT SUM(l.c * {value}) FROM known_ l)"
+    return [(known, f"VALUES\n    {lines}", heads)], f"(SELECT SUM(l.c * {value}) FROM {known} l)"
 
 
 def _curve(body: Curves, column: int, x: str) -> str:

@@ -43,15 +43,24 @@ def write_vespa(
     head += [f"rank-profile {name} {{"]
     if isinstance(form.scaling, ScaledWithinQueries):
         return ["\n".join([*head, *functions, *_by_query(form, terms, rerank)]), b""]
-    if form.kind == "mapped":
+    if needs_onnx(form):
         lines = [*head, *functions, *_by_onnx(form, terms, name, phase)]
         return ["\n".join(lines), write_onnx(form, about, "float")]
-    if form.scaling is not None:
-        words = VespaWords()
-        for j, x in terms.items():
-            functions += _function(f"scaled_{j + 1}", form.scaling.written(words, j, x))
-        terms = {j: f"scaled_{j + 1}" for j in terms}
-    return ["\n".join([*head, *functions, *_phase(phase, expression(form, terms))]), b""]
+    words, scores = VespaWords(), []
+    for number, part in enumerate(form.parts, 1):
+        own = {j: terms[j] for j in part.used().tolist()}
+        if part.scaling is not None:
+            behind = f"_{number}" if len(form.parts) > 1 else ""
+            for j, x in own.items():
+                functions += _function(f"scaled_{j + 1}{behind}", part.scaling.written(words, j, x))
+            own = {j: f"scaled_{j + 1}{behind}" for j in own}
+        scores.append(expression(part, own))
+    return ["\n".join([*head, *functions, *_phase(phase, total(scores) if scores[1:] else scores[0])]), b""]
+
+
+def needs_onnx(form: Form) -> bool:
+    """Whether the score is no expression."""
+    return any(part.kind == "mapped" for part in form.parts)
 
 
 class VespaWords(Words):
@@ -165,12 +174,12 @@ def run_vespa(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> 
 
     What a mapping gave as the expression of a feature is Vespa's to compute: rows have its value.
     """
-    if form.kind == "mapped":
+    if needs_onnx(form):
         return _run_onnx(files[1:], form, X, qid)
     text = files[0].read_text("utf-8")
     values = {f"attribute({n})": X[:, j] for j, n in enumerate(form.names)}
     values |= {f"feature_{j + 1}": X[:, j] for j in range(form.n_features)}
-    for name, inner in re.findall(r"function (scaled_\d+)\(\) \{\n\s*expression: (.*)\n", text):
+    for name, inner in re.findall(r"function (scaled_[\d_]+)\(\) \{\n\s*expression: (.*)\n", text):
         values[name] = evaluate(inner, values)
         values[f"normalize_linear({name})"] = _between(values[name], qid)
     found = re.search(r"expression \{\n\s*(.*)\n", text)

@@ -329,6 +329,12 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
         """The kind of form (`hingerank.export.forms.KINDS`) that a fit with these parameters has; None for none."""
         return None
 
+    def _form_parts(self) -> list[tuple[str | None, str]]:
+        """Kind of form and of scaling that a fit with these parameters has, of every part of a sum."""
+        from hingerank.export.scalings import scaling_kind
+
+        return [(self._form_kind(), scaling_kind(self._scaling()))]
+
     def _form(self) -> Any:
         from hingerank.export.forms import Form
 

@@ -9,19 +9,24 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted
 
+from hingerank.data.blocks import blocks_from_qid
 from hingerank.data.checks import positive, whole
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.rows_view import RowsView
 from hingerank.export.attributes import Array, Attribute, Of
+from hingerank.features.curves import place_knots
 from hingerank.metrics import parse_measure
 from hingerank.preferences import GradedPreferences
 from hingerank.rankers.additive import AdditiveRankSVM
 from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.blending import Blending, OutOfFold, blend_scores, deal_queries
 from hingerank.rankers.explanation import Contributions
+from hingerank.rankers.inputs import check_features, names_of_features, unpack
 from hingerank.rankers.linear import RankSVM
+from hingerank.rankers.shapes import ShapeSample
 from hingerank.rankers.sources import MAPPED, MEMORY
 from hingerank.registry import names_of_rankers, ranker_class, registered_name
 from hingerank.solvers.run import Certificate
@@ -234,6 +239,52 @@ class Blend(BaseRanker):
             parts, base, scores = parts + a * found.parts, base + a * found.base, scores + a * own
             exact = exact and found.exact
         return Contributions(parts, base, EXACT if exact else NOT_EXACT, exact), scores
+
+    def _form_parts(self):
+        return [part for member in self._made() for part in member._form_parts()]
+
+    def _form(self):
+        from hingerank.export.sums import summed
+
+        names = [str(name) for name in names_of_features(self, self.n_features_in_)]
+        return summed(names, [(a, member._form()) for a, member in self._parts()])
+
+    def additive(self, X: Any, qid: Any = None) -> AdditiveRankSVM:
+        """The same ranking as one AdditiveRankSVM, of a blend of lines and curves over the same columns.
+
+        Its scores are the blend's but for a constant. ``curves_`` and ``plot`` show the sum of all members.
+
+        Parameters
+        ----------
+        X : rows by which curves are weighed and centred, usually those that the blend learnt from
+        qid : a query id per row, unless X brings them
+        """
+        from hingerank.export.forms import Affine, Curves
+        from hingerank.export.sums import added_curves
+
+        check_is_fitted(self)
+        form = self._form()
+        if form.scaling is not None or not isinstance(form.body, Affine | Curves):
+            raise ValueError(
+                "this blend is not one sum of curves: its members must be lines and curves without surfaces, of "
+                "features that are not scaled or scaled by columns"
+            )
+        X, _, qid = unpack(X, None, qid)
+        rows = check_features(self, X, reset=False)
+        rows = rows.copied("additive") if isinstance(rows, RowsView) else rows
+        placed = place_knots(rows, 2)
+        flat = Curves(placed.values, np.zeros(len(placed.values)), placed.starts, np.zeros(rows.shape[1]))
+        body = added_curves([flat], form.body) if isinstance(form.body, Affine) else form.body
+        blocks = blocks_from_qid(qid, rows.shape[0])
+        look = ShapeSample(np.arange(len(blocks.numbers)), rows, np.ones(rows.shape[0]), blocks.scatter(blocks.numbers))
+        parts, one = body.parts(rows), AdditiveRankSVM()
+        kept = ("n_features_in_", "feature_names_in_", "n_iter_", "n_pairs_", "certificate_", "trace_", "fingerprint_")
+        vars(one).update({name: vars(self)[name] for name in kept if name in vars(self)})
+        one.scaler_, one.validation_scores_, one.knot_weights_ = None, [], np.empty(0)
+        one.knots_, one.knot_starts_, one.slopes_, one.rug_ = body.knots, body.starts, body.slopes, placed.rug
+        one.heights_ = body.heights - np.repeat(look.mean(parts), np.diff(body.starts))
+        one.deviations_ = look.deviation(parts)
+        return one
 
     def _check_together(self, sizes):
         super()._check_together(sizes)

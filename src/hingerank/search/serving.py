@@ -7,14 +7,15 @@ import numpy as np
 from sklearn.base import clone
 
 from hingerank.export.formats import WITHIN_QUERIES, carriers, format_name, refusal
-from hingerank.export.scalings import scaling_kind
 from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.tuned import Trial, difference
 from hingerank.search.settings import Setting
 
 
-def why_not(ranker: Any, setting: Setting, to: str) -> str:
+def why_not(ranker: Any, setting: Setting, to: str, blended: bool = False) -> str:
     """Why a format cannot carry what a ranker with a setting will be after its fit; empty where it can.
+
+    blended: as one of several rankers whose scores are added up.
 
     >>> from hingerank import RankSVM
     >>> why_not(RankSVM(), {"scale": "standard"}, "solr")
@@ -26,20 +27,23 @@ def why_not(ranker: Any, setting: Setting, to: str) -> str:
     if not isinstance(ranker, BaseRanker):
         return f"{name} has no form that another program could take over"
     made = clone(ranker).set_params(**setting)
-    return refusal(to, made._form_kind(), scaling_kind(made._scaling()), name)
+    parts = made._form_parts()
+    return refusal(to, parts * 2 if blended else parts, "Blend" if blended else name)
 
 
-def check_target(to: str, tried: Mapping[str, tuple[Any, list[Setting]]], only: bool) -> None:
+def check_target(to: str, tried: Mapping[str, tuple[Any, list[Setting]]], only: bool, blended: bool = False) -> None:
     """A ValueError before any fit where the target can run nothing of what would be tried.
 
     Parameters
     ----------
     to : the target
     tried : name of a ranker -> the ranker and the settings to begin with
-    only : whether every ranker needs one that runs there
+    only : whether every ranker needs one that runs there, as the members of a blend do
+    blended : whether the scores of all rankers are added up
     """
     reasons = {
-        name: [why_not(ranker, setting, to) for setting in settings] for name, (ranker, settings) in tried.items()
+        name: [why_not(ranker, setting, to, blended) for setting in settings]
+        for name, (ranker, settings) in tried.items()
     }
     nowhere = [name for name, each in reasons.items() if all(each)]
     if len(nowhere) == len(reasons) or (only and nowhere):
@@ -52,9 +56,9 @@ def advice(ranker: Any, free: Trial, chosen: Trial) -> str:
     if free.served or not cost > 2 * np.nan_to_num(error):
         return ""
     made = clone(ranker).set_params(**free.setting)
-    scaled = scaling_kind(made._scaling())
-    where = carriers(made._form_kind(), scaled)
-    if scaled.startswith("query-"):
+    parts = made._form_parts()
+    where = carriers(parts)
+    if any(scaled.startswith("query-") for _, scaled in parts):
         where = [f"{to} ({WITHIN_QUERIES[to]})" for to in where]
     return f"formats that run it: {', '.join(where)}" if where else ""
 

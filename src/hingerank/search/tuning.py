@@ -138,24 +138,25 @@ def tune(
         how["keep_scores"] = True
     parts: Folds = make(data, measure, **how)
     tried = {name: listed(name, values) for name, values in (params or {}).items()}
-    studies = [Study(name, ranker, parts, measure, progress, target) for name, ranker in zip(names, rankers)]
+    studies = [Study(name, ranker, parts, measure, progress, target, blend) for name, ranker in zip(names, rankers)]
     searches = []
     for study in studies:
         given = present_names(study.ranker, tried, warn=True)
         stages, start = resolved(study.ranker, given, parts.scales, partial(parts.natural, study.ranker))
         searches.append(Staged(stages, start, widen, parts.limits()))
     if target is not None:
-        check_target(target, {s.name: (s.ranker, search.first) for s, search in zip(studies, searches)}, serve_only)
+        begun = {s.name: (s.ranker, search.first) for s, search in zip(studies, searches)}
+        check_target(target, begun, serve_only or blend, blend)
     for study, search in zip(studies, searches):
         study.run(replace(search, allowed=None if target is None else study.runs), random_state)
-        if target is not None and not serve_only:
+        if target is not None and not serve_only and not blend:
             study.run(search, random_state, {})
     worked = [study for study in studies if study.served]
     if not worked:
         raise ValueError(f"no setting of {', '.join(names)} could be fitted; the first error is: {studies[0].problem}")
     if blend:
         found = blended(worked, parts, measure, random_state, one_standard_error)
-        found.tuning_ = replace(found.tuning_, seconds=time.perf_counter() - started)
+        found.tuning_ = replace(found.tuning_, seconds=time.perf_counter() - started, serve=target)
         return found
     winner, chosen = _winner(worked, one_standard_error)
     more = {} if target is None else {"serve": target}
@@ -201,6 +202,7 @@ class Study:
     measure: str
     progress: Progress | None = None
     target: str | None = None
+    blended: bool = False
     trials: dict[str, Trial] = field(default_factory=dict)
     widened: dict[str, list[Any]] = field(default_factory=dict)
     problem: str | None = None
@@ -208,7 +210,7 @@ class Study:
 
     def runs(self, setting: Setting) -> bool:
         """Whether the target can run a setting; without a target all are as good."""
-        return self.target is None or not why_not(self.ranker, setting, self.target)
+        return self.target is None or not why_not(self.ranker, setting, self.target, self.blended)
 
     def run(self, search: Search, seed: int, widened: dict[str, list[Any]] | None = None) -> None:
         """Try what the search proposes, until it has no more.

@@ -90,8 +90,8 @@ class NonNegativeNear(GroupedSquare):
         super().__init__(np.arange(len(centre) + 1), 0.0, np.ones(len(centre), bool))
         self.centre = centre
 
-    def value(self, w: Any) -> float:
+    def value(self, w: Floats) -> float:
         return super().value(w - self.centre)
 
-    def gradient(self, w: Any) -> Any:
+    def gradient(self, w: Floats) -> Floats:
         return w - self.centre

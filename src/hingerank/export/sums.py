@@ -1,0 +1,100 @@
+"""The weighted sum of several forms as one: lines and curves of the same columns become one sum of curves, trees one
+ensemble, and what is left is a `Sum` of forms, each with a scaling of its own."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hingerank.export.forms import Affine, CosineSum, Curves, Form, KernelSum, Sum, Surfaces, Trees
+from hingerank.export.scalings import Scaling
+
+
+def summed(names: Sequence[str], parts: Sequence[tuple[float, Form]]) -> Form:
+    """The form whose score is the sum of a · score over the parts (a, form).
+
+    >>> line, other = Affine(np.array([1.0, 0.0])), Affine(np.array([0.0, 3.0]), 1.0)
+    >>> summed(["a", "b"], [(2.0, Form(["a", "b"], line)), (1.0, Form(["a", "b"], other))]).body.weights.tolist()
+    [2.0, 3.0]
+    """
+    forms = [Form(names, multiplied(part.body, a), part.scaling) for a, whole in parts for part in whole.folded().parts]
+    groups: list[list[Form]] = []
+    for form in forms:
+        alike = next((group for group in groups if joins(group[0], form)), None)
+        if alike is None:
+            groups.append([form])
+        else:
+            alike.append(form)
+    joined = [Form(names, merged([form.body for form in group]), group[0].scaling) for group in groups]
+    if not joined:
+        return Form(names, Affine(np.zeros(len(names))))
+    return joined[0] if len(joined) == 1 else Form(names, Sum(tuple(joined)))
+
+
+def joins(first: Form, second: Form) -> bool:
+    """Whether two forms become one: both trees, or both lines, curves or surfaces, of columns scaled alike."""
+    kinds = [(Trees,), (Affine, Curves, Surfaces)]
+    return any(isinstance(first.body, k) and isinstance(second.body, k) for k in kinds) and _same(
+        first.scaling, second.scaling
+    )
+
+
+def _same(first: Scaling | None, second: Scaling | None) -> bool:
+    if type(first) is not type(second):
+        return False
+    return first is None or second is None or all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+def multiplied(body: Any, a: float) -> Any:
+    """The body whose scores are a times those of this one."""
+    if isinstance(body, Affine):
+        return Affine(a * body.weights, a * body.offset)
+    if isinstance(body, Curves):
+        return body._replace(heights=a * body.heights, slopes=a * body.slopes)
+    if isinstance(body, Surfaces):
+        return body._replace(curves=multiplied(body.curves, a), weights=a * body.weights)
+    if isinstance(body, Trees):
+        return body._replace(number=np.where(body.feature < 0, a * body.number, body.number), start=a * body.start)
+    assert isinstance(body, KernelSum | CosineSum)
+    return body._replace(weights=a * body.weights)
+
+
+def merged(bodies: Sequence[Any]) -> Any:
+    """The sum of bodies that `joins` puts together."""
+    if len(bodies) == 1:
+        return bodies[0]
+    if isinstance(bodies[0], Trees):
+        return _ensemble(bodies)
+    lines = [body for body in bodies if isinstance(body, Affine)]
+    curves = [body.curves if isinstance(body, Surfaces) else body for body in bodies if not isinstance(body, Affine)]
+    line = Affine(sum(body.weights for body in lines) + np.zeros(1), float(sum(body.offset for body in lines)))
+    if not curves:
+        return line
+    shapes, surfaces = added_curves(curves, line), [body for body in bodies if isinstance(body, Surfaces)]
+    if not surfaces:
+        return shapes
+    names = ("columns", "begins", "ends", "weights")
+    return Surfaces(shapes, *(np.concatenate([getattr(body, name) for body in surfaces]) for name in names))
+
+
+def added_curves(curves: Sequence[Curves], line: Affine) -> Curves:
+    """The sum of curves and a line: linear between all their knots, exactly; its offset goes to the first column."""
+    d = len(curves[0].slopes)
+    weights = np.broadcast_to(line.weights, d)
+    knots = [np.unique(np.concatenate([each.of(c)[0] for each in curves])) for c in range(d)]
+    heights = [sum(each.at(c, knots[c]) for each in curves) + weights[c] * knots[c] for c in range(d)]
+    heights[0] = heights[0] + line.offset
+    starts = np.concatenate(([0], np.cumsum([len(own) for own in knots])))
+    slopes = sum(each.slopes for each in curves) + weights
+    return Curves(np.concatenate(knots), np.concatenate(heights), starts, slopes)
+
+
+def _ensemble(bodies: Sequence[Trees]) -> Trees:
+    before = np.cumsum([0, *(len(body.feature) for body in bodies)])[:-1]
+    moved = [
+        body._replace(child=np.where(body.child >= 0, body.child + first, -1), roots=body.roots + first)
+        for body, first in zip(bodies, before)
+    ]
+    names = ("feature", "number", "child", "missing", "roots")
+    parts = (np.concatenate([getattr(body, name) for body in moved]) for name in names)
+    return Trees(*parts, start=float(sum(body.start for body in bodies)))
