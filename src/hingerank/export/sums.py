@@ -42,7 +42,8 @@ def joins(first: Form, second: Form) -> bool:
 def _same(first: Scaling | None, second: Scaling | None) -> bool:
     if type(first) is not type(second):
         return False
-    return first is None or second is None or all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
+    pairs: Any = () if first is None or second is None else zip(first, second, strict=True)
+    return all(np.array_equal(a, b) for a, b in pairs)
 
 
 def multiplied(body: Any, a: float) -> Any:
@@ -96,5 +97,5 @@ def _ensemble(bodies: Sequence[Trees]) -> Trees:
         for body, first in zip(bodies, before)
     ]
     names = ("feature", "number", "child", "missing", "roots")
-    parts = (np.concatenate([getattr(body, name) for body in moved]) for name in names)
-    return Trees(*parts, start=float(sum(body.start for body in bodies)))
+    parts = {name: np.concatenate([getattr(body, name) for body in moved]) for name in names}
+    return Trees(**parts, start=float(sum(body.start for body in bodies)))

@@ -49,7 +49,7 @@ def write_vespa(
     words, scores = VespaWords(), []
     for number, part in enumerate(form.parts, 1):
         own = {j: terms[j] for j in part.used().tolist()}
-        if part.scaling is not None:
+        if part.scaling is not None and not isinstance(part.scaling, ScaledWithinQueries):
             behind = f"_{number}" if len(form.parts) > 1 else ""
             for j, x in own.items():
                 functions += _function(f"scaled_{j + 1}{behind}", part.scaling.written(words, j, x))

@@ -127,7 +127,7 @@ class Blend(BaseRanker):
         return MEMORY if any(member._farthest == MEMORY for member in members) else MAPPED
 
     @property
-    def _bytes_a_row(self):  # type: ignore[override]
+    def _bytes_a_row(self):
         members = self._known()
         return max(member._bytes_a_row for member in members) + 8 * (len(members) + 2)
 
@@ -279,7 +279,7 @@ class Blend(BaseRanker):
         look = ShapeSample(np.arange(len(blocks.numbers)), rows, np.ones(rows.shape[0]), blocks.scatter(blocks.numbers))
         parts, one = body.parts(rows), AdditiveRankSVM()
         kept = ("n_features_in_", "feature_names_in_", "n_iter_", "n_pairs_", "certificate_", "trace_", "fingerprint_")
-        vars(one).update({name: vars(self)[name] for name in kept if name in vars(self)})
+        one.__dict__.update({name: vars(self)[name] for name in kept if name in vars(self)})
         one.scaler_, one.validation_scores_, one.knot_weights_ = None, [], np.empty(0)
         one.knots_, one.knot_starts_, one.slopes_, one.rug_ = body.knots, body.starts, body.slopes, placed.rug
         one.heights_ = body.heights - np.repeat(look.mean(parts), np.diff(body.starts))

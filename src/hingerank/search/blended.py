@@ -1,6 +1,6 @@
 """A blend of tuned rankers: its scales and weights from the held-out scores that tuning has made."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,8 +21,7 @@ class Studied(Protocol):
 
     name: str
     ranker: Any
-    trials: Mapping[str, Trial]
-    widened: Mapping[str, list[Any]]
+    trials: dict[str, Trial]
 
     def best(self, simplest: bool = False) -> Trial: ...
 
