@@ -165,11 +165,11 @@ def _fit_diverse(name: str) -> None:
 
 def _variants(name: str, ranker: Ranker, grades: int) -> list[Facts]:
     """The settings that use different kernels: every loss with every solver of it, where a ranker takes both."""
-    special: dict[str, Facts] = {
-        "rank-svm": {"grade_weight": np.ones((grades, grades))},
-        "factorized": {"form": "primal"},
+    special: dict[str, list[Facts]] = {
+        "rank-svm": [{"grade_weight": np.ones((grades, grades))}, {"pair_weight": "ndcg"}],
+        "factorized": [{"form": "primal"}],
     }
-    found = [{}, special[name]] if name in special else [{}]
+    found = [{}, *special.get(name, [])]
     if {"loss", "solver"} <= set(ranker._get_param_names()):
         from hingerank.rankers.linear import SOLVERS
 

@@ -56,6 +56,7 @@ class AdditiveRankSVM(PairwiseRanker):
         Pairs are found by how steeply the loss falls along their surfaces at the curves' optimum.
     solver : as in RankSVM; monotone curves and few curves need a smooth loss and "newton"
     pair_weight : as in RankSVM
+    rounds : as in RankSVM
     grade_weight : as in RankSVM
     scale : feature scaling learnt in fit and carried in the model
         Curves standardise columns themselves, so only scalings within queries and "log" make a difference.
@@ -114,8 +115,8 @@ class AdditiveRankSVM(PairwiseRanker):
 
     def __init__(
         self, n_knots=12, C=1.0, smoothness=10.0, loss="squared_hinge", tol=1e-3, *, monotone=None, sparsity=0.0,
-        interactions=None, solver="auto", pair_weight="uniform", grade_weight=None, scale=None, max_iter=None,
-        max_seconds=None, callback=None, device="cpu",
+        interactions=None, solver="auto", pair_weight="uniform", grade_weight=None, scale=None, rounds=3,
+        max_iter=None, max_seconds=None, callback=None, device="cpu",
     ):  # fmt: skip
         self.n_knots = n_knots
         self.C = C
@@ -129,6 +130,7 @@ class AdditiveRankSVM(PairwiseRanker):
         self.pair_weight = pair_weight
         self.grade_weight = grade_weight
         self.scale = scale
+        self.rounds = rounds
         self.max_iter = max_iter
         self.max_seconds = max_seconds
         self.callback = callback

@@ -20,6 +20,7 @@ from hingerank.rankers.base import LinearRanker, warn_not_converged
 from hingerank.rankers.inputs import check_features
 from hingerank.rankers.multiplier_blocks import HasMultipliers, of_pairs
 from hingerank.rankers.problem_ranker import ProblemRanker
+from hingerank.rankers.rounds import weighted_rounds
 from hingerank.rankers.sources import PARTS, RowsSource, Source
 from hingerank.renaming import renamed
 from hingerank.solvers.cutting_plane import cutting_planes
@@ -55,17 +56,21 @@ class PairwiseRanker(HasMultipliers, ProblemRanker):
     ``_solvers`` names the solvers it works with.
     """
 
-    _saved: ClassVar[Mapping[str, Attribute]] = of_pairs() | {"objective_": Number(finite=False, needed=False)}
+    _saved: ClassVar[Mapping[str, Attribute]] = of_pairs() | {
+        "objective_": Number(finite=False, needed=False), "rounds_": Of(dict, listed=True, needed=False),
+    }  # fmt: skip
     _training_only: tuple[str, ...] = ("callback", "init")
     _solvers: tuple[str, ...] = tuple(SOLVERS)
+    rounds: int | None = None  # of rankers without pair_weight="ndcg"
 
     def _keep(self, solution: Solution, source: Source) -> None:
         """Take over the minimiser that a solver found."""
         raise NotImplementedError
 
     def _preferences(self, y, blocks, sample_weight):
+        weighting = "uniform" if self.pair_weight == "ndcg" else self.pair_weight  # that of the first fit
         return GradedPreferences(
-            y, blocks.offsets, item_weight=sample_weight, grade_weight=self.grade_weight, pair_weight=self.pair_weight
+            y, blocks.offsets, item_weight=sample_weight, grade_weight=self.grade_weight, pair_weight=weighting
         )
 
     @renamed
@@ -144,6 +149,9 @@ class PairwiseRanker(HasMultipliers, ProblemRanker):
         }
         return solver.solve, options
 
+    def _followed(self, problem, solution):
+        return weighted_rounds(self, problem, solution) if self.pair_weight == "ndcg" else solution
+
     def _solver(self) -> str:
         """The name of the solver for the ranker's loss, both checked."""
         known = {loss for name in self._solvers for loss in SOLVERS[name].losses}
@@ -165,6 +173,8 @@ class PairwiseRanker(HasMultipliers, ProblemRanker):
     def _take(self, solution: Solution, source: Any) -> None:
         self._keep(solution, source)
         self._account(solution)
+        if "rounds" in solution.extra:
+            self.rounds_ = solution.extra["rounds"]
         if "multipliers" in solution.extra:
             pairs, blocks = solution.extra["pairs"], source.blocks
             self.multipliers_ = solution.extra["multipliers"]
@@ -192,7 +202,11 @@ class RankSVM(PairwiseRanker, LinearRanker):
         the same number says how stationary the weights are.)
     solver : "auto", "newton" (smooth losses), or for the hinge "smoothing" (fastest), "cutting-plane", "dual"
         "dual" gives ``multipliers_``.
-    pair_weight : "uniform", or "query": every query counts the same however many pairs it has
+    pair_weight : "uniform", "query": every query counts the same however many pairs it has, or "ndcg"
+        "ndcg" fits several times. After the first fit a pair weighs |2^y_i − 2^y_j| / DCG* · |1/log₂(1+d) −
+        1/log₂(2+d)|, d the distance of the two ranks in the fit before, and on average 1 (NDCG-Loss2). Every fit is
+        convex and has a certificate, the sequence has none. For the squared hinge and the logistic loss; every pair is
+        visited: O(rows²) time for a query, O(rows) memory. Ranks count rows, whatever their weights.
     grade_weight : matrix over the distinct grades, ascending: the cost of a pair with these two grades
     scale : feature scaling learnt in fit and carried in the model (None for none)
         Within queries "query-minmax" or "query-standard"; by columns "standard", "minmax", "maxabs", "deviation", and
@@ -201,6 +215,7 @@ class RankSVM(PairwiseRanker, LinearRanker):
         The ranker is then linear in φ(x), of which one copy is made, in float32 and by blocks (half of the machine's
         memory at most; beyond that φ is computed again for every pass). With the plain transformers of scikit-learn
         (`hingerank.export.transformers` lists them) the ranker can be saved, as arrays.
+    rounds : with ``pair_weight="ndcg"`` the number of fits, the first of them with equal weights
     max_iter : most iterations; a fit that hits it warns and says in ``certificate_`` how far it got
     max_seconds : most seconds, likewise
     init : weights to start from
@@ -216,6 +231,7 @@ class RankSVM(PairwiseRanker, LinearRanker):
     n_pairs_ : preference pairs
     C_ : C as it was used
     objective_ : the value reached
+    rounds_ : with ``pair_weight="ndcg"`` the certificate and objective of each fit, and the pairs it reordered
     multipliers_, pairs_ : with ``solver="dual"``, a number for each pair, and the pairs (winner row, loser row)
 
     Examples
@@ -236,7 +252,7 @@ class RankSVM(PairwiseRanker, LinearRanker):
 
     def __init__(
         self, C=1.0, loss="squared_hinge", tol=1e-3, *, solver="auto", pair_weight="uniform", grade_weight=None,
-        scale=None, features=None, max_iter=None, max_seconds=None, init=None, callback=None, device="cpu",
+        scale=None, features=None, rounds=3, max_iter=None, max_seconds=None, init=None, callback=None, device="cpu",
     ):  # fmt: skip
         self.C = C
         self.loss = loss
@@ -246,6 +262,7 @@ class RankSVM(PairwiseRanker, LinearRanker):
         self.grade_weight = grade_weight
         self.scale = scale
         self.features = features
+        self.rounds = rounds
         self.max_iter = max_iter
         self.max_seconds = max_seconds
         self.init = init
@@ -319,7 +336,7 @@ class RankSVM(PairwiseRanker, LinearRanker):
 class LossRanker(RankSVM):
     """min over w of  ½‖w‖² + C · loss(Φ w),  the loss being the class's own; parameters as in RankSVM."""
 
-    solver, pair_weight, grade_weight = "auto", "uniform", None
+    solver, pair_weight, grade_weight, rounds = "auto", "uniform", None, None
 
     def __init__(
         self, C=1.0, tol=1e-3, *, scale=None, features=None, max_iter=None, max_seconds=None, init=None, callback=None

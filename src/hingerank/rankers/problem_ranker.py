@@ -75,9 +75,13 @@ class ProblemRanker(BaseRanker):
         """Keep the solution of the problem at the ranker's own parameters; a warning where it is next to none."""
         problem = self._posed(source, stacklevel=5)
         solve, options = self._how(problem, None)
-        solution = solve(problem, **options)
+        solution = self._followed(problem, solve(problem, **options))
         self._take(solution, source)
         warn_weak(self, self.path_parameter, solution, stacklevel=4)
+
+    def _followed(self, problem: Any, solution: Solution) -> Solution:
+        """What to keep of a problem's solution: that itself, or of fits that follow it the last."""
+        return solution
 
     def _posed(self, source: Source, stacklevel: int) -> Any:
         """The problem at the ranker's own parameters; a warning where there is nothing to learn."""
@@ -115,7 +119,7 @@ class ProblemRanker(BaseRanker):
         for value in sorted(set(wanted)):
             here = leader._vary(problem, value)
             solve, options = leader._how(here, solution)
-            solutions[value] = solution = solve(here, **options)
+            solutions[value] = solution = leader._followed(here, solve(here, **options))
         path = []
         for value in wanted:
             path.append(take_over(leader, self._with(value)))
