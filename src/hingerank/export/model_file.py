@@ -91,6 +91,23 @@ class SavedModel:
 
         return export(self, path, to, **options)
 
+    def scorer(self) -> Any:
+        """The fitted ranker as a frozen function of arrays, for serving: ``scorer(X)`` gives the scores of rows.
+
+        It checks the shape of the rows alone, takes a fraction of the time of ``predict`` for a few rows
+        (``benchmarks/serving.py``), may be shared by threads and can be pickled. Scores are those of ``predict``, but
+        for rounding. A ranker that scales features within queries takes the rows of one query at a time, or ids:
+        ``scorer(X, qid)``. An ExportError says where a ranker has none.
+
+        Returns
+        -------
+        hingerank.export.scorer.Scorer
+        """
+        from hingerank.export.scoring import make_scorer
+
+        check_is_fitted(self)
+        return make_scorer(self)
+
     def _form(self) -> Any:
         """The score in a plain form (see hingerank.export.forms)."""
         from hingerank.export.forms import ExportError

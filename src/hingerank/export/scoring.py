@@ -1,0 +1,45 @@
+"""From a ranker's plain form to its scorer: which step stands for which scaling, and for which body."""
+
+from collections.abc import Callable
+from typing import Any
+
+from hingerank.export import scorer as steps
+from hingerank.export.forest import MISSING_LEFT, SMALL, ZERO_IS_MISSING
+from hingerank.export.forms import Affine, CosineSum, ExportError, Form, KernelSum, Surfaces, Trees
+from hingerank.export.scalings import Logs, Places, ScaledColumns, ScaledWithinQueries
+from hingerank.export.scorer import Scorer, ScoringStep
+from hingerank.features.curves import Curves
+
+
+def _kernel_sum(body: KernelSum) -> ScoringStep:
+    if body.kernel == "polynomial":
+        return steps.Powers(body.gamma, body.degree, body.coef0, body.rows, body.weights)
+    return steps.Gaussians(body.gamma, body.rows, body.weights)
+
+
+SCALED: dict[type, Callable[..., ScoringStep]] = {
+    ScaledColumns: steps.Shifted,
+    Logs: steps.Logarithms,
+    Places: steps.AmongQuantiles,
+    ScaledWithinQueries: steps.WithinQuery,
+}
+BODIES: dict[type, Callable[[Any], ScoringStep]] = {
+    Affine: lambda body: steps.WeightedSum(*body),
+    KernelSum: _kernel_sum,
+    CosineSum: lambda body: steps.CosineWaves(*body),
+    Curves: steps.CurveLookup,
+    Surfaces: steps.WithRamps,
+    Trees: lambda body: steps.TreeWalk(body, MISSING_LEFT, ZERO_IS_MISSING, SMALL),
+}
+
+
+def make_scorer(ranker: Any) -> Scorer:
+    """The scorer of a fitted ranker; an ExportError where its score has no plain form."""
+    try:
+        form: Form = ranker._form()
+    except ExportError as error:
+        raise ExportError(f"{type(ranker).__name__} has no scorer, use predict: {error}") from None
+    form = form.folded()
+    scaling = [] if form.scaling is None else [SCALED[type(form.scaling)](*form.scaling)]
+    by_query = isinstance(form.scaling, ScaledWithinQueries)
+    return Scorer(form.names, [*scaling, BODIES[type(form.body)](form.body)], by_query)
