@@ -135,3 +135,17 @@ def test_what_numpy_can_do_needs_neither_numba_nor_scikit_learn(ranker, light, r
     done = subprocess.run([sys.executable, "-c", code, tmp_path / "scorer"], capture_output=True, text=True, check=True)
     score, loaded = done.stdout.splitlines()
     assert score == repr(scorer([[1.0] * 6])[0]) and (loaded == "light") is light
+
+
+@pytest.mark.parametrize("name", ["rank-svm", "additive-rank-svm"])
+def test_predict_looks_at_plain_arrays_once(name, rows, monkeypatch):
+    X, _, qid = rows
+    ranker = fitted(name, rows, scale="query-minmax")
+    expected, looked = ranker.predict(X, qid), []
+    for place in ("rankers.inputs.validate_data", "rankers.inputs.check_array", "data.scaling.check_matrix"):
+        monkeypatch.setattr(f"hingerank.{place}", lambda *_, place=place, **__: looked.append(place))
+    assert np.array_equal(ranker.predict(X, qid), expected) and not looked
+    monkeypatch.undo()
+    for bad in (np.nan, np.inf):
+        with pytest.raises(ValueError, match=r"f1|column|NaN|infinity|finite"):
+            ranker.predict(np.where(X[0, 0] == X, bad, X), qid)

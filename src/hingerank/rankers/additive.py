@@ -2,16 +2,18 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from hingerank.data.checks import positive, whole
 from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute
 from hingerank.export.forms import with_surfaces
+from hingerank.export.scorer import CurveLookup, scores_by_shards
 from hingerank.features.curves import Curves, Knots, place_knots
 from hingerank.features.surfaces import SurfaceGrid, best_pairs, make_grid
 from hingerank.losses import make_loss
@@ -394,8 +396,12 @@ class AdditiveRankSVM(PairwiseRanker):
         title = "curves, and the standard deviation of scores within queries that each makes"
         return draw_curves([curves[j] for j in chosen], self.rug_[chosen], title, figure)
 
+    @cached_property
+    def _lookup(self) -> CurveLookup:
+        return CurveLookup(self._curves)
+
     def _scores(self, X):
-        total = self._curves.scores(X)
+        total = self._curves.scores(X) if sparse.issparse(X) else scores_by_shards(self._lookup, X)
         for grid, heights in self._surfaces:
             total += grid.values(X, heights)
         return total

@@ -199,7 +199,8 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
 
     def _predict(self, X: Any, qid: Any, one_query: bool) -> np.ndarray:
         """Scores; one_query: as in `fit`, no qid means that all rows belong to one query."""
-        check_is_fitted(self)
+        if "n_features_in_" not in vars(self):
+            check_is_fitted(self)  # which refuses
         X, _, qid = unpack(X, None, qid)
         checked = check_features(self, X, reset=False)
         if qid is None and one_query:
@@ -212,7 +213,7 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
 
     def _scaled(self, X: Any, qid: Any) -> Any:
         scaler = self._scaler_for(qid)
-        return X if scaler is None else scaler.transform(X.astype(self._scaled_type or X.dtype, copy=False), qid)
+        return X if scaler is None else scaler.scale_rows(X.astype(self._scaled_type or X.dtype, copy=False), qid)
 
     def _scaler_for(self, qid: Any) -> Any:
         """The scaler of the fit, or None; one that works within queries needs their ids."""
