@@ -22,7 +22,7 @@ ORDER = [
     ["export"],
     ["rankers"],
     ["search"],
-    ["personal", "diversity"],
+    ["personal", "diversity", "clicks"],
     ["distributed"],
     ["lab"],
     ["papers"],

@@ -12,6 +12,8 @@ PAGES = {  # page -> (title, what it is about, beginnings of the modules it cove
     "personal": ("Personal rankers", "One ranking function per user.",
                  ["hingerank.personal", "hingerank.distributed.ratings"]),
     "diversity": ("Diverse rankings", "Results that differ from each other.", ["hingerank.diversity"]),
+    "clicks": ("Clicks", "Click logs: reading, propensities, click models, judgments, interleaving.",
+               ["hingerank.clicks"]),
     "data": ("Data", "Reading, writing, generating and fetching.", ["hingerank.data"]),
     "evaluation": ("Measures and experiments", "How good a ranking is, and which ranker is better.",
                    ["hingerank.metrics", "hingerank.lab"]),

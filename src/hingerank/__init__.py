@@ -69,6 +69,7 @@ _HOME = {
     "SVMDiv": "hingerank.diversity.structural",
     "StructSVMDiv": "hingerank.diversity.structural",
     "XQuAD": "hingerank.diversity.selection",
+    "ClickLog": "hingerank.clicks.log",
     "Method": "hingerank.lab",
     "compare": "hingerank.lab",
     "leaderboard": "hingerank.lab",

@@ -1,0 +1,1 @@
+"""From click logs: showings counted into cells, propensities, click models, judgments, interleaving."""

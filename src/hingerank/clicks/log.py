@@ -1,0 +1,436 @@
+"""ClickLog: what was shown where and clicked; its counts by cell; the join with the features of the documents."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from hingerank.clicks.counting import group_by
+from hingerank.data.blocks import check_ids, number, places_of, real_numbers
+from hingerank.data.files import DataError
+from hingerank.data.ranking_data import RankingData
+
+MOST_PLACES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Counts of showings that agree in query, document, place, context and propensity.
+
+    Parameters
+    ----------
+    query, document : int arrays
+        Codes into `query_names` and `document_names` of the log.
+    place : int array
+        From 1.
+    showings, clicks : float arrays
+        Sums over the showings of a cell: of their weights, and of weight times clicks.
+    context : int array, optional
+        Codes into `context_names` of the log.
+    propensity : float array, optional
+        The logged propensity of the cell's showings.
+    """
+
+    query: np.ndarray
+    document: np.ndarray
+    place: np.ndarray
+    showings: np.ndarray
+    clicks: np.ndarray
+    context: np.ndarray | None = None
+    propensity: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+
+class ClickLog:
+    """What was shown, where, and whether it was clicked: an entry a showing.
+
+    Parameters
+    ----------
+    queries, documents : arrays of ids
+        The query and the document of each showing, of any type.
+    places : array of whole numbers
+        Where the document stood, from 1.
+    clicks : array of numbers
+        0 or 1, or the weight of what the user did, not negative.
+    sessions : array of ids, optional
+        Which list a showing belongs to: one id for one answer to one search. Click models of whole lists, bootstrap
+        intervals over lists and interleaving need it.
+    propensities : array of numbers, optional
+        The logged probability that a showing was examined (or that the document was put there), above 0.
+    weights : array of numbers, optional
+        How many equal showings an entry stands for; 1 where it is not given.
+    times : array, optional
+        When it was shown: numbers, or dates of NumPy.
+    teams : array of ids, optional
+        Which ranker placed the document, in interleaved lists; "" or None for those of neither.
+    contexts : array of ids, optional
+        Where propensities may differ: the device, the length of the query, …
+    notes : mapping, optional
+        What a reader found and did: text -> count.
+
+    Attributes
+    ----------
+    query, document, place, clicks : arrays, an entry a showing
+        Codes into `query_names` and `document_names`, places from 1, clicks.
+    session, team, context : int arrays or None
+        Codes into `session_names`, `team_names` and `context_names`; team −1 is none.
+
+    Examples
+    --------
+    >>> log = ClickLog(queries=["q", "q", "q"], documents=["a", "b", "a"], places=[1, 2, 2], clicks=[1, 0, 1])
+    >>> log
+    ClickLog(3 showings of 2 documents for 1 query at 2 places, 2 clicks)
+    >>> cells = log.cells()
+    >>> cells.place.tolist(), cells.showings.tolist(), cells.clicks.tolist()
+    ([1, 2, 2], [1.0, 1.0, 1.0], [1.0, 1.0, 0.0])
+    """
+
+    def __init__(
+        self, *, queries: Any, documents: Any, places: Any, clicks: Any, sessions: Any = None, propensities: Any = None,
+        weights: Any = None, times: Any = None, teams: Any = None, contexts: Any = None,
+        notes: Mapping[str, int] | None = None,
+    ) -> None:  # fmt: skip
+        n = len(np.atleast_1d(np.asarray(places)))
+        self.query, self.query_names = coded(queries, n, "queries")
+        self.document, self.document_names = coded(documents, n, "documents")
+        self.session: np.ndarray | None = None
+        self.session_names: np.ndarray | None = None
+        self.team: np.ndarray | None = None
+        self.team_names: np.ndarray | None = None
+        self.context: np.ndarray | None = None
+        self.context_names: np.ndarray | None = None
+        if sessions is not None:
+            self.session, self.session_names = coded(sessions, n, "sessions")
+        if teams is not None:
+            self.team, self.team_names = _teams(teams, n)
+        if contexts is not None:
+            self.context, self.context_names = coded(contexts, n, "contexts")
+        self.place = _places(places)
+        self.clicks = _numbers(clicks, n, "clicks", "0 or 1, or the weight of an action, not negative")
+        self.weights = None if weights is None else _numbers(weights, n, "weights", "numbers that are not negative")
+        self.propensities = None if propensities is None else _propensities(propensities, n)
+        self.times = None if times is None else _times(times, n)
+        self.notes: dict[str, int] = dict(notes or {})
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+    def __repr__(self) -> str:
+        documents, queries, places = len(self.document_names), len(self.query_names), int(self.place.max(initial=0))
+        lists = "" if self.session_names is None else f" in {_count(len(self.session_names), 'list')}"
+        return (
+            f"ClickLog({_count(self.n_showings, 'showing')}{lists} of {_count(documents, 'document')} for "
+            f"{_count(queries, 'query')} at {_count(places, 'place')}, {_count(float(self._clicked.sum()), 'click')})"
+        )
+
+    @property
+    def _clicked(self) -> np.ndarray:
+        return self.clicks if self.weights is None else self.clicks * self.weights
+
+    @property
+    def n_showings(self) -> float:
+        """The number of showings; an entry with a weight is that many."""
+        return float(len(self) if self.weights is None else self.weights.sum())
+
+    @cached_property
+    def n_places(self) -> int:
+        """The last place at which anything was shown."""
+        return int(self.place.max(initial=0))
+
+    def cells(self, contexts: bool = True) -> Cells:
+        """Counts by query, document, place, context and propensity, as far as the log has them.
+
+        Parameters
+        ----------
+        contexts : bool
+            False counts showings of all contexts together.
+        """
+        by = [self.query, self.document, self.place]
+        context = self.context if contexts else None
+        if context is not None:
+            by.append(context)
+        if self.propensities is not None:
+            values, codes = np.unique(self.propensities, return_inverse=True)
+            by.append(codes.ravel())
+        columns, inverse = group_by(by)
+        showings = np.bincount(inverse, self.weights, len(columns[0])).astype(np.float64)
+        clicks = np.bincount(inverse, self._clicked, len(columns[0]))
+        return Cells(
+            columns[0], columns[1], columns[2], showings, clicks,
+            None if context is None else columns[3],
+            None if self.propensities is None else values[columns[-1]],
+        )  # fmt: skip
+
+    def lists_by_query(self) -> np.ndarray:
+        """How often a list was shown for each query: the showings at its most shown place, mostly the first."""
+        width = self.n_places + 1
+        at = self.query.astype(np.int64) * width + self.place
+        counts = np.bincount(at, self.weights, len(self.query_names) * width)
+        return counts.reshape(-1, width).max(axis=1, initial=0.0)
+
+    def take(self, entries: Any) -> "ClickLog":
+        """The showings at these positions, or where a boolean mask is true; names and codes stay as they are."""
+        part = copy(self)
+        part.__dict__.pop("n_places", None)
+        for name in ("query", "document", "place", "clicks", *_OPTIONAL):
+            column = getattr(self, name)
+            setattr(part, name, None if column is None else column[entries])
+        return part
+
+    def join(self, data: RankingData) -> "ClickData":
+        """The cells by row of `data`, which has the features of a row per candidate.
+
+        Showings of documents without a row are left out, counted in `dropped`, and named in a warning.
+
+        Parameters
+        ----------
+        data : RankingData with document ids
+            Its query and document ids are compared with those of the log; numbers match their spelling.
+
+        Examples
+        --------
+        >>> data = RankingData.from_arrays([[1.0], [2.0]], [0, 0], ["q", "q"], docid=["a", "b"])
+        >>> log = ClickLog(queries=["q"] * 3, documents=["a", "b", "a"], places=[1, 2, 1], clicks=[1, 0, 0])
+        >>> joined = log.join(data)
+        >>> joined.row.tolist(), joined.place.tolist(), joined.showings.tolist(), joined.clicks.tolist()
+        ([0, 1], [1, 2], [2.0, 1.0], [1.0, 0.0])
+        """
+        return join(self, data)
+
+
+_OPTIONAL = ("session", "team", "context", "weights", "propensities", "times")
+
+
+@dataclass(frozen=True, eq=False)
+class ClickData:
+    """Rows to rank, and how often each was shown and clicked at each place.
+
+    Parameters
+    ----------
+    data : RankingData
+        A row per candidate; its grades play no part.
+    row : int array
+        The row of each cell.
+    place : int array
+        From 1.
+    showings, clicks : float arrays
+    propensity : float array or None
+        Where the log has propensities: that of the cell.
+    context : int array or None
+        Where the log has contexts: the cell's, into `context_names`.
+    lists : float array
+        How often a list was shown for each query, in the order of ``data.blocks.ids``.
+    dropped : mapping
+        What found no partner: text -> count.
+    notes : mapping
+        What the reader of the log noted, and `dropped`.
+    """
+
+    data: RankingData
+    row: np.ndarray
+    place: np.ndarray
+    showings: np.ndarray
+    clicks: np.ndarray
+    propensity: np.ndarray | None
+    context: np.ndarray | None
+    lists: np.ndarray
+    context_names: np.ndarray | None = None
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    notes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def X(self) -> Any:
+        return self.data.X
+
+    @property
+    def qid(self) -> np.ndarray:
+        return self.data.qid
+
+    @property
+    def docid(self) -> np.ndarray | None:
+        return self.data.docid
+
+    @property
+    def feature_names(self) -> Sequence[str] | None:
+        return self.data.feature_names
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def __repr__(self) -> str:
+        return (
+            f"ClickData({_count(self.data.n_queries, 'query')}, {_count(self.data.n_rows, 'row')}, "
+            f"{_count(len(self), 'cell')}, {_count(float(self.showings.sum()), 'showing')}, "
+            f"{_count(float(self.clicks.sum()), 'click')})"
+        )
+
+    def subset(self, queries: Any) -> "ClickData":
+        """The rows and cells of some queries (a list of their ids)."""
+        part = self.data.subset(queries)
+        kept = np.isin(as_text(self.data.qid), as_text(np.asarray(queries)))
+        new_row = np.cumsum(kept) - 1
+        cells = kept[self.row]
+        chosen = [None if column is None else column[cells] for column in (self.propensity, self.context)]
+        lists = self.lists[places_of(part.blocks.ids.tolist(), self.data.blocks.ids.tolist())]
+        return ClickData(
+            part, new_row[self.row[cells]], self.place[cells], self.showings[cells], self.clicks[cells], chosen[0],
+            chosen[1], lists, self.context_names, self.dropped, self.notes,
+        )  # fmt: skip
+
+
+def join(log: ClickLog, data: RankingData) -> ClickData:
+    """See `ClickLog.join`."""
+    if data.docid is None:
+        raise DataError("the rows have no document ids to find the log's documents by: read them with docid=")
+    cells = log.cells()
+    blocks = data.blocks
+    log_queries, data_queries = as_text(log.query_names), as_text(blocks.ids)
+    query = places_of(log_queries.tolist(), data_queries.tolist())  # of a log's query: its number in the data
+    documents, document_of_row = np.unique(as_text(data.docid), return_inverse=True)
+    document = places_of(as_text(log.document_names).tolist(), documents.tolist())
+    n = len(documents)
+    row_key = blocks.scatter(blocks.numbers).astype(np.int64) * n + document_of_row.ravel()
+    order = np.argsort(row_key, kind="stable")
+    q, d = query[cells.query], document[cells.document]
+    key = np.where((q < 0) | (d < 0), -1, q * n + d)
+    at = np.searchsorted(row_key[order], key)
+    found = (key >= 0) & (at < len(order))
+    found[found] = row_key[order[at[found]]] == key[found]
+    row = order[at[found]]
+    _refuse_twins(data, row_key, order, at[found], key[found])
+    shown = np.zeros(data.n_rows, bool)
+    shown[row] = True
+    lists = np.zeros(len(blocks))
+    np.add.at(lists, query[query >= 0], log.lists_by_query()[query >= 0])
+    dropped = {
+        "showings of documents without a row": _whole(cells.showings[~found].sum()),
+        "clicks on documents without a row": _whole(cells.clicks[~found].sum()),
+        "queries of the log without a row": int((query < 0).sum()),
+        "queries of the rows that were never shown": int((lists == 0).sum()),
+        "rows that were never shown": int((~shown).sum()),
+    }
+    _warn_dropped(dropped, log, cells, found)
+    return ClickData(
+        data, row, cells.place[found], cells.showings[found], cells.clicks[found],
+        None if cells.propensity is None else cells.propensity[found],
+        None if cells.context is None else cells.context[found],
+        lists, log.context_names, dropped, {**log.notes, **dropped},
+    )  # fmt: skip
+
+
+def _refuse_twins(data: RankingData, row_key: np.ndarray, order: np.ndarray, at: np.ndarray, key: np.ndarray) -> None:
+    """Where two rows are of one document of one query, a showing has no row of its own."""
+    following = np.minimum(at + 1, len(order) - 1)
+    twin = (following > at) & (row_key[order[following]] == key)
+    if twin.any():
+        row = order[at[np.argmax(twin)]]
+        docid = np.asarray(data.docid)
+        raise DataError(
+            f"document {docid[row]!r} has several rows in query {data.qid[row]!r}: leave one row of each document"
+        )
+
+
+def _warn_dropped(dropped: Mapping[str, int], log: ClickLog, cells: Cells, found: np.ndarray) -> None:
+    if found.all():
+        return
+    if not found.any():
+        raise DataError(
+            f"no document of the log has a row: are query and document ids the same in both? The log begins with query "
+            f"{log.query_names[0]!r}, document {log.document_names[0]!r}"
+        )
+    first = int(np.argmin(found))
+    some = log.query_names[cells.query[first]], log.document_names[cells.document[first]]
+    showings, clicks = list(dropped.values())[:2]
+    warnings.warn(
+        f"{showings:,} of {log.n_showings:,.0f} showings and {clicks:,} clicks are left out: their documents have no "
+        f"row (such as query {some[0]!r}, document {some[1]!r})",
+        stacklevel=4,
+    )
+
+
+# Columns.
+
+
+def as_text(ids: np.ndarray) -> np.ndarray:
+    """Ids as text, so that 7, 7.0 and "7" are the same.
+
+    >>> as_text(np.array([7.0, 2.5])).tolist(), as_text(np.array([7])).tolist()
+    (['7', '2.5'], ['7'])
+    """
+    if ids.dtype.kind == "f":
+        return np.array([str(int(value)) if value % 1 == 0 else str(value) for value in ids.tolist()], object)
+    return np.array([str(value) for value in ids.tolist()], object)
+
+
+def coded(ids: Any, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of the ids by first appearance (int32), and the distinct ids."""
+    array = check_ids(ids, n, name)
+    codes, first = number(array)
+    return codes, array[first]
+
+
+def _teams(teams: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
+    names = ["" if value is None or value != value else str(value) for value in np.asarray(teams, object).tolist()]
+    codes, found = coded(np.array(names, object), n, "teams")
+    kept = np.flatnonzero(found != "")
+    back = np.full(len(found), -1, np.int32)
+    back[kept] = np.arange(len(kept))
+    return back[codes], found[kept]
+
+
+def _places(places: Any) -> np.ndarray:
+    values = real_numbers(places, "places").ravel()
+    wrong = ~((values >= 1) & (values <= MOST_PLACES) & (values % 1 == 0))
+    if wrong.any():
+        entry = int(np.argmax(wrong))
+        remedy = "add 1 if they count from 0" if (values[wrong] == 0).all() else f"of at most {MOST_PLACES}"
+        raise DataError(f"place {values[entry]:g} at showing {entry}, expected whole numbers from 1: {remedy}")
+    return values.astype(np.int32)
+
+
+def _numbers(values: Any, n: int, name: str, expected: str) -> np.ndarray:
+    numbers = real_numbers(values, name)
+    if numbers.shape != (n,):
+        raise DataError(f"{name} has shape {numbers.shape}, expected a number for each of the {n} showings")
+    wrong = ~((numbers >= 0) & np.isfinite(numbers))
+    if wrong.any():
+        entry = int(np.argmax(wrong))
+        raise DataError(f"{name} holds {numbers[entry]:g} at showing {entry}, expected {expected}")
+    return numbers
+
+
+def _propensities(values: Any, n: int) -> np.ndarray:
+    numbers = _numbers(values, n, "propensities", "numbers above 0")
+    if (numbers == 0).any():
+        entry = int(np.argmax(numbers == 0))
+        raise DataError(f"propensities holds 0 at showing {entry}: what cannot be examined cannot have been logged")
+    return numbers
+
+
+def _times(times: Any, n: int) -> np.ndarray:
+    values = np.asarray(times)
+    if values.dtype.kind != "M":
+        return _numbers(values, n, "times", "numbers that are not negative, or dates of NumPy")
+    if values.shape != (n,):
+        raise DataError(f"times has shape {values.shape}, expected a time for each of the {n} showings")
+    return values
+
+
+def _whole(value: float) -> int:
+    return round(float(value))
+
+
+def _count(number: float, noun: str) -> str:
+    """
+    >>> _count(1, "query"), _count(2, "query"), _count(3.5, "click")
+    ('1 query', '2 queries', '3.5 clicks')
+    """
+    text = f"{number:,.0f}" if number % 1 == 0 else f"{number:,g}"
+    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+    return f"{text} {noun if number == 1 else plural}"
