@@ -67,7 +67,7 @@ def test_mistakes_are_named(tmp_path):
         hr.read_feature_log(log, {("z", "7"): 1})
     with pytest.raises(hr.DataError, match="expected query"):
         hr.read_feature_log(log, [("a", 1, "x")])
-    with pytest.raises(hr.DataError, match=r"response 1 \(line 1\): this is no response"):
+    with pytest.raises(hr.DataError, match="line 1: this is no response"):
         hr.read_feature_log(lines(tmp_path / "bad", [{"hits": 3}]), {("a", "7"): 1})
     with pytest.raises(hr.DataError, match="there is no 'nothing'"):
         hr.read_feature_log(log, {("a", "7"): 1}, query="nothing")

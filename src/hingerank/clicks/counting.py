@@ -1,10 +1,41 @@
-"""Rows of whole numbers grouped by a sort of one number a row."""
+"""Showings counted into cells; rows of whole numbers grouped by a sort of one number a row."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 _MOST = 1 << 62
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Counts of showings that agree in query, document, place, context and propensity.
+
+    Parameters
+    ----------
+    query, document : int arrays
+        Codes into `query_names` and `document_names` of the log.
+    place : int array
+        From 1.
+    showings, clicks : float arrays
+        Sums over the showings of a cell: of their weights, and of weight times clicks.
+    context : int array, optional
+        Codes into `context_names` of the log.
+    propensity : float array, optional
+        The logged propensity of the cell's showings.
+    """
+
+    query: np.ndarray
+    document: np.ndarray
+    place: np.ndarray
+    showings: np.ndarray
+    clicks: np.ndarray
+    context: np.ndarray | None = None
+    propensity: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.query)
 
 
 def group_by(columns: Sequence[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray]:

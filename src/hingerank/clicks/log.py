@@ -5,46 +5,26 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hingerank.clicks.counting import group_by
+from hingerank.clicks.counting import Cells, group_by
 from hingerank.data.blocks import check_ids, number, places_of, real_numbers
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 
+if TYPE_CHECKING:
+    from hingerank.clicks.describe import LogDescription
+
 MOST_PLACES = 1 << 20
 
 
-@dataclass(frozen=True)
-class Cells:
-    """Counts of showings that agree in query, document, place, context and propensity.
+class Coded(NamedTuple):
+    """Ids as numbers: the code of each entry, and the names that codes stand for."""
 
-    Parameters
-    ----------
-    query, document : int arrays
-        Codes into `query_names` and `document_names` of the log.
-    place : int array
-        From 1.
-    showings, clicks : float arrays
-        Sums over the showings of a cell: of their weights, and of weight times clicks.
-    context : int array, optional
-        Codes into `context_names` of the log.
-    propensity : float array, optional
-        The logged propensity of the cell's showings.
-    """
-
-    query: np.ndarray
-    document: np.ndarray
-    place: np.ndarray
-    showings: np.ndarray
-    clicks: np.ndarray
-    context: np.ndarray | None = None
-    propensity: np.ndarray | None = None
-
-    def __len__(self) -> int:
-        return len(self.query)
+    codes: np.ndarray
+    names: np.ndarray
 
 
 class ClickLog:
@@ -182,6 +162,40 @@ class ClickLog:
             column = getattr(self, name)
             setattr(part, name, None if column is None else column[entries])
         return part
+
+    def without(self, sessions: Any) -> "ClickLog":
+        """The log without some sessions (a list of their ids)."""
+        if self.session is None or self.session_names is None:
+            raise DataError("the log has no sessions to leave out: read it with keep='showings', or give sessions=")
+        unwanted = set(sessions)
+        gone = np.array([name in unwanted for name in self.session_names.tolist()], bool)
+        return self.take(~gone[self.session])
+
+    def split(self, test_size: float = 0.25, seed: int = 0) -> tuple["ClickLog", "ClickLog"]:
+        """(train, test): a random fraction `test_size` of the sessions goes to test."""
+        if self.session is None or self.session_names is None:
+            raise DataError("the log has no sessions to split by: read it with keep='showings', or give sessions=")
+        if not 0 < test_size < 1:
+            raise DataError(f"test_size is {test_size!r}, expected a fraction between 0 and 1")
+        n = len(self.session_names)
+        test = np.zeros(n, bool)
+        test[np.random.default_rng(seed).permutation(n)[: round(test_size * n)]] = True
+        return self.take(~test[self.session]), self.take(test[self.session])
+
+    def describe(self) -> "LogDescription":
+        """What to know of a log before it is used: clicks by place, what joins the places, bots, gaps, and more.
+
+        Each question has a count and what was done. Nothing is left out here; what the reader left out is in `notes`.
+
+        Examples
+        --------
+        >>> log = ClickLog(queries=["q"] * 3, documents=["a", "b", "a"], places=[1, 2, 2], clicks=[1, 0, 1])
+        >>> log.describe().findings[0]
+        Finding(question='documents of a query seen at several places', count=1, done='they show how places differ')
+        """
+        from hingerank.clicks.describe import describe
+
+        return describe(self)
 
     def join(self, data: RankingData) -> "ClickData":
         """The cells by row of `data`, which has the features of a row per candidate.
@@ -368,20 +382,24 @@ def as_text(ids: np.ndarray) -> np.ndarray:
     return np.array([str(value) for value in ids.tolist()], object)
 
 
-def coded(ids: Any, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of the ids by first appearance (int32), and the distinct ids."""
+def coded(ids: Any, n: int, name: str) -> Coded:
+    """Numbers of the ids by first appearance (int32), and the distinct ids; what is `Coded` stays."""
+    if isinstance(ids, Coded):
+        return ids
     array = check_ids(ids, n, name)
     codes, first = number(array)
-    return codes, array[first]
+    return Coded(codes, array[first])
 
 
-def _teams(teams: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
+def _teams(teams: Any, n: int) -> Coded:
+    if isinstance(teams, Coded):
+        return teams
     names = ["" if value is None or value != value else str(value) for value in np.asarray(teams, object).tolist()]
     codes, found = coded(np.array(names, object), n, "teams")
     kept = np.flatnonzero(found != "")
     back = np.full(len(found), -1, np.int32)
     back[kept] = np.arange(len(kept))
-    return back[codes], found[kept]
+    return Coded(back[codes], found[kept])
 
 
 def _places(places: Any) -> np.ndarray:

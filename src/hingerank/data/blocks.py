@@ -219,13 +219,14 @@ def _check_objects(array: np.ndarray, name: str) -> np.ndarray:
     except TypeError:
         row, value = next((row, v) for row, v in enumerate(ids) if not _hashes(v))
         raise DataError(f"{name} is a {type(value).__name__} at row {row}: give text or numbers") from None
-    if any(map(_missing, distinct)):
-        row, value = next((row, v) for row, v in enumerate(ids) if _missing(v))
+    if any(map(is_missing, distinct)):
+        row, value = next((row, v) for row, v in enumerate(ids) if is_missing(v))
         raise DataError(f"{name} is missing ({value}) at row {row}: give every row an id")
     return ids
 
 
-def _missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN, NaT or pandas' NA."""
     try:
         return value is None or bool(value != value)  # NaN and NaT differ from themselves
     except TypeError:  # pandas' NA neither does nor does not

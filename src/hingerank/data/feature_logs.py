@@ -1,7 +1,5 @@
 """Features that search engines log, joined with judgments or clicks: Solr's [features], the plugins' _ltrlog."""
 
-import json
-import re
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -13,10 +11,10 @@ import numpy as np
 from hingerank.arrays import Facts, Given
 from hingerank.data.checks import decimal, real
 from hingerank.data.files import DataError, PathLike
+from hingerank.data.json_records import BrokenRecord, json_records
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.streams import split_lines, whole_text
 
-BLANK = re.compile(r"[ \t\r\n]*")
 NAMED = 3  # how many of what a join leaves out a warning names
 LOGGED = {"zero": 0.0, "nan": np.nan}  # what a feature without a value becomes
 Key = tuple[str, str]  # query, document
@@ -65,7 +63,7 @@ def read_feature_log(
         raise DataError("give judgments or clicks, one of them: rows need grades to learn from")
     if missing not in ("error", *LOGGED):
         raise DataError(f"missing must be 'error', 'zero' or 'nan', not {missing!r}")
-    grades = _judged(judgments) if clicks is None else _clicked(clicks)
+    grades = _judged(judgments) if clicks is None else clicked_pairs(clicks)
     rows: dict[tuple[str, str], Features] = {}
     names: dict[str, None] = {}
     repeated, changed = 0, dict[Key, None]()
@@ -90,6 +88,13 @@ def read_feature_log(
     noun = "judgments" if clicks is None else "clicked documents"
     notes = _left_out(path, rows, grades, kept, list(changed), noun)
     return replace(data, notes=notes | {"repeated entries, of which the last was kept": repeated})
+
+
+def logged_lists(path: PathLike, query: str = "qid", document: str = "id") -> Iterator[tuple[str, list[str]]]:
+    """Query and documents, in their order, of each response that has any; the parameters are `read_feature_log`'s."""
+    for _, rows in _queries(path, query, document):
+        for qid in dict.fromkeys(qid for qid, _, _ in rows):
+            yield qid, [docid for other, docid, _ in rows if other == qid]
 
 
 def _left_out(
@@ -157,26 +162,16 @@ def _queries(path: PathLike, query: str, document: str) -> Iterator[tuple[dict[s
 
 
 def _responses(path: PathLike) -> Iterator[tuple[str, Any]]:
-    """The responses of a file with their places: JSON texts one after the other, on one line or on many each.
-
-    A text may also hold several: a list of them, or the answer to a search for many ("responses").
-    """
-    text = whole_text(path)
-    decoder, at, line, number = json.JSONDecoder(), 0, 1, 0
-    while (begin := BLANK.match(text, at).end()) < len(text):  # type: ignore[union-attr]
-        line, at = line + text.count("\n", at, begin), begin
-        try:
-            whole, end = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError) as error:
-            what = f"this is not JSON that can be read: {str(error)[:200]}"
-            raise DataError(f"{path}, line {line}: {what}; expected responses, one after the other") from None
-        several = whole.get("responses", [whole]) if isinstance(whole, dict) else whole
-        if not isinstance(several, list):
-            raise DataError(f"{path}, line {line}: found {str(whole)[:40]!r}, expected responses of a search engine")
-        for response in several:
-            number += 1
-            yield f"response {number} (line {line})", response
-        line, at = line + text.count("\n", at, end), end
+    """The responses of a file with their places; a record may hold several ("responses")."""
+    for place, value in json_records(path, "response"):
+        if isinstance(value, BrokenRecord):
+            what = f"this is not JSON that can be read: {value}"
+            raise DataError(f"{path}, {place}: {what}; expected responses, one after the other")
+        several = value.get("responses") if isinstance(value, dict) else None
+        if isinstance(several, list):
+            yield from ((f"response {number}", response) for number, response in enumerate(several, 1))
+        else:
+            yield place, value
 
 
 def _logged(response: Facts, query: str, document: str) -> Iterator[Row]:
@@ -250,7 +245,8 @@ def _two(key: Any) -> Any:
     return key
 
 
-def _clicked(clicks: Any) -> dict[Key, float]:
+def clicked_pairs(clicks: Any) -> dict[Key, float]:
+    """The number of clicks on each document of a query, from a file of lines (query, document) or such pairs."""
     found: dict[Key, float] = {}
     for place, words in _lines(clicks):
         if len(words) != 2:

@@ -222,3 +222,16 @@ def open_quote(path: PathLike, line: int) -> DataError:
         f'{os.fspath(path)}, line {line}: a quote (") is opened and not closed on this line; close it, take it out, or '
         'double it ("") inside quotes'
     )
+
+
+def stream_lines(path: PathLike) -> Iterator[tuple[int, bytes]]:
+    """Number and bytes of every line of a file, unpacked a little at a time; the last may lack its end of line."""
+    view, kept, number = memoryview(bytearray(1 << 20)), b"", 0
+    with TextSource(path).open() as stream:
+        while got := stream.fill(view):
+            *whole, kept = (kept + view[:got].tobytes()).split(b"\n")
+            for line in whole:
+                number += 1
+                yield number, line
+    if kept:
+        yield number + 1, kept

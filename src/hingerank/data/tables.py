@@ -6,7 +6,7 @@ pages' own leave out names, types and the file's directory; a column's is of wha
 
 import json
 import zlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -74,6 +74,50 @@ def read_table(
         raise (error if str(path) in error.problem else error.at(path)) from None
     except (pa.ArrowException, OSError, EOFError, ValueError, LookupError, TypeError) as error:
         raise DataError(f"{path}: cannot be read as {kind}: {error}") from None
+
+
+def read_batches(
+    path: PathLike, columns: list[str] | None, ids: Collection[str] = (), size: int = 1 << 20
+) -> Iterator[Frame]:
+    """Tables of at most `size` rows one after the other: of a Parquet file only these are in memory.
+
+    Parquet's own checksums of pages are compared. Of other files all is read first, as `read_table` does.
+
+    Parameters
+    ----------
+    path : path
+    columns, ids : as in `read_table`
+        Of Parquet files, columns of ids that are text come as dictionaries.
+    size : int
+    """
+    path = Path(path)
+    if table_kind(path) != "parquet":
+        table = read_table(path, columns, ids)
+        yield from (table.slice(start, size) for start in range(0, max(1, table.num_rows), size))
+        return
+    pa = need("pyarrow", f"reading {path.name}")
+    if not path.is_file():
+        raise DataError(f"{path}: there is no such file")
+    from pyarrow import parquet
+
+    try:
+        with parquet.ParquetFile(path, page_checksum_verification=True, read_dictionary=list(ids)) as file:
+            for batch in file.iter_batches(size, columns=columns):
+                yield pa.Table.from_batches([batch])
+    except (pa.ArrowException, OSError, EOFError, ValueError, LookupError, TypeError) as error:
+        raise DataError(f"{path}: cannot be read as parquet: {error}") from None
+
+
+def column_names(path: PathLike) -> list[str] | None:
+    """The columns of a Parquet file, by its directory alone; None for other tables."""
+    if table_kind(path) != "parquet":
+        return None
+    from pyarrow import parquet
+
+    try:
+        return list(parquet.read_schema(path).names)
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise DataError(f"{path}: cannot be read as parquet: {error}") from None
 
 
 def write_table(table: Frame, path: PathLike) -> None:
@@ -153,7 +197,7 @@ def _column_checksum(column: Frame) -> int:
     crc, chunks = 0, column.chunks
     if kinds.is_fixed_size_list(column.type):
         crc, chunks = column.type.list_size, [chunk.flatten() for chunk in chunks]
-    if kinds.is_string(column.type):
+    if kinds.is_string(column.type) or kinds.is_large_string(column.type):
         texts = column.cast("large_binary").combine_chunks()
         ends = np.frombuffer(texts.buffers()[1], np.int64)[texts.offset : texts.offset + len(texts) + 1]
         letters = np.frombuffer(texts.buffers()[2] or b"", np.uint8)[ends[0] : ends[-1]]

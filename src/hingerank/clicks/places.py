@@ -1,0 +1,102 @@
+"""The graph of places: two are joined by the documents that were shown at both, and only then can be compared."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hingerank.clicks.counting import Cells, group_by
+
+
+@dataclass(frozen=True)
+class PlaceGraph:
+    """Places and what joins them.
+
+    Parameters
+    ----------
+    places : int array
+        Those at which anything was shown, rising.
+    weight : array, places × places
+        Σ over documents d of a query of min(n_dk, n_dk′), n_dk its showings at place k; 0 on the diagonal.
+    clicks : array, places × places
+        The same sum of min(n_dk, n_dk′) · c_dk / n_dk: clicks at k of documents that were at k′ too, on that weight.
+    part : int array
+        The number of the connected part that each place is in; 0 is that of the first place.
+    """
+
+    places: np.ndarray
+    weight: np.ndarray
+    clicks: np.ndarray
+    part: np.ndarray
+
+    @property
+    def n_parts(self) -> int:
+        return int(self.part.max(initial=-1)) + 1
+
+    def thinnest(self) -> tuple[int, int, float] | None:
+        """Two places and their weight: the weakest edge of the tree of strongest edges; None where there is no edge.
+
+        All that compares the places on its two sides goes through edges of at most this weight.
+        """
+        tree = _strongest_tree(self.weight)
+        if not tree:
+            return None
+        i, j = min(tree, key=lambda edge: self.weight[edge])
+        first, second = sorted((int(self.places[i]), int(self.places[j])))
+        return first, second, float(self.weight[i, j])
+
+
+def place_graph(cells: Cells) -> PlaceGraph:
+    """The graph of the places of some cells, contexts taken together. O(cells · places of a document)."""
+    places, at = np.unique(cells.place, return_inverse=True)
+    columns, group = group_by([cells.query, cells.document, at.ravel()])
+    n = np.bincount(group, cells.showings, len(columns[0]))
+    c = np.bincount(group, cells.clicks, len(columns[0]))
+    kept = n > 0
+    query, document, place = (column[kept] for column in columns)
+    n, c = n[kept], c[kept]
+    size = len(places)
+    weight, clicks = np.zeros((size, size)), np.zeros((size, size))
+    lag = 1
+    while lag < len(n):  # cells are sorted: those of a document lie together
+        same = (query[lag:] == query[:-lag]) & (document[lag:] == document[:-lag])
+        if not same.any():
+            break
+        i, j = np.flatnonzero(same), np.flatnonzero(same) + lag
+        least = np.minimum(n[i], n[j])
+        np.add.at(weight, (place[i], place[j]), least)
+        np.add.at(clicks, (place[i], place[j]), least * c[i] / n[i])
+        np.add.at(clicks, (place[j], place[i]), least * c[j] / n[j])
+        lag += 1
+    weight += weight.T.copy()
+    return PlaceGraph(places.astype(np.int64), weight, clicks, _parts(weight))
+
+
+def _parts(weight: np.ndarray) -> np.ndarray:
+    """Connected parts, numbered by their first place."""
+    part = np.full(len(weight), -1)
+    for start in range(len(weight)):
+        if part[start] < 0:
+            number, waiting = part.max() + 1, [start]
+            while waiting:
+                i = waiting.pop()
+                if part[i] < 0:
+                    part[i] = number
+                    waiting += np.flatnonzero((weight[i] > 0) & (part < 0)).tolist()
+    return part
+
+
+def _strongest_tree(weight: np.ndarray) -> list[tuple[int, int]]:
+    """Edges of the spanning forest of greatest weight (Prim's)."""
+    inside, tree = np.zeros(len(weight), bool), []
+    for start in range(len(weight)):
+        if inside[start]:
+            continue
+        inside[start] = True
+        while True:
+            edges = np.where(inside[:, None] & ~inside[None, :], weight, 0.0)
+            i, j = np.unravel_index(int(np.argmax(edges)), edges.shape)
+            if edges[i, j] <= 0:
+                break
+            inside[j] = True
+            tree.append((int(i), int(j)))
+    return tree

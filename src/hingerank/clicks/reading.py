@@ -1,0 +1,282 @@
+"""read_clicks: click logs from UBI, tables, session lines and feature logs; nothing is left out without a note."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from hingerank.clicks.log import MOST_PLACES, ClickLog
+from hingerank.clicks.session_lines import add_feature_log, add_session_lines
+from hingerank.clicks.showings import Showings
+from hingerank.clicks.ubi import add_ubi, is_ubi
+from hingerank.data.blocks import is_missing, number
+from hingerank.data.checks import decimal, real
+from hingerank.data.files import DataError, kind_to_read
+from hingerank.data.frames import open_frame
+from hingerank.data.json_records import first_record
+from hingerank.data.tables import column_names, read_batches
+
+NAMES = {  # what a column holds -> the names it is found by, where none is given
+    "query": ("query", "user_query", "query_id", "qid"),
+    "document": ("document", "document_id", "docid", "doc_id", "doc", "object_id", "item_id", "item"),
+    "place": ("place", "position", "rank", "ordinal"),
+    "clicked": ("clicked", "click", "clicks", "action_name"),
+    "session": ("session", "session_id", "list_id"),
+    "time": ("time", "timestamp"),
+    "propensity": ("propensity", "propensity_score"),
+    "team": ("team", "search_config"),
+    "weight": ("weight", "showings"),
+    "context": ("context",),
+}
+_NEEDED = ("query", "document", "place", "clicked")
+_IDS = ("query", "document", "session", "context", "team")
+CLICK = {"click": 1.0}
+
+
+def read_clicks(
+    path: Any, *, query: str | None = None, document: str | None = None, place: str | None = None,
+    clicked: str | None = None, session: str | None = None, time: str | None = None, propensity: str | None = None,
+    team: str | None = None, weight: str | None = None, context: str | None = None,
+    actions: Mapping[str, float] | None = None, clicks: Any = None, first_place: int | None = None,
+    keep: str = "showings",
+) -> ClickLog:  # fmt: skip
+    """A click log from a file, several files that belong together, or a data frame.
+
+    The kind is found by looking: tables by their endings (.csv, .tsv, .parquet, .feather); User Behavior Insights 1.3.0
+    (bulk lines, a record a line, or JSON lists; queries and events in one file or two); session lines
+    ``query<TAB>doc,doc,… : clicked doc , clicked doc; …``; and the responses with logged features that
+    `read_feature_log` reads. Compressed files are unpacked. Lines and rows that cannot be used are left out, and every
+    kind of them is counted in ``notes`` of the log; ``describe()`` shows them.
+
+    Parameters
+    ----------
+    path : path, sequence of paths, or data frame of pandas, polars or pyarrow
+    query, document, place, clicked : str, optional
+        Columns of a table. Without a name the usual ones are looked for: query, user_query, query_id, qid; document,
+        docid, item_id, …; place, position, rank, ordinal; clicked, click. `clicked` holds numbers (0 or 1, or weights),
+        or names of actions.
+    session, time, propensity, team, weight : str, optional
+        Columns of a table that need not be there: the list that a showing belongs to, when it was shown, its logged
+        propensity, the ranker that placed the document, and how many showings a row stands for.
+    context : str, optional
+        What propensities may depend on: a column; of UBI a field of an event or of its query, with dots
+        ("event_attributes.browser").
+    actions : mapping, optional
+        The weight of each action, by default ``{"click": 1}``. Of several actions on one showing the largest weight
+        counts. Actions that are not named are not clicks.
+    clicks : file of lines (query, document), or such pairs, optional
+        Of feature logs, where places are known and clicks are not. The n-th click on a document belongs to the n-th
+        response that shows it.
+    first_place : {0, 1}, optional
+        What the first place is called. None finds out: 0 where anything stands at place 0 (of UBI in each application
+        by itself).
+    keep : {"showings", "cells"}
+        "cells" counts showings while they are read and forgets sessions: memory is that of the counts, so the log may
+        be larger than memory. Click models of whole lists and interleaving need the showings.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"query": ["q", "q"], "document": ["a", "b"], "position": [1, 2], "click": [0, 1]})
+    >>> read_clicks(table)
+    ClickLog(2 showings of 2 documents for 1 query at 2 places, 1 click)
+    """
+    weights = _actions(actions)
+    showings = Showings(keep, first_place)
+    named = {"query": query, "document": document, "place": place, "clicked": clicked, "session": session, "time": time,
+             "propensity": propensity, "team": team, "weight": weight, "context": context}  # fmt: skip
+    paths = [path] if isinstance(path, str | os.PathLike) else list(path) if isinstance(path, list | tuple) else None
+    if paths is None:
+        _add_table(showings, path, named, weights, "the table")
+        return showings.log("the table")
+    for part in paths:
+        if not os.path.exists(part):
+            raise DataError(f"{part}: there is no such file")
+        if os.path.isdir(part):
+            raise DataError(f"{part} is a folder: name the files of the log")
+    if not paths:
+        raise DataError("there is no file to read: the list is empty")
+    what = ", ".join(os.fspath(part) for part in paths)
+    if all(kind_to_read(part) == "table" for part in paths):
+        for part in paths:
+            _add_tables(showings, Path(part), named, weights)
+        return showings.log(what)
+    if any(name is not None for role, name in named.items() if role != "context"):
+        role = next(role for role, name in named.items() if role != "context" and name is not None)
+        raise DataError(f"{role}= names a column of a table, and {what} is none")
+    first = next((record for part in paths if (record := first_record(part)) is not None), None)
+    if first is None:
+        for part in paths:
+            add_session_lines(showings, Path(part))
+    elif is_ubi(first):
+        add_ubi(showings, [Path(part) for part in paths], weights, context, first_place)
+    else:
+        add_feature_log(showings, [Path(part) for part in paths], clicks)
+    return showings.log(what)
+
+
+def _actions(actions: Mapping[str, float] | None) -> dict[str, float]:
+    weights = dict(CLICK if actions is None else actions)
+    for name, value in weights.items():
+        if not real(value) >= 0:
+            raise DataError(f"action {name!r} has the weight {value!r}, expected a number that is not negative")
+    if not any(weights.values()):
+        raise DataError("actions has no action with a weight above 0: then nothing is a click")
+    return {str(name): float(value) for name, value in weights.items()}
+
+
+# Tables.
+
+
+def _add_tables(showings: Showings, path: Path, named: Mapping[str, str | None], actions: Mapping[str, float]) -> None:
+    known = column_names(path)
+    roles = None if known is None else _roles(known, named, os.fspath(path), showings.keep)
+    if roles is None:
+        ids = [name for role in _IDS for name in (named[role] or "", *NAMES[role])]
+    else:
+        ids = [roles[role] for role in _IDS if role in roles]
+    for batch in read_batches(path, None if roles is None else list(dict.fromkeys(roles.values())), ids):
+        _add_table(showings, batch, named, actions, os.fspath(path))
+
+
+def _roles(
+    columns: Sequence[str], named: Mapping[str, str | None], what: str, keep: str = "showings"
+) -> dict[str, str]:
+    """What is to be read -> its column."""
+    some = ", ".join(map(repr, columns[:12])) + (", …" if len(columns) > 12 else "")
+    found: dict[str, str] = {}
+    for role, name in named.items():
+        if name is not None and name not in columns:
+            raise DataError(f"{what}: there is no column {name!r} for {role}=; the table has {some}")
+        if keep == "cells" and role in ("session", "time", "team"):
+            continue
+        chosen = name or next((usual for usual in NAMES[role] if usual in columns), None)
+        if chosen is not None:
+            found[role] = chosen
+        elif role in _NEEDED:
+            usual = ", ".join(NAMES[role])
+            raise DataError(f"{what}: no column is called {usual}: name that of the {role} ({role}=); it has {some}")
+    return found
+
+
+def _add_table(
+    showings: Showings, frame: Any, named: Mapping[str, str | None], actions: Mapping[str, float], what: str
+) -> None:
+    """Count the rows of a table; those without an id, a place or a click are noted."""
+    table = open_frame(frame, "a path, or a pandas, polars or pyarrow table")
+    roles = _roles(table.columns, named, what, showings.keep)
+    kept = np.ones(len(table), bool)
+    columns: dict[str, np.ndarray] = {}
+    for role in _IDS:
+        if role in roles:
+            columns[role] = _codes(showings, role, table[roles[role]])
+            if role != "team":
+                _leave_out(showings, kept, columns[role] >= 0, f"rows without a {role}: left out")
+    place = _numbers(table[roles["place"]])
+    good = (place >= 0) & (place <= MOST_PLACES) & (place % 1 == 0)
+    _leave_out(showings, kept, good, "rows without a place that is a whole number from 0 or 1: left out")
+    if showings.first_place == 1:
+        _leave_out(showings, kept, place >= 1, "rows at place 0, before the first: left out")
+    columns["clicks"] = _clicks(showings, table[roles["clicked"]], actions)
+    good = (columns["clicks"] >= 0) & np.isfinite(columns["clicks"])
+    _leave_out(showings, kept, good, "rows without a number of clicks: left out")
+    if "propensity" in roles:
+        columns["propensities"] = _numbers(table[roles["propensity"]])
+        good = (columns["propensities"] > 0) & np.isfinite(columns["propensities"])
+        _leave_out(showings, kept, good, "rows without a propensity above 0: left out")
+    if "weight" in roles:
+        columns["weights"] = _numbers(table[roles["weight"]])
+        good = (columns["weights"] >= 0) & np.isfinite(columns["weights"])
+        _leave_out(showings, kept, good, "rows without a weight: left out")
+    if "time" in roles:
+        columns["times"] = _times(table[roles["time"]])
+    columns["place"] = np.where(kept, place, 1).astype(np.int32)
+    showings.add(columns if kept.all() else {name: column[kept] for name, column in columns.items()})
+
+
+def _leave_out(showings: Showings, kept: np.ndarray, good: np.ndarray, what: str) -> None:
+    """Rows that are not good are no longer kept; each is counted for the first of its faults."""
+    showings.note(what, int((kept & ~good).sum()))
+    kept &= good
+
+
+def _codes(showings: Showings, role: str, column: Any) -> np.ndarray:
+    """Numbers of the ids of a column, −1 where it has none."""
+    native = column.to_native()
+    if column.implementation is nw.Implementation.PYARROW:
+        encoded = native.combine_chunks()
+        encoded = encoded.combine_chunks() if hasattr(encoded, "combine_chunks") else encoded
+        encoded = encoded if hasattr(encoded, "dictionary") else encoded.dictionary_encode()
+        values = [_plain(value) for value in encoded.dictionary.to_pylist()]
+        at = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    else:
+        array = np.empty(len(column), object)
+        array[:] = ["" if value is None else value for value in map(_plain, column.to_list())]
+        at, first = number(array)
+        values = array[first].tolist()
+    known = [entry for entry, value in enumerate(values) if value not in (None, "")]
+    back = np.full(len(values) + 1, -1, np.int32)  # the last one is what −1 finds
+    back[known] = showings.codes(role, [values[entry] for entry in known])
+    return back[at]
+
+
+def _plain(value: Any) -> Any:
+    """An id as text or a whole number; None where it is missing."""
+    if is_missing(value):
+        return None
+    if isinstance(value, bool | np.bool_):
+        return str(bool(value))
+    if isinstance(value, int | np.integer):
+        return int(value)
+    if isinstance(value, float | np.floating):
+        number = float(value)
+        return int(number) if number % 1 == 0 and abs(number) < 2**53 else str(number)
+    return str(value).strip()
+
+
+def _numbers(column: Any) -> np.ndarray:
+    """A column as float64, NaN where it holds no number."""
+    if column.dtype.is_numeric() or column.dtype == nw.Boolean:
+        if column.null_count():
+            column = column.cast(nw.Float64)
+        return column.to_numpy().astype(np.float64)
+    return np.array([_number(value) for value in column.to_list()], np.float64)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, str):
+        found = decimal(value.strip())
+        return np.nan if found is None else found
+    return float(value) if isinstance(value, bool) else real(value)
+
+
+def _clicks(showings: Showings, column: Any, actions: Mapping[str, float]) -> np.ndarray:
+    """Numbers, or the weights of the actions that the column names; an empty one is none."""
+    if column.dtype.is_numeric() or column.dtype == nw.Boolean:
+        return _numbers(column)
+    texts = ["" if is_missing(value) else str(value).strip() for value in column.to_list()]
+    if all(decimal(text) is not None for text in texts[:100] if text):
+        return _numbers(column)
+    if all(text.lower() in ("true", "false", "") for text in texts[:100]):
+        return np.array([{"true": 1.0, "false": 0.0}.get(text.lower(), np.nan) for text in texts])
+    others: dict[str, int] = {}
+    for text in texts:
+        if text and text not in actions:
+            others[text] = others.get(text, 0) + 1
+    for text, count in others.items():
+        showings.note(f"rows of action {text[:40]!r}: shown, not clicked", count)
+    return np.array([actions.get(text, 0.0) if text else np.nan for text in texts])
+
+
+def _times(column: Any) -> np.ndarray:
+    """Dates of NumPy, or numbers; NaT or NaN where there is none."""
+    if column.dtype.is_numeric():
+        return np.maximum(np.nan_to_num(_numbers(column)), 0.0)
+    from hingerank.clicks.ubi import moment_of
+
+    if column.dtype.is_temporal():
+        return np.asarray(column.to_numpy()).astype("datetime64[us]")
+    return np.array([moment_of(value)[0] for value in column.to_list()], "datetime64[us]")

@@ -1,0 +1,331 @@
+"""User Behavior Insights 1.3.0: queries and events become showings, and what real files get wrong is noted.
+
+A showing is an "impression" event, or a hit that a query's response lists where the query has no such events. An action
+on a document is a click on its showing in the list of the same ``query_id``. An event takes some 70 bytes of memory;
+the file is read line by line.
+"""
+
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hingerank.clicks.counting import group_by
+from hingerank.clicks.log import MOST_PLACES
+from hingerank.clicks.showings import Showings
+from hingerank.data.checks import decimal
+from hingerank.data.json_records import BrokenRecord, json_records
+
+IMPRESSION = "impression"
+_BULK = ("index", "create", "update", "delete")
+_SHARED = ("list", "document", "time", "team", "context")
+_NONE = "(none)"  # the context of an event that has none
+
+
+def is_ubi(record: Mapping[str, Any]) -> bool:
+    """Whether this is a record of UBI, or a line about one, rather than a response with logged features."""
+    hits = dig(record, "hits", "hits")
+    logged = isinstance(hits, list) and any(dig(hit, "fields", "_ltrlog") is not None for hit in hits[:1])
+    return not (logged or "response" in record or "responses" in record)
+
+
+def add_ubi(
+    showings: Showings, paths: Sequence[Path], actions: Mapping[str, float], context: str | None,
+    first_place: int | None,
+) -> None:  # fmt: skip
+    """Read queries and events of all files, and add their showings."""
+    log = _Events(showings, actions, context)
+    for path in paths:
+        for record in _records(showings, path):
+            log.take(record)
+    log.finish(first_place)
+
+
+def _records(showings: Showings, path: Path) -> Iterator[dict[str, Any]]:
+    """The records of a file, without the lines that say where a bulk request puts them."""
+    for _, value in json_records(path):
+        if isinstance(value, BrokenRecord):
+            showings.note("lines that are not JSON: left out")
+        elif not isinstance(value, dict):
+            showings.note("records that are not objects: left out")
+        elif isinstance(dig(value, "hits", "hits"), list):
+            yield from (hit["_source"] for hit in value["hits"]["hits"] if isinstance(dig(hit, "_source"), dict))
+        elif isinstance(value.get("_source"), dict):
+            yield value["_source"]
+        elif not (len(value) == 1 and next(iter(value)) in _BULK):
+            yield value
+
+
+class _Events:
+    """Events and queries, as columns of numbers."""
+
+    def __init__(self, showings: Showings, actions: Mapping[str, float], context: str | None) -> None:
+        self.showings, self.actions, self.context = showings, actions, context
+        self.lists: dict[str, int] = {}  # query_id -> number
+        self.texts: dict[str, int] = {}
+        self.applications: dict[str, int] = {}
+        self.contexts: dict[str, int] = {_NONE: 0}
+        self.text_of: dict[int, int] = {}  # list -> text, by its query
+        self.hits: dict[int, list[int]] = {}
+        self.query_context: dict[int, int] = {}
+        self.query_time: dict[int, int] = {}
+        self.columns = {name: array("q") for name in (*_SHARED, "application", "text")}
+        self.place, self.weight = array("d"), array("d")  # weight: −1 is an impression
+
+    def take(self, record: dict[str, Any]) -> None:
+        if "action_name" in record:
+            self._event(record)
+        elif "user_query" in record or "query_id" in record:
+            self._query(record)
+        else:
+            self.showings.note("records that are neither queries nor events: left out")
+
+    def _query(self, record: dict[str, Any]) -> None:
+        key, text = id_of(record.get("query_id")), _text(record.get("user_query"))
+        if key is None or text is None:
+            self.showings.note("queries without query_id or user_query: left out")
+            return
+        number = self._number(self.lists, key)
+        hits = record.get("query_response_hit_ids", record.get("query_response_object_ids"))
+        found = [id_of(hit) for hit in hits] if isinstance(hits, list) else []
+        if number in self.text_of:
+            self.showings.note("queries under a query_id that came before: the first counts, or its first with hits")
+            if not found or self.hits[number]:
+                return
+        self.text_of[number] = self._number(self.texts, text)
+        self.hits[number] = self.showings.codes("document", [hit for hit in found if hit is not None]).tolist()
+        self.query_time[number] = self._time(record.get("timestamp"))
+        self.query_context[number] = self._context(record)
+
+    def _event(self, record: dict[str, Any]) -> None:
+        action = record["action_name"]
+        if not isinstance(action, str) or (action != IMPRESSION and action not in self.actions):
+            self.showings.note(f"events of action {str(action)[:40]!r}: not counted")
+            return
+        key = id_of(record.get("query_id"))
+        if key is None:
+            self.showings.note("events without query_id: left out")
+            return
+        attributes = record.get("event_attributes")
+        document = id_of(dig(attributes, "object", "object_id"))
+        if document is None:
+            missing = "event_attributes" if not isinstance(attributes, dict) else "an object_id"
+            self.showings.note(f"events without {missing}: left out")
+            return
+        place, written = _ordinal(dig(attributes, "position", "ordinal"))
+        if place is None and action == IMPRESSION:
+            what = "an ordinal that is a whole number" if written else "an ordinal"
+            self.showings.note(f"impressions without {what}: left out")
+            return
+        text, team = _text(record.get("user_query")), _text(dig(attributes, "object", "search_config"))
+        values = {
+            "list": self._number(self.lists, key),
+            "document": int(self.showings.codes("document", [document])[0]),
+            "time": self._time(record.get("timestamp")),
+            "application": self._number(self.applications, str(record.get("application", ""))),
+            "team": -1 if team is None else int(self.showings.codes("team", [team])[0]),
+            "text": -1 if text is None else self._number(self.texts, text),
+            "context": self._context(record),
+        }
+        for name, value in values.items():
+            self.columns[name].append(value)
+        self.place.append(np.nan if place is None else place)
+        self.weight.append(-1.0 if action == IMPRESSION else self.actions[action])
+
+    @staticmethod
+    def _number(numbers: dict[str, int], value: str) -> int:
+        return numbers.setdefault(value, len(numbers))
+
+    def _time(self, value: Any) -> int:
+        moment, written = moment_of(value)
+        self.showings.note(f"times as {written}: read" if moment is not None else f"times {written}: unknown")
+        return int(np.datetime64(moment, "us").astype(np.int64)) if moment is not None else np.iinfo(np.int64).min
+
+    def _context(self, record: dict[str, Any]) -> int:
+        value = None if self.context is None else dig(record, *self.context.split("."))
+        return 0 if value is None else self._number(self.contexts, str(value))
+
+    def finish(self, first_place: int | None) -> None:
+        """The showings of all lists, with their clicks."""
+        events = {name: np.frombuffer(column, np.int64) if len(column) else np.zeros(0, np.int64)
+                  for name, column in self.columns.items()}  # fmt: skip
+        place, weight = np.array(self.place), np.array(self.weight)
+        place = self._from_one(place, events["application"], first_place)
+        text = self._texts(events)
+        known = text[events["list"]] >= 0
+        events = {name: column[known] for name, column in events.items()}
+        place, weight = place[known], weight[known]
+        shown = weight < 0
+        impressed = np.zeros(len(self.lists) + 1, bool)
+        impressed[events["list"][shown]] = True
+        chosen = {name: column[shown] for name, column in events.items()} | {"place": place[shown]}
+        chosen = self._with_hits(chosen, impressed)
+        listed = np.zeros(len(self.lists) + 1, bool)
+        listed[chosen["list"]] = True
+        acted = {name: column[~shown] for name, column in events.items()} | {"place": place[~shown]}
+        self._add(chosen, self._on_lists(acted | {"weight": weight[~shown]}, listed), text)
+
+    def _from_one(self, place: np.ndarray, application: np.ndarray, first_place: int | None) -> np.ndarray:
+        """Ordinals from 1; an application that has a 0 counts from 0."""
+        for name, number in self.applications.items():
+            own = application == number
+            zero = first_place == 0 or (first_place is None and bool((place[own] == 0).any()))
+            if zero and own.any():
+                place = np.where(own, place + 1, place)
+                self.showings.note(f"ordinals counted from 0 (application {name[:40]!r}): 1 was added", int(own.sum()))
+            elif own.any() and len(self.applications) > 1:
+                self.showings.note(f"ordinals counted from 1 (application {name[:40]!r}): kept", int(own.sum()))
+        self.showings.note("ordinals before the first place: left out", int((place < 1).sum()))
+        return place
+
+    def _texts(self, events: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The text of each list's query: its own, or else that of its first event which has one."""
+        text = np.full(len(self.lists) + 1, -1, np.int64)
+        own = events["text"] >= 0
+        text[events["list"][own][::-1]] = events["text"][own][::-1]
+        from_queries = np.zeros(len(text), bool)
+        for number, value in self.text_of.items():
+            text[number], from_queries[number] = value, True
+        used = np.zeros(len(text), bool)
+        used[events["list"]] = True
+        orphan = used & ~from_queries
+        note = self.showings.note
+        note(
+            "query ids of events that no query has: the event's own user_query counts",
+            int((orphan & (text >= 0)).sum()),
+        )
+        note("query ids of events that no query has, and no user_query: left out", int((orphan & (text < 0)).sum()))
+        note("events without their query: left out", int((text[events["list"]] < 0).sum()))
+        return text
+
+    def _with_hits(self, shown: dict[str, np.ndarray], impressed: np.ndarray) -> dict[str, np.ndarray]:
+        """Impressions, and the hits of queries without them."""
+        others = [(number, hits) for number, hits in self.hits.items() if hits and not impressed[number]]
+        silent = len(self.text_of) - sum(bool(impressed[number]) for number in self.text_of) - len(others)
+        self.showings.note("queries without impressions whose hits count as shown", len(others))
+        self.showings.note("queries without impressions and without hits: nothing was shown", silent)
+        if others:
+            sizes = [len(hits) for _, hits in others]
+            lists = np.repeat([number for number, _ in others], sizes)
+            more = {
+                "list": lists,
+                "document": np.concatenate([hits for _, hits in others]).astype(np.int64),
+                "time": np.array([self.query_time[number] for number in lists]),
+                "team": np.full(len(lists), -1),
+                "context": np.array([self.query_context[number] for number in lists]),
+                "place": np.concatenate([np.arange(1, size + 1) for size in sizes]).astype(np.float64),
+            }
+            shown = {name: np.concatenate([shown[name], column]) for name, column in more.items()}
+        good = (shown["place"] >= 1) & (shown["place"] <= MOST_PLACES)
+        return {name: column[good] for name, column in shown.items()}
+
+    def _on_lists(self, acted: dict[str, np.ndarray], listed: np.ndarray) -> dict[str, np.ndarray]:
+        """Actions on lists of which it is known what was shown: of others every document would be a clicked one."""
+        good = listed[acted["list"]]
+        self.showings.note("clicks in lists without a showing: left out", int((~good).sum()))
+        return {name: column[good] for name, column in acted.items()}
+
+    def _add(self, shown: dict[str, np.ndarray], acted: dict[str, np.ndarray], text: np.ndarray) -> None:
+        """Put clicks on their showings; a clicked document that its list does not have was shown, too."""
+        both = {name: np.concatenate([shown[name], acted[name]]) for name in (*_SHARED, "place")}
+        if not len(both["list"]):
+            return
+        _, group = group_by([both["list"], both["document"]])
+        n, s = int(group.max()) + 1, len(shown["list"])
+        order = np.where(both["place"] >= 1, np.arange(len(group)), len(group))  # one without a place names none
+        first = np.full(n, len(group), np.int64)
+        np.minimum.at(first, group, order)
+        has_showing, clicks = np.zeros(n, bool), np.zeros(n)
+        has_showing[group[:s]] = True
+        np.maximum.at(clicks, group[s:], acted["weight"])
+        note = self.showings.note
+        note("repeated impressions of a document in a list: the first counts", s - int(has_showing.sum()))
+        note(
+            "repeated clicks on a document in a list: the largest weight counts",
+            len(group) - s - len(np.unique(group[s:])),
+        )
+        lost = ~has_showing & (first >= len(group))
+        note("clicked documents without a showing and without a place: left out", int(lost.sum()))
+        note("clicked documents without a showing: counted as shown at their place", int((~has_showing & ~lost).sum()))
+        kept = np.flatnonzero(~lost)
+        entry = first[kept]
+        entry, kept = (column[np.argsort(entry)] for column in (entry, kept))
+        team = np.full(n, -1)
+        with_team = both["team"] >= 0
+        team[group[with_team][::-1]] = both["team"][with_team][::-1]
+        columns: dict[str, np.ndarray | None] = {
+            "query": self.showings.codes("query", _chosen(self.texts, text[both["list"][entry]])),
+            "document": both["document"][entry].astype(np.int32),
+            "session": self.showings.codes("session", _chosen(self.lists, both["list"][entry])),
+            "place": both["place"][entry].astype(np.int32),
+            "clicks": clicks[kept],
+            "times": both["time"][entry].astype("datetime64[us]"),
+            "team": team[kept].astype(np.int32) if with_team.any() else None,
+        }  # fmt: skip
+        if self.context is not None:
+            columns["context"] = self.showings.codes("context", _chosen(self.contexts, both["context"][entry]))
+        self.showings.add(columns)
+
+
+def _chosen(numbers: Mapping[str, int], codes: np.ndarray) -> list[str]:
+    names = list(numbers)
+    return [names[code] for code in codes.tolist()]
+
+
+# Values of records, which may be anything.
+
+
+def dig(value: Any, *keys: str) -> Any:
+    """What lies under these keys, None where something on the way is no object or has no such key."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def id_of(value: Any) -> str | None:
+    """Text, or a number as text; None for anything else, and for empty text."""
+    if isinstance(value, str):
+        return value.strip() or None
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) and value == value else None
+
+
+def _text(value: Any) -> str | None:
+    return value.strip() or None if isinstance(value, str) else None
+
+
+def _ordinal(value: Any) -> tuple[float | None, bool]:
+    """A whole number from 0 up, or None; and whether anything is written there."""
+    number = decimal(value) if isinstance(value, str) else value
+    good = isinstance(number, int | float) and not isinstance(number, bool) and 0 <= number <= MOST_PLACES
+    return (float(number) if good and number % 1 == 0 else None), value is not None  # type: ignore[operator, arg-type]
+
+
+_UNITS = ((1e17, 1e9, "nanoseconds"), (1e14, 1e6, "microseconds"), (1e11, 1e3, "milliseconds"), (-1e9, 1.0, "seconds"))
+
+
+def moment_of(value: Any) -> tuple[datetime | None, str]:
+    """A time in UTC without a zone, and how it is written; None where it cannot be read.
+
+    >>> moment_of("2025-01-22T14:57:25.099+0000")[0] == moment_of(1737557845099)[0]
+    True
+    """
+    number = decimal(value) if isinstance(value, str) else value
+    try:
+        if isinstance(number, int | float) and not isinstance(number, bool):
+            per_second, name = next((unit[1:] for unit in _UNITS if number >= unit[0]), (0, ""))
+            if not per_second:
+                return None, "that are no times"
+            return datetime.fromtimestamp(number / per_second, UTC).replace(tzinfo=None), f"{name} since 1970"
+        if isinstance(value, str):
+            moment = datetime.fromisoformat(value.strip())
+            moment = moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
+            zone = "Z" if value.strip().endswith(("Z", "z")) else "an offset" if "+" in value else "no zone"
+            return moment, f"ISO 8601 with {zone}"
+        if isinstance(value, datetime):
+            return moment_of(value.isoformat())[0], "dates"
+    except (ValueError, OverflowError, OSError):
+        return None, "that are no times"
+    return None, "that are missing"

@@ -1,0 +1,386 @@
+"""read_clicks: every kind of file gives the same log; what is wrong in a file is counted and never a showing."""
+
+import json
+import lzma
+import re
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import hingerank as hr
+from hingerank.clicks.ubi import moment_of
+from hingerank.data.tables import write_table
+
+LISTS = [("shoes", ["a", "b", "c"], ["b"]), ("shoes", ["b", "a", "c"], []), ("hats", ["x", "y"], ["x", "y"])]
+ROWS = [
+    (f"l{number}", query, document, place, int(document in clicked))
+    for number, (query, documents, clicked) in enumerate(LISTS)
+    for place, document in enumerate(documents, 1)
+]
+
+
+def counts(log):
+    cells = log.cells()
+    names = zip(log.query_names[cells.query], log.document_names[cells.document], cells.place.tolist())
+    return {(str(q), str(d), k): (n, c) for (q, d, k), n, c in zip(names, cells.showings, cells.clicks)}
+
+
+def expected():
+    found = {}
+    for _, query, document, place, clicked in ROWS:
+        n, c = found.get((query, document, place), (0, 0))
+        found[query, document, place] = n + 1, c + clicked
+    return found
+
+
+def frame():
+    return pd.DataFrame(ROWS, columns=["session", "query", "document", "place", "clicked"])
+
+
+def event(action, list_id, document, ordinal, **more):
+    return {
+        "application": "shop", "action_name": action, "query_id": list_id, "timestamp": "2025-01-22T14:57:25.099Z",
+        "event_attributes": {"object": {"object_id": document}, "position": {"ordinal": ordinal}},
+    } | more  # fmt: skip
+
+
+def ubi(first=1):
+    queries = [{"query_id": f"l{n}", "user_query": query, "timestamp": "2025-01-22T14:57:20.1+0000"}
+               for n, (query, _, _) in enumerate(LISTS)]  # fmt: skip
+    events = [event("impression", *row[:1], row[2], row[3] - 1 + first) for row in ROWS]
+    events += [event("click", row[0], row[2], row[3] - 1 + first) for row in ROWS if row[4]]
+    return queries, events
+
+
+def lines(path, records, text=None):
+    path.write_text("".join(json.dumps(record) + "\n" for record in records) if text is None else text, "utf-8")
+    return path
+
+
+def bulk(kind, records):
+    return [line for record in records for line in ({"index": {"_index": f"ubi_{kind}"}}, record)]
+
+
+def test_tables_of_every_kind_give_the_same_log(tmp_path):
+    table = frame()
+    for name in ("log.csv", "log.parquet", "log.feather", "log.tsv", "log.csv.gz"):
+        write_table(pa.Table.from_pandas(table), tmp_path / name)
+        for keep in ("showings", "cells"):
+            log = hr.read_clicks(tmp_path / name, keep=keep)
+            assert counts(log) == expected()
+            assert (log.session is None) == (keep == "cells")
+    for given in (table, pl.from_pandas(table), pa.Table.from_pandas(table), pa.Table.from_pandas(table).to_batches()):
+        if isinstance(given, list):
+            continue
+        log = hr.read_clicks(given)
+        assert counts(log) == expected() and not log.notes and log.session_names.tolist() == ["l0", "l1", "l2"]
+    renamed = table.rename(columns={"query": "text", "clicked": "taken"})
+    assert counts(hr.read_clicks(renamed, query="text", clicked="taken")) == expected()
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_ubi_in_every_form_gives_the_same_log(tmp_path, first):
+    queries, events = ubi(first)
+    files = [
+        [lines(tmp_path / "bulk", bulk("queries", queries) + bulk("events", events))],
+        [lines(tmp_path / "lines", [*events, *queries])],
+        [lines(tmp_path / "list", [], json.dumps([*queries, *events], indent=1))],
+        [lines(tmp_path / "queries.json", [], json.dumps(queries)), lines(tmp_path / "events.ndjson", events)],
+        [lines(tmp_path / "source", [{"_index": "ubi", "_source": record} for record in [*queries, *events]])],
+        [lines(tmp_path / "hits", [{"hits": {"hits": [{"_source": r} for r in [*queries, *events]]}}])],
+    ]
+    for paths in files:
+        log = hr.read_clicks(paths)
+        assert counts(log) == expected(), paths
+        assert log.session_names.tolist() == ["l0", "l1", "l2"]
+        assert any("counted from 0" in note for note in log.notes) == (first == 0)
+    packed = tmp_path / "log.xz"
+    packed.write_bytes(lzma.compress(files[0][0].read_bytes()))
+    assert counts(hr.read_clicks(packed)) == expected()
+
+
+def test_session_lines_and_feature_logs(tmp_path):
+    text = ";  ".join(f"{query}\t{','.join(shown)} : {' , '.join(clicked)}" for query, shown, clicked in LISTS)
+    assert counts(hr.read_clicks(lines(tmp_path / "sessions.txt", [], text + "\n"))) == expected()
+    assert counts(hr.read_clicks(lines(tmp_path / "more.txt", [], text.replace(";", "\n")), keep="cells")) == expected()
+    logged = [
+        {"qid": query, "response": {"docs": [{"id": d, "[features]": "t=1"} for d in shown]}}
+        for query, shown, _ in LISTS
+    ]
+    clicks = [(query, document) for query, _, clicked in LISTS for document in clicked]
+    log = hr.read_clicks(lines(tmp_path / "features.jsonl", logged), clicks=[*clicks, ("hats", "z")])
+    assert counts(log) == expected()
+    assert log.notes == {"clicks without a response that shows the document: left out": 1}
+    with pytest.raises(hr.DataError, match="give clicks="):
+        hr.read_clicks(tmp_path / "features.jsonl")
+
+
+def test_actions_weigh_and_the_largest_counts(tmp_path):
+    queries, events = ubi()
+    events += [event("purchase", "l0", "b", 2), event("purchase", "l2", "y", 2), event("hover", "l2", "y", 2)]
+    path = lines(tmp_path / "log", [*queries, *events])
+    log = hr.read_clicks(path, actions={"click": 1, "purchase": 5})
+    assert counts(log)["shoes", "b", 2] == (1, 5) and counts(log)["hats", "x", 1] == (1, 1)
+    assert log.notes["events of action 'hover': not counted"] == 1
+    assert counts(hr.read_clicks(path, actions={"purchase": 2}))["hats", "x", 1] == (1, 0)
+    table = frame().assign(clicked=["view", "click", "view", "view", "buy", "view", "click", "click"])
+    log = hr.read_clicks(table, actions={"click": 1, "buy": 3})
+    assert counts(log)["shoes", "a", 2] == (1, 3)
+    assert log.notes["rows of action 'view': shown, not clicked"] == 4
+
+
+def test_columns_that_need_not_be_there():
+    more = {"propensity": [0.5] * 8, "team": ["A", "B", None] + ["A"] * 5, "context": ["phone"] * 4 + ["desk"] * 4}
+    log = hr.read_clicks(frame().assign(**more, time=pd.date_range("2025-01-01", periods=8)))
+    assert log.propensities.tolist() == [0.5] * 8 and log.team.tolist()[:3] == [0, 1, -1]
+    assert log.context_names.tolist() == ["phone", "desk"] and log.times.dtype.kind == "M"
+    log = hr.read_clicks(frame().assign(weight=[2] * 8).drop(columns="session"))
+    assert log.n_showings == 16
+
+
+def test_traps_of_ubi_are_counted(tmp_path):
+    queries, events = ubi()
+    odd = [
+        event("click", "l0", "q", 4),  # a clicked document that no impression has
+        event("click", "l0", "r", None),
+        event("impression", "l0", "s", 2.5),
+        event("impression", "l0", "t", None),
+        event("impression", "l0", "u", -1),
+        event("impression", "l0", "a", 3),  # again, elsewhere
+        event("click", "l0", "b", 2),  # again
+        event("click", "unseen", "b", 2, user_query="shoes"),
+        event("impression", "lost", "b", 2),
+        event("impression", "found", "b", 2, user_query="shoes"),
+        event("impression", "l0", "v", 5) | {"event_attributes": None},
+        event("impression", None, "v", 5),
+        event("impression", "l0", None, 5),
+        {"action_name": 3},
+        {"neither": 1},
+        {"query_id": "l7", "user_query": None},
+        {"query_id": "l8", "user_query": "boots", "query_response_hit_ids": ["m", 7], "timestamp": 1737557845099},
+        {"query_id": "l9", "user_query": "boots"},
+    ]
+    path = lines(tmp_path / "log", [*queries, *events, *odd])
+    path.write_text(path.read_text() + "{broken\n[1]\nnull\n\n")
+    log = hr.read_clicks(path)
+    wanted = expected() | {
+        ("shoes", "q", 4): (1, 1), ("shoes", "b", 2): (2, 1), ("boots", "m", 1): (1, 0), ("boots", "7", 2): (1, 0)
+    }  # fmt: skip
+    assert counts(log) == wanted
+    assert {text: n for text, n in log.notes.items() if not text.startswith("times")} == {
+        "lines that are not JSON: left out": 1,
+        "records that are not objects: left out": 2,
+        "records that are neither queries nor events: left out": 1,
+        "events of action '3': not counted": 1,
+        "queries without query_id or user_query: left out": 1,
+        "events without query_id: left out": 1,
+        "events without event_attributes: left out": 1,
+        "events without an object_id: left out": 1,
+        "impressions without an ordinal: left out": 1,
+        "impressions without an ordinal that is a whole number: left out": 2,
+        "query ids of events that no query has: the event's own user_query counts": 2,
+        "query ids of events that no query has, and no user_query: left out": 1,
+        "events without their query: left out": 1,
+        "queries without impressions whose hits count as shown": 1,
+        "queries without impressions and without hits: nothing was shown": 1,
+        "clicks in lists without a showing: left out": 1,
+        "repeated impressions of a document in a list: the first counts": 1,
+        "repeated clicks on a document in a list: the largest weight counts": 1,
+        "clicked documents without a showing and without a place: left out": 1,
+        "clicked documents without a showing: counted as shown at their place": 1,
+    }
+
+
+def test_the_real_ubi_file(chorus_path):
+    log = hr.read_clicks(chorus_path, actions={"click": 1, "add_to_cart": 2}, context="application")
+    assert log.place.min() == 1 and len(log.context_names) == 2
+    assert log.notes["ordinals counted from 0 (application 'esci_ubi_sample'): 1 was added"] == 1060
+    assert log.notes["events of action 'search': not counted"] == 506
+    assert {text for text in log.notes if text.startswith("times as")} == {
+        "times as ISO 8601 with Z: read", "times as ISO 8601 with an offset: read",
+        "times as milliseconds since 1970: read",
+    }  # fmt: skip
+
+
+def test_ordinals_are_counted_by_application(tmp_path):
+    queries, events = ubi(0)
+    others = [event("impression", "m", d, k, application="other", user_query="caps") for k, d in enumerate("ab", 1)]
+    log = hr.read_clicks(lines(tmp_path / "log", [*queries, *events, *others]))
+    assert counts(log) == expected() | {("caps", "a", 1): (1, 0), ("caps", "b", 2): (1, 0)}
+    assert log.notes["ordinals counted from 1 (application 'other'): kept"] == 2
+
+
+def test_teams_and_contexts_of_ubi(tmp_path):
+    queries, events = ubi()
+    for number, record in enumerate(events):
+        record["event_attributes"]["object"]["search_config"] = "AB"[number % 2]
+        record["event_attributes"]["device"] = "phone"
+    log = hr.read_clicks(lines(tmp_path / "log", [*queries, *events]), context="event_attributes.device")
+    assert set(log.team_names) == {"A", "B"} and log.context_names.tolist() == ["phone"]
+
+
+def test_rows_that_cannot_count_are_noted():
+    table = pd.concat([frame()] * 2, ignore_index=True).astype(object)
+    table.loc[8:, "session"] = [f"m{n}" for n in range(8)]
+    table.loc[8, "query"] = None
+    table.loc[9, "document"] = np.nan
+    table.loc[10, "place"] = -1
+    table.loc[11, "place"] = 1.5
+    table.loc[12, "clicked"] = np.nan
+    table.loc[13, "clicked"] = -2
+    table.loc[14:, ["session"]] = ["l2", "l2"]  # repeated showings
+    log = hr.read_clicks(table)
+    assert counts(log) == expected()
+    assert log.notes == {
+        "rows without a query: left out": 1,
+        "rows without a document: left out": 1,
+        "rows without a place that is a whole number from 0 or 1: left out": 2,
+        "rows without a number of clicks: left out": 2,
+        "repeated showings of a document at its place in a list: one is counted": 2,
+    }
+
+
+def test_places_from_0_become_places_from_1():
+    table = frame().assign(place=frame().place - 1)
+    log = hr.read_clicks(table)
+    assert counts(log) == expected() and list(log.notes.values()) == [8]
+    mixed = table.assign(place=np.where(table.session == "l2", table.place + 1, table.place))
+    notes = hr.read_clicks(mixed).notes
+    assert (
+        notes["lists that begin at place 1 in a log with a place 0: they now begin at 2 (or give first_place=1)"] == 1
+    )
+    assert hr.read_clicks(table, first_place=1).notes["rows at place 0, before the first: left out"] == 3
+
+
+@pytest.mark.parametrize(
+    ("value", "iso"),
+    [
+        ("2025-01-22T14:57:25.099Z", "2025-01-22T14:57:25.099"),
+        ("2025-01-22T15:57:25.099+0100", "2025-01-22T14:57:25.099"),
+        (1737557845099, "2025-01-22T14:57:25.099"),
+        ("1737557845.099", "2025-01-22T14:57:25.099"),
+        (1737557845099000, "2025-01-22T14:57:25.099"),
+        (None, None), ("tomorrow", None), (True, None), (10**40, None), ({}, None), (float("nan"), None),
+    ],
+)  # fmt: skip
+def test_times(value, iso):
+    found = moment_of(value)[0]
+    assert (None if found is None else found.isoformat(timespec="milliseconds")) == iso
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"path": "nowhere.csv"}, "there is no such file"),
+        ({"path": []}, "the list is empty"),
+        (
+            {"path": frame().drop(columns="place")},
+            "no column is called place, position, rank, ordinal: name",
+        ),
+        ({"query": "nothing"}, "there is no column 'nothing' for query="),
+        ({"keep": "all"}, "keep is 'all'"),
+        ({"first_place": 2}, "first_place is 2"),
+        ({"actions": {"click": -1}}, "action 'click' has the weight -1"),
+        ({"actions": {}}, "nothing is a click"),
+        ({"path": frame().assign(place=None)}, "there is no showing that counts .found: 8 rows without a place"),
+    ],
+)
+def test_mistakes_are_named(change, words):
+    with pytest.raises(hr.DataError, match=words):
+        hr.read_clicks(**({"path": frame()} | change))
+
+
+def test_a_text_that_is_no_log(tmp_path):
+    with pytest.raises(hr.DataError, match="expected session lines"):
+        hr.read_clicks(lines(tmp_path / "x.txt", [], "2 qid:1 1:0.5\n"))
+    with pytest.raises(hr.DataError, match=r"there is no showing that counts .found: 1 records that are neither"):
+        hr.read_clicks(lines(tmp_path / "x.json", [{"a": 1}]))
+    with pytest.raises(hr.DataError, match="query= names a column of a table"):
+        hr.read_clicks(lines(tmp_path / "x.json", [{"a": 1}]), query="a")
+
+
+def damaged(rng, text):
+    """A text with some bytes changed, taken out or put in, and the numbers of the lines that were left alone."""
+    pieces = text.split(b"\n")
+    touched = rng.choice(len(pieces), 3, replace=False)
+    for number in touched:
+        line = bytearray(pieces[number])
+        if line:
+            at = int(rng.integers(len(line)))
+            line[at : at + int(rng.integers(0, 3))] = bytes(rng.integers(0, 256, int(rng.integers(0, 4))).tolist())
+        pieces[number] = bytes(line)
+    return b"\n".join(pieces)
+
+
+@pytest.mark.parametrize("kind", ["ubi", "sessions", "csv"])
+def test_damaged_logs_never_crash(tmp_path, kind):
+    rng = np.random.default_rng(0)
+    queries, events = ubi()
+    text = "".join(f"{q}\t{','.join(shown)} : {','.join(clicked)}\n" for q, shown, clicked in LISTS * 5)
+    whole = {
+        "ubi": "".join(json.dumps(r) + "\n" for r in [*queries, *events]), "sessions": text,
+        "csv": pd.concat([frame()] * 10).to_csv(index=False),
+    }[kind].encode()  # fmt: skip
+    path = tmp_path / {"ubi": "log.ndjson", "sessions": "log.txt", "csv": "log.csv"}[kind]
+    read = 0
+    for _ in range(150):
+        path.write_bytes(damaged(rng, whole))
+        try:
+            log = hr.read_clicks(path)
+        except hr.DataError:
+            continue
+        read += 1
+        log.describe()
+    assert read > 3  # tables are refused as a whole
+
+
+def test_a_broken_line_is_never_counted(tmp_path):
+    queries, events = ubi()
+    good = [json.dumps(record) for record in [*queries, *events]]
+    for at in range(1, len(good)):
+        cut = good[at][: len(good[at]) // 2]
+        path = lines(tmp_path / "log", [], "\n".join([*good[:at], cut, *good[at + 1 :]]))
+        try:
+            log = hr.read_clicks(path)
+        except hr.DataError:
+            continue
+        assert log.notes["lines that are not JSON: left out"] == 1
+        without = hr.read_clicks(lines(tmp_path / "log", [], "\n".join([*good[:at], *good[at + 1 :]])))
+        assert counts(log) == counts(without)
+
+
+def test_descriptions_answer_every_question(place_log):
+    log = place_log([1, 0.6, 0.3], [0.5, 0.2, 0.1, 0.4], 200)
+    found = {finding.question: finding.count for finding in log.describe().findings}
+    assert found["documents of a query seen at several places"] == 4
+    assert found["parts of the graph of places"] == 1
+    table = pd.DataFrame({
+        "session": list("aaabbbccd"), "query": list("qqqqqqrrr"), "document": list("xyzxxzxyz"),
+        "place": [1, 2, 3, 1, 2, 2, 1, 2, 5], "clicked": [1, 1, 1, 0, 0, 0, 0, 0, 0],
+        "time": [3, 2, 4, 1, 1, 1, 1, 1, 1],
+    })  # fmt: skip
+    description = hr.read_clicks(table).describe()
+    assert [(f.question, f.count) for f in description.findings] == [
+        ("documents of a query seen at several places", 2),
+        ("parts of the graph of places", 2),
+        ("places that nothing joins with the first", 1),
+        ("queries without clicks", 1),
+        ("lists of 3 documents or more with every one clicked (bots)", 1),
+        ("documents that stand twice in a list", 1),
+        ("places of a list that hold two documents", 1),
+        ("lists that do not begin at place 1", 1),
+        ("showings that are earlier than the one before them in their list", 1),
+        ("showings without a time", 0),
+    ]
+    assert description.suspects == ["a"] and description.places["showings"] == [3, 4, 1, 1]
+    left = hr.read_clicks(table).without(description.suspects)
+    assert len(left) == 6 and left.describe().suspects == []
+    assert json.dumps(description.to_dict()) and "click rate" in description._repr_html_()
+    assert len(description.tables()) == 2
+    cells = hr.read_clicks(table, keep="cells").describe()
+    assert [f.count for f in cells.findings][4:] == [None] * 6
+    assert cells.places == description.places
+    assert re.search("not counted", cells.facts()[-1][2])
