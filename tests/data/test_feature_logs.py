@@ -106,7 +106,7 @@ def test_responses_may_be_indented_and_stand_one_after_the_other(tmp_path):
         (tmp_path / name).write_text(text)
         assert hr.read_feature_log(tmp_path / name, [("a", 1, 2), ("a", 2, 1), ("b", 1, 0)]) == expected, name
     (tmp_path / "cut").write_text(texts["indented"][:-9])
-    with pytest.raises(hr.DataError, match=r"cut, line 2\d: this is not JSON"):
+    with pytest.raises(hr.DataError, match=r"cut, response 2 \(line 2\d\): this is not JSON"):
         hr.read_feature_log(tmp_path / "cut", {("a", "1"): 1})
     (tmp_path / "one").write_text(texts["indented"] + '{"hits": 3}')
     with pytest.raises(hr.DataError, match=r"one, response 3 \(line \d+\): this is no response"):
