@@ -99,6 +99,8 @@ _HOME = {
     "evaluate_top": "hingerank.personal.top_n",
     "make_personal": "hingerank.personal.generate",
     "read": "hingerank.data.read_write",
+    "Propensities": "hingerank.clicks.propensities",
+    "propensities": "hingerank.clicks.propensities",
     "read_clicks": "hingerank.clicks.reading",
     "read_feature_log": "hingerank.data.feature_logs",
     "read_folds": "hingerank.data.read_write",

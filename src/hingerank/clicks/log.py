@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hingerank.clicks.counting import Cells, group_by
+from hingerank.clicks.counting import Cells, codes_of, group_by
 from hingerank.data.blocks import check_ids, number, places_of, real_numbers
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
@@ -136,8 +136,8 @@ class ClickLog:
         if context is not None:
             by.append(context)
         if self.propensities is not None:
-            values, codes = np.unique(self.propensities, return_inverse=True)
-            by.append(codes.ravel())
+            values, codes = codes_of(self.propensities)
+            by.append(codes)
         columns, inverse = group_by(by)
         showings = np.bincount(inverse, self.weights, len(columns[0])).astype(np.float64)
         clicks = np.bincount(inverse, self._clicked, len(columns[0]))

@@ -51,24 +51,38 @@ def place_graph(cells: Cells) -> PlaceGraph:
     columns, group = group_by([cells.query, cells.document, at.ravel()])
     n = np.bincount(group, cells.showings, len(columns[0]))
     c = np.bincount(group, cells.clicks, len(columns[0]))
-    kept = n > 0
-    query, document, place = (column[kept] for column in columns)
-    n, c = n[kept], c[kept]
-    size = len(places)
-    weight, clicks = np.zeros((size, size)), np.zeros((size, size))
-    lag = 1
-    while lag < len(n):  # cells are sorted: those of a document lie together
-        same = (query[lag:] == query[:-lag]) & (document[lag:] == document[:-lag])
-        if not same.any():
+    return joined_places(places, columns[2], n, c, shared_cells(columns[0], columns[1]))
+
+
+def shared_cells(query: np.ndarray, document: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(i, j), i < j: all two cells of the same document of a query, of cells that are sorted by both."""
+    first, second, lag = [], [], 1
+    while lag < len(query):  # those of a document lie together
+        same = np.flatnonzero((query[lag:] == query[:-lag]) & (document[lag:] == document[:-lag]))
+        if not len(same):
             break
-        i, j = np.flatnonzero(same), np.flatnonzero(same) + lag
-        least = np.minimum(n[i], n[j])
-        np.add.at(weight, (place[i], place[j]), least)
-        np.add.at(clicks, (place[i], place[j]), least * c[i] / n[i])
-        np.add.at(clicks, (place[j], place[i]), least * c[j] / n[j])
+        first.append(same)
+        second.append(same + lag)
         lag += 1
-    weight += weight.T.copy()
-    return PlaceGraph(places.astype(np.int64), weight, clicks, _parts(weight))
+    none = np.zeros(0, np.int64)
+    return np.concatenate([none, *first]), np.concatenate([none, *second])
+
+
+def joined_places(
+    places: np.ndarray, at: np.ndarray, n: np.ndarray, c: np.ndarray, shared: tuple[np.ndarray, np.ndarray]
+) -> PlaceGraph:
+    """The graph from the place number, showings and clicks of each cell, and the cells that share a document."""
+    i, j = shared
+    size = len(places)
+    least, rate = np.minimum(n[i], n[j]), c / np.where(n > 0, n, 1.0)
+
+    def total(first: np.ndarray, second: np.ndarray, values: np.ndarray) -> np.ndarray:
+        return np.bincount(at[first] * size + at[second], values, size * size).reshape(size, size)
+
+    weight = total(i, j, least)
+    clicks = total(i, j, least * rate[i]) + total(j, i, least * rate[j])
+    weight = weight + weight.T
+    return PlaceGraph(np.asarray(places, np.int64), weight, clicks, _parts(weight))
 
 
 def _parts(weight: np.ndarray) -> np.ndarray:

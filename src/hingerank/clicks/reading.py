@@ -34,6 +34,7 @@ NAMES = {  # what a column holds -> the names it is found by, where none is give
 _NEEDED = ("query", "document", "place", "clicked")
 _IDS = ("query", "document", "session", "context", "team")
 CLICK = {"click": 1.0}
+_ROWS = 1 << 18  # of a table, read at a time
 
 
 def read_clicks(
@@ -138,7 +139,7 @@ def _add_tables(showings: Showings, path: Path, named: Mapping[str, str | None],
         ids = [name for role in _IDS for name in (named[role] or "", *NAMES[role])]
     else:
         ids = [roles[role] for role in _IDS if role in roles]
-    for batch in read_batches(path, None if roles is None else list(dict.fromkeys(roles.values())), ids):
+    for batch in read_batches(path, None if roles is None else list(dict.fromkeys(roles.values())), ids, _ROWS):
         _add_table(showings, batch, named, actions, os.fspath(path))
 
 

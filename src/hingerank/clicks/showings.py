@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.clicks.counting import group_by
+from hingerank.clicks.counting import codes_of, count_rows, group_by
 from hingerank.clicks.log import ClickLog, Coded
 from hingerank.data.blocks import number_values
 from hingerank.data.files import DataError
@@ -13,7 +13,7 @@ from hingerank.data.files import DataError
 KEEP = ("showings", "cells")
 _IDS = ("query", "document", "session", "team", "context")
 _COUNTED_BY = ("query", "document", "place", "clicks", "context", "propensities")
-_MOST_PENDING = 1 << 20  # showings that wait to be counted
+_MOST_PENDING = 1 << 20  # cells that wait to be put together
 
 
 class Showings:
@@ -37,7 +37,7 @@ class Showings:
         self.notes: dict[str, int] = {}
         self._numbers: dict[str, dict[Any, int]] = {name: {} for name in _IDS}
         self._batches: list[dict[str, np.ndarray]] = []
-        self._pending = self._counted = 0
+        self._pending = self._last = 0  # cells that wait, and those at the last count
 
     def note(self, what: str, count: int = 1) -> None:
         """Add to the count of something that was found."""
@@ -55,28 +55,16 @@ class Showings:
         if not n:
             return
         if self.keep == "cells":
-            columns = {name: columns[name] for name in (*_COUNTED_BY, "weights") if name in columns}
-            columns.setdefault("weights", np.ones(n))
+            columns = _counted(columns)
         self._batches.append(columns)
-        self._pending += n
-        if self.keep == "cells" and self._pending >= max(_MOST_PENDING, self._counted):
+        self._pending += len(columns["place"])
+        if self.keep == "cells" and self._pending >= max(_MOST_PENDING, self._last):
             self._count()
 
     def _count(self) -> None:
-        """Put equal showings together."""
-        columns = self._joined()
-        values, by = {}, []
-        for name in _COUNTED_BY:
-            if name in ("clicks", "propensities") and name in columns:
-                values[name], codes = np.unique(columns[name], return_inverse=True)
-                by.append(codes.ravel())
-            elif name in columns:
-                by.append(columns[name])
-        distinct, group = group_by(by)
-        names = [name for name in _COUNTED_BY if name in columns]
-        counted = {name: values[name][found] if name in values else found for name, found in zip(names, distinct)}
-        counted["weights"] = np.bincount(group, columns["weights"], len(distinct[0]))
-        self._batches, self._pending, self._counted = [counted], 0, len(distinct[0])
+        """Put the counts of all batches together."""
+        self._batches = [_counted(self._joined())]
+        self._pending, self._last = 0, len(self._batches[0]["place"])
 
     def _joined(self) -> dict[str, np.ndarray]:
         names = self._batches[0]
@@ -145,3 +133,16 @@ class Showings:
         clicks = np.zeros(kept)
         np.maximum.at(clicks, group, columns["clicks"])
         return {name: column[first[order]] for name, column in columns.items()} | {"clicks": clicks[order]}
+
+
+def _counted(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Equal showings as one, with their number as its weight."""
+    names, by, values = [name for name in _COUNTED_BY if name in columns], [], {}
+    for name in names:
+        codes = columns[name]
+        if name in ("clicks", "propensities"):
+            values[name], codes = codes_of(codes)
+        by.append(codes)
+    distinct, weights = count_rows(by, columns.get("weights"))
+    found = {name: values[name][column] if name in values else column for name, column in zip(names, distinct)}
+    return found | {"weights": weights}

@@ -31,6 +31,7 @@ ARRAY_STEPS = {
     "generated and scaled data": "hingerank.lab.warmup:_warm_data",
     "measures": "hingerank.metrics:warm_metrics",
     "trees": "hingerank.export.forest:warm_trees",
+    "clicks": "hingerank.clicks.estimation:warm_clicks",
 }
 
 

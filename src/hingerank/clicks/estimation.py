@@ -1,0 +1,83 @@
+"""Estimates of place bias from counts: P(click) = θ_slot · γ_document, a slot a place (of a context)."""
+
+from typing import Any
+
+import numpy as np
+
+from hingerank.clicks.places import PlaceGraph
+from hingerank.kernels.clicks import product_em
+from hingerank.kernels.compiled import with_room
+
+MAX_ITER, TOL = 500, 1e-6
+
+
+@with_room
+def fit_product(
+    slot: Any, pair: Any, n: Any, c: Any, n_slots: int, n_pairs: int, start: Any = None, max_iter: int = MAX_ITER,
+    tol: float = TOL,
+) -> tuple[np.ndarray, np.ndarray, int]:  # fmt: skip
+    """(θ, γ, iterations) of the most likely product; both are NaN where nothing was shown.
+
+    Only ratios of θ between slots that documents join are identified: θ times s and γ over s are as likely.
+    """
+    slot, pair = np.ascontiguousarray(slot, np.int64), np.ascontiguousarray(pair, np.int64)
+    n, c = np.ascontiguousarray(n, np.float64), np.ascontiguousarray(c, np.float64)
+    theta, gamma = (np.full(n_slots, 0.5), np.full(n_pairs, 0.5)) if start is None else (part.copy() for part in start)
+    shown_theta, shown_gamma = np.bincount(slot, n, n_slots), np.bincount(pair, n, n_pairs)
+    room = np.empty(n_slots), np.empty(n_pairs)
+    turns = product_em(slot, pair, n, c, theta, gamma, *room, shown_theta, shown_gamma, max_iter, tol)
+    return np.where(shown_theta > 0, theta, np.nan), np.where(shown_gamma > 0, gamma, np.nan), turns
+
+
+def fit_all_pairs(graph: PlaceGraph, start: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    """(p, r) by intervention harvesting (Agarwal et al. 2019): they maximise
+
+    Σ_{k ≠ k′} C_kk′ log(p_k r_kk′) + (W_kk′ − C_kk′) log(1 − p_k r_kk′),    r_kk′ = r_k′k,
+
+    with W and C the weight and the clicks of the graph. The same product as of places and documents, so the same EM:
+    all documents that were seen at k and k′ are one. O(places²) an iteration.
+    """
+    i, j = np.nonzero(graph.weight)  # both orders of each pair
+    size = len(graph.weight)
+    low, high = np.minimum(i, j), np.maximum(i, j)
+    pair, n_pairs = high * (high - 1) // 2 + low, size * (size - 1) // 2
+    p, r, _ = fit_product(i, pair, graph.weight[i, j], graph.clicks[i, j], size, n_pairs, start, 20_000, 1e-8)
+    return p, r
+
+
+def fit_regression(
+    slot: np.ndarray, row: np.ndarray, n: np.ndarray, c: np.ndarray, n_slots: int, X: np.ndarray, max_iter: int = 500,
+    tol: float = 1e-5, penalty: float = 1.0,
+) -> tuple[np.ndarray, np.ndarray, int]:  # fmt: skip
+    """(θ, γ, iterations) with γ = σ(g(x)), g linear in the features of a row: regression EM (Wang et al. 2018).
+
+    The M-step for g is a Newton step of the weighted logistic regression on expected relevance, with a penalty on the
+    weights of standardised features.
+    """
+    from scipy.special import expit
+
+    shown_slot, shown_row = np.bincount(slot, n, n_slots), np.bincount(row, n, len(X))
+    used = shown_row > 0
+    spread = X.std(axis=0)
+    Z = np.hstack([np.ones((len(X), 1)), (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)])
+    ridge = np.diag([1e-8] + [penalty] * X.shape[1])
+    theta, w = np.full(n_slots, 0.5), np.zeros(Z.shape[1])
+    turns = 0
+    for turns in range(1, max_iter + 1):  # noqa: B007
+        gamma = expit(Z @ w)
+        t, g = theta[slot], gamma[row]
+        v = (n - c) / np.maximum(1.0 - t * g, 1e-12)
+        examined, relevant = c + v * t * (1.0 - g), np.bincount(row, c + v * g * (1.0 - t), len(X))
+        new = np.bincount(slot, examined, n_slots) / np.where(shown_slot > 0, shown_slot, 1.0)
+        moved, theta = float(np.abs(new - theta).max()), np.minimum(new, 1.0)
+        curvature = (shown_row * gamma * (1.0 - gamma))[used]
+        gradient = Z[used].T @ (relevant - shown_row * gamma)[used] - ridge @ w
+        w = w + np.linalg.solve((Z[used].T * curvature) @ Z[used] + ridge, gradient)
+        if moved <= tol:
+            break
+    return np.where(shown_slot > 0, theta, np.nan), expit(Z @ w), turns
+
+
+def warm_clicks() -> None:
+    """Call the kernel on a cell, so that later calls find it compiled."""
+    fit_product(np.zeros(1), np.zeros(1), np.ones(1), np.zeros(1), 1, 1)

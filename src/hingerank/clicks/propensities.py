@@ -1,0 +1,436 @@
+"""Propensities: how often a place is examined, relative to the first one, with intervals; NaN where nothing tells."""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hingerank.clicks.counting import group_by
+from hingerank.clicks.estimation import MAX_ITER, TOL, fit_all_pairs, fit_product, fit_regression
+from hingerank.clicks.log import ClickLog, as_text
+from hingerank.clicks.places import PlaceGraph, joined_places, shared_cells
+from hingerank.data.blocks import real_numbers
+from hingerank.data.checks import whole
+from hingerank.data.files import DataError, plain, write_whole
+from hingerank.data.ranking_data import RankingData
+from hingerank.registry import did_you_mean
+
+METHODS = ("em", "all-pairs", "regression-em", "given")
+Estimate = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]  # showings, clicks of cells -> α, β
+
+
+@dataclass(frozen=True, eq=False)
+class Propensities:
+    """How often each place is examined, relative to the first.
+
+    Parameters
+    ----------
+    method : str
+    places : int array
+        1, 2, … up to the last place.
+    alpha, beta : arrays, an entry a place, or contexts × places
+        P(click) = alpha · relevance + beta. Without trust bias alpha is `values` and beta 0.
+    context_names : array, optional
+    reasons : mapping
+        Why a value is NaN: place (of a context) -> reason.
+    about : mapping
+        The number of iterations, the thinnest edge of the graph of places, …
+
+    Attributes
+    ----------
+    values : array
+        alpha over its first place: 1 first, NaN where it is not identified.
+    """
+
+    method: str
+    places: np.ndarray
+    alpha: np.ndarray
+    beta: np.ndarray
+    context_names: np.ndarray | None = None
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    about: Mapping[str, Any] = field(default_factory=dict)
+    _resample: Callable[[int, int], np.ndarray] | None = None
+    _drawn: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
+
+    @property
+    def values(self) -> np.ndarray:
+        return _relative(self.alpha)
+
+    def __repr__(self) -> str:
+        some = ", ".join(f"{value:.3f}" for value in np.atleast_2d(self.values)[0][:5])
+        more = ", …" if len(self.places) > 5 else ""
+        return f"Propensities({self.method}: {some}{more} at places 1 to {len(self.places)})"
+
+    def at(self, places: Any, contexts: Any = None) -> np.ndarray:
+        """The value of each place (and context, by its code); an error where one is not identified."""
+        k = np.asarray(places, np.int64)
+        if len(k) and (k.min() < 1 or k.max() > len(self.places)):
+            raise DataError(
+                f"there is no propensity of place {k.max() if k.min() >= 1 else k.min()}: they are known for 1 to "
+                f"{len(self.places)}; leave out such showings, as in log.take(log.place <= {len(self.places)})"
+            )
+        if self.context_names is not None and contexts is None:
+            raise DataError("these propensities are by place and context: give the contexts of the places")
+        values = self.values[k - 1] if self.context_names is None else self.values[np.asarray(contexts), k - 1]
+        unknown = np.isnan(values)
+        if unknown.any():
+            place = int(k[np.argmax(unknown)])
+            why = next(iter(self.reasons.values()), "it was never shown")
+            raise DataError(
+                f"the propensity of place {place} is not identified ({why}): leave out its showings, or give values="
+            )
+        return values
+
+    def interval(self, level: float = 0.95, rounds: int = 200, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        """(lower, upper) bounds of `values`: bootstrap over lists, or over showings where the log has no sessions.
+
+        Parameters
+        ----------
+        level : float
+            The probability that a bound of this kind covers the truth on both sides.
+        rounds : int
+            Logs that are drawn.
+        seed : int
+        """
+        if self._resample is None:
+            raise DataError(f"propensities that were {self.method} have no interval: nothing was estimated")
+        if not 0 < level < 1:
+            raise DataError(f"level is {level!r}, expected a number between 0 and 1")
+        key = whole("rounds", rounds, 2), seed
+        if key not in self._drawn:
+            self._drawn[key] = self._resample(*key)
+        tails = [(1 - level) / 2, (1 + level) / 2]
+        low, high = np.quantile(self._drawn[key], tails, axis=0)
+        return low, high
+
+    def plot(self, axis: Any = None, level: float = 0.95) -> Any:
+        """A matplotlib Figure of values by place with their intervals; or draws on `axis`.
+
+        Parameters
+        ----------
+        axis : matplotlib Axes, optional
+        level : float
+            Of the intervals.
+        """
+        figure = None
+        if axis is None:
+            try:
+                from matplotlib.figure import Figure
+            except ImportError:
+                raise ImportError("plots need matplotlib: pip install 'hingerank[report]'") from None
+            figure = Figure(figsize=(5, 3.2), layout="constrained")
+            axis = figure.add_subplot()
+        low, high = (self.values, self.values) if self._resample is None else self.interval(level)
+        names = [None] if self.context_names is None else [str(name) for name in self.context_names]
+        for name, value, below, above in zip(names, *map(np.atleast_2d, (self.values, low, high))):
+            bars = np.nan_to_num(np.maximum(0.0, [value - below, above - value]))
+            axis.errorbar(self.places, value, bars, marker="o", markersize=4, capsize=2, label=name)
+        axis.set(xlabel="place", ylabel="propensity, relative to place 1", ylim=(0, None))
+        if self.context_names is not None:
+            axis.legend()
+        return axis.figure if figure is None else figure
+
+    def to_dict(self, level: float = 0.95) -> dict[str, Any]:
+        """Plain values for JSON, with intervals where there are any."""
+        found: dict[str, Any] = {"method": self.method, "places": self.places, "values": self.values}
+        if self._resample is not None:
+            low, high = self.interval(level)
+            found |= {"low": low, "high": high, "level": level}
+        found |= {"alpha": self.alpha, "beta": self.beta, "reasons": dict(self.reasons), "about": dict(self.about)}
+        if self.context_names is not None:
+            found["contexts"] = self.context_names
+        return plain(found)
+
+    def save(self, path: Any, level: float = 0.95) -> None:
+        """Write them as JSON; ``propensities(log, "given", values=path)`` reads it."""
+        write_whole(path, (json.dumps(self.to_dict(level), indent=1) + "\n").encode())
+
+
+def propensities(
+    log: ClickLog, method: str = "em", *, values: Any = None, data: RankingData | None = None, by_context: bool = False,
+    judgments: Any = None, max_iter: int = MAX_ITER, tol: float = TOL,
+) -> Propensities:  # fmt: skip
+    """How often each place is examined, relative to the first: P(click) = propensity · relevance.
+
+    Only places that share documents can be compared. A place that nothing joins with the first has the value NaN, and
+    `reasons` says why; where no place can be compared it is an error.
+
+    Parameters
+    ----------
+    log : ClickLog
+    method : {"em", "all-pairs", "regression-em", "given"}
+        "em" finds the most likely propensities and attractions of documents; "all-pairs" compares clicks on documents
+        that were seen at two places, weighed alike (Agarwal et al. 2019); "regression-em" takes the attraction from the
+        features of `data`, so that documents seen at one place only count too (Wang et al. 2018); "given" takes
+        `values`.
+    values : array, path or Propensities, optional
+        For "given": an entry a place from the first on, or what `save` wrote. None takes the propensities of the log,
+        their mean at each place.
+    data : RankingData, optional
+        Features, for "regression-em".
+    by_context : bool
+        Values for each context of the log, relative to the first place of the same context.
+    judgments : RankingData with document ids, or mapping (query, document) -> grade, optional
+        Estimates trust bias, P(click) = alpha · relevance + beta by place, with relevance the grade over the largest
+        one: least squares on what is judged. `method` plays no part then.
+    max_iter, tol : int, float
+        Iterations of EM, and the change of the propensities at which it ends.
+
+    Examples
+    --------
+    >>> clicks = [1, 0, 1, 1, 1, 0, 0, 0]
+    >>> log = ClickLog(queries=["q"] * 8, documents=list("abbaabba"), places=[1, 2] * 4, clicks=clicks)
+    >>> propensities(log, "all-pairs").values.round(2)
+    array([1.  , 0.33])
+    """
+    if method not in METHODS:
+        raise DataError(f"method is {method!r}, expected one of {', '.join(METHODS)}{did_you_mean(method, METHODS)}")
+    if method != "given" and values is not None:
+        raise DataError("values= are propensities that are known: they go with method='given'")
+    if method == "given" and judgments is None:
+        return _given(log, values)
+    if by_context and log.context is None:
+        raise DataError("the log has no contexts: read it with context=, or give ClickLog contexts=")
+    counted = _Counted(log, by_context)
+    if judgments is not None:
+        return counted.trusting(judgments)
+    if method == "regression-em" and data is None:
+        raise DataError("regression-em takes the attraction of a document from its features: give data=")
+    return counted.estimated(method, data, whole("max_iter", max_iter), tol)
+
+
+def _relative(alpha: np.ndarray) -> np.ndarray:
+    first = alpha[..., :1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(first > 0, alpha / first, np.nan)
+
+
+def _given(log: ClickLog, values: Any) -> Propensities:
+    if isinstance(values, Propensities):
+        return values
+    if isinstance(values, str | os.PathLike):
+        return _read(Path(values))
+    if values is None:
+        if log.propensities is None:
+            raise DataError("method='given' needs values=, or a log with propensities")
+        weight = np.ones(len(log)) if log.weights is None else log.weights
+        shown = np.bincount(log.place - 1, weight, log.n_places)
+        total = np.bincount(log.place - 1, weight * log.propensities, log.n_places)
+        values = np.where(shown > 0, total / np.where(shown > 0, shown, 1.0), np.nan)
+    else:
+        values = real_numbers(values, "values")
+        if values.ndim != 1 or not len(values) or not ((values > 0) & np.isfinite(values)).all():
+            raise DataError("values must be numbers above 0, an entry a place from the first on")
+    values = values / values[0]
+    return Propensities("given", np.arange(1, len(values) + 1), values, np.zeros(len(values)))
+
+
+def _read(path: Path) -> Propensities:
+    try:
+        stored = json.loads(path.read_text("utf-8"))
+        alpha, beta = (np.array(stored[name], np.float64) for name in ("alpha", "beta"))
+        places = np.array(stored["places"], np.int64)
+        contexts = stored.get("contexts")
+        if (
+            alpha.shape != beta.shape
+            or alpha.shape[-1:] != places.shape
+            or (places != np.arange(len(places)) + 1).any()
+        ):
+            raise ValueError("places, alpha and beta differ in length")
+        if not (np.nan_to_num(alpha, nan=1.0) >= 0).all() or not len(places):
+            raise ValueError("alpha holds negative numbers, or none")
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+        raise DataError(f"{path} holds no propensities that can be read: {error}") from None
+    names = None if contexts is None else np.array(contexts, object)
+    return Propensities("given", places, alpha, beta, names, dict(stored.get("reasons", {})))
+
+
+class _Counted:
+    """Cells of a log by slot (place, or place and context) and document of a query; clicks count once."""
+
+    def __init__(self, log: ClickLog, by_context: bool) -> None:
+        self.log, self.by_context = log, by_context
+        self.n_places = log.n_places
+        self.n_contexts = len(log.context_names) if by_context and log.context_names is not None else 1
+        context = log.context if by_context and log.context is not None else 0
+        slot = context * self.n_places + log.place - 1
+        columns, self.group = group_by([log.query, log.document, slot])
+        self.query, self.document, self.slot = columns
+        pairs, self.pair = group_by([self.query, self.document])
+        self.pair_query, self.pair_document = pairs
+        self.clicked = (log.clicks > 0).astype(np.float64)
+        self.n_slots = self.n_contexts * self.n_places
+        self.n, self.c = self.counts(log.weights)
+        self.shared = shared_cells(self.query, self.document)
+        self.shown = np.bincount(self.slot, self.n, self.n_slots) > 0
+        self.sessions = None if log.session is None else np.unique(log.session)
+
+    def counts(self, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """Showings and clicks of each cell, with these weights of entries."""
+        clicks = self.clicked if weights is None else self.clicked * weights
+        size = len(self.query)
+        return np.bincount(self.group, weights, size).astype(np.float64), np.bincount(self.group, clicks, size)
+
+    def graph(self, n: np.ndarray, c: np.ndarray) -> PlaceGraph:
+        return joined_places(np.arange(self.n_slots), self.slot, n, c, self.shared)
+
+    def estimated(self, method: str, data: RankingData | None, max_iter: int, tol: float) -> Propensities:
+        """By EM or all pairs, NaN where a slot is not joined with the first place of its context."""
+        about: dict[str, Any] = {}
+        graph = self.graph(self.n, self.c)
+        if method == "all-pairs":
+            estimate = self._all_pairs()
+        elif method == "em":
+            theta, gamma, turns = self._em(self.n, self.c, max_iter, tol)
+            about |= {"iterations": turns, "converged": turns < max_iter}
+            start = np.nan_to_num(theta, nan=0.5), np.nan_to_num(gamma, nan=0.5)
+
+            def estimate(n: np.ndarray, c: np.ndarray) -> np.ndarray:
+                return theta if n is self.n else self._em(n, c, max_iter, tol, start)[0]
+        else:
+            estimate = self._regression(data, max_iter, tol, about)
+        known, reasons = self._identified(graph, method)
+        thinnest = graph.thinnest()
+        if thinnest is not None and not self.by_context:
+            about["thinnest edge"] = {"places": [slot + 1 for slot in thinnest[:2]], "showings": thinnest[2]}
+
+        def both(n: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            alpha = self._shaped(np.where(known, estimate(n, c), np.nan))
+            return _relative(alpha), np.zeros(alpha.shape)
+
+        return self._answer(method, both, reasons, about)
+
+    def _em(self, n: Any, c: Any, max_iter: int, tol: float, start: Any = None) -> tuple[np.ndarray, np.ndarray, int]:
+        return fit_product(self.slot, self.pair, n, c, self.n_slots, len(self.pair_query), start, max_iter, tol)
+
+    def _all_pairs(self) -> Callable:
+        start: list[Any] = []
+
+        def estimate(n: np.ndarray, c: np.ndarray) -> np.ndarray:
+            p, r = fit_all_pairs(self.graph(n, c), *start[:1])
+            start.append((np.nan_to_num(p, nan=0.5), np.nan_to_num(r, nan=0.5)))
+            return p
+
+        return estimate
+
+    def _regression(self, data: Any, max_iter: int, tol: float, about: dict[str, Any]) -> Callable:
+        queries, documents = as_text(data.qid), as_text(np.asarray(data.docid))
+        if data.docid is None:
+            raise DataError("data has no document ids to find the log's documents by: read it with docid=")
+        place = {key: row for row, key in enumerate(zip(queries.tolist(), documents.tolist()))}
+        names = zip(
+            as_text(self.log.query_names)[self.pair_query], as_text(self.log.document_names)[self.pair_document]
+        )
+        row = np.array([place.get(key, -1) for key in names])
+        kept = row[self.pair] >= 0
+        if not kept.any():
+            raise DataError("no document of the log has a row in data: are query and document ids the same in both?")
+        about["showings without features"] = float(self.n[~kept].sum())
+        X = data.X.toarray() if not isinstance(data.X, np.ndarray) else data.X
+
+        def estimate(n: np.ndarray, c: np.ndarray) -> np.ndarray:
+            rows, slot = row[self.pair][kept], self.slot[kept]
+            theta, _, about["iterations"] = fit_regression(slot, rows, n[kept], c[kept], self.n_slots, X, max_iter, tol)
+            return theta
+
+        return estimate
+
+    def _identified(self, graph: PlaceGraph, method: str) -> tuple[np.ndarray, dict[str, str]]:
+        """Which slots can be compared with the first place of their context, and why others cannot."""
+        part = np.where(self.shown, 0 if method == "regression-em" else graph.part, -1)  # features join any places
+        first = np.repeat(part.reshape(-1, self.n_places)[:, 0], self.n_places)
+        known = (part >= 0) & (part == first)
+        reasons = {}
+        for slot in np.flatnonzero(~known):
+            never = (
+                "nothing was shown there" if part[slot] < 0 else "no document joins it with place 1, directly or not"
+            )
+            reasons[self._name(slot)] = "nothing was shown at place 1" if first[slot] < 0 else never
+        if known.sum() <= max(1, int((first.reshape(-1, self.n_places)[:, 0] >= 0).sum())) and self.n_places > 1:
+            raise DataError(
+                "no place can be compared with the first: no document was seen there and elsewhere. Swap two results "
+                "now and then when they are shown, use method='regression-em' with data=, or give values="
+            )
+        return known, reasons
+
+    def _name(self, slot: Any) -> str:
+        context, place = divmod(int(slot), self.n_places)
+        names = self.log.context_names
+        return f"{place + 1}" if not self.by_context or names is None else f"{place + 1} ({names[context]})"
+
+    def _shaped(self, slots: np.ndarray) -> np.ndarray:
+        return slots.reshape(self.n_contexts, self.n_places) if self.by_context else slots
+
+    def trusting(self, judgments: Any) -> Propensities:
+        """α and β by place: least squares of clicks on relevance, weighed by showings."""
+        relevance = _relevance(judgments, self.log)
+        r = np.array([relevance.get(key, np.nan) for key in zip(self.query.tolist(), self.document.tolist())])
+        judged = ~np.isnan(r)
+        if not judged.any():
+            raise DataError("no showing is of a judged document: are query and document ids the same in both?")
+        r, slot = r[judged], self.slot[judged]
+        reasons: dict[str, str] = {}
+
+        def fit(n: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            n, c = n[judged], c[judged]
+            sums = [np.bincount(slot, column, self.n_slots) for column in (n, n * r, n * r * r, c, c * r)]
+            s, sr, srr, sc, scr = sums
+            spread = s * srr - sr * sr
+            good = spread > 1e-9 * np.maximum(1.0, s * s)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                alpha = np.where(good, (s * scr - sr * sc) / spread, np.nan)
+                beta = np.where(good, (sc - alpha * sr) / s, np.nan)
+            return self._shaped(alpha), self._shaped(beta)
+
+        for slot_number in np.flatnonzero(np.isnan(fit(self.n, self.c)[0].ravel())):
+            reasons[self._name(slot_number)] = "judged documents shown there do not differ in relevance"
+        about = {"judged showings": float(self.n[judged].sum()), "showings": float(self.n.sum())}
+        found = self._answer("trust", fit, reasons, about)
+        if not np.atleast_2d(found.alpha)[:, 0].min() > 0:
+            raise DataError("clicks at place 1 do not rise with relevance: the judgments do not explain the clicks")
+        return found
+
+    def _answer(self, method: str, estimate: Estimate, reasons: dict[str, str], about: dict[str, Any]) -> Propensities:
+        alpha, beta = estimate(self.n, self.c)
+
+        def resample(rounds: int, seed: int) -> np.ndarray:
+            rng = np.random.default_rng(seed)
+            return np.array([_relative(estimate(*self._drawn(rng))[0]) for _ in range(rounds)])
+
+        names = self.log.context_names if self.by_context else None
+        return Propensities(method, np.arange(1, self.n_places + 1), alpha, beta, names, reasons, about, resample)
+
+    def _drawn(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Counts of a log of lists drawn with replacement; of showings, where lists are not known."""
+        log = self.log
+        if log.session is None or log.session_names is None or self.sessions is None:
+            misses, hits = rng.poisson(self.n - self.c), rng.poisson(self.c)
+            return (misses + hits).astype(np.float64), hits.astype(np.float64)
+        size = len(self.sessions)
+        drawn = np.zeros(len(log.session_names))  # `take` keeps names of lists that are gone
+        drawn[self.sessions] = rng.multinomial(size, np.full(size, 1 / size))
+        weights = drawn[log.session]
+        return self.counts(weights if log.weights is None else weights * log.weights)
+
+
+def _relevance(judgments: Any, log: ClickLog) -> dict[tuple[int, int], float]:
+    """(query, document) codes -> grade over the largest grade."""
+    if isinstance(judgments, RankingData):
+        if judgments.docid is None:
+            raise DataError("judgments have no document ids: read them with docid=")
+        keys = zip(as_text(judgments.qid).tolist(), as_text(judgments.docid).tolist())
+        grades = dict(zip(keys, judgments.y.tolist()))
+    else:
+        grades = {(str(q), str(d)): float(grade) for (q, d), grade in dict(judgments).items()}
+    largest = max(grades.values(), default=0.0)
+    if largest <= 0 or min(grades.values()) < 0:
+        raise DataError("judgments must be grades from 0 up, one of them above 0")
+    query = {name: code for code, name in enumerate(as_text(log.query_names).tolist())}
+    document = {name: code for code, name in enumerate(as_text(log.document_names).tolist())}
+    return {
+        (query[q], document[d]): grade / largest for (q, d), grade in grades.items() if q in query and d in document
+    }
