@@ -1,6 +1,6 @@
 """Counting a click log into cells beside just reading its Parquet file: seconds, and memory as the log grows.
 
-    python benchmarks/clicks_reading.py                     1 and 10 million showings
+    python benchmarks/clicks_reading.py                     1, 10 and 20 million showings
     python benchmarks/clicks_reading.py --json OUT          the same, stored
 
 A log of 1,000 queries × 30 documents × 10 places (300,000 cells), ids as text or as whole numbers, in row groups of a
@@ -75,7 +75,7 @@ def measure(kind: str, path: Path, small: Path) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--rows", type=int, nargs="*", default=[1_000_000, 10_000_000])
+    parser.add_argument("--rows", type=int, nargs="*", default=[1_000_000, 10_000_000, 20_000_000])
     arguments = parser.parse_args()
     lines = []
     with tempfile.TemporaryDirectory() as folder:

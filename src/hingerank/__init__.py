@@ -101,6 +101,8 @@ _HOME = {
     "read": "hingerank.data.read_write",
     "Propensities": "hingerank.clicks.propensities",
     "propensities": "hingerank.clicks.propensities",
+    "ClickModel": "hingerank.clicks.models",
+    "click_model": "hingerank.clicks.models",
     "read_clicks": "hingerank.clicks.reading",
     "read_feature_log": "hingerank.data.feature_logs",
     "read_folds": "hingerank.data.read_write",

@@ -14,18 +14,20 @@ MAX_ITER, TOL = 500, 1e-6
 @with_room
 def fit_product(
     slot: Any, pair: Any, n: Any, c: Any, n_slots: int, n_pairs: int, start: Any = None, max_iter: int = MAX_ITER,
-    tol: float = TOL,
+    tol: float = TOL, prior: tuple[float, float] = (0.0, 0.0),
 ) -> tuple[np.ndarray, np.ndarray, int]:  # fmt: skip
     """(θ, γ, iterations) of the most likely product; both are NaN where nothing was shown.
 
-    Only ratios of θ between slots that documents join are identified: θ times s and γ over s are as likely.
+    Only ratios of θ between slots that documents join are identified: θ times s and γ over s are as likely. prior:
+    clicks and showings that every γ begins with; then it is the most likely product under a beta prior.
     """
     slot, pair = np.ascontiguousarray(slot, np.int64), np.ascontiguousarray(pair, np.int64)
     n, c = np.ascontiguousarray(n, np.float64), np.ascontiguousarray(c, np.float64)
     theta, gamma = (np.full(n_slots, 0.5), np.full(n_pairs, 0.5)) if start is None else (part.copy() for part in start)
     shown_theta, shown_gamma = np.bincount(slot, n, n_slots), np.bincount(pair, n, n_pairs)
     room = np.empty(n_slots), np.empty(n_pairs)
-    turns = product_em(slot, pair, n, c, theta, gamma, *room, shown_theta, shown_gamma, max_iter, tol)
+    hits, shown = map(float, prior)
+    turns = product_em(slot, pair, n, c, theta, gamma, *room, shown_theta, shown_gamma, hits, shown, max_iter, tol)
     return np.where(shown_theta > 0, theta, np.nan), np.where(shown_gamma > 0, gamma, np.nan), turns
 
 

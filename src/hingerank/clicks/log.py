@@ -102,8 +102,8 @@ class ClickLog:
         return len(self.query)
 
     def __repr__(self) -> str:
-        documents, queries, places = len(self.document_names), len(self.query_names), int(self.place.max(initial=0))
-        lists = "" if self.session_names is None else f" in {_count(len(self.session_names), 'list')}"
+        documents, queries, places = _distinct(self.document), _distinct(self.query), self.n_places
+        lists = "" if self.session is None else f" in {_count(_distinct(self.session), 'list')}"
         return (
             f"ClickLog({_count(self.n_showings, 'showing')}{lists} of {_count(documents, 'document')} for "
             f"{_count(queries, 'query')} at {_count(places, 'place')}, {_count(float(self._clicked.sum()), 'click')})"
@@ -438,6 +438,10 @@ def _times(times: Any, n: int) -> np.ndarray:
     if values.shape != (n,):
         raise DataError(f"times has shape {values.shape}, expected a time for each of the {n} showings")
     return values
+
+
+def _distinct(codes: np.ndarray) -> int:
+    return int((np.bincount(codes) > 0).sum())
 
 
 def _whole(value: float) -> int:

@@ -4,11 +4,13 @@ from hingerank.kernels.compiled import kernel
 
 
 @kernel
-def product_em(slot, pair, n, c, theta, gamma, new_theta, new_gamma, shown_theta, shown_gamma, max_iter, tol):
+def product_em(
+    slot, pair, n, c, theta, gamma, new_theta, new_gamma, shown_theta, shown_gamma, hits, shown, max_iter, tol
+):
     """Expectation maximisation of Σ c log(θ_slot γ_pair) + (n − c) log(1 − θ_slot γ_pair); answers the iterations.
 
     theta and gamma are where it starts, and what it finds. It ends when no θ moves by more than tol. shown_*: Σ n of
-    each slot and pair. O(cells) an iteration."""
+    each slot and pair; hits of shown: what every γ begins with, a beta prior. O(cells) an iteration."""
     for turn in range(max_iter):
         for i in range(len(theta)):
             new_theta[i] = 0.0
@@ -28,7 +30,7 @@ def product_em(slot, pair, n, c, theta, gamma, new_theta, new_gamma, shown_theta
                 theta[i] = value
         for j in range(len(gamma)):
             if shown_gamma[j] > 0.0:
-                gamma[j] = min(1.0, new_gamma[j] / shown_gamma[j])
+                gamma[j] = min(1.0, (new_gamma[j] + hits) / (shown_gamma[j] + shown))
         if moved <= tol:
             return turn + 1
     return max_iter

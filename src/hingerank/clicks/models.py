@@ -1,0 +1,437 @@
+"""Click models with one face: what makes a list's clicks likely, from counts (cascades) or by EM (PBM, UBM, DBN)."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from hingerank.clicks.counting import count_rows, group_by
+from hingerank.clicks.estimation import fit_product
+from hingerank.clicks.lists import LogLists, lists_of
+from hingerank.clicks.log import ClickLog, as_text
+from hingerank.data.checks import positive, whole
+from hingerank.data.files import DataError
+from hingerank.registry import did_you_mean
+
+FLOOR = 1e-6  # no click is taken to be less likely, or more certain, than this
+
+
+class ClickModel:
+    """A click model: P(click at place k | clicks above it), from the attraction of each document of a query.
+
+    Parameters
+    ----------
+    prior : float
+        Showings that every document begins with, as attractive as the mean document; they keep rare ones sensible. A
+        document that was never seen has this attraction, and so has one of a query that was never seen.
+    max_iter, tol : int, float
+        Iterations of EM, and the change of its parameters at which it ends. Models with closed forms need neither.
+
+    Attributes
+    ----------
+    attraction_ : array
+        Of each document of a query, in the order of `query_` and `document_`, which are codes into the log's names.
+    parameters_ : dict
+        What else the model has: examination by place, satisfaction by document, …
+    """
+
+    name: ClassVar[str]
+    attraction_: np.ndarray
+
+    def __init__(self, prior: float = 1.0, max_iter: int = 500, tol: float = 1e-5) -> None:
+        self.prior, self.max_iter = positive("prior", prior, 0.0), whole("max_iter", max_iter)
+        self.tol = positive("tol", tol)
+
+    def fit(self, log: ClickLog) -> "ClickModel":
+        """Learn from the lists of a log, which has sessions."""
+        lists = lists_of(log)
+        self.query_names_, self.document_names_ = log.query_names, log.document_names
+        shown = lists.shown
+        query = np.broadcast_to(lists.query[:, None], shown.shape)[shown]
+        (self.query_, self.document_), group = group_by([query, lists.document[shown]])
+        pair = np.full(shown.shape, len(self.query_))  # the last one is for documents that are not known
+        pair[shown] = group
+        weight = np.broadcast_to(lists.weight[:, None], shown.shape)
+        self.showings_ = np.bincount(pair[shown], weight[shown], len(self.query_))
+        rate = float((weight * lists.clicks).sum() / max(1e-12, self.showings_.sum()))
+        self.mean_ = min(max(rate, 1e-3), 0.999)
+        self.n_places_ = shown.shape[1]
+        self.parameters_: dict[str, np.ndarray] = {}
+        self._fit(lists, pair)
+        return self
+
+    # What a model defines.
+
+    def _fit(self, lists: LogLists, pair: np.ndarray) -> None:
+        raise NotImplementedError
+
+    def _conditional(self, pair: np.ndarray, clicks: np.ndarray) -> np.ndarray:
+        """P(click at place k | clicks above it), lists × places."""
+        raise NotImplementedError
+
+    def _marginal(self, pair: np.ndarray) -> np.ndarray:
+        """P(click at place k), lists × places."""
+        raise NotImplementedError
+
+    # What all models have.
+
+    def log_likelihood(self, log: ClickLog) -> float:
+        """The mean over lists of log P(all its clicks), from the probabilities given the clicks above."""
+        lists, pair = self._known(log)
+        terms = _log_probability(self._conditional(pair, lists.clicks), lists.clicks)
+        return float((lists.weight * np.where(lists.shown, terms, 0.0).sum(axis=1)).sum() / lists.weight.sum())
+
+    def perplexity(self, log: ClickLog, conditional: bool = False) -> dict[str, Any]:
+        """2 to the mean of −log₂ P(what happened) at each place, 1 at best and 2 for a coin.
+
+        Parameters
+        ----------
+        log : ClickLog
+        conditional : bool
+            Whether the clicks above are known, as they are in `log_likelihood`.
+
+        Returns
+        -------
+        dict
+            "places", an entry a place (NaN where nothing was shown), and "mean" over places.
+        """
+        lists, pair = self._known(log)
+        chance = self._conditional(pair, lists.clicks) if conditional else self._marginal(pair)
+        terms = np.where(lists.shown, _log_probability(chance, lists.clicks), 0.0) / np.log(2)
+        shown = lists.weight @ lists.shown
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = np.where(shown > 0, 2.0 ** (-(lists.weight @ terms) / shown), np.nan)
+        return {"places": found, "mean": float(np.nanmean(found))}
+
+    def click_rates(self, query: Any, documents: Any) -> np.ndarray:
+        """P(click) at each place if these documents were shown for the query in this order."""
+        documents = list(documents)
+        if len(documents) > self.n_places_:
+            raise DataError(f"{len(documents)} documents, but the model has seen lists of at most {self.n_places_}")
+        return self._marginal(self._pairs([query] * len(documents), documents)[None, :])[0]
+
+    def simulate(self, query: Any, documents: Any, sessions: int, seed: int = 0) -> np.ndarray:
+        """Clicks on this list in so many sessions (sessions × places), drawn place by place."""
+        rng, n = np.random.default_rng(seed), len(list(documents))
+        pair = np.tile(self._pairs([query] * n, list(documents)), (whole("sessions", sessions), 1))
+        clicks = np.zeros(pair.shape, bool)
+        for k in range(n):
+            clicks[:, k] = rng.random(len(pair)) < self._conditional(pair, clicks)[:, k]
+        return clicks
+
+    def relevance(self) -> np.ndarray:
+        """How much users like each document of a query, from 0 to 1, in the order of `query_` and `document_`."""
+        return self.attraction_
+
+    def _pairs(self, queries: Any, documents: Any) -> np.ndarray:
+        """The number of each document of a query; the last number for those that were never seen."""
+        if not hasattr(self, "query_"):
+            raise DataError("the click model is not fitted: call fit(log) first")
+        if not hasattr(self, "_number"):
+            names = zip(as_text(self.query_names_)[self.query_], as_text(self.document_names_)[self.document_])
+            self._number = {key: code for code, key in enumerate(names)}
+        keys = zip(as_text(np.array(queries, object)), as_text(np.array(documents, object)))
+        return np.array([self._number.get(key, len(self.query_)) for key in keys], np.int64)
+
+    def _known(self, log: ClickLog) -> tuple[LogLists, np.ndarray]:
+        """The lists of a log, and the number of each of their documents."""
+        lists = lists_of(log)
+        shown = lists.shown
+        if shown.shape[1] > self.n_places_:
+            raise DataError(f"the log has place {shown.shape[1]}, but the model has seen places up to {self.n_places_}")
+        query = np.broadcast_to(lists.query[:, None], shown.shape)[shown]
+        (queries, documents), group = group_by([query, lists.document[shown]])
+        known = self._pairs(log.query_names[queries], log.document_names[documents])
+        pair = np.full(shown.shape, len(self.query_))
+        pair[shown] = known[group]
+        return lists, pair
+
+    def _smoothed(self, hits: np.ndarray, shown: np.ndarray) -> np.ndarray:
+        """Rates under the prior, and that of a document which was never seen."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rate = (hits + self.prior * self.mean_) / (shown + self.prior)
+        return np.append(np.where(shown + self.prior > 0, rate, self.mean_), self.mean_)
+
+
+def _log_probability(chance: np.ndarray, clicks: np.ndarray) -> np.ndarray:
+    chance = np.clip(chance, FLOOR, 1 - FLOOR)
+    return np.where(clicks, np.log(chance), np.log1p(-chance))
+
+
+class ProductModel(ClickModel):
+    """P(click) = examination of a slot × attraction; a slot is a place (PBM), or a place and the last click (UBM)."""
+
+    def _slots(self, clicks: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    def _fit(self, lists: LogLists, pair: np.ndarray) -> None:
+        shown, slot = lists.shown, self._slots(lists.clicks)
+        weight = np.broadcast_to(lists.weight[:, None], shown.shape)[shown]
+        columns, n = count_rows([slot[shown], pair[shown], lists.clicks[shown].astype(np.int64)], weight)
+        n_slots, n_pairs = self._n_slots(), len(self.query_)
+        theta, gamma, self.n_iter_ = fit_product(
+            columns[0], columns[1], n, n * columns[2], n_slots, n_pairs, None, self.max_iter, self.tol,
+            (self.prior * self.mean_, self.prior),
+        )  # fmt: skip
+        self.parameters_["examination"] = np.nan_to_num(theta, nan=0.5)
+        self.attraction_ = gamma
+        self._attractions = np.append(gamma, np.average(gamma, weights=self.showings_))
+
+    def _n_slots(self) -> int:
+        raise NotImplementedError
+
+    def _conditional(self, pair: np.ndarray, clicks: np.ndarray) -> np.ndarray:
+        return self.parameters_["examination"][self._slots(clicks)] * self._attractions[pair]
+
+
+class PBM(ProductModel):
+    """Position-based model: P(click) = examination_k · attraction_d (Richardson et al. 2007; Craswell et al. 2008)."""
+
+    name = "pbm"
+
+    def _slots(self, clicks: np.ndarray) -> np.ndarray:
+        return np.broadcast_to(np.arange(clicks.shape[1]), clicks.shape)
+
+    def _n_slots(self) -> int:
+        return self.n_places_
+
+    def _marginal(self, pair: np.ndarray) -> np.ndarray:
+        return self._conditional(pair, np.zeros(pair.shape, bool))
+
+
+class UBM(ProductModel):
+    """User browsing model: examination depends on place and last click (Dupret & Piwowarski 2008)."""
+
+    name = "ubm"
+
+    def _slots(self, clicks: np.ndarray) -> np.ndarray:
+        places = np.arange(1, clicks.shape[1] + 1)
+        last = np.maximum.accumulate(np.where(clicks, places, 0), axis=1)
+        before = np.hstack([np.zeros((len(clicks), 1), np.int64), last[:, :-1]])
+        return (places - 1) * (self.n_places_ + 1) + before
+
+    def _n_slots(self) -> int:
+        return self.n_places_ * (self.n_places_ + 1)
+
+    def _marginal(self, pair: np.ndarray) -> np.ndarray:
+        """Over all places of the last click: O(places²) a list."""
+        theta = self.parameters_["examination"].reshape(self.n_places_, -1)
+        chance, last = np.zeros(pair.shape), np.zeros((len(pair), self.n_places_ + 1))
+        last[:, 0] = 1.0
+        for k in range(pair.shape[1]):
+            clicked = last[:, : k + 1] * theta[k, : k + 1] * self._attractions[pair[:, k]][:, None]
+            chance[:, k] = clicked.sum(axis=1)
+            last[:, : k + 1] -= clicked
+            last[:, k + 1] = chance[:, k]
+        return chance
+
+
+class ChainModel(ClickModel):
+    """Documents are examined one after the other; a click on one, or the lack of it, says whether the next one is.
+
+    Examination of the next: `_after_click` of a clicked one, `_after_skip` of one that was examined and not clicked.
+    """
+
+    def _after_click(self, pair: np.ndarray, k: int) -> Any:
+        raise NotImplementedError
+
+    def _after_skip(self) -> float:
+        return 1.0
+
+    def _conditional(self, pair: np.ndarray, clicks: np.ndarray) -> np.ndarray:
+        examined, chance = np.ones(len(pair)), np.zeros(pair.shape)
+        for k in range(pair.shape[1]):
+            attraction = self._attractions[pair[:, k]]
+            chance[:, k] = examined * attraction
+            skipped = examined * (1 - attraction) / np.maximum(1 - chance[:, k], 1e-12) * self._after_skip()
+            examined = np.where(clicks[:, k], self._after_click(pair[:, k], k), skipped)
+        return chance
+
+    def _marginal(self, pair: np.ndarray) -> np.ndarray:
+        examined, chance = np.ones(len(pair)), np.zeros(pair.shape)
+        for k in range(pair.shape[1]):
+            attraction = self._attractions[pair[:, k]]
+            chance[:, k] = examined * attraction
+            examined = examined * (
+                attraction * self._after_click(pair[:, k], k) + (1 - attraction) * self._after_skip()
+            )
+        return chance
+
+    def _fit(self, lists: LogLists, pair: np.ndarray) -> None:
+        """Closed form: all down to the last click was examined, and all of a list without clicks."""
+        last, width = lists.last[:, None], lists.clicks.shape[1]
+        self._count(lists, pair, (np.arange(width) <= last) | (last < 0))
+
+    def _count(self, lists: LogLists, pair: np.ndarray, examined: np.ndarray) -> None:
+        """Attraction: clicks over examined showings. Satisfaction: last clicks over clicks, by document and place."""
+        size, weight = len(self.query_) + 1, np.broadcast_to(lists.weight[:, None], pair.shape)
+        clicks = weight * lists.clicks
+        final = np.where(np.arange(pair.shape[1]) == lists.last[:, None], clicks, 0.0)
+        counts = [np.bincount(pair.ravel(), column.ravel(), size)[:-1] for column in (clicks, weight * examined, final)]
+        self._attractions = self._smoothed(counts[0], counts[1])
+        self.attraction_ = self._attractions[:-1]
+        self._counts(clicks, final, counts)
+
+    def _counts(self, clicks: np.ndarray, final: np.ndarray, counts: list[np.ndarray]) -> None:
+        """What else a model takes from clicks and last clicks, by list and place, and by document."""
+
+
+class Cascade(ChainModel):
+    """Cascade model: down to the first click and no further (Craswell et al. 2008); lists have one click at most."""
+
+    name = "cascade"
+
+    def _fit(self, lists: LogLists, pair: np.ndarray) -> None:
+        before = np.cumsum(lists.clicks, axis=1) - lists.clicks
+        self._count(
+            LogLists(lists.query, lists.document, lists.clicks & (before == 0), lists.weight), pair, before == 0
+        )
+
+    def _after_click(self, pair: np.ndarray, k: int) -> Any:
+        return 0.0
+
+
+class DCM(ChainModel):
+    """Dependent click model: after a click at place k the next one is examined with λ_k (Guo et al. 2009)."""
+
+    name = "dcm"
+
+    def _counts(self, clicks: np.ndarray, final: np.ndarray, counts: list[np.ndarray]) -> None:
+        total = clicks.sum(axis=0)
+        rate = (total - final.sum(axis=0) + 0.5 * self.prior) / np.maximum(total + self.prior, 1e-12)
+        self.parameters_["continuation"] = np.where(total + self.prior > 0, rate, 0.5)
+
+    def _after_click(self, pair: np.ndarray, k: int) -> Any:
+        return self.parameters_["continuation"][k]
+
+
+class SDBN(ChainModel):
+    """Simplified dynamic Bayesian network: a click satisfies with σ_d, and then nothing more is examined (2009)."""
+
+    name = "sdbn"
+
+    def _counts(self, clicks: np.ndarray, final: np.ndarray, counts: list[np.ndarray]) -> None:
+        hits, _, last = counts
+        mean = last.sum() / max(hits.sum(), 1e-12)
+        rate = (last + self.prior * mean) / np.maximum(hits + self.prior, 1e-12)
+        self._satisfaction = np.append(np.where(hits + self.prior > 0, rate, mean), mean)
+        self.parameters_["satisfaction"] = self._satisfaction[:-1]
+
+    def _after_click(self, pair: np.ndarray, k: int) -> Any:
+        return 1.0 - self._satisfaction[pair]
+
+    def relevance(self) -> np.ndarray:
+        """Attraction times satisfaction."""
+        return self.attraction_ * self.parameters_["satisfaction"]
+
+
+class DBN(SDBN):
+    """Dynamic Bayesian network: who is not satisfied goes on with γ (Chapelle & Zhang 2009); by EM."""
+
+    name = "dbn"
+
+    def _fit(self, lists: LogLists, pair: np.ndarray) -> None:
+        super()._fit(lists, pair)
+        self.parameters_["continuation"] = np.array(0.9)
+        for turn in range(1, self.max_iter + 1):  # noqa: B007
+            moved = self._step(lists, pair)
+            if moved <= self.tol:
+                break
+        self.n_iter_ = turn
+
+    def _after_skip(self) -> float:
+        return float(self.parameters_["continuation"])
+
+    def _after_click(self, pair: np.ndarray, k: int) -> Any:
+        return self._after_skip() * super()._after_click(pair, k)
+
+    def _step(self, lists: LogLists, pair: np.ndarray) -> float:
+        """One round of EM; answers the largest change of a parameter.
+
+        Down to the last click everything was examined. Below it, B_k is the probability of no click from k on if k is
+        examined, f_k that k is examined and all between was skipped, and f_k B_k / T that k was examined.
+        """
+        gamma, size, width = self._after_skip(), len(self.query_) + 1, pair.shape[1]
+        a, s = np.where(lists.shown, self._attractions[pair], 0.0), self._satisfaction[pair]
+        last, ends = lists.last, lists.shown[:, ::-1].argmax(axis=1)
+        length = width - ends  # places of each list
+        below = np.ones((len(pair), width + 1))
+        for k in range(width - 1, -1, -1):
+            go_on = np.where(k + 1 < length, 1 - gamma + gamma * below[:, k + 1], 1.0)
+            below[:, k] = np.where(k < length, (1 - a[:, k]) * go_on, 1.0)
+        rows, clicked = np.arange(len(pair)), last >= 0
+        own_s = np.where(clicked, s[rows, np.maximum(last, 0)], 0.0)
+        more = last + 1 < length
+        tail = np.where(more, 1 - gamma + gamma * below[rows, np.minimum(last + 1, width)], 1.0)
+        total = np.where(clicked, own_s + (1 - own_s) * tail, below[:, 0])
+        satisfied = np.where(clicked, own_s / np.maximum(total, 1e-300), 0.0)
+        examined, here = np.zeros(pair.shape), np.zeros(len(pair))
+        for k in range(width):
+            start = k == last + 1
+            here = np.where(start, np.where(clicked, (1 - own_s) * gamma, 1.0), here)
+            inside = (k > last) & (k < length)
+            examined[:, k] = np.where(
+                k <= last, 1.0, np.where(inside, here * below[:, k] / np.maximum(total, 1e-300), 0.0)
+            )
+            here = np.where(inside, here * (1 - a[:, k]) * gamma, here)
+        return self._take(lists, pair, examined, satisfied, length, size)
+
+    def _take(
+        self,
+        lists: LogLists,
+        pair: np.ndarray,
+        examined: np.ndarray,
+        satisfied: np.ndarray,
+        length: np.ndarray,
+        size: int,
+    ) -> float:
+        """New parameters from what was expected; answers the largest change."""
+        width, rows, last = pair.shape[1], np.arange(len(pair)), lists.last
+        weight = lists.weight[:, None]
+        clicks, clicked = weight * lists.clicks, last >= 0
+        shown = np.bincount(pair.ravel(), (weight * examined * lists.shown).ravel(), size)[:-1]
+        hits = np.bincount(pair.ravel(), clicks.ravel(), size)[:-1]
+        final = np.bincount(pair[rows, np.maximum(last, 0)], lists.weight * satisfied, size)[:-1]
+        stays = examined.copy()  # examined and not satisfied
+        stays[rows[clicked], last[clicked]] = 1.0 - satisfied[clicked]
+        inner = np.arange(width - 1)[None, :] + 1 < length[:, None]
+        trials, went = (weight * stays[:, :-1] * inner).sum(), (weight * examined[:, 1:] * inner).sum()
+        new_a = self._smoothed(hits, shown)
+        mean = final.sum() / max(hits.sum(), 1e-12)
+        new_s = np.append((final + self.prior * mean) / np.maximum(hits + self.prior, 1e-12), mean)
+        new_gamma = went / max(trials, 1e-12)
+        moved = max(
+            float(np.abs(new_a - self._attractions).max()), float(np.abs(new_s - self._satisfaction).max()),
+            abs(new_gamma - self._after_skip()),
+        )  # fmt: skip
+        self._attractions, self._satisfaction = new_a, new_s
+        self.attraction_ = new_a[:-1]
+        self.parameters_ = {"satisfaction": new_s[:-1], "continuation": np.array(min(new_gamma, 1.0))}
+        return moved
+
+
+CLICK_MODELS: dict[str, type[ClickModel]] = {model.name: model for model in (PBM, Cascade, DCM, SDBN, DBN, UBM)}
+
+
+def click_model(log: ClickLog, model: str = "pbm", **settings: Any) -> ClickModel:
+    """Fit a click model to the lists of a log.
+
+    Parameters
+    ----------
+    log : ClickLog with sessions
+    model : {"pbm", "cascade", "dcm", "sdbn", "dbn", "ubm"}
+        Position-based, cascade, dependent click, simplified or full dynamic Bayesian network, user browsing.
+    **settings
+        `prior`, `max_iter` and `tol` of `ClickModel`.
+
+    Examples
+    --------
+    >>> shown = {"queries": ["q"] * 4, "documents": list("abba"), "places": [1, 2, 1, 2], "sessions": [0, 0, 1, 1]}
+    >>> log = ClickLog(**shown, clicks=[1, 0, 1, 0])
+    >>> model = click_model(log, "sdbn")
+    >>> model.click_rates("q", ["a", "b"]).round(2)
+    array([0.75, 0.19])
+    """
+    if model not in CLICK_MODELS:
+        hint = did_you_mean(model, list(CLICK_MODELS))
+        raise DataError(f"model is {model!r}, expected one of {', '.join(CLICK_MODELS)}{hint}")
+    return CLICK_MODELS[model](**settings).fit(log)
