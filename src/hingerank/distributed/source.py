@@ -18,7 +18,7 @@ from hingerank.data.view_figures import figures_of
 from hingerank.distributed.parts import LoadedPart, RowWeights, stacked
 from hingerank.distributed.sums import PartsDesign, PartsQueries, new_token, sums_of
 from hingerank.features.curves import SAMPLED_ROWS
-from hingerank.preferences import GradedPreferences
+from hingerank.preferences import QueryPreferences
 from hingerank.problem.least_squares import Sums
 from hingerank.problem.problem import Design
 from hingerank.rankers.base import TrainingRows
@@ -47,10 +47,10 @@ class PartProblem:
 
     make: Callable[[Matrix], Design]
     scaler: Scaler | None
-    prefer: Callable[..., GradedPreferences]
+    prefer: Callable[..., QueryPreferences]
     weights: RowWeights | None
 
-    def __call__(self, data: RankingData, weight: np.ndarray | None) -> tuple[Design, GradedPreferences]:
+    def __call__(self, data: RankingData, weight: np.ndarray | None) -> tuple[Design, QueryPreferences]:
         rows = scaled_rows(data, weight, self.scaler)
         return self.make(rows.X), self.prefer(rows.y, rows.blocks, rows.weight)
 

@@ -16,7 +16,7 @@ import numpy as np
 from hingerank.data.ranking_data import RankingData
 from hingerank.distributed.parts import LoadedPart, RowWeights, joined_weights, queries_of
 from hingerank.losses import Loss, WindowLoss
-from hingerank.preferences import GradedPreferences
+from hingerank.preferences import QueryPreferences
 from hingerank.problem.least_squares import Sums
 from hingerank.problem.problem import Design, LossPoint, Pass, add_up
 
@@ -35,7 +35,7 @@ class MakeProblem(Protocol):
     @property
     def weights(self) -> RowWeights | None: ...
 
-    def __call__(self, data: RankingData, weight: np.ndarray | None) -> tuple[Design, GradedPreferences]: ...
+    def __call__(self, data: RankingData, weight: np.ndarray | None) -> tuple[Design, QueryPreferences]: ...
 
 
 class PartsDesign(Design):
@@ -139,7 +139,7 @@ About = tuple[str, Loss, int]  # which loss, by its key, and of every how many-t
 class _Kept:
     """A part's design and preferences; of the loss asked for last, the pass and the point last evaluated."""
 
-    def __init__(self, design: Design, preferences: GradedPreferences):
+    def __init__(self, design: Design, preferences: QueryPreferences):
         self.design, self.preferences = design, preferences
         self.key, self.passes = "", dict[int, Pass]()
         self.point: tuple[int, np.ndarray, LossPoint] | None = None

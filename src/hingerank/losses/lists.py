@@ -18,7 +18,7 @@ from hingerank.kernels.losses import (
 )
 from hingerank.kernels.threads import run_shards
 from hingerank.losses.pairs import LossAt, PairLoss, check_scores
-from hingerank.preferences import GradedPreferences, Preferences
+from hingerank.preferences import GradedPreferences, Preferences, QueryPreferences
 
 ONE_GRADE = 1e-12  # grades that differ from their mean by less, relatively, are the same
 
@@ -115,7 +115,7 @@ class Squared(PairLoss):
     def pointwise(self, t: Floats) -> tuple[Floats, Floats, Floats]:
         return (1.0 - t) ** 2, -2.0 * (1.0 - t), np.full_like(t, 2.0)
 
-    def graded(self, s: Floats, preferences: GradedPreferences) -> LossAt:
+    def graded(self, s: Floats, preferences: QueryPreferences) -> LossAt:
         return _over_nodes(1.0, s, preferences)
 
 
@@ -213,7 +213,7 @@ class Cosine(ListLoss):
         return LossAt(float((half * (1.0 - a / N)).sum()), gradient, curvature, m * diagonal)
 
 
-def _over_nodes(margin: float, s: Floats, preferences: GradedPreferences) -> LossAt:
+def _over_nodes(margin: float, s: Floats, preferences: QueryPreferences) -> LossAt:
     """The sum over pairs of (margin - s_i + s_j)^2."""
     tree, shards = preferences.tree, preferences.shards
 

@@ -13,7 +13,7 @@ from hingerank.arrays import Floats
 from hingerank.kernels.losses import FIDELITY, LOGISTIC, exponential_pass, smooth_curvature_pass, smooth_pass
 from hingerank.kernels.sweeps import WindowState, curvature_pass, score_pass
 from hingerank.kernels.threads import run_shards
-from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
+from hingerank.preferences import ExplicitPairs, Preferences, QueryPreferences
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class PairLoss(ABC):
     def pointwise(self, t: Floats) -> tuple[Floats, Floats, Floats]:
         """l(t), l'(t), l''(t)."""
 
-    def graded(self, s: Floats, preferences: GradedPreferences) -> LossAt:
+    def graded(self, s: Floats, preferences: QueryPreferences) -> LossAt:
         """The loss over graded preferences; lists the pairs, unless a loss knows a faster exact way."""
         winner, loser, weight = preferences.pairs()
         return self._explicit(s, ExplicitPairs(winner, loser, len(s), weight))
@@ -126,7 +126,7 @@ class WindowLoss(PairLoss):
         gaps = np.maximum(self.terms[:, :1] - t, 0.0)
         return np.stack([(gaps > 0) @ weight, gaps @ weight, gaps**2 @ weight], axis=1)
 
-    def state(self, preferences: GradedPreferences) -> WindowState:
+    def state(self, preferences: QueryPreferences) -> WindowState:
         """Room for the windows of one iterate; the sorted order inside is the start of the next sort."""
         tree, n = preferences.tree, preferences.n_items
         slots = int((tree.node[:, 1] - tree.node[:, 0] + tree.node[:, 3] - tree.node[:, 2]).sum())
@@ -134,7 +134,7 @@ class WindowLoss(PairLoss):
         window = np.empty((len(self.terms), slots), np.int32)
         return WindowState(order, np.empty(slots, np.int32), window, np.zeros(n))
 
-    def graded(self, s: Floats, preferences: GradedPreferences) -> LossAt:
+    def graded(self, s: Floats, preferences: QueryPreferences) -> LossAt:
         tree, terms, shards = preferences.tree, self.terms, preferences.shards
         state, z = self.state(preferences), np.empty_like(s)
         moments = np.sum(run_shards(lambda ab: score_pass(s, *ab, tree, state, terms, z), shards), axis=0)
@@ -179,7 +179,7 @@ class VisitedPairs(PairLoss):
 
     kind: int
 
-    def graded(self, s: Floats, preferences: GradedPreferences) -> LossAt:
+    def graded(self, s: Floats, preferences: QueryPreferences) -> LossAt:
         kind, tree, shards = self.kind, preferences.tree, preferences.shards
         z, diagonal = np.empty_like(s), np.empty_like(s)
         values = run_shards(lambda ab: smooth_pass(kind, s, *ab, tree, z, diagonal), shards)
@@ -212,7 +212,7 @@ class Exponential(PairLoss):
             e = np.exp(-t)
         return e, -e, e
 
-    def graded(self, s: Floats, preferences: GradedPreferences) -> LossAt:
+    def graded(self, s: Floats, preferences: QueryPreferences) -> LossAt:
         tree, shards = preferences.tree, preferences.shards
 
         def sweep(v: Floats) -> tuple[float, Floats, Floats, Floats]:

@@ -1,12 +1,14 @@
 """Who should beat whom: grades inside query blocks, or explicit pairs, behind one interface.
 
-A preference set knows rows, queries and weights, never features or models. Both kinds have ``n_items``, ``n_pairs``,
-``total_weight`` and ``pairs()``; only dual algorithms call the last.
+A preference set knows rows, queries and weights, never features or models. All kinds have ``n_items``, ``n_pairs``,
+``total_weight`` and ``pairs()``; only dual algorithms call the last. `QueryPreferences` is what sweeps query by query
+take: they see its tree, not where it comes from.
 """
 
 from hingerank.preferences.explicit import ExplicitPairs
 from hingerank.preferences.graded import GradedPreferences
+from hingerank.preferences.in_queries import QueryPreferences
 
-__all__ = ["ExplicitPairs", "GradedPreferences", "Preferences"]
+__all__ = ["ExplicitPairs", "GradedPreferences", "Preferences", "QueryPreferences"]
 
-Preferences = GradedPreferences | ExplicitPairs
+Preferences = QueryPreferences | ExplicitPairs

@@ -30,7 +30,7 @@ from hingerank.kernels.rows import back_range, scores_range
 from hingerank.kernels.sweeps import score_pass
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.losses import Loss, WindowLoss
-from hingerank.preferences import GradedPreferences, Preferences
+from hingerank.preferences import Preferences, QueryPreferences
 from hingerank.problem.design import NUMBERS_PER_SHARD
 from hingerank.problem.mapped import MixedDesign, MixedPass
 from hingerank.problem.problem import Design, FusedPass, LossPoint, Pass, add_up
@@ -117,7 +117,7 @@ class BinnedDesign(Bins):
         return np.stack(found, axis=1).reshape(d, count, 3)
 
     def sweep(self, loss: Loss, preferences: Preferences) -> Pass:
-        if isinstance(loss, WindowLoss) and isinstance(preferences, GradedPreferences):
+        if isinstance(loss, WindowLoss) and isinstance(preferences, QueryPreferences):
             return BinnedPass(self, loss, preferences)
         return super().sweep(loss, preferences)
 

@@ -11,8 +11,8 @@ from hingerank.kernels.hessian import scatter_pass
 from hingerank.kernels.rows import back_range, scores_range
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.losses import Loss, WindowLoss
-from hingerank.preferences import GradedPreferences, Preferences
-from hingerank.preferences.graded import ROWS_PER_SHARD
+from hingerank.preferences import Preferences, QueryPreferences
+from hingerank.preferences.in_queries import ROWS_PER_SHARD
 from hingerank.problem.problem import Design, FusedPass, Pass, add_up
 
 NUMBERS_PER_SHARD = 1 << 20
@@ -77,6 +77,6 @@ class RowsDesign(Design):
         return RowsDesign(X[:, wanted] if sp.issparse(X) else np.take(X, wanted, axis=1))
 
     def sweep(self, loss: Loss, preferences: Preferences) -> Pass:
-        if isinstance(loss, WindowLoss) and isinstance(preferences, GradedPreferences):
+        if isinstance(loss, WindowLoss) and isinstance(preferences, QueryPreferences):
             return FusedPass(self, loss, preferences)
         return super().sweep(loss, preferences)

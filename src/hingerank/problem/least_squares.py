@@ -16,8 +16,8 @@ from hingerank.kernels.rows import group_sums
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.losses import Loss
 from hingerank.losses.lists import AllDifferences, GradeDifferences, RegressionAround, Squared, WithRegression
-from hingerank.preferences import GradedPreferences
-from hingerank.preferences.graded import ROWS_PER_SHARD
+from hingerank.preferences import GradedPreferences, QueryPreferences
+from hingerank.preferences.in_queries import ROWS_PER_SHARD
 from hingerank.problem.design import RowsDesign
 from hingerank.problem.mapped import ScaledDesign
 from hingerank.problem.problem import Design, Point, Problem, add_up
@@ -35,7 +35,7 @@ class Sums(NamedTuple):
     rows: np.ndarray
 
     @classmethod
-    def of(cls, design: Design, preferences: GradedPreferences) -> "Sums":
+    def of(cls, design: Design, preferences: QueryPreferences) -> "Sums":
         """Those of the rows of a design, in one reading."""
         weight, y = preferences.item_weight, preferences.y
         m = np.ones(len(y)) if weight is None else weight

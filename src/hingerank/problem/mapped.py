@@ -13,7 +13,7 @@ from hingerank.data.scaling import ColumnScaler
 from hingerank.features.maps import BLOCK_BYTES, FeatureMap, storage_type
 from hingerank.losses import Loss, WindowLoss
 from hingerank.losses.lists import RegressionAround
-from hingerank.preferences import GradedPreferences, Preferences
+from hingerank.preferences import Preferences, QueryPreferences
 from hingerank.problem.design import RowsDesign
 from hingerank.problem.problem import Design, FusedPass, LossPoint, Pass, hessian_by_columns
 from hingerank.problem.streamed import StreamedDesign
@@ -42,7 +42,7 @@ class MappedRows(RowsDesign):
     """Rows of a mapped file: losses that have no fused kernel are swept block by block, in one reading as well."""
 
     def sweep(self, loss: Loss, preferences: Preferences) -> Pass:
-        if not isinstance(preferences, GradedPreferences) or not loss.by_query:
+        if not isinstance(preferences, QueryPreferences) or not loss.by_query:
             return super().sweep(loss, preferences)
         if isinstance(loss, WindowLoss):
             return PassOnDisk(self, loss, preferences)

@@ -19,8 +19,8 @@ from hingerank.kernels.hessian import hessian_pass
 from hingerank.kernels.sweeps import WindowState, fused_curvature_pass, fused_loss_pass
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.losses import Loss, PairLoss, WindowLoss
-from hingerank.preferences import GradedPreferences, Preferences
-from hingerank.preferences.graded import ROWS_PER_SHARD
+from hingerank.preferences import Preferences, QueryPreferences
+from hingerank.preferences.in_queries import ROWS_PER_SHARD
 from hingerank.structures import HalfSquare, SmoothStructure
 
 ROWS_OF_A_SAMPLE, ROWS_OF_A_DIAGONAL = 20_000, 16_384
@@ -120,7 +120,7 @@ class LossPoint:
 class Pass(Protocol):
     """A loss as a function of weights."""
 
-    graded: GradedPreferences | None  # whose queries samples can be taken from
+    graded: QueryPreferences | None  # whose queries samples can be taken from
 
     def at(self, w: np.ndarray) -> LossPoint:
         """The loss at w."""
@@ -244,7 +244,7 @@ class Problem(Objective):
         """f(0), from scores that are all 0: no pass over the rows, where these are here."""
         if isinstance(self.loss, PairLoss):
             return self.C * float(self.loss.pointwise(np.zeros(1))[0][0]) * self.preferences.total_weight
-        if isinstance(self.preferences, GradedPreferences):
+        if isinstance(self.preferences, QueryPreferences):
             return self.C * self.loss.at(np.zeros(self.design.shape[0]), self.preferences).value
         return self.at(np.zeros(self.dimension)).value
 
@@ -328,7 +328,7 @@ class PlainPass(Pass):
         if not self.design.uneven:
             return None
         p, here = self.preferences, self.loss.at(self.design.scores(w), self.preferences)
-        offsets = p.offsets if isinstance(p, GradedPreferences) else np.array([0, p.n_items])
+        offsets = p.offsets if isinstance(p, QueryPreferences) else np.array([0, p.n_items])
         return self.design.scatter(here.diagonal, offsets)
 
     def degrees(self, w: np.ndarray) -> np.ndarray | None:
@@ -344,7 +344,7 @@ class WindowPass(Pass):
     An older point asked for its curvature evaluates itself again, and so does a point whose memory another loss took.
     """
 
-    def __init__(self, loss: WindowLoss, preferences: GradedPreferences):
+    def __init__(self, loss: WindowLoss, preferences: QueryPreferences):
         self.loss, self.graded, self.terms = loss, preferences, loss.terms
         self.tree, self.offsets = preferences.tree, preferences.offsets
         self.latest: np.ndarray | None = None
@@ -372,7 +372,7 @@ class WindowPass(Pass):
 class FusedPass(WindowPass):
     """Hinge-type losses over graded rows in memory: value and gradient, or a Hessian product, in one reading."""
 
-    def __init__(self, design: "DesignOfRows", loss: WindowLoss, preferences: GradedPreferences):
+    def __init__(self, design: "DesignOfRows", loss: WindowLoss, preferences: QueryPreferences):
         super().__init__(loss, preferences)
         self.design, self.rows, self.most_shards, self.stride = design, design.rows, design.most_shards, 1
         self.shards = cut_shards(self.offsets, ROWS_PER_SHARD, self.most_shards)

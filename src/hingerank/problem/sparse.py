@@ -12,8 +12,8 @@ from hingerank.kernels.hessian import hessian_pass
 from hingerank.kernels.sweeps import curvature_pass, score_pass
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.losses import WindowLoss
-from hingerank.preferences import GradedPreferences
-from hingerank.preferences.graded import ROWS_PER_SHARD
+from hingerank.preferences import QueryPreferences
+from hingerank.preferences.in_queries import ROWS_PER_SHARD
 from hingerank.problem.design import RowsDesign
 from hingerank.problem.mapped import MappedRows
 from hingerank.problem.problem import Design, add_up
@@ -44,7 +44,7 @@ class SparseProblem:
         self,
         design: RowsDesign,
         loss: WindowLoss,
-        preferences: GradedPreferences,
+        preferences: QueryPreferences,
         structure: SparseStructure,
         C: float = 1.0,
     ):
@@ -139,7 +139,7 @@ class PassProblem(SparseProblem):
         self,
         design: Design,
         loss: WindowLoss,
-        preferences: GradedPreferences,
+        preferences: QueryPreferences,
         structure: SparseStructure,
         C: float = 1.0,
     ):
@@ -174,7 +174,7 @@ class PassProblem(SparseProblem):
 
 
 def sparse_problem(
-    design: Design, loss: WindowLoss, preferences: GradedPreferences, structure: SparseStructure
+    design: Design, loss: WindowLoss, preferences: QueryPreferences, structure: SparseStructure
 ) -> SparseProblem:
     """The problem on rows in memory, or on others, of which no columns are taken out."""
     if isinstance(design, RowsDesign) and not isinstance(design, MappedRows):

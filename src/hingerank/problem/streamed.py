@@ -18,8 +18,8 @@ from hingerank.kernels.scaling import query_back, query_scores
 from hingerank.kernels.sweeps import curvature_pass, score_pass
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.losses import Loss, WindowLoss
-from hingerank.preferences import GradedPreferences, Preferences
-from hingerank.preferences.graded import ROWS_PER_SHARD
+from hingerank.preferences import Preferences, QueryPreferences
+from hingerank.preferences.in_queries import ROWS_PER_SHARD
 from hingerank.problem.design import RowsDesign
 from hingerank.problem.problem import (
     ROWS_OF_A_DIAGONAL,
@@ -153,7 +153,7 @@ class StreamedDesign(Design):
 
     def sweep(self, loss: Loss, preferences: Preferences) -> Pass:
         """Loss and curvature in w with one mapping of the rows each."""
-        if not isinstance(preferences, GradedPreferences) or not loss.by_query:
+        if not isinstance(preferences, QueryPreferences) or not loss.by_query:
             return super().sweep(loss, preferences)
         if isinstance(loss, WindowLoss):
             return StreamedPass(self, loss, preferences)
@@ -172,7 +172,7 @@ def blocks_of_queries(design: StreamedDesign, offsets: np.ndarray) -> list[list[
 class StreamedPass(WindowPass):
     """Like FusedPass, over blocks of whole queries: map a block, score it, sweep it, add up its part, forget it."""
 
-    def __init__(self, design: StreamedDesign, loss: WindowLoss, preferences: GradedPreferences):
+    def __init__(self, design: StreamedDesign, loss: WindowLoss, preferences: QueryPreferences):
         super().__init__(loss, preferences)
         self.design, self.shards = design, blocks_of_queries(design, self.offsets)
 
@@ -255,7 +255,7 @@ class ListPass(Pass):
 
     graded = None
 
-    def __init__(self, design: StreamedDesign, loss: Loss, preferences: GradedPreferences):
+    def __init__(self, design: StreamedDesign, loss: Loss, preferences: QueryPreferences):
         self.design, self.loss, self.preferences, self.offsets = design, loss, preferences, preferences.offsets
         self.shards = blocks_of_queries(design, self.offsets)
         self.curvatures: dict[int, Callable[[np.ndarray], np.ndarray]] = {}

@@ -17,7 +17,7 @@ from hingerank.data.rows_view import RowsView
 from hingerank.features.kernels import Kernel
 from hingerank.features.maps import FeatureMap
 from hingerank.losses import Loss, LossAt, WindowLoss
-from hingerank.preferences import GradedPreferences, Preferences
+from hingerank.preferences import Preferences, QueryPreferences
 from hingerank.problem.gram import GramMatrix, computed_product, sizes_of
 from hingerank.problem.torch_sweep import DeviceDesign, OnDevice, Swept, sweep
 
@@ -131,7 +131,7 @@ class TorchGram(OnDevice, GramMatrix):
         return (self.tensor @ v.float()).double()
 
     def sweep(self, loss: Loss, preferences: Preferences) -> Callable[[Tensor], LossAt | Swept]:
-        if isinstance(loss, WindowLoss) and isinstance(preferences, GradedPreferences):
+        if isinstance(loss, WindowLoss) and isinstance(preferences, QueryPreferences):
             return partial(sweep, loss, self.slots(preferences))
         return self._swept_here(loss, preferences)
 

@@ -17,7 +17,7 @@ from numpy.typing import DTypeLike
 
 from hingerank.arrays import Device, Tensor
 from hingerank.losses import Loss, WindowLoss
-from hingerank.preferences import GradedPreferences, Preferences
+from hingerank.preferences import Preferences, QueryPreferences
 from hingerank.problem.problem import Design, LossPoint, Pass, PlainPass
 
 
@@ -30,7 +30,7 @@ class Slots:
     device : a PyTorch device
     """
 
-    def __init__(self, preferences: GradedPreferences, device: Device):
+    def __init__(self, preferences: QueryPreferences, device: Device):
         import torch
         from torch.nn.functional import pad
 
@@ -163,9 +163,9 @@ class OnDevice(Protocol):
     """What has preference pairs on the device, laid out once for all losses and values of C."""
 
     device: Device
-    _laid_out: tuple[GradedPreferences, Slots] | None = None
+    _laid_out: tuple[QueryPreferences, Slots] | None = None
 
-    def slots(self, preferences: GradedPreferences) -> Slots:
+    def slots(self, preferences: QueryPreferences) -> Slots:
         """The pairs' slots."""
         if self._laid_out is None or self._laid_out[0] is not preferences:
             self._laid_out = preferences, Slots(preferences, self.device)
@@ -192,7 +192,7 @@ class DeviceDesign(OnDevice, Design, Protocol):
         return self.home(torch.as_tensor(np.ascontiguousarray(z, np.float64), device=self.device))
 
     def sweep(self, loss: Loss, preferences: Preferences) -> Pass:
-        if isinstance(loss, WindowLoss) and isinstance(preferences, GradedPreferences):
+        if isinstance(loss, WindowLoss) and isinstance(preferences, QueryPreferences):
             return TorchPass(self, loss, preferences, self.slots(preferences))
         return PlainPass(self, loss, preferences)
 
@@ -200,7 +200,7 @@ class DeviceDesign(OnDevice, Design, Protocol):
 class TorchPass(PlainPass):
     """A loss of pairs over a design on the device: weights go there, value, gradient and Hessian products come back."""
 
-    def __init__(self, design: DeviceDesign, loss: WindowLoss, preferences: GradedPreferences, slots: Slots):
+    def __init__(self, design: DeviceDesign, loss: WindowLoss, preferences: QueryPreferences, slots: Slots):
         super().__init__(design, loss, preferences)
         self.there, self.windows, self.slots = design, loss, slots
 

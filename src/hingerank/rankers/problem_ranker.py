@@ -10,7 +10,7 @@ from sklearn.base import clone
 from hingerank.data.blocks import QueryBlocks
 from hingerank.data.checks import positive
 from hingerank.export.attributes import Attribute, Number
-from hingerank.preferences import GradedPreferences
+from hingerank.preferences import GradedPreferences, QueryPreferences
 from hingerank.rankers.base import BaseRanker, take_over
 from hingerank.rankers.inputs import warn_weak
 from hingerank.rankers.sources import RowsInParts, RowsSource, Source
@@ -61,7 +61,7 @@ class ProblemRanker(BaseRanker):
         """Keep what the ranker needs of a solution."""
         raise NotImplementedError
 
-    def _preferences(self, y: np.ndarray, blocks: QueryBlocks, sample_weight: np.ndarray | None) -> GradedPreferences:
+    def _preferences(self, y: np.ndarray, blocks: QueryBlocks, sample_weight: np.ndarray | None) -> QueryPreferences:
         """Who should beat whom among graded rows."""
         return GradedPreferences(y, blocks.offsets, item_weight=sample_weight)
 

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from hingerank.features.curves import SAMPLED_ROWS
 from hingerank.features.surfaces import SurfaceGrid
-from hingerank.preferences import GradedPreferences
+from hingerank.preferences import QueryPreferences
 
 
 class Curve(NamedTuple):
@@ -48,7 +48,7 @@ class ShapeSample(NamedTuple):
     def at(cls, X: Any, preferences: Any, weight: np.ndarray | None) -> "ShapeSample":
         """Of graded rows every so many-th query, else of all rows every so many-th."""
         n = X.shape[0]
-        graded = isinstance(preferences, GradedPreferences)
+        graded = isinstance(preferences, QueryPreferences)
         offsets = preferences.offsets if graded else np.arange(n + 1)
         stride = -(-n // SAMPLED_ROWS)
         kept = np.arange(len(offsets) - 1) % stride == 0
