@@ -9,7 +9,7 @@ import numpy as np
 
 from hingerank.kernels.compiled import inner, kernel, with_room
 from hingerank.kernels.order import order_blocks
-from hingerank.kernels.sweeps import leaf_borders
+from hingerank.kernels.sweeps import leaf_borders, own_weight
 
 LOGISTIC, FIDELITY = 0, 1
 
@@ -40,6 +40,8 @@ def smooth_pass(kind, s, first, last, tree, z, diagonal):
                 i = lo + tree.perm[pi]
                 slope, curve = 0.0, 0.0
                 for pj in range(tree.node[k, 0], tree.node[k, 1]):
+                    if pj == pi:
+                        continue
                     j = lo + tree.perm[pj]
                     weight = tree.scale[k] * tree.winner[pi] * tree.loser[pj]
                     cost, force, second = smooth_terms(kind, s[i] - s[j])
@@ -116,6 +118,10 @@ def squared_pass(margin, s, v, first, last, tree, z, diagonal, product):
                 diagonal[r] += 2.0 * weight * high
                 product[r] += 2.0 * weight * (high * v[r] - high_v)
             value += high_2 * low + high * spread
+            if l0 == w0:
+                value -= margin * margin * tree.scale[k] * own_weight(tree, w0, w1)
+                for p in range(w0, w1):
+                    diagonal[lo + tree.perm[p]] -= 4.0 * tree.scale[k] * tree.winner[p] * tree.loser[p]
     return value
 
 
@@ -157,6 +163,10 @@ def exponential_pass(s, v, first, last, tree, z, diagonal, product):
                 diagonal[r] += e * high
                 product[r] += e * (high * v[r] - high_v)
             value += high * low
+            if l0 == w0:
+                value -= tree.scale[k] * own_weight(tree, w0, w1)
+                for p in range(w0, w1):
+                    diagonal[lo + tree.perm[p]] -= 2.0 * tree.scale[k] * tree.winner[p] * tree.loser[p]
     return value
 
 

@@ -7,6 +7,10 @@ about entropy(grades) nodes: one for two grades, log2(G) at worst. Nodes are lis
 runs of a node's two halves are ready, and can be merged, when it is reached: the sweep and the merge sort are one
 recursion.
 
+**Winners that also lose.** A node may compare a run of positions with itself (losers = winners): every row of it should
+beat every other. The pair of a row with itself is no pair. In gradients and Hessian products it cancels; moments leave
+it out; ``degree`` has it, since Hessian products add it up again.
+
 **Window sweeps.** A pair (i preferred to j) is *active* at margin m when s_i - s_j < m. Over a row's active pairs the
 sweeps give the weight sum(a_i b_j) and the weighted sum of (m - s_i + s_j), and over all pairs the totals of
 (m - s_i + s_j) and its square. Hinge, squared hinge, modified Huber and smoothed hinge are sums of such terms. Both
@@ -44,7 +48,7 @@ class GradeTree(NamedTuple):
     scale: np.ndarray  # (nodes) weight of all the node's pairs
     winner: np.ndarray  # (n) a row's weight when preferred, by position
     loser: np.ndarray  # (n) a row's weight when not preferred, by position
-    merges: bool  # a tree (True) or one node for every two grades (False)
+    merges: bool  # a tree (True) or nodes whose runs are leaves (False)
     widest: int  # rows of the longest query
 
 
@@ -54,7 +58,7 @@ class WindowState(NamedTuple):
     order: np.ndarray  # (n) positions within each leaf by score, kept as the next sort's start
     member: np.ndarray  # (slots) positions by score: losers, then winners
     window: np.ndarray  # (terms, slots) number of active partners
-    degree: np.ndarray  # (n) diagonal of the score-space Hessian, by position
+    degree: np.ndarray  # (n) diagonal of the score-space Hessian, by position, with pairs of a row with itself
 
 
 # Sorting
@@ -216,6 +220,15 @@ def leaf_borders(tree, q, k):
 
 
 @inner
+def own_weight(tree, first, last):
+    """Sum over positions first:last of the weight that a row has as a winner against itself."""
+    total = 0.0
+    for p in range(first, last):
+        total += tree.winner[p] * tree.loser[p]
+    return total
+
+
+@inner
 def sweep_node(key, at, l0, l1, w0, w1, lo, k, tree, t, terms, state, grad, moments):
     """One node's active pairs at a term's margin: fill its windows, add to its rows' gradient and degree and to the
     pairs' moments 0, 1, 2.
@@ -247,6 +260,11 @@ def sweep_node(key, at, l0, l1, w0, w1, lo, k, tree, t, terms, state, grad, mome
         total0 += a * weight
         total1 += a * one
         total2 += a * two
+    if l0 == w0 and margin > 0.0:  # every row stands in its own window
+        own = scale * own_weight(tree, lo + w0, lo + w1)
+        total0 -= own
+        total1 -= own * margin
+        total2 -= own * margin * margin
     moments[t, 0] += total0
     moments[t, 1] += total1
     moments[t, 2] += total2

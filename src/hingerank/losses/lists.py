@@ -18,7 +18,7 @@ from hingerank.kernels.losses import (
 )
 from hingerank.kernels.threads import run_shards
 from hingerank.losses.pairs import LossAt, PairLoss, check_scores
-from hingerank.preferences import GradedPreferences, Preferences, QueryPreferences
+from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences, QueryPreferences, WeightedWinners
 
 ONE_GRADE = 1e-12  # grades that differ from their mean by less, relatively, are the same
 
@@ -34,19 +34,29 @@ class ListLoss(ABC):
     takes_pair_weights = False  # whether weights of single pairs mean something
 
     @abstractmethod
-    def lists(self, s: Floats, preferences: GradedPreferences) -> LossAt:
+    def lists(self, s: Floats, preferences: Any) -> LossAt:
         """The loss over the lists of graded rows."""
+
+    def winners(self, s: Floats, preferences: WeightedWinners) -> LossAt:
+        """The loss over lists with weighted winners, where it has such a form."""
+        raise ValueError(
+            f"the loss {self.name!r} is one of graded lists and has no form for winners with weights, such as clicks: "
+            "use a loss of pairs, or 'listnet'"
+        )
 
     def at(self, s: Floats, preferences: Preferences) -> LossAt:
         """The loss at scores s (one per row, in block order)."""
-        if not isinstance(preferences, GradedPreferences):
+        if isinstance(preferences, ExplicitPairs):
             raise ValueError(f"the loss {self.name!r} is one of graded lists: it cannot learn from single comparisons")
         if preferences.pairs_differ and not self.takes_pair_weights:
             raise ValueError(
                 f"the loss {self.name!r} is one of whole lists and takes no weights of pairs: leave out "
                 "pair_weight='query', grade_weight and winner_weight"
             )
-        return self.lists(check_scores(s, preferences), preferences)
+        s = check_scores(s, preferences)
+        if isinstance(preferences, WeightedWinners):
+            return self.winners(s, preferences)
+        return self.lists(s, preferences)
 
 
 def list_weights(preferences: GradedPreferences) -> tuple[Floats, Floats]:
@@ -61,13 +71,20 @@ def list_weights(preferences: GradedPreferences) -> tuple[Floats, Floats]:
 class TopOne(ListLoss):
     """-sum_i P_y(i) log P_s(i),  P_s(i) = exp(s_i) / sum_j exp(s_j),  P_y(i) = exp(y_i) / sum_j exp(y_j)  (ListNet).
 
-    P(i) is the Plackett-Luce probability that row i comes first. O(n).
+    P(i) is the Plackett-Luce probability that row i comes first. Of weighted winners: -sum_i u_i log P_s(i), which is
+    the same with P_y(i) = u_i / sum_j u_j, times sum_j u_j. O(n).
     """
 
     name = "listnet"
 
     def lists(self, s: Floats, preferences: GradedPreferences) -> LossAt:
-        (m, c), y = list_weights(preferences), preferences.y
+        return self._cross_entropy(s, preferences.y, *list_weights(preferences), preferences)
+
+    def winners(self, s: Floats, preferences: WeightedWinners) -> LossAt:
+        y, c = preferences.targets()
+        return self._cross_entropy(s, y, np.ones(len(s)), c, preferences)
+
+    def _cross_entropy(self, s: Floats, y: Floats, m: Floats, c: Floats, preferences: QueryPreferences) -> LossAt:
         offsets, shards = preferences.offsets, preferences.shards
         z, p = np.empty_like(s), np.empty_like(s)
         values = run_shards(lambda ab: listnet_pass(s, y, m, c, offsets, *ab, z, p), shards)
@@ -77,9 +94,7 @@ class TopOne(ListLoss):
             run_shards(lambda ab: listnet_curvature_pass(p, v, c, offsets, *ab, out), shards)
             return out
 
-        diagonal = p * (1.0 - p)
-        if preferences.query_weight is not None:
-            diagonal *= np.repeat(c, np.diff(offsets))
+        diagonal = p * (1.0 - p) * np.repeat(c, np.diff(offsets))
         return LossAt(float(sum(values)), z, curvature, diagonal)
 
 

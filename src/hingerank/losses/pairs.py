@@ -134,6 +134,17 @@ class WindowLoss(PairLoss):
         window = np.empty((len(self.terms), slots), np.int32)
         return WindowState(order, np.empty(slots, np.int32), window, np.zeros(n))
 
+    def degrees(self, state: WindowState, preferences: QueryPreferences) -> Floats:
+        """The diagonal of the score-space Hessian by position: a state's, less pairs of a row with itself."""
+        own = preferences.own_pairs
+        return state.degree if own is None else state.degree - self.own_curvature * own
+
+    @property
+    def own_curvature(self) -> float:
+        """What the pair of a row with itself, of weight 1, adds to the diagonal of a Hessian in which it cancels."""
+        margin, _, b = self.terms.T
+        return float(4.0 * b[margin > 0].sum())
+
     def graded(self, s: Floats, preferences: QueryPreferences) -> LossAt:
         tree, terms, shards = preferences.tree, self.terms, preferences.shards
         state, z = self.state(preferences), np.empty_like(s)
@@ -145,7 +156,7 @@ class WindowLoss(PairLoss):
             return out
 
         diagonal = np.empty_like(s)
-        diagonal[preferences.row_at] = state.degree
+        diagonal[preferences.row_at] = self.degrees(state, preferences)
         return LossAt(self.value(moments), z, curvature, diagonal, moments)
 
 

@@ -76,7 +76,11 @@ class QueryPreferences:
             return self._per_query(t.scale * self._node_pairs)
         up, down = (np.concatenate(([0.0], np.cumsum(w))) for w in (t.winner, t.loser))
         l0, l1, w0, w1 = t.node.T
-        return self._per_query(t.scale * (up[w1] - up[w0]) * (down[l1] - down[l0]))
+        weights, own = t.scale * (up[w1] - up[w0]) * (down[l1] - down[l0]), self.own_pairs
+        if own is not None:
+            along = np.concatenate(([0.0], np.cumsum(own)))
+            weights = weights - np.where(l0 == w0, along[w1] - along[w0], 0.0)
+        return self._per_query(weights)
 
     def weight_of(self, stride: int) -> float:
         """Sum of the weights of the pairs of every stride-th query."""
@@ -134,6 +138,19 @@ class QueryPreferences:
         return part
 
     @property
+    def own_pairs(self) -> Floats | None:
+        """Weight of the pair that the nodes make of each position with itself, which is none; None: there are none."""
+        t = self.tree
+        twice = np.flatnonzero(t.node[:, 0] == t.node[:, 2])
+        if len(twice) == 0:
+            return None
+        begin, sizes = t.node[twice, 0], t.node[twice, 1] - t.node[twice, 0]
+        at = np.arange(sizes.sum()) + np.repeat(begin - np.concatenate(([0], np.cumsum(sizes)[:-1])), sizes)
+        own: Floats = np.zeros(self.n_items)
+        own[at] = np.repeat(t.scale[twice], sizes) * t.winner[at] * t.loser[at]
+        return own
+
+    @property
     def row_at(self) -> Integers:
         """The row at each position of the tree."""
         rows: Integers = np.repeat(self.offsets[:-1], np.diff(self.offsets)) + self.tree.perm
@@ -150,14 +167,16 @@ class QueryPreferences:
         if not winners:
             return PairList(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
         i, j = np.concatenate(winners), np.concatenate(losers)
-        weight = np.concatenate(scale) * t.winner[i] * t.loser[j]
+        apart = i != j
+        i, j = i[apart], j[apart]
+        weight = np.concatenate(scale)[apart] * t.winner[i] * t.loser[j]
         order = np.lexsort((row[j], row[i], np.searchsorted(self.offsets, row[i], side="right")))
         return PairList(row[i][order], row[j][order], weight[order])
 
     @property
     def _node_pairs(self) -> Integers:
         l0, l1, w0, w1 = self.tree.node.T
-        pairs: Integers = (l1 - l0) * (w1 - w0)
+        pairs: Integers = (l1 - l0) * (w1 - w0) - np.where(l0 == w0, w1 - w0, 0)  # nobody beats himself
         return pairs
 
     def _per_query(self, per_node: NDArray[Number]) -> NDArray[Number]:

@@ -433,11 +433,15 @@ class FusedPass(WindowPass):
 
     def _degrees(self, w: np.ndarray) -> np.ndarray:
         self._return_to(w)
-        weight, offsets = np.zeros(self.graded.n_items), self.offsets
+        weight, offsets, degree = (
+            np.zeros(self.graded.n_items),
+            self.offsets,
+            self.loss.degrees(self.state, self.graded),
+        )
         for first, last in self.graded.shards:  # one after the other: positions of all rows would be as long again
             a, b = offsets[first], offsets[last]
             starts = np.repeat(offsets[first:last], np.diff(offsets[first : last + 1]))
-            weight[starts + self.tree.perm[a:b]] = self.state.degree[a:b]
+            weight[starts + self.tree.perm[a:b]] = degree[a:b]
         return weight
 
 

@@ -59,6 +59,10 @@ class Slots:
         self.begin, self.end = pad(begin, (0, 1), value=total), pad(begin + size[node], (0, 1), value=total + 1)
         self.lost, self.won = pad(weight * loses, (0, 1)), pad(weight * ~loses, (0, 1))
         self.scaled = pad(weight * away(tree.scale, np.float64)[node], (0, 1))
+        own, self.own = preferences.own_pairs, None  # pairs of a row with itself, which are none
+        if own is not None:
+            self.own = torch.empty(n, dtype=torch.float64, device=device)
+            self.own[away(preferences.row_at)] = away(own, np.float64)
 
     def window(self, s: Tensor, term: np.ndarray) -> "MarginWindow":
         """The active pairs of one term (m, a, b) at scores s."""
@@ -105,6 +109,9 @@ class MarginWindow:
         self.moments = torch.stack(
             (left @ self.count, left @ self.gap, left @ (apart * apart * self.count + 2 * apart * sums + squares))
         )
+        self.own = slots.own if margin > 0 else None
+        if self.own is not None:
+            self.moments -= self.own.sum() * torch.tensor([1.0, margin, margin * margin], device=slots.device)
 
     def between(self, values: Tensor) -> Tensor:
         """Of each slot, the sum over those it forms active pairs with."""
@@ -121,7 +128,8 @@ class MarginWindow:
         return self.rows(-self.side * self.scaled * (self.a * self.count + 2 * self.b * self.gap))
 
     def diagonal(self) -> Tensor:
-        return self.rows(2 * self.b * self.scaled * self.count)
+        found = self.rows(2 * self.b * self.scaled * self.count)
+        return found if self.own is None else found - 4 * self.b * self.own
 
     def curvature(self, v: Tensor) -> Tensor:
         import torch

@@ -1,0 +1,92 @@
+"""Weighted winners: a row of weight u should beat every other row of its query, winners too; no pair is listed."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from hingerank.arrays import Floats
+from hingerank.data.blocks import check_offsets
+from hingerank.kernels.sweeps import GradeTree, sort_by_grade
+from hingerank.kernels.threads import cut_shards, run_shards
+from hingerank.preferences.in_queries import ROWS_PER_SHARD, QueryPreferences, check_weights
+
+LOWEST = -1e300  # stands for log 0 in exponentials
+
+
+class WeightedWinners(QueryPreferences):
+    """P = {(i, j): same query, i ≠ j, u[i] > 0}, pair (i, j) weighing ``q(query) · u[i]``.
+
+    Clicks become such preferences (Joachims, Swaminathan & Schnabel 2017): u[i] is the sum of 1 / propensity over the
+    clicks on row i, of all sessions together. A sweep costs one sort of a query's scores, however many sessions and
+    pairs there are.
+
+    Parameters
+    ----------
+    weight : u, one per row, rows of a query contiguous; of weight 0 a row only loses
+    offsets : Q + 1 borders of the query blocks, which rise from 0 to the number of rows
+    query_weight : q, one per query
+    pair_weight : "uniform" or "query"
+        "query" divides the weights of each query's pairs by their sum, so that all queries count the same.
+
+    Examples
+    --------
+    >>> p = WeightedWinners([2.0, 0.0, 0.5], [0, 3])
+    >>> p.n_pairs, p.total_weight
+    (4, 5.0)
+    """
+
+    def __init__(
+        self,
+        weight: ArrayLike,
+        offsets: ArrayLike,
+        *,
+        query_weight: ArrayLike | None = None,
+        pair_weight: str = "uniform",
+    ):
+        u = check_weights(weight, np.size(weight), "weight")
+        assert u is not None
+        self.y, self.offsets = u, check_offsets(offsets, n_rows=len(u))
+        self.shards = cut_shards(self.offsets, ROWS_PER_SHARD)
+        if pair_weight not in ("uniform", "query"):
+            raise ValueError(f"pair_weight must be 'uniform' or 'query', not {pair_weight!r}")
+        self.item_weight, self.query_weight = None, check_weights(query_weight, self.n_queries, "query_weight")
+        self.pairs_differ, self._weighted = pair_weight != "uniform", True
+        self.tree = self._grow()
+        factor = np.ones(self.n_queries) if self.query_weight is None else self.query_weight
+        if pair_weight == "query":
+            totals = self.weight_per_query
+            factor = factor / np.where(totals > 0, totals, 1.0)
+        if self.pairs_differ or self.query_weight is not None:
+            self.tree = self.tree._replace(scale=np.repeat(factor, np.diff(self.tree.node_start)))
+
+    def _grow(self) -> GradeTree:
+        """Winners after the others in every query: a node of others against winners, and one of winners alone."""
+        u, offsets, wins = self.y, self.offsets, (self.y > 0).astype(np.float64)
+        perm, kinds = np.empty(len(u), np.int32), np.zeros(self.n_queries, np.int64)
+        run_shards(lambda ab: sort_by_grade(wins, offsets, *ab, perm, kinds), self.shards)
+        before = np.concatenate(([0.0], np.cumsum(wins)))[offsets].astype(np.int64)
+        begin, end = offsets[:-1], offsets[1:]
+        first = end - np.diff(before)  # of the winners
+        mixed, several = (begin < first) & (first < end), end - first > 1
+        node_start, leaf_start = (np.concatenate(([0], np.cumsum(k))) for k in (mixed.astype(int) + several, kinds))
+        node = np.empty((node_start[-1], 4), np.int64)
+        node[node_start[:-1][mixed]] = np.stack([begin, first, first, end], axis=1)[mixed]
+        node[node_start[1:][several] - 1] = np.stack([first, end, first, end], axis=1)[several]
+        leaf = np.empty(leaf_start[-1], np.int64)
+        leaf[leaf_start[:-1][kinds > 0]] = begin[kinds > 0]
+        leaf[leaf_start[1:][mixed] - 1] = first[mixed]
+        size = node[:, 1] - node[:, 0] + node[:, 3] - node[:, 2]
+        slot = np.concatenate(([0], np.cumsum(size)[:-1])) if len(size) else np.empty(0, np.int64)
+        by_position = u[np.repeat(begin, end - begin) + perm]
+        return GradeTree(
+            offsets, perm, leaf_start, leaf, node_start, node, slot, np.ones(len(node)), by_position,
+            np.ones(len(u)), False, int((end - begin).max(initial=0)),
+        )  # fmt: skip
+
+    def targets(self) -> tuple[Floats, Floats]:
+        """log u of every row, very low where u = 0; and every query's sum of u, times its own weight."""
+        starts, sizes = self.offsets[:-1], np.diff(self.offsets)
+        totals: Floats = np.zeros(self.n_queries)
+        totals[sizes > 0] = np.add.reduceat(self.y, starts[sizes > 0]) if len(self.y) else 0.0
+        logarithms: Floats = np.full(len(self.y), LOWEST)
+        np.log(self.y, out=logarithms, where=self.y > 0)
+        return logarithms, totals if self.query_weight is None else totals * self.query_weight
