@@ -16,6 +16,7 @@ _HOME = {
     "ScaleWarning": "hingerank.data.checks",
     "ExplicitPairs": "hingerank.preferences",
     "GradedPreferences": "hingerank.preferences",
+    "WeightedWinners": "hingerank.preferences",
     "RankSVM": "hingerank.rankers.linear",
     "KernelRankSVM": "hingerank.rankers.kernel",
     "NystroemRankSVM": "hingerank.rankers.kernel",

@@ -117,8 +117,8 @@ class PartedData(RowsInParts):
         found = self.ask(rows_of, max(1, -(-self.n_rows // most)), self.weights)
         return stacked([X for X, _ in found]), joined_weights([weight for _, weight in found])
 
-    def source(self, ranker: Ranker) -> PartsSource:
-        return PartsSource(self, ranker)
+    def source(self, ranker: Ranker, prefer: Any = None) -> PartsSource:
+        return PartsSource(self, ranker, prefer)
 
     def predict(self, ranker: Ranker) -> np.ndarray:
         return np.concatenate(self.ask(scores_of, lightened(ranker)))

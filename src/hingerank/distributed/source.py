@@ -60,8 +60,8 @@ class PartsSource(Source):
 
     kind = PARTS
 
-    def __init__(self, data: Any, ranker: Ranker):
-        self.data, self.scaler, self.prefer = data, ranker.scaler_, unfitted(ranker)._preferences
+    def __init__(self, data: Any, ranker: Ranker, prefer: Any = None):
+        self.data, self.scaler, self.prefer = data, ranker.scaler_, prefer or unfitted(ranker)._preferences
         self.n_features, self.sparse = data.n_features, data.sparse
 
     def pose(self, make):

@@ -21,7 +21,7 @@ class WeightedWinners(QueryPreferences):
 
     Parameters
     ----------
-    weight : u, one per row, rows of a query contiguous; of weight 0 a row only loses
+    winner_weight : u, one per row, rows of a query contiguous; of weight 0 a row only loses
     offsets : Q + 1 borders of the query blocks, which rise from 0 to the number of rows
     query_weight : q, one per query
     pair_weight : "uniform" or "query"
@@ -36,13 +36,13 @@ class WeightedWinners(QueryPreferences):
 
     def __init__(
         self,
-        weight: ArrayLike,
+        winner_weight: ArrayLike,
         offsets: ArrayLike,
         *,
         query_weight: ArrayLike | None = None,
         pair_weight: str = "uniform",
     ):
-        u = check_weights(weight, np.size(weight), "weight")
+        u = check_weights(winner_weight, np.size(winner_weight), "winner_weight")
         assert u is not None
         self.y, self.offsets = u, check_offsets(offsets, n_rows=len(u))
         self.shards = cut_shards(self.offsets, ROWS_PER_SHARD)

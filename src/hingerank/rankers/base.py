@@ -110,12 +110,16 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
             self._fit_parts(self._source_in_parts(X, y, qid, sample_weight, group))
         else:
             self._fit(*self._learning_rows(X, y, qid, sample_weight, group))
+        return self._finish(evaluation_sets(eval_set, eval_group))
+
+    def _finish(self, held: Sequence[tuple[Any, Any, Any]] = ()) -> Any:
+        """The ranker after a fit: its weights checked, all that answers need made, scored on sets held out."""
         if not np.isfinite(getattr(self, "coef_", 0.0)).all():
             raise DataError("the weights are not finite: squares of the features overflow; rescale them (scale=...)")
         for name in derived(type(self)):
             getattr(self, name)  # so that answering leaves the ranker as it is
         self.fingerprint_["pairs"] = getattr(self, "n_pairs_", None)
-        self.validation_scores_ = [self.score(*part) for part in evaluation_sets(eval_set, eval_group)]
+        self.validation_scores_ = [self.score(*part) for part in held]
         return self
 
     def _learning_rows(self, X: Any, y: Any, qid: Any, sample_weight: Any, group: Any) -> TrainingRows:
@@ -143,8 +147,10 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
         scaled = checked if self.scaler_ is None else self._scaled(checked, blocks.numbers)
         return TrainingRows(scaled, grades, blocks, weight)
 
-    def _source_in_parts(self, data: RowsInParts, y: Any, qid: Any, sample_weight: Any, group: Any) -> Source:
-        """As `_learning_rows`, of rows in parts."""
+    def _source_in_parts(
+        self, data: RowsInParts, y: Any, qid: Any, sample_weight: Any, group: Any, prefer: Any = None
+    ) -> Source:
+        """As `_learning_rows`, of rows in parts; prefer: as `RowsInParts.source` takes it."""
         self._check_parts({"y": y, "qid": qid, "group": group})
         weight = check_weight(sample_weight, data.n_rows)
         data = data if weight is None else data.weighted(weight)
@@ -155,7 +161,7 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
             self.feature_names_in_ = np.asarray(data.feature_names, object)
         self.fingerprint_ = data.fingerprint()
         self.scaler_ = self._scaler_of_figures(data.figures(), data.sample)
-        return data.source(self)
+        return data.source(self, prefer)
 
     def _check_parts(self, given: Mapping[str, Any]) -> None:
         """A ValueError for what cannot be learnt from parts."""

@@ -22,6 +22,7 @@ from hingerank.rankers.multiplier_blocks import HasMultipliers, of_pairs
 from hingerank.rankers.problem_ranker import ProblemRanker
 from hingerank.rankers.rounds import weighted_rounds
 from hingerank.rankers.sources import PARTS, RowsSource, Source
+from hingerank.rankers.winners import WinnersRanker
 from hingerank.renaming import renamed
 from hingerank.solvers.cutting_plane import cutting_planes
 from hingerank.solvers.dual import dual_coordinate_descent
@@ -49,7 +50,7 @@ SOLVERS = {
 }
 
 
-class PairwiseRanker(HasMultipliers, ProblemRanker):
+class PairwiseRanker(HasMultipliers, WinnersRanker):
     """min over functions f of  ½‖f‖² + C · sum over pairs (i preferred to j) of  loss(f(x_i) - f(x_j)).
 
     A ranker of this family says which functions it means by ``_problem``, and ``_keep`` takes over the minimiser.
@@ -91,15 +92,15 @@ class PairwiseRanker(HasMultipliers, ProblemRanker):
     def fit_preferences(self, X: Any, preferences: Preferences) -> Any:
         """Learn from a preference set with any weights; X has its rows in the order of the preference set.
 
-        Clicks with known propensities (Joachims, Swaminathan & Schnabel 2017): set each clicked row against all other
-        rows of its query, clicked ones too, by ``ExplicitPairs`` with the weight 1 / propensity of the clicked row.
+        Clicks with known propensities (Joachims, Swaminathan & Schnabel 2017) set each clicked row against all other
+        rows of its query, clicked ones too: `fit_clicks` does that, and ``WeightedWinners`` are these preferences.
         Clicked against unclicked rows (``GradedPreferences`` of clicks) stays biased with any amount of data, in spite
-        of that weight: on average the pair (i, j) weighs relevance_i (1 - propensity_j relevance_j).
+        of weights 1 / propensity: on average the pair (i, j) weighs relevance_i (1 - propensity_j relevance_j).
 
         Parameters
         ----------
         X : rows
-        preferences : GradedPreferences or ExplicitPairs over these rows
+        preferences : GradedPreferences, WeightedWinners or ExplicitPairs over these rows
         """
         X = self._plain_rows(X)
         if preferences.n_items != X.shape[0]:

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -11,6 +12,7 @@ from hingerank.data.blocks import QueryBlocks
 from hingerank.data.checks import positive
 from hingerank.export.attributes import Attribute, Number
 from hingerank.preferences import GradedPreferences, QueryPreferences
+from hingerank.problem.around import AroundProblem
 from hingerank.rankers.base import BaseRanker, take_over
 from hingerank.rankers.inputs import warn_weak
 from hingerank.rankers.sources import RowsInParts, RowsSource, Source
@@ -68,16 +70,39 @@ class ProblemRanker(BaseRanker):
     def _fit(self, X: Any, y: np.ndarray, blocks: QueryBlocks, sample_weight: np.ndarray | None) -> None:
         self._solve(RowsSource(X, self._preferences(y, blocks, sample_weight), sample_weight, blocks))
 
+    def _source(
+        self, X: Any, y: Any, qid: Any, sample_weight: Any, group: Any,
+        prefer: Callable[..., QueryPreferences] | None = None,
+    ) -> Source:  # fmt: skip
+        """What to learn from: checked and scaled rows, and who should beat whom.
+
+        prefer(y, blocks, weight) says that instead of `_preferences`; it is pickled for rows elsewhere.
+        """
+        if isinstance(X, RowsInParts):
+            return self._source_in_parts(X, y, qid, sample_weight, group, prefer)
+        rows = self._learning_rows(X, y, qid, sample_weight, group)
+        preferences = (prefer or self._preferences)(rows.y, rows.blocks, rows.weight)
+        return RowsSource(rows.X, preferences, rows.weight, rows.blocks)
+
     def _fit_parts(self, source: Source) -> None:
         self._solve(source)
 
-    def _solve(self, source: Source) -> None:
-        """Keep the solution of the problem at the ranker's own parameters; a warning where it is next to none."""
+    def _solve(self, source: Source, around: Callable[[Any], np.ndarray] | None = None) -> None:
+        """Keep the solution of the problem at the ranker's own parameters; a warning where it is next to none.
+
+        around: gives the weights that the norm holds the solution near, where they are not 0.
+        """
         problem = self._posed(source, stacklevel=5)
+        centre = None if around is None else around(problem)
+        problem = problem if centre is None else AroundProblem(problem, centre)
         solve, options = self._how(problem, None)
-        solution = self._followed(problem, solve(problem, **options))
-        self._take(solution, source)
-        warn_weak(self, self.path_parameter, solution, stacklevel=4)
+        solution = solve(problem, **options)
+        if centre is None:
+            solution = self._followed(problem, solution)
+            self._take(solution, source)
+            warn_weak(self, self.path_parameter, solution, stacklevel=4)
+        else:
+            self._take(replace(solution, w=centre + solution.w), source)
 
     def _followed(self, problem: Any, solution: Solution) -> Solution:
         """What to keep of a problem's solution: that itself, or of fits that follow it the last."""
@@ -92,7 +117,8 @@ class ProblemRanker(BaseRanker):
         self.n_pairs_ = problem.preferences.n_pairs
         if self.n_pairs_ == 0:
             warnings.warn(
-                "there are no preference pairs (in every query all rows have the same grade), so every weight is 0",
+                "there are no preference pairs (in every query all rows have the same grade, or none has a weight), so "
+                "every weight is 0",
                 UserWarning,
                 stacklevel=stacklevel,
             )
@@ -107,11 +133,7 @@ class ProblemRanker(BaseRanker):
         if not wanted and count < 1:
             raise ValueError(f"the path is empty: give values of {self.path_parameter}, such as [1, 2, 4]")
         leader = self._with(wanted[0] if wanted else getattr(self, self.path_parameter))
-        if isinstance(X, RowsInParts):
-            source = leader._source_in_parts(X, y, qid, sample_weight, group)
-        else:
-            rows = leader._learning_rows(X, y, qid, sample_weight, group)
-            source = RowsSource(rows.X, leader._preferences(rows.y, rows.blocks, rows.weight), rows.weight, rows.blocks)
+        source = leader._source(X, y, qid, sample_weight, group)
         problem = leader._posed(source, stacklevel=4)
         leader.fingerprint_["pairs"], leader.validation_scores_ = leader.n_pairs_, []
         wanted = wanted or self._grid(problem, count)

@@ -15,6 +15,7 @@ from hingerank.data.blocks import QueryBlocks, blocks_from_qid, check_finite, ev
 from hingerank.data.rows_view import RowsView
 from hingerank.data.scaling import Figures
 from hingerank.kernels.threads import run_shards
+from hingerank.preferences import QueryPreferences
 from hingerank.problem.least_squares import Sums
 from hingerank.problem.problem import Design
 from hingerank.rankers.inputs import names_of_features
@@ -135,8 +136,9 @@ class RowsInParts(ABC):
         """At most about so many rows, evenly spaced."""
 
     @abstractmethod
-    def source(self, ranker: Any) -> Source:
-        """The rows as the scaler of a ranker makes them, with what it takes for preferences."""
+    def source(self, ranker: Any, prefer: Callable[..., QueryPreferences] | None = None) -> Source:
+        """The rows as the scaler of a ranker makes them, with what it takes for preferences, or with what
+        prefer(y, blocks, weight) makes of a part; it is pickled for rows elsewhere."""
 
     @abstractmethod
     def predict(self, ranker: Any) -> np.ndarray:

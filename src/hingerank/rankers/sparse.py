@@ -24,6 +24,7 @@ from hingerank.rankers.base import LinearRanker, warn_not_converged
 from hingerank.rankers.inputs import unpack
 from hingerank.rankers.problem_ranker import USEFUL_L1, ProblemRanker
 from hingerank.rankers.sources import MAPPED, PARTS
+from hingerank.rankers.winners import WinnersRanker
 from hingerank.solvers.frank_wolfe import VARIANTS, frank_wolfe
 from hingerank.solvers.proximal_newton import gap_of, proximal_newton
 from hingerank.solvers.run import GAP, STATIONARY, Run, Solution
@@ -69,7 +70,7 @@ class SparseRanker(ProblemRanker, LinearRanker):
         warn_not_converged(solution.certificate)
 
 
-class FenchelRank(SparseRanker):
+class FenchelRank(WinnersRanker, SparseRanker):
     """min over ‖w‖₁ ≤ radius of  (1/p) · sum over the p pairs (i preferred to j) of  max(0, 1 - w·x_i + w·x_j)².
 
     The value at w = 0 is 1. The paper writes u = w / radius; ``coef_`` is w.
@@ -156,7 +157,7 @@ class FenchelRank(SparseRanker):
         super()._take(replace(solution, w=L1Ball(self.radius).inside(solution.w)), source)
 
 
-class SparseRankSVM(SparseRanker):
+class SparseRankSVM(WinnersRanker, SparseRanker):
     """min over w of  ‖w‖₁ + ½ ridge ‖w‖² + (C/p) · sum over the p pairs of  max(0, 1 - w·x_i + w·x_j)².
 
     With ridge = 0 its solutions are FenchelRank's at radius ‖w‖₁. Up to some C (``fit_path`` finds it) all weights are
@@ -314,7 +315,7 @@ class Descent:
         return replace(self, inner=self.inner.with_C(C))
 
 
-class TGRank(TruncatedGradientRanker):
+class TGRank(WinnersRanker, TruncatedGradientRanker):
     """min over w of  ‖w‖₁ + (C/p) · sum over the p pairs of  max(0, 1 - w·x_i + w·x_j)²,  by truncated gradient.
 
     SparseRankSVM's problem with the solver that FenchelRank is compared with; SparseRankSVM reaches the same optimum

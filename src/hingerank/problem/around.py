@@ -1,0 +1,82 @@
+"""Problems around given weights: ½‖w - centre‖² instead of ½‖w‖², as the same kind of problem in v = w - centre.
+
+½‖v‖² + C · loss(Φ (v + centre)) has the same structure, the same start, v = 0, and the same certificate. So a solver
+needs no word of the centre.
+"""
+
+import numpy as np
+
+from hingerank.losses import Loss
+from hingerank.preferences import Preferences
+from hingerank.problem.problem import Design, LossPoint, Pass, Problem
+
+
+class AroundProblem(Problem):
+    """f(v) = ½‖v‖² + C · loss(Φ (v + centre); preferences).
+
+    Parameters
+    ----------
+    problem : ½‖w‖² + C · loss(Φ w; preferences)
+    centre : the weights that the norm counts from
+    """
+
+    def __init__(self, problem: Problem, centre: np.ndarray):
+        design = AroundDesign(problem.design, np.asarray(centre, np.float64))
+        super().__init__(design, problem.loss, problem.preferences, C=problem.C)
+
+    def origin(self) -> float:
+        return self.at(np.zeros(self.dimension)).value
+
+
+class AroundDesign(Design):
+    """Φ with scores that begin at those of a centre: its passes are those of Φ at v + centre, in v."""
+
+    def __init__(self, inner: Design, centre: np.ndarray):
+        self.inner, self.centre, self.shape, self.numbers = inner, centre, inner.shape, inner.numbers
+
+    @property
+    def breadth(self) -> int:
+        return self.inner.breadth
+
+    def scores(self, w: np.ndarray) -> np.ndarray:
+        return self.inner.scores(w)
+
+    def back(self, z: np.ndarray) -> np.ndarray:
+        return self.inner.back(z)
+
+    def sweep(self, loss: Loss, preferences: Preferences) -> Pass:
+        """The pass of the inner design, at v + centre."""
+        return AroundPass(self.inner.sweep(loss, preferences), self.centre)
+
+
+class AroundPass(Pass):
+    """A pass at v + centre, in v."""
+
+    def __init__(self, inner: Pass, centre: np.ndarray):
+        self.inner, self.centre, self.graded = inner, centre, inner.graded
+        self.latest: tuple[np.ndarray, np.ndarray] | None = None
+
+    def at(self, w: np.ndarray) -> LossPoint:
+        return self.inner.at(self._moved(w))
+
+    def _moved(self, v: np.ndarray) -> np.ndarray:
+        """v + centre, the same array for the same v: passes know their last point by it."""
+        if self.latest is None or self.latest[0] is not v:
+            self.latest = v, v + self.centre
+        return self.latest[1]
+
+    def hessian(self, w: np.ndarray, stride: int = 1) -> np.ndarray:
+        return self.inner.hessian(self._moved(w), stride)
+
+    def diagonal(self, w: np.ndarray) -> np.ndarray | None:
+        return self.inner.diagonal(self._moved(w))
+
+    def degrees(self, w: np.ndarray) -> np.ndarray | None:
+        return self.inner.degrees(self._moved(w))
+
+    def every(self, stride: int) -> "AroundPass":
+        return AroundPass(self.inner.every(stride), self.centre)
+
+    def with_loss(self, loss: Loss) -> "AroundPass | None":
+        inner = self.inner.with_loss(loss)
+        return None if inner is None else AroundPass(inner, self.centre)

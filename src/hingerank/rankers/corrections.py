@@ -1,0 +1,239 @@
+"""How clicks become weights of rows: what each candidate is worth, freed from the place at which it was seen.
+
+A cell is a row at a place: n showings, c clicks. Under P(click) = α_k r + β_k, with α the propensity of the place and β
+the clicks that trust in it brings, every correction estimates r, the relevance of a row, times the number of lists.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from scipy import sparse
+
+from hingerank.data.files import DataError
+from hingerank.data.ranking_data import RankingData
+from hingerank.registry import did_you_mean
+
+CORRECTIONS = ("ips", "clipped", "affine", "doubly-robust", "naive")
+FOLDS = 5  # by which relevance is regressed on features, each query's from the others
+MOST_FEATURES, BLOCK = 2000, 1 << 22  # columns of the regression, and numbers of rows that are looked at together
+RIDGES = tuple(10.0**k for k in range(-4, 3))  # penalties to choose from, relative to the rows' weight
+
+
+@runtime_checkable
+class ClickedRows(Protocol):
+    """Rows, and cells of them: `hingerank.clicks.log.ClickData`."""
+
+    @property
+    def data(self) -> RankingData: ...
+    @property
+    def row(self) -> np.ndarray: ...
+    @property
+    def place(self) -> np.ndarray: ...
+    @property
+    def showings(self) -> np.ndarray: ...
+    @property
+    def clicks(self) -> np.ndarray: ...
+    @property
+    def propensity(self) -> np.ndarray | None: ...
+    @property
+    def lists(self) -> np.ndarray: ...
+
+
+@runtime_checkable
+class PlaceBias(Protocol):
+    """What is known of places: `hingerank.propensities`."""
+
+    @property
+    def places(self) -> np.ndarray: ...
+    @property
+    def alpha(self) -> np.ndarray: ...
+    @property
+    def beta(self) -> np.ndarray: ...
+
+
+class Bias(NamedTuple):
+    """α and β of every cell."""
+
+    alpha: np.ndarray
+    beta: np.ndarray
+
+
+def bias_of(data: ClickedRows, propensities: Any, correction: str) -> Bias:
+    """α and β of every cell: from an estimate, from values by place (the first place first), or as logged."""
+    cells = len(data.row)
+    if correction == "naive":
+        return Bias(np.ones(cells), np.zeros(cells))
+    if propensities is None:
+        if data.propensity is None:
+            raise ValueError(
+                f"correction={correction!r} needs propensities: give those of hingerank.propensities(log), or numbers, "
+                'that of place 1 first; the log itself has none (correction="naive" takes clicks as they are)'
+            )
+        return Bias(np.asarray(data.propensity, np.float64), np.zeros(cells))
+    if isinstance(propensities, PlaceBias):
+        places, known = data.place, np.asarray(propensities.places)
+        alpha, beta = (_by_place(places, dict(zip(known, v))) for v in (propensities.alpha, propensities.beta))
+    else:
+        alpha, beta = _by_place(data.place, propensities), np.zeros(cells)
+    wrong = (data.showings > 0) & ~((alpha > 0) & np.isfinite(alpha) & np.isfinite(beta))
+    if wrong.any():
+        raise DataError(
+            f"place {data.place[int(np.argmax(wrong))]} has no propensity above 0, and {int(wrong.sum())} cells were "
+            "shown at such places: leave their showings out, or give propensities of these places"
+        )
+    return Bias(alpha, beta)
+
+
+def _by_place(places: np.ndarray, values: Any) -> np.ndarray:
+    if isinstance(values, Mapping):
+        known = {int(place): float(value) for place, value in values.items()}
+        return np.array([known.get(place, np.nan) for place in places.tolist()])
+    table = np.asarray(values, np.float64)
+    if table.ndim != 1:
+        raise ValueError("propensities must be numbers by place, that of place 1 first, or a hingerank.propensities")
+    return np.append(table, np.nan)[np.minimum(places - 1, len(table))]
+
+
+def clip_at(data: ClickedRows, clip: float | None) -> float:
+    """τ, the least propensity that counts: as given, or min(10 / √lists, 1)."""
+    if clip is None:
+        return min(10.0 / np.sqrt(max(float(np.sum(data.lists)), 1.0)), 1.0)
+    if not 0 < clip <= 1:
+        raise ValueError(f"clip must be a propensity above 0 and at most 1, not {clip!r}")
+    return float(clip)
+
+
+def click_weights(
+    data: ClickedRows, propensities: Any = None, correction: str = "ips", clip: float | None = None
+) -> np.ndarray:
+    """The weight of every row as a winner, from the clicks on it.
+
+    - "naive": Σ c, clicks as they are
+    - "ips": Σ c / α, unbiased where clicks are α r (Joachims, Swaminathan & Schnabel 2017)
+    - "clipped": Σ c / max(α, τ), which gives up a little of that for less variance
+    - "affine": max(0, Σ (c - n β) / α), unbiased where clicks are α r + β (Vardasbi, Oosterhuis & de Rijke 2020)
+    - "doubly-robust": lists · max(0, R + Σ (c - n (β + α R)) / (n_d max(ᾱ_d, τ))), R a regression of relevance on
+      features, each query's from the other queries (Oosterhuis 2023); rows that were never shown have lists · R
+
+    Parameters
+    ----------
+    data : ClickData
+        ``log.join(rows)``.
+    propensities : hingerank.propensities, numbers by place (place 1 first), a mapping, or None for the logged ones
+    correction : str
+    clip : float, optional
+        τ; ``min(10 / √lists, 1)`` if not given.
+
+    Examples
+    --------
+    >>> from hingerank import ClickLog, RankingData
+    >>> rows = RankingData.from_arrays([[1.0], [2.0]], [0, 0], ["q", "q"], docid=["a", "b"])
+    >>> log = ClickLog(queries=["q"] * 3, documents=["a", "b", "b"], places=[1, 2, 2], clicks=[1, 1, 1])
+    >>> click_weights(log.join(rows), propensities=[1.0, 0.5]).tolist()
+    [1.0, 4.0]
+    """
+    check_correction(correction)
+    if not isinstance(data, ClickedRows):
+        raise ValueError(f"expected clicks joined with features (log.join(data)), got {type(data).__name__}")
+    alpha, beta = bias_of(data, propensities, correction)
+    row, n, c, rows = data.row, data.showings, data.clicks, data.data.n_rows
+    if correction == "doubly-robust":
+        lists = data.data.blocks.scatter(np.repeat(np.asarray(data.lists, np.float64), data.data.blocks.sizes))
+        return np.asarray(lists * np.maximum(relevance(data, alpha, beta, clip_at(data, clip)), 0.0))
+    if correction == "affine":
+        return np.maximum(np.bincount(row, (c - n * beta) / alpha, rows), 0.0)
+    if correction == "clipped":
+        alpha = np.maximum(alpha, clip_at(data, clip))
+    return np.bincount(row, c / alpha, rows)
+
+
+def check_correction(correction: str) -> None:
+    if correction not in CORRECTIONS:
+        raise ValueError(
+            f"there is no correction {correction!r}{did_you_mean(str(correction), CORRECTIONS)}; use one of: "
+            + ", ".join(CORRECTIONS)
+        )
+
+
+def relevance(data: ClickedRows, alpha: np.ndarray, beta: np.ndarray, clip: float) -> np.ndarray:
+    """The doubly robust estimate of every row's relevance: a regression, mended by what clicks say against it."""
+    guess = regressed_relevance(data, alpha, beta)
+    row, n, rows = data.row, data.showings, len(guess)
+    shown, seen = np.bincount(row, n, rows), np.bincount(row, n * alpha, rows)
+    missed = np.bincount(row, data.clicks - n * (beta + alpha * guess[row]), rows)
+    shares = np.maximum(seen, clip * shown)  # n_d max(ᾱ_d, τ)
+    return np.asarray(guess + np.divide(missed, shares, out=np.zeros(rows), where=shares > 0))
+
+
+def regressed_relevance(data: ClickedRows, alpha: np.ndarray, beta: np.ndarray) -> np.ndarray:
+    """R = x·b + b₀ that minimises Σ over cells n (c/n - β - α R)², with a ridge, every query's from the other queries.
+
+    By rows that is Σ ω (t - R)² with ω = Σ n α², t = Σ α (c - n β) / ω. The ridge is that of the least squared error on
+    queries left out. Values below 0 count as 0.
+    """
+    rows, n_queries = data.data, data.data.n_queries
+    if n_queries < 2:
+        raise DataError('correction="doubly-robust" regresses relevance on other queries, and there is one query only')
+    if rows.n_features > MOST_FEATURES:
+        raise DataError(
+            f'correction="doubly-robust" regresses relevance on up to {MOST_FEATURES:,} features, and the rows have '
+            f'{rows.n_features:,}: use "clipped" or "ips"'
+        )
+    weight = np.bincount(data.row, data.showings * alpha**2, rows.n_rows)
+    moment = np.bincount(data.row, alpha * (data.clicks - data.showings * beta), rows.n_rows)
+    target = np.divide(moment, weight, out=np.zeros_like(moment), where=weight > 0)
+    query = rows.blocks.scatter(rows.blocks.numbers)
+    fold = np.random.default_rng(0).permutation(n_queries)[query] % min(FOLDS, n_queries)
+    regressions = [_Ridge(rows.X, target, np.where(fold == k, 0.0, weight)) for k in range(int(fold.max()) + 1)]
+    errors = []
+    for ridge in RIDGES:
+        guesses = _held_out(regressions, fold, ridge)
+        errors.append(float(weight @ (target - guesses) ** 2))
+    return np.maximum(_held_out(regressions, fold, RIDGES[int(np.argmin(errors))]), 0.0)
+
+
+def _held_out(regressions: "list[_Ridge]", fold: np.ndarray, ridge: float) -> np.ndarray:
+    out = np.empty(len(fold))
+    for k, regression in enumerate(regressions):
+        mine = np.flatnonzero(fold == k)
+        out[mine] = regression.predict(mine, ridge)
+    return out
+
+
+class _Ridge:
+    """Weighted ridge regression of standardised columns, for many penalties: one decomposition."""
+
+    def __init__(self, X: Any, target: np.ndarray, weight: np.ndarray):
+        self.X, self.mass = X, float(weight.sum())
+        if self.mass == 0:
+            self.mean, self.centre = 0.0, None
+            return
+        self.mean = float(weight @ target) / self.mass
+        self.centre, gram, product = _moments(X, weight / self.mass, target - self.mean)
+        self.width = np.sqrt(np.maximum(np.diag(gram), 0.0))
+        self.width[self.width == 0] = 1.0
+        values, self.vectors = np.linalg.eigh(gram / np.outer(self.width, self.width))
+        self.values, self.product = np.maximum(values, 0.0), self.vectors.T @ (product / self.width)
+
+    def predict(self, rows: np.ndarray, ridge: float) -> np.ndarray:
+        if self.centre is None:
+            return np.full(len(rows), self.mean)
+        b = self.vectors @ (self.product / (self.values + ridge)) / self.width
+        return np.asarray(self.X[rows] @ b) - float(self.centre @ b) + self.mean
+
+
+def _moments(X: Any, weight: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of rows whose weights add up to 1: the mean, the covariance, and Σ weight · target · (x - mean); by blocks."""
+    used, d = np.flatnonzero(weight), X.shape[1]
+    mean, gram, product = np.zeros(d), np.zeros((d, d)), np.zeros(d)
+    height = max(1, BLOCK // d)
+    for a in range(0, len(used), height):
+        rows = used[a : a + height]
+        block = X[rows]
+        dense = np.asarray(block.toarray() if sparse.issparse(block) else block, np.float64)
+        w = weight[rows]
+        mean += w @ dense
+        gram += (w[:, None] * dense).T @ dense
+        product += (w * target[rows]) @ dense
+    return mean, gram - np.outer(mean, mean), product - mean * float(weight @ target)

@@ -1,0 +1,164 @@
+"""Rankers that learn from winners with weights, and so from clicks: `fit_winners` and `fit_clicks`."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from hingerank.data.blocks import QueryBlocks
+from hingerank.data.files import DataError
+from hingerank.data.ranking_data import RankingData
+from hingerank.data.scaling import ColumnScaler
+from hingerank.export.forms import Affine, ExportError
+from hingerank.preferences import WeightedWinners
+from hingerank.problem.problem import Problem
+from hingerank.rankers.base import LinearRanker
+from hingerank.rankers.corrections import click_weights
+from hingerank.rankers.problem_ranker import ProblemRanker
+
+
+def winners_of(y: np.ndarray, blocks: QueryBlocks, weight: np.ndarray | None, pair_weight: str) -> WeightedWinners:
+    """Rows with y > 0 should beat all others of their query, with that weight."""
+    return WeightedWinners(y, blocks.offsets, pair_weight=pair_weight)
+
+
+class WinnersRanker(ProblemRanker):
+    """A ranker whose loss is one of pairs, or of lists with weighted winners."""
+
+    def fit_winners(
+        self, X: Any, winner_weight: Any = None, qid: Any = None, *, group: Any = None, around: Any = None
+    ) -> Any:
+        """Learn from winners: a row of weight u should be above every other row of its query, other winners too.
+
+        The loss is  Σ over rows i of u_i Σ over the other rows j of i's query of  loss(s_i - s_j),  without listing
+        pairs: a pass sorts the scores of every query once.
+
+        Parameters
+        ----------
+        X : rows as in fit, or data in parts, whose grades are then the weights
+        winner_weight : a weight per row, not negative; rows of weight 0 only lose
+            If not given, those of RankingData are its grades.
+        qid : a query id per row
+        group : rows per query in row order, instead of qid
+        around : a fitted linear ranker, or weights
+            The norm then holds the weights near its own: ½‖w - w₀‖² instead of ½‖w‖².
+
+        Examples
+        --------
+        >>> from hingerank import RankSVM
+        >>> RankSVM().fit_winners([[0.0], [1.0], [0.2]], [0, 2.5, 0], qid=["a", "a", "a"]).coef_.round(2).tolist()
+        [0.97]
+        """
+        if getattr(self, "grade_weight", None) is not None:
+            raise ValueError(
+                "grade_weight is a matrix over grades, and winners have weights of their own: leave it out"
+            )
+        if isinstance(X, RankingData) and winner_weight is not None:
+            X, winner_weight = replace(X, y=_per_row(winner_weight, X.n_rows)), None
+        prefer = partial(winners_of, pair_weight=getattr(self, "pair_weight", "uniform"))
+        source = self._source(X, winner_weight, qid, None, group, prefer)
+        self._solve(source, None if around is None else self._centre(around))
+        return self._finish()
+
+    def fit_clicks(
+        self,
+        data: Any,
+        *,
+        propensities: Any = None,
+        correction: str = "ips",
+        clip: float | None = None,
+        around: Any = None,
+    ) -> Any:
+        """Learn from clicks: a clicked row should be above every other row of its query, clicked ones too.
+
+        A row weighs what its clicks say of its relevance once the bias of places is corrected; the cost of a fit does
+        not grow with the number of sessions. C multiplies a sum over clicks: with ten times the clicks a tenth of it
+        is the same fit. `hingerank.tune` chooses it from clicks.
+
+        Parameters
+        ----------
+        data : ClickData
+            ``log.join(rows)``: a row per candidate, and how often it was shown and clicked at each place.
+        propensities : hingerank.propensities, numbers by place (that of place 1 first), or None
+            None takes the propensities that the log itself has.
+        correction : {"ips", "clipped", "affine", "doubly-robust", "naive"}
+            `hingerank.rankers.corrections.click_weights` has the formulas.
+        clip : float, optional
+            Of "clipped" and "doubly-robust": the least propensity that counts; min(10 / √lists, 1) if not given.
+        around : a fitted linear ranker, optional
+            The ranker in production: ½‖w - w₀‖² instead of ½‖w‖², so that few clicks leave it as it is.
+
+        Examples
+        --------
+        >>> from hingerank import ClickLog, RankSVM
+        >>> rows = RankingData.from_arrays([[0.0], [1.0], [0.2]], [0, 0, 0], ["q"] * 3, docid=["a", "b", "c"])
+        >>> log = ClickLog(queries=["q"] * 3, documents=["a", "b", "c"], places=[1, 2, 3], clicks=[0, 1, 0])
+        >>> RankSVM().fit_clicks(log.join(rows), propensities=[1, 0.4, 0.3]).coef_.round(2).tolist()
+        [0.97]
+        """
+        weight = click_weights(data, propensities, correction, clip)
+        if not weight.any():
+            raise DataError(f"there are no clicks to learn from (correction={correction!r}): every row weighs 0")
+        return self.fit_winners(data.data, weight, around=around)
+
+    def _centre(self, around: Any) -> Callable[[Any], np.ndarray]:
+        """What gives the weights, in this ranker's scaled features, that a fit is to stay near."""
+
+        def find(problem: Any) -> np.ndarray:
+            if type(problem) is not Problem or not isinstance(self, LinearRanker) or self._solves_hinge():
+                raise ValueError(
+                    f"around= holds the weights of a linear ranker under a smooth loss near others, which "
+                    f"{type(self).__name__} with these parameters is not: use RankSVM with its loss 'squared_hinge'"
+                )
+            centre = linear_weights(around, getattr(self, "scaler_", None))
+            if centre.shape != (problem.dimension,):
+                raise ValueError(
+                    f"around has {len(centre)} weights, and this ranker learns {problem.dimension}: it must be linear "
+                    "in the same features"
+                )
+            return centre
+
+        return find
+
+    def _solves_hinge(self) -> bool:
+        """Whether the problem is solved by one of the hinge's own methods, which know no other norm."""
+        return getattr(self, "_solver", lambda: "newton")() != "newton"
+
+
+def linear_weights(ranker: Any, scaler: Any) -> np.ndarray:
+    """The weights of a linear ranker for features as another scaler makes them; an array is taken for such weights."""
+    if not isinstance(ranker, LinearRanker):
+        weights = np.asarray(ranker, np.float64) if isinstance(ranker, np.ndarray | list | tuple) else None
+        if weights is None or weights.ndim != 1 or not np.isfinite(weights).all():
+            raise ValueError(f"around must be a fitted linear ranker or its weights, not {type(ranker).__name__}")
+        return weights
+    check_is_fitted(ranker)
+    own = ranker.scaler_
+    if (own is not None and own.per_query) or (scaler is not None and scaler.per_query):
+        if own is None or scaler is None or own.name != scaler.name:
+            raise ValueError(
+                "around scales its features otherwise, and within queries, so that its weights have no like here: "
+                f"give this ranker scale={None if own is None else own.name!r}, too"
+            )
+        return np.asarray(ranker.coef_, np.float64)
+    try:
+        form = ranker._form().folded()
+    except ExportError:
+        form = None
+    if form is None or form.scaling is not None or not isinstance(form.body, Affine):
+        raise ValueError("around must be linear in the features themselves, without a map or a scaling that bends them")
+    if scaler is None:
+        return np.asarray(form.body.weights, np.float64)
+    if not isinstance(scaler, ColumnScaler):
+        raise ValueError(f"scale={scaler.name!r} bends features, and around= needs weights of straight ones")
+    return np.asarray(form.body.weights / scaler.factor, np.float64)
+
+
+def _per_row(weight: Any, n_rows: int) -> np.ndarray:
+    weights = np.asarray(weight, np.float64)
+    if weights.shape != (n_rows,):
+        raise ValueError(f"winner_weight has shape {weights.shape}, expected ({n_rows},): one for each row")
+    return weights
