@@ -71,6 +71,8 @@ _HOME = {
     "StructSVMDiv": "hingerank.diversity.structural",
     "XQuAD": "hingerank.diversity.selection",
     "ClickLog": "hingerank.clicks.log",
+    "evaluate_clicks": "hingerank.clicks.value",
+    "simulate_clicks": "hingerank.clicks.simulation",
     "Method": "hingerank.lab",
     "compare": "hingerank.lab",
     "leaderboard": "hingerank.lab",

@@ -50,7 +50,7 @@ class WinnersRanker(ProblemRanker):
         --------
         >>> from hingerank import RankSVM
         >>> RankSVM().fit_winners([[0.0], [1.0], [0.2]], [0, 2.5, 0], qid=["a", "a", "a"]).coef_.round(2).tolist()
-        [0.97]
+        [0.98]
         """
         if getattr(self, "grade_weight", None) is not None:
             raise ValueError(
@@ -97,7 +97,7 @@ class WinnersRanker(ProblemRanker):
         >>> rows = RankingData.from_arrays([[0.0], [1.0], [0.2]], [0, 0, 0], ["q"] * 3, docid=["a", "b", "c"])
         >>> log = ClickLog(queries=["q"] * 3, documents=["a", "b", "c"], places=[1, 2, 3], clicks=[0, 1, 0])
         >>> RankSVM().fit_clicks(log.join(rows), propensities=[1, 0.4, 0.3]).coef_.round(2).tolist()
-        [0.97]
+        [0.98]
         """
         weight = click_weights(data, propensities, correction, clip)
         if not weight.any():

@@ -9,6 +9,7 @@ from sklearn.base import clone
 from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.blend import Blend
 from hingerank.rankers.blending import OutOfFold
+from hingerank.rankers.corrections import ClickedRows
 from hingerank.rankers.sources import RowsInParts
 from hingerank.rankers.tuned import Trial, Tuning
 from hingerank.watching import tell_task
@@ -34,6 +35,8 @@ def check_blend(names: Sequence[str], rated: Sequence[bool], data: Any) -> None:
         raise ValueError(f"a blend needs two rankers or more, and {names[0]} is one: name more, or leave out blend")
     if any(rated):
         raise ValueError(f"{names[rated.index(True)]} learns from ratings: rankers of rows can be blended")
+    if isinstance(data, ClickedRows):
+        raise ValueError("a blend learns its weights from graded rows: of clicks tune one ranker")
     if isinstance(data, RowsInParts):
         raise ValueError("a blend needs the scores of all rows in one place: data in parts cannot be blended")
 

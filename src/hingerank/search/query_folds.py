@@ -60,6 +60,7 @@ class QueryFolds:
             raise ValueError("tune takes RankingData: hingerank.read(path), or RankingData.from_arrays(X, y, qid)")
         self.data, self.measure, self.tol_factor, self.keep_scores = data, measure, tol_factor, keep_scores
         self.parts, self.everything = _cut(data, validation, folds, seed)
+        self.separate = False  # whether every ranker scales rows by itself
 
     def __len__(self) -> int:
         return len(self.parts)
@@ -90,7 +91,7 @@ class QueryFolds:
         data, learn, _, _ = self.parts[k]
         train, held = _taken(data, learn), self.held(k)
         # rows that stay where they are, in a mapped file or with their workers, are scaled by the ranker itself
-        stay = isinstance(train, RowsInParts) or is_mapped(train.X)
+        stay = self.separate or isinstance(train, RowsInParts) or is_mapped(train.X)
         known = ranker.get_params(deep=False)
         scaled = "scale" in known and known.get("kernel") != "precomputed" and not stay
         scaled = scaled and follows(type(ranker), BaseRanker, SCALED)
@@ -126,13 +127,23 @@ class QueryFolds:
             return made
 
         rows = (here, None, None) if isinstance(here, RowsInParts) else (here.X, here.y, here.qid)
-        fits = list(fit_settings(make, batch, path_of(ranker), rows, caught=OF_A_SETTING))
+        learn = self._learn(here)
+        path = path_of(ranker) if learn is None else None
+        fits = list(fit_settings(make, batch, path, rows, learn, caught=OF_A_SETTING))
         began = time.perf_counter()
-        values = held_out([fit.ranker for fit in fits if fit.error is None], there, self.measure)
+        values = self._judge([fit.ranker for fit in fits if fit.error is None], there)
         spent += (time.perf_counter() - began) / len(batch)
         for fit in fits:
             found, scores = next(values) if fit.error is None else (np.array([]), None)
             yield _outcome(fit, found, scores if self.keep_scores else None, spent)
+
+    def _learn(self, here: Any) -> Any:
+        """What fits a ranker to rows, where that is not its own `fit`."""
+        return None
+
+    def _judge(self, found: list[Any], there: Any) -> Iterator[np.ndarray]:
+        """Every held-out query's value for each ranker."""
+        return held_out(found, there, self.measure)
 
 
 def _outcome(fit: SettingFit, values: np.ndarray, scores: np.ndarray | None, spent: float) -> FoldOutcome:

@@ -13,14 +13,15 @@ from sklearn.base import clone
 
 from hingerank.data.checks import WeakFitWarning
 from hingerank.data.files import canonical
-from hingerank.data.ranking_data import RankingData
 from hingerank.metrics import parse_measure
+from hingerank.metrics.places import parse_place_measure
 from hingerank.rankers.base import BaseRanker
-from hingerank.rankers.sources import RowsInParts
+from hingerank.rankers.corrections import ClickedRows
 from hingerank.rankers.tuned import Trial, Tuning
 from hingerank.registry import names_of_rankers, ranker_class, registered_name
 from hingerank.renaming import present_names
 from hingerank.search.blended import blended, check_blend
+from hingerank.search.click_folds import ClickFolds, check_winners
 from hingerank.search.proposals import Search, Staged, complexity
 from hingerank.search.query_folds import FoldOutcome, QueryFolds
 from hingerank.search.serving import advice, check_target, target_name, why_not
@@ -57,8 +58,8 @@ def tune(
     ranker_or_name: Any,
     data: Any,
     *,
-    measure: str = "ndcg@10",
-    validation: RankingData | RowsInParts | None = None,
+    measure: str | None = None,
+    validation: Any = None,
     folds: int = 5,
     params: Mapping[str, Any] | None = None,
     random_state: int = 0,
@@ -70,6 +71,10 @@ def tune(
     serve_only: bool = False,
     blend: bool = False,
     progress: Progress | None = None,
+    propensities: Any = None,
+    correction: str | None = None,
+    clip: float | None = None,
+    around: Any = None,
 ) -> Any:
     """argmax over settings of the mean over folds of measure(held-out queries), fitted on everything.
 
@@ -83,8 +88,11 @@ def tune(
     ranker_or_name : a ranker, its class, its name ("rank-svm"), or several of them, of which the best is kept
         What its parameters are set to stays, unless it is tried.
     data : RankingData, or data in parts (`hingerank.distributed.read`), of which every part is cut into folds
-        For personal rankers ratings with features of their items, which are held out by `hold_out`.
-    measure : what to maximise
+        For personal rankers ratings with features of their items, which are held out by `hold_out`. Clicks joined with
+        features (``log.join(data)``): rankers learn by ``fit_clicks``, and held-out queries are judged by their clicks.
+    measure : what to maximise; "ndcg@10" if not given, of clicks "dcg@10"
+        Of clicks it is what a list is worth, corrected as the fit is: "dcg@10", "p@5" or "average-rank", of which less
+        is better and which is listed with a minus.
     validation : data to choose on instead of folds; the last fit is on both
     folds : parts of the queries, each held out once
     params : parameter -> a value to fix, or a list of values to try instead of what is usual for this ranker
@@ -100,6 +108,7 @@ def tune(
     blend : answer a `Blend` of all rankers, each with its best setting, instead of the best one
         Scales and weights come from the scores that the folds have made anyway: no member is fitted to a fold again.
     progress : called with (settings done, settings known so far, the best so far in words) after every fit
+    propensities, correction, clip, around : of clicks: as ``fit_clicks`` takes them; correction is "ips" if not given
 
     Returns
     -------
@@ -114,7 +123,13 @@ def tune(
     ('standard', True, 3)
     """
     started = time.perf_counter()
-    parse_measure(measure)
+    clicks = {"propensities": propensities, "correction": correction, "clip": clip, "around": around}
+    clicked = isinstance(data, ClickedRows)
+    measure = measure or ("dcg@10" if clicked else "ndcg@10")
+    (parse_place_measure if clicked else parse_measure)(measure)
+    if not clicked and any(value is not None for value in clicks.values()):
+        first = next(name for name, value in clicks.items() if value is not None)
+        raise ValueError(f"{first} is for clicks joined with features (log.join(data)), which the data are not")
     several = ranker_or_name if isinstance(ranker_or_name, list | tuple) else [ranker_or_name]
     rankers = [_ranker(item, random_state) for item in several]
     if not rankers:
@@ -126,6 +141,8 @@ def tune(
         raise ValueError(f"{pair[0]} learns from ratings and {pair[1]} from rows: tune one kind at a time")
     if sample_weight is not None and not all(rated):
         raise ValueError("sample_weight is for ratings; queries of graded rows count alike")
+    if any(rated) and clicked:
+        raise ValueError(f"{names[0]} learns from ratings of users, and the data are clicks on rows of queries")
     target = None if serve is None else target_name(serve, any(rated))
     if serve_only and target is None:
         raise ValueError("serve_only needs a target: name it by serve, as in serve='solr'")
@@ -133,6 +150,10 @@ def tune(
     how: dict[str, Any] = {"validation": validation, "folds": folds, "seed": random_state}
     if all(rated):
         make, how = rankers[0]._rating_folds, how | {"hold_out": hold_out, "sample_weight": sample_weight}
+    if clicked:
+        make, how = ClickFolds, how | clicks | {"correction": correction or "ips"}
+        for ranker in rankers:
+            check_winners(ranker)
     if blend:
         check_blend(names, rated, data)
         how["keep_scores"] = True
@@ -143,6 +164,8 @@ def tune(
     for study in studies:
         given = present_names(study.ranker, tried, warn=True)
         stages, start = resolved(study.ranker, given, parts.scales, partial(parts.natural, study.ranker))
+        if isinstance(parts, ClickFolds):
+            stages = parts.rescaled(study.ranker, stages, given)
         searches.append(Staged(stages, start, widen, parts.limits()))
     if target is not None:
         begun = {s.name: (s.ranker, search.first) for s, search in zip(studies, searches)}

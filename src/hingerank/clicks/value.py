@@ -1,0 +1,359 @@
+"""What a ranking is worth, estimated from clicks on others: IPS, clipped, self-normalised and doubly robust, with
+intervals over queries, the effective sample size, and the difference to what was shown."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hingerank.data.files import DataError
+from hingerank.metrics.places import PlaceMeasure, parse_place_measure
+from hingerank.notebook import html_table
+from hingerank.rankers.corrections import ClickedRows, bias_of, clip_at, regressed_relevance
+from hingerank.registry import did_you_mean
+
+ESTIMATORS = ("ips", "snips", "clipped", "dr")
+HANDFUL = 10.0  # clicks of equal weight, below which an estimate is refused
+FEW_QUERIES = 20  # below which showings are resampled instead of queries
+CHUNK = 1 << 22  # numbers of resamples that are made together
+
+
+class Estimate(float):
+    """A number with its interval.
+
+    >>> Estimate(0.5, (0.4, 0.6)).interval
+    (0.4, 0.6)
+    """
+
+    interval: tuple[float, float]
+
+    def __new__(cls, value: float, interval: tuple[float, float]) -> "Estimate":
+        made = super().__new__(cls, value)
+        made.interval = interval
+        return made
+
+    def __repr__(self) -> str:
+        return f"{float(self):.4g} ({self.interval[0]:.4g} to {self.interval[1]:.4g})"
+
+
+@dataclass(frozen=True)
+class ClickValue:
+    """What a ranking is worth by clicks.
+
+    Attributes
+    ----------
+    name : of the ranker
+    value : mean over shown lists
+    interval : of the value
+    effective_size : (Σw)² / Σw² of the clicks' weights: about how many equal clicks the value rests on
+    difference : value less that of the lists as they were shown; ``difference.interval`` is of the difference
+    logged : value of the lists as they were shown, with its interval
+    measure, estimator : as asked for
+    lists, queries, clicks : counts
+    confidence : of the intervals
+    resampled : "queries" or "showings"
+    """
+
+    name: str
+    value: float
+    interval: tuple[float, float]
+    effective_size: float
+    difference: Estimate
+    logged: Estimate
+    measure: str
+    estimator: str
+    lists: float
+    queries: int
+    clicks: float
+    confidence: float
+    resampled: str
+
+    def __repr__(self) -> str:
+        low, high = self.interval
+        apart = self.difference
+        return (
+            f"{self.name}: {self.measure} {self.value:.4g} ({low:.4g} to {high:.4g}), {apart:+.3g} "
+            f"({apart.interval[0]:+.3g} to {apart.interval[1]:+.3g}) against the logged lists, {self.estimator}, "
+            f"effective size {self.effective_size:,.0f}"
+        )
+
+
+class ClickValues(Mapping[str, ClickValue]):
+    """What several rankings are worth by the same clicks and resamples: name -> ClickValue."""
+
+    def __init__(self, values: Sequence[ClickValue]):
+        self._values = {value.name: value for value in values}
+
+    def __getitem__(self, name: str) -> ClickValue:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def table(self) -> tuple[list[str], list[list[Any]]]:
+        """Names of columns, and a row for each ranker; the first is of the lists as they were shown."""
+        some = next(iter(self._values.values()))
+        percent = f"{100 * some.confidence:.3g} % interval"
+        names = ["ranker", some.measure, percent, "against logged", percent, "effective size"]
+        rows: list[list[Any]] = [["as shown", float(some.logged), _between(some.logged.interval), None, None, None]]
+        for each in self._values.values():
+            apart = each.difference
+            rows.append(
+                [each.name, each.value, _between(each.interval), float(apart), _between(apart.interval),
+                 round(each.effective_size)]
+            )  # fmt: skip
+        return names, rows
+
+    def __repr__(self) -> str:
+        return "\n".join(map(repr, self._values.values()))
+
+    def _repr_html_(self) -> str:
+        some = next(iter(self._values.values()))
+        return html_table(f"{some.measure} by clicks, {some.estimator}", *self.table())
+
+    def plot(self, figure: Any = None) -> Any:
+        """A matplotlib Figure: every ranker's difference to the lists as they were shown, with its interval.
+
+        Parameters
+        ----------
+        figure : to draw in; a new one if not given
+        """
+        if figure is None:
+            try:
+                from matplotlib.figure import Figure
+            except ImportError:
+                raise ImportError("plots need matplotlib: pip install 'hingerank[report]'") from None
+            figure = Figure(figsize=(6.0, 0.9 + 0.45 * len(self)), layout="constrained")
+        axis, values = figure.add_subplot(), list(self._values.values())[::-1]
+        middle = np.array([float(each.difference) for each in values])
+        ends = np.array([each.difference.interval for each in values]).reshape(-1, 2)
+        axis.axvline(0.0, color="#8888", linewidth=1.0)
+        axis.errorbar(middle, np.arange(len(values)), xerr=np.abs(ends.T - middle), fmt="o", color="#2a78b5", capsize=3)
+        axis.set_yticks(np.arange(len(values)), [each.name for each in values])
+        axis.set_ylim(-0.6, len(values) - 0.4)
+        axis.set_xlabel(f"{values[0].measure} by clicks ({values[0].estimator}), against the lists as shown")
+        return figure
+
+
+def _between(interval: tuple[float, float]) -> str:
+    return f"{interval[0]:.4g} to {interval[1]:.4g}"
+
+
+def evaluate_clicks(
+    data: ClickedRows,
+    ranker: Any,
+    *,
+    propensities: Any = None,
+    estimator: str = "ips",
+    measure: str = "dcg@10",
+    clip: float | None = None,
+    confidence: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> Any:
+    """What a ranking would be worth to users, from clicks on the lists that were shown.
+
+    With W the estimated relevance of a row (times its lists), the value is  Σ worth(place in the ranking) · W / lists:
+
+    - "ips": W = Σ clicks / propensity, unbiased (Joachims, Swaminathan & Schnabel 2017)
+    - "clipped": propensities below τ count as τ, which gives up a little of that for less variance
+    - "snips": as "ips", divided by ΣW instead of the lists: the mean worth of the place of a relevant row
+    - "dr": W by a regression of relevance on features, mended by clicks (Oosterhuis 2023), of rows never shown, too
+
+    Rows of equal score share their places. Intervals are percentiles over resampled queries (of fewer than 20 queries
+    over resampled clicks), and the same resamples serve all rankers and the lists as they were shown.
+
+    Parameters
+    ----------
+    data : ClickData
+        ``log.join(rows)``, of queries that the rankers did not learn from.
+    ranker : fitted ranker, a score per row, or several of these (a mapping name -> ranker, or a list)
+    propensities : hingerank.propensities, numbers by place (that of place 1 first), or None for those of the log
+    estimator : {"ips", "snips", "clipped", "dr"}
+    measure : {"dcg@10", "p@5", "average-rank", ...}
+        Any number of places; "dcg" counts all. "average-rank" is better where it is less.
+    clip : float, optional
+        τ of "clipped" and "dr"; min(10 / √lists, 1) if not given.
+    confidence : float
+        Of the intervals.
+    resamples : int
+    seed : int
+
+    Returns
+    -------
+    ClickValue, or ClickValues where there are several rankers
+        A DataError where the effective sample size is below 10 clicks: no number is better than such a number.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> import numpy as np
+    >>> from hingerank import make_letor, simulate_clicks
+    >>> rows = make_letor(60, 10, seed=0)
+    >>> rows = replace(rows, docid=np.arange(rows.n_rows))
+    >>> log = simulate_clicks(rows, rows.X[:, 0], sessions=4000, seed=1)
+    >>> found = evaluate_clicks(log.join(rows), rows.y, propensities=1 / np.arange(1, 11))
+    >>> found.difference.interval[0] > 0  # the grades rank better than the first feature
+    True
+    """
+    if not isinstance(data, ClickedRows):
+        raise ValueError(f"expected clicks joined with features (log.join(data)), got {type(data).__name__}")
+    if estimator not in ESTIMATORS:
+        raise ValueError(
+            f"there is no estimator {estimator!r}{did_you_mean(str(estimator), ESTIMATORS)}; use one of: "
+            + ", ".join(ESTIMATORS)
+        )
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must be between 0 and 1, not {confidence!r}")
+    places, named = parse_place_measure(measure), _named(ranker, data.data.n_rows)
+    clicks = WeightedClicks(data, propensities, estimator, clip)
+    sums, sizes = [clicks.shown(places)], []
+    for name, each in named.items():
+        blocks = data.data.blocks
+        worth = blocks.scatter(places.of_scores(blocks.gather(_scores(data, each, name)), blocks.offsets))
+        sizes.append(clicks.effective_size(worth))
+        if sizes[-1] < HANDFUL:
+            raise DataError(
+                f"{name}: its value would rest on {sizes[-1]:.1f} clicks of equal weight (effective sample size), and "
+                f"fewer than {HANDFUL:.0f} say nothing: collect more lists, or clip more (estimator='clipped')"
+            )
+        sums.append(clicks.ranked(worth))
+    unit, draws = clicks.resampled(sums, resamples, seed)
+    values = []
+    for k, name in enumerate(named):
+        shown, own = (clicks.value(sums[i]) for i in (0, k + 1))
+        spread, own_spread = draws[0], draws[k + 1]
+        apart = Estimate(own - shown, _percentiles(own_spread - spread, confidence))
+        values.append(
+            ClickValue(
+                name, own, _percentiles(own_spread, confidence), sizes[k], apart,
+                Estimate(shown, _percentiles(spread, confidence)), measure, estimator, float(np.sum(data.lists)),
+                data.data.n_queries, float(np.sum(data.clicks)), confidence, unit,
+            )
+        )  # fmt: skip
+    return values[0] if not _many(ranker, data.data.n_rows) else ClickValues(values)
+
+
+def _many(ranker: Any, n_rows: int) -> bool:
+    if isinstance(ranker, Mapping):
+        return True
+    return isinstance(ranker, list | tuple) and not (len(ranker) == n_rows and np.ndim(ranker[0]) == 0)
+
+
+def _named(ranker: Any, n_rows: int) -> dict[str, Any]:
+    if isinstance(ranker, Mapping):
+        return {str(name): each for name, each in ranker.items()}
+    several = list(ranker) if _many(ranker, n_rows) else [ranker]
+    names = [type(each).__name__ if callable(getattr(each, "predict", None)) else "ranking" for each in several]
+    return {n if names.count(n) == 1 else f"{n} {k + 1}": each for k, (n, each) in enumerate(zip(names, several))}
+
+
+def _scores(data: ClickedRows, ranker: Any, name: str) -> np.ndarray:
+    predict = getattr(ranker, "predict", None)
+    scores = np.asarray(predict(data.data) if callable(predict) else ranker, np.float64)
+    if scores.shape != (data.data.n_rows,) or not np.isfinite(scores).all():
+        raise ValueError(f"{name}: expected a finite score for each of the {data.data.n_rows} rows")
+    return scores
+
+
+def _percentiles(draws: np.ndarray, confidence: float) -> tuple[float, float]:
+    low, high = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return float(low), float(high)
+
+
+@dataclass(frozen=True)
+class ClickSums:
+    """fixed + Σ over a query's cells of each · clicks: by query what is above the line of a value."""
+
+    fixed: np.ndarray
+    each: np.ndarray
+
+
+class WeightedClicks:
+    """Clicks with the weights that an estimator gives them: a value is a ratio of sums that are linear in clicks.
+
+    Parameters
+    ----------
+    data, propensities, estimator, clip : as of `evaluate_clicks`
+    """
+
+    def __init__(self, data: ClickedRows, propensities: Any, estimator: str, clip: float | None):
+        self.data, rows = data, data.data
+        alpha, beta = bias_of(data, propensities, estimator)
+        least = clip_at(data, clip) if estimator in ("clipped", "dr") else 0.0
+        self.weight = 1.0 / np.maximum(alpha, least)  # of a click, by cell
+        self.query, self.n_queries = rows.blocks.scatter(rows.blocks.numbers), rows.n_queries
+        self.lists = np.asarray(data.lists, np.float64)
+        self.below = ClickSums(self.lists, np.zeros(len(data.row)))
+        if estimator == "snips":
+            self.below = ClickSums(np.zeros(self.n_queries), self.weight)
+        self.robust = estimator == "dr"
+        if self.robust:
+            guess, row, n = regressed_relevance(data, alpha, beta), data.row, data.showings
+            shown, seen = np.bincount(row, n, rows.n_rows), np.bincount(row, n * alpha, rows.n_rows)
+            share = np.maximum(seen, least * shown)
+            self.mended = np.divide(1.0, share, out=np.zeros(rows.n_rows), where=share > 0)  # relevance by a click
+            self.guess = guess - self.mended * np.bincount(row, n * (beta + alpha * guess[row]), rows.n_rows)
+
+    def ranked(self, worth: np.ndarray) -> ClickSums:
+        """The sums of a ranking; worth: of every row's place in it."""
+        row = self.data.row
+        if not self.robust:
+            return ClickSums(np.zeros(self.n_queries), self.weight * worth[row])
+        times = self.lists[self.query] * worth
+        return ClickSums(np.bincount(self.query, times * self.guess, self.n_queries), (times * self.mended)[row])
+
+    def shown(self, places: PlaceMeasure) -> ClickSums:
+        """The sums of the lists as they were shown."""
+        row, worth = self.data.row, places.worth(self.data.place)
+        if not self.robust:
+            return ClickSums(np.zeros(self.n_queries), self.weight * worth)
+        times = np.bincount(row, self.data.showings * worth, len(self.query))
+        return ClickSums(np.bincount(self.query, times * self.guess, self.n_queries), (times * self.mended)[row])
+
+    def effective_size(self, worth: np.ndarray) -> float:
+        """(Σw)² / Σw² over clicks, w = worth of the row's place in the ranking · weight of the click."""
+        w = worth[self.data.row] * self.weight
+        total, squares = float(self.data.clicks @ w), float(self.data.clicks @ (w * w))
+        return total * total / squares if squares > 0 else 0.0
+
+    def by_query(self, sums: ClickSums) -> np.ndarray:
+        """What every query adds."""
+        of_cells = np.bincount(self.query[self.data.row], sums.each * self.data.clicks, self.n_queries)
+        return np.asarray(sums.fixed + of_cells)
+
+    def value(self, sums: ClickSums) -> float:
+        above, below = (float(self.by_query(s).sum()) for s in (sums, self.below))
+        return above / below if below > 0 else np.nan
+
+    def resampled(self, sums: list[ClickSums], resamples: int, seed: int) -> tuple[str, np.ndarray]:
+        """What is resampled, and the values of all sums in each resample: (sums, resamples)."""
+        if isinstance(resamples, bool) or int(resamples) != resamples or resamples < 2:
+            raise ValueError(f"resamples must be a whole number of at least 2, not {resamples!r}")
+        rng, every = np.random.default_rng(seed), [*sums, self.below]
+        used = np.flatnonzero(self.lists > 0)
+        queries = len(used) >= FEW_QUERIES
+        table = np.stack([self.by_query(s)[used] for s in every] if queries else [s.each for s in every])
+        fixed = 0.0 if queries else np.array([[s.fixed.sum()] for s in every])
+        found: list[np.ndarray] = []
+        step = max(1, CHUNK // table.shape[1])
+        for first in range(0, int(resamples), step):
+            count = min(step, int(resamples) - first)
+            even = np.full(len(used), 1 / len(used))
+            drawn = rng.multinomial(len(used), even, count) if queries else self._clicks(rng, count)
+            found.append(fixed + table @ drawn.T)
+        added = np.concatenate(found, axis=1)
+        values = np.divide(added[:-1], added[-1], out=np.zeros(added[:-1].shape), where=added[-1] > 0)
+        return "queries" if queries else "showings", values
+
+    def _clicks(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        """Clicks of the same showings, drawn again: (count, cells)."""
+        n, c = self.data.showings, self.data.clicks
+        single = (c <= n) & (n % 1 == 0) & (c % 1 == 0)
+        chance = np.divide(c, n, out=np.zeros_like(c), where=single & (n > 0))
+        drawn = rng.binomial(np.where(single, n, 0).astype(np.int64), chance, (count, len(n)))
+        return np.where(single, drawn, rng.poisson(np.where(single, 0.0, c), (count, len(n))))

@@ -1,0 +1,68 @@
+"""What a place in a ranking is worth, for measures that are sums over rows of worth(place) · relevance."""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from hingerank.arrays import Floats, Integers
+from hingerank.registry import did_you_mean
+
+KINDS = ("dcg", "p", "average-rank")
+
+
+@dataclass(frozen=True)
+class PlaceMeasure:
+    """Σ over rows of worth(place) · relevance.
+
+    "dcg@k": 1 / log₂(1 + place) up to place k; "p@k": 1 / k up to place k; "average-rank": the place itself, of which
+    less is better. Without "@k" all places count.
+    """
+
+    name: str
+    kind: str
+    depth: int | None
+
+    @property
+    def sign(self) -> float:
+        """1 where more is better, -1 where less is."""
+        return -1.0 if self.kind == "average-rank" else 1.0
+
+    def worth(self, places: Integers) -> Floats:
+        """Of places from 1."""
+        k = np.asarray(places, np.float64)
+        if self.kind == "average-rank":
+            return k
+        found: Floats = 1.0 / np.log2(1.0 + k) if self.kind == "dcg" else np.full(len(k), 1.0 / (self.depth or 1))
+        return found if self.depth is None else np.where(k <= self.depth, found, 0.0)
+
+    def of_scores(self, scores: Floats, offsets: Integers) -> Floats:
+        """The worth of every row's place when its query is ranked by the scores; equal scores share their places."""
+        sizes = np.diff(offsets)
+        query = np.repeat(np.arange(len(sizes)), sizes)
+        order = np.lexsort((-scores, query))
+        worth = self.worth(np.arange(len(scores)) - np.repeat(offsets[:-1], sizes) + 1)
+        first = np.ones(len(scores), bool)
+        first[1:] = (np.diff(scores[order]) != 0) | (np.diff(query) != 0)
+        if not first.all():
+            starts = np.flatnonzero(first)
+            counts = np.diff(np.append(starts, len(scores)))
+            worth = np.repeat(np.add.reduceat(worth, starts) / counts, counts)
+        out: Floats = np.empty(len(scores))
+        out[order] = worth
+        return out
+
+
+def parse_place_measure(name: str) -> PlaceMeasure:
+    """
+    >>> parse_place_measure("dcg@10").worth(np.array([1, 3, 11])).tolist()
+    [1.0, 0.5, 0.0]
+    """
+    match = re.fullmatch(r"([a-z-]+)(?:@([1-9][0-9]*))?", str(name))
+    kind = match[1] if match else str(name)
+    if match is None or kind not in KINDS or (kind == "p" and match[2] is None) or (kind == KINDS[-1] and match[2]):
+        raise ValueError(
+            f"there is no measure {name!r} of clicks{did_you_mean(kind, KINDS)}; use dcg, dcg@10, p@5 (any number) or "
+            "average-rank"
+        )
+    return PlaceMeasure(name, kind, None if match[2] is None else int(match[2]))

@@ -1,0 +1,100 @@
+"""Folds of queries with clicks to try settings on: what a setting is worth is estimated from clicks alone."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from hingerank.metrics.places import parse_place_measure
+from hingerank.rankers.corrections import ClickedRows, click_weights
+from hingerank.rankers.sparse import SparseRanker
+from hingerank.rankers.winners import WinnersRanker
+from hingerank.search.query_folds import QueryFolds, path_scores
+from hingerank.search.settings import LIMITS, Stage
+
+
+class ClickFolds(QueryFolds):
+    """Folds of queries, of which a held-out one is worth  Σ over rows of worth(place) · weight / lists.
+
+    The weights are those that a fit learns from (`click_weights`), estimated once: a query's own come from its own
+    clicks, and from other queries where the correction regresses relevance on features.
+
+    Parameters
+    ----------
+    data : ClickData
+    measure : "dcg@10", "average-rank", ... (`hingerank.metrics.places`)
+    validation : clicks to choose on instead of folds
+    folds, seed, tol_factor : as of QueryFolds
+    propensities, correction, clip, around : as of `fit_clicks`
+    """
+
+    def __init__(
+        self,
+        data: ClickedRows,
+        measure: str,
+        validation: Any = None,
+        folds: int = 5,
+        seed: int = 0,
+        tol_factor: float = 10.0,
+        *,
+        propensities: Any = None,
+        correction: str = "ips",
+        clip: float | None = None,
+        around: Any = None,
+    ) -> None:
+        given = [part for part in (data, validation) if part is not None]
+        if not all(isinstance(part, ClickedRows) for part in given):
+            raise ValueError("validation must be clicks joined with features (log.join(data)), as the data are")
+        rows = [replace(p.data, y=click_weights(p, propensities, correction, clip), docid=None) for p in given]
+        super().__init__(rows[0], measure, rows[1] if validation is not None else None, folds, seed, tol_factor)
+        self.places, self.around = parse_place_measure(measure), around
+        self.lists = [dict(zip(p.data.blocks.ids.tolist(), np.asarray(p.lists).tolist())) for p in given]
+        self.separate = self.separate or around is not None
+
+    def fit(self, ranker: Any) -> Any:
+        return check_winners(ranker).fit_winners(self.everything, around=self.around)
+
+    def _learn(self, here: Any) -> Any:
+        return lambda ranker: check_winners(ranker).fit_winners(here, around=self.around)
+
+    def _judge(self, found: list[Any], there: Any) -> Iterator[np.ndarray]:
+        """For each ranker every query's worth, in units in which the mean over queries is that over lists."""
+        if not found:
+            return
+        blocks, known = there.blocks, self.lists[-1]
+        lists = np.array([known.get(q, 0.0) for q in blocks.ids.tolist()])
+        share = lists.mean() or 1.0
+        for scores in path_scores(found, there.X, there.qid):
+            worth = self.places.of_scores(blocks.gather(scores), blocks.offsets) * blocks.gather(there.y)
+            yield self.places.sign * np.add.reduceat(worth, blocks.offsets[:-1]) / share
+
+    def rescaled(self, ranker: Any, stages: Sequence[Stage], given: Mapping[str, Any]) -> list[Stage]:
+        """Grids of a C that multiplies a sum over clicks, for pairs of the weight that they have here."""
+        if "C" in given or isinstance(ranker, SparseRanker):
+            return list(stages)
+        return [{name: self._scaled(name, values) for name, values in stage.items()} for stage in stages]
+
+    def _scaled(self, name: str, values: Sequence[Any]) -> Sequence[Any]:
+        plain = name != "C" or not all(isinstance(value, int | float) for value in values)
+        return values if plain else [value * self.usual_C for value in values]
+
+    @property
+    def usual_C(self) -> float:
+        """A power of ten near one over the mean weight of winners: what 1 is where pairs weigh 1."""
+        u = self.data.y
+        return 10.0 ** -round(float(np.log10(u[u > 0].mean()))) if (u > 0).any() else 1.0
+
+    def limits(self) -> dict[str, tuple[float, float]]:
+        low, high = LIMITS["C"]
+        return super().limits() | {"C": (low * self.usual_C, high * self.usual_C)}
+
+
+def check_winners(ranker: Any) -> Any:
+    """The ranker, if it learns from clicks."""
+    if not isinstance(ranker, WinnersRanker):
+        raise ValueError(
+            f"{type(ranker).__name__} does not learn from clicks: rankers with a loss of pairs do (RankSVM, "
+            "AdditiveRankSVM, KernelRankSVM, SparseRankSVM, ...)"
+        )
+    return ranker
