@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hingerank.data.checks import positive
+from hingerank.data.checks import positive, whole
 from hingerank.export.attributes import Array, Attribute, Ids, Number
 from hingerank.losses import hinge
 from hingerank.preferences import GradedPreferences
@@ -19,6 +19,7 @@ from hingerank.rankers.problem_ranker import chosen_C
 from hingerank.rankers.rank_parameter import RankParameter
 from hingerank.solvers.factor_descent import factor_descent
 from hingerank.solvers.factor_newton import affordable, factor_newton
+from hingerank.solvers.fixed_steps import factor_steps, multiplier_steps
 from hingerank.solvers.lbfgs import lbfgs
 from hingerank.solvers.run import Solution
 from hingerank.solvers.shrinkage import shrinkage
@@ -46,6 +47,9 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
     validation : RankingData on which to choose the epoch (dual form)
         The epoch with the best mean NDCG@10 there is kept.
     patience : epochs without a better one on validation that end the fit
+    solver : "adaptive", as above, or "paper": Algorithm 1 as printed (dual form)
+        From factors in the whole box, exactly max_iter epochs of steps of one length, converged or not.
+    learning_rate : the length of the paper's steps, its η
     random_state : seed of the starts and of the order of queries
     scale : feature scaling learnt in fit and carried in the model
 
@@ -83,7 +87,7 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
 
     def __init__(
         self, rank=5, C=1.0, *, tol=1e-3, max_iter=500, n_starts=1, form="dual", validation=None, patience=20,
-        random_state=0, scale=None,
+        solver="adaptive", learning_rate=0.01, random_state=0, scale=None,
     ):  # fmt: skip
         self.rank = rank
         self.C = C
@@ -93,12 +97,18 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
         self.form = form
         self.validation = validation
         self.patience = patience
+        self.solver = solver
+        self.learning_rate = learning_rate
         self.random_state = random_state
         self.scale = scale
 
     def _fit(self, X, y, blocks, sample_weight):
         if self.form not in ("dual", "primal"):
             raise ValueError(f"form must be 'dual' or 'primal', not {self.form!r}")
+        if self.solver not in ("adaptive", "paper"):
+            raise ValueError(f"solver must be 'adaptive' or 'paper', not {self.solver!r}")
+        if self.solver == "paper" and (self.form != "dual" or self.validation is not None):
+            raise ValueError("solver='paper' is of the dual form and ends after max_iter epochs, without validation")
         preferences = GradedPreferences(y, blocks.offsets)
         kind = FactorizedDual if self.form == "dual" else FactorizedPrimal
         design = RowsDesign(X)
@@ -117,7 +127,10 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
 
     def _descend(self, problem: Any, rng: np.random.Generator) -> Solution:
         """From one random start."""
-        limits, V = {"tol": self.tol, "max_iter": self.max_iter}, problem.start(rng)
+        limits = {"tol": self.tol, "max_iter": self.max_iter}
+        if self.solver == "paper":
+            return factor_steps(problem, rng, step=positive("learning_rate", self.learning_rate), **limits)
+        V = problem.start(rng)
         if self.form == "dual":
             validate = None if self.validation is None else self._validation_score
             found = factor_descent(problem, V, rng, validate=validate, patience=self.patience, **limits)
@@ -173,6 +186,11 @@ class RegularizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
     lam : weight of the distance between a and A
     tol : stop when the objective is provably within tol times its size of the optimum
     max_iter : rounds
+    solver : "exact", as above, or "paper": Algorithm 2 as printed
+        From multipliers in the whole box, exactly max_iter rounds of inner_iter gradient steps in a and one shrinkage.
+    learning_rate : the length of the paper's steps, its η
+    inner_iter : the paper's steps in a round, its T'
+    random_state : seed of the paper's start
     scale : feature scaling learnt in fit and carried in the model
 
     Attributes
@@ -202,12 +220,19 @@ class RegularizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
         "block_ranks_": Array("queries", "i", low=0),
     }
 
-    def __init__(self, C=1.0, gamma=1.0, lam=1.0, *, tol=1e-3, max_iter=200, scale=None):
+    def __init__(
+        self, C=1.0, gamma=1.0, lam=1.0, *, tol=1e-3, max_iter=200, solver="exact", learning_rate=0.01, inner_iter=10,
+        random_state=0, scale=None,
+    ):  # fmt: skip
         self.C = C
         self.gamma = gamma
         self.lam = lam
         self.tol = tol
         self.max_iter = max_iter
+        self.solver = solver
+        self.learning_rate = learning_rate
+        self.inner_iter = inner_iter
+        self.random_state = random_state
         self.scale = scale
 
     def _fit(self, X, y, blocks, sample_weight):
@@ -215,7 +240,15 @@ class RegularizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
         preferences, design = GradedPreferences(y, blocks.offsets), RowsDesign(X)
         self.C_ = chosen_C(self.C, Problem(design, hinge(), preferences))
         problem = RegularizedDual(design, preferences, self.C_, gamma, lam)
-        solution = shrinkage(problem, tol=self.tol, max_iter=self.max_iter)
+        if self.solver not in ("exact", "paper"):
+            raise ValueError(f"solver must be 'exact' or 'paper', not {self.solver!r}")
+        limits = {"tol": self.tol, "max_iter": self.max_iter}
+        if self.solver == "paper":
+            rate, inner = positive("learning_rate", self.learning_rate), whole("inner_iter", self.inner_iter)
+            rng = np.random.default_rng(self.random_state)
+            solution = multiplier_steps(problem, rng, step=rate, inner_iter=inner, **limits)
+        else:
+            solution = shrinkage(problem, **limits)
         self._account(solution)
         self.coef_, self.n_pairs_ = solution.w, preferences.n_pairs
         self.block_ranks_, self.queries_, self.sizes_ = problem.ranks, blocks.ids, blocks.sizes
