@@ -308,6 +308,7 @@ def test_models_say_which_features_they_kept(cls, tmp_path):
     [
         (hr.FenchelRank(radius=0), "radius must be a positive number"),
         (hr.FenchelRank(radius="all"), "radius must be a positive number"),
+        (hr.FenchelRank(absolute=True), "absolute=True works with the variants classic"),
         (hr.FenchelRank(variant="lazy"), "no variant 'lazy'; use one of: corrective, classic"),
         (hr.FenchelRank(step="armijo"), "no step 'armijo'"),
         (hr.FenchelRank(step="closed-form"), "not with 'corrective'"),
@@ -349,3 +350,25 @@ def test_closed_form_steps_reach_the_tolerance_too():
     exact = hr.FenchelRank(radius=1.5, tol=1e-3, variant="classic", max_iter=10_000).fit(X, y, qid)
     other = hr.FenchelRank(radius=1.5, tol=1e-3, variant="classic", step="closed-form", max_iter=10_000).fit(X, y, qid)
     assert other.certificate_.converged and abs(other.objective_ - exact.objective_) <= 1e-3
+
+
+def test_an_absolute_gap_is_the_papers_rule():
+    """It ends at the first step whose gap radius ‖g‖_∞ + <g, w>, recomputed from listed pairs, is at most tol."""
+    rng = np.random.default_rng(5)
+    X, y, qid = rng.random((40, 6)), rng.integers(0, 3, 40), np.repeat(np.arange(8), 5)
+    pairs = [(i, j) for i in range(40) for j in range(40) if qid[i] == qid[j] and y[i] > y[j]]
+    D = np.array([X[i] - X[j] for i, j in pairs])
+    options = {"radius": 3.0, "variant": "classic", "absolute": True, "tol": 0.02}
+    ranker = hr.FenchelRank(**options, max_iter=10_000).fit(X, y, qid)
+
+    def gap(w):
+        g = -2.0 / len(D) * np.maximum(0.0, 1.0 - D @ w) @ D
+        return 3.0 * np.abs(g).max() + g @ w
+
+    assert ranker.certificate_.kind == "duality gap" and ranker.certificate_.converged
+    np.testing.assert_allclose(ranker.certificate_.value, gap(ranker.coef_), rtol=1e-9)
+    with pytest.warns(UserWarning, match="max_iter"):
+        before = hr.FenchelRank(**options, max_iter=ranker.n_iter_ - 1).fit(X, y, qid)
+    assert gap(ranker.coef_) <= 0.02 < gap(before.coef_)
+    strict = hr.FenchelRank(radius=3.0, variant="classic", tol=0.02, max_iter=10_000).fit(X, y, qid)
+    assert strict.n_iter_ > ranker.n_iter_  # relative to an objective below 1 the same number asks for more

@@ -87,6 +87,8 @@ class FenchelRank(WinnersRanker, SparseRanker):
         "corrective" minimises anew over all features in use after each choice of features, and needs a handful of
         steps; "classic" is the paper's algorithm, one feature a step; "away" and "pairwise" also take weight back from
         the worst feature in use.
+    absolute : whether the gap itself, not relative to anything, is to be at most tol
+        The paper's rule, for the variants that take steps.
     scale : feature scaling learnt in fit and carried in the model (the paper scales features to [0, 1])
     max_seconds : most seconds
     callback : called with each trace entry; a true answer stops the fit
@@ -113,14 +115,15 @@ class FenchelRank(WinnersRanker, SparseRanker):
     _farthest = PARTS
 
     def __init__(
-        self, radius=1.0, tol=1e-3, max_iter=1000, step="exact", variant="corrective", *, scale=None, max_seconds=None,
-        callback=None,
+        self, radius=1.0, tol=1e-3, max_iter=1000, step="exact", variant="corrective", *, absolute=False, scale=None,
+        max_seconds=None, callback=None,
     ):  # fmt: skip
         self.radius = radius
         self.tol = tol
         self.max_iter = max_iter
         self.step = step
         self.variant = variant
+        self.absolute = absolute
         self.scale = scale
         self.max_seconds = max_seconds
         self.callback = callback
@@ -140,6 +143,8 @@ class FenchelRank(WinnersRanker, SparseRanker):
             raise ValueError(f"there is no step {self.step!r}; use one of: {', '.join(STEPS)}")
         if self.variant == "corrective" and self.step != "exact":
             raise ValueError(f"step {self.step!r} works with the variants {', '.join(VARIANTS)}, not with 'corrective'")
+        if self.variant == "corrective" and self.absolute:
+            raise ValueError(f"absolute=True works with the variants {', '.join(VARIANTS)}, not with 'corrective'")
         design, preferences = source.pose(rows_design)
         return sparse_problem(design, squared_hinge(), preferences, L1Ball(self.radius))
 
@@ -149,7 +154,7 @@ class FenchelRank(WinnersRanker, SparseRanker):
     def _how(self, problem, before):
         options = self._limits() | {"w": None if before is None else before.w}
         if self.variant != "corrective":
-            return frank_wolfe, options | {"variant": self.variant, "step": self.step}
+            return frank_wolfe, options | {"variant": self.variant, "step": self.step, "absolute": self.absolute}
         working = None if before is None else before.extra["working"]
         return proximal_newton, options | {"working": working, "min_iter": 1}
 

@@ -16,7 +16,7 @@ from hingerank.kernels.rows import dot
 from hingerank.problem.sparse import ScorePoint, SingleColumns, SparseProblem
 from hingerank.solvers.line_search import line_search
 from hingerank.solvers.proximal_newton import gap_of
-from hingerank.solvers.run import GAP, Callback, Run, Solution
+from hingerank.solvers.run import ABSOLUTE_GAP, GAP, Callback, Run, Solution
 from hingerank.structures import L1Ball
 
 VARIANTS = ("classic", "away", "pairwise")
@@ -39,6 +39,7 @@ def frank_wolfe(
     *,
     variant: str = "classic",
     step: str = "exact",
+    absolute: bool = False,
     tol: float = 1e-3,
     max_iter: int = 1000,
     max_seconds: float = np.inf,
@@ -48,7 +49,8 @@ def frank_wolfe(
     objective (solvers/run.py), is at most tol.
 
     problem: one whose structure is an L1Ball; variant: "classic", "away" or "pairwise"; step: "exact" (line search) or
-    "closed-form" (minimises the quadratic upper bound that counts every pair as active).
+    "closed-form" (minimises the quadratic upper bound that counts every pair as active); absolute: the gap itself is to
+    be at most tol.
     """
     run, ball = Run("gap", tol, max_iter, max_seconds, callback), problem.structure
     if not isinstance(ball, L1Ball):
@@ -58,13 +60,18 @@ def frank_wolfe(
     columns = SingleColumns(problem.design)
     bound = problem.separate().at(np.zeros(problem.n_rows)).curvature if step == "closed-form" else None
     point = problem.at(columns.scores(w))
+
+    def measure(loss: float, g: np.ndarray, w: np.ndarray) -> float:
+        relative = gap_of(ball, run, loss, g, w)
+        return ball.gap(loss, g, w)[0] if absolute else relative
+
     for iteration in count():
         g = problem.back(point.gradient)
-        gap, selected = gap_of(ball, run, point.value, g, w), int(np.count_nonzero(w))
+        gap, selected = measure(point.value, g, w), int(np.count_nonzero(w))
         if gap <= tol and iteration:  # by scores that were updated many times: certify by those of w
             point = problem.at(columns.scores(w))
             g = problem.back(point.gradient)
-            gap = gap_of(ball, run, point.value, g, w)
+            gap = measure(point.value, g, w)
         if run.stops(iteration=iteration, value=point.value, gap=gap, selected=selected):
             break
         move = _choose(variant, ball, g, w)
@@ -75,7 +82,7 @@ def frank_wolfe(
             break
         mu, point = _search(problem, point, direction, slope, move.limit, bound)
         w = _apply(move, mu, w)
-    return run.solution(GAP, w, point.value, iteration)
+    return run.solution(ABSOLUTE_GAP if absolute else GAP, w, point.value, iteration)
 
 
 def _choose(variant: str, ball: L1Ball, g: np.ndarray, w: np.ndarray) -> Move:

@@ -11,7 +11,7 @@ from hingerank.arrays import Facts, Given, Vector
 from hingerank.notebook import html_table
 from hingerank.watching import tell
 
-GAP, STATIONARY = "relative duality gap", "stationarity"  # what certificates are about
+GAP, ABSOLUTE_GAP, STATIONARY = "relative duality gap", "duality gap", "stationarity"  # what certificates are about
 ROUNDING = 1e-14  # of a value that is a sum over many pairs, relative to it
 LITTLE = 0.01  # fraction of the value at 0: a fit that gains less, and is held back by its norm, is next to none
 Entry = dict[str, Any]  # of a trace: the figures of one iteration
