@@ -372,3 +372,19 @@ def test_an_absolute_gap_is_the_papers_rule():
     assert gap(ranker.coef_) <= 0.02 < gap(before.coef_)
     strict = hr.FenchelRank(radius=3.0, variant="classic", tol=0.02, max_iter=10_000).fit(X, y, qid)
     assert strict.n_iter_ > ranker.n_iter_  # relative to an objective below 1 the same number asks for more
+
+
+@pytest.mark.parametrize("ties", ["average", "stable"])
+def test_the_filter_ranks_ties_as_told(ties):
+    rng = np.random.default_rng(2)
+    X, y = rng.integers(0, 3, (60, 4)).astype(float), rng.integers(0, 3, 60)
+    qid = np.repeat(np.arange(4), 15)
+    ranker = hr.FeatureSelectionRanker(n_features=2, ties=ties).fit(X, y, qid)
+    for j, found in enumerate(ranker.filter_scores_):
+        expected = hr.evaluate(y, X[:, j], qid, f"ndcg@10:ties={ties}")[f"ndcg@10:ties={ties}"]
+        assert found == pytest.approx(expected, abs=1e-12)
+
+
+def test_unknown_ties_are_refused():
+    with pytest.raises(ValueError, match="'average' or 'stable', not 'random'"):
+        hr.FeatureSelectionRanker(ties="random").fit(*make(0))

@@ -28,13 +28,16 @@ class FeatureSelectionRanker(SparseRanker):
 
         min over w, zero outside those features, of  ½‖w‖² + C · sum over pairs of  max(0, 1 - w·x_i + w·x_j)²
 
-    Rows with equal values share the mean discount of their places. To choose how many on validation data, fit a path
+    To choose how many on validation data, fit a path
     and ask ``hingerank.rankers.sparse.choose_on_validation``.
 
     Parameters
     ----------
     n_features : features to keep; all where there are fewer
     C : weight of the loss; multiplies its sum over pairs, or None for one that follows the data
+    ties : how the filter ranks rows with equal values of a feature
+        "average": they share the mean discount of their places; "stable": in the order in which they are given, as
+        LETOR's scripts do.
     tol : as in RankSVM
     max_iter : most iterations; a fit that hits it warns and says in ``certificate_`` how far it got
     max_seconds : most seconds, likewise
@@ -60,10 +63,14 @@ class FeatureSelectionRanker(SparseRanker):
     _saved: ClassVar[Mapping[str, Attribute]] = {"filter_scores_": Array("features")}
     path_parameter = "n_features"
 
-    def __init__(self, n_features=10, C=1.0, tol=1e-3, *, max_iter=200, scale=None, max_seconds=None, callback=None):
+    def __init__(
+        self, n_features=10, C=1.0, tol=1e-3, *, ties="average", max_iter=200, scale=None, max_seconds=None,
+        callback=None,
+    ):  # fmt: skip
         self.n_features = n_features
         self.C = C
         self.tol = tol
+        self.ties = ties
         self.max_iter = max_iter
         self.scale = scale
         self.max_seconds = max_seconds
@@ -82,8 +89,11 @@ class FeatureSelectionRanker(SparseRanker):
         return whole("n_features", value)
 
     def _problem(self, source):
+        if self.ties not in ("average", "stable"):
+            raise ValueError(f"ties must be 'average' or 'stable', not {self.ties!r}")
         X, preferences = source.matrix("FeatureSelectionRanker"), source.preferences
-        self.filter_scores_ = single_feature_ndcg(X, NdcgSwaps(preferences, source.weight, DEPTH))
+        ranking = NdcgSwaps(preferences, source.weight, DEPTH)
+        self.filter_scores_ = single_feature_ndcg(X, ranking, self.ties == "stable")
         design = RowsDesign(X)
         self.C_ = chosen_C(self.C, Problem(design, squared_hinge(), preferences))
         return SelectedProblem(design, preferences, np.argsort(-self.filter_scores_, kind="stable"), self.C_)
@@ -116,9 +126,22 @@ def newton_on_columns(problem: SelectedProblem, w: np.ndarray | None = None, **o
     return replace(found, w=w)
 
 
-def single_feature_ndcg(X: Any, ranking: NdcgSwaps) -> np.ndarray:
-    """For each column the mean NDCG of ranking by it, largest values first. O(d n log n)."""
-    if sparse.issparse(X):
-        X = X.tocsc()
-        return np.array([ranking.ndcg(X[:, [j]].toarray().ravel()) for j in range(X.shape[1])])
-    return np.array([ranking.ndcg(column) for column in X.T])
+def single_feature_ndcg(X: Any, ranking: NdcgSwaps, in_order: bool = False) -> np.ndarray:
+    """For each column the mean NDCG of ranking by it, largest values first. O(d n log n).
+
+    in_order: rows with equal values stay in their order, instead of sharing their places.
+    """
+    columns = X.tocsc() if sparse.issparse(X) else X
+    query = np.repeat(np.arange(ranking.preferences.n_queries), np.diff(ranking.preferences.offsets))
+    found = np.empty(X.shape[1])
+    for j in range(X.shape[1]):
+        s = columns[:, [j]].toarray().ravel() if sparse.issparse(columns) else columns[:, j]
+        found[j] = ranking.ndcg(_without_ties(s, query) if in_order else s)
+    return found
+
+
+def _without_ties(s: np.ndarray, query: np.ndarray) -> np.ndarray:
+    """Scores that rank each query as s does, equal ones in their order."""
+    out = np.empty(len(s))
+    out[np.lexsort((-s, query))] = -np.arange(len(s))
+    return out
