@@ -126,9 +126,10 @@ def _joined(source: Path, log: LogOptions, missing: str) -> "RankingData":
     from hingerank.cli.files import in_command_words
     from hingerank.data.feature_logs import read_feature_log
 
-    given = {"clicks": log.clicks, "query": log.query, "document": log.document, "missing": missing}
     with in_command_words(), working(f"reading {source}"):
-        return read_feature_log(source, log.judgments, **given)
+        return read_feature_log(
+            source, log.judgments, clicks=log.clicks, query=log.query, document=log.document, missing=missing
+        )
 
 
 @command

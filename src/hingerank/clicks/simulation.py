@@ -140,7 +140,7 @@ def _place_bias(model: Any, places: int) -> tuple[np.ndarray, np.ndarray] | None
 def _user(model: Any) -> Clicks:
     """The clicks of many users on lists of the same length."""
     if callable(model):
-        return model  # type: ignore[no-any-return]
+        return model
     known: dict[str, Clicks] = {"cascade": _cascade, "dbn": _dbn}
     if model not in known:
         names = ["pbm", *known]

@@ -102,7 +102,7 @@ def _left_out(
 ) -> dict[str, int]:
     """How much the join left out, and a warning that names some of it."""
     inside, queries = set(kept), {q for q, _ in kept}
-    lost: Mapping[str, Sequence[object]] = {
+    lost: dict[str, Sequence[object]] = {
         f"{noun} without a logged row": [key for key in grades if key not in inside],
         "logged rows without a judgment": [key for key in rows if key not in inside],
         "queries without a row left": sorted({q for q, _ in (*rows, *grades)} - queries),

@@ -34,6 +34,9 @@ class Scorer:
     """
 
     __slots__ = ("_by_query", "_steps", "names")
+    names: tuple[str, ...]
+    _steps: tuple[ScoringStep, ...]
+    _by_query: bool
 
     def __init__(self, names: Sequence[str], steps: Sequence[ScoringStep], by_query: bool) -> None:
         for name, value in zip(self.__slots__, (by_query, tuple(steps), tuple(names)), strict=True):

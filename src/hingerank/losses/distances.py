@@ -7,7 +7,7 @@ from hingerank.kernels.distances import KINDS, distance_curvature_pass, distance
 from hingerank.kernels.threads import run_shards
 from hingerank.losses.lists import NdcgSwaps
 from hingerank.losses.pairs import LossAt, PairLoss
-from hingerank.preferences import GradedPreferences
+from hingerank.preferences import GradedPreferences, QueryPreferences
 
 
 class RankDistanceLoss(PairLoss):
@@ -44,7 +44,7 @@ class RankDistanceLoss(PairLoss):
     def pointwise(self, t: Floats) -> tuple[Floats, Floats, Floats]:
         return self.inner.pointwise(t)
 
-    def graded(self, s: Floats, preferences: GradedPreferences) -> LossAt:
+    def graded(self, s: Floats, preferences: QueryPreferences) -> LossAt:
         if preferences is not self.ranked:
             raise ValueError("these pair weights belong to the rows that were ranked")
         kind, tree, shards = self.kind, preferences.tree, preferences.shards

@@ -58,8 +58,8 @@ class ClickFolds(QueryFolds):
     def _learn(self, here: Any) -> Any:
         return lambda ranker: check_winners(ranker).fit_winners(here, around=self.around)
 
-    def _judge(self, found: list[Any], there: Any) -> Iterator[np.ndarray]:
-        """For each ranker every query's worth, in units in which the mean over queries is that over lists."""
+    def _judge(self, found: list[Any], there: Any) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+        """For each ranker every query's worth, in units whose mean over queries is that over lists; its scores."""
         if not found:
             return
         blocks, known = there.blocks, self.lists[-1]
@@ -67,7 +67,7 @@ class ClickFolds(QueryFolds):
         share = lists.mean() or 1.0
         for scores in path_scores(found, there.X, there.qid):
             worth = self.places.of_scores(blocks.gather(scores), blocks.offsets) * blocks.gather(there.y)
-            yield self.places.sign * np.add.reduceat(worth, blocks.offsets[:-1]) / share
+            yield self.places.sign * np.add.reduceat(worth, blocks.offsets[:-1]) / share, scores
 
     def rescaled(self, ranker: Any, stages: Sequence[Stage], given: Mapping[str, Any]) -> list[Stage]:
         """Grids of a C that multiplies a sum over clicks, for pairs of the weight that they have here."""
@@ -82,7 +82,7 @@ class ClickFolds(QueryFolds):
     @property
     def usual_C(self) -> float:
         """A power of ten near one over the mean weight of winners: what 1 is where pairs weigh 1."""
-        u = self.data.y
+        u = np.asarray(self.data.y)  # type: ignore[union-attr]
         return 10.0 ** -round(float(np.log10(u[u > 0].mean()))) if (u > 0).any() else 1.0
 
     def limits(self) -> dict[str, tuple[float, float]]:

@@ -141,8 +141,8 @@ class QueryFolds:
         """What fits a ranker to rows, where that is not its own `fit`."""
         return None
 
-    def _judge(self, found: list[Any], there: Any) -> Iterator[np.ndarray]:
-        """Every held-out query's value for each ranker."""
+    def _judge(self, found: list[Any], there: Any) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+        """Every held-out query's value for each ranker, and the scores where they are in one place."""
         return held_out(found, there, self.measure)
 
 

@@ -182,7 +182,7 @@ def tune(
         found.tuning_ = replace(found.tuning_, seconds=time.perf_counter() - started, serve=target)
         return found
     winner, chosen = _winner(worked, one_standard_error)
-    more = {} if target is None else {"serve": target}
+    more: dict[str, Any] = {} if target is None else {"serve": target}
     if target is not None and not serve_only:
         other, free = _winner([study for study in studies if study.known], one_standard_error, free=True)
         more |= {"free": {"ranker": free.ranker, "setting": free.setting}}
