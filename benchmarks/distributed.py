@@ -82,7 +82,11 @@ def main() -> None:
                     rows.append([*row[:3], "–" if killed else f"{1e3 * empty:.0f} ms", *row[3:]])
                     rounds = rounds if killed else found
                     print(rows[-1], flush=True)
-        problem = hr.RankSVM()._problem(whole.X, hr.GradedPreferences(whole.y, whole.blocks.offsets), None)
+        from hingerank.losses import squared_hinge
+        from hingerank.problem import Problem, RowsDesign
+
+        preferences = hr.GradedPreferences(whole.y, whole.blocks.offsets)
+        problem = Problem(RowsDesign(whole.X), squared_hinge(), preferences)
         spent = min(timed(lambda: problem.at(0.1 * one.coef_))[2] for _ in range(5)) / whole.n_rows / whole.n_features
         rows.append([f"an evaluation, {1e9 * spent:.2f} ns a number", *["–"] * 6, ""])
         show(HEADER, rows)
