@@ -114,11 +114,13 @@ def test_commands_in_running_text_have_the_options_that_they_name():
 
     from hingerank.cli.app import app
 
-    commands = get_command(app).commands
-    found = 0
+    commands, found = get_command(app).commands, 0
+    everywhere = {option for parameter in get_command(app).params for option in parameter.opts}
     for name, text in TEXTS.items():
         for command, rest in re.findall(r"`hingerank ([a-z-]+)((?:[ \n][^`]*)?)`", text):
-            assert command in commands, f"{name} names hingerank {command}"
+            assert command in {*commands, *everywhere}, f"{name} names hingerank {command}"
+            if command in everywhere:
+                continue
             known = {option for parameter in commands[command].params for option in parameter.opts}
             asked = set(re.findall(r"(?<=\s)--?[a-zA-Z][a-z-]*", rest))
             unknown = asked - known - {"--help", "-h"}

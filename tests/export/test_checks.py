@@ -68,7 +68,7 @@ def test_the_command_line_fails_where_a_check_fails(tmp_path, broken, capsys):
     RANKER.save(tmp_path / "model.safetensors")
     (tmp_path / "m.sql").write_text("what was there")
     broken("sql")
-    given = ["export", tmp_path / "model.safetensors", "--to", "sql", "-o", tmp_path / "m.sql"]
+    given = ["export", tmp_path / "model.safetensors", "--to", "sql", "-o", tmp_path / "m.sql", "--force"]
     for more in (["--check", tmp_path / "data.txt"], []):
         assert run([*map(str, [*given, *more])]) == 1
         told = re.sub(r"\s+", " ", capsys.readouterr().err)

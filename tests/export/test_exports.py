@@ -183,7 +183,7 @@ def test_the_command_line_exports_and_checks(fitted, tmp_path, capsys):
     told = json.loads(capsys.readouterr().out)
     assert told["check"]["reordered_queries"] == 0 and told["check"]["consumer"] == "sqlite"
     assert '"title"' in (tmp_path / "m.sql").read_text() and '"hits"' in (tmp_path / "m.sql").read_text()
-    assert run(["export", *map(str, given)]) == 0
+    assert run(["export", *map(str, given), "--force"]) == 0
     assert "largest difference" in capsys.readouterr().out
     assert run(["export", str(given[0]), "--to", "nothing", "-o", "x"]) == 1
     assert "the known ones are" in capsys.readouterr().err
