@@ -56,7 +56,7 @@ dist: wheel  # then tried in a fresh environment
 	$(BIN)/python tests/try_wheel.py dist
 
 matrix: wheel  # tried with every Python that is found here, and with the lowest versions of what it needs
-	$(BIN)/python tests/try_matrix.py dist $(filter-out tests/test_architecture.py, $(QUICK))
+	$(BIN)/python tests/try_matrix.py dist $(filter-out tests/test_architecture.py, $(QUICK)) tests/test_command_options.py
 
 bench: $(READY)  # stored benchmarks that fit into half an hour: what moved by more than the noise
 	$(BIN)/python benchmarks/rerun.py --minutes 28

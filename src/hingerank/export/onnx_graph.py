@@ -154,7 +154,8 @@ def _scores(graph: Graph, form: Form, x: str) -> str:
         return graph.add("Add", _curves(graph, body.curves, x), _products(graph, body, x))
     if isinstance(body, CosineSum):
         waves = graph.add("MatMul", x, graph.constant(body.frequencies.T))
-        values = graph.add("Cos", graph.add("Add", waves, graph.constant(body.phases)))
+        quarter = graph.constant(body.phases + np.pi / 2)  # older versions of onnxruntime have no cosine in doubles
+        values = graph.add("Sin", graph.add("Add", waves, quarter))
         return graph.add("MatMul", values, graph.constant(body.weights))
     assert isinstance(body, KernelSum)
     if body.kernel == "polynomial":
