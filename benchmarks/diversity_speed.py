@@ -1,7 +1,7 @@
 """Milliseconds to rerank 1,000 candidates to the top 20, beside pyversity, and seconds to train.
 
     python benchmarks/diversity_speed.py [--candidates 1000] [--top 20] [--repeat 20] [--figure FILE]
-    python benchmarks/diversity_speed.py --only reranking|training
+    python benchmarks/diversity_speed.py --only reranking|training [--write FOLDER]
 
 MMR is timed from vectors, cosine distances and all, as pyversity is; both must choose the same documents. Everything
 else is timed from a DiverseQuery, its relations computed on demand from vectors ("on demand") or stored in a tensor
@@ -13,6 +13,7 @@ import statistics
 import warnings
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -23,7 +24,7 @@ from hingerank.diversity.queries import DiverseQuery
 from hingerank.diversity.relations import Relations, cosine_relation, euclidean_relation
 from hingerank.diversity.selection import MMR, PM2, XQuAD
 from hingerank.diversity.structural import StructSVMDiv, SVMDiv
-from measuring import seconds_of
+from measuring import keep_table, seconds_of
 
 
 def main() -> None:
@@ -32,13 +33,17 @@ def main() -> None:
     parser.add_argument("--top", type=int, default=20)
     parser.add_argument("--repeat", type=int, default=20)
     parser.add_argument("--only", choices=["reranking", "training"])
+    parser.add_argument("--write", type=Path, help="folder to keep the table of reranking in, such as docs/results")
     parser.add_argument("--figure", help="where the picture of training times goes")
     asked = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
     if asked.only != "training":
         print(f"{asked.candidates} candidates to the top {asked.top}, median of {asked.repeat}, milliseconds per query")
         against_pyversity(asked.candidates, asked.top, asked.repeat)
-        every_method(asked.candidates, asked.top, asked.repeat)
+        rows = every_method(asked.candidates, asked.top, asked.repeat)
+        if asked.write:
+            command = "python benchmarks/diversity_speed.py --only reranking"
+            keep_table(asked.write, "diversity-speed", command, ["", "on demand", "stored"], rows)
     if asked.only != "reranking":
         seconds = training()
         if asked.figure:
@@ -76,8 +81,8 @@ def against_pyversity(n: int, top: int, repeat: int) -> None:
         print(f"MMR, {width} dimensions: hingerank {here:.2f}, pyversity {there:.2f} ({there / here:.1f}x); {same}")
 
 
-def every_method(n: int, top: int, repeat: int) -> None:
-    """Models trained on small generated queries, used on one of n candidates."""
+def every_method(n: int, top: int, repeat: int) -> list[list[str]]:
+    """The rows of a table: models trained on small generated queries, used on one of n candidates."""
     small, (query,) = make_diverse(10, 50, seed=1), make_diverse(1, n, seed=2, materialize=False)
     rng = np.random.default_rng(0)
     V, W = rng.random((n, 64)), rng.random((n, 16))
@@ -85,21 +90,26 @@ def every_method(n: int, top: int, repeat: int) -> None:
     demand = query.with_parts(relations=Relations([*parts, cosine_relation(V[:, :8], "e")]))
     stored = query.with_parts(relations=demand.relations.materialize())
     rankers = {
-        "MMR": MMR(),
-        "xQuAD": XQuAD(),
-        "PM-2": PM2(),
-        "R-LTR": RLTR().fit(small),
-        "R-LTR, all aggregates": RLTR(aggregate="all").fit(small),
-        "PAMM": PAMM(max_iter=2).fit(small),
-        "StructSVM, 50 candidates": StructSVMDiv(max_iter=20).fit(small),
-        "StructSVM, all candidates": StructSVMDiv(candidates=None, max_iter=20).fit(small),
-        "SVM-DIV, 50 candidates": SVMDiv(max_iter=20).fit(small),
-        "SVM-DIV, all candidates": SVMDiv(candidates=None, max_iter=20).fit(small),
+        "`MMR`, mean of five relations": MMR(),
+        "`XQuAD`": XQuAD(),
+        "`PM2`": PM2(),
+        "`RLTR`": RLTR().fit(small),
+        "`RLTR`, least, mean and largest distances": RLTR(aggregate="all").fit(small),
+        "`PAMM`": PAMM(max_iter=2).fit(small),
+        "`StructSVMDiv`, the best 50 take part": StructSVMDiv(max_iter=20).fit(small),
+        f"`StructSVMDiv`, all {n:,}": StructSVMDiv(candidates=None, max_iter=20).fit(small),
+        "`SVMDiv`, the best 50 take part": SVMDiv(max_iter=20).fit(small),
+        f"`SVMDiv`, all {n:,}": SVMDiv(candidates=None, max_iter=20).fit(small),
     }
-    print(f"\n{'method (5 relations)':<28}{'on demand':>10}{'stored':>10}")
+    print(f"\n{'':<44}{'on demand':>10}{'stored':>10}")
+    rows = []
     for name, ranker in rankers.items():
-        times = [milliseconds(lambda q=q, r=ranker: r.rerank(q, top), repeat) for q in (demand, stored)]
-        print(f"{name:<28}{times[0]:>10.2f}{times[1]:>10.2f}")
+        kinds = (demand,) if isinstance(ranker, XQuAD | PM2 | SVMDiv) else (demand, stored)  # those use no relations
+        times = [milliseconds(lambda q=q, r=ranker: r.rerank(q, top), repeat) for q in kinds]
+        cells = [f"{time:.2f}" for time in times]
+        rows.append([name, cells[0], cells[1] if len(cells) > 1 else ""])
+        print(f"{name:<44}{rows[-1][1]:>10}{rows[-1][2]:>10}")
+    return rows
 
 
 TOPICS, CANDIDATES = (20, 40, 80, 160), (50, 100, 200, 400)  # one varies while the other is 40 or 100
