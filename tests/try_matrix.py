@@ -3,9 +3,8 @@
 `python tests/try_matrix.py dist TEST…` makes an environment in `.matrix` for each interpreter that is found, installs
 the wheel of `dist` there with what the tests need, and runs the tests from a folder outside the checkout, so that the
 installed package is what they try. The environment "lowest" has the oldest Python and the lowest versions that
-pyproject.toml allows; warnings, which old libraries have of new ones, are no errors there.
-`ONLY="3.12 lowest"` in the environment chooses some. For a Python without an interpreter pip is
-asked whether all that is needed can be had.
+pyproject.toml allows; warnings, which old libraries have of new ones, are no errors there. `ONLY="3.12 lowest"` in the
+environment chooses some. For a Python without an interpreter pip is asked whether all that is needed can be had.
 """
 
 import json
@@ -30,6 +29,7 @@ def lowest_pins() -> list[str]:
     """The requirements of the package and of its extras, at the lowest version each."""
     extras = PROJECT["optional-dependencies"]
     wanted = [*PROJECT["dependencies"], *(one for name in PINNED for one in extras[name])]
+    wanted += [one for one in extras["test"] if one.startswith("xgboost-cpu")]  # the tests' kind of xgboost
     plain = (re.sub(r"\[.*?\]", "", one.partition(";")[0]).strip() for one in wanted)
     return sorted({one.replace(">=", "==") for one in plain if not one.startswith("hingerank")})
 
