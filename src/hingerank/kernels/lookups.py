@@ -11,8 +11,6 @@ registers took 4, and groups of columns of a matrix that lies by rows 2: a cache
 still.
 """
 
-from typing import Any
-
 import numpy as np
 
 from hingerank.kernels.compiled import QUICK, inner
@@ -20,7 +18,7 @@ from hingerank.kernels.compiled import QUICK, inner
 TILE, GROUP = 1024, 8  # rows of a tile, columns of a group
 
 
-def together_rows(bins: Any) -> int:
+def together_rows(bins: np.ndarray) -> int:
     """Rows to score at once, of several queries.
 
     Few, so that they and all cells stay in the second cache until they are read again; where there are so many knots
@@ -29,7 +27,7 @@ def together_rows(bins: Any) -> int:
     return 384 if bins.itemsize == 1 else 8192
 
 
-def positions(rows: Any, n: int, d: int) -> Any:
+def positions(rows: np.ndarray, n: int, d: int) -> np.ndarray:
     """Where the values of some rows of a matrix of n rows and d columns lie: a row of d numbers for each."""
     column = np.arange(d)
     begin = column - column % GROUP

@@ -40,7 +40,7 @@ def thread_count() -> int:
     return max(1, min(limits))
 
 
-def asked_threads(n_jobs: Any) -> int:
+def asked_threads(n_jobs: int | None) -> int:
     """The threads that a parameter ``n_jobs`` asks for: that many, None or -1 for `thread_count()`, -2 for one less."""
     if n_jobs is None:
         return thread_count()
@@ -50,7 +50,7 @@ def asked_threads(n_jobs: Any) -> int:
     return asked if asked > 0 else max(1, thread_count() + 1 + asked)
 
 
-def threads_for(work: int, n_jobs: Any = None) -> int:
+def threads_for(work: int, n_jobs: int | None = None) -> int:
     """The threads for a library that shares out ``work`` numbers: those asked for; else one where the work is small."""
     return 1 if n_jobs is None and work < SMALL else asked_threads(n_jobs)
 
