@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]  # vectors and matrices of double precision
 Integers = NDArray[np.int64]
+PerRow: TypeAlias = ArrayLike | None  # a number or an id for each row, where it is given
 
 Matrix: TypeAlias = Any  # rows of features: a NumPy array, or SciPy's CSR matrix
 RowsLike: TypeAlias = Any  # what `fit` takes for rows: an array, a SciPy matrix, a frame, RankingData, rows in parts

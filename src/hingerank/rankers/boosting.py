@@ -6,12 +6,13 @@ AdaRank is Xu & Li's (2007), RankBoost that of Freund, Iyer, Schapire & Singer (
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any, ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
+from hingerank.arrays import Matrix, PerRow, RowsLike
 from hingerank.data.blocks import QueryBlocks
 from hingerank.data.checks import whole
 from hingerank.export.attributes import Array, Attribute
@@ -47,7 +48,7 @@ class BoostingRanker(BaseRanker):
     }
     path_parameter = "max_iter"
 
-    def _rounds(self, X: Any, y: np.ndarray, blocks: QueryBlocks, weight: np.ndarray | None) -> Iterator[dict]:
+    def _rounds(self, X: Matrix, y: np.ndarray, blocks: QueryBlocks, weight: np.ndarray | None) -> Iterator[dict]:
         """Endless unless no weak ranker is of use any more."""
         raise NotImplementedError
 
@@ -68,9 +69,9 @@ class BoostingRanker(BaseRanker):
 
     @renamed
     def fit_path(
-        self, X: Any, y: Any = None, qid: Any = None, max_iter: Iterable[int] = (), sample_weight: Any = None, *,
-        group: Any = None,
-    ) -> list[Any]:  # fmt: skip
+        self, X: RowsLike, y: PerRow = None, qid: PerRow = None, max_iter: Iterable[int] = (),
+        sample_weight: PerRow = None, *, group: PerRow = None,
+    ) -> list[Self]:  # fmt: skip
         """One fitted ranker for every number of rounds, in the order given, all from one run of boosting."""
         wanted = [whole("max_iter", value) for value in max_iter]
         if not wanted:
@@ -96,12 +97,12 @@ def first_of_the_best(quality: np.ndarray) -> int:
     return int(np.argmax(quality.ravel() >= quality.max(initial=-np.inf) - SAME))
 
 
-def column(X: Any, k: int) -> np.ndarray:
+def column(X: Matrix, k: int) -> np.ndarray:
     """Feature k of all rows (of a dense or CSC matrix)."""
     return np.ascontiguousarray(X[:, [k]].toarray()[:, 0] if sparse.issparse(X) else X[:, k])
 
 
-def by_columns(X: Any) -> Any:
+def by_columns(X: Matrix) -> Matrix:
     """X in a form whose columns are quick to get."""
     return X.tocsc() if sparse.issparse(X) else X
 
@@ -148,7 +149,7 @@ class AdaRank(BoostingRanker, LinearRanker):
         self.negated = negated
         self.scale = scale
 
-    def _rounds(self, X: Any, y: np.ndarray, blocks: QueryBlocks, weight: np.ndarray | None) -> Iterator[dict]:
+    def _rounds(self, X: Matrix, y: np.ndarray, blocks: QueryBlocks, weight: np.ndarray | None) -> Iterator[dict]:
         X, y, offsets = repeat_rows(X, y, blocks.offsets, weight)
         measure, group, columns = parse_measure(self.measure), np.diff(offsets), by_columns(X)
         preferences = GradedPreferences(y, offsets)
@@ -195,8 +196,8 @@ class AdaRank(BoostingRanker, LinearRanker):
 
 
 def repeat_rows(
-    X: Any, y: np.ndarray, offsets: np.ndarray, weight: np.ndarray | None
-) -> tuple[Any, np.ndarray, np.ndarray]:
+    X: Matrix, y: np.ndarray, offsets: np.ndarray, weight: np.ndarray | None
+) -> tuple[Matrix, np.ndarray, np.ndarray]:
     """Rows as often as their weight says, and their blocks: a measure counts rows, it does not weigh them."""
     if weight is None:
         return X, y, offsets
@@ -249,7 +250,7 @@ class RankBoost(BoostingRanker):
         self.n_thresholds = n_thresholds
         self.scale = scale
 
-    def _rounds(self, X: Any, y: np.ndarray, blocks: QueryBlocks, weight: np.ndarray | None) -> Iterator[dict]:
+    def _rounds(self, X: Matrix, y: np.ndarray, blocks: QueryBlocks, weight: np.ndarray | None) -> Iterator[dict]:
         preferences, loss = GradedPreferences(y, blocks.offsets, item_weight=weight), Exponential()
         self.n_pairs_, total = preferences.n_pairs, preferences.total_weight
         thresholds, codes = self._binned(X)
@@ -272,7 +273,7 @@ class RankBoost(BoostingRanker):
                 "threshold": float(thresholds[k][b]), "alpha": float(alpha),
             }  # fmt: skip
 
-    def _binned(self, X: Any) -> tuple[list[np.ndarray], np.ndarray]:
+    def _binned(self, X: Matrix) -> tuple[list[np.ndarray], np.ndarray]:
         """Each feature's thresholds, and for each row and feature how many of them lie below its value."""
         most = self.n_thresholds
         if isinstance(most, bool) or int(most) != most or not 1 <= most <= MOST_THRESHOLDS:

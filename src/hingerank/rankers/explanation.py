@@ -10,12 +10,14 @@ middle. That is exact for sums of functions of single features; otherwise the re
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from hingerank.arrays import Facts, Matrix, PerRow, RowsLike
 from hingerank.data.blocks import QueryBlocks, blocks_from_qid
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
@@ -74,7 +76,7 @@ class Explanation:
         """What base and contributions leave over of each score."""
         return self.scores - self.base - self.contributions.sum(axis=1)
 
-    def query(self, query: Any) -> "Explanation":
+    def query(self, query: object) -> "Explanation":
         """The rows of one query, best first; ids are compared as they are, else as text."""
         mine = np.array([q == query for q in self.qid.tolist()], bool)
         if not mine.any():
@@ -85,16 +87,16 @@ class Explanation:
         rows = np.flatnonzero(mine)
         return self.take(rows[np.argsort(-self.scores[rows], kind="stable")])
 
-    def take(self, rows: Any) -> "Explanation":
+    def take(self, rows: ArrayLike) -> "Explanation":
         """Some rows, in that order."""
         names = ("values", "contributions", "base", "scores", "qid", "documents")
         return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
-    def renamed(self, documents: Any) -> "Explanation":
+    def renamed(self, documents: ArrayLike) -> "Explanation":
         """The same with other names for the documents."""
         return replace(self, documents=np.asarray(documents))
 
-    def find(self, document: Any) -> int:
+    def find(self, document: object) -> int:
         """The place of a document."""
         found = [place for place, name in enumerate(self.documents.tolist()) if str(name) == str(document)]
         if len(found) != 1:
@@ -107,11 +109,11 @@ class Explanation:
         order = np.argsort(-np.abs(self.contributions[place]), kind="stable")
         return [int(j) for j in order[:top] if self.contributions[place, j] != 0]
 
-    def table(self, place: int = 0, top: int | None = 10) -> tuple[list[str], list[list[Any]]]:
+    def table(self, place: int = 0, top: int | None = 10) -> tuple[list[str], list[list[object]]]:
         """Names of columns, and a row per feature: its value and what it gave; then the others, base, rest and sum."""
         kept = self.strongest(place, top)
         parts = self.contributions[place]
-        rows: list[list[Any]] = [[self.names[j], float(self.values[place, j]), float(parts[j])] for j in kept]
+        rows: list[list[object]] = [[self.names[j], float(self.values[place, j]), float(parts[j])] for j in kept]
         others = np.count_nonzero(parts) - len(kept)
         if others:
             rows.append([f"{others} others", "", float(parts.sum() - parts[kept].sum())])
@@ -120,12 +122,12 @@ class Explanation:
             *self._ends(self.base[place], self.rest[place], self.scores[place]),
         ]
 
-    def pair(self, first: Any, second: Any, top: int | None = 10) -> tuple[list[str], list[list[Any]]]:
+    def pair(self, first: object, second: object, top: int | None = 10) -> tuple[list[str], list[list[object]]]:
         """Why one document stands above another: a row per feature, the difference of what it gave to the two."""
         a, b = self.find(first), self.find(second)
         apart = self.contributions[a] - self.contributions[b]
         order = [int(j) for j in np.argsort(-np.abs(apart), kind="stable")[:top] if apart[j] != 0]
-        rows: list[list[Any]] = [
+        rows: list[list[object]] = [
             [self.names[j], float(self.values[a, j]), float(self.values[b, j]), float(apart[j])] for j in order
         ]
         others = np.count_nonzero(apart) - len(order)
@@ -136,15 +138,15 @@ class Explanation:
         )
         return ["feature", f"of {first}", f"of {second}", f"for {first}"], [*rows, *ends]
 
-    def _ends(self, base: float, rest: float, total: float, wide: bool = False) -> list[list[Any]]:
-        gap: list[Any] = ["", ""] if wide else [""]
+    def _ends(self, base: float, rest: float, total: float, wide: bool = False) -> list[list[object]]:
+        gap: list[object] = ["", ""] if wide else [""]
         small = 1e-6 * max(1.0, float(np.abs(self.scores).max()))
         lines = [("base", base), *([] if self.exact and abs(rest) <= small else [("together (the rest)", rest)])]
         return [[name, *gap, float(value)] for name, value in lines if abs(value) > small] + [
             ["difference of scores" if wide else "score", *gap, float(total)]
         ]
 
-    def pair_dict(self, first: Any, second: Any) -> dict[str, Any]:
+    def pair_dict(self, first: object, second: object) -> Facts:
         """The same as plain values, all features."""
         a, b = self.find(first), self.find(second)
         apart = self.contributions[a] - self.contributions[b]
@@ -157,7 +159,7 @@ class Explanation:
             "contributions": {str(self.names[j]): float(apart[j]) for j in order},
         }
 
-    def to_dict(self, top: int | None = None) -> dict[str, Any]:
+    def to_dict(self, top: int | None = None) -> Facts:
         """Plain values: of each row its document, score, base, rest and contributions by name, the strongest first."""
         rows = [
             {
@@ -210,10 +212,10 @@ class Explained:
     """What explains a ranker's scores; a ranker whose scores are sums says so by its own `_contributions`."""
 
     n_features_in_: int
-    _scaled: Callable[[Any, Any], Any]
-    _scores: Callable[[Any], np.ndarray]
+    _scaled: Callable[[Matrix, PerRow], Matrix]
+    _scores: Callable[[Matrix], np.ndarray]
 
-    def explain(self, X: Any, qid: Any = None) -> Explanation:
+    def explain(self, X: RowsLike, qid: PerRow = None) -> Explanation:
         """What each feature gave to the score of every row.
 
         Exact for linear, sparse and boosted rankers and for trees; by the gradient of the score for others, which the

@@ -1,12 +1,13 @@
 """FS-Rank: a filter that looks at each feature alone, then RankSVM on the best."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
+from hingerank.arrays import Matrix, PerRow, RowsLike
 from hingerank.data.checks import whole
 from hingerank.export.attributes import Array, Attribute
 from hingerank.losses import squared_hinge
@@ -78,8 +79,8 @@ class FeatureSelectionRanker(SparseRanker):
 
     @renamed
     def fit_path(
-        self, X: Any, y: Any = None, qid: Any = None, n_features: Any = (5, 10, 15, 20, 25),
-        sample_weight: Any = None, *, group: Any = None,
+        self, X: RowsLike, y: PerRow = None, qid: PerRow = None, n_features: int | Iterable[int] = (5, 10, 15, 20, 25),
+        sample_weight: PerRow = None, *, group: PerRow = None,
     ) -> "list[FeatureSelectionRanker]":  # fmt: skip
         """One fitted ranker for every number of features, in the order given; the filter runs once."""
         wanted = [n_features] if isinstance(n_features, int) else n_features

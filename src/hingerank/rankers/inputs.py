@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.utils import assert_all_finite, check_array, column_or_1d, get_tags
 from sklearn.utils.validation import validate_data
 
+from hingerank.arrays import Facts, Matrix, PerRow, Ranker, RowsLike
 from hingerank.data import blocks as checks
 from hingerank.data.blocks import QueryBlocks, blocks_from_group, blocks_from_qid, check_unmasked
 from hingerank.data.checks import ScaleWarning, WeakFitWarning
@@ -21,7 +23,7 @@ from hingerank.solvers.run import Solution
 LARGEST_WEIGHT = 1e100
 
 
-def unpack(X: Any, y: Any = None, qid: Any = None, group: Any = None) -> tuple[Any, Any, Any]:
+def unpack(X: RowsLike, y: PerRow = None, qid: PerRow = None, group: PerRow = None) -> tuple[Any, Any, Any]:
     """X, y, qid, where RankingData brings its own y and qid."""
     if group is not None and (qid is not None or isinstance(X, RankingData)):
         raise ValueError("give the queries once: either qid (an id per row) or group (rows per query), not both")
@@ -32,7 +34,7 @@ def unpack(X: Any, y: Any = None, qid: Any = None, group: Any = None) -> tuple[A
     return X, X.y, X.qid
 
 
-def check_features(ranker: Any, X: Any, *, reset: bool) -> Any:
+def check_features(ranker: Ranker, X: RowsLike, *, reset: bool) -> Matrix:
     """X as C-ordered float32/float64 or sorted CSR; its columns are recorded (reset) or compared with those of fit.
 
     Rows of a mapped file become a RowsView where the ranker reads them block by block. The ranker's scikit-learn tags
@@ -41,7 +43,7 @@ def check_features(ranker: Any, X: Any, *, reset: bool) -> Any:
     if not reset and _needs_no_check(ranker, X):
         return X
     welcome = get_tags(ranker).input_tags
-    options: dict[str, Any] = {
+    options: Facts = {
         "accept_sparse": "csr" if welcome.sparse else False,
         "dtype": [np.float64, np.float32],
         "order": "C",
@@ -114,7 +116,7 @@ def _holds_text(kind: str) -> bool:
     return not kind.startswith(("float", "int", "uint", "bool", "sparse"))
 
 
-def _stays(X: Any) -> bool:
+def _stays(X: Matrix) -> bool:
     """Whether X lies in a mapped file in the form that kernels take: a ranker that reads it from there, as a RowsView,
     looks at its values in the first pass, not here."""
     if not is_mapped(X) or X.dtype not in (np.float32, np.float64):
@@ -122,7 +124,7 @@ def _stays(X: Any) -> bool:
     return sparse.issparse(X) or isinstance(X, RowsView) or bool(X.ndim == 2 and X.flags.c_contiguous)
 
 
-def _name_not_finite(X: Any, allow_nan: bool, names: Sequence[str] | None) -> None:
+def _name_not_finite(X: Matrix, allow_nan: bool, names: Sequence[str] | None) -> None:
     """A DataError about the first feature that is not finite, if there is one, instead of scikit-learn's advice."""
     try:
         matrix = sparse.csr_matrix(X) if sparse.issparse(X) else np.asarray(X)
@@ -133,7 +135,7 @@ def _name_not_finite(X: Any, allow_nan: bool, names: Sequence[str] | None) -> No
         checks.check_finite(matrix, allow_nan, names)
 
 
-def _check_names(ranker: Any, names: np.ndarray, n_features: int, reset: bool) -> None:
+def _check_names(ranker: Ranker, names: np.ndarray, n_features: int, reset: bool) -> None:
     """Record or compare the feature names of RankingData, as scikit-learn does for data frames."""
     if len(names) != n_features:
         raise DataError(f"there are {len(names)} feature names for {n_features} features")
@@ -167,7 +169,7 @@ def default_names(count: int) -> list[str]:
     return [f"f{j + 1}" for j in range(count)]
 
 
-def _are_counted(ranker: Any) -> bool:
+def _are_counted(ranker: Ranker) -> bool:
     """Whether a ranker learnt from features that are only numbered, as those of a text written as a table are."""
     known = getattr(ranker, "feature_names_in_", None)
     return known is not None and list(known) == default_names(len(known))
@@ -178,7 +180,7 @@ def _listed(names: set[str]) -> str:
     return ", ".join(ordered[:10]) + (f" and {len(ordered) - 10} more" if len(ordered) > 10 else "")
 
 
-def check_grades(ranker: Any, y: Any, n_rows: int) -> np.ndarray:
+def check_grades(ranker: Ranker, y: ArrayLike, n_rows: int) -> np.ndarray:
     """y as one finite float64 per row; scikit-learn's words for what is wrong, where it has some."""
     if y is None:
         raise ValueError(f"{type(ranker).__name__} requires y to be passed, but the target y is None")
@@ -188,7 +190,7 @@ def check_grades(ranker: Any, y: Any, n_rows: int) -> np.ndarray:
     return checks.check_grades(grades, n_rows)
 
 
-def check_weight(sample_weight: Any, n_rows: int) -> np.ndarray | None:
+def check_weight(sample_weight: PerRow, n_rows: int) -> np.ndarray | None:
     """sample_weight as one finite non-negative float64 per row, or None."""
     if sample_weight is None:
         return None
@@ -206,7 +208,7 @@ def check_weight(sample_weight: Any, n_rows: int) -> np.ndarray | None:
     return weight
 
 
-def make_blocks(qid: Any, group: Any, n_rows: int) -> QueryBlocks:
+def make_blocks(qid: PerRow, group: PerRow, n_rows: int) -> QueryBlocks:
     """Blocks from ids or from counts."""
     return blocks_from_qid(qid, n_rows) if group is None else blocks_from_group(group, n_rows)
 
@@ -251,7 +253,7 @@ def _evaluation_set(number: int, item: Any, group: Any) -> tuple[Any, Any, Any]:
 SAMPLED_ROWS, MOST_SPREAD = 4096, 1e4
 
 
-def column_spreads(X: Any) -> np.ndarray:
+def column_spreads(X: Matrix) -> np.ndarray:
     """Standard deviations of the columns over at most SAMPLED_ROWS evenly spaced rows."""
     rows = X[checks.evenly(X.shape[0], SAMPLED_ROWS)]
     if sparse.issparse(rows):
@@ -261,7 +263,7 @@ def column_spreads(X: Any) -> np.ndarray:
         return np.asarray(rows.std(axis=0, dtype=np.float64))
 
 
-def warn_spreads(ranker: Any, spreads: np.ndarray, stacklevel: int) -> None:
+def warn_spreads(ranker: Ranker, spreads: np.ndarray, stacklevel: int) -> None:
     """A ScaleWarning where the spreads of columns that vary differ by more than MOST_SPREAD."""
     varying = np.flatnonzero((spreads > 0) & np.isfinite(spreads))
     if len(varying) < 2:
@@ -278,7 +280,7 @@ def warn_spreads(ranker: Any, spreads: np.ndarray, stacklevel: int) -> None:
         )
 
 
-def warn_weak(ranker: Any, parameter: str, solution: Solution, stacklevel: int) -> None:
+def warn_weak(ranker: Ranker, parameter: str, solution: Solution, stacklevel: int) -> None:
     """A WeakFitWarning where the norm holds the weights so near 0 that the fit is next to none."""
     if not solution.weak or solution.certificate.status == "overflow":  # which is refused
         return
@@ -294,12 +296,12 @@ def warn_weak(ranker: Any, parameter: str, solution: Solution, stacklevel: int) 
     )
 
 
-def gather_rows(values: Any, rows: np.ndarray | None) -> Any:
+def gather_rows(values: Matrix, rows: np.ndarray | None) -> Matrix:
     """`values[rows]`, or `values` itself when all rows stay as they are."""
     return values if rows is None else values[rows]
 
 
-def names_of_features(ranker: Any, count: int, given: Sequence[str] | None = None) -> Sequence[str]:
+def names_of_features(ranker: Ranker, count: int, given: Sequence[str] | None = None) -> Sequence[str]:
     """The `count` names given, else those seen in fit, else "f1", "f2", ... as LETOR files count."""
     names = getattr(ranker, "feature_names_in_", default_names(count)) if given is None else given
     if len(names) != count:

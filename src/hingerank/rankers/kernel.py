@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
+from hingerank.arrays import Matrix
 from hingerank.data.blocks import QueryBlocks
 from hingerank.data.memory import memory_budget
 from hingerank.export.attributes import Array, Attribute, Number
@@ -18,7 +19,7 @@ from hingerank.features.maps import FeatureMap
 from hingerank.features.nystroem import NystroemMap
 from hingerank.losses import make_loss
 from hingerank.problem import Problem
-from hingerank.problem.gram import GivenGram, Gram
+from hingerank.problem.gram import GivenGram, Gram, GramMatrix
 from hingerank.problem.kernel_space import KernelProblem
 from hingerank.problem.mapped import features_design
 from hingerank.problem.torch_design import TorchDesign, TorchGram, check_device
@@ -136,14 +137,14 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
     def _fitted_scaler(self, X, weight=None):
         return None if self._given else super()._fitted_scaler(X, weight)
 
-    def _gram(self, source: Any) -> Any:
+    def _gram(self, source: Any) -> GramMatrix:
         if self._given:
             return GivenGram(self._square(source.X, source.blocks))
         X = source.X
         kernel, device = make_kernel(self.kernel, self.gamma_, self.degree, self.coef0), check_device(self.device)
         return Gram(kernel, X, memory_budget(self.memory_gb)) if device is None else TorchGram(kernel, X, device)
 
-    def _square(self, X: Any, blocks: QueryBlocks | None) -> np.ndarray:
+    def _square(self, X: Matrix, blocks: QueryBlocks | None) -> np.ndarray:
         """A precomputed matrix with its columns in the order of its rows, which fit may have put in another one."""
         if self.scale not in (None, "auto") or sp.issparse(X) or self.device != "cpu":
             raise ValueError("kernel='precomputed' takes a dense matrix, no scale and device='cpu'")
@@ -228,7 +229,7 @@ class MappedRanker(ScaledByDefault, PairwiseRanker):
     def _placed_map(self) -> FeatureMap:
         raise NotImplementedError
 
-    def _hold_map(self, found: Any) -> None:
+    def _hold_map(self, found: FeatureMap) -> None:
         self.gamma_ = found.gamma_
 
     def _problem(self, source):
@@ -250,7 +251,7 @@ class MappedRanker(ScaledByDefault, PairwiseRanker):
         """The feature map without what only training needs of it."""
         return self._placed_map()
 
-    def shares_map(self, other: Any) -> bool:
+    def shares_map(self, other: object) -> bool:
         """Whether another ranker of the same class, as of one path, has the very same feature map."""
         return all(vars(self)[name] is vars(other)[name] for name in type(self)._saved)
 

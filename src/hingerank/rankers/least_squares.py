@@ -6,8 +6,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from hingerank.arrays import Matrix
 from hingerank.data.rows_view import RowsView
 from hingerank.export.attributes import Attribute, Number
+from hingerank.losses import Loss
 from hingerank.losses.lists import WithRegression
 from hingerank.preferences import GradedPreferences
 from hingerank.problem import Problem
@@ -23,7 +25,7 @@ LARGEST_SOLVED = 4000  # features: above, conjugate gradients take less time and
 SQUARES = ("all_differences", "grade_differences", "squared")
 
 
-def around_means(X: Any, make: Callable[[Any], Design], centre: np.ndarray) -> Design:
+def around_means(X: Matrix, make: Callable[[Matrix], Design], centre: np.ndarray) -> Design:
     """What `make` makes of rows, counted from a centre; plain rows of a file are made and centred block by block."""
     design = make(X)
     if isinstance(X, RowsView) and isinstance(design, MappedRows | ScaledDesign):
@@ -50,7 +52,7 @@ class LeastSquaresRanker(RankSVM):
             return False
         return isinstance(source.preferences, GradedPreferences) and not source.preferences.pairs_differ
 
-    def _posed_on(self, source: Any, design: Design, loss: Any, preferences: Any) -> Problem:
+    def _posed_on(self, source: Any, design: Design, loss: Loss, preferences: Any) -> Problem:
         if not self._is_squares(source):
             return Problem(design, loss, preferences)
         return LeastSquaresProblem(design, loss, preferences, source=source.X if source.kind == MAPPED else None)

@@ -273,7 +273,7 @@ class LambdaProblem(Problem):
         return super().first_C()
 
 
-def checked_top(top: Any) -> int | None:
+def checked_top(top: object) -> int | None:
     """Places that count, checked."""
     return None if top is None else whole("top", top)
 

@@ -2,11 +2,12 @@
 
 import time
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from hingerank.arrays import PerRow, RowsLike
 from hingerank.data.checks import whole
 from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute
@@ -88,7 +89,7 @@ class PRank(UnweightedRanker, LinearRanker):
         seconds = time.perf_counter() - began
         self.certificate_ = Certificate("grades missed in the last pass", value, 0.0, status, iteration, seconds)
 
-    def predict_grades(self, X: Any, qid: Any = None) -> np.ndarray:
+    def predict_grades(self, X: RowsLike, qid: PerRow = None) -> np.ndarray:
         """The grade of every row: the lowest whose upper threshold its score does not pass.
 
         Parameters

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from sklearn.base import clone
 
+from hingerank.arrays import Facts, Matrix, PerRow, RowsLike
 from hingerank.data.blocks import QueryBlocks
 from hingerank.data.checks import positive
 from hingerank.export.attributes import Attribute, Number
@@ -47,7 +48,7 @@ class ProblemRanker(BaseRanker):
     _times = USEFUL  # of the smallest useful C, where C is None
     path_parameter = "C"
 
-    def _problem(self, source: Any) -> Any:
+    def _problem(self, source: Source) -> Any:
         """The problem on the rows of a source."""
         raise NotImplementedError
 
@@ -55,7 +56,7 @@ class ProblemRanker(BaseRanker):
         """The problem at another value of the path's parameter."""
         return problem.with_C(value)
 
-    def _how(self, problem: Any, before: Solution | None) -> tuple[Callable[..., Solution], dict[str, Any]]:
+    def _how(self, problem: Any, before: Solution | None) -> tuple[Callable[..., Solution], Facts]:
         """The solver and its options; before: the solution for the value before on a path, to start from."""
         raise NotImplementedError
 
@@ -67,7 +68,7 @@ class ProblemRanker(BaseRanker):
         """Who should beat whom among graded rows."""
         return GradedPreferences(y, blocks.offsets, item_weight=sample_weight)
 
-    def _fit(self, X: Any, y: np.ndarray, blocks: QueryBlocks, sample_weight: np.ndarray | None) -> None:
+    def _fit(self, X: Matrix, y: np.ndarray, blocks: QueryBlocks, sample_weight: np.ndarray | None) -> None:
         self._solve(RowsSource(X, self._preferences(y, blocks, sample_weight), sample_weight, blocks))
 
     def _source(
@@ -126,7 +127,9 @@ class ProblemRanker(BaseRanker):
             self.C_ = value = chosen_C(value, problem, self._times)
         return self._vary(problem, value)
 
-    def _fit_path(self, values: Any, X: Any, y: Any, qid: Any, sample_weight: Any, group: Any) -> list[Any]:
+    def _fit_path(
+        self, values: Any, X: RowsLike, y: PerRow, qid: PerRow, sample_weight: PerRow, group: PerRow,
+    ) -> list[Self]:  # fmt: skip
         """One fitted ranker for every value, in the order given, or for as many values as the problem's grid has."""
         count = values if isinstance(values, int) else 0
         wanted = [] if isinstance(values, int) else [self._path_value(value) for value in values]
@@ -157,7 +160,7 @@ class ProblemRanker(BaseRanker):
     def _path_value(self, value: Any) -> Any:
         return positive(self.path_parameter, value)
 
-    def _with(self, value: Any) -> Any:
+    def _with(self, value: object) -> Self:
         """An unfitted copy with another value of the path parameter that shares what only steers training."""
         steering = {name: getattr(self, name) for name in self._training_only}
         return clone(self).set_params(**{self.path_parameter: value}, **steering)

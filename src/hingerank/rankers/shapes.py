@@ -1,10 +1,11 @@
 """What an additive ranker found, as values: curves of features, surfaces of pairs; and rows to look at them on."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
+from hingerank.arrays import Matrix
 from hingerank.features.curves import SAMPLED_ROWS
 from hingerank.features.surfaces import SurfaceGrid
 from hingerank.preferences import QueryPreferences
@@ -40,12 +41,12 @@ class ShapeSample(NamedTuple):
     """A few training rows, whole queries, to see curves at: their numbers, features, weights, the query of each."""
 
     rows: np.ndarray
-    X: Any
+    X: Matrix
     weight: np.ndarray
     query: np.ndarray
 
     @classmethod
-    def at(cls, X: Any, preferences: Any, weight: np.ndarray | None) -> "ShapeSample":
+    def at(cls, X: Matrix, preferences: GradedPreferences, weight: np.ndarray | None) -> "ShapeSample":
         """Of graded rows every so many-th query, else of all rows every so many-th."""
         n = X.shape[0]
         graded = isinstance(preferences, QueryPreferences)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from hingerank.arrays import Facts, Matrix, PerRow, Ranker
 from hingerank.data.blocks import QueryBlocks, blocks_from_qid, check_finite, evenly
 from hingerank.data.rows_view import RowsView
 from hingerank.data.scaling import Figures
@@ -29,7 +30,7 @@ class SeenRows(NamedTuple):
     """Rows to place knots by, with their weights; deviations of the columns where these are not all rows; and whole
     queries to see curves at."""
 
-    X: Any
+    X: Matrix
     weight: np.ndarray | None
     width: np.ndarray | None
     queries: ShapeSample
@@ -54,11 +55,11 @@ class Source(ABC):
     learnt: Any = None
 
     @abstractmethod
-    def pose(self, make: Callable[[Any], Design]) -> tuple[Design, Any]:
+    def pose(self, make: Callable[[Matrix], Design]) -> tuple[Design, Any]:
         """The design that `make` makes of the rows, and the preferences; make is pickled for rows elsewhere."""
 
     @abstractmethod
-    def sample(self) -> tuple[Any, np.ndarray | None]:
+    def sample(self) -> tuple[Matrix, np.ndarray | None]:
         """The rows, and their weights, that a feature map learns from: all, or evenly spaced ones."""
 
     @abstractmethod
@@ -79,7 +80,7 @@ class RowsSource(Source):
     """Rows of this process: a matrix, or a RowsView of a mapped file."""
 
     def __init__(
-        self, X: Any, preferences: Any, weight: np.ndarray | None = None, blocks: QueryBlocks | None = None
+        self, X: Matrix, preferences: Any, weight: np.ndarray | None = None, blocks: QueryBlocks | None = None
     ) -> None:
         self.X, self.preferences, self.weight, self.blocks = X, preferences, weight, blocks
         view = isinstance(X, RowsView)
@@ -102,7 +103,7 @@ class RowsSource(Source):
     def sums(self, design, preferences):
         return Sums.of(design, preferences)
 
-    def matrix(self, why: str) -> Any:
+    def matrix(self, why: str) -> Matrix:
         """All rows as a matrix, uncopied where that can be; why: what needs it, for an error where there is no room."""
         return self.X.matrix(why) if self.kind == MAPPED else self.X
 
@@ -124,7 +125,7 @@ class RowsInParts(ABC):
         """The same rows with a weight each, part after part."""
 
     @abstractmethod
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> Facts:
         """What a model was trained on."""
 
     @abstractmethod
@@ -132,7 +133,7 @@ class RowsInParts(ABC):
         """The columns' figures; a value that is not finite is a DataError."""
 
     @abstractmethod
-    def sample(self, most: int) -> Any:
+    def sample(self, most: int) -> Matrix:
         """At most about so many rows, evenly spaced."""
 
     @abstractmethod
@@ -141,11 +142,11 @@ class RowsInParts(ABC):
         prefer(y, blocks, weight) makes of a part; it is pickled for rows elsewhere."""
 
     @abstractmethod
-    def predict(self, ranker: Any) -> np.ndarray:
+    def predict(self, ranker: Ranker) -> np.ndarray:
         """A fitted ranker's scores of all rows, part after part."""
 
     @abstractmethod
-    def evaluate(self, rankers: list[Any], measures: list[str]) -> list[dict[str, np.ndarray]]:
+    def evaluate(self, rankers: list[Ranker], measures: list[str]) -> list[dict[str, np.ndarray]]:
         """Every query's measures, queries part after part, for each of some fitted rankers."""
 
     @abstractmethod
@@ -157,7 +158,7 @@ class RowsInParts(ABC):
         """These parts and then the other's."""
 
 
-def block_scores(ranker: Any, view: RowsView, qid: Any) -> np.ndarray:
+def block_scores(ranker: Ranker, view: RowsView, qid: PerRow) -> np.ndarray:
     """The scores of mapped rows, a block at a time, in the order given; what is not finite is a DataError."""
     scaler, names = ranker._scaler_for(qid), names_of_features(ranker, view.shape[1])
     per_query = scaler is not None and scaler.per_query

@@ -4,19 +4,21 @@ FenchelRank (l1 ball) · SparseRankSVM (l1 norm) · TGRank and RSRank (truncated
 (filter, then RankSVM).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from hingerank.arrays import Facts, PerRow, Ranker, RowsLike
 from hingerank.data.checks import positive, whole
 from hingerank.export.attributes import Attribute, Number
 from hingerank.losses import squared_hinge
 from hingerank.losses.lists import NdcgSwaps
 from hingerank.metrics import evaluate
+from hingerank.preferences import GradedPreferences
 from hingerank.problem import RowsDesign
 from hingerank.problem.mapped import rows_design
 from hingerank.problem.sparse import SparseProblem, sparse_problem
@@ -55,7 +57,7 @@ class SparseRanker(ProblemRanker, LinearRanker):
         """Weights that are not 0 over all weights, the sparsity ratio."""
         return len(self.selected_features_) / len(self.coef_)
 
-    def _limits(self) -> dict[str, Any]:
+    def _limits(self) -> Facts:
         """tol, max_iter, max_seconds and callback, checked, as solvers take them."""
         return {
             "tol": positive("tol", self.tol),
@@ -129,8 +131,8 @@ class FenchelRank(WinnersRanker, SparseRanker):
         self.callback = callback
 
     def fit_path(
-        self, X: Any, y: Any = None, qid: Any = None, radii: Any = RADII, sample_weight: Any = None, *,
-        group: Any = None,
+        self, X: RowsLike, y: PerRow = None, qid: PerRow = None, radii: Iterable[float] = RADII,
+        sample_weight: PerRow = None, *, group: PerRow = None,
     ) -> "list[FenchelRank]":  # fmt: skip
         """One fitted ranker for every radius, in the order given; each fit starts from that of the next smaller one."""
         return self._fit_path(radii, X, y, qid, sample_weight, group)
@@ -209,8 +211,9 @@ class SparseRankSVM(WinnersRanker, SparseRanker):
         self.callback = callback
 
     def fit_path(
-        self, X: Any, y: Any = None, qid: Any = None, Cs: Any = 20, sample_weight: Any = None, *, group: Any = None
-    ) -> "list[SparseRankSVM]":
+        self, X: RowsLike, y: PerRow = None, qid: PerRow = None, Cs: int | Iterable[float] = 20,
+        sample_weight: PerRow = None, *, group: PerRow = None,
+    ) -> "list[SparseRankSVM]":  # fmt: skip
         """One fitted ranker for every C, in the order given; each fit starts from that of the next smaller one.
 
         Parameters
@@ -266,8 +269,9 @@ class TruncatedGradientRanker(SparseRanker):
         self.callback = callback
 
     def fit_path(
-        self, X: Any, y: Any = None, qid: Any = None, Cs: Any = (), sample_weight: Any = None, *, group: Any = None
-    ) -> list[Any]:
+        self, X: RowsLike, y: PerRow = None, qid: PerRow = None, Cs: int | Iterable[float] = (),
+        sample_weight: PerRow = None, *, group: PerRow = None,
+    ) -> list[Self]:  # fmt: skip
         """One fitted ranker for every C, in the order given; each fit starts from that of the next smaller one."""
         return self._fit_path(Cs, X, y, qid, sample_weight, group)
 
@@ -296,11 +300,11 @@ class Descent:
 
     inner: SparseProblem
     curvature: float
-    swaps: Any = None
-    first_scores: Any = None
+    swaps: NdcgSwaps | None = None
+    first_scores: np.ndarray | None = None
 
     @property
-    def preferences(self) -> Any:
+    def preferences(self) -> GradedPreferences:
         return self.inner.preferences
 
     @property
@@ -309,7 +313,7 @@ class Descent:
 
     def first_C(self) -> float:
         """Up to this C all weights are 0."""
-        if self.swaps is None:
+        if self.swaps is None or self.first_scores is None:
             return self.inner.first_C()
         self.swaps.rank(self.first_scores)
         steepest = float(np.abs(self.inner.back(self.swaps.at(np.zeros(self.inner.n_rows))[1])).max(initial=0.0))
@@ -433,8 +437,13 @@ class RSRank(TruncatedGradientRanker):
 
 
 def choose_on_validation(
-    path: Sequence[Any], X: Any, y: Any = None, qid: Any = None, measure: str = "ndcg@10", standard_errors: float = 0.0
-) -> tuple[Any, np.ndarray]:
+    path: Sequence[Ranker],
+    X: RowsLike,
+    y: PerRow = None,
+    qid: PerRow = None,
+    measure: str = "ndcg@10",
+    standard_errors: float = 0.0,
+) -> tuple[Ranker, np.ndarray]:
     """(the ranker of the path with the largest mean of `measure` on the validation rows, everyone's value).
 
     Of equals the earlier one is taken: give the path from sparse to dense. With standard_errors = 1 it is the ranker

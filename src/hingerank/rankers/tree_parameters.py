@@ -2,9 +2,11 @@
 
 import difflib
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+
+from hingerank.arrays import Facts, Given, Matrix
 
 LARGEST_GRADE = 30  # up to here the libraries' own gains 2^grade - 1 serve
 
@@ -39,13 +41,13 @@ def xgboost_names() -> dict[str, str]:
     return {**{name: name for name in _XGBOOST.split()}, **_XGBOOST_ALIASES}
 
 
-def main_names(params: Mapping[str, Any] | None, names: Mapping[str, str], library: str) -> dict[str, Any]:
+def main_names(params: Given | None, names: Mapping[str, str], library: str) -> Facts:
     """The parameters by their main names; one that is unknown, or given under two names, is a ValueError.
 
     >>> main_names({"eta": 0.3}, {"eta": "learning_rate", "learning_rate": "learning_rate"}, "XGBoost")
     {'learning_rate': 0.3}
     """
-    found: dict[str, Any] = {}
+    found: Facts = {}
     for name, value in (params or {}).items():
         if name not in names:
             near = difflib.get_close_matches(str(name), names, 3)
@@ -60,7 +62,7 @@ def main_names(params: Mapping[str, Any] | None, names: Mapping[str, str], libra
 class StoppingRows(NamedTuple):
     """Rows to stop on, their grades, and the rows of each query."""
 
-    X: Any
+    X: Matrix
     y: np.ndarray
     sizes: np.ndarray
 

@@ -7,13 +7,14 @@ else, and never sees a model file.
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from hingerank.arrays import Facts, Matrix, PerRow, RowsLike
 from hingerank.data.blocks import QueryBlocks, blocks_from_qid
 from hingerank.data.checks import whole
 from hingerank.export.attributes import Attribute, Of
@@ -53,7 +54,13 @@ class TreeRanker(BaseRanker):
     _single: bool  # whether scores are made in single precision
 
     def _train(
-        self, X: Any, y: np.ndarray, sizes: np.ndarray, gains: np.ndarray | None, seed: int, held: StoppingRows | None
+        self,
+        X: Matrix,
+        y: np.ndarray,
+        sizes: np.ndarray,
+        gains: np.ndarray | None,
+        seed: int,
+        held: StoppingRows | None,
     ) -> str:
         """The text of a model; gains: None for 2^y - 1, else what each grade 0, 1, 2, ... is worth.
 
@@ -61,7 +68,7 @@ class TreeRanker(BaseRanker):
         """
         raise NotImplementedError
 
-    def _settings(self) -> dict[str, Any]:
+    def _settings(self) -> Facts:
         """The library's parameters by their main names: those of the constructor, over which those of params go."""
         raise NotImplementedError
 
@@ -78,8 +85,9 @@ class TreeRanker(BaseRanker):
         raise NotImplementedError
 
     def fit(  # type: ignore[override]
-        self, X: Any, y: Any = None, qid: Any = None, *, group: Any = None, eval_set: Any = None, eval_group: Any = None
-    ) -> Any:
+        self, X: RowsLike, y: PerRow = None, qid: PerRow = None, *, group: PerRow = None, eval_set: Any = None,
+        eval_group: PerRow = None,
+    ) -> Self:  # fmt: skip
         """Learn from graded rows, as every ranker here does (see ``BaseRanker.fit``), but without weights of rows.
 
         The libraries' weights do not count a row of weight 2 as two rows. With ``early_stopping_rounds`` the training
@@ -153,15 +161,16 @@ class TreeRanker(BaseRanker):
         self.certificate_ = Certificate("training ndcg@10", ndcg, 0.0, "trained", self.n_iter_, seconds)
 
     def fit_path(
-        self, X: Any, y: Any = None, qid: Any = None, n_estimators: Iterable[int] = (), *, group: Any = None
-    ) -> list[Any]:
+        self, X: RowsLike, y: PerRow = None, qid: PerRow = None, n_estimators: Iterable[int] = (), *,
+        group: PerRow = None,
+    ) -> list[Any]:  # fmt: skip
         """One fitted ranker for every number of trees, in the order given, all from one training."""
         wanted = [whole("n_estimators", value) for value in n_estimators]
         if not wanted:
             raise ValueError("n_estimators is empty: give numbers of trees, such as [10, 30, 100]")
         leader = clone(self).set_params(n_estimators=max(wanted), early_stopping_rounds=None)
         leader.fit(X, y, qid, group=group)
-        qid = qid if group is None else np.repeat(np.arange(len(group)), group)
+        qid = qid if group is None else np.repeat(np.arange(np.size(group)), np.asarray(group))
         path = [take_over(leader, clone(self).set_params(n_estimators=value)) for value in wanted]
         boosters = leader.boosters_
         for ranker in path:
@@ -325,7 +334,7 @@ class LightGBMRanker(TreeRanker):
         settings["num_threads"] = threads_for(X.shape[0] * X.shape[1], settings["num_threads"])
         if gains is not None:
             settings.setdefault("label_gain", gains.tolist())
-        more: dict[str, Any] = {}
+        more: Facts = {}
         try:
             rows = lightgbm.Dataset(X, y, group=sizes, params=settings, free_raw_data=False)
             if held is not None:
@@ -337,11 +346,11 @@ class LightGBMRanker(TreeRanker):
             raise ValueError(f"LightGBM cannot learn from these rows and parameters: {error}") from error
         return model.model_to_string(num_iteration=model.best_iteration if held is not None else None)
 
-    def _watched(self, held: StoppingRows, more: dict[str, Any]) -> dict[str, Any]:
+    def _watched(self, held: StoppingRows, more: Facts) -> Facts:
         """Settings by which LightGBM takes NDCG@10 of the rows to stop on; told: what else its training is told."""
         return {"metric": "ndcg", "eval_at": [10]}
 
-    def _gradients(self, rows: Any, y: np.ndarray, sizes: np.ndarray) -> dict[str, Any]:
+    def _gradients(self, rows: Matrix, y: np.ndarray, sizes: np.ndarray) -> Facts:
         """What completes the objective, or stands in for it where its gradients are not LightGBM's own."""
         return {}
 
@@ -427,7 +436,7 @@ class XGBoostRanker(TreeRanker):
             settings.setdefault("ndcg_exp_gain", False)
             y = gains[y.astype(np.int64)]
             held = None if held is None else held._replace(y=gains[held.y.astype(np.int64)])
-        more: dict[str, Any] = {}
+        more: Facts = {}
         try:
             if held is not None:
                 settings["eval_metric"] = "ndcg@10"
@@ -439,7 +448,7 @@ class XGBoostRanker(TreeRanker):
             raise ValueError(f"XGBoost cannot learn from these rows and parameters: {said}") from error
         return _xgboost_text(model if held is None else model[: model.best_iteration + 1])
 
-    def _rows(self, X: Any, threads: int, **about: Any) -> Any:
+    def _rows(self, X: RowsLike, threads: int, **about: Any) -> Any:
         return self.library().DMatrix(X.toarray() if sparse.issparse(X) else X, nthread=threads, **about)
 
     def _read(self, text, n_features):

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Facts, Given
 from hingerank.notebook import html_table, shown
 
 
@@ -17,7 +18,7 @@ class Trial:
     """
 
     ranker: str
-    setting: dict[str, Any]
+    setting: Facts
     scores: list[float]
     mean: float
     error: float
@@ -47,7 +48,7 @@ class Tuning:
     measure: str
     folds: int
     ranker: str
-    best: dict[str, Any]
+    best: Facts
     trials: list[Trial]
     seconds: float
     widened: dict[str, list[Any]]
@@ -78,7 +79,7 @@ class Tuning:
         """The mean over folds of the chosen setting."""
         return self.chosen.mean
 
-    def table(self, top: int | None = None) -> tuple[list[str], list[list[Any]]]:
+    def table(self, top: int | None = None) -> tuple[list[str], list[list[object]]]:
         """Names of columns, and rows: the best settings first."""
         several = len({t.ranker for t in self.trials}) > 1
         names = list(dict.fromkeys(name for t in self.trials for name in t.setting))
@@ -124,12 +125,12 @@ class Tuning:
     def _repr_html_(self) -> str:
         return html_table(str(self), *self.table(20))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Facts:
         """Plain values."""
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "Tuning":
+    def from_dict(cls, values: Given) -> "Tuning":
         """The inverse of `to_dict`; entries that do not belong there are a ValueError."""
         try:
             found = cls(**{**values, "trials": [Trial(**trial) for trial in values["trials"]]})
