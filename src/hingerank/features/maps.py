@@ -172,7 +172,7 @@ def rows_like(X: Matrix, n_features: int | None = None) -> Matrix:
 class Transformer(Protocol):
     """Anything that fits and transforms rows as scikit-learn's transformers do."""
 
-    def fit(self, X: Matrix, y: object = None) -> Matrix: ...
+    def fit(self, X: Matrix, y: object = None) -> object: ...
 
     def transform(self, X: Matrix) -> Matrix: ...
 
@@ -228,6 +228,6 @@ def check_width(mapped: FeatureMap | None, n_features: int, n_weights: int) -> N
         raise ValueError(f"coef_ has shape ({n_weights},), expected ({width},)")
 
 
-def as_feature_map(features: Any) -> Matrix:
+def as_feature_map(features: object) -> FeatureMap:
     """An unfitted feature map for anything with fit and transform."""
     return clone(features) if isinstance(features, FeatureMap) else TransformerMap(features)
