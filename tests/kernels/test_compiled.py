@@ -6,6 +6,7 @@ import logging
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import numba
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 from hingerank.kernels import compiled, numba_inside
-from hingerank.kernels.compiled import chosen, inner, kernel
+from hingerank.kernels.compiled import chosen, inner, inside_is_known, kernel
 from hingerank.kernels.numba_inside import KernelCache
 
 HELPER = "from hingerank.kernels.compiled import inner\n\n@inner\ndef step(x):\n    return x + {step}\n"
@@ -209,6 +210,21 @@ def test_every_kernel_of_the_package_is_kept():
     assert around == [Path(compiled.__file__)]
 
 
+def test_the_quick_road_is_taken_from_the_lowest_numba_that_is_allowed_to_the_newest_that_was_tested():
+    project = tomllib.loads((Path(__file__).resolve().parents[2] / "pyproject.toml").read_text("utf-8"))["project"]
+    (lowest,) = (pin.partition(">=")[2] for pin in project["dependencies"] if pin.startswith("numba"))
+    first, last = compiled.TESTED
+    assert tuple(map(int, lowest.split("."))) == first
+    roads = {
+        f"{first[0]}.{first[1]}.0": True, f"{last[0]}.{last[1]}.9rc1": True, f"{last[0]}.{last[1] + 1}.0": False,
+        "1.0": False, "0.59.1": False, "unknown": False,
+    }  # fmt: skip
+    assert {version: inside_is_known(version) for version in roads} == roads
+    assert not inside_is_known(lowest, "plain")
+    wish = os.environ.get("HINGERANK_NUMBA")
+    assert inside_is_known(numba.__version__, wish) == compiled.QUICK
+
+
 FITS = """
 import json, sys
 import hingerank as hr
@@ -229,7 +245,7 @@ def test_plain_numba_gives_the_same_answers(tmp_path):
         done = subprocess.run([sys.executable, "-c", FITS], env=environment, capture_output=True, text=True, check=True)
         found.append(json.loads(done.stdout))
     (plain, *answers), (quick, *wanted) = found
-    assert not plain and quick
+    assert not plain and quick == inside_is_known(numba.__version__)
     for one, other in zip(answers, wanted):
         assert np.allclose(one, other, rtol=1e-9, atol=1e-9)
     kept = list((tmp_path / "plain").rglob("*.nbi"))
