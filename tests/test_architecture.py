@@ -189,3 +189,32 @@ def test_no_class_name_is_used_twice():
             if isinstance(node, ast.ClassDef):
                 homes.setdefault(node.name, []).append(module)
     assert not {name: places for name, places in homes.items() if len(places) > 1}
+
+
+# What reads and writes files, of which CONTRIBUTING's table says why it is our own.
+FILE_LIBRARIES = re.compile(
+    r"(bz2|csv|gzip|lzma|pyarrow|safetensors|tarfile|tomllib|urllib\.request|xml|zipfile|zlib)(\.|$)"
+)
+OTHER_USES = {  # check sums, results and tables of our own, and models for other programs
+    "hingerank.cli.personal_commands", "hingerank.export.lucene", "hingerank.export.pmml", "hingerank.export.vectors",
+    "hingerank.kernels.numba_inside", "hingerank.lab.comparison", "hingerank.lab.leaderboard",
+    "hingerank.lab.references", "hingerank.lab.results", "hingerank.papers.diversity", "hingerank.papers.engine",
+    "hingerank.papers.letor", "hingerank.papers.personal",
+}  # fmt: skip
+
+
+def libraries(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module
+
+
+def test_contributing_names_what_reads_and_writes_files():
+    text = (SOURCE.parents[1] / "CONTRIBUTING.md").read_text("utf-8")
+    table = text[text.index("## Kept libraries and own code") :].partition("\n## ")[0]
+    named = {f"hingerank.{path.replace('/', '.')}" for path in re.findall(r"`(?!benchmarks/)(\w+/\w+)\.py`", table)}
+    assert named <= set(FILES), "CONTRIBUTING names a module that does not exist"
+    users = {module for module, tree in TREES.items() if any(map(FILE_LIBRARIES.match, libraries(tree)))}
+    assert users <= named | OTHER_USES, "say in CONTRIBUTING's table what it reads or writes, and why by own code"
