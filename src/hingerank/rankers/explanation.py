@@ -241,12 +241,12 @@ class Explained:
             names, values, found.parts, found.base, scores, np.asarray(ids), documents, found.how, found.exact
         )
 
-    def _explained(self, X: Any, qid: np.ndarray) -> tuple[Contributions, np.ndarray]:
+    def _explained(self, X: Matrix, qid: np.ndarray) -> tuple[Contributions, np.ndarray]:
         """What the features of checked rows gave to their scores, and these."""
         scaled = self._scaled(X, qid)
         return self._contributions(scaled, blocks_from_qid(qid, X.shape[0])), np.asarray(self._scores(scaled), float)
 
-    def _contributions(self, X: Any, blocks: QueryBlocks) -> Contributions:
+    def _contributions(self, X: Matrix, blocks: QueryBlocks) -> Contributions:
         """What the features of checked, scaled rows gave to their scores."""
         rows = (X.toarray() if sparse.issparse(X) else X).astype(np.float64)
         gathered = blocks.gather(rows)

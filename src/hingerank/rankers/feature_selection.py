@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from hingerank.arrays import Matrix, PerRow, RowsLike
+from hingerank.arrays import PerRow, RowsLike
 from hingerank.data.checks import whole
 from hingerank.export.attributes import Array, Attribute
 from hingerank.losses import squared_hinge

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from sklearn.base import clone

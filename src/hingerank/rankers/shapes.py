@@ -46,7 +46,7 @@ class ShapeSample(NamedTuple):
     query: np.ndarray
 
     @classmethod
-    def at(cls, X: Matrix, preferences: GradedPreferences, weight: np.ndarray | None) -> "ShapeSample":
+    def at(cls, X: Matrix, preferences: QueryPreferences, weight: np.ndarray | None) -> "ShapeSample":
         """Of graded rows every so many-th query, else of all rows every so many-th."""
         n = X.shape[0]
         graded = isinstance(preferences, QueryPreferences)
