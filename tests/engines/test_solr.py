@@ -1,8 +1,11 @@
 """A real Solr with its learning-to-rank module: features and models over HTTP, scores and order, logged features."""
 
 import json
+import re
+import shlex
 import shutil
 import subprocess
+import sys
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -216,3 +219,28 @@ def test_what_solr_lacks_is_defined_where_that_is_asked_for(solr, fitted, rows):
     assert sent.check["rows"] == 10 and sent.check["relative_to_largest_score"] < 2e-6
     again = hr.upload(fitted("sparse"), "solr", solr.address, name="fewer", store="fields", define=True, shift=30.0)
     assert not any(call.method == "PUT" and "feature-store" in call.url for call in again.calls)
+
+
+def test_the_shell_commands_of_the_page_run(solr, tmp_path):
+    """docs/solr.md, block by block in one shell: define, log, join, tune, upload, rank, and the way by hand."""
+    if shutil.which("curl") is None:
+        pytest.skip("curl is not installed")
+    page = (HERE.parents[1] / "docs" / "solr.md").read_text("utf-8")
+    blocks = re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 9
+    text = "\n".join(f"echo; echo BLOCK {k}\n{block}" for k, block in enumerate(blocks))
+    text = text.replace("http://localhost:8983/solr/shop", solr.address)
+    start = f'set -euo pipefail\nhingerank() {{ {shlex.quote(sys.executable)} -m hingerank "$@"; }}\n'
+    done = subprocess.run(["bash", "-c", start + text], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, (done.stdout[-1500:], done.stderr[-1500:])
+    said = done.stdout.split("BLOCK ")
+    assert "queries, 4 features" in said[5] and "rank-svm: " in said[6]
+    assert "running in solr costs" in said[6] or "solr can run the best setting" in said[6]
+    assert "PUT " in said[7] and "largest difference" in said[7]
+    ranked = json.loads(said[8].partition("\n")[2])["response"]["docs"]
+    scores = [row["score"] for row in ranked]
+    assert len(scores) == 10 and scores == sorted(scores, reverse=True) and min(scores) >= 0
+    assert {"lamps-1", "lamps-2"} <= models(solr)
+    assert [entry["name"] for entry in solr.call("schema/feature-store/products")["features"]] == [
+        "title", "anywhere", "popularity", "first",
+    ]  # fmt: skip
