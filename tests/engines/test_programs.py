@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -11,12 +12,12 @@ import numpy as np
 import pytest
 
 from hingerank.export import consumers
-from hingerank.export.exporting import compare, rows_of
+from hingerank.export.exporting import compare, rows_of, scores_by
 
 
 def close(ranker, rows, scores, tolerance=1e-12):
     X, _, qid = rows_of(rows)
-    found = compare(ranker.predict(X, qid), scores, qid)
+    found = compare(scores_by(ranker, X, qid), scores, qid)
     assert found["relative_to_largest_score"] < tolerance and found["reordered_queries"] == 0, found
     return found
 
@@ -63,6 +64,27 @@ def test_vespa_hands_rows_to_an_onnx_model(java, scored, fitted, rows, tmp_path,
     given = scored(command, names, np.column_stack((qid, X))).reshape(X.shape)
     assert (given == X).all()
     close(ranker, rows, consumers.ONNX[0].run(done.files[1:], ranker._form(), given, qid), 1e-5)
+
+
+@pytest.mark.parametrize("folder", ["vespa", "global"])
+def test_vespa_runs_the_hybrid_profiles_of_the_page(java, scored, tmp_path, monkeypatch, folder):
+    """docs/hybrid.md: features are BM25, closeness and an attribute; a profile that inherits has the query's vector."""
+    page = (Path(__file__).parents[2] / "docs" / "hybrid.md").read_text("utf-8")
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "page"}
+    for block in re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
+        exec(compile(block, "hybrid.md", "exec"), names)
+    (heir,) = re.findall(r"^```text\n(rank-profile.*?)^```", page, re.MULTILINE | re.DOTALL)
+    profile = tmp_path / "both.profile"
+    profile.write_text((tmp_path / folder / "model.profile").read_text("utf-8") + heir)
+    ranker, data = names["best" if folder == "vespa" else "within"], names["test"]
+    X, _, qid = rows_of(data)
+    given = np.column_stack((qid, X[:, :2], np.expm1(X[:, 2])))
+    columns = ["query", "bm25(title)", "closeness(field,embedding)", "attribute(popularity)"]
+    scores = scored([*java("vespa", "VespaScores"), profile], columns, given)
+    if folder == "global":  # a constant column is 0.5 there and 0 here: one number for each query
+        scores = scores - np.array([(scores - scores_by(ranker, X, qid))[qid == q].mean() for q in qid])
+    close(ranker, data, scores)
 
 
 @pytest.fixture(scope="module")

@@ -41,10 +41,9 @@ public class VespaScores {
         } else {
             Optional<?> later = (Optional<?>) of(profile, "getSecondPhaseExpression");
             Optional<?> last = (Optional<?>) of(profile, "getGlobalPhaseExpression");
+            for (MapContext row : rows) compute(functions, row);
             if (last.isPresent()) {
                 for (List<MapContext> query : queries.values()) normalize(functions, query);
-            } else {
-                for (MapContext row : rows) compute(functions, row);
             }
             RankingExpression expression = new RankingExpression((String) (last.isPresent() ? last : later).get());
             for (MapContext row : rows) scores.append(expression.evaluate(row).asDouble()).append('\n');
