@@ -216,3 +216,24 @@ def test_long_lines_take_no_long_time(rows, text):
 def test_file_that_is_not_there(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"nowhere\.txt"):
         hr.read(tmp_path / "nowhere.txt")
+
+
+EVENT = '{"application": "shop", "action_name": "click", "query_id": "q1", "timestamp": "2026-01-01T00:00:00Z"}\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("events.ndjson", EVENT), ("events.json", f"[\n {EVENT}]"), ("late.txt", "1 qid:1 1:2\n" + EVENT)],
+)
+def test_json_is_sent_to_its_own_readers(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    wanted = r"expected a number as the label .*hr\.read_clicks for clicks such as User Behavior Insights \(UBI\)"
+    with pytest.raises(hr.DataError, match=wanted + r", hr\.read_feature_log"):
+        hr.read(tmp_path / name)
+
+
+def test_tables_of_events_are_sent_to_their_reader(tmp_path):
+    pytest.importorskip("pyarrow")
+    (tmp_path / "events.csv").write_text("action_name,query_id\nclick,q1\n")
+    with pytest.raises(hr.DataError, match=r"User Behavior Insights \(UBI\) are read by hr\.read_clicks"):
+        hr.read(tmp_path / "events.csv")

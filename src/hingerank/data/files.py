@@ -19,6 +19,7 @@ from typing import Any, Self
 from hingerank.registry import did_you_mean
 
 PathLike = str | os.PathLike[str]
+UBI = "User Behavior Insights (UBI)"
 
 
 class DataError(ValueError):
@@ -41,6 +42,18 @@ class DataError(ValueError):
     def at(self, place: PathLike) -> Self:
         """The same error about data in `place`."""
         return type(self)(f"{os.fspath(place)}: {self.problem}", self.remedy, self.option)
+
+
+def json_readers(found: str) -> tuple[str, ...]:
+    """What to do with a file that begins like JSON, which is no ranking data but may be a log of a search engine.
+
+    >>> json_readers("2"), len(json_readers('{"action_name":'))
+    ((), 1)
+    """
+    if not found.startswith(("{", "[")):
+        return ()
+    clicks = f"hr.read_clicks for clicks such as {UBI}"
+    return (f"or, since this looks like JSON: {clicks}, hr.read_feature_log for features that a search engine logged",)
 
 
 # Kinds of paths.

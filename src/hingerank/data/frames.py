@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 from hingerank.arrays import Facts, Frame, Matrix
 from hingerank.data.blocks import check_grades, check_ids, check_matrix
 from hingerank.data.checks import decimal
-from hingerank.data.files import DataError
+from hingerank.data.files import UBI, DataError
 
 DOCID_NAMES = ("docid", "docno")
 LISTS = "features"  # the name of a column that holds all features of a row
@@ -76,6 +76,8 @@ def _check_column(table: Frame, name: str) -> None:
     if name not in table.columns:
         some = ", ".join(map(repr, table.columns[:12])) + (", ..." if len(table.columns) > 12 else "")
         message = f"there is no column {name!r}; the table has {some}"
+        if "action_name" in table.columns:
+            raise DataError(f"{message}; events of {UBI} are read by hr.read_clicks")
         raise DataError(message, "or name the columns: label=, qid=, features=", option="columns")
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.arrays import Matrix
-from hingerank.data.files import DataError
+from hingerank.data.files import DataError, json_readers
 from hingerank.data.memory import check_room
 from hingerank.data.streams import TextSource
 from hingerank.kernels import text as parse
@@ -154,7 +154,7 @@ _EXPECTED: dict[int, tuple[str, ...]] = {  # what was expected, and perhaps a re
 def wrong_text(window: Window, status: int, place: int, limit: int, limit_name: str) -> DataError:
     """The error for a parse that stopped with `status` at `place`; `limit` is the number of features allowed."""
     found = window.token_at(place)
-    expected = _EXPECTED.get(status, ("",))
+    expected = (*_EXPECTED.get(status, ("",)), *json_readers(found))
     if status == parse.LARGE_INDEX:
         expected = (f"at most {limit} features ({limit_name}={limit}); pass a larger {limit_name} if that is right",)
     elif status == parse.BAD_ENTRY and found.startswith("-") and found[1:2].isdigit():
