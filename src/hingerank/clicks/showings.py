@@ -13,7 +13,7 @@ from hingerank.data.files import DataError
 KEEP = ("showings", "cells")
 _IDS = ("query", "document", "session", "team", "context")
 _COUNTED_BY = ("query", "document", "place", "clicks", "context", "propensities")
-_MOST_PENDING = 1 << 20  # cells that wait to be put together
+_MOST_PENDING = 1 << 21  # cells that wait to be put together
 
 
 class Showings:
@@ -58,7 +58,7 @@ class Showings:
             columns = _counted(columns)
         self._batches.append(columns)
         self._pending += len(columns["place"])
-        if self.keep == "cells" and self._pending >= max(_MOST_PENDING, self._last):
+        if self.keep == "cells" and self._pending >= max(_MOST_PENDING, 2 * self._last):
             self._count()
 
     def _count(self) -> None:

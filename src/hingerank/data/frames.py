@@ -72,6 +72,13 @@ def frame_from_columns(
     return _native(columns | {name: by_column[:, j] for j, name in enumerate(names)}, backend)
 
 
+def frame_from_rows(columns: dict[str, np.ndarray], backend: str) -> Frame:
+    """A table of `backend` with these columns."""
+    if backend not in ("pandas", "polars", "pyarrow"):
+        raise DataError(f"backend is {backend!r}, expected 'pandas', 'polars' or 'pyarrow'")
+    return _native({name: _plain_text(column) for name, column in columns.items()}, backend)
+
+
 def _check_column(table: Frame, name: str) -> None:
     if name not in table.columns:
         some = ", ".join(map(repr, table.columns[:12])) + (", ..." if len(table.columns) > 12 else "")

@@ -1,0 +1,347 @@
+"""Interleaving: two rankings in one list, whose clicks say which is better."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hingerank.clicks.counting import group_by
+from hingerank.clicks.log import ClickLog
+from hingerank.data.blocks import real_numbers
+from hingerank.data.checks import whole
+from hingerank.data.files import DataError
+from hingerank.registry import did_you_mean
+
+METHODS = ("team-draft", "balanced", "optimised")
+MOST_OPTIMISED = 12  # places: there are up to 2 to that power of lists
+
+
+class Interleaved(NamedTuple):
+    """A list to show, and which ranking each place is credited to.
+
+    Parameters
+    ----------
+    documents : list
+    teams : list of str
+        "A", "B", or "" where both rankings agree and no one gets the credit.
+    credits : list of float
+        What a click at each place counts for its team: 1, but for optimised lists.
+    """
+
+    documents: list[Any]
+    teams: list[str]
+    credits: list[float]
+
+
+def interleave(
+    a: Sequence[Any], b: Sequence[Any], method: str = "team-draft", *, top: int | None = None, seed: Any = None
+) -> Interleaved:
+    """Merge two rankings of the same query into one list.
+
+    Parameters
+    ----------
+    a, b : sequences of documents, best first
+    method : {"team-draft", "balanced", "optimised"}
+        "team-draft": the rankings take turns in random order and each places its best document that is left (Radlinski
+        et al. 2008). "balanced": the list begins with a ranking chosen at random, and any beginning of it holds equally
+        many of both (Joachims 2003); clicks at random favour a ranking that has the other's documents one place
+        further up. "optimised": lists whose beginnings are made of beginnings of the two, shown with
+        probabilities for which clicks at random favour no one (Radlinski & Craswell 2013).
+    top : int, optional
+        Places of the list; default as many as the shorter ranking has.
+    seed : int or numpy Generator, optional
+        For the draw; None draws anew every time, as serving needs it.
+
+    Examples
+    --------
+    >>> interleave(["x", "y", "z"], ["y", "x", "z"], seed=0)
+    Interleaved(documents=['x', 'y', 'z'], teams=['A', 'B', 'A'], credits=[1.0, 1.0, 1.0])
+    """
+    a, b = _ranking(a, "a"), _ranking(b, "b")
+    if method not in METHODS:
+        raise DataError(f"method is {method!r}, expected one of {', '.join(METHODS)}{did_you_mean(method, METHODS)}")
+    length = min(len(a), len(b)) if top is None else whole("top", top)
+    length = min(length, len(set(a) | set(b)))
+    rng = np.random.default_rng(seed)
+    chances = outcomes(a, b, method, length) if method == "optimised" else None
+    if chances is not None:
+        lists, chance = chances
+        return lists[int(rng.choice(len(lists), p=chance))]
+    if method == "balanced":
+        return _balanced(a, b, length, bool(rng.integers(2)))
+    return _team_draft(a, b, length, lambda: bool(rng.integers(2)))
+
+
+def _ranking(documents: Sequence[Any], name: str) -> list[Any]:
+    ranking = list(documents)
+    if not ranking:
+        raise DataError(f"ranking {name} is empty")
+    if len(set(ranking)) < len(ranking):
+        raise DataError(f"ranking {name} has a document twice")
+    return ranking
+
+
+def _team_draft(a: list[Any], b: list[Any], length: int, coin: Any) -> Interleaved:
+    """coin() is asked whenever both teams have placed equally many, and says whether A goes first."""
+    documents: list[Any] = []
+    teams: list[str] = []
+    taken: set[Any] = set()
+    left = {"A": list(a), "B": list(b)}
+    while len(documents) < length:
+        count = teams.count("A") - teams.count("B")
+        team = "A" if count < 0 or (count == 0 and coin()) else "B"
+        for turn in (team, "B" if team == "A" else "A"):  # a ranking that has nothing left passes
+            best = next((document for document in left[turn] if document not in taken), None)
+            if best is not None:
+                documents.append(best)
+                teams.append(turn)
+                taken.add(best)
+                break
+    return Interleaved(documents, teams, [1.0] * len(documents))
+
+
+def _balanced(a: list[Any], b: list[Any], length: int, a_first: bool) -> Interleaved:
+    """The next of the ranking that is behind, of `a` on a tie if it goes first; credit to who has it further up."""
+    documents: list[Any] = []
+    i = j = 0
+    while len(documents) < length and (i < len(a) or j < len(b)):
+        from_a = i < len(a) and (j >= len(b) or i < j or (i == j and a_first))
+        document = a[i] if from_a else b[j]
+        i, j = i + from_a, j + (not from_a)
+        if document not in documents:
+            documents.append(document)
+    return Interleaved(documents, [_nearer(document, a, b) for document in documents], [1.0] * len(documents))
+
+
+def _nearer(document: Any, a: Sequence[Any], b: Sequence[Any]) -> str:
+    """The ranking that has a document further up, "" where both have it at the same place."""
+    at_a = a.index(document) if document in a else len(a) + len(b)
+    at_b = b.index(document) if document in b else len(a) + len(b)
+    return "A" if at_a < at_b else "B" if at_b < at_a else ""
+
+
+def outcomes(a: Sequence[Any], b: Sequence[Any], method: str, top: int) -> tuple[list[Interleaved], np.ndarray]:
+    """Every list that a method may show, and its probability."""
+    a, b = list(a), list(b)
+    if method == "optimised":
+        return _optimised(tuple(a), tuple(b), top)
+    found: dict[tuple, tuple[Interleaved, float]] = {}
+
+    def add(merged: Interleaved, chance: float) -> None:
+        key = tuple(merged.documents), tuple(merged.teams)
+        found[key] = merged, found.get(key, (merged, 0.0))[1] + chance
+
+    if method == "balanced":
+        for first in (True, False):
+            add(_balanced(a, b, top, first), 0.5)
+    else:
+        flips = (top + 1) // 2
+        for number in range(1 << flips):
+            coins = iter([bool(number >> bit & 1) for bit in range(flips)] + [True] * top)
+            add(_team_draft(a, b, top, lambda coins=coins: next(coins)), 0.5**flips)
+    return [merged for merged, _ in found.values()], np.array([chance for _, chance in found.values()])
+
+
+@lru_cache(maxsize=256)
+def _optimised(a: tuple[Any, ...], b: tuple[Any, ...], top: int) -> tuple[list[Interleaved], np.ndarray]:
+    """All lists whose every beginning is made of beginnings of a and b, and chances that are fair.
+
+    The credit of a document is 1/(its place in a) − 1/(its place in b), for A where that is above 0, else for B. Fair:
+    for every k the expected credit of the first k places is 0, so that a user who clicks at random down to any place
+    prefers no one. Of such chances those are taken whose lists are the most even by themselves.
+    """
+    if top > MOST_OPTIMISED:
+        raise DataError(f"optimised interleaving goes through every list: at most {MOST_OPTIMISED} places, not {top}")
+    lists: list[list[Any]] = [[]]
+    for _ in range(top):
+        longer = []
+        for beginning in lists:
+            options = dict.fromkeys(
+                next((document for document in ranking if document not in beginning), None) for ranking in (a, b)
+            )
+            longer += [[*beginning, document] for document in options if document is not None]
+        lists = longer
+    place_a, place_b = ({document: k for k, document in enumerate(ranking, 1)} for ranking in (a, b))
+    gain = {d: 1 / place_a.get(d, len(a) + 1) - 1 / place_b.get(d, len(b) + 1) for d in (*a, *b)}
+    credit = np.array([[gain[document] for document in merged] for merged in lists])
+    chance = _fair(np.cumsum(credit, axis=1))
+    kept = np.flatnonzero(chance > 1e-9)
+    teams = {document: "A" if value > 0 else "B" if value < 0 else "" for document, value in gain.items()}
+    found = [Interleaved(lists[m], [teams[d] for d in lists[m]], np.abs(credit[m]).tolist()) for m in kept]
+    return found, chance[kept] / chance[kept].sum()
+
+
+def _fair(sums: np.ndarray) -> np.ndarray:
+    """Probabilities p with p @ sums = 0; where none exist, as fair as can be. A linear program."""
+    from scipy.optimize import linprog
+
+    count, places = sums.shape
+    cost = np.concatenate([np.abs(sums[:, -1]), np.full(2 * places, 1e4)])  # the last ones: how unfair each place is
+    fair = np.hstack([sums.T, np.eye(places), -np.eye(places)])
+    whole_chance = np.concatenate([np.ones(count), np.zeros(2 * places)])
+    found = linprog(cost, A_eq=np.vstack([fair, whole_chance]), b_eq=np.append(np.zeros(places), 1.0))
+    return np.clip(found.x[:count], 0.0, None)
+
+
+# The outcome.
+
+
+@dataclass(frozen=True)
+class InterleavingResult:
+    """Who won how many lists.
+
+    Parameters
+    ----------
+    teams : tuple of two names
+    wins : tuple of two ints
+        Lists in which a team got more credit than the other.
+    ties : int
+        Lists with equal credit above 0.
+    without_clicks : int
+        Lists without a credited click; they say nothing.
+    difference : float
+        (wins of the first − wins of the second) / (wins of both).
+    interval : tuple of two floats
+        Of the difference, by bootstrap over lists.
+    level : float
+    p_value : float
+        Of a two-sided sign test: how likely so uneven a score is between equals.
+    sessions_needed : int or None
+        Lists, at this rate of wins, after which the test has the wanted power for this difference; None where the
+        difference is 0.
+    power : float
+    """
+
+    teams: tuple[str, str]
+    wins: tuple[int, int]
+    ties: int
+    without_clicks: int
+    difference: float
+    interval: tuple[float, float]
+    level: float
+    p_value: float
+    sessions_needed: int | None
+    power: float
+
+    def __str__(self) -> str:
+        a, b = self.teams
+        low, high = self.interval
+        return (
+            f"{a} wins {self.wins[0]:,} lists and {b} {self.wins[1]:,}, {self.ties:,} ties; difference "
+            f"{self.difference:+.3f} [{low:+.3f}, {high:+.3f}], p = {self.p_value:.3g}"
+        )
+
+
+def interleaving_test(
+    log: ClickLog, *, teams: tuple[str, str] | None = None, credits: Any = None, level: float = 0.95,
+    power: float = 0.8, rounds: int = 2000, seed: int = 0,
+) -> InterleavingResult:  # fmt: skip
+    """Which of two interleaved rankings users prefer.
+
+    A list is won by the team with more credit: the sum of clicks on its documents. Documents without a team count for
+    no one.
+
+    Parameters
+    ----------
+    log : ClickLog with sessions and teams
+        Of UBI the teams are read from ``event_attributes.object.search_config``.
+    teams : two names, optional
+        Who is first and second; default the log's two teams in order of their names.
+    credits : array, optional
+        What a click on each showing counts, as `interleave` says; default 1. Optimised lists need it.
+    level : float
+        Of the interval.
+    power : float
+        For `sessions_needed`: the probability that a test of 5 % finds the difference.
+    rounds : int
+        Logs that are drawn for the interval.
+    seed : int
+
+    Examples
+    --------
+    >>> log = ClickLog(queries=["q"] * 4, documents=list("xyxy"), places=[1, 2, 1, 2], clicks=[1, 0, 1, 0],
+    ...                sessions=[1, 1, 2, 2], teams=list("ABAB"))
+    >>> interleaving_test(log).wins
+    (2, 0)
+    """
+    if log.session is None or log.team is None or log.team_names is None:
+        missing = "sessions" if log.session is None else "teams"
+        raise DataError(f"the log has no {missing}: an interleaving test needs the list and the team of each showing")
+    first, second = _two_teams(log, teams)
+    columns, number = group_by([log.session, log.query])
+    size = len(columns[0])
+    clicks = log.clicks if credits is None else log.clicks * real_numbers(credits, "credits")
+    credit = [np.bincount(number, clicks * (log.team == team), size) for team in (first, second)]
+    weight = np.ones(size)
+    if log.weights is not None:
+        weight[number[::-1]] = log.weights[::-1]
+    sign = np.sign(credit[0] - credit[1])
+    any_click = credit[0] + credit[1] > 0
+    wins = tuple(round(float(weight[sign == side].sum())) for side in (1, -1))
+    ties = round(float(weight[(sign == 0) & any_click].sum()))
+    names = str(log.team_names[first]), str(log.team_names[second])
+    return result_of(
+        names, (wins[0], wins[1]), ties, round(float(weight[~any_click].sum())), level, power, rounds, seed
+    )
+
+
+def _two_teams(log: ClickLog, teams: Any) -> tuple[int, int]:
+    names = [str(name) for name in np.asarray(log.team_names)]
+    wanted = sorted(names) if teams is None else [str(name) for name in teams]
+    if len(wanted) != 2 or len(set(wanted)) != 2 or not set(wanted) <= set(names):
+        found = ", ".join(map(repr, sorted(names)[:6])) or "none"
+        raise DataError(f"a test is between two teams, and the log has {found}: name two with teams=")
+    return names.index(wanted[0]), names.index(wanted[1])
+
+
+def result_of(
+    names: tuple[str, str], wins: tuple[int, int], ties: int, silent: int, level: float = 0.95, power: float = 0.8,
+    rounds: int = 2000, seed: int = 0,
+) -> InterleavingResult:  # fmt: skip
+    """The result of so many wins, ties and lists that say nothing."""
+    from scipy.stats import binomtest
+
+    if not 0 < level < 1 or not 0 < power < 1:
+        raise DataError(f"level is {level!r} and power {power!r}, expected numbers between 0 and 1")
+    decided, lists = sum(wins), sum(wins) + ties + silent
+    if not decided:
+        raise DataError(
+            f"no list was won by anyone: {ties:,} ties and {silent:,} without a click on a document of a team"
+        )
+    difference = (wins[0] - wins[1]) / decided
+    drawn = np.random.default_rng(seed).multinomial(
+        lists, np.array([*wins, ties + silent]) / lists, whole("rounds", rounds, 2)
+    )
+    deltas = (drawn[:, 0] - drawn[:, 1]) / np.maximum(1, drawn[:, 0] + drawn[:, 1])
+    low, high = np.quantile(deltas, [(1 - level) / 2, (1 + level) / 2])
+    p_value = float(binomtest(wins[0], decided).pvalue)
+    needed = sessions_needed(difference, decided / lists, power)
+    return InterleavingResult(
+        names, wins, ties, silent, difference, (float(low), float(high)), level, p_value, needed, power
+    )
+
+
+def sessions_needed(difference: float, decided: float = 1.0, power: float = 0.8, size: float = 0.05) -> int | None:
+    """Lists until a two-sided sign test of this size finds a difference with this power; None for a difference of 0.
+
+    decided: the fraction of lists that someone wins. Begins at the number that the normal distribution gives, and goes
+    up until the binomial one has the power.
+
+    >>> sessions_needed(0.2), sessions_needed(0.2, decided=0.5), sessions_needed(0.0)
+    (199, 398, None)
+    """
+    from scipy.stats import binom, norm
+
+    if difference == 0 or decided <= 0:
+        return None
+    p = min(0.5 + abs(difference) / 2, 1.0)
+    normal = ((norm.ppf(1 - size / 2) / 2 + norm.ppf(power) * math.sqrt(p * (1 - p))) / (p - 0.5)) ** 2
+    n = max(1, math.ceil(normal))
+    while True:
+        least = n - int(binom.ppf(size / 2, n, 0.5)) + 1  # wins from which on the test is significant
+        if binom.sf(least - 1, n, p) >= power:
+            return math.ceil(n / decided)
+        n += max(1, n // 100)

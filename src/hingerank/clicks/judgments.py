@@ -1,0 +1,137 @@
+"""Judgments from a click model: graded rows, TREC's qrels, OpenSearch's import."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hingerank.clicks.log import as_text
+from hingerank.clicks.models import ClickModel
+from hingerank.data.checks import whole
+from hingerank.data.files import DataError, write_whole
+from hingerank.data.frames import frame_from_rows
+from hingerank.data.ranking_data import RankingData
+
+
+@dataclass(frozen=True, eq=False)
+class Judgments:
+    """What clicks say of the documents of each query.
+
+    Parameters
+    ----------
+    query, document : arrays of names
+    relevance : float array
+        What the model says of the document, from 0 to 1.
+    grade : int array
+        Relevance over the largest one, rounded to 0, 1, … `n_grades` − 1.
+    showings : float array
+        How often the document was shown for the query.
+    """
+
+    query: np.ndarray
+    document: np.ndarray
+    relevance: np.ndarray
+    grade: np.ndarray
+    showings: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+    def __repr__(self) -> str:
+        grades = ", ".join(f"{grade}: {count:,}" for grade, count in zip(*np.unique(self.grade, return_counts=True)))
+        return f"Judgments({len(self):,} documents of {len(set(self.query.tolist())):,} queries, grades {grades})"
+
+    def grades_of(self, data: RankingData, unjudged: float = 0.0) -> np.ndarray:
+        """A grade for each row of `data`, for `hr.evaluate` or a fit; `unjudged` for documents never shown."""
+        if data.docid is None:
+            raise DataError("the rows have no document ids to find the judgments by: read them with docid=")
+        known = dict(zip(zip(as_text(self.query), as_text(self.document)), self.grade.tolist()))
+        keys = list(zip(as_text(data.qid), as_text(data.docid)))
+        if not any(key in known for key in keys):
+            raise DataError("no row has a judgment: are query and document ids the same in both?")
+        return np.array([known.get(key, unjudged) for key in keys], np.float64)
+
+    def to_frame(self, backend: str = "pandas") -> Any:
+        """A table with the columns query, document, relevance, grade and showings."""
+        return frame_from_rows(
+            {"query": self.query, "document": self.document, "relevance": self.relevance, "grade": self.grade,
+             "showings": self.showings}, backend,
+        )  # fmt: skip
+
+    def to_qrels(self, path: Any, topics: Any = None) -> None:
+        """Write TREC's lines (query, 0, document, grade).
+
+        Parameters
+        ----------
+        path : path
+        topics : path, optional
+            Names of queries with blanks do not fit into such lines. Queries then go by their numbers from 1, and this
+            file has a line (number, tab, query) for each.
+        """
+        queries, documents = as_text(self.query).tolist(), as_text(self.document).tolist()
+        odd = next((name for name in documents if len(name.split()) != 1), None)
+        if odd is not None:
+            raise DataError(f"document {odd!r} has blanks, which lines of TREC separate columns by")
+        odd = next((name for name in queries if len(name.split()) != 1), None)
+        if topics is None and odd is not None:
+            raise DataError(f"query {odd!r} has blanks, which lines of TREC separate columns by: give topics=")
+        names = {name: name if topics is None else str(number) for number, name in enumerate(dict.fromkeys(queries), 1)}
+        rows = zip(queries, documents, self.grade.tolist())
+        write_whole(path, "".join(f"{names[q]} 0 {d} {grade}\n" for q, d, grade in rows).encode())
+        if topics is not None:
+            lines = (f"{number}\t{_one_line(name)}\n" for name, number in names.items())
+            write_whole(topics, "".join(lines).encode())
+
+    def to_opensearch(self, path: Any, name: str = "clicks", description: str = "from a click model") -> None:
+        """Write the body of a request that imports judgments into OpenSearch's Search Relevance Workbench.
+
+        PUT it to ``_plugins/_search_relevance/judgments``. Ratings are the relevance, with three digits.
+        """
+        ratings = [{"query": query, "ratings": found} for query, found in self._by_query()]
+        body = {"name": name, "description": description, "type": "IMPORT_JUDGMENT", "judgmentRatings": ratings}
+        write_whole(path, (json.dumps(body, indent=1, ensure_ascii=False) + "\n").encode())
+
+    def _by_query(self) -> Iterator[tuple[str, list[dict[str, str]]]]:
+        queries, documents = as_text(self.query), as_text(self.document)
+        order = np.argsort(queries.astype(str), kind="stable")
+        starts = np.flatnonzero(np.append(True, queries[order][1:] != queries[order][:-1]))
+        for rows in np.split(order, starts[1:]):
+            best = rows[np.argsort(-self.relevance[rows], kind="stable")]
+            yield queries[rows[0]], [{"docId": documents[row], "rating": f"{self.relevance[row]:.3f}"} for row in best]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def judgments(model: ClickModel, n_grades: int = 5, least_showings: float = 1.0) -> Judgments:
+    """What a click model says of each document of each query: relevance free of place bias, and grades.
+
+    Parameters
+    ----------
+    model : ClickModel
+        A fitted one. Its relevance is the attraction; of SDBN and DBN attraction times satisfaction.
+    n_grades : int
+        Grades are relevance over the largest one, rounded to 0, 1, … n_grades − 1.
+    least_showings : float
+        Documents that were shown less often are left out.
+
+    Examples
+    --------
+    >>> from hingerank.clicks.log import ClickLog
+    >>> from hingerank.clicks.models import click_model
+    >>> shown = {"queries": ["q"] * 4, "documents": list("abba"), "places": [1, 2, 1, 2], "sessions": [0, 0, 1, 1]}
+    >>> judgments(click_model(ClickLog(**shown, clicks=[1, 0, 1, 1]), "pbm"))
+    Judgments(2 documents of 1 queries, grades 3: 1, 4: 1)
+    """
+    whole("n_grades", n_grades, 2)
+    relevance = model.relevance()
+    kept = model.showings_ >= least_showings
+    if not kept.any():
+        raise DataError(f"no document was shown {least_showings:g} times: lower least_showings")
+    largest = float(relevance[kept].max())
+    grade = np.round(relevance[kept] / (largest if largest > 0 else 1.0) * (n_grades - 1)).astype(np.int64)
+    queries, documents = model.query_names_[model.query_[kept]], model.document_names_[model.document_[kept]]
+    return Judgments(queries, documents, relevance[kept], grade, model.showings_[kept])
