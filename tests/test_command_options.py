@@ -32,6 +32,9 @@ def call(capsys, monkeypatch, tmp_path):
     Path("scores.txt").write_text("".join(f"{n % 7}\n" for n in range(30)))
     Path("subtopics.txt").write_text("".join(f"{q} {d % 2 + 1} d{q}-{d} 1\n" for q in range(6) for d in range(5)))
     Path("aspects.txt").write_text("".join(f"{q} s{d % 2} d{q}-{d} 0.5\n" for q in range(6) for d in range(5)))
+    shown = [(n, "abc"[(n + k) % 3], k + 1, int((n * 7 + k) % 4 == 0)) for n in range(30) for k in range(3)]
+    lines = "".join(f"q,{session},{document},{place},{clicked}\n" for session, document, place, clicked in shown)
+    Path("log.csv").write_text("query,session,document,place,clicked\n" + lines)
     rated = "".join(f"u{u},i{i},{(u * i + u) % 5}\n" for u in range(6) for i in range(8))
     Path("ratings.csv").write_text("user,item,rating\n" + rated)
     Path("items.csv").write_text("item,a,b\n" + "".join(f"i{i},{i / 8},{(i * 3) % 8 / 8}\n" for i in range(8)))
@@ -131,6 +134,7 @@ JSON = {  # command -> what it is asked, after the commands of MADE
     "info": "info rows.txt",
     "convert": "convert rows.txt copy/",
     "fetch": "fetch --list",
+    "clicks": "clicks propensities log.csv",
     "models": "models",
     "doctor": "doctor",
     "fit": "fit rows.txt -o other/",
@@ -284,6 +288,8 @@ def test_a_shell_completes_commands_options_and_names(capsys, monkeypatch, words
         ("fetch ml-100", "ml-100k"),
         ("reproduce lai2013-tabel2", "lai2013-table2"),
         ("cite listnett", "listnet"),
+        ("clicks propensity log.csv", "propensities"),
+        ("clicks judgments log.csv --model umb", "ubm"),
     ],
 )
 def test_a_word_that_is_nearly_right_gets_a_suggestion(call, line, meant):
@@ -324,6 +330,9 @@ def test_models_have_a_line_each(call):
             "--clusters makes aspects of features: give --features",
         ),
         ("tune ratings.csv --items items.csv --hold-out all -o m/", "--hold-out all: choose one of ratings, items"),
+        ("clicks info log.csv --model ubm", "--model is for clicks judgments, not for clicks info"),
+        ("clicks judgments log.csv --method em --grades 3 --level 0.9", "--level is for clicks propensities, not for"),
+        ("clicks info log.csv --query x", "--query x names no column; the table has"),
         ("convert rows.txt copy/ --dtype int", "--dtype int: choose one of float64, float32"),
     ],
 )

@@ -278,9 +278,9 @@ def test_times(value, iso):
         ({"path": []}, "the list is empty"),
         (
             {"path": frame().drop(columns="place")},
-            "no column is called place, position, rank, ordinal: name",
+            "no column is called place, position, rank, ordinal: name that",
         ),
-        ({"query": "nothing"}, "there is no column 'nothing' for query="),
+        ({"query": "nothing"}, "query='nothing' names no column"),
         ({"keep": "all"}, "keep is 'all'"),
         ({"first_place": 2}, "first_place is 2"),
         ({"actions": {"click": -1}}, "action 'click' has the weight -1"),

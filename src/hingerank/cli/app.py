@@ -17,6 +17,7 @@ import typer
 
 from hingerank import __version__
 from hingerank.cli import (
+    click_commands,
     compare_command,
     data_commands,
     diversity_commands,
@@ -47,6 +48,7 @@ PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "info": data_commands.info,
         "convert": data_commands.convert,
         "fetch": data_commands.fetch,
+        "clicks": click_commands.clicks,
     },
     "Train": {
         "models": setup_commands.models,

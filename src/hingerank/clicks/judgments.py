@@ -76,7 +76,7 @@ class Judgments:
             raise DataError(f"document {odd!r} has blanks, which lines of TREC separate columns by")
         odd = next((name for name in queries if len(name.split()) != 1), None)
         if topics is None and odd is not None:
-            raise DataError(f"query {odd!r} has blanks, which lines of TREC separate columns by: give topics=")
+            raise DataError(f"query {odd!r} has blanks, which lines of TREC separate columns by: give topics=FILE")
         names = {name: name if topics is None else str(number) for number, name in enumerate(dict.fromkeys(queries), 1)}
         rows = zip(queries, documents, self.grade.tolist())
         write_whole(path, "".join(f"{names[q]} 0 {d} {grade}\n" for q, d, grade in rows).encode())

@@ -151,7 +151,7 @@ def _roles(
     found: dict[str, str] = {}
     for role, name in named.items():
         if name is not None and name not in columns:
-            raise DataError(f"{what}: there is no column {name!r} for {role}=; the table has {some}")
+            raise DataError(f"{what}: {role}={name!r} names no column; the table has {some}")
         if keep == "cells" and role in ("session", "time", "team"):
             continue
         chosen = name or next((usual for usual in NAMES[role] if usual in columns), None)
@@ -159,7 +159,9 @@ def _roles(
             found[role] = chosen
         elif role in _NEEDED:
             usual = ", ".join(NAMES[role])
-            raise DataError(f"{what}: no column is called {usual}: name that of the {role} ({role}=); it has {some}")
+            raise DataError(
+                f"{what}: no column is called {usual}: name that of the {role}, as in {role}=NAME; it has {some}"
+            )
     return found
 
 

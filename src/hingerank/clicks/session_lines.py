@@ -56,7 +56,9 @@ def _is_text(part: bytes) -> bool:
 def add_feature_log(showings: Showings, paths: Sequence[Path], clicks: Any) -> None:
     """Documents of each response at their places, and the n-th click on one in the n-th response that shows it."""
     if clicks is None:
-        raise DataError(f"{paths[0]} has responses with logged features, which say what was shown: give clicks= too")
+        raise DataError(
+            f"{paths[0]} has responses with logged features, which say what was shown: give clicks=FILE too"
+        )
     left = clicked_pairs(clicks)
     batch = _WaitingLists(showings)
     for path in paths:

@@ -1,0 +1,189 @@
+"""`clicks info`, `clicks propensities` and `clicks judgments`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hingerank.cli.groups import JSON
+from hingerank.cli.options import Group, choice, command, option, switch
+from hingerank.cli.output import print_json, print_table, working
+from hingerank.registry import did_you_mean
+
+WHAT = ("info", "propensities", "judgments")
+Log = Annotated[
+    list[Path],
+    typer.Argument(metavar="LOG…", help="UBI, CSV, Parquet, session lines or feature logs; files of one log together."),
+]
+
+
+class LogOptions(Group, panel="Log"):
+    """How to read a click log."""
+
+    query: str | None = option("COLUMN", "Column of queries (CSV/Parquet only). Default: query, qid, …")
+    document: str | None = option("COLUMN", "Column of documents. Default: document, docid, …")
+    place: str | None = option("COLUMN", "Column of places. Default: place, position, rank, …")
+    clicked: str | None = option("COLUMN", "Column of clicks: 0 and 1, weights or actions. Default: clicked, …")
+    session: str | None = option("COLUMN", "Column of lists: one id for one answer to a search. Default: session, …")
+    weight: str | None = option("COLUMN", "Column with the number of showings that a row stands for.")
+    context: str | None = option("COLUMN", "Column, or field of UBI, that propensities may depend on.")
+    action: list[str] | None = option("NAME=WEIGHT", "Weight of an action; repeatable. Default: click=1.")
+    clicks: Path | None = option("FILE", "Lines of query and clicked document, for feature logs.")
+    first_place: int | None = option("0|1", "What the first place is called. Default: found by looking.")
+    counted: bool = switch("Count while reading, for logs larger than memory; sessions are lost.")
+
+    def read(self, paths: list[Path]) -> Any:
+        """The log."""
+        from hingerank.clicks.reading import read_clicks
+
+        names = ("query", "document", "place", "clicked", "session", "weight", "context", "clicks", "first_place")
+        with working("reading"):
+            return read_clicks(
+                list(paths), **{name: getattr(self, name) for name in names}, actions=self._actions(),
+                keep="cells" if self.counted else "showings",
+            )  # fmt: skip
+
+    def _actions(self) -> dict[str, float] | None:
+        from hingerank.data.checks import decimal
+
+        found = {}
+        for text in self.action or []:
+            name, equals, value = text.partition("=")
+            weight = decimal(value) if equals else 1.0
+            if not name or weight is None:
+                raise ValueError(f"--action {text} is not of the form NAME=WEIGHT")
+            found[name] = weight
+        return found or None
+
+
+class PropensityOptions(Group, panel="Propensities"):
+    """How propensities are estimated."""
+
+    method: str = choice("em|all-pairs|regression-em", "How propensities are estimated.", "em")
+    features: Path | None = option("DATA", "Rows with the features of documents, for regression-em.")
+    by_context: bool = switch("Values for each context of the log.")
+    level: float = option("P", "Level of the intervals.", 0.95)
+    picture: Path | None = option("FILE", "Draw the values with their intervals (.png, .svg, .pdf).")
+
+
+class JudgmentOptions(Group, panel="Judgments"):
+    """How judgments are made."""
+
+    model: str = choice("pbm|cascade|dcm|sdbn|dbn|ubm", "Click model that judges.", "pbm")
+    grades: int = option("N", "Number of grades.", 5, min=2)
+    least_showings: float = option("N", "Leave out documents that were shown less often.", 1.0)
+    to: str = choice("qrels|opensearch|table", "TREC's lines, OpenSearch's import, or a table.", "qrels")
+    topics: Path | None = option("FILE", "Number the queries, and write number, tab, query here (qrels).")
+
+
+@command
+def clicks(
+    what: Annotated[str, typer.Argument(metavar="WHAT", help="info, propensities or judgments.")],
+    log: Log,
+    reading: LogOptions,
+    estimating: PropensityOptions,
+    judging: JudgmentOptions,
+    output: Path | None = option("FILE", "Where propensities (JSON) or judgments go.", short="-o", panel="Output"),
+    json: bool = JSON,
+) -> None:
+    """Describe a click log, or learn propensities or judgments from it.
+
+    info shows clicks by place, what joins the places, bots, gaps, and all that was left out. propensities estimates how
+    often each place is examined, relative to the first; fit, tune and evaluate take the file. judgments fits a click
+    model and grades the documents of each query by it.
+
+    Example: hingerank clicks info ubi.ndjson
+
+    Example: hingerank clicks propensities log.parquet -o p.json
+
+    Example: hingerank clicks judgments log.csv --model dbn -o qrels.txt
+    """
+    if what not in WHAT:
+        raise ValueError(f"clicks {what}: choose one of {', '.join(WHAT)}{did_you_mean(what, WHAT)}")
+    for name, group in (("propensities", estimating), ("judgments", judging)):
+        given = list(group.given()) if what != name else []
+        if given:
+            raise ValueError(f"{given[0]} is for clicks {name}, not for clicks {what}")
+    if what == "info" and output is not None:
+        raise ValueError("clicks info writes no file: leave out --output")
+    opened = reading.read(log)
+    if what == "info":
+        _info(log, opened, json)
+    elif what == "propensities":
+        _propensities(opened, estimating, output, json)
+    else:
+        _judgments(opened, judging, output, json)
+
+
+def _info(paths: list[Path], log: Any, json: bool) -> None:
+    with working("counting"):
+        found = log.describe()
+    if json:
+        print_json({"files": [str(path) for path in paths], **found.to_dict()})
+        return
+    print_table(", ".join(map(str, paths)), ["", "count", "what was done"], found.facts())
+    places = found.places
+    print_table("clicks by place", ["place", "showings", "clicks", "click rate"], list(zip(*places.values())))
+
+
+def _propensities(log: Any, options: PropensityOptions, output: Path | None, json: bool) -> None:
+    from hingerank.cli.files import open_data
+    from hingerank.clicks.propensities import propensities
+
+    if options.method == "regression-em" and options.features is None:
+        raise ValueError("--method regression-em takes the attraction of documents from features: give --features")
+    rows = None if options.features is None else open_data(options.features)
+    with working("estimating"):
+        found = propensities(log, options.method, data=rows, by_context=options.by_context)
+        stored = found.to_dict(options.level)
+    if output is not None:
+        found.save(output, options.level)
+    if options.picture is not None:
+        found.plot(level=options.level).savefig(options.picture)
+    if json:
+        print_json(stored)
+        return
+    contexts = stored.get("contexts", [None])
+    several = stored["values"] if options.by_context else [stored["values"]]
+    bounds = [stored[name] if options.by_context else [stored[name]] for name in ("low", "high")]
+    for context, values, low, high in zip(contexts, several, *bounds):
+        rows_shown = [
+            [place, *(_digits(v) for v in (value, below, above)), found.reasons.get(_name(place, context), "")]
+            for place, value, below, above in zip(stored["places"], values, low, high)
+        ]
+        title = f"propensities ({options.method})" + ("" if context is None else f", {context}")
+        print_table(title, ["place", "value", "from", "to", ""], rows_shown)
+
+
+def _name(place: int, context: Any) -> str:
+    return f"{place}" if context is None else f"{place} ({context})"
+
+
+def _digits(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.4f}"
+
+
+def _judgments(log: Any, options: JudgmentOptions, output: Path | None, json: bool) -> None:
+    from hingerank.clicks.judgments import judgments
+    from hingerank.clicks.models import click_model
+    from hingerank.data.tables import write_table
+
+    with working("fitting"):
+        model = click_model(log, options.model)
+        found = judgments(model, options.grades, options.least_showings)
+        perplexity = model.perplexity(log)["mean"]
+    if output is not None and options.to == "qrels":
+        found.to_qrels(output, options.topics)
+    elif output is not None and options.to == "opensearch":
+        found.to_opensearch(output, output.stem)
+    elif output is not None:
+        write_table(found.to_frame("pyarrow"), output)
+    counts = {str(grade): int((found.grade == grade).sum()) for grade in range(options.grades)}
+    facts = {"model": options.model, "documents": len(found), "queries": len(set(found.query.tolist())),
+             "log_likelihood": model.log_likelihood(log), "perplexity": perplexity, "grades": counts,
+             "written": None if output is None else str(output)}  # fmt: skip
+    if json:
+        print_json(facts)
+        return
+    words = facts | {"grades": ", ".join(f"{grade}: {count:,}" for grade, count in counts.items())}
+    print_table("judgments", ["", ""], [[k.replace("_", " "), v] for k, v in words.items() if v is not None])

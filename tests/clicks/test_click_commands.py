@@ -1,0 +1,71 @@
+"""hingerank clicks: the log described, propensities and judgments in files that other commands and programs read."""
+
+import json
+import shlex
+
+import numpy as np
+import pytest
+
+import hingerank as hr
+from hingerank.cli.app import run as main
+
+
+@pytest.fixture
+def call(capsys, monkeypatch, tmp_path, place_log):
+    """call(line) -> stdout, run in a folder with log.csv."""
+    monkeypatch.chdir(tmp_path)
+    log = place_log([1, 0.6, 0.3], [0.8, 0.5, 0.4, 0.2], 400)
+    rows = zip(log.session, log.document_names[log.document], log.place - 1, log.clicks.astype(int))
+    text = "".join(f"red shoes,{s},d{d},{k},{c},{'phone' if s % 2 else 'desk'}\n" for s, d, k, c in rows)
+    (tmp_path / "log.csv").write_text("text,session,document,position,clicked,device\n" + text)
+
+    def run(line, status=0):
+        capsys.readouterr()
+        assert main(shlex.split(line)) == status
+        written = capsys.readouterr()
+        return written.out if status == 0 else written.err
+
+    return run
+
+
+def test_info(call):
+    out = call("clicks info log.csv --query text")
+    assert "clicks by place" in out and "showings at places that are counted from 0: 1 was added" in out
+    found = json.loads(call("clicks info log.csv --query text --counted --json"))
+    assert found["showings"] == 1200 and found["lists"] is None and found["places"]["place"] == [1, 2, 3]
+
+
+def test_propensities_go_into_a_file_that_the_library_reads(call, tmp_path):
+    out = call("clicks propensities log.csv --query text -o p.json --picture p.png")
+    assert "propensities (em)" in out and "1.0000" in out and (tmp_path / "p.png").stat().st_size > 5000
+    log = hr.read_clicks(tmp_path / "log.csv", query="text")
+    stored = hr.propensities(log, "given", values=tmp_path / "p.json")
+    np.testing.assert_allclose(stored.values, hr.propensities(log).values)
+    both = json.loads(call("clicks propensities log.csv --query text --context device --by-context --json"))
+    assert both["contexts"] == ["desk", "phone"] and len(both["values"]) == 2
+    assert "propensities (em), phone" in call("clicks propensities log.csv --query text --context device --by-context")
+
+
+def test_judgments_for_other_programs(call, tmp_path):
+    out = call("clicks judgments log.csv --query text --model sdbn --to opensearch -o import.json")
+    assert "perplexity" in out and "import.json" in out
+    assert json.loads((tmp_path / "import.json").read_text())["type"] == "IMPORT_JUDGMENT"
+    found = json.loads(call("clicks judgments log.csv --query text -o q.txt --topics t.txt --grades 3 --json"))
+    assert found["documents"] == 4 and sum(found["grades"].values()) == 4
+    assert (
+        len((tmp_path / "q.txt").read_text().splitlines()) == 4 and (tmp_path / "t.txt").read_text() == "1\tred shoes\n"
+    )
+    call("clicks judgments log.csv --query text --to table -o judged.parquet")
+    call("clicks judgments log.csv --query text")
+
+
+def test_mistakes(call):
+    for line, words in [
+        ("clicks info log.csv --query text -o x", "clicks info writes no file"),
+        ("clicks judgments log.csv --query text -o q.txt", "has blanks"),
+        ("clicks info log.csv --query text --action click=x", "--action click=x is not of the form NAME=WEIGHT"),
+        ("clicks propensities log.csv --query text --method regression-em", "give --features"),
+        ("clicks info none.csv", "none.csv: there is no such file"),
+        ("clicks propensities log.csv --query text --by-context", "the log has no contexts"),
+    ]:
+        assert words in call(line, 1)
