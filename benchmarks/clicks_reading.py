@@ -1,7 +1,7 @@
 """Counting a click log into cells beside just reading its Parquet file: seconds, and memory as the log grows.
 
-    python benchmarks/clicks_reading.py                     1, 10 and 20 million showings
-    python benchmarks/clicks_reading.py --json OUT          the same, stored
+    python benchmarks/clicks_reading.py                     1 and 10 million showings
+    python benchmarks/clicks_reading.py --write docs/results     the same, stored
 
 A log of 1,000 queries × 30 documents × 10 places (300,000 cells), ids as text or as whole numbers, in row groups of a
 million. Each line runs in a process of its own: "read" is pyarrow's whole table of the same columns, "count" is
@@ -17,6 +17,8 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+
+from measuring import keep_table
 
 RUN = """
 import gc, json, sys, time
@@ -74,8 +76,8 @@ def measure(kind: str, path: Path, small: Path) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--rows", type=int, nargs="*", default=[1_000_000, 10_000_000, 20_000_000])
+    parser.add_argument("--write", type=Path)
+    parser.add_argument("--rows", type=int, nargs="*", default=[1_000_000, 10_000_000])
     arguments = parser.parse_args()
     lines = []
     with tempfile.TemporaryDirectory() as folder:
@@ -92,8 +94,13 @@ def main() -> None:
                 line |= {"read, MB": read["memory"] / 1e6, "count, MB": count["memory"] / 1e6}
                 lines.append(line)
                 print({name: round(v, 3) if isinstance(v, float) else v for name, v in lines[-1].items()})
-    if arguments.json:
-        arguments.json.write_text(json.dumps(lines, indent=1) + "\n")
+    if arguments.write:
+        header = ["showings", "ids", "cells", "read, s", "count, s", "times", "read, MB", "count, MB"]
+        forms = {"read, s": ".2f", "count, s": ".2f", "times": ".1f", "read, MB": ".0f", "count, MB": ".0f"}
+        rows = [
+            [format(line[name], forms.get(name, "" if name == "ids" else ",")) for name in header] for line in lines
+        ]
+        keep_table(arguments.write, "clicks-reading", "python benchmarks/clicks_reading.py", header, rows)
 
 
 if __name__ == "__main__":
