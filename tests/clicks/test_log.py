@@ -147,3 +147,11 @@ def test_teams_may_be_absent():
         queries=list("qqq"), documents=list("abc"), places=[1, 2, 3], clicks=[0, 0, 1], teams=["B", None, "A"]
     )
     assert log.team.tolist() == [0, -1, 1] and log.team_names.tolist() == ["B", "A"]
+
+
+def test_an_empty_log_is_described_and_nothing_is_learnt_from_it():
+    log = hr.ClickLog(queries=[], documents=[], places=[], clicks=[], sessions=[], teams=[])
+    assert log.describe().showings == 0 and len(log.cells()) == 0
+    for learn in (hr.propensities, hr.click_model, hr.interleaving_test):
+        with pytest.raises(hr.DataError, match="the log has no showings"):
+            learn(log)

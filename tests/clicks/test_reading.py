@@ -220,6 +220,8 @@ def test_teams_and_contexts_of_ubi(tmp_path):
         record["event_attributes"]["device"] = "phone"
     log = hr.read_clicks(lines(tmp_path / "log", [*queries, *events]), context="event_attributes.device")
     assert set(log.team_names) == {"A", "B"} and log.context_names.tolist() == ["phone"]
+    result = hr.interleaving_test(log)  # l0: b of team B was clicked; l2: x of A and y of B
+    assert (result.teams, result.wins, result.ties, result.without_clicks) == (("A", "B"), (0, 1), 1, 1)
 
 
 def test_rows_that_cannot_count_are_noted():
@@ -335,6 +337,35 @@ def test_damaged_logs_never_crash(tmp_path, kind):
         read += 1
         log.describe()
     assert read > 3  # tables are refused as a whole
+
+
+def places_in(record, at=()):
+    """The keys on the way to every value of a record, inner ones too."""
+    for key, value in record.items():
+        yield (*at, key)
+        if isinstance(value, dict):
+            yield from places_in(value, (*at, key))
+
+
+@pytest.mark.parametrize(
+    "odd", [None, True, -1, 2.5, 10**400, float("nan"), "", "\ud800", "x", [], [1], {}, {"a": 1}], ids=str
+)
+def test_any_value_may_stand_anywhere(tmp_path, odd):
+    """Every value of a query and of an event is replaced; only what stays whole is counted."""
+    queries, events = ubi()
+    queries[0] |= {"query_response_hit_ids": ["a"], "query_attributes": {"device": "phone"}}
+    records = [*queries, *events]
+    for number in (0, 3, len(records) - 1):
+        for keys in places_in(records[number]):
+            changed = json.loads(json.dumps(records))
+            inner = changed[number]
+            for key in keys[:-1]:
+                inner = inner[key]
+            inner[keys[-1]] = odd
+            path = lines(tmp_path / "log", changed)
+            log = hr.read_clicks(path, context="query_attributes.device")
+            assert 1 <= log.n_showings <= 10
+            log.describe()
 
 
 def test_a_broken_line_is_never_counted(tmp_path):

@@ -270,6 +270,8 @@ def interleaving_test(
     if log.session is None or log.team is None or log.team_names is None:
         missing = "sessions" if log.session is None else "teams"
         raise DataError(f"the log has no {missing}: an interleaving test needs the list and the team of each showing")
+    if not len(log):
+        raise DataError("the log has no showings")
     first, second = _two_teams(log, teams)
     columns, number = group_by([log.session, log.query])
     size = len(columns[0])

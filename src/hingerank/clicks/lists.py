@@ -47,6 +47,8 @@ def lists_of(log: ClickLog) -> LogLists:
             "models of whole lists need to know which showings stood in one list: give sessions=, or read the log with "
             "keep='showings'"
         )
+    if not len(log):
+        raise DataError("the log has no showings")
     columns, number = group_by([log.session, log.query])
     size, width = len(columns[0]), log.n_places
     document, clicks = np.full((size, width), -1, np.int64), np.zeros((size, width), bool)

@@ -195,6 +195,8 @@ def propensities(
         return _given(log, values)
     if by_context and log.context is None:
         raise DataError("the log has no contexts: read it with context=, or give ClickLog contexts=")
+    if not len(log):
+        raise DataError("the log has no showings")
     counted = _Counted(log, by_context)
     if judgments is not None:
         return counted.trusting(judgments)
