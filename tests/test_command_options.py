@@ -74,9 +74,9 @@ def test_the_root_page_lists_every_command_in_one_line_and_in_its_panel(call):
 
 def test_options_of_kinds_of_data_are_in_panels_of_their_own(call):
     for name, panels in {
-        "fit": ["Arguments", "Train", "Data", "Dask cluster", "Ratings of users", "Output"],
+        "fit": ["Arguments", "Train", "Data", "Clicks", "Dask cluster", "Ratings of users", "Output"],
         "compare": ["Arguments", "Train", "Experiment", "Data", "Ratings of users", "Topics", "Output"],
-        "evaluate": ["Arguments", "Measures", "Data", "Lists for users", "Output"],
+        "evaluate": ["Arguments", "Measures", "Data", "Clicks", "Lists for users", "Output"],
     }.items():
         assert re.findall(r"^(\S[^:]*):$", call(f"{name} -h")[1], re.MULTILINE)[1:] == panels
 
@@ -357,24 +357,25 @@ def test_arguments_of_python_become_options():
 TABLE = "label=x qid=x features=x one-query"
 OF_RATINGS = "item-columns"
 OF_TOPICS = "aspects=aspects.txt texts=aspects.txt clusters=2 depth=3 incomplete=keep first=listmle"
+OF_CLICKS, LEARNT, VALUED = "propensities=1,0.5 clip=0.1", "correction=naive around=m/", "estimator=snips also=m/"
 MISFITS = {
-    "fit rows.txt -o m/": f"{OF_RATINGS} clicks half-life=3 time=when parts=2",
+    "fit rows.txt -o m/": f"{OF_RATINGS} clicks half-life=3 time=when parts=2 {OF_CLICKS} {LEARNT}",
     "fit rows.txt -o m/ --dask local:1": f"validation=rows.txt {OF_RATINGS} clicks half-life=3 time=when",
     "fit ratings.csv --items items.csv -o m/": f"{TABLE} missing=zero validation=rows.txt dask=local:1 parts=2",
-    "tune rows.txt -o m/": f"{OF_RATINGS} hold-out=items",
+    "tune rows.txt -o m/": f"{OF_RATINGS} hold-out=items {OF_CLICKS} {LEARNT}",
     "tune ratings.csv --items items.csv -o m/": f"{TABLE} missing=zero validation=rows.txt",
     "compare rows.txt -o r/": f"{OF_RATINGS} hold-out=ratings {OF_TOPICS}",
     "compare ratings.csv --items items.csv -o r/": f"{TABLE} missing=zero keep=m/ force {OF_TOPICS}",
     "compare run.txt --qrels subtopics.txt -o r/": "label=x qid=x one-query keep=m/ force items=items.csv item-columns "
     "hold-out=ratings",
-    "evaluate rows.txt scores.txt": "complete exclude=ratings.csv relevant=3 items=items.csv",
+    "evaluate rows.txt scores.txt": f"complete exclude=ratings.csv relevant=3 items=items.csv {OF_CLICKS} {VALUED}",
     "evaluate rows.txt run.txt": "pad exclude=ratings.csv relevant=3 items=items.csv",
     "evaluate subtopics.txt run.txt --diversity": f"{TABLE} missing=zero pad preset=trec exclude=ratings.csv "
     "relevant=3 items=items.csv",
     "evaluate ratings.csv personal/ --top 3": f"{TABLE} missing=zero pad preset=trec measure=map per-query complete "
     "diversity",
     "rank personal/ ratings.csv": f"{TABLE} missing=zero pad top=3 trec-run",
-    "report run/": "user=u1 exclude=ratings.csv items=items.csv",
+    "report run/": f"user=u1 exclude=ratings.csv items=items.csv {OF_CLICKS} {VALUED} model=m/ measure=dcg@3",
     "report personal/": "baseline=a test=t latex csv trec-runs table=t.csv",
 }
 

@@ -12,7 +12,7 @@ ALPHA, BETA = np.array([0.9, 0.5, 0.3, 0.2]), np.array([0.05, 0.04, 0.02, 0.0])
 class Trust:
     """As hingerank.propensities with trust bias has them."""
 
-    places, alpha, beta = np.arange(1, 5), ALPHA, BETA
+    places, alpha, beta, context_names, reasons = np.arange(1, 5), ALPHA, BETA, None, {}
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +112,29 @@ def test_with_endless_data_all_but_the_naive_weights_are_the_relevance(rows, cor
 def test_logged_propensities_are_taken_where_none_are_given(rows):
     log = hr.ClickLog(queries=[0, 0], documents=[0, 1], places=[1, 2], clicks=[1, 1], propensities=[0.5, 0.1])
     assert click_weights(log.join(rows)).tolist()[:3] == [2.0, 10.0, 0.0]
+
+
+def test_propensities_of_contexts(rows):
+    """A phone's second place is not that of a desktop."""
+
+    class ByDevice(Trust):
+        context_names, alpha = np.array(["desktop", "phone"]), np.array([[1.0, 0.5], [1.0, 0.1]])
+        beta = np.zeros((2, 2))
+
+    log = hr.ClickLog(
+        queries=[0, 0, 0], documents=[0, 1, 1], places=[1, 2, 2], clicks=[1, 1, 1],
+        contexts=["phone", "phone", "desktop"],
+    )  # fmt: skip
+    assert click_weights(log.join(rows), ByDevice()).tolist()[:2] == [1.0, 12.0]
+    other = hr.ClickLog(queries=[0], documents=[0], places=[1], clicks=[1], contexts=["tablet"])
+    with pytest.raises(ValueError, match="no propensity above 0"):
+        click_weights(other.join(rows), ByDevice())
+
+
+def test_propensities_estimated_from_the_log(rows, log):
+    estimated = hr.propensities(log, method="em")
+    weights = click_weights(log.join(rows), estimated)
+    np.testing.assert_allclose(weights, by_showing(log, lambda k, c: c / estimated.values[k - 1]), rtol=1e-9)
 
 
 def test_what_is_wrong_is_said(rows, log):

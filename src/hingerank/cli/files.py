@@ -20,7 +20,7 @@ def read_options(rows: Rows, kind: str) -> dict[str, Any]:
     """What `read` takes for data of this kind: columns of tables, and whether rows without query ids are one query."""
     named = [name for name in ("label", "qid", "features") if getattr(rows, name) is not None]
     if kind == "table":
-        found = {name: getattr(rows, name) for name in named}
+        found = {name: getattr(rows, name) or None for name in named}
         if rows.features is not None:
             found["features"] = [name.strip() for name in rows.features.split(",")]
         return found | ({"qid": rows.qid} if rows.one_query else {})

@@ -30,7 +30,11 @@ class Rows(
     Group,
     panel="Data",
     kinds=("rows", "parts", "run"),
-    fits={"missing": ("rows", "parts", "run", "topics"), "features": ("rows", "parts", "run", "topics")},
+    fits={
+        "missing": ("rows", "parts", "run", "topics", "clicks"),
+        "features": ("rows", "parts", "run", "topics", "clicks"),
+        "qid": ("rows", "parts", "run", "clicks"),
+    },
 ):
     """How to read rows."""
 
@@ -38,7 +42,9 @@ class Rows(
     label: str | None = option("COLUMN", "Column of grades (CSV/Parquet only). Default: label.")
     qid: str | None = option("COLUMN", "Column of query ids (CSV/Parquet only). Default: qid.")
     features: str | None = option(
-        "A,B,…", "Feature columns, comma-separated (CSV/Parquet only). Default: every other column."
+        "A,B,…|FILE",
+        "Feature columns, comma-separated (CSV/Parquet only). Default: every other column. Or a file of rows with "
+        "features and document ids: DATA is then a click log.",
     )
     one_query: bool = switch("Accept rows without query ids as one query.")
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from hingerank.cli import personal_commands
+from hingerank.cli.click_fits import ClickMeasuring, ClickTraining, evaluate_clicks_of, fit_clicks, is_log
 from hingerank.cli.files import check_target, data_and_model, open_data, scored
 from hingerank.cli.groups import JSON, RANKER_NAMES, Data, Model, ModelOutput, ModelRows, Output, RatingOptions, Rows
 from hingerank.cli.options import Group, check_kind, command, option, switch, target
@@ -61,15 +62,25 @@ class FitRatings(RatingOptions):
 
 
 @command
-def fit(data: Data, train: Training, rows: FitRows, cluster: Cluster, ratings: FitRatings, out: ModelOutput) -> None:
-    """Fit a ranker to graded rows or to ratings, and save it.
+def fit(
+    data: Data,
+    train: Training,
+    rows: FitRows,
+    logged: ClickTraining,
+    cluster: Cluster,
+    ratings: FitRatings,
+    out: ModelOutput,
+) -> None:
+    """Fit a ranker to graded rows, clicks or ratings, and save it.
 
     With --items, or a MovieLens folder as DATA, a personal ranker learns from ratings of users. With --dask, DATA is a
-    file, a binary folder, or a folder of files that are a part each.
+    file, a binary folder, or a folder of files that are a part each. With a file as --features, DATA is a click log.
 
     Example: hingerank fit train.txt --model rank-svm --C 0.01 -o model/
 
     Example: hingerank fit parts/ --dask local:4 -o model/
+
+    Example: hingerank fit log.ndjson --features features.parquet --propensities p.json --correction clipped -o model/
 
     Example: hingerank fit ratings.csv --items items.csv --model personal-rank-svm --half-life 365 -o model/
     """
@@ -77,17 +88,20 @@ def fit(data: Data, train: Training, rows: FitRows, cluster: Cluster, ratings: F
     from hingerank.rankers.base import BaseRanker
 
     personal = personal_commands.is_ratings(data, ratings.items)
-    kind = "ratings" if personal else "rows" if cluster.dask is None else "parts"
-    check_kind(kind, rows, cluster, ratings)
+    kind = "clicks" if is_log(rows) else "ratings" if personal else "rows" if cluster.dask is None else "parts"
+    check_kind(kind, rows, logged, cluster, ratings)
     name, ranker = train.ranker()
     if personal and isinstance(ranker, BaseRanker):
         raise ValueError(f"{data} is ratings: use a personal ranker, such as --model personal-rank-svm")
     if not personal and not isinstance(ranker, BaseRanker):
         raise ValueError(not_from_rows(name, type(ranker)))
     check_target(out.output, data, out.force)
-    how = {"ratings": _fit_ratings, "parts": _fit_parts, "rows": _fit_rows}[kind]
     try:
-        saved = how(ranker, data, rows, cluster, ratings, out.output)
+        if kind == "clicks":
+            saved = fit_clicks(ranker, data, rows, logged, out.output)
+        else:
+            how = {"ratings": _fit_ratings, "parts": _fit_parts, "rows": _fit_rows}[kind]
+            saved = how(ranker, data, rows, cluster, ratings, out.output)
     except TypeError as error:  # a value of a type that the parameter cannot be
         raise ValueError(f"{name} cannot use its settings: {error}") from error
     _report_fit(name, ranker, saved, out.json)
@@ -218,7 +232,12 @@ class Measuring(
     Group,
     panel="Measures",
     kinds=("rows", "run", "subtopics"),
-    fits={"preset": ("rows", "run"), "complete": ("run", "subtopics"), "diversity": ("subtopics",)},
+    fits={
+        "measure": ("rows", "run", "subtopics", "clicks"),
+        "preset": ("rows", "run"),
+        "complete": ("run", "subtopics"),
+        "diversity": ("subtopics",),
+    },
 ):
     """What `evaluate` measures."""
 
@@ -246,6 +265,7 @@ def evaluate(
     ],
     how: Measuring,
     rows: ModelRows,
+    logged: ClickMeasuring,
     lists: ListOptions,
     json: bool = JSON,
 ) -> None:
@@ -253,6 +273,7 @@ def evaluate(
 
     DATA may be TREC judgments (topic, iteration, document, grade). SCORES is then a TREC run (topic Q0 document rank
     score tag). A run can also be measured on data with document ids. DATA and a model may be given in either order.
+    With a file as --features, DATA is a click log, and the value of a model is estimated from its clicks.
 
     Example: hingerank evaluate test.txt model/
 
@@ -263,6 +284,8 @@ def evaluate(
     Example: hingerank evaluate --diversity qrels.txt run.txt --measure alpha-ndcg@20
 
     Example: hingerank evaluate test.csv model/ --top 10 --exclude train.csv --relevant 4
+
+    Example: hingerank evaluate log.ndjson model/ --features features.parquet --propensities p.json -m dcg@10
     """
     from hingerank.export.model_file import is_model
     from hingerank.lab.trec_evaluation import is_qrels, is_run
@@ -270,8 +293,11 @@ def evaluate(
     data, scores = data_and_model(data, scores)
     is_trec = not is_model(scores) and (is_run(scores) or is_qrels(data))
     kind = "lists" if lists.top else "subtopics" if how.diversity else "run" if is_trec else "rows"
-    check_kind(kind, how, rows, lists)
-    if kind == "lists":
+    kind = "clicks" if is_log(rows) else kind
+    check_kind(kind, how, rows, logged, lists)
+    if kind == "clicks":
+        evaluate_clicks_of(data, scores, rows, logged, how.measure, json)
+    elif kind == "lists":
         personal_commands.evaluate_lists(data, scores, lists, json)
     elif kind == "subtopics":
         from hingerank.cli.diversity_commands import evaluate_run

@@ -21,6 +21,7 @@ from hingerank.registry import did_you_mean
 KINDS = {  # what DATA can be: what it is called, and what would make it that
     "rows": ("graded rows", ""),
     "parts": ("rows on a Dask cluster", "name the cluster with --dask"),
+    "clicks": ("a click log", "name the file of its documents' features with --features"),
     "ratings": ("ratings of users", "name their items with --items"),
     "topics": ("topics to diversify", "name their subtopic judgments with --qrels"),
     "run": ("a TREC run", ""),

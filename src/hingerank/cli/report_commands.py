@@ -5,9 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
-from hingerank.cli.groups import JSON
+from hingerank.cli.click_fits import ClickMeasuring, open_clicks, value_of_models
+from hingerank.cli.groups import JSON, Rows
 from hingerank.cli.options import Group, check_kind, choice, command, option, switch, target
-from hingerank.cli.output import print_json
+from hingerank.cli.output import note, print_json
 from hingerank.cli.personal_commands import report_model
 
 
@@ -30,42 +31,80 @@ class OfModel(Group, panel="Personal model", kinds=("personal model",)):
     items: Path | None = option("TABLE", "Table of items: ids first, then features.")
 
 
+class OfClicks(ClickMeasuring):
+    """What to show of a click log."""
+
+    features: Path | None = option("FILE", "Rows with features and document ids: RUN is then a click log.")
+    model: list[Path] | None = option("MODEL", "Model whose value to estimate from clicks; repeatable.")
+    measure: str = option("NAME", "Measure of the value.", "dcg@10")
+
+
 @command
 def report(
     run: Annotated[
-        Path, typer.Argument(metavar="RUN", help="A folder of compare, finished or not, or a personal model.")
+        Path,
+        typer.Argument(metavar="RUN", help="A folder of compare, finished or not, a personal model, or a click log."),
     ],
     comparison: OfComparison,
-    model: OfModel,
+    personal: OfModel,
+    clicks: OfClicks,
     output: Path | None = target("FILE", "Page to write. Default: report.html in the folder.", short="-o"),
     json: bool = JSON,
 ) -> None:
-    """Write a web page about a comparison or a personal model.
+    """Write a web page about a comparison, a model or clicks.
 
     The page is one self-contained file. For a personal model it shows the basic ranking functions in words, a map of
-    the users, and lists with reasons.
+    the users, and lists with reasons. For a click log it shows what found a row, how places are looked at, and what
+    models are worth.
 
     Example: hingerank report run/ -o report.html
 
     Example: hingerank report run/ --latex --csv --trec-runs
 
     Example: hingerank report model/ --exclude ratings.csv -o model.html
+
+    Example: hingerank report log.ndjson --features features.parquet --propensities p.json --model model/ -o clicks.html
     """
     from hingerank.export.model_file import FILE_NAME
 
-    personal = run.suffix == ".safetensors" or (run / FILE_NAME).is_file()
-    check_kind("personal model" if personal else "comparison", comparison, model)
+    kind = "personal model" if run.suffix == ".safetensors" or (run / FILE_NAME).is_file() else "comparison"
+    kind = "clicks" if clicks.features is not None else kind
+    check_kind(kind, comparison, personal, clicks)
     for place, what, name in ((output, "page", "report.html"), (comparison.table, "table", "table.csv")):
         if place is not None and place.is_dir():
             raise ValueError(f"{place} is a folder: name the {what}, as in {place / name}")
-    if personal:
-        written = [report_model(run, output, model.user, model.exclude, model.items)]
+    if kind == "clicks":
+        written = [_report_clicks(run, output, clicks)]
+    elif kind == "personal model":
+        written = [report_model(run, output, personal.user, personal.exclude, personal.items)]
     else:
         written = _report_run(run, output, comparison)
     if json:
         print_json({"written": written})
     else:
         print(*written, sep="\n")
+
+
+def _report_clicks(run: Path, output: Path | None, how: OfClicks) -> Path:
+    """The page written."""
+    from hingerank.clicks.propensities import propensities
+    from hingerank.data.files import DataError, write_whole
+    from hingerank.lab.report.clicks import click_page
+
+    rows, values = Rows(features=str(how.features)), None
+    models = [*(how.model or []), *(how.also or [])]
+    if models:
+        log, data, values = value_of_models(run, models, rows, how, how.measure)
+    else:
+        log, data = open_clicks(run, rows)
+    given, curves = how.given_propensities(log), None
+    try:
+        curves = propensities(log, "em") if given is None else propensities(log, "given", values=given)
+    except DataError as error:
+        note(f"no propensities are shown: {error}")
+    place = Path(f"{run.stem}.html") if output is None else output
+    write_whole(place, click_page(run.name, log, data, values, curves).encode())
+    return place
 
 
 def _report_run(run: Path, output: Path | None, how: OfComparison) -> list[Path]:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from hingerank.cli.click_fits import ClickTraining, is_log, open_clicks
 from hingerank.cli.files import check_target, data_and_model, open_data, open_for
 from hingerank.cli.groups import JSON, RANKER_NAMES, Data, Model, ModelOutput, ModelRows, RatingOptions, Rows
 from hingerank.cli.options import REQUIRED, Group, check_kind, choice, command, option, switch, target
@@ -14,7 +15,7 @@ class TuneOptions(Group, panel="Train"):
     """Rankers, and how their settings are chosen."""
 
     model: str = option("A,B,…", "Rankers to try; the best is kept.", "rank-svm", autocompletion=RANKER_NAMES)
-    measure: str = option("NAME", "Measure to maximise.", "ndcg@10")
+    measure: str | None = option("NAME", "Measure to maximise. Default: ndcg@10, of clicks dcg@10.")
     folds: int = option("N", "Folds over queries, each held out once.", 5, min=2)
     settings: list[str] | None = option(
         "NAME=V,…", "One value fixes a parameter, several are tried; repeatable.", flag="--set"
@@ -68,10 +69,13 @@ class TunedOutput(ModelOutput):
 
 
 @command
-def tune(data: Data, how: TuneOptions, rows: TunedRows, ratings: TunedRatings, out: TunedOutput) -> None:
+def tune(
+    data: Data, how: TuneOptions, rows: TunedRows, logged: ClickTraining, ratings: TunedRatings, out: TunedOutput
+) -> None:
     """Choose the settings of rankers over folds, fit the best, save it.
 
-    Every ranker has a default grid; --set replaces values. A grid whose best value is at an edge is extended.
+    Every ranker has a default grid; --set replaces values. A grid whose best value is at an edge is extended. With a
+    file as --features, DATA is a click log, and settings are chosen by the clicks of held-out queries.
 
     Example: hingerank tune train.txt --model rank-svm,lightgbm -o model/
 
@@ -79,28 +83,39 @@ def tune(data: Data, how: TuneOptions, rows: TunedRows, ratings: TunedRatings, o
 
     Example: hingerank tune train.txt --model rank-svm,additive-rank-svm,lightgbm --blend -o model/
 
+    Example: hingerank tune log.ndjson --features features.parquet --propensities p.json -o model/
+
     Example: hingerank tune ratings.csv --items items.csv --model personal-rank-svm --measure pair_accuracy -o model/
     """
     from hingerank.search.tuning import tune as search
 
     personal = is_ratings(data, ratings.items)
-    check_kind("ratings" if personal else "rows", rows, ratings)
+    clicked = is_log(rows)
+    check_kind("clicks" if clicked else "ratings" if personal else "rows", rows, logged, ratings)
     names, values = how.names(personal), how.values()
     check_target(out.output, data, out.force)
-    learned, catalogue = read_rated(data, ratings) if personal else (open_data(data, rows), None)
-    held = None
+    learned: Any
+    catalogue, held, more = None, None, dict[str, Any]()
+    if clicked:
+        log, learned = open_clicks(data, rows)
+        more = logged.settings(log)
+    elif personal:
+        learned, catalogue = read_rated(data, ratings)
+    else:
+        learned = open_data(data, rows)
     if rows.validation is not None:
         held = open_data(rows.validation, rows, learned.n_features, index_base=learned.index_base)
     with progress("tuning") as advance:
         ranker = search(
             names, learned, measure=how.measure, folds=how.folds, validation=held, params=values,
             random_state=how.seed, one_standard_error=how.one_standard_error, hold_out=ratings.hold_out,
-            serve=how.serve, serve_only=how.serve_only, blend=how.blend, progress=advance,
+            serve=how.serve, serve_only=how.serve_only, blend=how.blend, progress=advance, **more,
         )  # fmt: skip
     if catalogue is not None:
         saved = save_with_items(ranker, out.output, data, catalogue)
     else:
-        saved = ranker.save(out.output, {"data": data.name, "index_base": learned.index_base})
+        kept = {"correction": logged.correction} if clicked else {"index_base": learned.index_base}
+        saved = ranker.save(out.output, {"data": data.name, **kept})
     found = ranker.tuning_
     if out.json:
         print_json({"saved": saved, **found.to_dict()})

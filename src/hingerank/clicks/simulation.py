@@ -119,8 +119,10 @@ def _attraction(data: RankingData, noise: float) -> np.ndarray:
 def _place_bias(model: Any, places: int) -> tuple[np.ndarray, np.ndarray] | None:
     """α and β of the first places, of models under which places are independent; else None."""
     if isinstance(model, PlaceBias):
-        known = [dict(zip(np.asarray(model.places).tolist(), v)) for v in (model.alpha, model.beta)]
-        alpha, beta = (np.array([values.get(k, np.nan) for k in range(1, places + 1)]) for values in known)
+        if model.context_names is not None:
+            raise ValueError("simulated users have no contexts: give propensities by place alone")
+        known = (np.asarray(values, np.float64)[:places] for values in (model.alpha, model.beta))
+        alpha, beta = (np.append(values, np.full(places - len(values), np.nan)) for values in known)
     elif isinstance(model, str):
         if model != "pbm":
             return None

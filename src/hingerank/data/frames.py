@@ -27,7 +27,13 @@ def open_frame(frame: Frame, expected: str) -> Frame:
 
 
 def columns_from_frame(
-    frame: Frame, label: str, qid: str | None, docid: str | None, features: Names, missing: str, dtype: DTypeLike | None
+    frame: Frame,
+    label: str | None,
+    qid: str | None,
+    docid: str | None,
+    features: Names,
+    missing: str,
+    dtype: DTypeLike | None,
 ) -> tuple[Matrix, np.ndarray, np.ndarray, np.ndarray | None, tuple[str, ...] | None]:
     """(X, y, qid, docid, feature names) of a table; the parameters are those of `RankingData.from_frame`."""
     table = open_frame(frame, "a pandas, polars or pyarrow table (collect a lazy one first)")
@@ -37,13 +43,13 @@ def columns_from_frame(
     for name in (label, qid, docid):
         if name is not None:
             _check_column(table, name)
-    if table[label].dtype == nw.String:
+    if label is not None and table[label].dtype == nw.String:
         _refuse_text(table[label], label)
-    X, names = _matrix(table, _feature_columns(table, features, {label, qid, docid}), dtype)
+    X, names = _matrix(table, _feature_columns(table, features, {label or "label", qid, docid}), dtype)
     n_rows = len(table)
     return (
         check_matrix(X, missing),
-        check_grades(table[label].to_numpy(), n_rows),
+        np.zeros(n_rows) if label is None else check_grades(table[label].to_numpy(), n_rows),
         np.zeros(n_rows, np.int64) if qid is None else check_ids(table[qid].to_numpy(), n_rows, f"column {qid!r}"),
         None if docid is None else check_ids(table[docid].to_numpy(), n_rows, f"column {docid!r}"),
         names,

@@ -126,7 +126,7 @@ class RankingData:
     def from_frame(
         cls,
         frame: Frame,
-        label: str = "label",
+        label: str | None = "label",
         qid: str | None = "qid",
         docid: str | None = None,
         features: str | Sequence[str] | None = None,
@@ -139,8 +139,8 @@ class RankingData:
         Parameters
         ----------
         frame : table of pandas, polars or pyarrow
-        label : str
-            The column of grades.
+        label : str, optional
+            The column of grades; None makes all grades 0, as of rows that were clicked, not judged.
         qid : str, optional
             The column of query ids; None makes one query of all rows.
         docid : str, optional

@@ -6,8 +6,7 @@ take: they see its tree, not where it comes from.
 """
 
 from hingerank.preferences.explicit import ExplicitPairs
-from hingerank.preferences.graded import GradedPreferences
-from hingerank.preferences.in_queries import QueryPreferences
+from hingerank.preferences.graded import GradedPreferences, QueryPreferences
 from hingerank.preferences.winners import WeightedWinners
 
 __all__ = ["ExplicitPairs", "GradedPreferences", "Preferences", "QueryPreferences", "WeightedWinners"]

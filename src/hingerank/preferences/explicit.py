@@ -5,7 +5,7 @@ from numpy.typing import ArrayLike
 
 from hingerank.arrays import Integers
 from hingerank.data.blocks import check_ids, number
-from hingerank.preferences.in_queries import PairList, check_weights
+from hingerank.preferences.graded import PairList, check_weights
 from hingerank.renaming import renamed
 
 

@@ -7,7 +7,7 @@ from hingerank.arrays import Floats
 from hingerank.data.blocks import check_offsets
 from hingerank.kernels.sweeps import GradeTree, sort_by_grade
 from hingerank.kernels.threads import cut_shards, run_shards
-from hingerank.preferences.in_queries import ROWS_PER_SHARD, QueryPreferences, check_weights
+from hingerank.preferences.graded import ROWS_PER_SHARD, QueryPreferences, check_weights
 
 LOWEST = -1e300  # stands for log 0 in exponentials
 

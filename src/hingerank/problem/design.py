@@ -12,7 +12,7 @@ from hingerank.kernels.rows import back_range, scores_range
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.losses import Loss, WindowLoss
 from hingerank.preferences import Preferences, QueryPreferences
-from hingerank.preferences.in_queries import ROWS_PER_SHARD
+from hingerank.preferences.graded import ROWS_PER_SHARD
 from hingerank.problem.problem import Design, FusedPass, Pass, add_up
 
 NUMBERS_PER_SHARD = 1 << 20

@@ -17,7 +17,7 @@ from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.losses import Loss
 from hingerank.losses.lists import AllDifferences, GradeDifferences, RegressionAround, Squared, WithRegression
 from hingerank.preferences import GradedPreferences, QueryPreferences
-from hingerank.preferences.in_queries import ROWS_PER_SHARD
+from hingerank.preferences.graded import ROWS_PER_SHARD
 from hingerank.problem.design import RowsDesign
 from hingerank.problem.mapped import ScaledDesign
 from hingerank.problem.problem import Design, Point, Problem, add_up

@@ -20,7 +20,7 @@ from hingerank.kernels.sweeps import WindowState, fused_curvature_pass, fused_lo
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.losses import Loss, PairLoss, WindowLoss
 from hingerank.preferences import Preferences, QueryPreferences
-from hingerank.preferences.in_queries import ROWS_PER_SHARD
+from hingerank.preferences.graded import ROWS_PER_SHARD
 from hingerank.structures import HalfSquare, SmoothStructure
 
 ROWS_OF_A_SAMPLE, ROWS_OF_A_DIAGONAL = 20_000, 16_384

@@ -13,7 +13,7 @@ from hingerank.kernels.sweeps import curvature_pass, score_pass
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.losses import WindowLoss
 from hingerank.preferences import QueryPreferences
-from hingerank.preferences.in_queries import ROWS_PER_SHARD
+from hingerank.preferences.graded import ROWS_PER_SHARD
 from hingerank.problem.design import RowsDesign
 from hingerank.problem.mapped import MappedRows
 from hingerank.problem.problem import Design, add_up

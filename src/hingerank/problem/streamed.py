@@ -19,7 +19,7 @@ from hingerank.kernels.sweeps import curvature_pass, score_pass
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.losses import Loss, WindowLoss
 from hingerank.preferences import Preferences, QueryPreferences
-from hingerank.preferences.in_queries import ROWS_PER_SHARD
+from hingerank.preferences.graded import ROWS_PER_SHARD
 from hingerank.problem.design import RowsDesign
 from hingerank.problem.problem import (
     ROWS_OF_A_DIAGONAL,

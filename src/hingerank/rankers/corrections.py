@@ -37,13 +37,21 @@ class ClickedRows(Protocol):
     @property
     def propensity(self) -> np.ndarray | None: ...
     @property
+    def context(self) -> np.ndarray | None: ...
+    @property
+    def context_names(self) -> np.ndarray | None: ...
+    @property
     def lists(self) -> np.ndarray: ...
 
 
 @runtime_checkable
 class PlaceBias(Protocol):
-    """What is known of places: `hingerank.propensities`."""
+    """What is known of places, or of contexts × places: `hingerank.propensities`."""
 
+    @property
+    def context_names(self) -> np.ndarray | None: ...
+    @property
+    def reasons(self) -> Mapping[str, str]: ...
     @property
     def places(self) -> np.ndarray: ...
     @property
@@ -72,17 +80,32 @@ def bias_of(data: ClickedRows, propensities: Any, correction: str) -> Bias:
             )
         return Bias(np.asarray(data.propensity, np.float64), np.zeros(cells))
     if isinstance(propensities, PlaceBias):
-        places, known = data.place, np.asarray(propensities.places)
-        alpha, beta = (_by_place(places, dict(zip(known, v))) for v in (propensities.alpha, propensities.beta))
+        alpha, beta = (_by_cell(data, propensities, values) for values in (propensities.alpha, propensities.beta))
     else:
         alpha, beta = _by_place(data.place, propensities), np.zeros(cells)
     wrong = (data.showings > 0) & ~((alpha > 0) & np.isfinite(alpha) & np.isfinite(beta))
     if wrong.any():
+        place = int(data.place[int(np.argmax(wrong))])
+        why = next(iter(propensities.reasons.values()), "") if isinstance(propensities, PlaceBias) else ""
         raise DataError(
-            f"place {data.place[int(np.argmax(wrong))]} has no propensity above 0, and {int(wrong.sum())} cells were "
-            "shown at such places: leave their showings out, or give propensities of these places"
+            f"place {place} has no propensity above 0{f' ({why})' if why else ''}, and {int(wrong.sum())} cells were "
+            f"shown at such places: leave their showings out, as in log.take(log.place < {place}), or give propensities"
         )
     return Bias(alpha, beta)
+
+
+def _by_cell(data: ClickedRows, known: PlaceBias, values: Any) -> np.ndarray:
+    """Values by place, or by context and place, of every cell."""
+    table = np.asarray(values, np.float64)
+    table = np.concatenate([table, np.full((*table.shape[:-1], 1), np.nan)], axis=-1)
+    at = np.minimum(data.place - 1, table.shape[-1] - 1)
+    if known.context_names is None:
+        return table[at]
+    if data.context is None or data.context_names is None:
+        raise DataError("the propensities are by place and context, and the clicks were joined without contexts")
+    numbers = {str(name): k for k, name in enumerate(known.context_names)}
+    code = np.array([numbers.get(str(name), -1) for name in data.context_names])[data.context]
+    return np.where(code >= 0, table[np.maximum(code, 0), at], np.nan)
 
 
 def _by_place(places: np.ndarray, values: Any) -> np.ndarray:

@@ -1,0 +1,143 @@
+"""Click logs with the features of their documents, as `fit`, `tune`, `evaluate` and `report` take them."""
+
+from pathlib import Path
+from typing import Any
+
+from hingerank.cli.files import open_data
+from hingerank.cli.groups import Rows
+from hingerank.cli.options import Group, choice, option
+from hingerank.cli.output import note, print_json, print_table, working
+
+
+class ClickOptions(
+    Group,
+    panel="Clicks",
+    kinds=("clicks",),
+):
+    """How clicks on lists are corrected for the places at which documents were shown."""
+
+    propensities: str | None = option(
+        "FILE|P,P,…",
+        "Propensities: a file of hingerank clicks propensities, or numbers, place 1 first. Default: the log's.",
+    )
+    clip: float | None = option("P", "Least propensity that counts. Default: min(10/√lists, 1).")
+
+    def given_propensities(self, log: Any) -> Any:
+        """What the library takes."""
+        from hingerank.clicks.propensities import propensities
+
+        text = self.propensities
+        if text is None:
+            return None
+        path = Path(text)
+        if path.exists():
+            return propensities(log, "given", values=path)
+        try:
+            return [float(word) for word in text.split(",")]
+        except ValueError:
+            raise ValueError(f"--propensities {text}: there is no such file, and these are no numbers") from None
+
+
+class ClickTraining(ClickOptions):
+    """How a ranker learns from clicks."""
+
+    correction: str = choice(
+        "ips|clipped|affine|doubly-robust|naive", "How clicks are corrected for the bias of places.", "ips"
+    )
+    around: Path | None = option("MODEL", "Linear model in production: stay near its weights.")
+
+    def settings(self, log: Any) -> dict[str, Any]:
+        """The keywords of `fit_clicks`."""
+        from hingerank.export.model_file import load
+
+        return {
+            "propensities": self.given_propensities(log),
+            "correction": self.correction,
+            "clip": self.clip,
+            "around": None if self.around is None else load(self.around),
+        }
+
+
+class ClickMeasuring(ClickOptions):
+    """How the value of a ranking is estimated from clicks."""
+
+    estimator: str = choice("ips|snips|clipped|dr", "Estimator of the value.", "ips")
+    also: list[Path] | None = option("MODEL", "Further model to set beside; repeatable.")
+
+
+def is_log(rows: Rows) -> bool:
+    """Whether --features names a file, and DATA is so a click log."""
+    return rows.features is not None and Path(rows.features).exists()
+
+
+def open_clicks(data: Path, rows: Rows) -> tuple[Any, Any]:
+    """(the log, its clicks joined with the features that --features names)."""
+    from hingerank.clicks.reading import read_clicks
+    from hingerank.data.files import kind_to_read
+
+    features = Path(str(rows.features))
+    table = kind_to_read(features) == "table"
+    found = open_data(features, Rows(missing=rows.missing, qid=rows.qid, label="" if table else None))
+    with working(f"reading {data.name}"):
+        log = read_clicks(data)
+        return log, log.join(found)
+
+
+def fit_clicks(ranker: Any, data: Path, rows: Rows, how: ClickTraining, output: str) -> str:
+    """Fit a ranker to clicks and save it; the path of the model."""
+    from hingerank.rankers.winners import WinnersRanker
+
+    if not isinstance(ranker, WinnersRanker):
+        raise ValueError(
+            f"{type(ranker).__name__} does not learn from clicks: use --model rank-svm or another of pairs"
+        )
+    log, joined = open_clicks(data, rows)
+    with working("fitting"):
+        ranker.fit_clicks(joined, **how.settings(log))
+    return str(ranker.save(output, {"data": data.name, "correction": how.correction}))
+
+
+def value_of_models(
+    data: Path, models: list[Path], rows: Rows, how: ClickMeasuring, measure: str
+) -> tuple[Any, Any, Any]:
+    """(log, joined clicks, values of the models by name)."""
+    from hingerank.clicks.value import evaluate_clicks
+    from hingerank.export.model_file import load
+
+    log, joined = open_clicks(data, rows)
+    names = [str(path) for path in models]
+    with working("evaluating"):
+        values = evaluate_clicks(
+            joined, {name: load(path) for name, path in zip(names, models)},
+            propensities=how.given_propensities(log), estimator=how.estimator, measure=measure, clip=how.clip,
+        )  # fmt: skip
+    return log, joined, values
+
+
+def evaluate_clicks_of(
+    data: Path, model: Path, rows: Rows, how: ClickMeasuring, measures: list[str] | None, json: bool
+) -> None:
+    """Print what models are worth by the clicks of a log."""
+    answer: dict[str, Any] = {}
+    for measure in measures or ["dcg@10"]:
+        values = value_of_models(data, [model, *(how.also or [])], rows, how, measure)[2]
+        answer[measure] = {name: as_facts(value) for name, value in values.items()}
+        if not json:
+            print_table(f"{measure} by clicks, {how.estimator}", *values.table())
+    if json:
+        print_json({"estimator": how.estimator, "values": answer})
+        return
+    some = next(iter(values.values()))
+    note(f"{some.lists:,.0f} lists of {some.queries:,} queries, {some.clicks:,.0f} clicks; {some.resampled} resampled")
+
+
+def as_facts(value: Any) -> dict[str, Any]:
+    """A value as plain numbers."""
+    return {
+        "value": value.value,
+        "interval": list(value.interval),
+        "difference": float(value.difference),
+        "difference_interval": list(value.difference.interval),
+        "logged": float(value.logged),
+        "effective_size": value.effective_size,
+    }

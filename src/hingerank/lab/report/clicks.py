@@ -1,0 +1,155 @@
+"""One page about clicks: what was logged, how places are looked at, and what rankers are worth; no scripts."""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from hingerank.notebook import shown
+
+STYLE = """
+:root { color-scheme: light dark; --mark: #2a78b5; --line: #8886; }
+body { font: 15px/1.45 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.1rem; margin: 1.6rem 0 .3rem; } p.note { opacity: .75; }
+table { border-collapse: collapse; } td, th { padding: .15rem .7rem .15rem 0; text-align: left; }
+td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+svg { display: block; max-width: 40rem; } svg text { font-size: 11px; fill: currentColor; }
+.mark { fill: var(--mark); stroke: var(--mark); } .line { stroke: var(--line); }
+"""
+
+
+def click_page(
+    title: str, log: Any, data: Any, values: Any = None, curves: Any = None, models: Sequence[Sequence[Any]] = ()
+) -> str:
+    """The page of a click run.
+
+    Parameters
+    ----------
+    title : str
+    log : ClickLog
+    data : ClickData
+        The log joined with features.
+    values : ClickValues, optional
+        What rankers are worth.
+    curves : Propensities, optional
+    models : rows of (click model, perplexity, log-likelihood), optional
+    """
+    parts = [_facts(log, data), _places(log, curves)]
+    if models:
+        parts.append(
+            "<h2>Click models on held-out lists</h2>" + _table(["model", "perplexity", "log-likelihood"], models)
+        )
+    if values is not None:
+        parts.append(_values(values))
+    policy = "default-src 'none'; style-src 'unsafe-inline'"
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)} – clicks</title><style>{STYLE}</style></head><body>"
+        f"<h1>{escape(title)}</h1>{''.join(parts)}</body></html>\n"
+    )
+
+
+def _facts(log: Any, data: Any) -> str:
+    """What was logged, and how much of it found a row."""
+    facts: Mapping[str, Any] = {
+        "showings": log.n_showings,
+        "clicks": float(log.cells().clicks.sum()),
+        "queries": len(log.query_names),
+        "documents": len(log.document_names),
+        "lists of queries with features": float(np.sum(data.lists)),
+        "showings with features": float(data.showings.sum()),
+        "clicks with features": float(data.clicks.sum()),
+        **data.notes,
+    }
+    rows = [[name, f"{value:,.0f}"] for name, value in facts.items()]
+    return "<h2>What was logged</h2>" + _table(["", "count"], rows)
+
+
+def _places(log: Any, curves: Any) -> str:
+    """Showings and click rates by place, and propensities with their intervals."""
+    weight = np.ones(len(log)) if log.weights is None else log.weights
+    n = np.bincount(log.place, weight, log.n_places + 1)[1:]
+    c = np.bincount(log.place, weight * log.clicks, log.n_places + 1)[1:]
+    rate = np.divide(c, n, out=np.full(len(n), np.nan), where=n > 0)
+    header: list[str] = ["place", "showings", "clicks", "click rate"]
+    rows: list[list[Any]] = [[k + 1, int(n[k]), int(c[k]), float(rate[k])] for k in range(len(n))]
+    low = high = middle = None
+    if curves is not None and curves.context_names is None:
+        middle = np.asarray(curves.values, np.float64)[: len(n)]
+        header.append("propensity")
+        for row, value in zip(rows, middle):
+            row.append(float(value))
+        if curves.method != "given":
+            low, high = (np.asarray(bound)[: len(n)] for bound in curves.interval())
+            header.append("95 % interval")
+            for row, a, b in zip(rows, low, high):
+                row.append(f"{a:.3f} to {b:.3f}")
+    words = "Click rates mix how good documents are with how often their place is looked at; propensities do not."
+    drawn = _curve(middle, low, high, rate) if middle is not None else _curve(None, None, None, rate)
+    return f'<h2>Places</h2><p class="note">{words}</p>{drawn}{_table(header, rows)}'
+
+
+def _curve(middle: Any, low: Any, high: Any, rate: np.ndarray) -> str:
+    """Propensities with intervals, and click rates relative to the first place (open circles)."""
+    width, height, pad = 640.0, 180.0, 28.0
+    count = len(rate)
+    first = rate[0] if count and rate[0] > 0 else 1.0
+    tallest = float(np.nanmax(np.concatenate([[1.0], rate / first, [] if high is None else high])))
+
+    def x(k: int) -> float:
+        return pad + (width - 2 * pad) * k / max(count - 1, 1)
+
+    def y(value: float) -> float:
+        return height - pad + (2 * pad - height) * value / tallest
+
+    marks = [f'<line class="line" x1="{pad}" y1="{y(0):.1f}" x2="{width - pad}" y2="{y(0):.1f}"/>']
+    for k in range(count):
+        marks.append(f'<text x="{x(k):.1f}" y="{height - 8:.1f}" text-anchor="middle">{k + 1}</text>')
+        if np.isfinite(rate[k]):
+            marks.append(f'<circle cx="{x(k):.1f}" cy="{y(rate[k] / first):.1f}" r="3" fill="none" class="line"/>')
+        if middle is not None and k < len(middle) and np.isfinite(middle[k]):
+            marks.append(f'<circle class="mark" cx="{x(k):.1f}" cy="{y(middle[k]):.1f}" r="3"/>')
+            if low is not None and high is not None:
+                ends = f'y1="{y(low[k]):.1f}" y2="{y(high[k]):.1f}"'
+                marks.append(f'<line class="mark" x1="{x(k):.1f}" x2="{x(k):.1f}" {ends}/>')
+    return f'<svg viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="places">{"".join(marks)}</svg>'
+
+
+def _values(values: Any) -> str:
+    """A table of rankers, and their differences to the shown lists as intervals."""
+    some = next(iter(values.values()))
+    header, rows = values.table()
+    ends = np.array([each.difference.interval for each in values.values()])
+    reach = float(np.abs(ends).max()) or 1.0
+    width, step = 640.0, 26.0
+    height = step * len(values) + 10
+
+    def x(value: float) -> float:
+        return 0.5 * width + 0.48 * width * value / reach
+
+    marks = [f'<line class="line" x1="{x(0):.1f}" y1="0" x2="{x(0):.1f}" y2="{height:.0f}"/>']
+    for k, each in enumerate(values.values()):
+        y, (a, b) = step * (k + 0.7), each.difference.interval
+        marks.append(f'<line class="mark" x1="{x(a):.1f}" y1="{y:.1f}" x2="{x(b):.1f}" y2="{y:.1f}"/>')
+        marks.append(f'<circle class="mark" cx="{x(float(each.difference)):.1f}" cy="{y:.1f}" r="4"/>')
+        marks.append(f'<text x="4" y="{y - 6:.1f}">{escape(each.name)}</text>')
+    drawn = f'<svg viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="differences">{"".join(marks)}</svg>'
+    words = (
+        f"{escape(some.measure)} by clicks, estimator {escape(some.estimator)}; "
+        f"{100 * some.confidence:.3g} % intervals over resampled {some.resampled}. "
+        "The picture shows differences to the lists as they were shown."
+    )
+    return f'<h2>What rankers are worth</h2><p class="note">{words}</p>{_table(header, rows)}{drawn}'
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    kinds = ["number" if place else "" for place in range(len(header))]
+    head = "".join(f'<th class="{kind}">{escape(name)}</th>' for kind, name in zip(kinds, header))
+    body = "".join(
+        "<tr>" + "".join(f'<td class="{kind}">{escape(shown(cell))}</td>' for kind, cell in zip(kinds, row)) + "</tr>"
+        for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -1,0 +1,116 @@
+"""`fit`, `tune`, `evaluate` and `report` of a click log, as typed on the command line."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import hingerank as hr
+from hingerank.cli import main
+
+P = (1 / np.arange(1, 9)).round(4)
+GIVEN = ",".join(map(str, P))
+
+
+@pytest.fixture(scope="module")
+def rows():
+    made = hr.make_letor(60, 8, n_features=5, n_grades=3, seed=4)
+    return replace(made, docid=np.array([f"d{k}" for k in range(made.n_rows)]))
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory, rows):
+    """A log and a table of features without grades."""
+    place = tmp_path_factory.mktemp("clicks")
+    log = hr.simulate_clicks(rows, [rows.X[:, 0], rows.X[:, 1]], sessions=4000, seed=1, counted=True)
+    pd.DataFrame(
+        {
+            "query": log.query_names[log.query], "document": log.document_names[log.document], "place": log.place,
+            "clicked": log.clicks, "weight": log.weights,
+        }
+    ).to_csv(place / "log.csv", index=False)  # fmt: skip
+    table = pd.DataFrame(rows.X, columns=[f"f{k}" for k in range(5)])
+    table.assign(qid=rows.qid, docid=rows.docid).to_parquet(place / "features.parquet")
+    hr.RankSVM().fit(rows).save(str(place / "judged.safetensors"))
+    return place
+
+
+def run(*words):
+    assert main([str(word) for word in words]) in (None, 0)
+
+
+def test_fit_learns_what_fit_clicks_does(files, rows, capsys):
+    words = ["--features", files / "features.parquet", "--propensities", GIVEN, "--correction", "clipped", "--C", 1e-4]
+    run("fit", files / "log.csv", *words, "-o", files / "fitted.safetensors", "--json")
+    said = json.loads(capsys.readouterr().out)
+    assert said["status"] == "converged" and said["rows"] == rows.n_rows
+    data = hr.read_clicks(files / "log.csv").join(rows)
+    again = hr.RankSVM(C=1e-4).fit_clicks(data, propensities=P, correction="clipped")
+    np.testing.assert_allclose(hr.load(files / "fitted.safetensors").coef_, again.coef_, rtol=1e-4, atol=1e-7)
+
+
+def test_tune_and_evaluate(files, capsys):
+    settings = ["--set", "scale=none", "--set", "loss=squared_hinge", "--set", "pair_weight=uniform"]
+    words = ["--features", files / "features.parquet", "--propensities", GIVEN]
+    run("tune", files / "log.csv", *words, *settings, "--folds", 2, "-o", files / "tuned.safetensors", "--json")
+    said = json.loads(capsys.readouterr().out)
+    assert said["measure"] == "dcg@10"
+    models = [files / "tuned.safetensors", "--also", files / "judged.safetensors"]
+    run(
+        "evaluate",
+        files / "log.csv",
+        *models,
+        *words,
+        "--estimator",
+        "snips",
+        "-m",
+        "dcg@3",
+        "-m",
+        "average-rank",
+        "--json",
+    )
+    said = json.loads(capsys.readouterr().out)
+    found = said["values"]["dcg@3"]
+    assert len(found) == 2 and all(each["interval"][0] < each["value"] < each["interval"][1] for each in found.values())
+    run("evaluate", files / "log.csv", *models, *words)
+    assert "effective size" in capsys.readouterr().out
+
+
+def test_report(files, capsys):
+    page = files / "page.html"
+    words = ["--features", files / "features.parquet", "--propensities", GIVEN, "-o", page]
+    run("report", files / "log.csv", *words, "--model", files / "judged.safetensors")
+    text = page.read_text()
+    for word in (
+        "What was logged",
+        "rows that were never shown",
+        "Places",
+        "propensity",
+        "What rankers are worth",
+        "<svg",
+    ):
+        assert word in text
+    run("report", files / "log.csv", "--features", files / "features.parquet", "-o", page)  # propensities by EM
+    assert "95 % interval" in page.read_text() and "What rankers are worth" not in page.read_text()
+    assert "<script" not in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["fit", "log.csv", "--features", "features.parquet", "-o", "x.safetensors"], "the log itself has none"),
+        (["fit", "log.csv", "--features", "features.parquet", "--propensities", "p.json", "-o", "x"], "no such file"),
+        (["fit", "log.csv", "--features", "features.parquet", "--model", "lightgbm", "-o", "x"], "learn from clicks"),
+        (["fit", "features.parquet", "--correction", "naive", "-o", "x"], "--correction is for a click log"),
+        (
+            ["evaluate", "log.csv", "judged.safetensors", "--features", "features.parquet", "--preset", "trec"],
+            "--preset",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_said(files, words, said, capsys, monkeypatch):
+    monkeypatch.chdir(files)
+    assert main(words) != 0
+    assert said in capsys.readouterr().err
