@@ -64,7 +64,9 @@ class Fold:
         pairs = [q for q in self.learn if np.ptp(rows.y[rows.qid == q]) > 0]
         few = rng.choice(pairs, max(5, len(self.learn) // 100), replace=False).tolist()
         self.production = hr.RankSVM(C=0.01).fit(parts.train.subset(few))
-        self.full = hr.tune("rank-svm", parts.train, validation=parts.validation, measure=MEASURE, params=PLAIN)
+        self.full = hr.tune(
+            "rank-svm", parts.train, validation=parts.validation, measure=MEASURE, params=PLAIN, widen=False
+        )
 
     def tried(self, sessions, seed):
         """NDCG@10 of every method that learns from clicks."""
@@ -74,7 +76,9 @@ class Fold:
         propensities = 1.0 / np.arange(1, log.n_places + 1)
         for name, how in METHODS.items():
             how = how | {"around": self.production} if "around" in how else how
-            ranker = hr.tune("rank-svm", learn, validation=choose, params=PLAIN, propensities=propensities, **how)
+            ranker = hr.tune(
+                "rank-svm", learn, validation=choose, params=PLAIN, widen=False, propensities=propensities, **how
+            )
             found[name] = ndcg(ranker, self.test)
         return found
 

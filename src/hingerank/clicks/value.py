@@ -164,8 +164,8 @@ def evaluate_clicks(
     - "snips": as "ips", divided by ΣW instead of the lists: the mean worth of the place of a relevant row
     - "dr": W by a regression of relevance on features, mended by clicks (Oosterhuis 2023), of rows never shown, too
 
-    Rows of equal score share their places. Intervals are percentiles over resampled queries (of fewer than 20 queries
-    over resampled clicks), and the same resamples serve all rankers and the lists as they were shown.
+    Rows of equal score share their places. Intervals are bootstrap-t intervals over resampled queries (of fewer than 20
+    queries percentiles over clicks drawn again); the same resamples serve all rankers and the lists as they were shown.
 
     Parameters
     ----------
@@ -222,19 +222,17 @@ def evaluate_clicks(
                 f"fewer than {HANDFUL:.0f} say nothing: collect more lists, or clip more (estimator='clipped')"
             )
         sums.append(clicks.ranked(worth))
-    unit, draws = clicks.resampled(sums, resamples, seed)
-    values = []
-    for k, name in enumerate(named):
-        shown, own = (clicks.value(sums[i]) for i in (0, k + 1))
-        spread, own_spread = draws[0], draws[k + 1]
-        apart = Estimate(own - shown, _percentiles(own_spread - spread, confidence))
-        values.append(
-            ClickValue(
-                name, own, _percentiles(own_spread, confidence), sizes[k], apart,
-                Estimate(shown, _percentiles(spread, confidence)), measure, estimator, float(np.sum(data.lists)),
-                data.data.n_queries, float(np.sum(data.clicks)), confidence, unit,
-            )
-        )  # fmt: skip
+    apart = [ClickSums(own.fixed - sums[0].fixed, own.each - sums[0].each) for own in sums[1:]]
+    unit, bounds = clicks.intervals([*sums, *apart], confidence, resamples, seed)
+    shown = Estimate(clicks.value(sums[0]), bounds[0])
+    values = [
+        ClickValue(
+            name, clicks.value(sums[k]), bounds[k], sizes[k - 1],
+            Estimate(clicks.value(apart[k - 1]), bounds[len(named) + k]), shown, measure, estimator,
+            float(np.sum(data.lists)), data.data.n_queries, float(np.sum(data.clicks)), confidence, unit,
+        )
+        for k, name in enumerate(named, 1)
+    ]  # fmt: skip
     return values[0] if not _many(ranker, data.data.n_rows) else ClickValues(values)
 
 
@@ -258,11 +256,6 @@ def _scores(data: ClickedRows, ranker: Any, name: str) -> np.ndarray:
     if scores.shape != (data.data.n_rows,) or not np.isfinite(scores).all():
         raise ValueError(f"{name}: expected a finite score for each of the {data.data.n_rows} rows")
     return scores
-
-
-def _percentiles(draws: np.ndarray, confidence: float) -> tuple[float, float]:
-    low, high = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return float(low), float(high)
 
 
 @dataclass(frozen=True)
@@ -330,25 +323,29 @@ class WeightedClicks:
         above, below = (float(self.by_query(s).sum()) for s in (sums, self.below))
         return above / below if below > 0 else np.nan
 
-    def resampled(self, sums: list[ClickSums], resamples: int, seed: int) -> tuple[str, np.ndarray]:
-        """What is resampled, and the values of all sums in each resample: (sums, resamples)."""
+    def intervals(
+        self, sums: list[ClickSums], confidence: float, resamples: int, seed: int
+    ) -> tuple[str, list[tuple[float, float]]]:
+        """What was resampled, and an interval of the value of each of the sums."""
         if isinstance(resamples, bool) or int(resamples) != resamples or resamples < 2:
             raise ValueError(f"resamples must be a whole number of at least 2, not {resamples!r}")
-        rng, every = np.random.default_rng(seed), [*sums, self.below]
+        rng, tails = np.random.default_rng(seed), [(1 - confidence) / 2, (1 + confidence) / 2]
         used = np.flatnonzero(self.lists > 0)
-        queries = len(used) >= FEW_QUERIES
-        table = np.stack([self.by_query(s)[used] for s in every] if queries else [s.each for s in every])
-        fixed = 0.0 if queries else np.array([[s.fixed.sum()] for s in every])
-        found: list[np.ndarray] = []
-        step = max(1, CHUNK // table.shape[1])
-        for first in range(0, int(resamples), step):
-            count = min(step, int(resamples) - first)
-            even = np.full(len(used), 1 / len(used))
-            drawn = rng.multinomial(len(used), even, count) if queries else self._clicks(rng, count)
-            found.append(fixed + table @ drawn.T)
-        added = np.concatenate(found, axis=1)
-        values = np.divide(added[:-1], added[-1], out=np.zeros(added[:-1].shape), where=added[-1] > 0)
-        return "queries" if queries else "showings", values
+        if len(used) < FEW_QUERIES:
+            found = np.quantile(self._click_draws(sums, rng, int(resamples)), tails, axis=1).T
+            return "showings", [(float(low), float(high)) for low, high in found]
+        above, below = np.stack([self.by_query(s)[used] for s in sums]), self.by_query(self.below)[used]
+        return "queries", studentised(above, below, rng, tails, int(resamples))
+
+    def _click_draws(self, sums: list[ClickSums], rng: np.random.Generator, resamples: int) -> np.ndarray:
+        """Values of all sums with clicks drawn again: (sums, resamples)."""
+        every = [*sums, self.below]
+        each, fixed = np.stack([s.each for s in every]), np.array([[s.fixed.sum()] for s in every])
+        step = max(1, CHUNK // max(each.shape[1], 1))
+        added = np.concatenate(
+            [fixed + each @ self._clicks(rng, min(step, resamples - k)).T for k in range(0, resamples, step)], axis=1
+        )
+        return np.divide(added[:-1], added[-1], out=np.zeros(added[:-1].shape), where=added[-1] > 0)
 
     def _clicks(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Clicks of the same showings, drawn again: (count, cells)."""
@@ -357,3 +354,35 @@ class WeightedClicks:
         chance = np.divide(c, n, out=np.zeros_like(c), where=single & (n > 0))
         drawn = rng.binomial(np.where(single, n, 0).astype(np.int64), chance, (count, len(n)))
         return np.where(single, drawn, rng.poisson(np.where(single, 0.0, c), (count, len(n))))
+
+
+def studentised(
+    above: np.ndarray, below: np.ndarray, rng: np.random.Generator, tails: Sequence[float], resamples: int
+) -> list[tuple[float, float]]:
+    """Bootstrap-t intervals of Σ above / Σ below over resampled queries, for every row of `above`.
+
+    A resample's distance from the value counts in its own standard error,  √Σ (above - value · below)² / Σ below. Sums
+    of weights 1/p have long tails, which percentiles of the values themselves would cut off.
+    """
+    n = len(below)
+    squares = np.concatenate([above, above**2, above * below, [below, below**2]])
+    step, found = max(1, CHUNK // n), []
+
+    def values_and_errors(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        first, second, mixed = np.split(sums[:-2], 3)
+        under = np.where(sums[-2] > 0, sums[-2], np.nan)
+        value = first / under
+        return value, np.sqrt(np.maximum(second - 2 * value * mixed + value**2 * sums[-1], 0.0)) / under
+
+    value, error = values_and_errors(squares.sum(axis=1, keepdims=True))
+    for k in range(0, resamples, step):
+        counts = rng.multinomial(n, np.full(n, 1 / n), min(step, resamples - k))
+        drawn, spread = values_and_errors(squares @ counts.T)
+        found.append(np.divide(drawn - value, spread, out=np.full(drawn.shape, np.nan), where=spread > 0))
+    distance = np.concatenate(found, axis=1)
+    intervals = []
+    for own, middle, unit in zip(distance, value[:, 0], error[:, 0]):
+        known = own[np.isfinite(own)]
+        low, high = np.quantile(known, tails) if len(known) else (0.0, 0.0)
+        intervals.append((float(middle - high * unit), float(middle - low * unit)))
+    return intervals

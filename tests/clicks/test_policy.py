@@ -1,0 +1,84 @@
+"""Values of policies on the sample of the Open Bandit Dataset: obp's formulas, written out."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import hingerank as hr
+from hingerank.clicks.policy import policy_value
+
+DATA = Path(os.environ.get("HINGERANK_DATA", Path(__file__).parents[3] / "shared" / "data")) / "clicks"
+
+
+def obp(r, p, e, guess, own):
+    """obp.ope's InverseProbabilityWeighting, SelfNormalized… and DoublyRobust, `_estimate_round_rewards` then mean."""
+    iw = e / p
+    return {
+        "ips": np.mean(r * iw),
+        "snips": np.mean(r * iw / iw.mean()),
+        "dr": np.mean(own + iw * (r - guess)),
+    }
+
+
+def random_rounds(n, seed):
+    rng = np.random.default_rng(seed)
+    r = (rng.random(n) < 0.1).astype(float)
+    return r, rng.uniform(0.05, 0.9, n), rng.uniform(0, 1, n), rng.uniform(0, 0.3, n), rng.uniform(0, 0.3, n)
+
+
+def check(r, p, e, guess, own):
+    for estimator, expected in obp(r, p, e, guess, own).items():
+        found = policy_value(r, p, e, estimator=estimator, guess=guess, guess_of_target=own)
+        assert float(found) == pytest.approx(expected, rel=1e-12, abs=1e-15)
+        assert found.interval[0] < found < found.interval[1]
+
+
+def test_obps_formulas():
+    check(*random_rounds(2000, 0))
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="no click data in $HINGERANK_DATA")
+def test_obps_formulas_on_the_open_bandit_sample():
+    """The logs of uniform draws judge Thompson sampling, whose probabilities are the means of its own logs."""
+    logs = {kind: pd.read_csv(DATA / f"open-bandit-{kind}-all.csv.xz", index_col=0) for kind in ("random", "bts")}
+    by = ["position", "item_id"]
+    share = logs["bts"].groupby(by).size() / logs["bts"].groupby("position").size()
+    rounds = logs["random"]
+    at = pd.MultiIndex.from_frame(rounds[by])
+    target = share.reindex(at).fillna(0.0).to_numpy()
+    rates = (rounds.groupby(by)["click"].sum() + 0.1) / (rounds.groupby(by).size() + 20.0)
+    own = (share * rates.reindex(share.index).fillna(0.005)).groupby("position").sum()
+    check(
+        rounds["click"].to_numpy(float), rounds["propensity_score"].to_numpy(float), target,
+        rates.reindex(at).to_numpy(), own.reindex(rounds["position"]).to_numpy(),
+    )  # fmt: skip
+    truth = logs["bts"]["click"].mean()
+    found = policy_value(rounds["click"], rounds["propensity_score"], target)
+    assert found.interval[0] < truth < found.interval[1]
+
+
+def test_a_value_covers_the_truth():
+    rng, inside = np.random.default_rng(1), 0
+    for run in range(60):
+        draw = rng.random(400) < 0.3  # which of two arms
+        r = (rng.random(400) < np.where(draw, 0.5, 0.2)).astype(float)
+        found = policy_value(r, np.where(draw, 0.3, 0.7), np.where(draw, 0.9, 0.1), resamples=200, seed=run)
+        inside += found.interval[0] < 0.47 < found.interval[1]
+    assert inside >= 52
+
+
+def test_what_is_refused():
+    r, p, e, *_ = random_rounds(100, 2)
+    with pytest.raises(hr.DataError, match="rounds of this policy"):
+        policy_value(r, p, np.where(np.arange(100) < 3, e, 0.0))
+    with pytest.raises(ValueError, match="needs guess"):
+        policy_value(r, p, e, estimator="dr")
+    with pytest.raises(ValueError, match="there is no estimator"):
+        policy_value(r, p, e, estimator="dm")
+    with pytest.raises(hr.DataError, match="one of each"):
+        policy_value(r, p[:5], e)
+    with pytest.raises(hr.DataError, match="above 0"):
+        policy_value(r, 0 * p, e)
