@@ -14,7 +14,7 @@ P = 1.0 / np.arange(1, 9)
 @pytest.fixture(scope="module")
 def rows():
     made = hr.make_letor(60, 8, n_features=5, n_grades=3, seed=4)
-    return replace(made, docid=np.arange(made.n_rows))
+    return replace(made, docid=np.arange(made.n_rows), feature_names=tuple("abcde"))
 
 
 @pytest.fixture(scope="module")

@@ -65,7 +65,7 @@ class ClickFolds(QueryFolds):
         blocks, known = there.blocks, self.lists[-1]
         lists = np.array([known.get(q, 0.0) for q in blocks.ids.tolist()])
         share = lists.mean() or 1.0
-        for scores in path_scores(found, there.X, there.qid):
+        for scores in path_scores(found, there):
             worth = self.places.of_scores(blocks.gather(scores), blocks.offsets) * blocks.gather(there.y)
             yield self.places.sign * np.add.reduceat(worth, blocks.offsets[:-1]) / share, scores
 
@@ -82,7 +82,7 @@ class ClickFolds(QueryFolds):
     @property
     def usual_C(self) -> float:
         """A power of ten near one over the mean weight of winners: what 1 is where pairs weigh 1."""
-        u = np.asarray(self.data.y)  # type: ignore[union-attr]
+        u: np.ndarray = self.everything.y
         return 10.0 ** -round(float(np.log10(u[u > 0].mean()))) if (u > 0).any() else 1.0
 
     def limits(self) -> dict[str, tuple[float, float]]:
