@@ -97,6 +97,16 @@ def test_report(files, capsys):
     assert "<script" not in page.read_text()
 
 
+def test_the_report_of_a_log_with_sessions_compares_click_models(rows):
+    from hingerank.lab.report.clicks import click_page, held_out_models
+
+    log = hr.simulate_clicks(rows, [rows.X[:, 0], rows.X[:, 1]], sessions=1500, seed=1)
+    models = held_out_models(log)
+    assert {"pbm", "ubm"} <= {row[0] for row in models} and all(1 < row[1] < 2 for row in models)
+    text = click_page("<log>", log, log.join(rows), models=models)
+    assert "Click models on held-out lists" in text and "&lt;log&gt;" in text and "<log>" not in text
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

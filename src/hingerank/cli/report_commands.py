@@ -8,7 +8,7 @@ import typer
 from hingerank.cli.click_fits import ClickMeasuring, open_clicks, value_of_models
 from hingerank.cli.groups import JSON, Rows
 from hingerank.cli.options import Group, check_kind, choice, command, option, switch, target
-from hingerank.cli.output import note, print_json
+from hingerank.cli.output import note, print_json, working
 from hingerank.cli.personal_commands import report_model
 
 
@@ -89,12 +89,12 @@ def _report_clicks(run: Path, output: Path | None, how: OfClicks) -> Path:
     """The page written."""
     from hingerank.clicks.propensities import propensities
     from hingerank.data.files import DataError, write_whole
-    from hingerank.lab.report.clicks import click_page
+    from hingerank.lab.report.clicks import click_page, held_out_models
 
     rows, values = Rows(features=str(how.features)), None
-    models = [*(how.model or []), *(how.also or [])]
-    if models:
-        log, data, values = value_of_models(run, models, rows, how, how.measure)
+    judged = [*(how.model or []), *(how.also or [])]
+    if judged:
+        log, data, values = value_of_models(run, judged, rows, how, how.measure)
     else:
         log, data = open_clicks(run, rows)
     given, curves = how.given_propensities(log), None
@@ -103,7 +103,9 @@ def _report_clicks(run: Path, output: Path | None, how: OfClicks) -> Path:
     except DataError as error:
         note(f"no propensities are shown: {error}")
     place = Path(f"{run.stem}.html") if output is None else output
-    write_whole(place, click_page(run.name, log, data, values, curves).encode())
+    with working("fitting click models"):
+        models = held_out_models(log)
+    write_whole(place, click_page(run.name, log, data, values, curves, models).encode())
     return place
 
 

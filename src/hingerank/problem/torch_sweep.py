@@ -111,7 +111,9 @@ class MarginWindow:
         )
         self.own = slots.own if margin > 0 else None
         if self.own is not None:
-            self.moments -= self.own.sum() * torch.tensor([1.0, margin, margin * margin], device=slots.device)
+            self.moments -= self.own.sum() * torch.tensor(
+                [1.0, margin, margin * margin], dtype=torch.float64, device=slots.device
+            )
 
     def between(self, values: Tensor) -> Tensor:
         """Of each slot, the sum over those it forms active pairs with."""

@@ -87,7 +87,7 @@ class ClickFolds(QueryFolds):
 
     def limits(self) -> dict[str, tuple[float, float]]:
         low, high = LIMITS["C"]
-        return super().limits() | {"C": (low * self.usual_C, high * self.usual_C)}
+        return super().limits() | {"C": (low * min(1.0, self.usual_C), high * max(1.0, self.usual_C))}
 
 
 def check_winners(ranker: Any) -> Any:

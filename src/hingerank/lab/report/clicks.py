@@ -6,7 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.clicks.models import CLICK_MODELS, click_model
 from hingerank.notebook import shown
+
+FEWEST_LISTS = 40  # from which click models are compared
 
 STYLE = """
 :root { color-scheme: light dark; --mark: #2a78b5; --line: #8886; }
@@ -50,6 +53,22 @@ def click_page(
         f"<title>{escape(title)} – clicks</title><style>{STYLE}</style></head><body>"
         f"<h1>{escape(title)}</h1>{''.join(parts)}</body></html>\n"
     )
+
+
+def held_out_models(log: Any, seed: int = 0) -> list[list[Any]]:
+    """Rows of (click model, perplexity, log-likelihood): fitted to three lists in four, measured on the others.
+
+    Empty where the log has no sessions, or too few.
+    """
+    if log.session is None or len(log.session_names) < FEWEST_LISTS:
+        return []
+    held = np.random.default_rng(seed).random(len(log.session_names))[log.session] < 0.25
+    learn, judge = log.take(~held), log.take(held & (log.place <= log.place[~held].max()))
+    found = []
+    for name in CLICK_MODELS:
+        model = click_model(learn, name)
+        found.append([name, float(model.perplexity(judge)["mean"]), float(model.log_likelihood(judge))])
+    return found
 
 
 def _facts(log: Any, data: Any) -> str:
