@@ -5,7 +5,7 @@ import pytest
 
 import hingerank as hr
 from hingerank.losses import hinge, modified_huber, smoothed_hinge, squared_hinge
-from hingerank.preferences import GradedPreferences
+from hingerank.preferences import GradedPreferences, WeightedWinners
 
 torch = pytest.importorskip("torch")
 torch.set_num_threads(1)
@@ -27,7 +27,7 @@ def preferences_of(rng, **weights):
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: f"{loss.name}-{loss.margin:g}")
-@pytest.mark.parametrize("kind", ["plain", "ties", "weights", "grades", "query", "far"])
+@pytest.mark.parametrize("kind", ["plain", "ties", "weights", "grades", "query", "far", "winners"])
 def test_sweeps_are_those_of_the_kernels(loss, kind, device):
     from hingerank.problem.torch_design import check_device
     from hingerank.problem.torch_sweep import Slots, sweep
@@ -43,6 +43,8 @@ def test_sweeps_are_those_of_the_kernels(loss, kind, device):
         {"grade_weight": rng.random((grades, grades))} if kind == "grades" else weights(plain.n_items, plain.n_queries)
     )
     p = preferences_of(np.random.default_rng(1), **more)
+    if kind == "winners":
+        p = WeightedWinners(rng.exponential(size=p.n_items) * (rng.random(p.n_items) < 0.5), p.offsets)
     s = rng.normal(size=p.n_items) + (1e6 if kind == "far" else 0.0)
     s = np.round(2 * s) / 2 if kind == "ties" else s
     place = check_device(device)
