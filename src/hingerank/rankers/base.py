@@ -19,6 +19,7 @@ from hingerank.data.scaling import SAMPLED_ROWS, Figures, Scaler, make_scaler
 from hingerank.data.view_figures import look_through
 from hingerank.export.attributes import Array, Attribute, Ids, Number, Of, Size
 from hingerank.export.model_file import SavedModel, derived, saved_attributes
+from hingerank.features.context import beside_context
 from hingerank.rankers.explanation import SUMS, Contributions, Explained
 from hingerank.rankers.inputs import (
     check_features,
@@ -134,6 +135,8 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
         self._forget_fit()
         taken, blocks = kept_rows(blocks, weight)
         grades, weight = gather_rows(grades, taken), None if weight is None else gather_rows(weight, taken)
+        if isinstance(checked, RowsView) and self.context is not None:
+            checked = checked.copied(f"context={self.context!r}")
         if isinstance(checked, RowsView):
             checked = checked if taken is None else checked.take(taken)
             longest = int(blocks.sizes.max(initial=0))
@@ -144,7 +147,8 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
         checked = gather_rows(checked, taken)
         self.fingerprint_ = fingerprint(checked, grades, blocks)
         self.scaler_ = self._fitted_scaler(checked, weight)
-        scaled = checked if self.scaler_ is None else self._scaled(checked, blocks.numbers)
+        plain = self.scaler_ is None and self.context is None
+        scaled = checked if plain else self._scaled(checked, blocks.numbers)
         return TrainingRows(scaled, grades, blocks, weight)
 
     def _source_in_parts(
@@ -176,11 +180,14 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
                 raise ValueError(f"data in parts bring their grades and queries along: leave out {parameter}")
         if getattr(self, "grade_weight", None) is not None:
             raise ValueError("grade_weight is a matrix over all grades, which a part does not know: leave it out")
+        if self.context is not None:
+            raise ValueError("context ranks values within queries, which data in parts do not: leave it out")
         if getattr(self, "solver", "auto") == "dual":
             raise ValueError("solver='dual' keeps a number for every pair: use another with data in parts")
         if getattr(self, "device", "cpu") != "cpu":
             raise ValueError("data in parts are learnt from on the processors of their workers: leave out device")
 
+    context: str | None = None  # of rankers without that parameter
     _scaled_type: Any = None  # of scaled rows; None: that of the rows
 
     _farthest = MEMORY  # where rows may lie that a fit learns from: there, MAPPED, or even PARTS (rankers/sources.py)
@@ -215,11 +222,21 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
 
     def _scores_of(self, X: Any, qid: Any) -> np.ndarray:
         """Scores of checked rows, which are not scaled yet."""
+        if isinstance(X, RowsView) and self.context is not None:
+            X = X.copied(f"context={self.context!r}")
         return block_scores(self, X, qid) if isinstance(X, RowsView) else self._scores(self._scaled(X, qid))
 
     def _scaled(self, X: Any, qid: Any) -> Any:
         scaler = self._scaler_for(qid)
-        return X if scaler is None else scaler.scale_rows(X.astype(self._scaled_type or X.dtype, copy=False), qid)
+        rows = X if scaler is None else scaler.scale_rows(X.astype(self._scaled_type or X.dtype, copy=False), qid)
+        if self.context is None:
+            return rows
+        if qid is None:
+            raise ValueError(
+                f"this ranker ranks values within each query (context={self.context!r}), so predict needs qid: one "
+                "query id per row (for the rows of a single query a list of zeros will do)"
+            )
+        return beside_context(rows, qid, self.context)
 
     def _scaler_for(self, qid: Any) -> Any:
         """The scaler of the fit, or None; one that works within queries needs their ids."""
@@ -340,10 +357,14 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
         """Kind of form and of scaling that a fit with these parameters has, of every part of a sum."""
         from hingerank.export.scalings import scaling_kind
 
-        return [(self._form_kind(), scaling_kind(self._scaling()))]
+        kind = None if self.context is not None else self._form_kind()  # no format carries a context
+        return [(kind, scaling_kind(self._scaling()))]
 
     def _form(self) -> Any:
-        from hingerank.export.forms import Form
+        from hingerank.export.forms import ExportError, Form
+
+        if self.context is not None:
+            raise ExportError(f"no format carries context={self.context!r}: it ranks values within their query")
 
         names = names_of_features(self, self.n_features_in_)
         return Form.of([str(name) for name in names], self._body(), getattr(self, "scaler_", None))

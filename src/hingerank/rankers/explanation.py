@@ -243,8 +243,11 @@ class Explained:
 
     def _explained(self, X: Matrix, qid: np.ndarray) -> tuple[Contributions, np.ndarray]:
         """What the features of checked rows gave to their scores, and these."""
-        scaled = self._scaled(X, qid)
-        return self._contributions(scaled, blocks_from_qid(qid, X.shape[0])), np.asarray(self._scores(scaled), float)
+        scaled, d = self._scaled(X, qid), X.shape[1]
+        found, scores = self._contributions(scaled, blocks_from_qid(qid, X.shape[0])), self._scores(scaled)
+        if found.parts.shape[1] > d:  # what a value is within its query belongs to its feature
+            found = found._replace(parts=found.parts[:, :d] + found.parts[:, d:])
+        return found, np.asarray(scores, np.float64)
 
     def _contributions(self, X: Matrix, blocks: QueryBlocks) -> Contributions:
         """What the features of checked, scaled rows gave to their scores."""

@@ -303,7 +303,11 @@ def gather_rows(values: Matrix, rows: np.ndarray | None) -> Matrix:
 
 def names_of_features(ranker: Ranker, count: int, given: Sequence[str] | None = None) -> Sequence[str]:
     """The `count` names given, else those seen in fit, else "f1", "f2", ... as LETOR files count."""
-    names = getattr(ranker, "feature_names_in_", default_names(count)) if given is None else given
+    context = getattr(ranker, "context", None)
+    own = count // 2 if context is not None and count == 2 * ranker.n_features_in_ else count
+    names = getattr(ranker, "feature_names_in_", default_names(own)) if given is None else given
+    if own < count and len(names) == own:
+        names = [*names, *(f"{name}, {context} in its query" for name in names)]
     if len(names) != count:
         raise ValueError(f"{len(names)} names were given for {count} features")
     return names

@@ -126,6 +126,8 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
         self._forget_fit()
         self.fingerprint_, self.validation_scores_, mapped = fingerprint_rows(X), [], isinstance(X, RowsView)
         self.scaler_ = self._scaler_of_view(X, X.shape[0], None) if mapped else self._fitted_scaler(X)
+        if self.context is not None:
+            raise ValueError(f"context={self.context!r} works within queries, and so with fit(X, y, qid) only")
         if self.scaler_ is None:
             return X
         if self.scaler_.per_query:
@@ -204,14 +206,15 @@ class RankSVM(PairwiseRanker, LinearRanker):
     solver : "auto", "newton" (smooth losses), or for the hinge "smoothing" (fastest), "cutting-plane", "dual"
         "dual" gives ``multipliers_``.
     pair_weight : "uniform", "query": every query counts the same however many pairs it has, or "ndcg"
-        "ndcg" fits several times. After the first fit a pair weighs |2^y_i − 2^y_j| / DCG* · |1/log₂(1+d) −
-        1/log₂(2+d)|, d the distance of the two ranks in the fit before, and on average 1 (NDCG-Loss2). Every fit is
-        convex and has a certificate, the sequence has none. For the squared hinge and the logistic loss; every pair is
-        visited: O(rows²) time for a query, O(rows) memory. Ranks count rows, whatever their weights.
+        "ndcg" fits several times, each under weights of NDCG-Loss2 in the ranking of the fit before, 1 on average
+        (`hingerank.losses.distances`): for the squared hinge and the logistic loss, O(rows²) time for a query. Ranks
+        count rows, whatever their weights.
     grade_weight : matrix over the distinct grades, ascending: the cost of a pair with these two grades
     scale : feature scaling learnt in fit and carried in the model (None for none)
         Within queries "query-minmax" or "query-standard"; by columns "standard", "minmax", "maxabs", "deviation", and
         for long tails "log" or "quantile". `hingerank.tune` finds out which.
+    context : "rank" or "standard": every column's ranks or z-scores within the queries are columns, too
+        Dense rows only; ``predict`` then needs qid, and no export carries it.
     features : a feature map φ: any scikit-learn transformer, fitted on the training rows
         The ranker is then linear in φ(x), of which one copy is made, in float32 and by blocks (half of the machine's
         memory at most; beyond that φ is computed again for every pass). With the plain transformers of scikit-learn
@@ -253,7 +256,8 @@ class RankSVM(PairwiseRanker, LinearRanker):
 
     def __init__(
         self, C=1.0, loss="squared_hinge", tol=1e-3, *, solver="auto", pair_weight="uniform", grade_weight=None,
-        scale=None, features=None, rounds=3, max_iter=None, max_seconds=None, init=None, callback=None, device="cpu",
+        scale=None, context=None, features=None, rounds=3, max_iter=None, max_seconds=None, init=None, callback=None,
+        device="cpu",
     ):  # fmt: skip
         self.C = C
         self.loss = loss
@@ -262,6 +266,7 @@ class RankSVM(PairwiseRanker, LinearRanker):
         self.pair_weight = pair_weight
         self.grade_weight = grade_weight
         self.scale = scale
+        self.context = context
         self.features = features
         self.rounds = rounds
         self.max_iter = max_iter
@@ -308,7 +313,8 @@ class RankSVM(PairwiseRanker, LinearRanker):
 
     def _check_together(self, sizes):
         super()._check_together(sizes)
-        check_width(getattr(self, "features_", None), sizes["features"], sizes["weights"])
+        columns = sizes["features"] * (1 if self.context is None else 2)
+        check_width(getattr(self, "features_", None), columns, sizes["weights"])
 
     def _scores(self, X):
         if getattr(self, "features_", None) is None:
@@ -449,24 +455,11 @@ class FRank(LossRanker):
     Parameters
     ----------
     C : weight of the loss; multiplies its sum over pairs, or None for one that follows the data
-    tol : stop when the duality gap is at most tol times the objective and tol times its fall from weights of 0
-    scale : feature scaling learnt in fit and carried in the model
-    features : a feature map, as in RankSVM
-    max_iter : most iterations
-    max_seconds : most seconds
-    init : weights to start from
-    callback : called with each trace entry; a true answer stops the fit
+    tol, scale, features, max_iter, max_seconds, init, callback : as in RankSVM
 
     Attributes
     ----------
-    coef_ : weights
-    certificate_ : how near the optimum the weights are
-    trace_ : one entry per iteration
-    n_iter_ : iterations
-    n_pairs_ : preference pairs
-    C_ : C as it was used
-    objective_ : the value reached
-    features_ : the fitted feature map, or None
+    coef_ : weights. certificate_, trace_, n_iter_, n_pairs_, C_, objective_, features_ : as in RankSVM.
 
     Examples
     --------
