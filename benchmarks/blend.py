@@ -18,6 +18,7 @@ import datetime
 import json
 import time
 import warnings
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +38,7 @@ MEASURE, STOP, MOST_TREES = "ndcg@10", 50, 500
 NINE, SIX = np.geomspace(1e-6, 1.0, 9).tolist(), np.geomspace(1e-6, 1e-1, 6).tolist()
 LINES = [{"scale": scale, "C": C} for scale in ("standard", "query-minmax") for C in NINE]
 CURVES = [{"smoothness": s, "C": C} for s in (1.0, 10.0, 100.0) for C in SIX]
+RANKS = [{"context": context, "C": C} for context in ("rank", "standard") for C in NINE]
 PAIRS = [{"interactions": pairs, "C": C} for pairs in (0, 6, 20) for C in SIX]
 
 
@@ -63,6 +65,7 @@ FAMILIES = {
     "RankSVM, NDCG rounds": (hr.RankSVM, LINES, {"pair_weight": "ndcg"}),
     "curves, NDCG rounds": (hr.AdditiveRankSVM, CURVES, {"pair_weight": "ndcg"}),
     "curves and surfaces": (hr.AdditiveRankSVM, PAIRS, {}),
+    "RankSVM, context": (hr.RankSVM, RANKS, {"scale": "standard"}),
 }
 THREE, TWO = ["LightGBM", "RankSVM", "curves"], ["RankSVM", "curves"]
 BLENDS = {
@@ -79,7 +82,7 @@ BLENDS = {
 def folds_of(name: str, data: Path) -> list:
     """(train, validation, test) of every fold."""
     if name in REAL:
-        return [tuple(fold.part(p) for p in ("train", "validation", "test")) for fold in read_folds(data / REAL[name])]
+        return [(fold.train, fold.validation, fold.test) for fold in read_folds(data / REAL[name])]
     signal, queries = MADE[name]
     found = []
     for seed in range(5 if queries < 1000 else 1):  # a truth of its own each time
@@ -225,9 +228,11 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=default_data())
     parser.add_argument("--folder", type=Path, default=Path("runs/blend"))
     parser.add_argument("--sets", default=";".join(REAL), help="separated by ;")
-    parser.add_argument("--families", default=";".join(FAMILIES), help="separated by ;")
+    names = ";".join(family.replace(",", "") for family in FAMILIES)
+    parser.add_argument("--families", default=names, help="separated by ; or, to go through the folds together, by ,")
     parser.add_argument("--folds", default="1,2,3,4,5")
     parser.add_argument("--trials", type=int, default=18)
+    parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=np.inf, help="begin nothing new after so many seconds")
     parser.add_argument("--write", type=Path)
     asked = parser.parse_args()
@@ -236,27 +241,40 @@ def main() -> None:
         report(asked.folder, asked.data, asked.write)
         return
     asked.folder.mkdir(parents=True, exist_ok=True)
-    began = time.perf_counter()
-    for name in asked.sets.split(";"):
-        parts = folds_of(name, asked.data)
-        for number in (k for k in map(int, asked.folds.split(",")) if k <= len(parts)):
-            for family in asked.families.split(";"):
-                path = place(asked.folder, name, number, family)
-                if path.exists() or time.perf_counter() - began > asked.seconds:
-                    continue
-                found = fit(family, parts[number - 1], asked.trials)
-                draft = path.with_suffix(".draft.npz")
-                np.savez(draft, **{k: json.dumps(v) if k == "setting" else v for k, v in found.items()})
-                draft.rename(path)
-                print(
-                    name,
-                    number,
-                    family,
-                    f"{found['value']:.4f}",
-                    found["setting"],
-                    f"{found['seconds']:.0f} s",
-                    flush=True,
-                )
+    jobs = [
+        (name, number, family, asked)
+        for families in (group.split(",") for group in asked.families.split(";"))
+        for name in asked.sets.split(";")
+        for number in map(int, asked.folds.split(","))
+        for family in families
+    ]
+    with ProcessPoolExecutor(asked.workers) as pool:
+        for said in pool.map(run, jobs):
+            if said:
+                print(said, flush=True)
+
+
+BEGAN, PARTS = time.perf_counter(), {}
+
+
+def run(job) -> str:
+    """Fit a family to a fold, unless that is done or the time is over; what was found, in words."""
+    warnings.simplefilter("ignore")
+    name, number, family, asked = job
+    family = next(known for known in FAMILIES if known.replace(",", "") == family.replace(",", ""))
+    path = place(asked.folder, name, number, family)
+    if path.exists() or time.perf_counter() - BEGAN > asked.seconds:
+        return ""
+    if name not in PARTS:
+        PARTS.clear()
+        PARTS[name] = folds_of(name, asked.data)
+    if number > len(PARTS[name]):
+        return ""
+    found = fit(family, PARTS[name][number - 1], asked.trials)
+    draft = path.with_suffix(".draft.npz")
+    np.savez(draft, **{k: json.dumps(v) if k == "setting" else v for k, v in found.items()})
+    draft.rename(path)
+    return f"{name} {number} {family} {found['value']:.4f}, {found['seconds']:.0f} s, {found['setting']}"
 
 
 if __name__ == "__main__":

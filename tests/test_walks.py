@@ -13,7 +13,7 @@ MOST = {  # functions, files, depth: what was measured, the functions with a ten
     "RankSVM.fit": (160, 22, 12),
     "evaluate": (104, 11, 20),
     "PersonalRankSVM.fit": (162, 24, 19),
-    "tune": (448, 45, 26),
+    "tune": (460, 46, 26),  # one file more since it tries ranks within queries
 }
 
 

@@ -252,3 +252,43 @@ def test_a_blend_on_validation_rows_and_what_cannot_be_blended(data):
     ]:
         with pytest.raises(ValueError, match=message):
             hr.tune(names, data, blend=True)
+
+
+def test_a_setting_far_behind_is_stopped_after_two_folds():
+    from hingerank.search.query_folds import FoldOutcome
+    from hingerank.search.tuning import Study
+
+    worth = {"good": 0.5, "near": 0.48, "bad": 0.3}
+    asked = []
+
+    class Folds:
+        def __len__(self):
+            return 5
+
+        def outcomes(self, k, ranker, settings):
+            for setting in settings:
+                asked.append((k, setting["kind"]))
+                yield FoldOutcome(setting, worth[setting["kind"]] + 0.01 * k, 0.05, 0.0)
+
+    study = Study("made", None, Folds(), "ndcg@10")
+    study._attempt([{"kind": kind} for kind in worth])
+    assert [kind for k, kind in asked if k == 2] == ["good", "near"] and (1, "bad") in asked
+    assert study.best().setting == {"kind": "good"} and len(study.known) == 2
+    bad = next(t for t in study.trials.values() if t.setting["kind"] == "bad")
+    assert bad.problem == "stopped after 2 of 5 folds at 0.3050"
+    assert study._worth(bad) == pytest.approx(study.best().mean - 0.2)
+
+
+def test_lines_and_curves_try_contexts_pair_weights_and_surfaces(data):
+    stages, _ = resolved(hr.AdditiveRankSVM, {}, lambda: scales_for(data.X), None)
+    assert [list(stage) for stage in stages[1:]] == [["pair_weight", "C"], ["context"], ["interactions"]]
+    sparse_stages, _ = resolved(hr.RankSVM, {}, lambda: scales_for(sp.csr_matrix(data.X)), None)
+    assert not any("context" in stage for stage in sparse_stages)
+
+
+def test_surfaces_are_found_where_two_features_work_together():
+    rng = np.random.default_rng(0)
+    X, qid = rng.normal(size=(1200, 4)), np.repeat(np.arange(60), 20)
+    y = np.clip(np.round(1.2 * X[:, 0] * X[:, 1] + 0.3 * X[:, 2] + 1), 0, 3)
+    ranker = hr.tune("additive-rank-svm", hr.RankingData(X, y, qid), folds=3, params={"smoothness": 1.0, "C": 0.01})
+    assert ranker.interactions in (6, 20) and "interactions" in ranker.tuning_.best

@@ -14,7 +14,7 @@ from hingerank.metrics import evaluate
 from hingerank.personal.layout import group
 from hingerank.personal.preferences import counting
 from hingerank.search.query_folds import FoldOutcome, check_count
-from hingerank.search.settings import Setting
+from hingerank.search.settings import Setting, Stage
 
 Columns = tuple[Any, ...]  # users, items, ratings, and weights where there are any
 WAYS = ("ratings", "items")
@@ -67,6 +67,10 @@ class RatingFolds:
 
     def scales(self) -> list[Any]:
         raise ValueError("personal rankers have no scale of rows")
+
+    def possible(self, stages: Sequence[Stage]) -> list[Stage]:
+        """The stages as they are."""
+        return list(stages)
 
     def natural(self, ranker: Any) -> float:
         """The C that the ranker takes by itself."""

@@ -18,7 +18,7 @@ from hingerank.rankers.inputs import check_features, unpack
 from hingerank.rankers.kernel import MappedRanker
 from hingerank.rankers.sources import RowsInParts
 from hingerank.search.fitting import SettingFit, fit_settings, path_batches
-from hingerank.search.settings import Setting, scales_for
+from hingerank.search.settings import Setting, Stage, scales_for
 from hingerank.search.shortcuts import SCALED, SCORES, follows, path_of
 
 MOST_TOL = 1e-2  # settings are tried with ten times the tolerance, up to here
@@ -68,6 +68,12 @@ class QueryFolds:
     def scales(self) -> list[Any]:
         """The scalings that suit the data."""
         return scales_for(self.data.sample(SAMPLED_ROWS) if isinstance(self.data, RowsInParts) else self.data.X)
+
+    def possible(self, stages: Sequence[Stage]) -> list[Stage]:
+        """The stages without what needs all rows at once, where they are in a mapped file or in parts."""
+        stay = isinstance(self.data, RowsInParts) or is_mapped(self.data.X)
+        left = {"context", "interactions"} if stay else set()
+        return [{name: values for name, values in stage.items() if name not in left} for stage in stages]
 
     def natural(self, ranker: Any) -> float:
         raise ValueError(f"{type(ranker).__name__} has no C of its own for rows of queries")

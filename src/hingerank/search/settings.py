@@ -1,8 +1,8 @@
 """What is worth trying for every ranker: the one table that `tune`, `compare` and the papers' tables begin with.
 
-A search goes through the stages of a ranker, each around the best setting of the stages before. In a stage SCALES means
-the scalings that suit the data, NATURAL values of C around the one that a personal ranker takes by itself, and AROUND
-values around the best one so far.
+A search goes through the stages of a ranker, each around the best setting of the stages before, the cheap ones first.
+In a stage SCALES means the scalings that suit the data, CONTEXTS none and ranks within queries where rows are dense,
+NATURAL values of C around the one that a personal ranker takes by itself, and AROUND values around the best one so far.
 """
 
 import inspect
@@ -25,6 +25,7 @@ Setting = dict[str, Any]
 Stage = Mapping[str, Sequence[Any]]
 
 SCALES, AROUND = ["the scalings that suit the data"], ["around the best so far"]  # known by identity
+CONTEXTS = ["none, and ranks within queries"]
 NATURAL = ["around what the ranker takes by itself"]
 STEPS = (0.1, 0.3, 1.0, 3.0, 10.0)  # of NATURAL
 MOST_WIDENINGS = 4
@@ -45,11 +46,15 @@ TRADE_OFF: list[Stage] = [{"lam": [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0]}]  # of re
 STAGES: dict[str, list[Stage]] = {
     "rank-svm": [
         *LINEAR, {"loss": ["squared_hinge", "hinge"], "C": AROUND}, {"pair_weight": ["uniform", "query"], "C": AROUND},
+        {"context": CONTEXTS},
     ],
     "kernel-rank-svm": KERNEL,
     "nystroem-rank-svm": KERNEL,
     "fourier-rank-svm": KERNEL,
-    "additive-rank-svm": [{"scale": [None, "query-minmax"], "smoothness": [1.0, 10.0, 100.0], "C": CS}],
+    "additive-rank-svm": [
+        {"scale": [None, "query-minmax"], "smoothness": [1.0, 10.0, 100.0], "C": CS},
+        {"pair_weight": ["uniform", "query"], "C": AROUND}, {"context": CONTEXTS}, {"interactions": [None, 6, 20]},
+    ],
     "factorized": [{"scale": SCALES, "C": [1e-3, 1e-1, 10.0]}, {"rank": [2, 5, 10]}],
     "regularized": [{"scale": SCALES, "C": [1e-3, 1e-1, 10.0]}, {"lam": [0.1, 1.0, 10.0]}],
     "fenchel-rank": [{"scale": SCALES, "radius": [1.0, 3.0, 10.0, 30.0]}],
@@ -168,6 +173,9 @@ def resolved(
     def values_of(values: Sequence[Any]) -> Sequence[Any]:
         if values is SCALES:
             return scales()
+        if values is CONTEXTS:
+            suited = scales()
+            return [None, "rank"] if suited and "deviation" not in suited else []  # which is what sparse rows get
         if values is NATURAL:
             own = natural()
             return [] if own is None else [float(f"{own * step:.3g}") for step in STEPS]

@@ -25,9 +25,10 @@ from hingerank.search.click_folds import ClickFolds, check_winners
 from hingerank.search.proposals import Search, Staged, complexity
 from hingerank.search.query_folds import FoldOutcome, QueryFolds
 from hingerank.search.serving import advice, check_target, target_name, why_not
-from hingerank.search.settings import Setting, listed, resolved
+from hingerank.search.settings import Setting, Stage, listed, resolved
 from hingerank.watching import tell_task
 
+FEWEST_FOLDS, TOO_FAR = 2, 2.0  # on which every setting is tried, and errors behind the best at which it is stopped
 Progress = Callable[[int, int, str], None]
 
 
@@ -41,6 +42,8 @@ class Folds(Protocol):
     def fit(self, ranker: Any) -> Any: ...
 
     def scales(self) -> list[Any]: ...
+
+    def possible(self, stages: Sequence[Stage]) -> list[Stage]: ...
 
     def natural(self, ranker: Any) -> float: ...
 
@@ -80,8 +83,10 @@ def tune(
 
     Settings that differ in the ranker's path parameter alone are fitted as one path, scaled and mapped rows are
     shared (unless a class of your own overrides `fit` or `predict`), queries are never cut, and tries may stop ten
-    times as far from the optimum as the last fit. Where the best value of a number is at the edge of its grid the grid
-    grows that way. Of equal settings the simpler one is taken (smaller C, radius, rank, fewer and smaller trees).
+    times as far from the optimum as the last fit. After two folds, settings that are behind the best by more than twice
+    the standard error of their own value over queries are left out of the other folds. Where the best value of a number
+    is at the edge of its grid the grid grows that way. Of equal settings the simpler one is taken (smaller C, radius,
+    rank, fewer and smaller trees).
 
     Parameters
     ----------
@@ -166,7 +171,7 @@ def tune(
         stages, start = resolved(study.ranker, given, parts.scales, partial(parts.natural, study.ranker))
         if isinstance(parts, ClickFolds):
             stages = parts.rescaled(study.ranker, stages, given)
-        searches.append(Staged(stages, start, widen, parts.limits()))
+        searches.append(Staged(parts.possible(stages), start, widen, parts.limits()))
     if target is not None:
         begun = {s.name: (s.ranker, search.first) for s, search in zip(studies, searches)}
         check_target(target, begun, serve_only or blend, blend)
@@ -249,11 +254,21 @@ class Study:
         batch = next(proposals, None)
         while batch is not None:
             self._attempt(batch)
-            values = [self.trials[canonical(setting)].mean for setting in batch]
+            values = [self._worth(self.trials[canonical(setting)]) for setting in batch]
             try:
-                batch = proposals.send([None if np.isnan(value) else value for value in values])
+                batch = proposals.send(values)
             except StopIteration:
                 batch = None
+
+    def _worth(self, trial: Trial) -> float | None:
+        """A setting's value for the search: its mean; as far behind the best as on its folds, if it was stopped."""
+        if not np.isnan(trial.mean):
+            return trial.mean
+        if not self.known or not trial.scores or np.isnan(trial.scores).any():
+            return None
+        best = self.best()
+        behind = float(np.mean(best.scores[: len(trial.scores)])) - float(np.mean(trial.scores))
+        return best.mean - max(behind, 1e-9)
 
     @property
     def known(self) -> list[Trial]:
@@ -289,7 +304,8 @@ class Study:
         found: dict[str, list[FoldOutcome]] = {key: [] for key in todo}
         for k in range(len(self.folds)):
             tell_task(f"tuning {self.name}, fold {k + 1} of {len(self.folds)}")
-            for outcome in self.folds.outcomes(k, self.ranker, list(todo.values())):
+            hopeless = self._hopeless(found, k) if k >= FEWEST_FOLDS else ()
+            for outcome in self.folds.outcomes(k, self.ranker, [s for key, s in todo.items() if key not in hopeless]):
                 found[canonical(outcome.setting)].append(outcome)
                 self.problem = self.problem or outcome.problem
                 self._tell(found)
@@ -298,16 +314,31 @@ class Study:
             several = len(values) > 1
             error = float(values.std(ddof=1) / np.sqrt(len(values))) if several else outcomes[0].error
             seconds, problems = sum(o.seconds for o in outcomes), [o.problem for o in outcomes if o.problem]
+            mean, count = float(values.mean()), len(self.folds)
+            if len(values) < count and not problems:
+                problems, mean = [f"stopped after {len(values)} of {count} folds at {mean:.4f}"], np.nan
             self.trials[key] = Trial(
-                self.name, todo[key], values.tolist(), float(values.mean()), error, seconds,
+                self.name, todo[key], values.tolist(), mean, error, seconds,
                 problems[-1] if problems else None, self.runs(todo[key]),
             )  # fmt: skip
         self._keep_scores(found)
 
+    def _hopeless(self, found: Mapping[str, list[FoldOutcome]], k: int) -> set[str]:
+        """Settings to leave out of the other folds: stopped before, or far behind the best on the first k folds."""
+        here = {key: float(np.mean([o.value for o in outcomes])) for key, outcomes in found.items()}
+        whole = [float(np.mean(trial.scores[:k])) for trial in self.known]
+        best = np.nanmax([*here.values(), *whole, -np.inf])
+        behind = set()
+        for key, outcomes in found.items():
+            error = float(np.sqrt(np.mean([o.error**2 for o in outcomes]) / len(outcomes)))
+            if len(outcomes) < k or (error > 0 and best - here[key] > TOO_FAR * error):
+                behind.add(key)
+        return behind
+
     def _keep_scores(self, found: Mapping[str, list[FoldOutcome]]) -> None:
         """Keep held-out scores of the best setting so far, where the folds give them."""
         for key, outcomes in found.items():
-            if all(outcome.scores is not None for outcome in outcomes):
+            if len(outcomes) == len(self.folds) and all(outcome.scores is not None for outcome in outcomes):
                 self.scores[key] = [outcome.scores for outcome in outcomes if outcome.scores is not None]
         best = canonical(self.best().setting) if self.scores and self.known else ""
         self.scores = {key: scores for key, scores in self.scores.items() if key == best}
