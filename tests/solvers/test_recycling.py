@@ -81,3 +81,21 @@ def test_it_works_in_a_kernels_space(monkeypatch):
     quick = newton(problem, tol=1e-11)
     assert isinstance(quick.w, Expansion) and quick.value == pytest.approx(plain.value, rel=1e-9)
     assert quick.trace[-1]["products"] < 0.85 * plain.trace[-1]["products"]
+
+
+def test_the_hessian_of_a_sample_is_that_of_its_own_queries(monkeypatch):
+    """The windows of other queries are not there, or old."""
+    from hingerank.losses import squared_hinge
+    from hingerank.preferences import GradedPreferences
+
+    monkeypatch.setattr(module, "ROWS_OF_A_SAMPLE", 100)
+    rng = np.random.default_rng(0)
+    X, y, w = rng.normal(size=(6000, 3)), rng.integers(0, 3, 6000).astype(float), rng.normal(size=3)
+    for rows in (X, X.astype(np.float32)):
+        problem = Problem(RowsDesign(rows), squared_hinge(), GradedPreferences(y, np.arange(0, 6001, 6)), C=0.1)
+        parts = problem.samples()
+        assert parts
+        for part in parts:
+            point = part.at(w)
+            expected = np.stack([point.curvature(e) for e in np.eye(3)], axis=1)
+            np.testing.assert_allclose(point.hessian(), expected, rtol=1e-5)

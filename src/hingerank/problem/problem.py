@@ -68,6 +68,10 @@ class Objective(Protocol):
         """The objective at w."""
         ...
 
+    def origin(self) -> float:
+        """The value at w = 0."""
+        return self.at(np.zeros(self.dimension)).value
+
     def gap(self, point: Point) -> float:
         """How far the value may be above the optimum: ½‖∇f(w)‖² where the structure is ½‖w‖² and the loss convex.
 
@@ -407,6 +411,7 @@ class FusedPass(WindowPass):
         """The Hessian of the loss in w as a matrix; fewer shards, since a part has d² entries."""
         self._return_to(w)
         rows, tree, state, terms = self.rows, self.tree, self.state, self.terms
+        stride *= self.stride  # of a sample's own queries: the others have no windows
 
         def part(shard: tuple[int, int]) -> np.ndarray:
             first, last = shard
