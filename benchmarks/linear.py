@@ -4,6 +4,7 @@
     python benchmarks/linear.py --sizes XL XXL --peers     # without peers
     python benchmarks/linear.py --curves        # cost against rows, features, rows per query and grades, with a plot
     python benchmarks/linear.py --hessian       # where an explicit Hessian beats conjugate gradients
+    python benchmarks/linear.py --passes [--sizes L]       # where the passes of a fit go
 
 Every fit runs in a process of its own on float32 rows made by `hingerank.data.generate.make_benchmark`. One *pass* is
 the time numpy takes for ``X @ v`` and ``X.T @ u`` on the same array in the same process. *Extra memory* is the peak
@@ -13,6 +14,7 @@ resident size during the fit less that just before it, as a share of X.
 import argparse
 import json
 import statistics
+import time
 from pathlib import Path
 
 import numpy as np
@@ -60,6 +62,86 @@ def work(job: dict) -> dict:
 
         answer["ndcg"] = evaluate(y, ranker.predict(X), qid, "ndcg@10")["ndcg@10"]
     return answer
+
+
+class Counted:
+    """Counts the readings of rows in fits of the squared hinge, in units of all rows, and the seconds of each kind."""
+
+    KINDS = ("checks", "preferences", "loss and gradient", "Hessian products", "samples")
+
+    def __init__(self):
+        from hingerank.problem import problem
+        from hingerank.rankers import base, linear
+
+        self.readings, self.seconds = dict.fromkeys(self.KINDS, 0.0), dict.fromkeys(self.KINDS, 0.0)
+        self.wrap(base.BaseRanker, "_learning_rows", "checks")
+        self.wrap(linear.PairwiseRanker, "_preferences", "preferences")
+        self.wrap(problem.FusedPass, "at", "loss and gradient")
+        usual, count = problem.fused_curvature_pass, self
+
+        def product(rows, v, stride, tree, state, terms, shard):
+            began = time.perf_counter()
+            found = usual(rows, v, stride, tree, state, terms, shard)
+            share = (shard[1] - shard[0]) / (len(tree.offsets) - 1) / stride  # of the queries
+            count.add("samples" if stride > 1 else "Hessian products", share, time.perf_counter() - began)
+            return found
+
+        problem.fused_curvature_pass = product
+
+    def add(self, kind, share, seconds):
+        self.readings[kind] += share
+        self.seconds[kind] += seconds
+
+    def wrap(self, owner, name, kind):
+        usual, count = getattr(owner, name), self
+
+        def counted(own, *given, **more):
+            began = time.perf_counter()
+            found = usual(own, *given, **more)
+            stride = getattr(own, "stride", 1)
+            count.add("samples" if stride > 1 else kind, 1 / stride, time.perf_counter() - began)
+            return found
+
+        setattr(owner, name, counted)
+
+
+def count_passes(job: dict) -> dict:
+    """Where the passes of one fit go, in this process."""
+    from hingerank.data.generate import make_benchmark, make_letor
+
+    data = make_benchmark(job["size"])
+    our_fit(job, make_letor(n_queries=40, rows_per_query=20, n_features=8, seed=0))()
+    fit = our_fit(job, data)
+    fit()
+    counted = Counted()
+    one_pass, began = pass_seconds(data.X), time.perf_counter()
+    ranker = fit()
+    answer = {"seconds": time.perf_counter() - began, "pass": one_pass, "iterations": ranker.n_iter_}
+    return answer | {"readings": counted.readings, "spent": counted.seconds, "certificate": ranker.certificate_.value}
+
+
+def passes(sizes, console) -> list[dict]:
+    """A table of the readings of all rows in a fit, and of its seconds in passes."""
+    header = ["size", "C", "iterations", "certificate", "loss and gradient", "Hessian products", "samples"]
+    table = Table(
+        *header, "passes in all", "checks", "preferences", title="readings of all rows; then seconds in passes"
+    )
+    rows = []
+    for size in sizes:
+        for C in (1e-6, 1e-3, 1.0):
+            answer = run_apart(__file__, {"size": size, "C": C, "loss": "squared_hinge", "passes": True})
+            rows.append({"size": size, "C": C, **answer})
+            if "error" in answer:
+                table.add_row(size, f"{C:g}", answer["error"][:60])
+                continue
+            read, spent = answer["readings"], {k: v / answer["pass"] for k, v in answer["spent"].items()}
+            cells = [read["loss and gradient"], read["Hessian products"], read["samples"]]
+            cells += [answer["seconds"] / answer["pass"], spent["checks"], spent["preferences"]]
+            table.add_row(
+                size, f"{C:g}", str(answer["iterations"]), f"{answer['certificate']:.1e}", *(f"{x:.2f}" for x in cells)
+            )
+    console.print(table)
+    return rows
 
 
 def our_fit(job, data):
@@ -217,16 +299,21 @@ def main() -> None:
     parser.add_argument("--peers", nargs="*", default=[peer.split()[0] for peer in PEERS], help="by their first word")
     parser.add_argument("--curves", action="store_true")
     parser.add_argument("--hessian", action="store_true")
+    parser.add_argument("--passes", action="store_true")
     parser.add_argument("--figure", type=Path, default=Path("docs/figures/linear-cost.svg"))
     parser.add_argument("--json", type=Path, help="also write the rows here")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
-        print(json.dumps(work(json.loads(options.worker))))
+        job = json.loads(options.worker)
+        print(json.dumps(count_passes(job) if job.get("passes") else work(job)))
         return
     console = Console(width=140)
     if options.hessian:
         hessian(console)
+        return
+    if options.passes:
+        passes(options.sizes, console)
         return
     rows = curves(console, options.figure) if options.curves else compare(options.sizes, options.peers, console)
     if options.json:

@@ -111,9 +111,9 @@ def test_samples_stand_in_for_large_data_only_on_the_way():
     for part in parts:
         near = part.at(np.ones(4))
         np.testing.assert_allclose(near.gradient, whole.gradient, atol=0.1 * np.abs(whole.gradient).max())
-    fast = RankSVM(C=1e-4, tol=1e-13).fit(X, y, qid=qid)
+    fast = RankSVM(C=1e-4, tol=1e-15).fit(X, y, qid=qid)
     listed = objective.preferences
-    plain = RankSVM(C=1e-4, tol=1e-13, init=np.full(4, 1e-3)).fit_preferences(X.astype(float), listed)
+    plain = RankSVM(C=1e-4, tol=1e-15, init=np.full(4, 1e-3)).fit_preferences(X.astype(float), listed)
     np.testing.assert_allclose(fast.coef_, plain.coef_, rtol=1e-5)
 
 

@@ -83,6 +83,27 @@ def test_it_works_in_a_kernels_space(monkeypatch):
     assert quick.trace[-1]["products"] < 0.85 * plain.trace[-1]["products"]
 
 
+def test_a_fit_that_begins_with_samples_reads_all_rows_only_where_they_lead(monkeypatch):
+    """Once for the point that the samples give, and once for every step: nothing at weights of 0."""
+    import hingerank as hr
+
+    monkeypatch.setattr(module, "ROWS_OF_A_SAMPLE", 200)
+    data = hr.make_letor(1500, 8, n_features=3, seed=0, dtype="float64")
+    whole, usual = [], module.FusedPass.at
+
+    def counted(self, w):
+        whole.append(np.any(w)) if self.stride == 1 else None
+        return usual(self, w)
+
+    monkeypatch.setattr(module.FusedPass, "at", counted)
+    ranker = hr.RankSVM(C=1e-3, tol=1e-6).fit(data)
+    assert all(whole) and len(whole) == 1 + ranker.n_iter_ and ranker.certificate_.converged
+    monkeypatch.setattr(module, "ROWS_OF_A_SAMPLE", 10**9)
+    plain = hr.RankSVM(C=1e-3, tol=1e-6).fit(data)
+    np.testing.assert_allclose(ranker.coef_, plain.coef_, rtol=1e-2, atol=1e-4)
+    assert not all(whole)  # without samples weights of 0 are where it begins
+
+
 def test_the_hessian_of_a_sample_is_that_of_its_own_queries(monkeypatch):
     """The windows of other queries are not there, or old."""
     from hingerank.losses import squared_hinge

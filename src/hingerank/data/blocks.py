@@ -262,7 +262,7 @@ def check_matrix(X: Matrix, missing: str = "error") -> Matrix:
         raise DataError(f"missing is {missing!r}, expected one of {', '.join(map(repr, MISSING))}")
     matrix = _csr(X) if sp.issparse(X) else _dense(X)
     values: Any = matrix.data if sp.issparse(matrix) else matrix
-    if _all_finite(values):
+    if all_finite(values):
         return matrix
     _refuse(matrix, np.isinf(values), "infinite")
     if missing == "error":
@@ -277,7 +277,7 @@ def check_matrix(X: Matrix, missing: str = "error") -> Matrix:
 def check_finite(matrix: Matrix, allow_nan: bool, names: Sequence[str] | None = None) -> None:
     """A DataError that names the first NaN or infinite feature of an array or CSR matrix, and says what to do."""
     values: np.ndarray = matrix.data if sp.issparse(matrix) else matrix
-    if _all_finite(values):
+    if all_finite(values):
         return
     remedy = "so leave out its row or column, or put a finite number in its place"
     _refuse(matrix, np.isinf(values), "infinite", remedy, names=names)
@@ -345,7 +345,7 @@ def _float_type(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.float32 if small else np.float64)
 
 
-def _all_finite(values: np.ndarray) -> bool:
+def all_finite(values: np.ndarray) -> bool:
     """One cheap pass: a sum is finite unless some value is not (or the sum overflows, and then look closely)."""
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(np.isfinite(values.sum())) or bool(np.isfinite(values).all())

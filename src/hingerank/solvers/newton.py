@@ -21,6 +21,7 @@ ACCEPT, POOR = 1e-4, 0.25
 PAYING = 0.5  # a step with a sampled Hessian must cut the gradient to this fraction
 HARD = 0.5  # products per dimension above which an explicit Hessian is cheaper (benchmarks/linear.py --hessian)
 NEAR = 10  # times the tolerance, from which a part of the step that is known beforehand is taken first
+EXACT, CHEAP = 0.1, 0.02  # least residual, relative to the gradient: of products of the Hessian, and of a sample's
 ROUGH = 1e-2  # relative gradient to which samples are solved
 UNEVEN = 1e3  # largest to least entry of a diagonal from which it serves as a preconditioner
 
@@ -87,12 +88,14 @@ def newton(
     certificate is one of stationarity (see Objective.gap).
     """
     run = Run("gap", tol, max_iter, max_seconds, callback)
-    origin = objective.at(np.zeros(objective.dimension))
-    scale, run.origin = float(np.linalg.norm(origin.gradient)), origin.value
-    samples = objective.samples()
-    if w is None or not np.any(w):
-        w = solve_samples(samples, origin.w, scale, run)
-    point = origin if w is origin.w else objective.at(w)
+    samples, zero = objective.samples(), np.zeros(objective.dimension)
+    if samples:  # the whole objective is first seen where these lead; the gradient at 0 is only a unit
+        scale, run.origin = float(np.linalg.norm(samples[-1].at(zero).gradient)), objective.origin()
+        point = objective.at(solve_samples(samples, zero, scale, run) if w is None or not np.any(w) else w)
+    else:
+        point = objective.at(zero)
+        scale, run.origin = float(np.linalg.norm(point.gradient)), point.value
+        point = point if w is None or not np.any(w) else objective.at(w)
     point = newton_from(objective, point, scale, run, samples[-1] if samples else None)
     return run.solution(GAP if objective.convex else STATIONARY, point.w, point.value, len(run.trace) - 1)
 
@@ -129,7 +132,7 @@ def newton_from(objective: Objective, point: Point, scale: float, run: Run, mode
             known = point.first if model is None and NEAR * left >= 1.0 else None
             first = None if known is None else known()
             step, forecast, used = conjugate_gradients(
-                curvature, point.gradient, radius, 0.5 * left * norm, first, inverse
+                curvature, point.gradient, radius, 0.5 * left * norm, first, inverse, EXACT if model is None else CHEAP
             )
             products += used
             hard = used > HARD * len(step)
@@ -173,15 +176,17 @@ def conjugate_gradients(
     target: float,
     first: tuple[Vector, Vector] | None = None,
     inverse: Recycled | None = None,
+    least: float = EXACT,
 ) -> tuple[Vector, float, int]:
     """Approximately minimise the quadratic model in the ball: (step, forecast decrease, Hessian products used).
 
     first: a step to begin with and its Hessian product; left out where it leads nowhere. inverse: a preconditioner that
-    learns from the products; not used after a first step, which it would blur.
+    learns from the products; not used after a first step, which it would blur. least: the fraction of the gradient at
+    which the residual is small enough in any case.
     """
     r, step = -gradient, np.zeros_like(gradient)
     norm, used = float(np.linalg.norm(r)), 0
-    goal = max(0.1 * norm, min(target, 0.5 * norm))
+    goal = max(least * norm, min(target, 0.5 * norm))
     if first is not None and np.linalg.norm(first[0]) < radius:
         step, r = first[0], r - first[1]
         norm, inverse = float(np.linalg.norm(r)), None
