@@ -20,7 +20,7 @@ from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.tuned import Tuning
 from hingerank.registry import RANKERS, ranker_class
 from hingerank.search.serving import why_not
-from hingerank.search.settings import AROUND, SCALES, STAGES, parameters_of
+from hingerank.search.settings import AROUND, CONTEXTS, SCALES, STAGES, parameters_of
 
 RNG = np.random.default_rng(0)
 X = np.column_stack((RNG.exponential(1.2, 40), RNG.normal(5, 2, 40), RNG.choice([0.0, 0.0, 1.0, 2.0], 40)))
@@ -83,7 +83,7 @@ def test_every_value_of_the_table_of_settings_has_the_kind_it_says(name):
     ranker = small(name)
     for stage in STAGES[name]:
         for parameter, values in stage.items():
-            for value in [] if values is SCALES or values is AROUND else values:
+            for value in [] if any(values is open for open in (SCALES, AROUND, CONTEXTS)) else values:
                 setting = {parameter: value}
                 try:
                     found = fitted(ranker, setting)._form().kind
@@ -102,7 +102,7 @@ def test_every_kind_and_scaling_has_its_place_in_the_tables():
     assert set(WORDS) == set(FOLDED) == kinds
     scaled = {scaling_kind(name) for name in SCALERS} - {"none"}
     assert all({*f.scaled} <= scaled and {*f.carries} <= kinds for f in FORMATS.values())
-    within = {to for to in FORMATS for how in scaled if how.startswith("query-") if carries(to, "linear", how)}
+    within = {to for to in FORMATS for how in scaled if how.startswith("query-") if carries(to, [("linear", how)])}
     assert within == set(WITHIN_QUERIES)
 
 

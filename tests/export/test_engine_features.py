@@ -117,5 +117,5 @@ def test_the_command_line_takes_lists_and_defines(ranker, tmp_path, monkeypatch,
     assert run([*given[:2], "--to", "sql", "-o", "m.sql", "--define"]) == 1
     assert "sql has no option define" in capsys.readouterr().err
     (tmp_path / "store.json").write_text("3")
-    assert run([*given, "-o", "a/", "--features", "store.json"]) == 1
+    assert run([*given, "-o", "a/", "--features", "store.json", "--force"]) == 1
     assert "must be an object of feature names" in capsys.readouterr().err

@@ -21,7 +21,7 @@ NOT_OF_PAIRS = {
 }  # fmt: skip
 WITHOUT = {
     "factorized", "regularized", "rs-rank", "feature-selection", "prank", "adarank", "rankboost", "lightgbm", "gbrank",
-    "mcrank", "xgboost",
+    "mcrank", "xgboost", "blend",
 }  # fmt: skip
 SETTINGS = {
     "nystroem-rank-svm": {"n_components": 15, "gamma": 0.5},

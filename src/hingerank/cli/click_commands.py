@@ -17,7 +17,7 @@ Log = Annotated[
 ]
 
 
-class LogOptions(Group, panel="Log"):
+class ClickLogOptions(Group, panel="Log"):
     """How to read a click log."""
 
     query: str | None = option("COLUMN", "Column of queries (CSV/Parquet only). Default: query, qid, …")
@@ -80,7 +80,7 @@ class JudgmentOptions(Group, panel="Judgments"):
 def clicks(
     what: Annotated[str, typer.Argument(metavar="WHAT", help="info, propensities or judgments.")],
     log: Log,
-    reading: LogOptions,
+    reading: ClickLogOptions,
     estimating: PropensityOptions,
     judging: JudgmentOptions,
     output: Path | None = option("FILE", "Where propensities (JSON) or judgments go.", short="-o", panel="Output"),

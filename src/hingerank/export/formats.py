@@ -17,7 +17,11 @@ from hingerank.export.vespa import run_vespa, write_vespa
 from hingerank.registry import did_you_mean
 
 WORDS = {"linear": "a linear model", "mapped": "a kernel or Fourier model", "trees": "trees", "curves": "curves"}
-WORDS |= {"surfaces": "curves with surfaces", "zero-trees": "trees that take zeros for missing values"}
+WORDS |= {
+    "surfaces": "curves with surfaces",
+    "zero-trees": "trees that take zeros for missing values",
+    "sum": "a sum of models",
+}
 SCALED = "features that are scaled within each query"
 KEEPS_SCALING = ("solr", "elasticsearch", "opensearch")  # their normalizers do it
 SUMMING = ("python", "c", "javascript", "sql", "onnx", "vespa")  # what adds the scores of several forms

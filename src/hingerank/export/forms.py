@@ -93,7 +93,7 @@ KINDS = {
 }  # fmt: skip
 FOLDED: dict[str, tuple[str, ...]] = {  # kind of model -> kinds of scaling that may go into its numbers
     "linear": ("columns",), "mapped": ("columns",), "curves": ("columns",), "surfaces": ("columns",),
-    "trees": ("columns", "log", "quantile"), "zero-trees": (),
+    "trees": ("columns", "log", "quantile"), "zero-trees": (), "sum": (),
 }  # fmt: skip
 
 

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.export.forms import Affine, CosineSum, Curves, Form, KernelSum, Sum, Surfaces, Trees
+from hingerank.export.forms import FOLDED, Affine, CosineSum, Curves, Form, KernelSum, Sum, Surfaces, Trees
 from hingerank.export.scalings import Scaling
+
+SUMMANDS = ("linear", "curves", "surfaces")  # kinds that add up to one of them, the last that takes part
 
 
 def summed(names: Sequence[str], parts: Sequence[tuple[float, Form]]) -> Form:
@@ -37,6 +39,24 @@ def joins(first: Form, second: Form) -> bool:
     return any(isinstance(first.body, k) and isinstance(second.body, k) for k in kinds) and _same(
         first.scaling, second.scaling
     )
+
+
+def joined_parts(parts: Sequence[tuple[str | None, str]]) -> list[tuple[str | None, str]]:
+    """Kind and scaling of what becomes of forms of these kinds and scalings in a sum, as far as can be said beforehand.
+
+    >>> joined_parts([("linear", "columns"), ("trees", "none"), ("curves", "none"), ("linear", "log")])
+    [('curves', 'none'), ('trees', 'none'), ('linear', 'log')]
+    """
+    found: dict[str, tuple[str | None, str]] = {}
+    for number, (kind, scaled) in enumerate(parts):
+        folds = kind is not None and (scaled == "none" or scaled in FOLDED[kind])
+        if kind in SUMMANDS and folds:
+            before = found.get("curves", ("linear", "none"))[0]
+            found["curves"] = max(kind, str(before), key=SUMMANDS.index), "none"
+        else:
+            name = "trees" if kind == "trees" and folds else str(number)
+            found[name] = (kind, "none" if folds else scaled)
+    return list(found.values())
 
 
 def _same(first: Scaling | None, second: Scaling | None) -> bool:

@@ -92,7 +92,7 @@ def upload(
     there = engine.model(name)
     if there is not None and not replace:
         raise ExportError(f"{to} has a model {name!r} already: give another name, or pass replace=True")
-    scorer = Scorer(ranker, form, Asked(logged, params or {}, int(rows), float(options["shift"])))
+    scorer = EngineCheck(ranker, form, Asked(logged, params or {}, int(rows), float(options["shift"])))
     steps = Steps()
     try:
         if defined:
@@ -151,7 +151,9 @@ class Steps:
         return "what was sent was taken back" if self.undo else "nothing was changed"
 
 
-def tried(engine: Engine, steps: Steps, model: dict[str, Any], name: str, scorer: "Scorer") -> dict[str, Any] | None:
+def tried(
+    engine: Engine, steps: Steps, model: dict[str, Any], name: str, scorer: "EngineCheck"
+) -> dict[str, Any] | None:
     """Send a new model, read it back, and score rows by it."""
     put(engine, steps, model, name)
     return scorer.check(engine, name)
@@ -178,7 +180,7 @@ def alike(sent: Any, found: Any) -> bool:
         return False
 
 
-class Scorer(NamedTuple):
+class EngineCheck(NamedTuple):
     """Holds an engine's scores against the ranker's: of each row with the features that the engine gives it."""
 
     ranker: Any

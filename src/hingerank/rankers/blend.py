@@ -240,8 +240,14 @@ class Blend(BaseRanker):
             exact = exact and found.exact
         return Contributions(parts, base, EXACT if exact else NOT_EXACT, exact), scores
 
+    def _form_kind(self):
+        parts = self._form_parts()
+        return parts[0][0] if len(parts) == 1 else "sum"
+
     def _form_parts(self):
-        return [part for member in self._made() for part in member._form_parts()]
+        from hingerank.export.sums import joined_parts
+
+        return joined_parts([part for member in self._made() for part in member._form_parts()])
 
     def _form(self):
         from hingerank.export.sums import summed

@@ -18,7 +18,7 @@ from hingerank.export.attributes import Attribute, Number
 from hingerank.losses import squared_hinge
 from hingerank.losses.lists import NdcgSwaps
 from hingerank.metrics import evaluate
-from hingerank.preferences import GradedPreferences
+from hingerank.preferences import QueryPreferences
 from hingerank.problem import RowsDesign
 from hingerank.problem.mapped import rows_design
 from hingerank.problem.sparse import SparseProblem, sparse_problem
@@ -89,8 +89,7 @@ class FenchelRank(WinnersRanker, SparseRanker):
         "corrective" minimises anew over all features in use after each choice of features, and needs a handful of
         steps; "classic" is the paper's algorithm, one feature a step; "away" and "pairwise" also take weight back from
         the worst feature in use.
-    absolute : whether the gap itself, not relative to anything, is to be at most tol
-        The paper's rule, for the variants that take steps.
+    absolute : whether the gap itself is to be at most tol, the paper's rule, for the variants that take steps
     scale : feature scaling learnt in fit and carried in the model (the paper scales features to [0, 1])
     max_seconds : most seconds
     callback : called with each trace entry; a true answer stops the fit
@@ -143,10 +142,9 @@ class FenchelRank(WinnersRanker, SparseRanker):
             raise ValueError(f"there is no variant {self.variant!r}; use one of: {', '.join(known)}")
         if self.step not in STEPS:
             raise ValueError(f"there is no step {self.step!r}; use one of: {', '.join(STEPS)}")
-        if self.variant == "corrective" and self.step != "exact":
-            raise ValueError(f"step {self.step!r} works with the variants {', '.join(VARIANTS)}, not with 'corrective'")
-        if self.variant == "corrective" and self.absolute:
-            raise ValueError(f"absolute=True works with the variants {', '.join(VARIANTS)}, not with 'corrective'")
+        if self.variant == "corrective" and (self.step != "exact" or self.absolute):
+            what = "absolute=True" if self.absolute else f"step {self.step!r}"
+            raise ValueError(f"{what} works with the variants {', '.join(VARIANTS)}, not with 'corrective'")
         design, preferences = source.pose(rows_design)
         return sparse_problem(design, squared_hinge(), preferences, L1Ball(self.radius))
 
@@ -290,7 +288,6 @@ class TruncatedGradientRanker(SparseRanker):
         return 1.0 / max(curvature, 1e-300)
 
     def _descend(self, problem: "Descent", w: np.ndarray, **options: Any) -> Solution:
-        """The descent from w."""
         raise NotImplementedError
 
 
@@ -304,7 +301,7 @@ class Descent:
     first_scores: np.ndarray | None = None
 
     @property
-    def preferences(self) -> GradedPreferences:
+    def preferences(self) -> QueryPreferences:
         return self.inner.preferences
 
     @property
