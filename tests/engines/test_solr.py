@@ -4,11 +4,13 @@ import json
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import urllib.error
 import urllib.parse
 import urllib.request
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -23,8 +25,8 @@ HERE, CORE = Path(__file__).parent, "rows"
 class Solr:
     """A server's address, and what tests say to it."""
 
-    def __init__(self, port):
-        self.address = f"http://127.0.0.1:{port}/solr/{CORE}"
+    def __init__(self, address):
+        self.address = address
 
     def call(self, path, body=None, method=None, **parameters):
         return json.loads(self.text(path, body, method, **parameters))
@@ -60,24 +62,58 @@ class Solr:
         return self.call("select", **(asked | more))["response"]["docs"]
 
 
+@contextmanager
+def started(home, command, settings="<solr/>"):
+    """The address of a node that runs while the block does."""
+    shutil.copytree(HERE / "solr" / "conf", home / CORE / "conf")
+    (home / "solr.xml").write_text(settings)
+    (home / "zoo.cfg").write_text("tickTime=2000\ninitLimit=10\nsyncLimit=5\n")
+    with open(home / "log", "w") as log:
+        node = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
+    try:
+        port = next((line.split()[1] for line in node.stdout if line.startswith("PORT")), None)
+        assert port, (home / "log").read_text()[-3000:]
+        yield f"http://127.0.0.1:{port}/solr"
+    finally:
+        node.stdin.close()
+        node.wait(60)
+        node.stdout.close()
+
+
 @pytest.fixture(scope="module")
 def solr(java, tmp_path_factory, rows):
     home = tmp_path_factory.mktemp("solr")
-    shutil.copytree(HERE / "solr", home, dirs_exist_ok=True)
     (home / CORE).mkdir()
-    (home / "conf").rename(home / CORE / "conf")
     (home / CORE / "core.properties").write_text(f"name={CORE}\n")
-    with open(home / "log", "w") as log:
-        command = [*java("solr", "SolrNode"), str(home)]
-        node = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
-    port = next((line.split()[1] for line in node.stdout if line.startswith("PORT")), None)
-    assert port, (home / "log").read_text()[-3000:]
-    server = Solr(port)
-    server.index(rows)
-    yield server
-    node.stdin.close()
-    node.wait(60)
-    node.stdout.close()
+    with started(home, [*java("solr", "SolrNode"), str(home)]) as address:
+        server = Solr(f"{address}/{CORE}")
+        server.index(rows)
+        yield server
+
+
+@pytest.fixture(scope="module")
+def cloud(java, tmp_path_factory, rows):
+    """A node with a ZooKeeper of its own and a collection of two replicas."""
+    home, (program, *more) = tmp_path_factory.mktemp("cloud"), java("solr", "SolrNode")
+    with socket.socket() as free, socket.socket() as keeper:  # the ZooKeeper takes the port 1000 above Solr's
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+        port -= 2000 if port > 60000 else 0
+        keeper.bind(("127.0.0.1", port + 1000))
+    inner = f'<str name="host">127.0.0.1</str><int name="hostPort">{port}</int><str name="hostContext">solr</str>'
+    command = [
+        program,
+        "-DzkRun",
+        f"-Dbootstrap_confdir={home / CORE / 'conf'}",
+        f"-Dcollection.configName={CORE}",
+        *more,
+    ]
+    with started(home, [*command, str(home), str(port)], f"<solr><solrcloud>{inner}</solrcloud></solr>") as address:
+        made = {"action": "CREATE", "name": CORE, "numShards": 1, "replicationFactor": 2, "maxShardsPerNode": 2}
+        Solr(address).call("admin/collections", **made, **{"collection.configName": CORE})
+        server = Solr(f"{address}/{CORE}")
+        server.index(rows)
+        yield server
 
 
 # no value is missing here: a version before 9 refuses to hear where missing ones go, which matters to XGBoost's trees
@@ -244,3 +280,14 @@ def test_the_shell_commands_of_the_page_run(solr, tmp_path):
     assert [entry["name"] for entry in solr.call("schema/feature-store/products")["features"]] == [
         "title", "anywhere", "popularity", "first",
     ]  # fmt: skip
+
+
+def test_uploads_to_a_cloud_reach_every_replica(cloud, fitted):
+    """A replica sees features and models after a reload, which an upload asks for."""
+    sent = hr.upload(fitted("standard"), "solr", cloud.address, name="a", store="fields", define=True, shift=30.0)
+    assert sum("action=RELOAD" in call.url for call in sent.calls) == 2
+    for k in range(4):  # one replica or the other answers
+        hr.upload(fitted("sparse"), "solr", cloud.address, name=f"b{k}", store="fields", define=True, shift=30.0)
+        assert models(cloud) == {"a", *(f"b{j}" for j in range(k + 1))}
+    hr.upload(fitted("standard"), "solr", cloud.address, name="b0", store="fields", shift=30.0, replace=True)
+    assert models(cloud) == {"a", "b0", "b1", "b2", "b3"}

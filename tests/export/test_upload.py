@@ -124,9 +124,14 @@ class FakePlugin(Fake):
 class FakeSolr(Fake):
     def __init__(self):
         super().__init__()
-        self.stores = {"_DEFAULT_": list(STORE)}
+        self.stores, self.seen = {"_DEFAULT_": list(STORE)}, ""
 
     def route(self, method, path, query, body):
+        if path.startswith("/solr/admin/"):
+            self.seen = json.dumps([self.models, self.stores])  # what replicas know after a reload
+            return 200, {"mode": "solrcloud" if self.broken == "cloud" else "std"}
+        if self.broken == "cloud" and path.endswith("/select") and self.seen != json.dumps([self.models, self.stores]):
+            return 400, {"error": {"msg": "cannot find model"}}
         place = path.removeprefix("/solr/products/")
         if place == "select":
             return self.select(query)
@@ -275,7 +280,7 @@ def test_errors_are_the_engines_own_words(engine, ranker):
         with pytest.raises(hr.ExportError, match=words):
             send(engine, ranker)
         assert engine.kept() == before
-    with pytest.raises(hr.ExportError, match=r"nothing answers at http://127.0.0.1:9/solr/x .* is the engine running"):
+    with pytest.raises(hr.ExportError, match=r"nothing answers at http://127.0.0.1:9/solr .* is the engine running"):
         hr.upload(ranker, "solr", "http://me:secret@127.0.0.1:9/solr/x")
     with pytest.raises(hr.ExportError, match="must begin with http"):
         hr.upload(ranker, "solr", "localhost:8983/solr/x")
@@ -347,6 +352,17 @@ def test_a_dry_run_calls_nothing(engine, ranker):
     assert engine.calls == [] and done.check is None
     methods = [call.method for call in done.calls]
     assert methods.count("DELETE") == 2 and len(methods) > 7 and all("http://" in str(call) for call in done.calls)
+
+
+def test_a_cloud_is_reloaded_after_every_change(engine, ranker):
+    if engine.to == "solr":
+        engine.broken = "cloud"
+        send(engine, ranker, name="a")
+        send(engine, ranker, name="a", replace=True)
+        assert engine.calls.count("GET /solr/admin/collections") == 5 and "a" in engine.seen
+        engine.broken = ""
+        send(engine, ranker, name="b")
+        assert engine.calls.count("GET /solr/admin/collections") == 5
 
 
 def test_credentials_go_into_a_header_and_into_nothing_else(engine, ranker):

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
+from urllib.parse import unquote
 
 from hingerank.data.feature_logs import LoggedQuery
 from hingerank.export.engine_client import Client, segment
@@ -57,10 +58,15 @@ class Engine(Protocol):
 
 
 class Solr:
-    """A collection or core of Solr's: `url` such as http://localhost:8983/solr/products."""
+    """A collection or core of Solr's: `url` such as http://localhost:8983/solr/products.
+
+    A replica of SolrCloud's sees changes of features and models after a reload of its collection.
+    """
 
     def __init__(self, client: Client, store: str | None, document: str = "id") -> None:
+        client.base, _, self.at = client.base.rpartition("/")
         self.client, self.store, self.document = client, store or "_DEFAULT_", document
+        self.cloud: bool | None = None  # whether it is one, once that is known
 
     def features(self):
         if not self.client.dry and self.store not in self._get("schema/feature-store").get("featureStores", []):
@@ -68,9 +74,9 @@ class Solr:
         return self._get(f"schema/feature-store/{segment(self.store)}").get("features") or None
 
     def define(self, features, before):
-        self.client.call("PUT", "schema/feature-store", features)
+        self._change("PUT", "schema/feature-store", features)
         if before is None:
-            return lambda: self.client.call("DELETE", f"schema/feature-store/{segment(self.store)}")
+            return lambda: self._change("DELETE", f"schema/feature-store/{segment(self.store)}")
         return None  # Solr deletes stores, not features
 
     def model(self, name):
@@ -78,13 +84,13 @@ class Solr:
         return next((model for model in found if model["name"] == name), None)
 
     def put(self, model):
-        self.client.call("PUT", "schema/model-store", model)
+        self._change("PUT", "schema/model-store", model)
 
     def put_back(self, name, found):
         self.put(found)
 
     def drop(self, name):
-        self.client.call("DELETE", f"schema/model-store/{segment(name)}")
+        self._change("DELETE", f"schema/model-store/{segment(name)}")
 
     def renamed(self, model, name):
         return {**model, "name": name}
@@ -102,7 +108,7 @@ class Solr:
         words = " ".join([f"[features store={self.store}", *efi]) + "]"
         asked |= {"fl": f"{self.document},score,{words}", "rows": most, "wt": "json", "indent": "off"}
         asked["rq"] = " ".join([f"{{!ltr model={_quoted(name)} reRankDocs={most}", *efi]) + "}"
-        found = self.client.call("GET", "select", query=asked)
+        found = self.client.call("GET", f"{self.at}/select", query=asked)
         rows = []
         for row in found.get("response", {}).get("docs", []):
             if self.document not in row:
@@ -118,7 +124,15 @@ class Solr:
         return f"{{!terms f={self.document} separator='{mark}'}}{mark.join(documents)}"
 
     def _get(self, path: str) -> dict[str, Any]:
-        return self.client.call("GET", path, query={"wt": "json", "indent": "off"})
+        return self.client.call("GET", f"{self.at}/{path}", query={"wt": "json", "indent": "off"})
+
+    def _change(self, method: str, path: str, body: Any = None) -> None:
+        self.client.call(method, f"{self.at}/{path}", body)
+        if self.cloud is None:
+            found = self.client.call("GET", "admin/info/system", query={"wt": "json", "indent": "off"}, absent=True)
+            self.cloud = (found or {}).get("mode") == "solrcloud"
+        if self.cloud:
+            self.client.call("GET", "admin/collections", query={"action": "RELOAD", "name": unquote(self.at)})
 
 
 class Plugin:
