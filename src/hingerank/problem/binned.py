@@ -31,9 +31,9 @@ from hingerank.kernels.sweeps import score_pass
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.losses import Loss, WindowLoss
 from hingerank.preferences import Preferences, QueryPreferences
-from hingerank.problem.design import NUMBERS_PER_SHARD
+from hingerank.problem.design import NUMBERS_PER_SHARD, CompiledRows
 from hingerank.problem.mapped import MixedDesign, MixedPass
-from hingerank.problem.problem import Design, FusedPass, LossPoint, Pass, add_up
+from hingerank.problem.problem import Design, FusedPass, LossPoint, Pass
 from hingerank.problem.torch_bins import TorchBins
 
 MANY_NUMBERS, ROWS_OF_A_LOOK = 1 << 20, 8192  # when the blocks of a Hessian are worth a look, and at how many rows
@@ -47,7 +47,7 @@ class Bins(Design, Protocol):
         ...
 
 
-class BinnedDesign(Bins):
+class BinnedDesign(CompiledRows, Bins):
     """Ψ in memory, or of mapped rows in a file beside them; places are float32.
 
     rows: dense (bins, places, n, d), in the order of `positions`; CSR (bins, places, columns, starts, stride).
@@ -80,7 +80,7 @@ class BinnedDesign(Bins):
         with np.errstate(over="ignore"):
             run_shards(place, pieces)
         rest = (n, d) if self.dense else (X.indices, X.indptr, self.stride)
-        self.rows: tuple[Any, ...] = (bins, places, *rest)
+        self.rows = (bins, places, *rest)
         # partial sums of a shard have a number for each bin: no more shards than keep those well below the data
         self.most_shards = int(np.clip(self.numbers // (4 * self.shape[1]), 1, 64))
 
@@ -88,15 +88,6 @@ class BinnedDesign(Bins):
     def matrix(self) -> Matrix:
         """What of the rows stands for them where it matters how they lie: the places."""
         return self.rows[1]
-
-    def scores(self, w: np.ndarray) -> np.ndarray:
-        w, out = np.ascontiguousarray(w, np.float64), np.empty(self.shape[0])
-        run_shards(lambda ab: scores_range(self.rows, *ab, w, out), self._shards)
-        return out
-
-    def back(self, z: np.ndarray) -> np.ndarray:
-        z = np.ascontiguousarray(z, np.float64)
-        return add_up(run_shards(lambda ab: back_range(self.rows, *ab, z, self.shape[1]), self._shards))
 
     def scatter(self, weight: np.ndarray, offsets: np.ndarray, stride: int = 1) -> np.ndarray:
         raise ValueError("the bins of curves have no scatter")

@@ -1,6 +1,7 @@
 """Designs of rows held in memory. What a design is, and how losses sweep over it: problem/problem.py."""
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,7 +20,23 @@ NUMBERS_PER_SHARD = 1 << 20
 ROWS_OF_A_LOOK, UNEVEN = 256, 30.0  # times the least spread from which columns count as uneven
 
 
-class RowsDesign(Design):
+class CompiledRows(Design):
+    """Rows that compiled products read, shard by shard: `rows` is what they take (kernels/rows.py)."""
+
+    rows: tuple[Any, ...]
+    _shards: list[tuple[int, int]]
+
+    def scores(self, w: np.ndarray) -> np.ndarray:
+        w, out = np.ascontiguousarray(w, np.float64), np.empty(self.shape[0])
+        run_shards(lambda ab: scores_range(self.rows, *ab, w, out), self._shards)
+        return out
+
+    def back(self, z: np.ndarray) -> np.ndarray:
+        z = np.ascontiguousarray(z, np.float64)
+        return add_up(run_shards(lambda ab: back_range(self.rows, *ab, z, self.shape[1]), self._shards))
+
+
+class RowsDesign(CompiledRows):
     """Rows held in memory, dense (C-ordered) or CSR, float32 or float64; sums are float64.
 
     `rows` is what compiled passes take; see kernels/rows.py.
@@ -29,7 +46,7 @@ class RowsDesign(Design):
         self.shape = X.shape
         if sp.issparse(X):
             X = X.tocsr()
-            self.rows: tuple[np.ndarray, ...] = (X.data, X.indices, X.indptr)
+            self.rows = (X.data, X.indices, X.indptr)
             self.numbers = X.nnz
         else:
             self.rows = (np.ascontiguousarray(X),)
@@ -56,15 +73,6 @@ class RowsDesign(Design):
     def matrix(self) -> Matrix:
         """The rows as a NumPy or SciPy matrix, uncopied."""
         return self.rows[0] if self.dense else sp.csr_matrix(self.rows, shape=self.shape, copy=False)
-
-    def scores(self, w: np.ndarray) -> np.ndarray:
-        w, out = np.ascontiguousarray(w, np.float64), np.empty(self.shape[0])
-        run_shards(lambda ab: scores_range(self.rows, *ab, w, out), self._shards)
-        return out
-
-    def back(self, z: np.ndarray) -> np.ndarray:
-        z = np.ascontiguousarray(z, np.float64)
-        return add_up(run_shards(lambda ab: back_range(self.rows, *ab, z, self.shape[1]), self._shards))
 
     def scatter(self, weight: np.ndarray, offsets: np.ndarray, stride: int = 1) -> np.ndarray:
         rows, width = self.rows, self.shape[1]
