@@ -1,6 +1,7 @@
 """The graph of places: two are joined by the documents that were shown at both, and only then can be compared."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -19,6 +20,9 @@ class PlaceGraph:
         Σ over documents d of a query of min(n_dk, n_dk′), n_dk its showings at place k; 0 on the diagonal.
     clicks : array, places × places
         The same sum of min(n_dk, n_dk′) · c_dk / n_dk: clicks at k of documents that were at k′ too, on that weight.
+
+    Attributes
+    ----------
     part : int array
         The number of the connected part that each place is in; 0 is that of the first place.
     """
@@ -26,7 +30,10 @@ class PlaceGraph:
     places: np.ndarray
     weight: np.ndarray
     clicks: np.ndarray
-    part: np.ndarray
+
+    @cached_property
+    def part(self) -> np.ndarray:
+        return _parts(self.weight)
 
     @property
     def n_parts(self) -> int:
@@ -82,7 +89,7 @@ def joined_places(
     weight = total(i, j, least)
     clicks = total(i, j, least * rate[i]) + total(j, i, least * rate[j])
     weight = weight + weight.T
-    return PlaceGraph(np.asarray(places, np.int64), weight, clicks, _parts(weight))
+    return PlaceGraph(np.asarray(places, np.int64), weight, clicks)
 
 
 def _parts(weight: np.ndarray) -> np.ndarray:

@@ -314,7 +314,8 @@ class _Counted:
 
         def estimate(n: np.ndarray, c: np.ndarray) -> np.ndarray:
             p, r = fit_all_pairs(self.graph(n, c), *start[:1])
-            start.append((np.nan_to_num(p, nan=0.5), np.nan_to_num(r, nan=0.5)))
+            if not start:  # of the log itself: near those of logs that are drawn from it
+                start.append((np.nan_to_num(p, nan=0.5), np.nan_to_num(r, nan=0.5)))
             return p
 
         return estimate
@@ -401,7 +402,7 @@ class _Counted:
 
         def resample(rounds: int, seed: int) -> np.ndarray:
             rng = np.random.default_rng(seed)
-            return np.array([_relative(estimate(*self._drawn(rng))[0]) for _ in range(rounds)])
+            return _relative(np.array([estimate(*self._drawn(rng))[0] for _ in range(rounds)]))
 
         names = self.log.context_names if self.by_context else None
         return Propensities(method, np.arange(1, self.n_places + 1), alpha, beta, names, reasons, about, resample)
@@ -414,7 +415,7 @@ class _Counted:
             return (misses + hits).astype(np.float64), hits.astype(np.float64)
         size = len(self.sessions)
         drawn = np.zeros(len(log.session_names))  # `take` keeps names of lists that are gone
-        drawn[self.sessions] = rng.multinomial(size, np.full(size, 1 / size))
+        drawn[self.sessions] = np.bincount(rng.integers(0, size, size), minlength=size)
         weights = drawn[log.session]
         return self.counts(weights if log.weights is None else weights * log.weights)
 
