@@ -189,6 +189,18 @@ def test_every_ranker_of_pairs_learns_from_clicks(rows, name):
     np.testing.assert_array_equal(clicked.predict(X), make(name).fit_winners(data, weights).predict(X))
 
 
+@pytest.mark.parametrize("correction", ["ips", "doubly-robust"])
+def test_clicks_on_rows_of_a_mapped_file(tmp_path, correction):
+    made = hr.make_letor(40, 8, n_features=6, seed=2)
+    rows = hr.RankingData(made.X, made.y, made.qid, docid=np.arange(made.n_rows).astype(str))
+    hr.write(rows, f"{tmp_path}/rows/")
+    mapped = hr.read(tmp_path / "rows")
+    log = hr.simulate_clicks(rows, rows.X[:, 0], sessions=2000, seed=0, counted=True)
+    how = {"propensities": 1 / np.arange(1, 9), "correction": correction}
+    one, other = (hr.RankSVM(C=1e-3, tol=1e-9).fit_clicks(log.join(data), **how) for data in (rows, mapped))
+    np.testing.assert_allclose(other.coef_, one.coef_, atol=1e-6)
+
+
 # Around the ranker in production.
 
 
