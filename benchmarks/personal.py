@@ -8,9 +8,9 @@ Features are genres and title words. Split "user": of every user's films a fifth
 of the rest, split alike, chooses every method's settings by the accuracy over its own pairs (grids were widened where a
 choice lay at their edge). Results are kept in docs/reproductions/runs: delete them to start afresh.
 
---default-C shows the fraction of test pairs right at the default C, at version 0.1's (0.1) and at the best of a grid
-around the default. The grid is only shown: it chose nothing. --write keeps the table as personal-default-C.json there
-(docs/results).
+--default-C shows the fraction of test pairs right at the default C and on a grid around it, on splits and generated
+sets that the rule was not made with, and what choosing costs (personal_default_C.py). --write keeps the table as
+personal-default-C.json there (docs/results).
 """
 
 import argparse
@@ -27,12 +27,11 @@ import numpy as np
 
 import hingerank as hr
 from hingerank.papers.engine import Place, default_data, kept
-from hingerank.papers.personal import Parts, pairs_right, ratings_right, synthetic, yahoo
 from hingerank.personal.item_features import genre_features, identity_features, join_features, word_features
 from hingerank.personal.rating_sets import plain_titles, read_movielens
 from hingerank.personal.ratings import Ratings, split_by_item, split_by_user
 from hingerank.preferences import GradedPreferences
-from measuring import keep_table
+from personal_default_C import default_C
 from personal_peers import CornacMF, CornacVBPR, Implicit, LightFM
 
 
@@ -197,61 +196,18 @@ def measure(row: Row, X: Any, train: Ratings, part: Ratings, settings: dict[str,
     return judge(model, train, part) | {"s": seconds}
 
 
-FACTORS = (1 / 64, 1 / 16, 1 / 4, 4, 16, 64)  # of the default C
-
-
-def default_C(place: Place, write: Path | None) -> None:
-    """The table of --default-C."""
-    sets: dict[str, tuple[Callable[[], Parts], int]] = {
-        "generated comparisons, rank 20": (lambda: synthetic(place), 20),
-        "Yahoo! Movies": (lambda: yahoo(place.find("yahoo-movies")), 10),
-        "MovieLens 100k": (lambda: _films(place.find("ml-100k"), 0), 10),
-        "MovieLens 100k, a column per film": (lambda: _films(place.find("ml-100k"), 1), 10),
-        "MovieLens 1M": (lambda: _films(place.find("ml-1m"), 0), 10),
-    }
-    header, rows = ["data", "default C", "pairs right", "at C = 0.1", "best of the grid", "at", "seconds"], []
-    for name, (read, rank) in sets.items():
-        features, parts, compared = read()
-
-        def right(C: float | None) -> tuple[float, float, float]:
-            """(pairs right, C, seconds)."""
-            ranker, began = hr.PersonalRankSVM(rank=rank, C=C, prior="zero"), time.perf_counter()  # noqa: B023
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                (ranker.fit_pairs if compared else ranker.fit)(features, *parts["train"])  # noqa: B023
-            seconds = time.perf_counter() - began
-            accuracy = pairs_right if compared else ratings_right  # noqa: B023
-            return accuracy(ranker, features, parts, "test"), ranker.C_, seconds  # noqa: B023
-
-        here, C, seconds = right(None)
-        grid = {factor: right(factor * C)[0] for factor in FACTORS} | {1.0: here}
-        best = max(grid, key=lambda factor: grid[factor])
-        at = f"{best:g} × default"
-        rows.append(
-            [name, f"{C:.2g}", f"{here:.4f}", f"{right(0.1)[0]:.4f}", f"{grid[best]:.4f}", at, f"{seconds:.1f}"]
-        )
-        print("| " + " | ".join(rows[-1]) + " |", flush=True)
-    if write:
-        keep_table(write, "personal-default-C", "python benchmarks/personal.py --default-C", header, rows)
-
-
-def _films(folder: Path, with_films: int) -> Parts:
-    features, parts = split_of(folder, "user")
-    return features[with_films], {name: part.triples for name, part in parts.items()}, False
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--set", choices=["ml-100k", "ml-1m"], default="ml-100k")
     parser.add_argument("--split", choices=["user", "item"], default="user")
-    parser.add_argument("--only", help="methods whose name has this in it")
+    parser.add_argument("--only", help="methods (or data of --default-C) whose name has this in it")
     parser.add_argument("--data", type=Path, default=default_data())
     parser.add_argument("--default-C", action="store_true")
     parser.add_argument("--write", type=Path)
     arguments = parser.parse_args()
     place = Place(arguments.data, Path("docs/reproductions/runs"))
     if arguments.default_C:
-        default_C(place, arguments.write)
+        default_C(place, arguments.write, arguments.only)
         return
     movielens(place, arguments.set, arguments.split, arguments.only)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import hingerank as hr
-from hingerank.personal.choosing import MULTIPLES, choose_multiple, held_back
+from hingerank.personal.choosing import ENOUGH_USERS, MULTIPLES, choose_multiple, held_back
 from hingerank.personal.preferences import from_comparisons, from_ratings
 
 
@@ -16,7 +16,7 @@ def multiple_of(ranker, data):
     return ranker.C_ * np.linalg.norm(G, 2)
 
 
-@pytest.mark.parametrize("noise, most", [(0.0, np.inf), (3.0, MULTIPLES[0])])
+@pytest.mark.parametrize("noise, most", [(0.0, np.inf), (3.0, MULTIPLES[1])])
 def test_comparisons_without_noise_are_fitted_closely_and_noisy_ones_are_not(noise, most):
     data = hr.make_personal(80, 300, 8, 3, per_user=150, noise=noise, seed=0)
     train, test = data.split(0.2, seed=0)
@@ -25,8 +25,8 @@ def test_comparisons_without_noise_are_fitted_closely_and_noisy_ones_are_not(noi
     chosen = multiple_of(ranker, train)
     assert min(abs(chosen / m - 1) for m in MULTIPLES) < 0.05 and chosen <= 1.05 * most
     if noise == 0:
-        assert chosen > 2 * MULTIPLES[0]
-        usual = hr.PersonalRankSVM(rank=3, prior="zero", C=MULTIPLES[0] / chosen * ranker.C_).fit_pairs(*parts[0])
+        assert chosen > 2 * MULTIPLES[1]
+        usual = hr.PersonalRankSVM(rank=3, prior="zero", C=MULTIPLES[1] / chosen * ranker.C_).fit_pairs(*parts[0])
 
         def right(ranker):
             X, users, winners, losers = parts[1]
@@ -50,13 +50,32 @@ def test_a_fifth_of_what_every_user_said_is_held_back():
     assert held_back(compared, lambda *given: from_comparisons(*given, 24)) is None  # one user is too few
 
 
-def test_the_usual_multiple_stays_unless_others_are_clearly_better():
-    rng = np.random.default_rng(0)
+def test_sparse_noisy_ratings_take_the_smallest_multiple():
+    data = hr.make_personal(250, 500, 100, 5, kind="ratings", per_user=25, noise=1.0, sparse_density=0.1, seed=0)
+    train, test = data.split(0.25, seed=0)
+    given = train.item_features, train.users, train.items, train.ratings
+    default = hr.PersonalRankSVM(rank=8, prior="zero").fit(*given)
+    larger = hr.PersonalRankSVM(rank=8, prior="zero", C=10 * default.C_).fit(*given)
+    X, rest = data.item_features, (test.users, test.items, test.ratings)
+    assert default.score(X, *rest, against=given[1:]) > larger.score(X, *rest, against=given[1:]) + 0.02
+
+
+def test_of_many_users_half_are_looked_at():
+    n = 2 * ENOUGH_USERS + 100
+    data = hr.make_personal(n, 60, 4, 2, kind="ratings", per_user=12, seed=0)
+    told = from_ratings(data.users, data.items, data.ratings, 60)
+    learnt, everything = held_back(told, lambda *given: from_ratings(*given, 60))
+    assert learnt.n_users == everything.n_users == n // 2
+
+
+def test_the_smallest_multiple_that_is_about_as_good_as_the_best_is_chosen():
     tried = []
 
     def right(multiple):
         tried.append(multiple)
-        return rng.integers(0, 10, 200).astype(float)
+        return 900.0 - 5 * abs(MULTIPLES.index(multiple) - 2)
 
-    assert choose_multiple(right, 2000) in MULTIPLES[:2] and len(tried) <= 3
-    assert choose_multiple(lambda multiple: np.full(5, multiple), 10) == MULTIPLES[-1]
+    assert choose_multiple(right, 1000) == MULTIPLES[0] and tried == list(MULTIPLES)  # 10 where 100 are wrong
+    tried.clear()
+    assert choose_multiple(right, 909) == MULTIPLES[2] and tried == list(MULTIPLES[:4])
+    assert choose_multiple(lambda multiple: multiple, 4000) == MULTIPLES[-1]

@@ -1,9 +1,8 @@
-"""How many times the smallest C at which anything is learnt: from what users said and a first fit did not see.
+"""How many times the smallest C at which anything is learnt: by ratings or comparisons that a first fit did not see.
 
-Few ratings of noisy users want about 50 times, many comparisons without noise a hundred times that. No number of users,
-ratings or features tells the two apart, so a part of what every user said is held back, and the multiples are tried in
-rising order, each from where the one before ended. (Fewer users would not do: with more of them to share a basis, more
-can be learnt of each.)
+Noisy data with few ratings need about 5 times, comparisons without noise a thousand times that much. No number of
+users, ratings or features tells the two apart, so a part of the data of half of the users is held back, and the
+multiples are tried in rising order, each from where the one before ended, for a few epochs.
 """
 
 from collections.abc import Callable
@@ -13,15 +12,16 @@ import numpy as np
 from hingerank.personal.fold_in import LEAST_USERS, begins, told_and_rest
 from hingerank.personal.preferences import UserPreferences, rows_of
 
-MULTIPLES = (50.0, 250.0, 1250.0, 6250.0)  # the first unless others have clearly more pairs right
+MULTIPLES, USUAL = (5.0, 25.0, 125.0, 625.0, 3125.0), 25.0  # the usual one where too little can be held back
 LEAST_GIVEN, PART_HELD = 10, 0.2  # ratings or comparisons of a user of whom some are held back, and their fraction
-MOST_ROWS = 2_000_000  # ratings or comparisons that are looked at: all, or those of some users
+PART_USERS, ENOUGH_USERS = 0.5, 200  # users that are looked at, and up to how many all are
+MOST_ROWS = 2_000_000  # ratings or comparisons that are looked at, at most
 
 
 def held_back(
     p: UserPreferences, build: Callable[..., UserPreferences], seed: int = 0
 ) -> tuple[UserPreferences, UserPreferences] | None:
-    """(most of what users said, all of it, to judge by); None if too few users said enough.
+    """(most of what half of the users said, all of it, to judge by); None if too few users said enough.
 
     Pairs of the one are not among those that a fit to the other is judged by: of ratings, these are pairs of two that
     were held back, or of one of them and one that was not, as in Cheng et al. (2018).
@@ -32,10 +32,10 @@ def held_back(
     build : makes preferences of users, items and ratings (or winners and losers)
     """
     rng, begin = np.random.default_rng(seed), begins(p)
-    some = np.arange(p.n_users)
-    if begin[-1] > MOST_ROWS:
-        some = rng.permutation(some)
-        some = np.sort(some[np.cumsum(np.diff(begin)[some]) <= MOST_ROWS])
+    some = rng.permutation(p.n_users)
+    if p.n_users > ENOUGH_USERS:
+        some = some[: max(ENOUGH_USERS, int(PART_USERS * p.n_users))]
+    some = np.sort(some[np.cumsum(np.diff(begin)[some]) <= MOST_ROWS])
     count = np.diff(begin)[some]
     held = np.where((count >= LEAST_GIVEN) & (p.pairs[some] > 0), PART_HELD * count, 0).astype(np.int64)
     if (held > 0).sum() < LEAST_USERS:
@@ -48,24 +48,24 @@ def held_back(
     return learnt, (p.judged or p).take(some)
 
 
-def choose_multiple(right: Callable[[float], np.ndarray], n_pairs: int) -> float:
-    """The largest multiple up to which each has more held back pairs right than the one before, by a standard error.
+def choose_multiple(right: Callable[[float], float], n_pairs: float) -> float:
+    """The smallest multiple that has about as many held back pairs right as the best; the larger ones are tried until
+    one has clearly fewer right.
 
     Parameters
     ----------
-    right : of a multiple, the pairs of each user that a fit with it has right; called with rising ones
-    n_pairs : pairs that were held back
+    right : of a multiple, the held back pairs that a fit with it has right; called with rising ones
+    n_pairs : pairs that were held back; "about" is the square root of the number that the best has wrong
 
     Examples
     --------
-    >>> choose_multiple(lambda m: np.full(4, {50.0: 8.0, 250.0: 9.0}.get(m, 7.0)), n_pairs=40)
-    250.0
+    >>> choose_multiple({5.0: 64.0, 25.0: 83.0, 125.0: 84.0, 625.0: 79.0}.get, 100)
+    25.0
     """
-    chosen, before = MULTIPLES[0], right(MULTIPLES[0])
-    for multiple in MULTIPLES[1:]:
-        now = right(multiple)
-        change = (now - before) / max(1, n_pairs)
-        if not change.sum() > np.sqrt(len(change)) * change.std():
+    found: dict[float, float] = {}
+    for multiple in MULTIPLES:
+        found[multiple] = right(multiple)
+        enough = max(found.values()) - np.sqrt(max(0.0, n_pairs - max(found.values())))
+        if found[multiple] < enough:
             break
-        chosen, before = multiple, now
-    return chosen
+    return next(multiple for multiple in MULTIPLES if found[multiple] >= enough)
