@@ -412,7 +412,8 @@ def test_convex_personal_rankers_certify_what_they_return(name):
         C = 10.0 ** np.random.default_rng(seed).uniform(-6, 3)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            ranker = ranker_class(name)(C=C).fit_pairs(data.item_features, data.users, data.winners, data.losers)
+            ranker = ranker_class(name)(C=C, scale=None)
+            ranker.fit_pairs(data.item_features, data.users, data.winners, data.losers)
         X, users = data.item_features.astype(LONG), np.searchsorted(ranker.users_, data.users)
         w = getattr(ranker, "coef_", np.zeros(4)).astype(LONG)
         V = getattr(ranker, "user_weights_", np.zeros((6, 4))).astype(LONG)

@@ -68,16 +68,17 @@ def test_rows_are_the_items_features(made, ratings):
 
 def test_a_joint_ranker_is_a_ranker_of_rows(made, ratings):
     data = rating_rows(ratings, (made.item_features, NAMES))
-    joint = PersonalRows("joint", C=0.1, tol=1e-8).fit(data.X, data.y, data.qid)
+    joint = PersonalRows("joint", C=0.1, tol=1e-8, scale=None).fit(data.X, data.y, data.qid)
     plain = hr.RankSVM(C=0.1, tol=1e-8).fit(data)
     assert np.allclose(joint.predict(data.X, data.qid), plain.predict(data), atol=1e-6)
 
 
 def test_rows_fit_as_ratings_do(made, ratings):
     data = rating_rows(ratings, (made.item_features, NAMES))
-    rows = PersonalRows("personal-rank-svm", random_state=4, rank=2, tol=1e-4).fit(data.X, data.y, data.qid)
+    rows = PersonalRows("personal-rank-svm", random_state=4, rank=2, tol=1e-4, scale=None)
+    rows.fit(data.X, data.y, data.qid)
     given = made.item_features, made.users, made.items, made.ratings
-    own = hr.PersonalRankSVM(rank=2, tol=1e-4, random_state=4).fit(*given)
+    own = hr.PersonalRankSVM(rank=2, tol=1e-4, random_state=4, scale=None).fit(*given)
     assert rows.objective_ == pytest.approx(own.objective_, rel=1e-3)
     assert rows.certificate_.converged
     with pytest.raises(AttributeError):

@@ -15,6 +15,6 @@ def low_rank():
 @pytest.fixture(scope="module")
 def fitted(low_rank):
     train = low_rank[0]
-    return PersonalRankSVM(rank=3, C=1.0, tol=1e-8, prior="zero", max_iter=300).fit_pairs(
+    return PersonalRankSVM(rank=3, C=1.0, tol=1e-8, prior="zero", max_iter=300, scale=None).fit_pairs(
         train.item_features, train.users, train.winners, train.losers
     )

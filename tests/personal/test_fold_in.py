@@ -145,7 +145,7 @@ class TestNaturalC:
         at_zero = FirstGradient(data.item_features, from_ratings(*given[1:], 30))
         norm = first_gradient_norm(data.item_features.shape[1], at_zero.power, 200)
         for factor, learnt in ((0.9, False), (1.5, True)):
-            ranker = hr.PersonalRankSVM(rank=5, C=factor / norm, tol=1e-9, max_iter=2000).fit(*given)
+            ranker = hr.PersonalRankSVM(rank=5, C=factor / norm, tol=1e-9, max_iter=2000, scale=None).fit(*given)
             W = ranker.basis_ @ ranker.user_weights_.T
             assert (np.abs(W).max() > 1e-2) == learnt, factor
 

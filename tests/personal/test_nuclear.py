@@ -45,7 +45,7 @@ def proximal_gradient(X, users, items, y, weight, steps=4000):
 def test_enough_columns_reach_the_convex_optimum(weighted):
     X, users, items, y = told()
     w = np.random.default_rng(1).choice([0.5, 1.0, 2.0], len(y)) if weighted else np.ones(len(y))
-    ranker = PersonalRankSVM(rank=5, C=C, tol=1e-12, max_iter=2000, prior="zero")
+    ranker = PersonalRankSVM(rank=5, C=C, tol=1e-12, max_iter=2000, prior="zero", scale=None)
     ranker.fit(X, users, items, y, sample_weight=w)
     best = proximal_gradient(X, users, items, y, w)
     assert ranker.objective_ == pytest.approx(best, rel=1e-5)
@@ -84,8 +84,8 @@ def test_an_update_goes_on_from_where_the_model_is():
     first = (users < 70) & (items < 100)
     settings = {"rank": 2, "C": 0.01, "tol": 1e-9, "max_iter": 1000, "prior": "zero"}
     old = X[:100], users[first], items[first], y[first]
-    cold = PersonalRankSVM(**settings).fit(X, users, items, y)
-    warm = PersonalRankSVM(**settings).fit(*old)
+    cold = PersonalRankSVM(**settings, scale=None).fit(X, users, items, y)
+    warm = PersonalRankSVM(**settings, scale=None).fit(*old)
     again = warm.update(*old).n_iter_
     assert again <= 3  # nothing new, nothing to do
     warm.update(X, users, items, y)  # new users, new items

@@ -31,14 +31,14 @@ def rank_svm(Z, y, qid, C=0.3):
 
 def test_joint_is_one_ranking_svm(data):
     X, users, items, y = data
-    ranker = JointRanker(C=0.3, tol=1e-8).fit(*data)
+    ranker = JointRanker(C=0.3, tol=1e-8, scale=None).fit(*data)
     np.testing.assert_allclose(ranker.coef_, rank_svm(X[items], y, users), rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.filterwarnings("ignore::hingerank.data.checks.OneQueryWarning")
 def test_separate_is_a_ranking_svm_for_each_user(data):
     X, users, items, y = data
-    ranker = SeparateRanker(C=0.3, tol=1e-9).fit(*data)
+    ranker = SeparateRanker(C=0.3, tol=1e-9, scale=None).fit(*data)
     for number, user in enumerate(ranker.users_):
         mine = users == user
         alone = rank_svm(X[items[mine]], y[mine], None)
@@ -47,7 +47,7 @@ def test_separate_is_a_ranking_svm_for_each_user(data):
 
 def test_mean_variance_is_a_ranking_svm_on_shared_and_own_features(data):
     X, users, items, y = data
-    ranker = MeanVarianceRanker(C=0.3, shared=4.0, tol=1e-9).fit(*data)
+    ranker = MeanVarianceRanker(C=0.3, shared=4.0, tol=1e-9, scale=None).fit(*data)
     own = np.zeros((len(users), 25, 7))
     own[np.arange(len(users)), users] = X[items]
     w = rank_svm(np.hstack([2.0 * X[items], own.reshape(len(users), -1)]), y, users)
@@ -87,7 +87,7 @@ def test_weights_by_user(cls, data):
 def test_completion_meets_ratings(data):
     """With the basis fixed a user's weights are the ridge regression of the centred ratings."""
     X, users, items, y = data
-    ranker = InductiveMatrixCompletion(rank=7, C=2.0, tol=1e-6, prior="zero", max_iter=500).fit(*data)
+    ranker = InductiveMatrixCompletion(rank=7, C=2.0, tol=1e-6, prior="zero", max_iter=500, scale=None).fit(*data)
     assert ranker.certificate_.converged
     for number, user in enumerate(ranker.users_[:5]):
         mine = users == user
@@ -167,13 +167,13 @@ def test_anybody_can_be_ranked_for(sparse, data):
     X, *told = data
     X = sp.csr_matrix(X) if sparse else X
     for cls in (hr.JointRanker, hr.MeanVarianceRanker):
-        ranker = cls(C=0.1).fit(X, *told)
+        ranker = cls(C=0.1, scale=None).fit(X, *told)
         np.testing.assert_allclose(ranker.predict(10**6, X), X @ ranker.coef_)
         rows, _ = ranker.top_k([10**6, ranker.users_[0]], X, 3, exclude=([10**6], [0]))
         order = [i for i in np.argsort(-(X @ ranker.coef_), kind="stable") if i != 0][:3]
         assert rows[0].tolist() == order
         assert rows[1].tolist() == np.argsort(-ranker.predict(ranker.users_[0], X), kind="stable")[:3].tolist()
     with pytest.raises(hr.DataError, match="users share nothing here"):
-        hr.SeparateRanker(C=0.1).fit(X, *told).predict(10**6, X)
+        hr.SeparateRanker(C=0.1, scale=None).fit(X, *told).predict(10**6, X)
     with pytest.raises(hr.DataError, match=r"pass X\[items\]"):
         ranker.predict(ranker.users_[:2], X)

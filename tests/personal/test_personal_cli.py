@@ -186,9 +186,13 @@ def test_vectors_of_the_items_beside_the_model(call):
     assert "no items are saved with model" in call("export", "model/", "--to", "vectors", "-o", "others/")[2]
 
 
-def test_a_column_that_outweighs_the_others_is_told(call):
-    assert "outweighs" not in call(*FIT)[2]
+def test_a_wide_column_of_numbers_changes_no_list(call):
+    assert call(*FIT)[0] == 0
+    plain = call("recommend", "model/", "--user", "u3")[1]
     lines = Path("items.csv").read_text().split()
-    years = [f"{line},{1950 + 3 * n}" for n, line in enumerate(lines[1:])]
-    Path("items.csv").write_text("\n".join([lines[0] + ",year", *years]) + "\n")
-    assert "column 'year' has a standard deviation of 26" in call(*FIT)[2]
+    wide = [line.split(",") for line in lines[1:]]
+    wide = [[*line[:-1], f"{1e6 * float(line[-1]) + 5e7}"] for line in wide]
+    Path("items.csv").write_text("\n".join([lines[0], *map(",".join, wide)]) + "\n")
+    assert call(*FIT)[::2] == (0, "")
+    found = call("recommend", "model/", "--user", "u3")[1]
+    assert [line.split("\t")[2] for line in found.split("\n")[:5]] == [x.split("\t")[2] for x in plain.split("\n")[:5]]

@@ -91,7 +91,7 @@ def test_the_rounded_hinge_is_that_of_every_pair(width, kind):
 @pytest.mark.parametrize("shared", [False, True])
 def test_the_certificate_bounds_what_better_users_could_gain(shared):
     X, users, items, ratings = data()
-    ranker = hr.PersonalRankSVM(rank=3, C=0.3, tol=1e-3, loss="hinge", shared=shared, prior=0.0)
+    ranker = hr.PersonalRankSVM(rank=3, C=0.3, tol=1e-3, loss="hinge", shared=shared, prior=0.0, scale=None)
     ranker.fit(X, users, items, ratings)
     U, V, w = ranker.basis_, ranker.user_weights_[np.argsort(ranker.users_)], ranker.coef_ if shared else None
     pairs = listed(users, items, ratings)
@@ -125,7 +125,7 @@ def test_enough_columns_reach_the_optimum_of_the_convex_problem():
 
 def test_users_given_the_basis_are_the_quadratic_programs_solution():
     X, users, items, ratings = data(2)
-    ranker = hr.PersonalRankSVM(rank=3, C=0.3, loss="hinge", prior="zero").fit(X, users, items, ratings)
+    ranker = hr.PersonalRankSVM(rank=3, C=0.3, loss="hinge", prior="zero", scale=None).fit(X, users, items, ratings)
     pairs = listed(users, items, ratings)
     ranker.update(X, users, items, ratings, basis=False)
     ranker.add_user("new", X[items[users == 1]], ratings[users == 1])

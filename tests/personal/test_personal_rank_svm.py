@@ -169,9 +169,9 @@ class TestSolver:
 
     def test_unused_items_and_features_change_nothing(self):
         X, users, items, y = ratings(n_users=20)
-        small = PersonalRankSVM(rank=2, C=0.5, max_iter=20).fit(sp.csr_matrix(X), users, items, y)
+        small = PersonalRankSVM(rank=2, C=0.5, max_iter=20, scale=None).fit(sp.csr_matrix(X), users, items, y)
         wide = sp.csr_matrix(sp.block_diag([X, np.ones((100, 50))]))
-        large = PersonalRankSVM(rank=2, C=0.5, max_iter=20).fit(wide, users, items, y)
+        large = PersonalRankSVM(rank=2, C=0.5, max_iter=20, scale=None).fit(wide, users, items, y)
         assert np.array_equal(large.basis_[:6], small.basis_) and not large.basis_[6:].any()
         assert np.array_equal(large.user_weights_, small.user_weights_)
 

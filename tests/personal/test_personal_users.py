@@ -70,7 +70,9 @@ class TestFoldIn:
     def test_a_user_added_approaches_the_jointly_trained_one(self, low_rank, fitted):
         train = low_rank[0]
         X, mine = train.item_features, train.users == 11
-        copy = PersonalRankSVM(rank=3, C=1.0, prior="zero").fit_pairs(X, train.users, train.winners, train.losers)
+        copy = PersonalRankSVM(rank=3, C=1.0, prior="zero", scale=None).fit_pairs(
+            X, train.users, train.winners, train.losers
+        )
         copy.basis_, copy.user_weights_ = fitted.basis_, fitted.user_weights_.copy()
         weights = copy.add_user("new", X, winners=train.winners[mine], losers=train.losers[mine])
         np.testing.assert_allclose(weights, fitted.user_weights_[fitted.users_ == 11][0], rtol=1e-3, atol=1e-4)

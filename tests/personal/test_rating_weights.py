@@ -107,7 +107,9 @@ def test_a_weight_of_two_is_the_rating_twice():
     twice = np.repeat(np.arange(len(users)), w.astype(int))
     copies = np.arange(len(twice))  # each an item of its own, with the features of the item it copies
     for make in (PersonalRankSVM, InductiveMatrixCompletion, hr.JointRanker):
-        ranker = make(C=0.05, tol=1e-9, **({"max_iter": 500, "rank": 2} if make is not hr.JointRanker else {}))
+        ranker = make(
+            C=0.05, tol=1e-9, **({"max_iter": 500, "rank": 2} if make is not hr.JointRanker else {}), scale=None
+        )
         one = ranker.fit(X, users, items, y, sample_weight=w).objective_
         assert one == pytest.approx(ranker.fit(X[items[twice]], users[twice], copies, y[twice]).objective_, rel=1e-4)
 

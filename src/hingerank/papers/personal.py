@@ -48,7 +48,7 @@ def _fit(recipe: Recipe, setting: Setting, section: Section, place: Place) -> di
     features, parts, compared = SETS[section.study.data](place)
 
     def fitted(rows: Any, **more: Any) -> Any:
-        ranker = ranker_class(recipe.ranker)(**setting, **recipe.fixed, **more)
+        ranker = ranker_class(recipe.ranker)(**setting, **recipe.fixed, scale=None, **more)  # features as in the paper
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the certificate says the same
             return (ranker.fit_pairs if compared else ranker.fit)(features, *rows)
@@ -115,7 +115,7 @@ def _basis(folder: Path, rank: int, C: float) -> list[dict[str, list[tuple[str, 
     ratings, (features, names) = opened
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the certificate says the same
-        ranker = PersonalRankSVM(rank=rank, C=C).fit(features, *ratings.triples)
+        ranker = PersonalRankSVM(rank=rank, C=C, scale=None).fit(features, *ratings.triples)
     return ranker.basis_table(names)
 
 

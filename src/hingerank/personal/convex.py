@@ -30,10 +30,14 @@ class ConvexPersonalRanker(PersonalRanker):
     _training_only = ("callback",)
     C_: float
 
-    def __init__(self, C=None, tol=1e-3, *, pair_weight="uniform", max_iter=100, max_seconds=None, callback=None):
+    def __init__(
+        self, C=None, tol=1e-3, *, pair_weight="uniform", scale="standard", max_iter=100, max_seconds=None,
+        callback=None,
+    ):  # fmt: skip
         self.C = C
         self.tol = tol
         self.pair_weight = pair_weight
+        self.scale = scale
         self.max_iter = max_iter
         self.max_seconds = max_seconds
         self.callback = callback
@@ -73,7 +77,7 @@ class JointRanker(ConvexPersonalRanker):
     C : float, optional
         Weight of the loss; multiplies its sum over pairs. Default 2 / (mean over users of the sum over pairs of
         ‖x_i - x_j‖², about).
-    tol, pair_weight, max_seconds, callback : as in PersonalRankSVM
+    tol, pair_weight, scale, max_seconds, callback : as in PersonalRankSVM
     max_iter : limit in Newton steps
 
     Attributes
@@ -114,7 +118,7 @@ class SeparateRanker(ConvexPersonalRanker):
     C : float, optional
         Weight of the loss; multiplies its sum over pairs. Default 2 / (mean over users of the sum over pairs of
         ‖x_i - x_j‖², about).
-    tol, pair_weight, max_seconds, callback : as in PersonalRankSVM
+    tol, pair_weight, scale, max_seconds, callback : as in PersonalRankSVM
     max_iter : limit in Newton steps
 
     Attributes
@@ -163,7 +167,7 @@ class MeanVarianceRanker(SeparateRanker):
     C : float, optional
         Weight of the loss; multiplies its sum over pairs. Default 2 / (mean over users of the sum over pairs of
         ‖x_i - x_j‖², about).
-    tol, pair_weight, max_seconds, callback : as in PersonalRankSVM
+    tol, pair_weight, scale, max_seconds, callback : as in PersonalRankSVM
     shared : how freely users share a function: w costs ‖w‖²/(2·shared)
         Towards 0 they are separate, towards infinity w is free of cost.
     max_iter : limit in Newton steps
@@ -186,9 +190,12 @@ class MeanVarianceRanker(SeparateRanker):
     coef_: np.ndarray
 
     def __init__(
-        self, C=None, tol=1e-3, *, shared=1.0, pair_weight="uniform", max_iter=100, max_seconds=None, callback=None
-    ):
-        super().__init__(C, tol, pair_weight=pair_weight, max_iter=max_iter, max_seconds=max_seconds, callback=callback)
+        self, C=None, tol=1e-3, *, shared=1.0, pair_weight="uniform", scale="standard", max_iter=100, max_seconds=None,
+        callback=None,
+    ):  # fmt: skip
+        super().__init__(
+            C, tol, pair_weight=pair_weight, scale=scale, max_iter=max_iter, max_seconds=max_seconds, callback=callback
+        )
         self.shared = shared
 
     def _minimise(self, X: Any, preferences: UserPreferences) -> Solution:

@@ -16,7 +16,7 @@ from hingerank.personal.preferences import UserPreferences, counting
 from hingerank.personal.problem import ItemFeatures, Matrix
 from hingerank.personal.rankers import PersonalRanker
 from hingerank.personal.users import ids_like
-from hingerank.rankers.inputs import check_features, names_of_features
+from hingerank.rankers.inputs import names_of_features
 
 
 class FactorRanker(PersonalRanker):
@@ -97,7 +97,7 @@ class FactorRanker(PersonalRanker):
         replace : users known already get new weights from these data alone; otherwise they are an error
         """
         check_is_fitted(self)
-        X = check_features(self, item_features, reset=False)
+        X = self._rows(item_features)
         if ratings is not None:
             users, items, ratings, weight = counting(users, items, ratings, sample_weight)
             preferences = self._from_ratings(users, items, ratings, X.shape[0], weight)
@@ -133,7 +133,7 @@ class FactorRanker(PersonalRanker):
 
     def _about_one(self, features: Any, ratings: Any, winners: Any, losers: Any) -> tuple[Matrix, UserPreferences]:
         check_is_fitted(self)
-        X = check_features(self, features, reset=False)
+        X = self._rows(features)
         if ratings is not None:
             return X, self._from_ratings(np.zeros(X.shape[0], np.int8), np.arange(X.shape[0]), ratings, X.shape[0])
         if winners is None or losers is None:

@@ -43,7 +43,6 @@ from hingerank.personal.problem import (
 )
 from hingerank.personal.rankers import Watched, accuracies, check_positive
 from hingerank.personal.users import UserIndex
-from hingerank.rankers.inputs import check_features
 from hingerank.rankers.rank_parameter import RankParameter
 from hingerank.renaming import renamed
 from hingerank.solvers.run import Solution
@@ -87,6 +86,9 @@ class PersonalRankSVM(FactorRanker):
         What ``add_user`` knows of a new user beforehand: that they are one of the fitted users, drawn from their mean
         and spread, the weight of the ratings against that learnt from the fitted users, or given as a number (0: the
         mean user whatever they say); or nothing ("zero": ½‖v‖², as in the fit).
+    scale : "standard" or None
+        How columns of numbers among the item features are scaled: to mean 0 and standard deviation 1 over the items of
+        the fit, or not. Labels of 0 and 1 and sparse columns (words) stay. All weights are those of scaled columns.
     max_iter : int, default 100
         Limit in epochs; a fit that hits one of the limits warns and says how far it got.
     max_seconds : float, optional
@@ -106,6 +108,7 @@ class PersonalRankSVM(FactorRanker):
     has_pairs_ : which users had a pair to learn from
     coef_ : w, where ``shared``
     C_ : C as it was used
+    item_centre_, item_scale_ : what is subtracted from each column of features and what it is divided by; None: nothing
     width_ : over which the hinge's kink was rounded in the end; 0 for the squared hinge
     prior_mean_, prior_root_, prior_strength_ : the prior of new users, see hingerank.personal.fold_in
     trace_ : for each epoch value, gradient, train_accuracy, validation_accuracy (with ``eval_set``) and seconds
@@ -127,7 +130,8 @@ class PersonalRankSVM(FactorRanker):
 
     def __init__(
         self, rank=10, C=None, tol=1e-2, *, loss="squared_hinge", shared=False, pair_weight="uniform",
-        cold_users="mean", prior="users", max_iter=100, max_seconds=None, n_jobs=None, random_state=0, callback=None,
+        cold_users="mean", prior="users", scale="standard", max_iter=100, max_seconds=None, n_jobs=None,
+        random_state=0, callback=None,
     ):  # fmt: skip
         self.rank = rank
         self.C = C
@@ -137,6 +141,7 @@ class PersonalRankSVM(FactorRanker):
         self.pair_weight = pair_weight
         self.cold_users = cold_users
         self.prior = prior
+        self.scale = scale
         self.max_iter = max_iter
         self.max_seconds = max_seconds
         self.n_jobs = n_jobs
@@ -163,7 +168,7 @@ class PersonalRankSVM(FactorRanker):
         sample_weight : how much each click counts, default 1, such as ``hr.age_weights(times, half_life)``
             All pairs of a click count so; weights of repeated clicks add up, and one of 0 is no click.
         """
-        X = check_features(self, item_features, reset=True)
+        X = self._rows(item_features, reset=True)
         if negatives not in CHANCES:
             raise ValueError(f"negatives is {negatives!r}, expected {' or '.join(map(repr, CHANCES))}")
         positive("per_click", per_click)
@@ -183,7 +188,7 @@ class PersonalRankSVM(FactorRanker):
         item_features : array, CSR matrix or data frame with a row per item
         data : from `hingerank.read_rating_parts`
         """
-        X = check_features(self, item_features, reset=True)
+        X = self._rows(item_features, reset=True)
         return self._fit(X, data.preferences(self, X.shape[0]), None, in_parts=True)
 
     def update(
@@ -202,7 +207,7 @@ class PersonalRankSVM(FactorRanker):
             with this basis, argmin ½‖v‖² + C · loss_u(X_u U v): a convex problem, solved from no start.
         """
         check_is_fitted(self)
-        X = check_features(self, item_features, reset=False)
+        X = self._rows(item_features)
         users, items, ratings, weight = counting(users, items, ratings, sample_weight)
         p = self._from_ratings(users, items, ratings, X.shape[0], weight)
         if not basis:
@@ -224,7 +229,7 @@ class PersonalRankSVM(FactorRanker):
         the singular values of a matrix of features by users. Arguments are those of ``fit``.
         """
         check_is_fitted(self)
-        X = check_features(self, item_features, reset=False)
+        X = self._rows(item_features)
         users, items, ratings, weight = counting(users, items, ratings, sample_weight)
         p = self._from_ratings(users, items, ratings, X.shape[0], weight)
         V = self.user_weights_[self._users().known(p.users)]

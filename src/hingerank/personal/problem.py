@@ -73,6 +73,54 @@ class ItemFeatures:
         return add_up(run_shards(block, self._blocks, self.threads))
 
 
+def column_scales(X: Any) -> tuple[np.ndarray, np.ndarray] | None:
+    """(what to subtract from each column, what to divide it by); None if all stay as they are.
+
+    A column of numbers, one with any value that is neither 0 nor 1, becomes (x - mean) / standard deviation, so that a
+    raw year or price does not outweigh labels of 0 and 1, which stay. A column that is mostly 0, which says "nothing
+    there", keeps its zeros: it is divided by its standard deviation if that is above 1, and else stays (words, tf-idf).
+
+    Examples
+    --------
+    >>> centre, scale = column_scales(np.array([[1990.0, 0.0], [2010.0, 1.0]]))
+    >>> centre.tolist(), scale.tolist()
+    ([2000.0, 0.0], [10.0, 1.0])
+    """
+    n = max(1, X.shape[0])
+    if sp.issparse(X):
+        column, values = X.indices, X.data.astype(np.float64)
+        numbers = np.bincount(column, (values != 0) & (values != 1), X.shape[1]) > 0
+        present = np.bincount(column, values != 0, X.shape[1])
+        mean = np.bincount(column, values, X.shape[1]) / n
+        stored = np.bincount(column, minlength=X.shape[1])
+        squares = np.bincount(column, (values - mean[column]) ** 2, X.shape[1]) + (n - stored) * mean**2
+        spread = np.sqrt(squares / n)
+    else:
+        numbers = ~((X == 0) | (X == 1)).all(axis=0)
+        present = np.count_nonzero(X, axis=0)
+        mean, spread = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
+    mostly = 2 * present > n
+    numbers &= mostly | (spread > 1.0)
+    mean = np.where(mostly, mean, 0.0)
+    if not numbers.any():
+        return None
+    flat = ~(spread > 1e-12 * np.abs(mean))  # one value for all items
+    return np.where(numbers, mean, 0.0), np.where(numbers & ~flat, spread, 1.0)
+
+
+def scaled(X: Any, centre: np.ndarray, scale: np.ndarray) -> Any:
+    """(X - centre) / scale in the type of X; of a CSR matrix only columns with a centre are filled."""
+    if not sp.issparse(X):
+        return ((X - centre) / scale).astype(X.dtype, copy=False)
+    out = sp.csr_matrix((X.data / scale[X.indices], X.indices, X.indptr), shape=X.shape)
+    moved = np.flatnonzero(centre)
+    if len(moved):
+        n, k = X.shape[0], len(moved)
+        shift = np.tile(-centre[moved] / scale[moved], n), np.tile(moved, n), np.arange(n + 1) * k
+        out = sp.csr_matrix(out + sp.csr_matrix(shift, shape=X.shape))
+    return out.astype(X.dtype, copy=False)
+
+
 @dataclass(frozen=True)
 class UsersImproved:
     """After a step of the users: the objective, its gradient in U and the norm of that in V.

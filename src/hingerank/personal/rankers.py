@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from hingerank.data.blocks import number_ids
 from hingerank.data.checks import positive, whole
 from hingerank.data.files import DataError
-from hingerank.export.attributes import Attribute, Ids, Number, Of, Size
+from hingerank.export.attributes import Array, Attribute, Ids, Number, Of, Size
 from hingerank.export.forms import ExportError
 from hingerank.export.model_file import SavedModel
 from hingerank.kernels.threads import cut_shards, run_shards
@@ -28,6 +28,7 @@ from hingerank.personal.preferences import (
     from_comparisons,
     from_ratings,
 )
+from hingerank.personal.problem import column_scales, scaled
 from hingerank.personal.users import UserIndex, ids_from_plain, plain_ids
 from hingerank.rankers.base import warn_not_converged
 from hingerank.rankers.inputs import check_features, warn_weak
@@ -35,6 +36,7 @@ from hingerank.renaming import renamed
 from hingerank.solvers.run import Certificate, Solution
 
 SCORES_AT_ONCE = 1 << 22
+SCALES = ("standard", None)
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,8 @@ class PersonalRanker(SavedModel, BaseEstimator):
         "n_features_in_": Size("features"),
         "feature_names_in_": Ids("features", texts=True, needed=False),
         "users_": Ids("users", least=1),
+        "item_centre_": Array("features", none=True, needed=False),
+        "item_scale_": Array("features", none=True, needed=False),
         "n_iter_": Number(low=0, whole=True, needed=False),
         "n_pairs_": Number(low=0, whole=True, needed=False),
         "notes_": Of(dict, needed=False),
@@ -63,7 +67,10 @@ class PersonalRanker(SavedModel, BaseEstimator):
         "trace_": Of(dict, listed=True, needed=False),
     }
     users_: np.ndarray
+    item_centre_: np.ndarray | None = None  # files of version 0.2 have none
+    item_scale_: np.ndarray | None = None
     pair_weight: str = "uniform"
+    scale: str | None
 
     def fit(
         self, item_features: Any, users: Any, items: Any, ratings: Any, *, sample_weight: Any = None,
@@ -83,7 +90,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
             ``trace_`` then has the fraction of pairs ordered right among those with at least one of these ratings, the
             other possibly from the training ratings (the paper's test accuracy).
         """
-        X = check_features(self, item_features, reset=True)
+        X = self._rows(item_features, reset=True)
         users, items, ratings, weight = counting(users, items, ratings, sample_weight)
         preferences = self._from_ratings(users, items, ratings, X.shape[0], weight)
         watched = None
@@ -110,13 +117,25 @@ class PersonalRanker(SavedModel, BaseEstimator):
         sample_weight : how much each comparison counts, default 1
         eval_set : (users, winners, losers) to watch in ``trace_``
         """
-        X = check_features(self, item_features, reset=True)
+        X = self._rows(item_features, reset=True)
         preferences = self._from_comparisons(users, winners, losers, X.shape[0], sample_weight)
         watched = None
         if eval_set is not None:
             u, i, j = eval_set
             watched = Watched(from_comparisons(u, i, j, X.shape[0]), with_training=False)
         return self._fit(X, preferences, watched)
+
+    def _rows(self, features: Any, reset: bool = False) -> Any:
+        """Features as they were checked and put on the scale that a fit found (reset: that this one finds)."""
+        X = check_features(self, features, reset=reset)
+        if reset:
+            if self.scale not in SCALES:
+                raise ValueError(f"scale must be {' or '.join(map(repr, SCALES))}, not {self.scale!r}")
+            found = column_scales(X) if self.scale == "standard" else None
+            self.item_centre_, self.item_scale_ = (None, None) if found is None else found
+        if self.item_centre_ is None or self.item_scale_ is None:
+            return X
+        return scaled(X, self.item_centre_, self.item_scale_)
 
     def _from_ratings(self, users: Any, items: Any, ratings: Any, n_items: int, weight: Any = None) -> UserPreferences:
         return from_ratings(users, items, ratings, n_items, self.pair_weight, weight)
@@ -153,7 +172,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
 
     def natural_C(self, item_features: Any, users: Any, items: Any, ratings: Any) -> float:
         """The C that a fit to these data takes where C is None; arguments as in ``fit``."""
-        X = check_features(self, item_features, reset=True)
+        X = self._rows(item_features, reset=True)
         return self._natural(X, self._from_ratings(users, items, ratings, X.shape[0]))
 
     def _natural(self, X: Any, preferences: UserPreferences) -> float:
@@ -188,7 +207,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
         features : of items, which need not have been seen in ``fit``
         """
         check_is_fitted(self)
-        X = check_features(self, features, reset=False)
+        X = self._rows(features)
         self._check_rows(users, X.shape[0])
         return self._scores(X, self._numbers(users, X.shape[0]))
 
@@ -236,7 +255,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
         exclude : (users, rows) not to be offered, such as what each user has rated already
         """
         check_is_fitted(self)
-        X, top = check_features(self, candidates, reset=False), whole("top", top)
+        X, top = self._rows(candidates), whole("top", top)
         numbers = self._numbers(users)
         place, shared = self._place(X), self._shared(X)
         hidden = self._hidden(exclude, users, X.shape[0])
@@ -267,7 +286,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
             test-train pairs).
         """
         check_is_fitted(self)
-        X = check_features(self, item_features, reset=False)
+        X = self._rows(item_features)
         if against is None:
             right, pairs = self._right(X, from_ratings(users, items, ratings, X.shape[0]))
         else:
@@ -306,7 +325,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
     def _vectors(self, items: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         if items is None:
             raise ExportError("vectors need the items' features: export(path, to='vectors', items=...)")
-        X = check_features(self, items, reset=False)
+        X = self._rows(items)
         place, shared, count = self._place(X), self._shared(X), len(self.users_)
         parts = [] if place is None else [(self._own(np.arange(count)), place)]
         parts += [] if shared is None else [(np.ones((count, 1)), shared[:, None])]

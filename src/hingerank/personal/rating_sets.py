@@ -5,7 +5,6 @@ edition of HetRec 2011 (user_ratedmovies.dat, with titles and genres in movies.d
 """
 
 import re
-import warnings
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +20,6 @@ from hingerank.personal.ratings import Ratings, read_ratings
 from hingerank.personal.ratings_files import read_rows
 
 NO_GENRES = "(no genres listed)"
-WIDE = 10.0  # times as wide as usual a column outweighs the others
 
 
 def read_movielens(folder: Any, part: str | None = None) -> Ratings:
@@ -187,18 +185,4 @@ def read_items(path: Path) -> tuple[np.ndarray, Features]:
             raise DataError(f"{path}: column {name!r} of type {column.type} is neither numbers nor text: leave it out")
     if not parts:
         raise DataError(f"{path}: no column besides {key!r}: items need features")
-    _compare_spreads(path, parts)
     return ids, join_features(*parts)
-
-
-def _compare_spreads(path: Path, parts: list[Features]) -> None:
-    """Warn of a column of numbers that outweighs the others: penalties see columns as they are."""
-    spread = {names[0]: float(np.std(X)) for X, names in parts if isinstance(X, np.ndarray)}
-    usual = float(np.median([*spread.values(), *([0.5] if len(spread) < len(parts) else [])]))
-    name, widest = max(spread.items(), key=lambda item: item[1], default=("", 0.0))
-    if widest > WIDE * max(usual, 0.5):
-        warnings.warn(
-            f"{path}: column {name!r} has a standard deviation of {widest:.3g}, others about {usual:.3g}: it outweighs "
-            "them; divide it, or leave it out",
-            stacklevel=3,
-        )

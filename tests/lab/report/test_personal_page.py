@@ -91,8 +91,8 @@ def test_reasons_add_up_to_what_sets_an_item_apart(made):
     data, users, catalogue = made
     X = data.item_features
     ranker = hr.PersonalRankSVM(rank=3, shared=True).fit(X, users, data.items, data.ratings)
-    weights = ranker.predict(users[0], np.eye(5))
-    said = reasons_of(X[7], X.mean(axis=0), weights, [f"f{j}" for j in range(5)], most=5)
+    weights, rows = ranker._scores(np.eye(5), ranker._numbers(users[0], 5)), ranker._rows(X)
+    said = reasons_of(rows[7], rows.mean(axis=0), weights, [f"f{j}" for j in range(5)], most=5)
     total = sum(float(number) for number in re.findall(r"f\d ([+-][\d.]+)<", said))
     scores = ranker.predict(users[0], X)
     assert total == pytest.approx(scores[7] - scores.mean(), abs=3e-3)

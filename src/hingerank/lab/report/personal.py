@@ -217,16 +217,17 @@ def _lists(
 ) -> str:
     """For each user the best items, and the features that set each apart from the mean item of the catalogue."""
     rows, scores = ranker.top_k(chosen, catalogue.X, top, exclude=exclude)
-    mean = np.asarray(catalogue.X.mean(axis=0)).ravel()
+    X = ranker._rows(catalogue.X)
+    mean = np.asarray(X.mean(axis=0)).ravel()
     every = sp.identity(len(names), format="csr")
     parts = []
     for user, best, values in zip(chosen, rows, scores):
-        weights = ranker.predict(user, every) if len(best) else np.zeros(len(names))
+        weights = ranker._scores(every, ranker._numbers(user, len(names)))
         lines = []
         for place, (row, score) in enumerate(zip(best.tolist(), values.tolist()), 1):
             if row < 0:
                 break
-            reasons = reasons_of(catalogue.X[row], mean, weights, names)
+            reasons = reasons_of(X[row], mean, weights, names)
             lines.append(
                 f'<tr><td class="number">{place}</td><td>{escape(catalogue.called(row))}</td>'
                 f'<td class="number">{score:.3f}</td><td class="reasons">{reasons}</td></tr>'
