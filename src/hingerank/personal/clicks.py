@@ -71,7 +71,8 @@ def draw_losers(
     else:  # as often as items are taken, with a click more for each so that all have a chance
         popular = np.cumsum(np.bincount(clicks.items, minlength=clicks.n_items) + 1.0)
         items = np.searchsorted(popular, rng.random(len(code)) * popular[-1], side="right")
-    key = np.unique(code * clicks.n_items + items)
+    key = np.sort(code * clicks.n_items + items)  # np.unique would hash, which takes many times as long
+    key = key[np.diff(key, prepend=-1) > 0]
     taken = clicks.code * clicks.n_items + clicks.items
     at = np.minimum(np.searchsorted(taken, key), len(taken) - 1)
     key = key[taken[at] != key]

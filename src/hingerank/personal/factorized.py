@@ -14,10 +14,11 @@ from threadpoolctl import threadpool_limits
 
 from hingerank.data.checks import positive, whole
 from hingerank.kernels.threads import asked_threads
+from hingerank.personal.all_pairs import AllPairs, fit_all_pairs
 from hingerank.personal.alternating import WIDEST, LocalUsers, alternating
 from hingerank.personal.choosing import USUAL as USUAL_MULTIPLE
 from hingerank.personal.choosing import choose_multiple, held_back
-from hingerank.personal.clicks import CHANCES, clicks_of, drawn_preferences
+from hingerank.personal.clicks import CHANCES, Clicks, clicks_of, drawn_preferences
 from hingerank.personal.factor_ranker import FactorRanker
 from hingerank.personal.fold_in import (
     LEAST_USERS,
@@ -47,10 +48,12 @@ from hingerank.rankers.rank_parameter import RankParameter
 from hingerank.renaming import renamed
 from hingerank.solvers.run import Solution
 
+LOSSES = ("squared_hinge", "hinge", "squared")
 Draw = Callable[[], UserPreferences]
 LEAST_DRAWN, PER_DRAW = 20, 2  # items drawn for a user at least; steps until others are drawn
 FORGETTING = 3  # epochs without the users by whom the prior is judged
 TRIED = 5  # epochs of a fit that tries a C, at most
+SQUARED_MULTIPLE = 15.0  # of the smallest C at which anything is learnt, for clicks against all items
 
 
 class PersonalRankSVM(FactorRanker):
@@ -73,9 +76,11 @@ class PersonalRankSVM(FactorRanker):
     tol : float, default 0.01
         Stop when an epoch neither lowers the objective nor promises to lower it by more than tol times its value, or
         times what was gained from weights of 0 if that is less.
-    loss : "squared_hinge" or "hinge"
-        max(0, 1 - t)² or max(0, 1 - t) for a pair of margin t. The hinge is minimised with its kink rounded, ever less,
-        until what rounding can hide is below tol too; that takes about twice the sweeps and some more epochs.
+    loss : "squared_hinge", "hinge" or "squared"
+        max(0, 1 - t)², max(0, 1 - t) or (1 - t)² for a pair of margin t. The squared loss is for ``fit_clicks`` alone:
+        every click against every item, none drawn, in a fraction of the time. The hinge is minimised with its kink
+        rounded, ever less, until what rounding can hide is below tol too; that takes about twice the sweeps and some
+        more epochs.
     shared : bool, default False
         Whether users share a function w besides, w_u = w + U v_u, with ½‖w‖² more to pay.
     pair_weight : "uniform" or "user"
@@ -155,8 +160,10 @@ class PersonalRankSVM(FactorRanker):
     ) -> Self:  # fmt: skip
         """Learn from clicks, listens or purchases alone: what a user took is preferred to items drawn from the rest.
 
-        In every epoch other items are drawn; all pairs of a user's clicks and drawn items count, none is listed. With
-        the default ``pair_weight="uniform"`` users with many clicks count for more; "user" weighs users alike.
+        With ``loss="squared"`` it is preferred to all items, and ``negatives``, ``per_click`` and ``n_draws`` do not
+        matter. Otherwise other items are drawn in every epoch; all pairs of a user's clicks and drawn items count,
+        none is listed. With the default ``pair_weight="uniform"`` users with many clicks count for more; "user" weighs
+        users alike.
 
         Parameters
         ----------
@@ -178,6 +185,8 @@ class PersonalRankSVM(FactorRanker):
             packed = drawn_preferences(clicks, per_click, LEAST_DRAWN, negatives, rng, self.pair_weight)
             return replace(packed, users=clicks.users)
 
+        if self.loss == "squared":
+            return self._fit(X, draw(), None, clicks=clicks)
         return self._fit(X, draw(), None, draws=[draw] * (whole("n_draws", n_draws) - 1))
 
     def fit_parts(self, item_features: Any, data: Any) -> Self:
@@ -237,11 +246,15 @@ class PersonalRankSVM(FactorRanker):
 
     def _learn(
         self, X: Matrix, preferences: Any, watched: Watched | None, draws: Sequence[Draw] = (),
-        start: tuple[np.ndarray, np.ndarray, float] | None = None, in_parts: bool = False,
+        start: tuple[np.ndarray, np.ndarray, float] | None = None, in_parts: bool = False, clicks: Clicks | None = None,
     ) -> Solution:  # fmt: skip
         """draws: makers of preferences for epochs after the first one, whose items may be others; start: U, V, C;
-        in_parts: whether users are where their ratings are."""
+        in_parts: whether users are where their ratings are; clicks: to be set against all items."""
         self._check_settings()
+        if clicks is not None:
+            return self._learn_clicks(X, preferences, clicks)
+        if self.loss == "squared":
+            raise ValueError("loss='squared' is for fit_clicks: use 'squared_hinge' or 'hinge' for ratings and pairs")
         if in_parts:
             return self._learn_parts(X, preferences)
         small, fitted, columns = (X, preferences, None) if draws else in_use(X, preferences)
@@ -283,6 +296,23 @@ class PersonalRankSVM(FactorRanker):
             )
             self._learn_prior(small, solution.w, solution.extra["V"][rows], some, asked_threads(self.n_jobs))
         return self._keep(X.shape[1], columns, solution, packed.pairs > 0)
+
+    def _learn_clicks(self, X: Matrix, drawn: UserPreferences, clicks: Clicks) -> Solution:
+        """Every click against every item; drawn: some of these pairs, by which the prior of new users is judged."""
+        if self.shared:
+            raise ValueError("loss='squared' has no shared function: set shared=False, or take another loss")
+        weight = np.ones(len(clicks.items)) if clicks.weight is None else clicks.weight
+        if self.pair_weight == "user":
+            weight = weight / np.repeat(np.add.reduceat(weight, clicks.start[:-1]) * X.shape[0], np.diff(clicks.start))
+        threads = asked_threads(self.n_jobs)
+        with threadpool_limits(1, "blas"):
+            problem = AllPairs(X, clicks, weight, threads)
+            self.C_ = SQUARED_MULTIPLE * problem.least_C() if self.C is None else float(self.C)
+            U, _ = self._start(X, len(clicks.users))
+            solution = fit_all_pairs(problem, U, self.C_, **self._limits())
+            self._learn_prior(X, solution.w, solution.extra["V"], drawn, threads)
+        self.n_pairs_ = len(clicks.items) * (X.shape[0] - 1)
+        return self._keep(X.shape[1], None, solution, np.ones(len(clicks.users), bool))
 
     def _start(self, X: Matrix, n_users: int) -> tuple[np.ndarray, int]:
         """(U to begin with, by which typical scores are 1; how many of its columns all users share)."""
@@ -395,8 +425,8 @@ class PersonalRankSVM(FactorRanker):
         if isinstance(self.rank, bool) or not isinstance(self.rank, Integral) or self.rank < 1:
             raise ValueError(f"rank must be a positive whole number, not {self.rank!r}")
         check_positive(self, *(["tol"] if self.C is None else ["C", "tol"]))
-        if self.loss not in ("squared_hinge", "hinge"):
-            raise ValueError(f"loss must be 'squared_hinge' or 'hinge', not {self.loss!r}")
+        if self.loss not in LOSSES:
+            raise ValueError(f"loss must be one of {', '.join(map(repr, LOSSES))}, not {self.loss!r}")
         if self.shared not in (True, False):
             raise ValueError(f"shared must be True or False, not {self.shared!r}: how much is for MeanVarianceRanker")
         number = isinstance(self.prior, Real) and not isinstance(self.prior, bool) and 0 <= float(self.prior) < np.inf

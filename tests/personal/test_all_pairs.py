@@ -1,0 +1,101 @@
+"""Every click against every item with the squared loss: against listed pairs, and as a fit."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import hingerank as hr
+from hingerank.personal.all_pairs import AllPairs, fit_all_pairs
+from hingerank.personal.clicks import clicks_of
+
+
+def listed(X, clicks, weight, U, V, C):
+    """f by all its pairs."""
+    Z, total = X @ U, 0.5 * (np.sum(U**2) + np.sum(V**2))
+    for u in range(len(clicks.users)):
+        for r in range(clicks.start[u], clicks.start[u + 1]):
+            total += C * weight[r] * sum((1 - V[u] @ (Z[clicks.items[r]] - z)) ** 2 for z in Z)
+    return total
+
+
+@pytest.fixture
+def small():
+    rng = np.random.default_rng(0)
+    X, users = rng.standard_normal((12, 5)), np.repeat(np.arange(6), 3)
+    clicks = clicks_of(users, np.concatenate([rng.permutation(12)[:3] for _ in range(6)]), 12)
+    return X, clicks, rng.random(18) + 0.5
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_value_and_derivatives_are_those_of_listed_pairs(small, sparse):
+    X, clicks, weight = small
+    problem, rng, C = AllPairs(sp.csr_matrix(X) if sparse else X, clicks, weight), np.random.default_rng(1), 0.07
+    U = rng.standard_normal((5, 3))
+    V, value = problem.users(U, C)
+    assert value == pytest.approx(listed(X, clicks, weight, U, V, C), rel=1e-12)
+
+    def along(U_, V_, step):
+        return [listed(X, clicks, weight, U + a * step * U_, V + a * step * V_, C) for a in (1, 0, -1)]
+
+    way = rng.standard_normal(V.shape)
+    up, _, down = along(0 * U, way, 1e-4)
+    assert (up - down) / 2e-4 == pytest.approx(0, abs=1e-8)  # V is the best for U
+    for _ in range(2):
+        D = rng.standard_normal(U.shape)
+        up, here, down = along(D, 0 * V, 1e-3)  # a square: differences are exact
+        assert (up - down) / 2e-3 == pytest.approx(np.vdot(problem.gradient(U, V, C), D), rel=1e-8)
+        assert (up + down - 2 * here) / 1e-6 == pytest.approx(np.vdot(D, problem.curvature(D, V, C)), rel=1e-5)
+    table = np.zeros((6, 12))
+    table[clicks.code, clicks.items] = weight
+    gradient = -2 * (12 * table - table.sum(axis=1, keepdims=True)) @ X
+    assert problem.least_C() == pytest.approx(1 / np.linalg.norm(gradient, 2), rel=1e-4)
+
+
+def test_the_fit_ends_where_nothing_is_to_be_gained(small):
+    X, clicks, weight = small
+    U = np.random.default_rng(1).standard_normal((5, 3))
+    found = fit_all_pairs(AllPairs(X, clicks, weight), U, 0.07, tol=1e-9, max_iter=300, max_seconds=60)
+    assert found.certificate.converged
+    V = found.extra["V"]
+    assert found.value == pytest.approx(listed(X, clicks, weight, found.w, V, 0.07), rel=1e-10)
+    values = [entry["value"] for entry in found.trace]
+    assert all(b <= a * (1 + 1e-12) for a, b in itertools.pairwise(values))
+    other = fit_all_pairs(AllPairs(X, clicks, weight), 2 * U[::-1], 0.07, tol=1e-9, max_iter=300, max_seconds=60)
+    assert other.value == pytest.approx(found.value, rel=1e-3)
+
+
+def clicked(n_users=40):
+    rng = np.random.default_rng(1)
+    X = np.vstack([np.eye(2)[c % 2] for c in range(60)]) + 0.1 * rng.standard_normal((60, 2))
+    users = np.repeat(np.arange(n_users), 8)
+    return X, users, np.concatenate([rng.permutation(np.arange(u % 2, 60, 2))[:8] for u in range(n_users)])
+
+
+def test_taste_is_found_without_drawing_items(tmp_path):
+    X, users, items = clicked()
+    ranker = hr.PersonalRankSVM(rank=2, loss="squared").fit_clicks(X, users, items)
+    assert ranker.certificate_.converged and ranker.n_pairs_ == len(items) * 59
+    best = ranker.top_k(range(40), X, 5, exclude=(users, items))[0]
+    assert (best % 2 == np.arange(40)[:, None] % 2).mean() > 0.95
+    assert hr.load(ranker.save(tmp_path)).predict(3, X).tolist() == ranker.predict(3, X).tolist()
+    ranker.add_user("new", X[items[users == 4]], winners=[0, 0], losers=[1, 2])
+    weighed = hr.PersonalRankSVM(rank=2, loss="squared", C=ranker.C_).fit_clicks(
+        X, np.r_[users, users], np.r_[items, items], sample_weight=np.full(640, 0.5)
+    )
+    np.testing.assert_allclose(weighed.predict(3, X), ranker.predict(3, X), atol=1e-8)
+    alike = hr.PersonalRankSVM(rank=2, loss="squared", pair_weight="user", C=ranker.C_ * 480).fit_clicks(
+        X, users, items
+    )
+    np.testing.assert_allclose(alike.predict(3, X), ranker.predict(3, X), atol=1e-6)  # all have 8 clicks
+
+
+def test_the_squared_loss_is_for_clicks():
+    X, users, items = clicked()
+    with pytest.raises(ValueError, match="loss='squared' is for fit_clicks"):
+        hr.PersonalRankSVM(loss="squared").fit(X, users, items, np.arange(len(items)))
+    with pytest.raises(ValueError, match="has no shared function"):
+        hr.PersonalRankSVM(loss="squared", shared=True).fit_clicks(X, users, items)
+    with pytest.raises(ValueError, match="loss must be one of 'squared_hinge', 'hinge', 'squared', not 'cubic'"):
+        hr.PersonalRankSVM(loss="cubic").fit_clicks(X, users, items)
