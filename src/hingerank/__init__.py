@@ -56,6 +56,7 @@ _HOME = {
     "MeanVarianceRanker": "hingerank.personal.convex",
     "SeparateRanker": "hingerank.personal.convex",
     "JointRanker": "hingerank.personal.convex",
+    "EASE": "hingerank.personal.item_item",
     "ExportError": "hingerank.export.forms",
     "export": "hingerank.export",
     "upload": "hingerank.export.uploading",

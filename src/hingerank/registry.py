@@ -52,6 +52,7 @@ RANKERS: dict[str, str] = {
     "mean-variance": "hingerank.personal.convex:MeanVarianceRanker",
     "separate": "hingerank.personal.convex:SeparateRanker",
     "joint": "hingerank.personal.convex:JointRanker",
+    "ease": "hingerank.personal.item_item:EASE",
 }
 
 SUMMARIES: dict[str, str] = {  # for `hingerank models`
@@ -98,6 +99,7 @@ SUMMARIES: dict[str, str] = {  # for `hingerank models`
     "mean-variance": "a shared score, and one per user near it",
     "separate": "one linear score per user, each learned alone",
     "joint": "one linear score for all users",
+    "ease": "items by the items a user took, full rank, closed form",
 }
 
 ALIASES = {

@@ -1,0 +1,165 @@
+"""Items scored by the other items that a user took: a full-rank matrix of weights between items, in closed form."""
+
+import time
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from scipy import linalg
+
+from hingerank.data.blocks import number_ids
+from hingerank.data.checks import positive
+from hingerank.data.files import DataError
+from hingerank.export.attributes import Array, Attribute
+from hingerank.personal.baselines import row_keys
+from hingerank.personal.preferences import check_items, check_weights
+from hingerank.personal.rankers import SCORES_AT_ONCE, PersonalRanker, row_products
+from hingerank.personal.ratings import check_ratings
+from hingerank.solvers.run import Certificate, Solution
+
+MOST_ITEMS = 30_000  # a matrix of that many squared is 7 GB
+
+
+class EASE(PersonalRanker):
+    """score(u, j) = (T B)_uj,  B = argmin over matrices with diagonal 0 of
+    ‖T - T B‖² + feature_weight · ‖Fᵀ - Fᵀ B‖² + ridge · ‖B‖²:  EASE (Steck 2019) with item features.
+
+    T (users x items) is what users took, F (items x features) the features, whose columns act as further users.
+
+    Each item's column of T and its features are predicted from those of all other items. With G the matrix
+    TᵀT + feature_weight · F Fᵀ + ridge · I and P its inverse, B = I - P diag(P)⁻¹. An item that was not there in the
+    fit gets the weights feature_weight · P F x by its features x. For up to some ten thousand items: memory is their
+    number squared. Items with the same features count as one; give each a column of its own (``hr.identity_features``)
+    to keep them apart. Methods are those of PersonalRankSVM where they apply.
+
+    Parameters
+    ----------
+    ridge : float, default 300
+        Weight of ‖B‖². The more users took an item on average, the more is right.
+    feature_weight : float, default 3
+        How much a feature counts, as so many users who took exactly the items that have it; 0: features only tell items
+        apart, and new items are not ranked.
+    scale : "standard" or None
+        As in PersonalRankSVM.
+
+    Attributes
+    ----------
+    weights_ : B, items x items
+    new_weights_ : feature_weight · P F, items x features
+    items_ : the features of the items, a row each, in the order of weights_
+    history_ : T, users x items (CSR)
+
+    Examples
+    --------
+    >>> X = np.eye(4)
+    >>> ranker = EASE(ridge=1.0).fit_clicks(X, [1, 1, 2, 2, 2, 3], [0, 1, 0, 1, 2, 0])
+    >>> ranker.top_k([3], X, 2, exclude=([3], [0]))[0].tolist()
+    [[1, 2]]
+    """
+
+    _saved: ClassVar[Mapping[str, Attribute]] = {
+        "items_": Array("items, features", csr=True),
+        "weights_": Array("items, items"),
+        "new_weights_": Array("items, features"),
+        "history_": Array("users, items", csr=True),
+    }
+    items_: Any
+    weights_: np.ndarray
+    new_weights_: np.ndarray
+    history_: sp.csr_matrix
+
+    def __init__(self, ridge=300.0, *, feature_weight=3.0, scale="standard"):
+        self.ridge = ridge
+        self.feature_weight = feature_weight
+        self.scale = scale
+
+    def fit(
+        self, item_features: Any, users: Any, items: Any, ratings: Any, *, sample_weight: Any = None,
+        eval_set: Any = None,
+    ) -> Self:  # fmt: skip
+        """Learn from who rated what; the ratings themselves do not count. Arguments as in ``fit_clicks``."""
+        if eval_set is not None:
+            raise ValueError("EASE is solved at once, there is nothing to watch: leave eval_set out")
+        check_ratings(ratings, len(items))
+        return self.fit_clicks(item_features, users, items, sample_weight=sample_weight)
+
+    def fit_pairs(self, *given: Any, **named: Any) -> Self:
+        """Comparisons are not what this model learns from."""
+        raise ValueError("EASE learns from what users took: use fit_clicks, or PersonalRankSVM for comparisons")
+
+    def fit_clicks(self, item_features: Any, users: Any, items: Any, *, sample_weight: Any = None) -> Self:
+        """Learn from clicks, listens or purchases.
+
+        Parameters
+        ----------
+        item_features : array, CSR matrix or data frame with a row per item
+        users, items : who took what (ids of any type; row numbers of item_features); repeats count once
+        sample_weight : how much each click counts, default 1; weights of repeated clicks add up
+        """
+        positive("ridge", self.ridge)
+        if not 0 <= self.feature_weight < np.inf:
+            raise ValueError(f"feature_weight must be a number of at least 0, not {self.feature_weight!r}")
+        began, X = time.perf_counter(), self._rows(item_features, reset=True)
+        rows = check_items(items, X.shape[0], "items")
+        ids, code = number_ids(users, len(rows), "users")
+        weight = check_weights(sample_weight, len(rows), "sample_weight", "click")
+        place, first = _same_rows(X)
+        if len(first) > MOST_ITEMS:
+            raise DataError(f"{len(first)} items are too many for a matrix of items: at most {MOST_ITEMS}; use "
+                            "PersonalRankSVM(loss='squared').fit_clicks")  # fmt: skip
+        values = weight if len(weight) else np.ones(len(rows))
+        T = sp.csr_matrix((values, (code, place[rows])), shape=(len(ids), len(first)))
+        if not len(weight):
+            T.data[:] = 1.0
+        self.users_, self.history_, self.items_, self.notes_ = ids, T, X[first], {}
+        self.__dict__.pop("_index", None)
+        self.__dict__.pop("_numbers_of_rows", None)
+        self._account(self._solve(T, X[first], began))
+        return self
+
+    def _solve(self, T: sp.csr_matrix, F: Any, began: float) -> Solution:
+        G = (T.T @ T).toarray()
+        if self.feature_weight > 0:
+            G += self.feature_weight * (F @ F.T).toarray() if sp.issparse(F) else self.feature_weight * (F @ F.T)
+        fits = np.trace(G)  # the loss at B = 0
+        G[np.diag_indices_from(G)] += self.ridge
+        P = linalg.cho_solve(linalg.cho_factor(G, lower=True), np.eye(len(G)), overwrite_b=True)
+        scale = 1.0 / np.diag(P)
+        self.weights_ = -P * scale
+        np.fill_diagonal(self.weights_, 0.0)
+        self.new_weights_ = np.asarray(self.feature_weight * (P @ F if not sp.issparse(F) else (F.T @ P).T))
+        left = float(np.abs(G @ self.weights_[:, :1] - G[:, :1])[1:].max(initial=0.0)) / float(np.abs(G).max())
+        value = float(scale.sum()) - len(G) * float(self.ridge)  # each column's: 1 / P_jj - ridge
+        certificate = Certificate("stationarity", left, 1e-6, "converged", 1, time.perf_counter() - began)
+        return Solution(self.weights_, value, certificate, [{"value": value}], origin=float(fits))
+
+    @cached_property
+    def _numbers_of_rows(self) -> dict[bytes, int]:
+        return {key: number for number, key in enumerate(row_keys(self.items_))}
+
+    def _place(self, X: Any) -> np.ndarray:
+        number = np.array([self._numbers_of_rows.get(key, -1) for key in row_keys(X)], np.int64)
+        place, new = self.weights_.T[number], number < 0
+        if new.any():
+            place[new] = X[new] @ self.new_weights_.T
+        return place
+
+    def _own(self, numbers: np.ndarray) -> Any:
+        return self.history_[numbers]
+
+    def _scores(self, X: Any, numbers: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
+        out = np.empty(len(numbers))
+        step = max(1, SCORES_AT_ONCE // max(1, len(self.weights_)))
+        for a in range(0, len(out), step):
+            part = slice(a, a + step)
+            out[part] = row_products(self._place(X[part if rows is None else rows[part]]), self._own(numbers[part]))
+        return out
+
+
+def _same_rows(X: Any) -> tuple[np.ndarray, np.ndarray]:
+    """(of each row the number of its value, the first row of each value)."""
+    number: dict[bytes, int] = {}
+    place = np.array([number.setdefault(key, len(number)) for key in row_keys(X)], np.int64)
+    return place, np.unique(place, return_index=True)[1]

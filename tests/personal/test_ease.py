@@ -1,0 +1,87 @@
+"""Items by the items that a user took: the closed form against its own equations, and what it does with new items."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import hingerank as hr
+from hingerank.personal.baselines import Popularity
+
+
+@pytest.fixture(scope="module")
+def data():
+    """Users of two tastes; items with a taste as a feature and a column of their own."""
+    rng = np.random.default_rng(0)
+    taste = np.arange(40) % 2
+    X = np.column_stack([np.eye(2)[taste], np.eye(40)])
+    users = np.repeat(np.arange(30), 6)
+    items = np.concatenate([rng.permutation(np.arange(u % 2, 36, 2))[:6] for u in range(30)])  # the last 4 are new
+    return X, users, items
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_the_weights_solve_each_items_regression(data, sparse):
+    X, users, items = data
+    ranker = hr.EASE(ridge=5.0, feature_weight=2.0).fit_clicks(sp.csr_matrix(X) if sparse else X, users, items)
+    T = np.zeros((30, 40))
+    T[users, items] = 1
+    A = np.vstack([T, np.sqrt(2.0) * X.T])  # features as further users
+    total = 0.0
+    for j in range(40):
+        others = np.delete(np.arange(40), j)
+        M = A[:, others]
+        expected = np.linalg.solve(M.T @ M + 5.0 * np.eye(39), M.T @ A[:, j])
+        np.testing.assert_allclose(ranker.weights_[others, j], expected, atol=1e-9)
+        assert ranker.weights_[j, j] == 0
+        total += np.sum((A[:, j] - M @ expected) ** 2) + 5.0 * np.sum(expected**2)
+    assert ranker.objective_ == pytest.approx(total) and ranker.certificate_.converged
+    scores = ranker.predict(3, sp.csr_matrix(X) if sparse else X)
+    np.testing.assert_allclose(scores, T[3] @ ranker.weights_, atol=1e-9)
+
+
+def test_items_that_were_not_there_are_ranked_by_their_features(data, tmp_path):
+    X, users, items = data
+    ranker = hr.EASE(ridge=5.0, feature_weight=2.0).fit_clicks(X[:36], users, items)
+    T, A = np.zeros((30, 36)), X[:36]
+    T[users, items] = 1
+    expected = T @ np.linalg.solve(T.T @ T + 2 * A @ A.T + 5 * np.eye(36), 2.0 * A @ X[36:].T)
+    found = np.array([ranker.predict(u, X[36:]) for u in range(30)])
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+    even, odd = found[:, [0, 2]], found[:, [1, 3]]
+    assert (even > odd)[::2].all() and (odd > even)[1::2].all()
+    back = hr.load(ranker.save(tmp_path))
+    np.testing.assert_array_equal(back.predict(4, X), ranker.predict(4, X))
+    rows, values = ranker.top_k([0, 1], X, 5, exclude=(users, items))
+    np.testing.assert_allclose(values[0], ranker.predict(0, X[rows[0]]))
+
+
+def test_lists_are_better_than_those_of_popularity():
+    rng = np.random.default_rng(1)
+    groups, users = rng.integers(0, 5, 100), np.repeat(np.arange(200), 12)
+    items = np.concatenate([
+        rng.choice(100, 12, replace=False, p=(w := 1.0 + 20 * (groups == u % 5)) / w.sum()) for u in range(200)
+    ])  # fmt: skip
+    held = np.arange(len(users)) % 4 == 0
+    train, test = (users[~held], items[~held]), (users[held], items[held])
+    X = np.eye(100)
+    found = [
+        hr.evaluate_top(ranker, X, test, train).means["ndcg"]
+        for ranker in (hr.EASE(ridge=20.0).fit_clicks(X, *train), Popularity().fit(X, *train))
+    ]
+    assert found[0] > 2 * found[1]
+
+
+def test_what_does_not_count(data):
+    X, users, items = data
+    ranker = hr.EASE()
+    plain = ranker.fit_clicks(X, users, items).predict(0, X)
+    np.testing.assert_array_equal(ranker.fit(X, users, items, np.arange(len(users))).predict(0, X), plain)
+    np.testing.assert_array_equal(ranker.fit_clicks(X, np.r_[users, users], np.r_[items, items]).predict(0, X), plain)
+    assert not np.allclose(ranker.fit_clicks(X, users, items, sample_weight=1.0 + items).predict(0, X), plain)
+    for wrong, words in (({"ridge": 0}, "ridge"), ({"feature_weight": -1}, "feature_weight")):
+        with pytest.raises(ValueError, match=words):
+            hr.EASE(**wrong).fit_clicks(X, users, items)
+    with pytest.raises(ValueError, match="use fit_clicks"):
+        ranker.fit_pairs(X, users, items, items)
+    with pytest.raises(ValueError, match="leave eval_set out"):
+        ranker.fit(X, users, items, items, eval_set=(users, items, items))
