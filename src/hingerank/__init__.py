@@ -57,6 +57,7 @@ _HOME = {
     "SeparateRanker": "hingerank.personal.convex",
     "JointRanker": "hingerank.personal.convex",
     "EASE": "hingerank.personal.item_item",
+    "ListRanker": "hingerank.personal.lists",
     "ExportError": "hingerank.export.forms",
     "export": "hingerank.export",
     "upload": "hingerank.export.uploading",

@@ -53,6 +53,7 @@ RANKERS: dict[str, str] = {
     "separate": "hingerank.personal.convex:SeparateRanker",
     "joint": "hingerank.personal.convex:JointRanker",
     "ease": "hingerank.personal.item_item:EASE",
+    "list-ranker": "hingerank.personal.lists:ListRanker",
 }
 
 SUMMARIES: dict[str, str] = {  # for `hingerank models`
@@ -99,6 +100,7 @@ SUMMARIES: dict[str, str] = {  # for `hingerank models`
     "mean-variance": "a shared score, and one per user near it",
     "separate": "one linear score per user, each learned alone",
     "joint": "one linear score for all users",
+    "list-ranker": "lists over a catalogue: what is chosen times what is liked",
     "ease": "items by the items a user took, full rank, closed form",
 }
 

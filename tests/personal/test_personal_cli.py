@@ -196,3 +196,22 @@ def test_a_wide_column_of_numbers_changes_no_list(call):
     assert call(*FIT)[::2] == (0, "")
     found = call("recommend", "model/", "--user", "u3")[1]
     assert [line.split("\t")[2] for line in found.split("\n")[:5]] == [x.split("\t")[2] for x in plain.split("\n")[:5]]
+
+
+def test_lists_of_ratings_alone_are_told_and_stand_beside_simple_ones(call):
+    assert call(*FIT)[0] == 0
+    assert "not what they choose: for lists over all items fit --model list-ranker" in call(
+        "recommend", "model/", "--user", "u3"
+    )[2].replace("\n", " ")
+    status, out, err = call("evaluate", "train.csv", "model/", "--top", "5")
+    assert status == 0 and "popularity" not in out and "list-ranker" in err
+    lists = [word if word != "personal-rank-svm" else "list-ranker" for word in FIT]
+    assert call(*lists)[::2] == (0, "")
+    assert call("recommend", "model/", "--user", "u3")[2] == ""
+    assert call(*FIT, "--clicks")[0] == 0
+    assert call("recommend", "model/", "--user", "u3")[2] == ""
+    given = ("evaluate", "train.csv", "model/", "--top", "5", "--exclude", "new.csv")
+    status, out, _ = call(*given)
+    assert status == 0 and "popularity" in out and "similar items" in out
+    found = json.loads(call(*given, "--json")[1])
+    assert set(found["baselines"]) == {"popularity", "similar items"}

@@ -111,6 +111,20 @@ def rows_of_items(catalogue: Any, rated: Any, path: Path) -> Any:
         raise error.at(path) from None
 
 
+def warn_ratings_alone(ranker: Any) -> None:
+    """Say so where lists are asked of a model that learned from ratings alone what is liked."""
+    import warnings
+
+    from hingerank.personal.item_item import EASE
+
+    if not isinstance(ranker, EASE) and "clicks" not in getattr(ranker, "notes_", {}):
+        warnings.warn(
+            f"{type(ranker).__name__} learned which of the items that users rated they like better, not what they "
+            "choose: for lists over all items fit --model list-ranker",
+            stacklevel=2,
+        )
+
+
 @command
 def recommend(
     model: PersonalModel,
@@ -137,6 +151,7 @@ def recommend(
     ranker, catalogue = open_model(model, items)
     hidden = seen_pairs(exclude, ranker, catalogue)
     users = ranker.users_ if everybody else [known_user(ranker, str(user))]
+    warn_ratings_alone(ranker)
     blocks = _lists(ranker, catalogue, users, top, hidden)
     if output is not None and output.suffix == ".parquet":
         _write_parquet(output, blocks)
@@ -239,11 +254,35 @@ def evaluate_lists(data: Path, model: Path, how: Any, json: bool) -> None:
     with working("recommending"):
         hidden = seen_pairs(how.exclude, ranker, catalogue)
         found = evaluate_top(ranker, catalogue.X, test, hidden, top=how.top, relevant=how.relevant)
+        beside = _baselines(catalogue.X, test, hidden, how)
     if json:
-        print_json({"top": how.top, "users": len(found.users), "means": found.means, "groups": found.groups})
+        figures = {"top": how.top, "users": len(found.users), "means": found.means, "groups": found.groups}
+        print_json({**figures, "baselines": {name: other.means for name, other in beside.items()}})
         return
+    warn_ratings_alone(ranker)
     print_table(f"lists of {how.top} out of {len(catalogue.ids):,} items", *found.table())
+    if beside:
+        lines = [[name, *other.table()[1][0][2:]] for name, other in {"the model": found, **beside}.items()]
+        print_table("beside simple lists", ["", *found.table()[0][2:]], lines)
+    else:
+        note("name the training ratings with --exclude to see popularity and similar items beside the model")
     print_facts("all lists together", {name: found.means[name] for name in OF_LISTS if name in found.means})
+
+
+def _baselines(X: Any, test: Any, hidden: Any, how: Any) -> dict[str, Any]:
+    """Lists of the most popular items, and of items similar to those a user took, where training ratings are known."""
+    from hingerank.personal.baselines import Popularity
+    from hingerank.personal.item_item import MOST_ITEMS
+    from hingerank.personal.lists import ItemKNN
+    from hingerank.personal.top_n import evaluate_top
+
+    if hidden is None:
+        return {}
+    makers = {"popularity": Popularity, **({"similar items": ItemKNN} if X.shape[0] <= MOST_ITEMS else {})}
+    return {
+        name: evaluate_top(make().fit(X, *hidden), X, test, hidden, top=how.top, relevant=how.relevant)
+        for name, make in makers.items()
+    }
 
 
 def report_model(

@@ -185,9 +185,10 @@ class PersonalRankSVM(FactorRanker):
             packed = drawn_preferences(clicks, per_click, LEAST_DRAWN, negatives, rng, self.pair_weight)
             return replace(packed, users=clicks.users)
 
-        if self.loss == "squared":
-            return self._fit(X, draw(), None, clicks=clicks)
-        return self._fit(X, draw(), None, draws=[draw] * (whole("n_draws", n_draws) - 1))
+        how = {"clicks": clicks} if self.loss == "squared" else {"draws": [draw] * (whole("n_draws", n_draws) - 1)}
+        self._fit(X, draw(), None, **how)
+        self.notes_["clicks"] = len(clicks.items)
+        return self
 
     def fit_parts(self, item_features: Any, data: Any) -> Self:
         """Learn from ratings in parts of whole users, which may be on the workers of a cluster: what ``fit`` learns.

@@ -95,6 +95,7 @@ STAGES: dict[str, list[Stage]] = {
     "mean-variance": [{"C": NATURAL}, {"shared": [0.1, 1.0, 10.0], "C": AROUND}],
     "separate": [{"C": NATURAL}],
     "joint": [{"C": NATURAL}],
+    "list-ranker": [{"ridge": [30.0, 100.0, 300.0, 1000.0]}, {"rank": [3, 10, 30]}],
     "ease": [{"ridge": [30.0, 100.0, 300.0, 1000.0]}, {"feature_weight": [0.3, 1.0, 3.0, 10.0]}],
     "mmr": TRADE_OFF,
     "xquad": TRADE_OFF,

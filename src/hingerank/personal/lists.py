@@ -1,0 +1,202 @@
+"""Lists over a whole catalogue: what a user would choose, and what the user would like of it.
+
+Ratings say what people think of what they chose, not what they choose: a ranker of ratings alone puts items in front
+that few people would ever look at.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from hingerank.data.blocks import number_ids
+from hingerank.data.checks import positive
+from hingerank.data.files import DataError
+from hingerank.export.attributes import Array, Attribute, Number
+from hingerank.personal.factorized import PersonalRankSVM
+from hingerank.personal.item_item import EASE
+from hingerank.personal.preferences import check_items, counting
+from hingerank.personal.problem import ItemFeatures
+from hingerank.personal.ratings import check_ratings
+from hingerank.personal.top_n import evaluate_top
+from hingerank.personal.users import UserIndex
+from hingerank.rankers.inputs import check_features
+from hingerank.rankers.rank_parameter import RankParameter
+
+MIXES, USUAL = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6), 0.4  # the usual one where too little can be held back
+PART_HELD, LEAST_USERS = 0.2, 20  # of each user's ratings; users who must have a relevant one among these
+TO_SCALE = 200  # users by whose scores the two parts are put on one scale
+
+
+class ListRanker(EASE):
+    """score(u, j) = chosen(u, j) / σ_c + mix · liked(u, j) / σ_l:  what users choose times what they like.
+
+    ``chosen`` is `EASE` on who rated what, ``liked`` is `PersonalRankSVM` on the ratings; σ are the standard deviations
+    of their scores over a user's catalogue. For lists of recommendations from ratings.
+
+    Parameters
+    ----------
+    ridge, feature_weight : of `EASE`
+    rank : of `PersonalRankSVM`
+    C : float, optional
+        Weight of the loss; multiplies its sum over pairs. Of `PersonalRankSVM`, default as there.
+    mix : float, optional
+        How much liking counts. Default the one of 0, 0.1, 0.2, 0.4, 0.8 and 1.6 with the best NDCG@10 of lists, judged
+        by a fifth of every user's ratings that both parts have not seen; 0.4 where these are too few.
+    relevant : float, optional
+        The least rating of an item that a list should find, when mix is chosen. Default the median of the ratings.
+    scale : "standard" or None
+        As in PersonalRankSVM.
+    random_state : int, default 0
+        Seed of the start of ``liked`` and of what is held back.
+
+    Attributes
+    ----------
+    mix_ : mix as it was used
+    liked_basis_, liked_weights_ : U (features x rank) and V (users x rank) of ``liked``, U times mix · σ_c / σ_l
+    weights_, new_weights_, items_, history_ : those of ``chosen``, as in EASE
+
+    Examples
+    --------
+    >>> X = np.eye(4)
+    >>> ranker = ListRanker(ridge=1.0, rank=1).fit(X, [1, 1, 2, 2, 2, 3], [0, 1, 0, 1, 2, 0], [5, 4, 5, 4, 1, 5])
+    >>> ranker.top_k([3], X, 2, exclude=([3], [0]))[0].tolist()
+    [[1, 2]]
+    """
+
+    _saved: ClassVar[Mapping[str, Attribute]] = {
+        "liked_basis_": Array("features, rank"),
+        "liked_weights_": Array("users, rank"),
+        "mix_": Number(low=0),
+    }
+    liked_basis_: np.ndarray
+    liked_weights_: np.ndarray
+    mix_: float
+    rank = RankParameter()
+
+    def __init__(
+        self, ridge=300.0, *, feature_weight=3.0, rank=10, C=None, mix=None, relevant=None, scale="standard",
+        random_state=0,
+    ):  # fmt: skip
+        super().__init__(ridge, feature_weight=feature_weight, scale=scale)
+        self.rank = rank
+        self.C = C
+        self.mix = mix
+        self.relevant = relevant
+        self.random_state = random_state
+
+    def fit(
+        self, item_features: Any, users: Any, items: Any, ratings: Any, *, sample_weight: Any = None,
+        eval_set: Any = None,
+    ) -> Self:  # fmt: skip
+        """Learn from ratings: both what was rated, and how. Arguments as in ``PersonalRankSVM.fit``."""
+        if eval_set is not None:
+            raise ValueError("a ListRanker has two parts, neither of which is watched: leave eval_set out")
+        if self.mix is not None:
+            positive("mix", self.mix, least=0)
+        users, items, ratings, weight = counting(users, items, ratings, sample_weight)
+        given = np.asarray(users), np.asarray(items), np.asarray(check_ratings(ratings, len(items)))
+        X = check_features(self, item_features, reset=True)
+        check_items(items, X.shape[0], "items")
+        mix = self._choose(X, given, weight) if self.mix is None else float(self.mix)
+        self._fit_parts(item_features, given, weight)
+        return self._set_mix(mix)
+
+    def fit_clicks(self, *given: Any, **named: Any) -> Self:
+        """Clicks say nothing of what is liked."""
+        raise ValueError("clicks say nothing of what is liked: use EASE().fit_clicks")
+
+    def _fit_parts(self, item_features: Any, given: tuple[Any, Any, Any], weight: Any) -> Self:
+        super().fit_clicks(item_features, given[0], given[1])
+        X = self._rows(item_features)
+        liked = PersonalRankSVM(rank=int(self.rank), C=self.C, scale=None, prior=0.0, random_state=self.random_state)
+        liked.fit(X, *given, sample_weight=weight)
+        self.liked_basis_, self.liked_weights_ = liked.basis_, liked.user_weights_[liked._users().known(self.users_)]
+        some = np.random.default_rng(0).permutation(len(self.users_))[:TO_SCALE]
+        chosen = (self.history_[some] @ self.weights_).std(axis=1).mean()
+        own = (ItemFeatures(self.items_).times(self.liked_basis_) @ self.liked_weights_[some].T).std(axis=0).mean()
+        self.liked_basis_ = self.liked_basis_ * (chosen / own if own > 0 else 0.0)
+        self.notes_ = liked.notes_
+        return self._set_mix(1.0)
+
+    def _set_mix(self, mix: float) -> Self:
+        self.liked_basis_, self.mix_ = self.liked_basis_ * mix, mix
+        return self
+
+    def _choose(self, X: Any, given: tuple[Any, Any, Any], weight: Any) -> float:
+        """The mix with the best lists, judged by ratings that the parts have not seen."""
+        code = number_ids(given[0], len(given[1]), "users")[1]
+        rng, count = np.random.default_rng(self.random_state), np.bincount(code)
+        order = np.lexsort((rng.random(len(code)), code))
+        place = np.empty(len(code), np.int64)
+        place[order] = np.arange(len(code)) - np.repeat(np.cumsum(count) - count, count)
+        held = place < (PART_HELD * count)[code].astype(np.int64)
+        relevant = float(np.median(given[2])) if self.relevant is None else self.relevant
+        if len(np.unique(code[held & (given[2] >= relevant)])) < LEAST_USERS:
+            return USUAL
+        test, train = (tuple(column[part] for column in given) for part in (held, ~held))
+        other = clone(self)._fit_parts(X, train, None if weight is None else weight[~held])
+        whole, found = other.liked_basis_, []
+        for mix in MIXES:
+            other.liked_basis_ = mix * whole
+            found.append(evaluate_top(other, X, test, train, relevant=relevant).means["ndcg"])
+        return MIXES[int(np.argmax(found))]
+
+    def _place(self, X: Any) -> np.ndarray:
+        return np.hstack([super()._place(X), ItemFeatures(X).times(self.liked_basis_)])
+
+    def _own(self, numbers: np.ndarray) -> Any:
+        return sp.csr_matrix(sp.hstack([self.history_[numbers], sp.csr_matrix(self.liked_weights_[numbers])]))
+
+
+class ItemKNN:
+    """score(u, j) = sum over the items i that u took of cosine(i, j), each j having its nearest items alone.
+
+    cosine(i, j) = users who took both / (√(users of i · users of j) + shrink). A baseline for lists.
+
+    Parameters
+    ----------
+    neighbours : how many items count for each
+    shrink : draws similarities of items with few users towards 0
+
+    Examples
+    --------
+    >>> ItemKNN(2, 0.0).fit(np.eye(3), [1, 1, 2, 2, 3], [0, 1, 0, 1, 2]).top_k([3, 1], np.eye(3), 1)[0].tolist()
+    [[0], [0]]
+    """
+
+    def __init__(self, neighbours: int = 200, shrink: float = 10.0):
+        self.neighbours, self.shrink = neighbours, shrink
+
+    def fit(self, item_features: Any, users: Any, items: Any) -> Self:
+        """Count; items are row numbers of item_features, whose values do not matter."""
+        n_items = item_features.shape[0]
+        rows = check_items(items, n_items, "items")
+        self.users_, code = number_ids(users, len(rows), "users")
+        self.T = sp.csr_matrix((np.ones(len(rows)), (code, rows)), shape=(len(self.users_), n_items))
+        self.T.data[:] = 1.0
+        if n_items > 30_000:
+            raise DataError(f"{n_items} items are too many for similarities of all pairs")
+        together = (self.T.T @ self.T).toarray()
+        root = np.sqrt(np.diag(together))
+        S = together / np.maximum(np.outer(root, root) + self.shrink, 1e-12)
+        np.fill_diagonal(S, 0.0)
+        if self.neighbours < n_items:
+            least = np.partition(S, -self.neighbours, axis=0)[-self.neighbours]
+            S[least > S] = 0.0
+        self.similarity = sp.csr_matrix(S)
+        return self
+
+    def top_k(self, users: Any, candidates: Any, top: int = 10, *, exclude: Any = None) -> tuple[Any, Any]:
+        """As PersonalRankSVM.top_k; users who took nothing have scores of 0."""
+        number, users = UserIndex(self.users_).numbers(users), np.asarray(users)
+        S = (self.T[number] @ self.similarity).toarray()
+        S[number < 0] = 0.0
+        if exclude is not None:
+            line = UserIndex(users).numbers(exclude[0])
+            S[line[line >= 0], np.asarray(exclude[1])[line >= 0]] = -np.inf
+        order = np.argsort(-S, axis=1, kind="stable")[:, :top]
+        values = np.take_along_axis(S, order, axis=1)
+        return np.where(np.isfinite(values), order, -1), values
