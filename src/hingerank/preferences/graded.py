@@ -139,7 +139,7 @@ class QueryPreferences:
 
     @property
     def own_pairs(self) -> Floats | None:
-        """Weight of the pair that the nodes make of each position with itself, which is none; None: there are none."""
+        """Weights of the pairs that nodes make of positions with themselves and that are none, or None if there are none."""
         t = self.tree
         twice = np.flatnonzero(t.node[:, 0] == t.node[:, 2])
         if len(twice) == 0:
