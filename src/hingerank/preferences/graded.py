@@ -139,7 +139,7 @@ class QueryPreferences:
 
     @property
     def own_pairs(self) -> Floats | None:
-        """Weights of the pairs that nodes make of positions with themselves and that are none, or None if there are none."""
+        """Weights of positions paired with themselves, which make no pair; None where the nodes make none of these."""
         t = self.tree
         twice = np.flatnonzero(t.node[:, 0] == t.node[:, 2])
         if len(twice) == 0:
