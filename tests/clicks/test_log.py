@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hingerank as hr
-from hingerank.clicks.counting import group_by
+from hingerank.clicks.counting import count_rows, group_by, merge_rows
 
 
 def make_log(rng, n=400, **more):
@@ -155,3 +155,16 @@ def test_an_empty_log_is_described_and_nothing_is_learnt_from_it():
     for learn in (hr.propensities, hr.click_model, hr.interleaving_test):
         with pytest.raises(hr.DataError, match="the log has no showings"):
             learn(log)
+
+
+@pytest.mark.parametrize("spread", [1, 1 << 28])
+def test_counts_that_are_merged_are_counts_of_all(spread):
+    """Of small numbers, which make one key a row, and of numbers too large for that."""
+    rng = np.random.default_rng(8)
+    parts = [[rng.integers(0, 5, n) * spread for _ in range(3)] for n in (40, 1, 60, 25)]
+    merged = count_rows(parts[0])
+    for part in parts[1:]:
+        merged = merge_rows(merged, count_rows(part))
+    columns, count = count_rows([np.concatenate(column) for column in zip(*parts)])
+    np.testing.assert_array_equal(merged[0], columns)
+    np.testing.assert_array_equal(merged[1], count)

@@ -81,6 +81,16 @@ def test_tables_of_every_kind_give_the_same_log(tmp_path):
     assert counts(hr.read_clicks(renamed, query="text", clicked="taken")) == expected()
 
 
+def test_a_table_is_counted_in_pieces(tmp_path, monkeypatch):
+    monkeypatch.setattr("hingerank.clicks.reading._ROWS", 3)
+    more = {"propensity": [0.5, 0.25] * 4, "context": list("xyxyxyxy"), "weight": [1, 2] * 4}
+    for table in (frame(), frame().assign(clicked=[0, 2, 0, 5, 0, 0, 1, 1]), frame().assign(**more)):
+        write_table(pa.Table.from_pandas(table), tmp_path / "log.parquet")
+        counted, kept = (hr.read_clicks(tmp_path / "log.parquet", keep=keep) for keep in ("cells", "showings"))
+        for name in ("query", "document", "place", "showings", "clicks", "context", "propensity"):
+            np.testing.assert_array_equal(getattr(counted.cells(), name), getattr(kept.cells(), name))
+
+
 @pytest.mark.parametrize("first", [0, 1])
 def test_ubi_in_every_form_gives_the_same_log(tmp_path, first):
     queries, events = ubi(first)

@@ -7,6 +7,7 @@ from math import prod
 import numpy as np
 
 _MOST = 1 << 62
+Counted = tuple[list[np.ndarray], np.ndarray]  # columns of distinct rows in order, and how often each came
 
 
 @dataclass(frozen=True)
@@ -46,14 +47,11 @@ def count_rows(columns: Sequence[np.ndarray], weights: np.ndarray | None = None)
     >>> [column.tolist() for column in distinct], count.tolist()
     ([[0, 1], [5, 2]], [1.0, 2.0])
     """
-    sizes = [int(column.max(initial=0)) + 1 for column in columns]
+    sizes = _sizes(columns)
     if weights is not None or prod(sizes) > _MOST:
         distinct, group = group_by(columns)
         return distinct, np.bincount(group, weights, len(distinct[0])).astype(np.float64)
-    key = np.zeros(len(columns[0]), np.int64)
-    for column, size in zip(columns, sizes):
-        key *= size
-        key += column
+    key = _keys(columns, sizes)
     key.sort()  # of keys alone, which is several times as fast as to find their order
     first = np.flatnonzero(np.concatenate(([len(key) > 0], key[1:] != key[:-1])))
     count, key = np.diff(np.append(first, len(key))).astype(np.float64), key[first]
@@ -62,6 +60,36 @@ def count_rows(columns: Sequence[np.ndarray], weights: np.ndarray | None = None)
         key, value = np.divmod(key, size)
         found.append(value.astype(column.dtype))
     return found[::-1], count
+
+
+def merge_rows(one: Counted, two: Counted) -> Counted:
+    """Two counts of distinct rows, both in order, as one: those of `two` find their place by bisection."""
+    sizes = [max(pair) for pair in zip(_sizes(one[0]), _sizes(two[0]))]
+    if prod(sizes) > _MOST:
+        columns = [np.concatenate(pair) for pair in zip(one[0], two[0])]
+        return count_rows(columns, np.concatenate([one[1], two[1]]))
+    known, more = _keys(one[0], sizes), _keys(two[0], sizes)
+    at = np.searchsorted(known, more)
+    found = at < len(known)
+    found[found] = known[at[found]] == more[found]
+    weights = one[1].copy()
+    weights[at[found]] += two[1][found]
+    new = np.flatnonzero(~found)
+    columns = [np.insert(column, at[new], other[new]) for column, other in zip(one[0], two[0])]
+    return columns, np.insert(weights, at[new], two[1][new])
+
+
+def _sizes(columns: Sequence[np.ndarray]) -> list[int]:
+    return [int(column.max(initial=0)) + 1 for column in columns]
+
+
+def _keys(columns: Sequence[np.ndarray], sizes: Sequence[int]) -> np.ndarray:
+    """A number for each row, in the order of rows."""
+    key = np.zeros(len(columns[0]), np.int64)
+    for column, size in zip(columns, sizes):
+        key *= size
+        key += column
+    return key
 
 
 def codes_of(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -34,7 +34,7 @@ NAMES = {  # what a column holds -> the names it is found by, where none is give
 _NEEDED = ("query", "document", "place", "clicked")
 _IDS = ("query", "document", "session", "context", "team")
 CLICK = {"click": 1.0}
-_ROWS = 1 << 20  # of a table, read at a time
+_ROWS = 1 << 19  # of a table, read at a time
 
 
 def read_clicks(

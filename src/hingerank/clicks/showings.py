@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.clicks.counting import codes_of, count_rows, group_by
+from hingerank.clicks.counting import Counted, codes_of, count_rows, group_by, merge_rows
 from hingerank.clicks.log import ClickLog, Coded
 from hingerank.data.blocks import number_values
 from hingerank.data.files import DataError
@@ -13,7 +13,7 @@ from hingerank.data.files import DataError
 KEEP = ("showings", "cells")
 _IDS = ("query", "document", "session", "team", "context")
 _COUNTED_BY = ("query", "document", "place", "clicks", "context", "propensities")
-_MOST_PENDING = 1 << 21  # cells that wait to be put together
+_NUMBERED = ("clicks", "propensities")
 
 
 class Showings:
@@ -35,9 +35,10 @@ class Showings:
             raise DataError(f"first_place is {first_place!r}, expected 0, 1, or None to look for a place 0")
         self.keep, self.first_place = keep, first_place
         self.notes: dict[str, int] = {}
-        self._numbers: dict[str, dict[Any, int]] = {name: {} for name in _IDS}
+        self._numbers: dict[str, dict[Any, int]] = {name: {} for name in (*_IDS, *_NUMBERED)}
         self._batches: list[dict[str, np.ndarray]] = []
-        self._pending = self._last = 0  # cells that wait, and those at the last count
+        self._cells: Counted | None = None
+        self._counted_by: list[str] = []
 
     def note(self, what: str, count: int = 1) -> None:
         """Add to the count of something that was found."""
@@ -54,17 +55,27 @@ class Showings:
         n = len(columns["place"])
         if not n:
             return
-        if self.keep == "cells":
-            columns = _counted(columns)
-        self._batches.append(columns)
-        self._pending += len(columns["place"])
-        if self.keep == "cells" and self._pending >= max(_MOST_PENDING, 2 * self._last):
-            self._count()
+        if self.keep == "showings":
+            self._batches.append(columns)
+            return
+        names = [name for name in _COUNTED_BY if name in columns]
+        counted = count_rows([self._coded(name, columns[name]) for name in names], columns.get("weights"))
+        self._cells = counted if self._cells is None else merge_rows(self._cells, counted)
+        self._counted_by = names
 
-    def _count(self) -> None:
-        """Put the counts of all batches together."""
-        self._batches = [_counted(self._joined())]
-        self._pending, self._last = 0, len(self._batches[0]["place"])
+    def _coded(self, name: str, column: np.ndarray) -> np.ndarray:
+        """Whole numbers for a column: places and ids are, other numbers are numbered."""
+        if name not in _NUMBERED:
+            return column
+        distinct, codes = codes_of(column)
+        return self.codes(name, distinct.tolist())[codes]
+
+    def _counts(self, distinct: list[np.ndarray], weights: np.ndarray) -> dict[str, np.ndarray]:
+        columns = dict(zip(self._counted_by, distinct))
+        for name in _NUMBERED:
+            if name in columns:
+                columns[name] = np.array(list(self._numbers[name]))[columns[name]]
+        return columns | {"weights": weights}
 
     def _joined(self) -> dict[str, np.ndarray]:
         names = self._batches[0]
@@ -74,13 +85,11 @@ class Showings:
 
     def log(self, what: str) -> ClickLog:
         """All showings as a log; `what` they were read from is for errors."""
-        if not self._batches:
+        if not self._batches and self._cells is None:
             found = "; ".join(f"{count:,} {text}" for text, count in self.notes.items())
             raise DataError(f"{what}: there is no showing that counts" + (f" (found: {found})" if found else ""))
-        if self.keep == "cells":
-            self._count()
-        columns = self._joined()
-        self._batches = []
+        columns = self._joined() if self._cells is None else self._counts(*self._cells)
+        self._batches, self._cells = [], None
         columns["place"] = self._from_one(columns)
         if self.keep == "showings" and "weights" not in columns:
             columns = self._merged(columns)
@@ -133,16 +142,3 @@ class Showings:
         clicks = np.zeros(kept)
         np.maximum.at(clicks, group, columns["clicks"])
         return {name: column[first[order]] for name, column in columns.items()} | {"clicks": clicks[order]}
-
-
-def _counted(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Equal showings as one, with their number as its weight."""
-    names, by, values = [name for name in _COUNTED_BY if name in columns], [], {}
-    for name in names:
-        codes = columns[name]
-        if name in ("clicks", "propensities"):
-            values[name], codes = codes_of(codes)
-        by.append(codes)
-    distinct, weights = count_rows(by, columns.get("weights"))
-    found = {name: values[name][column] if name in values else column for name, column in zip(names, distinct)}
-    return found | {"weights": weights}
