@@ -124,7 +124,9 @@ def letor_table(done):
             }
             errors = {m: v.std(ddof=1) / np.sqrt(len(v)) if len(v) > 1 else 0.0 for m, v in by.items()}
             points[kind, n] = {m: (by[m].mean(), errors[m]) for m in names}
-            cells = [f"{by[m].mean():.4f} ± {errors[m]:.4f}" if errors[m] else f"{by[m].mean():.4f}" for m in names]
+            cells = [
+                f"{by[m].mean():.4f} ± {errors[m]:.4f}" if errors[m] > 1e-9 else f"{by[m].mean():.4f}" for m in names
+            ]
             rows.append([f"{kind}, {n:,}", *cells])
             if n == SESSIONS[0]:
                 for m in ("clipped", "doubly-robust", "clipped, around production"):
@@ -157,7 +159,7 @@ def picture(points, path):
                 axis.errorbar(list(found), middle, [found[n][m][1] for n in found], marker="o", capsize=2, label=m)
         axis.set(xscale="log", xlabel="sessions", ylabel="NDCG@10 on test queries", title=kind)
     axis.legend(fontsize="x-small")
-    figure.savefig(path)
+    figure.savefig(path, metadata={"Date": None} if str(path).endswith(".svg") else None)
 
 
 # Intervals.
