@@ -1,9 +1,15 @@
 """The evidence for PersonalRankSVM's default C: `python benchmarks/personal.py --default-C`.
 
-The rule was made before these splits and generated sets were looked at, and their test pairs chose nothing. On each,
-the default is set beside fits with C given, as multiples of the smallest C at which anything is learnt. Cost is the
-processor time of the default over that of a fit with the same C given, in the same run. For Yahoo's ratings there are
-random splits of its training ratings, and the test ratings that come with it.
+On each set the default is set beside fits with C given, as multiples of the smallest C at which anything is learnt.
+Cost is the processor time of the default over that of a fit with the same C given, in the same run. A second table has
+what Yahoo's own test ratings are like beside a random split of its training ratings.
+
+How far the rule is independent of what is shown: an earlier rule lost up to .05 on seeds 11 to 13 of the sets below.
+The present multiples, epochs and part of the users were then chosen on seeds 1 and 2 (of the real sets: inside the
+training part of seed 11), looked at on seeds 21 to 23, and its preference for the smaller of equals was added because
+of a small generated set of the tests. Seeds 31 to 33 were fixed before any fit to them and changed nothing. Sets marked
+"new" were not looked at with any seed before. Other splits of MovieLens and Yahoo are other splits of the same ratings,
+not other ratings.
 """
 
 import time
@@ -19,9 +25,10 @@ import numpy as np
 import hingerank as hr
 from hingerank.papers.engine import Place, kept
 from hingerank.papers.personal import yahoo
+from hingerank.personal.fold_in import right_of_users
 from hingerank.personal.item_features import genre_features, identity_features, join_features, word_features
 from hingerank.personal.preferences import from_comparisons, from_ratings
-from hingerank.personal.problem import FirstGradient, first_gradient_norm
+from hingerank.personal.problem import FirstGradient, ItemFeatures, first_gradient_norm
 from hingerank.personal.rating_sets import plain_titles, read_movielens
 from hingerank.personal.ratings import Ratings, split_by_user
 from measuring import keep_table
@@ -59,6 +66,12 @@ def studies(place: Place) -> Iterator[Study]:
     yield Study("ratings, rank 5, noise 1.5", rated(500, 1000, 32, 5, per_user=(13, 80), noise=1.5), 5)
     skewed = rated(1000, 2000, 300, 8, per_user=40, noise=1.0, skew=-0.6, sparse_density=0.05)
     yield Study("ratings, rank 8, noise 1, sparse, skewed", skewed, 10)
+    many = pairs(600, 2000, 50, 8, per_user=67, noise=0.2)
+    yield Study("new: comparisons, rank 8, noise 0.2", many, 8, True)
+    fine = rated(150, 800, 24, 2, per_user=133, noise=0.7, n_grades=10)
+    yield Study("new: ratings, 10 grades, rank 2 fitted as 5", fine, 5)
+    short = rated(3000, 1500, 40, 15, per_user=27, noise=0.5)
+    yield Study("new: ratings, 3000 users, 20 each, rank 15", short, 15)
     yield Study("MovieLens 100k", partial(_films, place, "ml-100k", False), 10)
     yield Study("MovieLens 100k, a column per film", partial(_films, place, "ml-100k", True), 10)
     yield Study("MovieLens 1M", partial(_films, place, "ml-1m", False), 10, seeds=SEEDS[:1])
@@ -129,6 +142,57 @@ def right(ranker: Any, X: Any, train: Triples, test: Triples, compared: bool) ->
     return float((ranker.predict(users, X[winners]) > ranker.predict(users, X[losers])).mean())
 
 
+def yahoo_test(place: Place, own: bool) -> dict[str, Any]:
+    """What the test ratings of a split are like, and pairs right by users, at several multiples of the smallest C."""
+    X, train, test = _yahoo(place, SEEDS[0], own)
+    seen, tested = from_ratings(*train, X.shape[0]), from_ratings(*test, X.shape[0])
+    popularity, per_user = np.bincount(train[1], minlength=X.shape[0]), np.diff(tested.start)
+    both = from_ratings(*(np.concatenate(columns) for columns in zip(train, test)), X.shape[0])
+    place_of = {user: row for row, user in enumerate(seen.users.tolist())}
+    known = np.array([place_of[user] for user in both.users.tolist()])
+    pairs = both.pairs - seen.pairs[known]
+    heavy = np.argsort(-pairs)[: max(1, (pairs > 0).sum() // 100)]
+    least, right = 1.0 / first_gradient_norm(X.shape[1], FirstGradient(X, seen).power), {}
+    for multiple in (None, *GRID[2:5]):
+        ranker = hr.PersonalRankSVM(C=None if multiple is None else multiple * least, prior="zero")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ranker.fit(X, *train)
+        V = ranker.user_weights_[ranker._users().known(both.users)]
+        P = ItemFeatures(ranker._rows(X)).times(ranker.basis_)
+        good = right_of_users(P, None, V, both) - right_of_users(P, None, V[np.argsort(known)], seen)[known]
+        light = np.setdiff1d(np.flatnonzero(pairs > 0), heavy)
+        share = good[pairs > 0] / pairs[pairs > 0]
+        right["default" if multiple is None else f"{multiple:g}"] = [
+            good.sum() / pairs.sum(), share.mean(), good[heavy].sum() / pairs[heavy].sum(),
+            good[light].sum() / pairs[light].sum(),
+        ]  # fmt: skip
+    return {
+        "users with test ratings": int((per_user > 0).sum()), "test ratings": len(test[0]),
+        "test ratings a user, median": float(np.median(per_user)),
+        "training ratings of a test item, median": float(np.median(popularity[test[1]])),
+        "pairs of the 1 % of users with most": float(pairs[heavy].sum() / pairs.sum()), "right": right,
+    }  # fmt: skip
+
+
+def yahoo_table(place: Place, write: Path | None) -> None:
+    """The second table of --default-C."""
+    names = {"a random split of its training ratings": False, "its own test ratings": True}
+    found = {name: kept(place, "personal-default-C", f"test of {name}", partial(yahoo_test, place, own))
+             for name, own in names.items()}  # fmt: skip
+    rows = [[key, *(f"{f[key]:,.4g}" for f in found.values())] for key in next(iter(found.values())) if key != "right"]
+    kinds = ("all pairs", "users alike", "the 1 % of users with most pairs", "the other users")
+    for k, kind in enumerate(kinds):
+        for at in next(iter(found.values()))["right"]:
+            shown = at if at == "default" else f"multiple {at}"
+            rows.append([f"{kind}, {shown}", *(f"{f['right'][at][k]:.4f}" for f in found.values())])
+    for row in rows:
+        print("| " + " | ".join(row) + " |", flush=True)
+    if write:
+        header = ["Yahoo! Movies", *names]
+        keep_table(write, "personal-default-C-yahoo", "python benchmarks/personal.py --default-C", header, rows)
+
+
 def default_C(place: Place, write: Path | None, only: str | None = None) -> None:
     """The table of --default-C; what is done is kept and not done again."""
     header = ["data", "splits", "multiple", "pairs right", *(f"at {m:g}" for m in GRID), "below the best", "cost"]
@@ -151,3 +215,5 @@ def default_C(place: Place, write: Path | None, only: str | None = None) -> None
         print("| " + " | ".join(rows[-1]) + " |", flush=True)
     if write:
         keep_table(write, "personal-default-C", "python benchmarks/personal.py --default-C", header, rows)
+    if only is None or only in "Yahoo! Movies, test":
+        yahoo_table(place, write)
