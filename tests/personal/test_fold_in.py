@@ -181,3 +181,18 @@ def test_plain_python_finds_the_same_user(shared):
         np.testing.assert_allclose(vectors @ found, ranker.predict(f"new {y}", X), atol=1e-4)
     with pytest.raises(ValueError, match="no prior"):
         hr.PersonalRankSVM(rank=2, prior="zero").fit(X, data.users, data.items, data.ratings).new_users()
+
+
+def test_the_strength_is_learnt_where_ratings_say_much():
+    """New users of a generated set: the usual strength, made for the noise of real ratings, wastes what they say."""
+    data = hr.make_personal(300, 400, 20, 4, kind="ratings", per_user=40, noise=1.5, seed=3)
+    old, place = data.users < 220, np.arange(len(data.users)) % 40
+    X = data.item_features
+    ranker = hr.PersonalRankSVM(rank=4).fit(X, data.users[old], data.items[old], data.ratings[old])
+    few, rest = ~old & (place < 5), ~old & (place >= 5)
+    right = []
+    for strength in (ranker.prior_strength_, 0.03):
+        ranker.prior_strength_ = strength
+        ranker.add_users(data.users[few], X, data.items[few], data.ratings[few], replace=True)
+        right.append(ranker.score(X, data.users[rest], data.items[rest], data.ratings[rest]))
+    assert right[0] > right[1] + 0.03

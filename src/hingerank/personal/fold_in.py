@@ -28,7 +28,7 @@ STEPS, LEFT = 50, 1e-6  # Newton steps at most, fraction of the first gradient t
 NARROWING = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001)  # widths of a hinge's kink
 ROWS_PER_SHARD = 4096
 ENOUGH = 20.0  # ratings of a user from which on each counts in full
-STRENGTHS, USUAL = (0.003, 0.01, 0.03, 0.1, 0.5, 3.0), 0.03  # the usual one suits every set of ratings tried
+STRENGTHS, USUAL = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0), 0.03  # the usual one where all are alike
 SIZES, LEAST_USERS = (2, 5, 20), 5  # ratings that new users are taken to bring, users who must have them
 TO_JUDGE, MOST_TO_JUDGE = 5, 30  # further ratings that a user must have to take part, and that are looked at
 PART_FORGOTTEN, MOST_FORGOTTEN = 0.2, 150  # users who come again
@@ -125,10 +125,10 @@ def learn_strength(
 ) -> float:  # fmt: skip
     """The usual strength, unless users all but 2, 5 or 20 of whose ratings are hidden say that it is wrong for them.
 
-    Of the strengths that have as many pairs right as the best one, to the standard errors of both, and that for none of
-    these numbers of ratings have fewer right than the mean user has, by more than two standard errors, the one nearest
-    to the usual; 0, the mean user itself, if there is none. Some hundred users cannot tell neighbours apart: to take
-    the best one would follow their noise.
+    Of the strengths that have as many pairs right as the best one, to a standard error of the difference, and that for
+    none of these numbers of ratings have fewer right than the mean user has, by more than two standard errors, the one
+    nearest to the usual; 0, the mean user itself, if there is none. Some hundred users cannot tell neighbours apart: to
+    take the best one would follow their noise.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def learn_strength(
     p : users that the basis does not know
     build : makes preferences of users, items and ratings (or winners and losers)
     """
-    rng, gains, errors = np.random.default_rng(seed), [], []
+    rng, changes = np.random.default_rng(seed), []
     for size in SIZES:
         parts = _parts(p, size, build, rng)
         if parts is None:
@@ -147,18 +147,25 @@ def learn_strength(
         for row, strength in enumerate((0.0, *STRENGTHS)):
             V = fold_in(P, shared, little.take(everyone), Prior(mean, root, strength))[order]
             right[row] = right_of_users(P, shared, V, rest)
-        change = (right[1:] - right[0]) / max(1, rest.n_pairs)  # each user's part in the change of the fraction right
-        gains.append(change.sum(axis=1))
-        errors.append(np.sqrt(len(order)) * change.std(axis=1))
-    if not gains:
+        changes.append((right[1:] - right[0]) / max(1, rest.n_pairs))  # each user's part in that of the fraction right
+    if not changes:
         return USUAL
-    gain, error = np.mean(gains, axis=0), np.sqrt(np.mean(np.square(errors), axis=0) / len(errors))
-    best = int(np.argmax(gain))
-    harmless = np.min(np.array(gains) + 2 * np.array(errors), axis=0) >= 0
-    fit = np.flatnonzero(harmless & (gain + error >= gain[best] - error[best]))
+    gains, errors = _sums_and_errors(changes)
+    harmless = np.min(gains + 2 * errors, axis=0) >= 0
+    best = int(np.argmax(np.where(harmless, gains.mean(axis=0), -np.inf)))
+    behind, error = _sums_and_errors([change[best] - change for change in changes])
+    fit = np.flatnonzero(harmless & (behind.mean(axis=0) <= np.sqrt(np.mean(error**2, axis=0) / len(changes))))
     if len(fit) == 0:
         return 0.0
     return STRENGTHS[int(min(fit, key=lambda row: abs(np.log(STRENGTHS[row] / USUAL))))]
+
+
+def _sums_and_errors(changes: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Of changes (strengths x users), one array for each number of ratings: their sums over users, standard errors."""
+    return (
+        np.array([change.sum(axis=1) for change in changes]),
+        np.array([np.sqrt(change.shape[1]) * change.std(axis=1) for change in changes]),
+    )
 
 
 def right_of_users(P: np.ndarray, shared: np.ndarray | None, V: np.ndarray, p: UserPreferences) -> np.ndarray:
