@@ -42,7 +42,8 @@ def liked(train: Ratings) -> Ratings:
 
 
 def squared(X: Any, films: Any, train: Ratings) -> Any:
-    return hr.PersonalRankSVM(rank=32, loss="squared", n_jobs=1).fit_clicks(films, train.users, train.items)
+    ranker = hr.PersonalRankSVM(rank=32, loss="squared", prior=0.0, n_jobs=1)  # ALS learns no prior of new users either
+    return ranker.fit_clicks(films, train.users, train.items)
 
 
 METHODS: dict[str, Fit] = {
