@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import hingerank as hr
-from hingerank.personal.all_pairs import AllPairs, fit_all_pairs
+from hingerank.personal.all_pairs import MULTIPLES, AllPairs, fit_all_pairs
 from hingerank.personal.clicks import clicks_of
 
 
@@ -81,6 +81,7 @@ def test_taste_is_found_without_drawing_items(tmp_path):
     assert (best % 2 == np.arange(40)[:, None] % 2).mean() > 0.95
     assert hr.load(ranker.save(tmp_path)).predict(3, X).tolist() == ranker.predict(3, X).tolist()
     ranker.add_user("new", X[items[users == 4]], winners=[0, 0], losers=[1, 2])
+    ranker = hr.PersonalRankSVM(rank=2, loss="squared", C=ranker.C_).fit_clicks(X, users, items)
     weighed = hr.PersonalRankSVM(rank=2, loss="squared", C=ranker.C_).fit_clicks(
         X, np.r_[users, users], np.r_[items, items], sample_weight=np.full(640, 0.5)
     )
@@ -99,3 +100,21 @@ def test_the_squared_loss_is_for_clicks():
         hr.PersonalRankSVM(loss="squared", shared=True).fit_clicks(X, users, items)
     with pytest.raises(ValueError, match="loss must be one of 'squared_hinge', 'hinge', 'squared', not 'cubic'"):
         hr.PersonalRankSVM(loss="cubic").fit_clicks(X, users, items)
+
+
+def test_features_beside_ids_take_a_larger_multiple():
+    """Features that all items share make the smallest useful C small, which would leave the ids unused."""
+    rng = np.random.default_rng(3)
+    groups, users = np.arange(90) % 6, np.repeat(np.arange(240), 10)
+    items = np.concatenate([
+        rng.choice(90, 10, replace=False, p=(w := 1.0 + 15 * (groups == u % 6)) / w.sum()) for u in range(240)
+    ])  # fmt: skip
+    held = np.arange(len(users)) % 5 == 0
+    train, test = (users[~held], items[~held]), (users[held], items[held])
+    few = sp.csr_matrix(3.0 * (np.arange(90)[:, None] % 2 == [0, 1]))  # says nothing
+    both = sp.csr_matrix(sp.hstack([few, sp.identity(90)]))
+    default = hr.PersonalRankSVM(rank=8, loss="squared", prior=0.0).fit_clicks(both, *train)
+    least = AllPairs(both, clicks_of(*train, 90), np.ones((~held).sum())).least_C()
+    first = hr.PersonalRankSVM(rank=8, loss="squared", prior=0.0, C=MULTIPLES[0] * least).fit_clicks(both, *train)
+    found = [hr.evaluate_top(ranker, both, test, train).means["ndcg"] for ranker in (default, first)]
+    assert default.C_ > 2 * first.C_ and found[0] > found[1] + 0.05

@@ -26,6 +26,14 @@ from hingerank.personal.problem import ItemFeatures, first_gradient_norm, gram, 
 from hingerank.solvers.run import STATIONARY, Run, Solution
 
 CLICKS_PER_SHARD, USERS_AT_ONCE = 16384, 2048
+MULTIPLES = (
+    15.0,
+    50.0,
+    150.0,
+    500.0,
+)  # of the smallest C at which anything is learnt; the first suits ids alone
+LEAST_CLICKS, PART_HELD, TOP, TRIED = 5, 0.2, 10, 3  # of users of whom some are held back; list judged; epochs of a try
+ENOUGH_USERS, MOST_JUDGED = 200, 500  # users up to which all are looked at, else half; whose lists are judged
 PRODUCTS, ENOUGH = 5, 0.1  # conjugate gradients in U: products at most, fraction of the gradient that may be left
 
 
@@ -181,3 +189,42 @@ def _step(problem: AllPairs, V: np.ndarray, C: float, g: np.ndarray, D: np.ndarr
         rr, before = float(np.vdot(r, r / D)), rr
         d = r / D + (rr / before) * d
     return step
+
+
+def choose_multiple(
+    X: Any, clicks: Clicks, weight: np.ndarray, U: np.ndarray, threads: int | None = None, seed: int = 0
+) -> tuple[float, np.ndarray]:
+    """(how many times the smallest useful C, a basis to start from): by held back clicks of half of the users.
+
+    A column per item wants the first multiple; features beside it more, for they make the smallest C smaller. Multiples
+    are tried in rising order, a few epochs each from where the last one ended, as long as lists of ten find more.
+    """
+    rng, count = np.random.default_rng(seed), np.diff(clicks.start)
+    some = rng.permutation(len(count))
+    some = np.sort(some[: max(ENOUGH_USERS, len(count) // 2)])
+    row = np.concatenate([np.arange(clicks.start[u], clicks.start[u + 1]) for u in some])
+    code = np.repeat(np.arange(len(some)), count[some])
+    held = (rng.random(len(row)) < PART_HELD) & (count[some][code] >= LEAST_CLICKS)
+    held &= np.bincount(code[~held], minlength=len(some))[code] > 0
+    judged = np.unique(code[held])[:MOST_JUDGED]
+    if len(judged) < LEAST_CLICKS:
+        return MULTIPLES[0], U
+    start = np.concatenate(([0], np.cumsum(np.bincount(code[~held], minlength=len(some)))))
+    rest = Clicks(clicks.users[some], start, clicks.items[row[~held]], clicks.n_items)
+    problem = AllPairs(X, rest, weight[row[~held]], threads)
+    missing = sp.csr_matrix((np.ones(held.sum()), (code[held], clicks.items[row[held]])), shape=problem.table.shape)
+    least, chosen, most = problem.least_C(), MULTIPLES[0], -np.inf
+    basis = U
+    for multiple in MULTIPLES:
+        tried = fit_all_pairs(problem, U, multiple * least, tol=1e-3, max_iter=TRIED, max_seconds=np.inf)
+        U = tried.w
+        scores = tried.extra["V"][judged] @ problem.features.times(U).T
+        scores[problem.table[judged].nonzero()] = -np.inf
+        best = np.argpartition(-scores, min(TOP, scores.shape[1] - 1), axis=1)[:, :TOP]
+        wanted = missing[judged]
+        hits = np.take_along_axis(wanted.toarray(), best, axis=1).sum(axis=1)
+        found = float((hits / np.minimum(TOP, np.diff(wanted.indptr))).mean())
+        if found <= most:
+            break
+        chosen, most, basis = multiple, found, U
+    return chosen, basis

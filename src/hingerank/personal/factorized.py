@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 from hingerank.data.checks import positive, whole
 from hingerank.kernels.threads import asked_threads
 from hingerank.personal.all_pairs import AllPairs, fit_all_pairs
+from hingerank.personal.all_pairs import choose_multiple as click_multiple
 from hingerank.personal.alternating import WIDEST, LocalUsers, alternating
 from hingerank.personal.choosing import USUAL as USUAL_MULTIPLE
 from hingerank.personal.choosing import choose_multiple, held_back
@@ -53,7 +54,6 @@ Draw = Callable[[], UserPreferences]
 LEAST_DRAWN, PER_DRAW = 20, 2  # items drawn for a user at least; steps until others are drawn
 FORGETTING = 3  # epochs without the users by whom the prior is judged
 TRIED = 5  # epochs of a fit that tries a C, at most
-SQUARED_MULTIPLE = 15.0  # of the smallest C at which anything is learnt, for clicks against all items
 
 
 class PersonalRankSVM(FactorRanker):
@@ -72,7 +72,8 @@ class PersonalRankSVM(FactorRanker):
         Weight of the loss; multiplies its sum over pairs. Default a multiple of 1/‖∇loss at 0‖₂ (spectral norm), the
         smallest C at which anything is learnt: it follows the scale of the features and the number of pairs. The
         multiple is the smallest of 5, 25, 125, 625 and 3125 that predicts a fifth of what half of the users said,
-        held back from a first fit, about as well as the best; clicks take 25.
+        held back from a first fit, about as well as the best; clicks take 25, and with the squared loss
+        15, 50, 150 or 500, by lists for clicks that were held back.
     tol : float, default 0.01
         Stop when an epoch neither lowers the objective nor promises to lower it by more than tol times its value, or
         times what was gained from weights of 0 if that is less.
@@ -308,8 +309,11 @@ class PersonalRankSVM(FactorRanker):
         threads = asked_threads(self.n_jobs)
         with threadpool_limits(1, "blas"):
             problem = AllPairs(X, clicks, weight, threads)
-            self.C_ = SQUARED_MULTIPLE * problem.least_C() if self.C is None else float(self.C)
             U, _ = self._start(X, len(clicks.users))
+            self.C_ = 1.0 if self.C is None else float(self.C)
+            if self.C is None:
+                multiple, U = click_multiple(X, clicks, weight, U, threads)
+                self.C_ = multiple * problem.least_C()
             solution = fit_all_pairs(problem, U, self.C_, **self._limits())
             self._learn_prior(X, solution.w, solution.extra["V"], drawn, threads)
         self.n_pairs_ = len(clicks.items) * (X.shape[0] - 1)
