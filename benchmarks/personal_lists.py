@@ -41,6 +41,10 @@ def liked(train: Ratings) -> Ratings:
     return train.take(train.ratings >= RELEVANT)
 
 
+def squared_with_features(X: Any, films: Any, train: Ratings) -> Any:
+    return squared(X, X, train)
+
+
 def squared(X: Any, films: Any, train: Ratings) -> Any:
     ranker = hr.PersonalRankSVM(rank=32, loss="squared", prior=0.0, n_jobs=1)  # ALS learns no prior of new users either
     return ranker.fit_clicks(films, train.users, train.items)
@@ -55,6 +59,7 @@ METHODS: dict[str, Fit] = {
     ),
     "`PersonalRankSVM`, ratings": lambda X, films, train: hr.PersonalRankSVM(n_jobs=1).fit(X, *train.triples),
     '`PersonalRankSVM(loss="squared")`, clicks, rank 32': squared,
+    '`PersonalRankSVM(loss="squared")`, clicks, rank 32, with features': squared_with_features,
     "`EASE`": lambda X, films, train: hr.EASE().fit(X, *train.triples),
     "`EASE`, no features": lambda X, films, train: hr.EASE(feature_weight=0.0).fit(films, *train.triples),
     "`ListRanker`": lambda X, films, train: hr.ListRanker().fit(X, *train.triples),
