@@ -37,6 +37,7 @@ VARIANTS: dict[str, list[dict]] = {
     "nystroem-rank-svm": [{"n_components": 5}, {"n_components": 5, "landmarks": "leverage"}, {"rank": 3}],
     "fourier-rank-svm": [{"loss": "logistic", "memory_gb": 0}],
     "additive-rank-svm": [{"monotone": {0: 1}}, {"sparsity": 0.1}, {"loss": "hinge"}],
+    "blend": [{"weights": "auto"}],
 }
 
 
