@@ -24,7 +24,7 @@ from hingerank.data.read_write import read_folds
 from hingerank.lab.report.figures import plot_path, plot_single_features
 from hingerank.lab.statistics import paired_t, randomisation
 from hingerank.papers.engine import default_data
-from hingerank.rankers.sparse import choose_on_validation
+from hingerank.rankers.path_choice import choose_on_validation
 
 SETS = {"OHSUMED": ("OHSUMED/QueryLevelNorm", "letor3"), "MQ2008": ("MQ2008", "letor4")}
 MEASURES = ("ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "map")

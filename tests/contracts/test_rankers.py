@@ -32,11 +32,11 @@ QUICK: dict[str, dict] = {
 
 # further settings that the scikit-learn checks run over, by registered name
 VARIANTS: dict[str, list[dict]] = {
-    "rank-svm": [{"loss": "hinge"}, {"loss": "logistic"}],
+    "rank-svm": [{"loss": "hinge"}, {"loss": "logistic"}, {"missing": "indicator"}],
     "kernel-rank-svm": [{"loss": "hinge"}, {"kernel": "precomputed"}],
     "nystroem-rank-svm": [{"n_components": 5}, {"n_components": 5, "landmarks": "leverage"}, {"rank": 3}],
     "fourier-rank-svm": [{"loss": "logistic", "memory_gb": 0}],
-    "additive-rank-svm": [{"monotone": {0: 1}}, {"sparsity": 0.1}, {"loss": "hinge"}],
+    "additive-rank-svm": [{"missing": "indicator"}, {"monotone": {0: 1}}, {"sparsity": 0.1}, {"loss": "hinge"}],
     "blend": [{"weights": "auto"}],
 }
 

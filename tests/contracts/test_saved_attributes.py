@@ -47,6 +47,11 @@ def separate_sparse():
     return hr.SeparateRanker().fit(sparse.csr_matrix(X * (np.abs(X) > 0.5)), *rest)
 
 
+def with_gaps(ranker):
+    X, *rest = write_saved.graded_rows()
+    return ranker.fit(np.where(np.quantile(X, 0.9) < X, np.nan, X), *rest)
+
+
 def named(ranker):
     ranker.feature_names_in_ = np.array(list("abcd"), object)
     return ranker
@@ -56,6 +61,8 @@ MORE = {  # attributes that other settings leave
     "features": spline,
     "dual": lambda: hr.RankSVM(loss="hinge", solver="dual", scale="quantile").fit(*write_saved.graded_rows()),
     "interactions": lambda: hr.AdditiveRankSVM(n_knots=4, interactions=2).fit(*write_saved.graded_rows()),
+    "missing": lambda: with_gaps(hr.RankSVM(missing="indicator", scale="standard")),
+    "missing-curves": lambda: with_gaps(hr.AdditiveRankSVM(n_knots=4, missing="indicator")),
     "names": lambda: named(hr.RankSVM().fit(*write_saved.graded_rows())),
     "precomputed": precomputed,
     "shared": lambda: personal(shared=True),

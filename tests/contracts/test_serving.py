@@ -8,10 +8,11 @@ from sklearn.preprocessing import PolynomialFeatures
 
 import hingerank as hr
 from hingerank.cli.app import run
+from hingerank.data.missing import WAYS
 from hingerank.data.scaling import SCALERS
 from hingerank.export.exporting import written
 from hingerank.export.formats import FORMATS, WITHIN_QUERIES, WORDS, carries
-from hingerank.export.forms import FOLDED, KINDS, ExportError
+from hingerank.export.forms import FOLDED, KINDS, ExportError, Outline
 from hingerank.export.scalings import scaling_kind
 from hingerank.features.fourier import FourierMap
 from hingerank.features.kernels import KERNELS
@@ -36,6 +37,15 @@ OTHERS = {
     "products": (hr.RankSVM(), {"features": PolynomialFeatures(2)}),
     "zeros": (hr.LightGBMRanker(n_estimators=3, min_child_samples=2), {"params": {"zero_as_missing": True}}),
     "zeros too": (hr.GBRank(n_estimators=3, min_child_samples=2), {"params": {"zero_as_missing": "true"}}),
+    **{f"line, missing {how}": (hr.RankSVM(), {"missing": how}) for how in WAYS},
+    **{f"curves, missing {how}": (hr.AdditiveRankSVM(n_knots=4), {"missing": how}) for how in WAYS},
+    **{f"steps, missing {how}": (hr.RankBoost(max_iter=10), {"missing": how, "scale": "log"}) for how in WAYS},
+    **{
+        f"blend, missing {a} and {b}": (hr.Blend(folds=2), {"members": [hr.RankSVM(missing=a), hr.RankNet(missing=b)]})
+        for a in WAYS
+        for b in WAYS
+    },
+    "blend of trees": (hr.Blend(folds=2), {"members": [hr.RankBoost(max_iter=5, missing="median")] * 2}),
     **{f"kernel {k}": (hr.KernelRankSVM(gamma=0.1), {"kernel": k}) for k in (*KERNELS, "poly")},
     **{f"landmarks of {k}": (hr.NystroemRankSVM(6, gamma=0.1), {"kernel": k}) for k in KERNELS},
 }
@@ -102,7 +112,8 @@ def test_every_kind_and_scaling_has_its_place_in_the_tables():
     assert set(WORDS) == set(FOLDED) == kinds
     scaled = {scaling_kind(name) for name in SCALERS} - {"none"}
     assert all({*f.scaled} <= scaled and {*f.carries} <= kinds for f in FORMATS.values())
-    within = {to for to in FORMATS for how in scaled if how.startswith("query-") if carries(to, [("linear", how)])}
+    by_query = [Outline("linear", how) for how in scaled if how.startswith("query-")]
+    within = {to for to in FORMATS for outline in by_query if carries(to, [outline])}
     assert within == set(WITHIN_QUERIES)
 
 

@@ -282,7 +282,10 @@ def check_finite(matrix: Matrix, allow_nan: bool, names: Sequence[str] | None = 
     remedy = "so leave out its row or column, or put a finite number in its place"
     _refuse(matrix, np.isinf(values), "infinite", remedy, names=names)
     if not allow_nan:
-        remedy = "so impute it (sklearn.impute.SimpleImputer), leave out its row or column, or read with missing='zero'"
+        remedy = (
+            "so impute it (a ranker with the parameter missing does: missing='median' or 'indicator'; or "
+            "sklearn.impute.SimpleImputer), leave out its row or column, or read with missing='zero'"
+        )
         _refuse(matrix, np.isnan(values), "NaN (a missing value)", remedy, names=names)
 
 

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from hingerank.data.missing import MissingValues
+
 Sizes = dict[str, int]
 LARGEST = 1 << 53  # whole numbers that are sizes or counts are below
 _WORDS = {"f": "finite numbers", "i": "whole numbers", "b": "truth values"}
@@ -99,13 +101,30 @@ class Number(Attribute):
 
 @dataclass(frozen=True)
 class Size(Attribute):
-    """A positive whole number, which a word for a size stands for."""
+    """A positive whole number, which a word for a size stands for.
+
+    also: another such word, unless a later attribute says otherwise.
+    """
 
     word: str
+    also: str = ""
 
     def take(self, value: Any, sizes: Sizes) -> Any:
         sizes[self.word] = Number(low=1, whole=True).take(value, sizes)
+        if self.also:
+            sizes[self.also] = sizes[self.word]
         return sizes[self.word]
+
+
+@dataclass(frozen=True)
+class Filling(Attribute):
+    """What missing values of the features become; rows have more columns afterwards, where that marks gaps."""
+
+    def take(self, value: Any, sizes: Sizes) -> Any:
+        if not isinstance(value, MissingValues) or len(value.values) != sizes["features"]:
+            raise ValueError(f"must say what missing values of the {sizes['features']} features become")
+        sizes["columns"] = value.width
+        return value
 
 
 @dataclass(frozen=True)

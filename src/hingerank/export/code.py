@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.export.code_scaling import SCALED_C, SCALED_JAVASCRIPT, SCALED_PYTHON
+from hingerank.export.code_scaling import FILLED, SCALED_C, SCALED_JAVASCRIPT, SCALED_PYTHON
 from hingerank.export.forms import Affine, CosineSum, Curves, ExportError, Form, KernelSum, Surfaces, Trees
 from hingerank.export.scalings import Logs, Places, ScaledColumns
 
@@ -57,6 +57,18 @@ def scaling_tables(form: Form) -> dict[str, Any]:
     return {}
 
 
+def front_tables(form: Form) -> dict[str, Any]:
+    """The numbers of what is done to a row before the model's own loop."""
+    return scaling_tables(form) | filling_tables(form)
+
+
+def filling_tables(form: Form) -> dict[str, Any]:
+    """What missing values become, and the columns that mark them; none where the model knows no missing values."""
+    if form.filled is None:
+        return {}
+    return {"WIDE": form.width, "FILL": form.filled.values, "MARKED": form.filled.marked}
+
+
 def write_python(form: Form, about: dict[str, Any]) -> str:
     """The text of a module with one function, score."""
     lines = [
@@ -69,9 +81,9 @@ def write_python(form: Form, about: dict[str, Any]) -> str:
     functions = []
     for mark, part in _marks(form):
         loop, tables = tables_of(part)
-        tables |= scaling_tables(part)
+        tables |= front_tables(part)
         lines += [f"{name}{mark} = {_literal(value, '[', ']')}" for name, value in tables.items()]
-        functions.append(_marked(_functions(part, PYTHON[loop], SCALED_PYTHON), tables, mark))
+        functions.append(_marked(_functions(part, PYTHON[loop], SCALED_PYTHON, "python"), tables, mark))
     if len(functions) > 1:
         functions.append(f'def score(x):\n    """The score of one row."""\n    return {_calls(functions)}')
     return "\n".join([*lines, "", "", "\n\n\n".join(functions), ""])
@@ -84,9 +96,9 @@ def write_javascript(form: Form, about: dict[str, Any]) -> str:
     functions = []
     for mark, part in _marks(form):
         loop, tables = tables_of(part)
-        tables |= scaling_tables(part)
+        tables |= front_tables(part)
         lines += [f"const {name}{mark} = {_literal(value, '[', ']')};" for name, value in tables.items()]
-        functions.append(_marked(_functions(part, JAVASCRIPT[loop], SCALED_JAVASCRIPT), tables, mark))
+        functions.append(_marked(_functions(part, JAVASCRIPT[loop], SCALED_JAVASCRIPT, "javascript"), tables, mark))
     if len(functions) > 1:
         functions.append(f"function score(x) {{\n  return {_calls(functions)};\n}}")
     ending = "if (typeof module !== 'undefined') module.exports = { score, FEATURES };"
@@ -101,20 +113,24 @@ def write_c(form: Form, about: dict[str, Any]) -> str:
     functions = []
     for mark, part in _marks(form):
         loop, tables = tables_of(part)
-        for name, value in (tables | scaling_tables(part)).items():
+        front = front_tables(part)
+        front.pop("WIDE", None)  # a constant, below
+        for name, value in (tables | front).items():
             kind = "int" if np.asarray(value).dtype.kind in "iu" else "double"
             size = f"[{max(1, len(value))}]" if isinstance(value, np.ndarray) else ""
             text = _literal(value, "{", "}") if np.size(value) else "{0}"
             lines.append(f"static const {kind} {name}{mark}{size} = {text};")
         counts = {"N": len(tables[{"trees": "ROOT", "curves": "SLOPE", "surfaces": "SLOPE"}.get(loop, "WEIGHT")])}
         counts |= {"PRODUCTS": len(tables["WEIGHT"])} if loop == "surfaces" else {}
-        counts |= {"WIDE": form.n_features, "COLUMNS": len(part.used())} if part.scaling is not None else {}
+        counts |= {"COLUMNS": len(part.used())} if part.scaling is not None else {}
+        counts |= {"WIDE": part.width} if part.scaling is not None or part.filled is not None else {}
+        counts |= {"MARKS": len(part.filled.marked)} if part.filled is not None else {}
         lines += [f"enum {{ {', '.join(f'{name}{mark} = {count}' for name, count in counts.items())} }};"]
         text = C[loop] if part.scaling is None else C[loop].replace("double score(", "static double score(", 1)
-        text = _functions(part, text, SCALED_C)
+        text = _functions(part, text, SCALED_C, "c")
         text = text.replace("\ndouble score(", "\nstatic double score(") if mark else text
         text = f"static {text}" if mark and text.startswith("double score(") else text
-        functions.append(_marked(text, {**tables, **scaling_tables(part), **counts}, mark))
+        functions.append(_marked(text, {**tables, **front, **counts}, mark))
     if len(functions) > 1:
         functions.append(f"double score(const double *x)\n{{\n    return {_calls(functions)};\n}}")
     return "\n".join([*lines, "", "\n\n".join(functions), ""])
@@ -129,18 +145,25 @@ def _marked(text: str, tables: Iterable[str], mark: str) -> str:
     """A text of ours whose tables and functions have the mark behind their names."""
     for name in tables if mark else ():
         text = re.sub(rf"\b{name}\b", name + mark, text)
-    return re.sub(r"\b(score|of_scaled|place)\(", rf"\g<1>{mark}(", text) if mark else text
+    return re.sub(r"\b(score|of_scaled|of_filled|place)\(", rf"\g<1>{mark}(", text) if mark else text
 
 
 def _calls(functions: list[str]) -> str:
     return " + ".join(f"score_{k}(x)" for k in range(1, len(functions) + 1))
 
 
-def _functions(form: Form, loop: str, scaled: dict[str, str]) -> str:
-    """The function score; where features are scaled one of scaled rows, and score, which scales and calls it."""
-    if form.scaling is None:
-        return loop.strip("\n")
-    return (loop.replace(" score(", " of_scaled(", 1) + scaled[form.scaled]).strip("\n")
+def _functions(form: Form, loop: str, scaled: dict[str, str], language: str) -> str:
+    """The function score; where features are scaled one of scaled rows, and score, which scales and calls it.
+
+    So it is where missing values are filled, with one of filled rows.
+    """
+    text = loop if form.scaling is None else loop.replace(" score(", " of_scaled(", 1) + scaled[form.scaled]
+    if form.filled is not None:
+        for word in ("len(FEATURES)", "FEATURES.length", "N_FEATURES"):
+            text = text.replace(word, "WIDE")
+        text = text.replace("\ndouble score(", "\nstatic double score(").replace(" score(", " of_filled(", 1)
+        text += FILLED[language]
+    return text.strip("\n")
 
 
 def _literal(value: Any, opening: str, closing: str) -> str:

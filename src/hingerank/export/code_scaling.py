@@ -1,6 +1,7 @@
 """Functions of Python, JavaScript and C that scale a row's columns and hand it to `of_scaled`: a text for each scaling.
 
-Missing values stay missing. The quantiles of a column stand one after another.
+Missing values stay missing, unless they are filled before, by a function that hands rows to `of_filled`. The quantiles
+of a column stand one after another.
 """
 
 _PYTHON = '''
@@ -93,4 +94,33 @@ static double place(double v, int first)
 }
 """
     + _C.replace("EXPRESSION", "place(v, QUANTILES * k)"),
+}
+
+FILLED = {
+    "python": '''
+
+def score(x):
+    """The score of one row; None and NaN are missing values, which are filled first."""
+    gone = [v is None or v != v for v in x]
+    z = [f if g else v for v, f, g in zip(x, FILL, gone)]
+    return of_filled(z + [float(gone[j]) for j in MARKED])
+''',
+    "javascript": """
+// null, undefined and NaN are missing values, which are filled first
+function score(x) {
+  const gone = Array.from(x, (v) => v == null || v !== v);
+  const z = FILL.map((f, j) => (gone[j] ? f : x[j]));
+  return of_filled(z.concat(MARKED.map((j) => Number(gone[j]))));
+}
+""",
+    "c": """
+/* NAN is a missing value, which is filled first */
+double score(const double *x)
+{
+    double z[WIDE];
+    for (int j = 0; j < N_FEATURES; j++) z[j] = isnan(x[j]) ? FILL[j] : x[j];
+    for (int k = 0; k < MARKS; k++) z[N_FEATURES + k] = isnan(x[MARKED[k]]) ? 1 : 0;
+    return of_filled(z);
+}
+""",
 }

@@ -100,7 +100,7 @@ def written(
     """
     form.refuse_infinities()
     plain_form = form.folded()
-    if why := refusal(to, [(part.kind, part.scaled) for part in form.parts], ranker):
+    if why := refusal(to, [part.outline for part in form.parts], ranker):
         raise ExportError(why)
     plain_form.refuse_infinities()
     if not np.isfinite(float(options.get("shift", 0.0))):
@@ -111,7 +111,8 @@ def written(
         notes.append(f"The features are the engine's own, by their names: {', '.join(used_names(form))}.")
     about = {"ranker": ranker, "version": __version__, "notes": notes, "features": features, "listed": listed}
     about["set"] = engine_set(form, to, listed, options)
-    given = form if to in KEEPS_SCALING else replace(plain_form, names=form.names)
+    keeps = to in KEEPS_SCALING and form.kind != "trees"
+    given = form if keeps else replace(plain_form, names=form.names)
     contents = FORMATS[to].write(given, about, **options)
     return form, notes, [contents] if isinstance(contents, str | bytes) else contents
 
@@ -160,7 +161,14 @@ def renamed(form: Form, features: Mapping[str, Any]) -> Form:
 def notes_of(form: Form) -> list[str]:
     """What the model expects of the rows that it will see."""
     notes = ["Higher scores rank first; scores are comparable within a query only."]
-    if form.kind == "trees":
+    takes = all(part.filled is not None or part.kind == "trees" for part in form.parts)
+    if all(part.outline.filled == "zero" and part.kind != "trees" for part in form.parts):
+        notes.append("A missing feature counts as the number 0.")
+    elif takes and any(part.filled is not None for part in form.parts):
+        notes.append(
+            "A missing value is not a zero: the model has learnt what it means. Give missing features as missing."
+        )
+    elif takes:
         notes.append("A missing value is not a zero: it takes a branch of its own. Give missing features as missing.")
     else:
         notes.append("The model knows no missing values: where a feature was absent it has learnt from the number 0.")

@@ -4,7 +4,7 @@ comparison = sum [("<" | "<=" | ">" | ">=" | "==") sum]
 sum        = product {("+" | "-") product}
 product    = factor {("*" | "/") factor}
 factor     = "-" factor | "(" comparison ")" | number | "if" "(" comparison "," sum "," sum ")"
-           | ("log" | "fabs") "(" sum ")" | name ["(" word ")"]
+           | ("log" | "fabs" | "isNan") "(" sum ")" | name ["(" word ")"]
 """
 
 import operator
@@ -21,7 +21,9 @@ TESTS: dict[str, Callable[..., Any]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq,
 }  # fmt: skip
 JOINS: dict[str, Callable[..., Any]] = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
-FUNCTIONS: dict[str, Callable[..., Any]] = {"log": np.log, "fabs": np.abs}
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "log": np.log, "fabs": np.abs, "isNan": lambda x: np.isnan(x).astype(np.float64),
+}  # fmt: skip
 
 
 def evaluate(text: str, values: Mapping[str, Any]) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 from hingerank.export import code, consumers
 from hingerank.export.consumers import Consumer
 from hingerank.export.engine_features import WITH_OWN_FEATURES
-from hingerank.export.forms import FOLDED, ExportError
+from hingerank.export.forms import ExportError, Outline
 from hingerank.export.lucene import run_plugin, run_solr, write_plugin, write_solr
 from hingerank.export.onnx_graph import write_onnx
 from hingerank.export.pmml import run_pmml, write_pmml
@@ -26,6 +26,7 @@ SCALED = "features that are scaled within each query"
 KEEPS_SCALING = ("solr", "elasticsearch", "opensearch")  # their normalizers do it
 SUMMING = ("python", "c", "javascript", "sql", "onnx", "vespa")  # what adds the scores of several forms
 NO_NEGATIVES = WITH_OWN_FEATURES  # Lucene forbids them
+ZERO_IS_NOTHING = WITH_OWN_FEATURES  # a feature without a value is 0 there, but for trees
 
 
 class Format(NamedTuple):
@@ -150,29 +151,27 @@ def format_name(text: str) -> str:
     raise ExportError(f"there is no format {text!r}{did_you_mean(text, known)}; the known ones are: {', '.join(known)}")
 
 
-Parts = Sequence[tuple[str | None, str]]  # of a model whose score is their sum: kind and scaling of each
+Parts = Sequence[Outline]  # of a model whose score is their sum
 
 
 def carries(to: str, parts: Parts) -> bool:
-    """Whether a format can carry a model: what `export` refuses by, and what `tune` with a target tries by.
-
-    Parameters
-    ----------
-    to : the format
-    parts : for each the kind of form ("linear", …; see `Form.kind`), None for a ranker without one, and how its
-        features are scaled (see `Form.scaled`)
-    """
-    if len(parts) > 1 and (to not in SUMMING or (to == "vespa" and any(s.startswith("query-") for _, s in parts))):
+    """Whether a format can carry a model: what `export` refuses by, and what `tune` with a target tries by."""
+    by_query = any(part.scaled.startswith("query-") for part in parts)
+    if len(parts) > 1 and (to not in SUMMING or (to == "vespa" and by_query)):
         return False
-    return all(_carries(to, kind, scaled) for kind, scaled in parts)
+    return all(_carries(to, part) and _fills(to, part) for part in parts)
 
 
-def _carries(to: str, kind: str | None, scaled: str) -> bool:
-    if kind is None:
+def _carries(to: str, part: Outline) -> bool:
+    if part.kind is None:
         return False
     chosen = FORMATS[to]
-    folds = scaled == "none" or scaled in FOLDED[kind]
-    return kind in (chosen.carries if folds else chosen.scaled.get(scaled, ()))
+    return part.kind in (chosen.carries if part.folds else chosen.scaled.get(part.scaled, ()))
+
+
+def _fills(to: str, part: Outline) -> bool:
+    """Whether missing values become there what they are to the model."""
+    return part.filled in ("none", "zero") or to not in ZERO_IS_NOTHING or part.kind == "trees"
 
 
 def carriers(parts: Parts) -> list[str]:
@@ -185,22 +184,26 @@ def refusal(to: str, parts: Parts, ranker: str) -> str:
     if carries(to, parts):
         return ""
     others = f"formats that can: {', '.join(carriers(parts)) or 'none'}"
-    if any(kind is None for kind, _ in parts):
+    if any(part.kind is None for part in parts):
         return f"{ranker} has no form that another program could take over; {others}"
     if len(parts) > 1:
-        kinds = " and ".join(sorted({WORDS[kind] for kind, _ in parts if kind is not None}))
+        kinds = " and ".join(sorted({WORDS[str(part.kind)] for part in parts}))
         why = f"{to} cannot carry the sum of {kinds} that this {ranker} is"
         if to in NO_NEGATIVES:
             why += " (it adds up trees alone, and a line or a curve is no exact sum of trees)"
         elif to in SUMMING:
             why += " with features that are scaled as here"
         return f"{why}; {others}"
-    [(kind, scaled)] = parts
+    [part] = parts
+    kind, scaled = str(part.kind), part.scaled
+    if _carries(to, part):
+        why = f"{to} takes a missing feature for 0, and this {ranker} learns something else of it"
+        return f"{why}; use missing='zero', or {others}"
     if kind not in FORMATS[to].carries:
-        why = f"{to} cannot carry {WORDS[str(kind)]} such as this {ranker}"
+        why = f"{to} cannot carry {WORDS[kind]} such as this {ranker}"
     elif scaled.startswith("query-"):
         alone = f"{to} sees one row at a time and" if not FORMATS[to].scaled.get("query-minmax") else to
-        why = f"{alone} cannot carry {WORDS[str(kind)]} on {SCALED} ({scaled!r})"
+        why = f"{alone} cannot carry {WORDS[kind]} on {SCALED} ({scaled!r})"
     else:
-        why = f"{to} cannot carry {WORDS[str(kind)]} on features that are scaled by {scaled!r}"
+        why = f"{to} cannot carry {WORDS[kind]} on features that are scaled by {scaled!r}"
     return f"{why}; {others}"

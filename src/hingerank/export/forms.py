@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from hingerank.data.missing import MissingValues
 from hingerank.data.scaling import Scaler
 from hingerank.export.forest import MISSING_LEFT, SMALL, ZERO_IS_MISSING, Forest, first_children
 from hingerank.export.scalings import SCALINGS, Logs, Places, ScaledColumns, ScaledWithinQueries, Scaling
@@ -19,6 +20,8 @@ from hingerank.features.fourier import FourierMap
 from hingerank.features.kernels import Kernel
 from hingerank.features.nystroem import NystroemMap
 from hingerank.features.surfaces import SurfaceGrid
+
+GAPS = 0.2  # missing values among the values of made-up rows, where a model knows what they become
 
 
 class ExportError(ValueError):
@@ -80,8 +83,17 @@ class Surfaces(NamedTuple):
     weights: np.ndarray
 
 
+class Filled(NamedTuple):
+    """A missing value becomes its column's number in `values`; for each column of `marked` one follows, 1 where it was
+    missing and else 0. This is done first of all, before scaling."""
+
+    values: np.ndarray
+    marked: np.ndarray
+
+
 class Sum(NamedTuple):
-    """score(x) = sum of the scores of forms, each with a scaling of its own; none of them is a sum."""
+    """score(x) = sum of the scores of forms, each with a scaling and a way for missing values of its own; none of them
+    is a sum."""
 
     parts: "tuple[Form, ...]"
 
@@ -97,6 +109,24 @@ FOLDED: dict[str, tuple[str, ...]] = {  # kind of model -> kinds of scaling that
 }  # fmt: skip
 
 
+class Outline(NamedTuple):
+    """What is known of a form, or of a part of a sum, before its numbers are.
+
+    kind : as `Form.kind`; None for a ranker that has no form
+    scaled : how its features are scaled (see `Form.scaled`)
+    filled : what missing values become: "none" where there are none, "zero", or other "values"
+    """
+
+    kind: str | None
+    scaled: str = "none"
+    filled: str = "none"
+
+    @property
+    def folds(self) -> bool:
+        """Whether the scaling goes into the model's numbers (see `Form.folded`)."""
+        return self.kind is not None and (self.scaled == "none" or self.scaled in FOLDED[self.kind])
+
+
 @dataclass(frozen=True)
 class Form:
     """What a ranker's score is.
@@ -106,11 +136,14 @@ class Form:
     names : of the features
     body : the score of scaled features
     scaling : of the features (see `hingerank.export.scalings`), or None
+    filled : what missing values become, or None where the model knows none or, as trees, has a way for them
+        Body and scaling are of `width` columns: the features, and then those that mark missing ones.
     """
 
     names: Sequence[str]
     body: Any
     scaling: Scaling | None = None
+    filled: Filled | None = None
 
     @property
     def kind(self) -> str:
@@ -132,48 +165,73 @@ class Form:
     def n_features(self) -> int:
         return len(self.names)
 
+    @property
+    def width(self) -> int:
+        """Columns of the rows that body and scaling are about."""
+        return len(self.names) + (0 if self.filled is None else len(self.filled.marked))
+
+    @property
+    def outline(self) -> Outline:
+        """What formats carry this form by."""
+        values = self.filled is not None and (self.filled.values.any() or len(self.filled.marked))
+        return Outline(self.kind, self.scaled, "values" if values else "none" if self.filled is None else "zero")
+
     @classmethod
-    def of(cls, names: Sequence[str], body: Body, scaler: Scaler | None) -> "Form":
-        """The form of a ranker with this scaler."""
+    def of(
+        cls, names: Sequence[str], body: Body, scaler: Scaler | None, missing: MissingValues | None = None
+    ) -> "Form":
+        """The form of a ranker with this scaler, and what it does with missing values."""
+        filled = None if missing is None else Filled(missing.values, missing.marked)
         if scaler is None or type(scaler) is Scaler:
-            return cls(names, body)
+            return cls(names, body, None, filled)
         for known, make in SCALINGS.items():
             if isinstance(scaler, known):
-                return cls(names, body, make(scaler))
+                return cls(names, body, make(scaler), filled)
         raise ExportError(f"no format carries the scaler {scaler.name!r}: exports do not know it")
 
     def folded(self) -> "Form":
         """The same scores without scaling, where that is exact: a scaling of columns goes into weights, waves, knots
-        and thresholds, and any other scaling of single values into thresholds.
+        and thresholds, and any other scaling of single values into thresholds. What missing values become goes into the
+        ways that they take in trees.
 
         Kernel functions of scaled rows stay as they are, and so do trees that take zeros for missing values, since
         these are zeros after scaling (`FOLDED` has what may go).
         """
         body, scaling = self.body, self.scaling
-        if scaling is None or isinstance(scaling, ScaledWithinQueries) or scaling.kind not in FOLDED[self.kind]:
+        if isinstance(scaling, ScaledWithinQueries) or (scaling and scaling.kind not in FOLDED[self.kind]):
             return self
-        if isinstance(body, Trees):
-            inner, number = body.feature >= 0, body.number.copy()
-            column = body.feature[inner]
-            number[inner] = largest_below(number[inner], lambda x: scaling.values(x, column))
-            return replace(self, body=body._replace(number=number), scaling=None)
+        if isinstance(body, Trees) and self.kind == "trees":
+            if scaling is not None:
+                inner, number = body.feature >= 0, body.number.copy()
+                column = body.feature[inner]
+                number[inner] = largest_below(number[inner], lambda x: scaling.values(x, column))
+                body = body._replace(number=number)
+            return Form(self.names, body if self.filled is None else _ways_for_missing(body, self.filled))
         if not isinstance(scaling, ScaledColumns) or isinstance(body, KernelSum):
             return self  # kernel functions of scaled rows
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused
             return replace(self, body=_folded(body, *scaling), scaling=None)
 
     def used(self) -> np.ndarray:
-        """The columns that the score depends on."""
+        """The columns that the score depends on; those from n_features on mark missing values."""
         body = self.body
         if isinstance(body, Sum):
-            return np.unique(np.concatenate([part.used() for part in self.parts]))
+            return np.array(self.features_used())
         if isinstance(body, Affine):
             return np.flatnonzero(body.weights)
         if isinstance(body, Curves):
             return np.flatnonzero((np.add.reduceat(np.abs(body.heights), body.starts[:-1]) > 0) | (body.slopes != 0))
         if isinstance(body, Surfaces):
             return np.union1d(replace(self, body=body.curves).used(), body.columns)
-        return np.unique(body.feature[body.feature >= 0]) if isinstance(body, Trees) else np.arange(self.n_features)
+        return np.unique(body.feature[body.feature >= 0]) if isinstance(body, Trees) else np.arange(self.width)
+
+    def features_used(self) -> list[int]:
+        """The features that the score depends on, by their values or by being missing."""
+        if isinstance(self.body, Sum):
+            return sorted({j for part in self.parts for j in part.features_used()})
+        used, d = self.used(), self.n_features
+        marked = [] if self.filled is None else self.filled.marked[used[used >= d] - d].tolist()
+        return sorted({*used[used < d].tolist(), *marked})
 
     def refuse_infinities(self) -> None:
         """An ExportError where a number of the model is not finite."""
@@ -191,9 +249,11 @@ class Form:
         """Rows like those that the ranker has seen, as far as its form tells: for examples beside an export."""
         if isinstance(self.body, Sum):  # by the part that says most about the rows
             best = min(self.parts, key=lambda part: (part.scaling is not None, part.kind != "trees"))
-            return best.sample(count, seed)
+            rows = best.sample(count, seed)
+            filling = all(part.filled is not None or part.kind == "trees" for part in self.parts)
+            return rows if filling else np.nan_to_num(rows)
         rng, body = np.random.default_rng(seed), self.body
-        rows = rng.random((count, self.n_features))
+        rows = rng.random((count, self.width))
         if isinstance(body, Trees):
             for column in self.used():
                 near = body.number[body.feature == column]
@@ -201,7 +261,7 @@ class Form:
                 spread = spread if spread > SMALL * 2 else 1.0  # LightGBM puts thresholds that close to 0
                 rows[:, column] = rng.choice(near, count) + spread * rng.standard_normal(count)
         elif isinstance(body, Curves | Surfaces):
-            for column in range(self.n_features):
+            for column in range(self.width):
                 near = (body.curves if isinstance(body, Surfaces) else body).of(column)[0]
                 spread = 0.2 * np.ptp(near) or abs(near[0]) or 1.0
                 rows[:, column] = rng.choice(near, count) + spread * rng.standard_normal(count)
@@ -211,7 +271,27 @@ class Form:
             rows = rng.standard_normal(rows.shape)
         elif isinstance(self.scaling, Places):
             rows = 1.2 * rows - 0.1
-        return rows if self.scaling is None else self.scaling.unscaled(rows)
+        rows = rows if self.scaling is None else self.scaling.unscaled(rows)
+        if self.filled is not None:
+            rows = np.ascontiguousarray(rows[:, : self.n_features])
+            rows[rng.random(rows.shape) < GAPS] = np.nan
+        return rows
+
+
+def _ways_for_missing(body: Trees, filled: Filled) -> Trees:
+    """Trees of the features themselves: a missing value goes where what it becomes goes.
+
+    At a node about a mark, which is 0 or 1, all known values go one way.
+    """
+    inner, d = np.flatnonzero(body.feature >= 0), len(filled.values)
+    feature, number, missing = body.feature.copy(), body.number.copy(), body.missing.copy()
+    plain, about_marks = inner[feature[inner] < d], inner[feature[inner] >= d]
+    missing[plain] = MISSING_LEFT * (filled.values[feature[plain]] <= number[plain])
+    missing[about_marks] = MISSING_LEFT * (number[about_marks] >= 1)
+    largest = np.finfo(np.float64).max
+    number[about_marks] = np.where(number[about_marks] >= 0, largest, -largest)
+    feature[about_marks] = filled.marked[feature[about_marks] - d]
+    return body._replace(feature=feature, number=number, missing=missing)
 
 
 def _folded(body: Any, centre: np.ndarray, width: np.ndarray) -> Any:

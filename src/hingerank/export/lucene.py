@@ -298,9 +298,10 @@ def _ranklib_tree(node: ElementTree.Element, columns: np.ndarray) -> np.ndarray:
 
 
 def _sum(rows: dict[str, np.ndarray], weights: dict[str, float], scales: dict[str, Any]) -> np.ndarray:
-    """Weights times scaled features, added up in single precision one after another."""
+    """Weights times scaled features, a missing one being 0, added up in single precision one after another."""
     total = np.zeros(len(next(iter(rows.values()))), np.float32)
     for name, weight in weights.items():
         mean, width = scales.get(name, (np.float32(0), np.float32(1)))
-        total += np.float32(weight) * ((rows[name] - mean) / width)
+        x = np.where(np.isnan(rows[name]), np.float32(0), rows[name])
+        total += np.float32(weight) * ((x - mean) / width)
     return total.astype(np.float64)

@@ -29,6 +29,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hingerank import __version__
 from hingerank.data.files import draft_of
+from hingerank.data.missing import MissingValues
 from hingerank.data.scaling import Scaler, scaler_from_state
 from hingerank.export.attributes import Attribute, take_attributes
 from hingerank.export.transformers import decode_transformer, encode_transformer, listed
@@ -241,6 +242,8 @@ def _encode_object(value: Any, arrays: dict[str, np.ndarray], place: str) -> dic
         return {_TAG: "certificate", "entries": _encode_dict(value.to_dict(), arrays, place)}
     if isinstance(value, SavedModel):
         return {_TAG: "ranker", **encode_ranker(value, arrays, f"{place}.")}
+    if isinstance(value, MissingValues):
+        return {_TAG: "missing", "state": encode(value.to_state(), arrays, place)}
     if isinstance(value, Scaler):
         return {_TAG: "scaler", "state": encode(value.to_state(), arrays, place)}
     if listed(value):
@@ -305,6 +308,8 @@ def decode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
         return Certificate.from_dict(decode(value["entries"], arrays))
     if kind == "scaler":
         return scaler_from_state(decode(value["state"], arrays))
+    if kind == "missing":
+        return MissingValues.from_state(decode(value["state"], arrays))
     if kind == "transformer":
         return decode_transformer(value["class"], decode(value["params"], arrays), decode(value["state"], arrays))
     if kind == "ranker":

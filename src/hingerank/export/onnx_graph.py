@@ -15,6 +15,7 @@ from hingerank.export.forms import (
     CosineSum,
     Curves,
     ExportError,
+    Filled,
     Form,
     KernelSum,
     Surfaces,
@@ -63,18 +64,19 @@ def write_onnx(form: Form, about: dict[str, Any], precision: str = "double") -> 
     onnx = graph.onnx
     given = onnx.helper.make_tensor_value_info
     inputs = [given("features", graph.type, ["rows", form.n_features])]
-    within = {part.scaling.how: "" for part in form.parts if isinstance(part.scaling, ScaledWithinQueries)}
-    if within:
+    if any(isinstance(part.scaling, ScaledWithinQueries) for part in form.parts):
         inputs.append(given("query", onnx.TensorProto.INT64, ["rows"]))
-    for how in within:
-        within[how] = _scaled_queries(graph, form.n_features, how)
+    within: dict[tuple[str, str], str] = {}  # rows and how they are scaled, once for all parts
     scores = ""
     for part in form.parts:
-        x = "features"
+        x = "features" if part.filled is None else _filled(graph, part.filled)
         if isinstance(part.scaling, ScaledWithinQueries):
-            x = within[part.scaling.how]
+            key = (part.scaling.how, x)
+            if key not in within:
+                within[key] = _scaled_queries(graph, x, part.width, part.scaling.how)
+            x = within[key]
         elif part.scaling is not None:
-            x = _scaled_columns(graph, part.scaling)
+            x = _scaled_columns(graph, x, part.scaling)
         own = _trees(graph, part, x) if isinstance(part.body, Trees) else _scores(graph, part, x)
         scores = graph.add("Add", scores, own) if scores else own
     graph.nodes.append(onnx.helper.make_node("Identity", [scores], ["scores"]))
@@ -86,15 +88,27 @@ def write_onnx(form: Form, about: dict[str, Any], precision: str = "double") -> 
     )
     model.ir_version = IR_VERSION
     facts = {"ranker": about["ranker"], "features": json.dumps([str(name) for name in form.names])}
-    facts |= {"precision": precision, "query_scaling": ", ".join(within) or "none", "notes": json.dumps(about["notes"])}
+    hows = ", ".join(dict.fromkeys(how for how, _ in within)) or "none"
+    facts |= {"precision": precision, "query_scaling": hows, "notes": json.dumps(about["notes"])}
     onnx.helper.set_model_props(model, facts)
     onnx.checker.check_model(model)
     return model.SerializeToString()
 
 
-def _scaled_columns(graph: Graph, scaling: ScaledColumns | Logs | Places) -> str:
+def _filled(graph: Graph, filled: Filled) -> str:
+    """Features without missing values, and columns that mark some of them."""
+    x, absent = "features", graph.add("IsNaN", "features")
+    full = graph.add("Where", absent, graph.constant(filled.values), x)
+    if not len(filled.marked):
+        return full
+    marks = graph.add(
+        "Cast", graph.add("Gather", absent, graph.constant(filled.marked, np.int64), axis=1), to=graph.type
+    )
+    return graph.add("Concat", full, marks, axis=1)
+
+
+def _scaled_columns(graph: Graph, x: str, scaling: ScaledColumns | Logs | Places) -> str:
     """Features scaled column by column."""
-    x = "features"
     if isinstance(scaling, ScaledColumns):
         return graph.add("Div", graph.add("Sub", x, graph.constant(scaling.centre)), graph.constant(scaling.width))
     one = graph.constant(1.0)
@@ -115,9 +129,8 @@ def _scaled_columns(graph: Graph, scaling: ScaledColumns | Logs | Places) -> str
     return graph.add("Where", graph.add("IsNaN", x), x, graph.add("ReduceMean", ramps, last, keepdims=0))
 
 
-def _scaled_queries(graph: Graph, d: int, how: str) -> str:
+def _scaled_queries(graph: Graph, x: str, d: int, how: str) -> str:
     """Features scaled by the least and largest, or the mean and spread, of their own query."""
-    x = "features"
     queries, _, group, counts = graph.add("Unique", "query", outputs=4, sorted=1)
     shape = graph.add(
         "Concat", graph.add("Shape", queries), graph.constant([d], np.int64), axis=0
@@ -164,7 +177,7 @@ def _scores(graph: Graph, form: Form, x: str) -> str:
         return graph.add("MatMul", values, graph.constant(body.weights))
     middle = body.rows.mean(axis=0)  # ‖x − l‖² by a product, around the rows' mean so that little cancels
     rows = np.sqrt(body.gamma) * (body.rows - middle)
-    root = np.full(form.n_features, np.sqrt(body.gamma))  # a single number would be fused as a float into the product
+    root = np.full(form.width, np.sqrt(body.gamma))  # a single number would be fused as a float into the product
     z = graph.add("Mul", graph.add("Sub", x, graph.constant(middle)), graph.constant(root))
     own = graph.add("ReduceSum", graph.add("Mul", z, z), graph.constant([1], np.int64), keepdims=1)
     product = graph.add("Sub", graph.add("MatMul", z, graph.constant(2 * rows.T)), own)

@@ -17,13 +17,13 @@ NAMESPACE = "http://www.dmg.org/PMML-4_4"
 NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 JOINS: dict[str, Callable[..., Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "lessThan": operator.lt,
-    "equal": operator.eq, "ln": np.log, "abs": np.abs, "if": np.where,
+    "equal": operator.eq, "ln": np.log, "abs": np.abs, "if": np.where, "isMissing": np.isnan,
 }  # fmt: skip
 
 
 def write_pmml(form: Form, about: dict[str, Any]) -> str:
     """The text of a PMML document."""
-    used = [str(form.names[j]) for j in form.used()] or [str(form.names[0])]
+    used = [str(form.names[j]) for j in form.features_used()] or [str(form.names[0])]
     for name in used:
         if not name or NOT_XML.search(name):
             raise ExportError(
@@ -85,7 +85,7 @@ def _regression(form: Form, schema: str, names: Names) -> list[str]:
     body, scaling = form.body, form.scaling
     assert isinstance(body, Affine | Curves)
     weights = {int(j): float(body.weights[j]) if isinstance(body, Affine) else 1.0 for j in form.used()}
-    fields, derived = {j: str(form.names[j]) for j in weights}, []
+    fields, derived = _filled(form, list(weights), names)
     if isinstance(scaling, ScaledColumns | Logs | Places):
         for j, field in fields.items():
             fields[j] = names.new(f"scaled {field}")
@@ -94,7 +94,7 @@ def _regression(form: Form, schema: str, names: Names) -> list[str]:
             )
     if isinstance(body, Curves):
         for j, field in fields.items():
-            fields[j] = names.new(f"curve of {form.names[j]}")
+            fields[j] = names.new(f"curve of {field}")
             derived.append(_derived(fields[j], _curve(body, j, field)))
     lines = [f" <RegressionModel functionName='regression'>{schema}"]
     lines += ["  <LocalTransformations>", *derived, "  </LocalTransformations>"] if derived else []
@@ -102,6 +102,24 @@ def _regression(form: Form, schema: str, names: Names) -> list[str]:
     for j, weight in weights.items():
         lines.append(f"   <NumericPredictor name={quoteattr(fields[j])} coefficient='{weight!r}'/>")
     return [*lines, "  </RegressionTable>", " </RegressionModel>"]
+
+
+def _filled(form: Form, columns: list[int], names: Names) -> tuple[dict[int, str], list[str]]:
+    """The fields that stand for columns: features, or where missing values are filled, fields derived from them."""
+    filled, d, words = form.filled, form.n_features, PmmlWords()
+    if filled is None:
+        return {j: str(form.names[j]) for j in columns}, []
+    fields, derived = {}, []
+    for j in columns:
+        feature = str(form.names[j if j < d else filled.marked[j - d]])
+        own, gone = (
+            f"<FieldRef field={quoteattr(feature)}/>",
+            words.call("isMissing", f"<FieldRef field={quoteattr(feature)}/>"),
+        )
+        yes, no = (words.number(filled.values[j]), own) if j < d else (words.number(1.0), words.number(0.0))
+        fields[j] = names.new(f"filled {feature}" if j < d else f"missing {feature}")
+        derived.append(_derived(fields[j], words.choose(gone, yes, no)))
+    return fields, derived
 
 
 def _derived(name: str, value: str) -> str:

@@ -76,9 +76,36 @@ class Scorer:
         return scores
 
     def _scores(self, X: np.ndarray) -> np.ndarray:
-        for step in self._steps:
-            X = step(X)
-        return X
+        return taken(self._steps, X)
+
+
+def taken(steps: Sequence[ScoringStep], X: np.ndarray) -> np.ndarray:
+    """What steps make of rows, one after another."""
+    for step in steps:
+        X = step(X)
+    return X
+
+
+class AddedScores:
+    """The sum of the scores of several models, each by its own steps."""
+
+    def __init__(self, parts: Sequence[Sequence[ScoringStep]]) -> None:
+        self.parts = [list(part) for part in parts]
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        return np.sum([taken(part, X) for part in self.parts], axis=0)
+
+
+class GapsFilled:
+    """Missing values become numbers; columns that mark some of them follow."""
+
+    def __init__(self, values: np.ndarray, marked: np.ndarray) -> None:
+        self.values, self.marked = np.array(values), np.array(marked)
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        absent = np.isnan(X)
+        X = np.where(absent, self.values, X)
+        return np.hstack((X, absent[:, self.marked])) if len(self.marked) else X
 
 
 class Shifted:

@@ -39,7 +39,14 @@ def make_scorer(ranker: Any) -> Scorer:
         form: Form = ranker._form()
     except ExportError as error:
         raise ExportError(f"{type(ranker).__name__} has no scorer, use predict: {error}") from None
-    form = form.folded()
+    parts = form.folded().parts
+    by_query = any(isinstance(part.scaling, ScaledWithinQueries) for part in parts)
+    made = [_steps(part) for part in parts]
+    return Scorer(form.names, made[0] if len(made) == 1 else [steps.AddedScores(made)], by_query)
+
+
+def _steps(form: Form) -> list[ScoringStep]:
+    """What is done to rows, one after another, up to their scores."""
+    filling: list[ScoringStep] = [] if form.filled is None else [steps.GapsFilled(*form.filled)]
     scaling = [] if form.scaling is None else [SCALED[type(form.scaling)](*form.scaling)]
-    by_query = isinstance(form.scaling, ScaledWithinQueries)
-    return Scorer(form.names, [*scaling, BODIES[type(form.body)](form.body)], by_query)
+    return [*filling, *scaling, BODIES[type(form.body)](form.body)]

@@ -19,11 +19,7 @@ def write_sql(
     several = len(forms) > 1
     columns = [{j: f"x{j + 1}" + f"p{k}" * several for j in part.used()} for k, part in enumerate(forms, 1)]
     # with the table's name: without it SQLite takes the name of a column that is not there for a text
-    names = [
-        f"CAST({quoted(table)}.{quoted(form.names[j])} AS DOUBLE PRECISION) AS {x}"
-        for each in columns
-        for j, x in each.items()
-    ]
+    names = [f"{_given(part, table, j)} AS {x}" for part, each in zip(forms, columns) for j, x in each.items()]
     steps = [("rows_", f"SELECT {', '.join([*keys, *names])}\n  FROM {quoted(table)}", "")]
     for k, (part, own) in enumerate(zip(forms, columns)):  # the other parts' columns go along
         others = [x for each in columns if each is not own for x in each.values()]
@@ -66,6 +62,17 @@ def _scaling_steps(
         scaled = [f"CASE WHEN {x} IS NOT NULL THEN {value} END AS {x}" for x, value in values.items()]
         steps.append((f"scaled{end}", f"SELECT {', '.join([*keys, *scaled])}\n  FROM {source}", ""))
     return steps
+
+
+def _given(form: Form, table: str, column: int) -> str:
+    """A column of the table, or one that marks missing values; these are filled where the model says by what."""
+    filled, d = form.filled, form.n_features
+    feature = column if column < d or filled is None else filled.marked[column - d]
+    name = f"{quoted(table)}.{quoted(form.names[feature])}"
+    if column >= d:
+        return f"CASE WHEN {name} IS NULL THEN {number(1.0)} ELSE {number(0.0)} END"
+    value = f"CAST({name} AS DOUBLE PRECISION)"
+    return value if filled is None else f"COALESCE({value}, {number(filled.values[column])})"
 
 
 class SqlWords(Words):

@@ -2,11 +2,12 @@
 ensemble, and what is left is a `Sum` of forms, each with a scaling of its own."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from hingerank.export.forms import FOLDED, Affine, CosineSum, Curves, Form, KernelSum, Sum, Surfaces, Trees
+from hingerank.export.forms import Affine, CosineSum, Curves, Filled, Form, KernelSum, Outline, Sum, Surfaces, Trees
 from hingerank.export.scalings import Scaling
 
 SUMMANDS = ("linear", "curves", "surfaces")  # kinds that add up to one of them, the last that takes part
@@ -19,7 +20,11 @@ def summed(names: Sequence[str], parts: Sequence[tuple[float, Form]]) -> Form:
     >>> summed(["a", "b"], [(2.0, Form(["a", "b"], line)), (1.0, Form(["a", "b"], other))]).body.weights.tolist()
     [2.0, 3.0]
     """
-    forms = [Form(names, multiplied(part.body, a), part.scaling) for a, whole in parts for part in whole.folded().parts]
+    forms = [
+        Form(names, multiplied(part.body, a), part.scaling, part.filled)
+        for a, whole in parts
+        for part in whole.folded().parts
+    ]
     groups: list[list[Form]] = []
     for form in forms:
         alike = next((group for group in groups if joins(group[0], form)), None)
@@ -27,39 +32,41 @@ def summed(names: Sequence[str], parts: Sequence[tuple[float, Form]]) -> Form:
             groups.append([form])
         else:
             alike.append(form)
-    joined = [Form(names, merged([form.body for form in group]), group[0].scaling) for group in groups]
+    joined = [replace(group[0], body=merged([form.body for form in group])) for group in groups]
     if not joined:
         return Form(names, Affine(np.zeros(len(names))))
     return joined[0] if len(joined) == 1 else Form(names, Sum(tuple(joined)))
 
 
 def joins(first: Form, second: Form) -> bool:
-    """Whether two forms become one: both trees, or both lines, curves or surfaces, of columns scaled alike."""
+    """Whether two forms become one: both trees, or both lines, curves or surfaces, of columns filled and scaled
+    alike."""
     kinds = [(Trees,), (Affine, Curves, Surfaces)]
-    return any(isinstance(first.body, k) and isinstance(second.body, k) for k in kinds) and _same(
-        first.scaling, second.scaling
-    )
+    alike = any(isinstance(first.body, k) and isinstance(second.body, k) for k in kinds)
+    return alike and _same(first.scaling, second.scaling) and _same(first.filled, second.filled)
 
 
-def joined_parts(parts: Sequence[tuple[str | None, str]]) -> list[tuple[str | None, str]]:
-    """Kind and scaling of what becomes of forms of these kinds and scalings in a sum, as far as can be said beforehand.
+def joined_parts(parts: Sequence[Outline]) -> list[Outline]:
+    """What becomes of parts in a sum, as far as can be said beforehand.
 
-    >>> joined_parts([("linear", "columns"), ("trees", "none"), ("curves", "none"), ("linear", "log")])
+    >>> given = [("linear", "columns"), ("trees", "none"), ("curves", "none"), ("linear", "log")]
+    >>> [(part.kind, part.scaled) for part in joined_parts([Outline(*each) for each in given])]
     [('curves', 'none'), ('trees', 'none'), ('linear', 'log')]
     """
-    found: dict[str, tuple[str | None, str]] = {}
-    for number, (kind, scaled) in enumerate(parts):
-        folds = kind is not None and (scaled == "none" or scaled in FOLDED[kind])
-        if kind in SUMMANDS and folds:
-            before = found.get("curves", ("linear", "none"))[0]
-            found["curves"] = max(kind, str(before), key=SUMMANDS.index), "none"
+    found: dict[str, Outline] = {}
+    for number, part in enumerate(parts):
+        if part.kind in SUMMANDS and part.folds:
+            name = f"curves {part.filled}"
+            before = found[name].kind if name in found else "linear"
+            found[name] = Outline(max(str(part.kind), str(before), key=SUMMANDS.index), "none", part.filled)
+        elif part.kind == "trees" and part.folds:  # missing values have their ways in them
+            found["trees"] = Outline("trees")
         else:
-            name = "trees" if kind == "trees" and folds else str(number)
-            found[name] = (kind, "none" if folds else scaled)
+            found[str(number)] = part._replace(scaled="none") if part.folds else part
     return list(found.values())
 
 
-def _same(first: Scaling | None, second: Scaling | None) -> bool:
+def _same(first: Scaling | Filled | None, second: Scaling | Filled | None) -> bool:
     if type(first) is not type(second):
         return False
     pairs: Any = () if first is None or second is None else zip(first, second, strict=True)

@@ -31,8 +31,9 @@ def write_vespa(
     if not NAME.fullmatch(name.replace("-", "_")) or phase not in PHASES or int(rerank) < 1:
         raise ExportError(f"name must be letters, digits, - and _, phase one of {PHASES}, rerank a number of rows")
     given = {n: v["expression"] for n, v in by_engine_name(about["features"]).items() if "expression" in v}
-    terms, functions = {}, []
-    for j in form.used().tolist():
+    terms: dict[Any, str] = {}
+    functions: list[str] = []
+    for j in form.features_used():
         n = form.names[j]
         if n in given:
             functions += _function(f"feature_{j + 1}", _one_line(n, given[n]))
@@ -41,16 +42,20 @@ def write_vespa(
         terms[j] = f"feature_{j + 1}" if n in given else f"attribute({n})"
     head = [f"# {about['ranker']} by hingerank {about['version']}", *(f"# {n}" for n in about["notes"])]
     head += [f"rank-profile {name} {{"]
-    if isinstance(form.scaling, ScaledWithinQueries):
-        return ["\n".join([*head, *functions, *_by_query(form, terms, rerank)]), b""]
-    if needs_onnx(form):
+    if needs_onnx(form):  # which fills what is missing, too
         lines = [*head, *functions, *_by_onnx(form, terms, name, phase)]
         return ["\n".join(lines), write_onnx(form, about, "float")]
     words, scores = VespaWords(), []
     for number, part in enumerate(form.parts, 1):
-        own = {j: terms[j] for j in part.used().tolist()}
-        if part.scaling is not None and not isinstance(part.scaling, ScaledWithinQueries):
-            behind = f"_{number}" if len(form.parts) > 1 else ""
+        behind = f"_{number}" if len(form.parts) > 1 else ""
+        own = {j: terms[j] for j in part.features_used()}
+        if part.filled is not None:
+            filled = _filled(part, terms)
+            own = {j: f"filled_{j + 1}{behind}" for j in filled}
+            functions += [line for j, x in own.items() for line in _function(x, filled[j])]
+        if isinstance(part.scaling, ScaledWithinQueries):  # which no sum has here
+            return ["\n".join([*head, *functions, *_by_query(part, own, rerank)]), b""]
+        if part.scaling is not None:
             for j, x in own.items():
                 functions += _function(f"scaled_{j + 1}{behind}", part.scaling.written(words, j, x))
             own = {j: f"scaled_{j + 1}{behind}" for j in own}
@@ -61,6 +66,17 @@ def write_vespa(
 def needs_onnx(form: Form) -> bool:
     """Whether the score is no expression."""
     return any(part.kind == "mapped" for part in form.parts)
+
+
+def _filled(form: Form, terms: dict[Any, str]) -> dict[Any, str]:
+    """Expressions of the columns that are used: features, which have no value where they are NaN, and marks of that."""
+    filled: Any = form.filled
+    found = {}
+    for j in form.used().tolist():
+        own = terms[j if j < form.n_features else int(filled.marked[j - form.n_features])]
+        gone = f"isNan({own})"
+        found[j] = f"if ({gone} > 0.5, {literal(filled.values[j])}, {own})" if j < form.n_features else gone
+    return found
 
 
 class VespaWords(Words):
@@ -179,7 +195,7 @@ def run_vespa(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> 
     text = files[0].read_text("utf-8")
     values = {f"attribute({n})": X[:, j] for j, n in enumerate(form.names)}
     values |= {f"feature_{j + 1}": X[:, j] for j in range(form.n_features)}
-    for name, inner in re.findall(r"function (scaled_[\d_]+)\(\) \{\n\s*expression: (.*)\n", text):
+    for name, inner in re.findall(r"function ((?:filled|scaled)_[\d_]+)\(\) \{\n\s*expression: (.*)\n", text):
         values[name] = evaluate(inner, values)
         values[f"normalize_linear({name})"] = _between(values[name], qid)
     found = re.search(r"expression \{\n\s*(.*)\n", text)

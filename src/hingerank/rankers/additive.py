@@ -63,6 +63,7 @@ class AdditiveRankSVM(PairwiseRanker):
     grade_weight : as in RankSVM
     scale : feature scaling learnt in fit and carried in the model
         Curves standardise columns themselves, so only scalings within queries and "log" make a difference.
+    missing : as in RankSVM; with "indicator" a curve has a step of its own for missing values
     max_iter : most iterations
     max_seconds : most seconds
     callback : called with each trace entry; a true answer stops the fit
@@ -97,19 +98,19 @@ class AdditiveRankSVM(PairwiseRanker):
     """
 
     _of_surfaces: ClassVar[Mapping[str, Attribute]] = {
-        "surface_pairs_": Array("surfaces, 2", "i", low=0, high="columns", needed=False),
+        "surface_pairs_": Array("surfaces, 2", "i", low=0, high="curves", needed=False),
         "surface_shapes_": Array("surfaces, 2", "i", low=2, needed=False),
         "surface_knots_": Array("surface knots", needed=False),
         "surface_heights_": Array("surface heights", needed=False),
         "surface_deviations_": Array("surfaces", needed=False),
     }
     _saved: ClassVar[Mapping[str, Attribute]] = {
-        "knot_starts_": Array("columns+1", "i", low=0, rising=True),
+        "knot_starts_": Array("curves+1", "i", low=0, rising=True),
         "knots_": Array("knots"),
         "heights_": Array("knots"),
-        "slopes_": Array("columns"),
-        "deviations_": Array("columns"),
-        "rug_": Array("columns, quantiles"),
+        "slopes_": Array("curves"),
+        "deviations_": Array("curves"),
+        "rug_": Array("curves, quantiles"),
         "knot_weights_": Array("weights"),
         **_of_surfaces,
     }
@@ -118,8 +119,8 @@ class AdditiveRankSVM(PairwiseRanker):
 
     def __init__(
         self, n_knots=12, C=1.0, smoothness=10.0, loss="squared_hinge", tol=1e-3, *, monotone=None, sparsity=0.0,
-        interactions=None, solver="auto", pair_weight="uniform", grade_weight=None, scale=None, context=None,
-        rounds=3, max_iter=None, max_seconds=None, callback=None, device="cpu",
+        interactions=None, solver="auto", pair_weight="uniform", grade_weight=None, scale=None, missing="error",
+        context=None, rounds=3, max_iter=None, max_seconds=None, callback=None, device="cpu",
     ):  # fmt: skip
         self.n_knots = n_knots
         self.C = C
@@ -133,6 +134,7 @@ class AdditiveRankSVM(PairwiseRanker):
         self.pair_weight = pair_weight
         self.grade_weight = grade_weight
         self.scale = scale
+        self.missing = missing
         self.context = context
         self.rounds = rounds
         self.max_iter = max_iter
@@ -425,9 +427,9 @@ class AdditiveRankSVM(PairwiseRanker):
     def _check_together(self, sizes):
         super()._check_together(sizes)
         starts = self.knot_starts_
-        columns = sizes["features"] * (1 if self.context is None else 2)
-        if sizes["columns"] != columns:
-            raise ValueError(f"knot_starts_ has shape ({sizes['columns'] + 1},), expected ({columns + 1},)")
+        columns = sizes["columns"] * (1 if self.context is None else 2)
+        if sizes["curves"] != columns:
+            raise ValueError(f"knot_starts_ has shape ({sizes['curves'] + 1},), expected ({columns + 1},)")
         if starts[0] != 0 or starts[-1] != sizes["knots"]:
             raise ValueError(f"knot_starts_ must go from 0 to the number of knots_, {sizes['knots']}")
         rises = np.diff(self.knots_) > 0

@@ -1,7 +1,7 @@
 """What every ranker inherits: scikit-learn's conventions around one hook, `_fit`."""
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -10,29 +10,26 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from hingerank.data.blocks import QueryBlocks, blocks_from_qid, evenly, fingerprint, kept_rows
+from hingerank.data.blocks import QueryBlocks, blocks_from_qid, fingerprint, kept_rows
 from hingerank.data.checks import GIVE_IDS, warn_one_query
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
-from hingerank.data.rows_view import BYTES_A_ROW, RowsView, check_memory, read_ahead
-from hingerank.data.scaling import SAMPLED_ROWS, Figures, Scaler, make_scaler
-from hingerank.data.view_figures import look_through
-from hingerank.export.attributes import Array, Attribute, Ids, Number, Of, Size
+from hingerank.data.rows_view import BYTES_A_ROW, RowsView
+from hingerank.data.scaling import Scaler
+from hingerank.export.attributes import Array, Attribute, Filling, Ids, Number, Of, Size
 from hingerank.export.model_file import SavedModel, derived, saved_attributes
-from hingerank.features.context import beside_context
 from hingerank.rankers.explanation import SUMS, Contributions, Explained
 from hingerank.rankers.inputs import (
     check_features,
     check_grades,
     check_weight,
-    column_spreads,
     evaluation_sets,
     gather_rows,
     make_blocks,
     names_of_features,
     unpack,
-    warn_spreads,
 )
+from hingerank.rankers.prepared import PreparedRows
 from hingerank.rankers.sources import MEMORY, PARTS, RowsInParts, Source, block_scores
 from hingerank.rankers.tuned import Tuning
 from hingerank.renaming import renamed
@@ -48,7 +45,7 @@ class TrainingRows(NamedTuple):
     weight: np.ndarray | None
 
 
-class BaseRanker(Explained, SavedModel, BaseEstimator):
+class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
     """score(x) for ordering the rows of a query: higher comes first.
 
     A ranker defines ``_fit(X, y, blocks, sample_weight)`` and ``_scores(X)``; everything else is here. Rows reach
@@ -56,11 +53,13 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
     float64, sample_weight as float64 without zeros, or None.
 
     A constructor parameter ``scale`` ("query-minmax", "standard", ...; None for none) rescales the features: the scaler
-    is fitted on the training rows, kept as ``scaler_``, applied by ``predict`` and stored in the model file.
+    is fitted on the training rows, kept as ``scaler_``, applied by ``predict`` and stored in the model file. So is what
+    a constructor parameter ``missing`` says of missing values, kept as ``missing_`` and done before scaling.
     """
 
     _saved: ClassVar[Mapping[str, Attribute]] = {
-        "n_features_in_": Size("features"),
+        "n_features_in_": Size("features", also="columns"),
+        "missing_": Filling(needed=False),
         "feature_names_in_": Ids("features", texts=True, needed=False),
         "n_iter_": Number(low=0, whole=True, needed=False),
         "n_pairs_": Number(low=0, whole=True, needed=False),
@@ -146,10 +145,7 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
             return TrainingRows(scaled, grades, blocks, weight)
         checked = gather_rows(checked, taken)
         self.fingerprint_ = fingerprint(checked, grades, blocks)
-        self.scaler_ = self._fitted_scaler(checked, weight)
-        plain = self.scaler_ is None and self.context is None
-        scaled = checked if plain else self._scaled(checked, blocks.numbers)
-        return TrainingRows(scaled, grades, blocks, weight)
+        return TrainingRows(self._learnt_rows(checked, blocks.numbers, weight), grades, blocks, weight)
 
     def _source_in_parts(
         self, data: RowsInParts, y: Any, qid: Any, sample_weight: Any, group: Any, prefer: Any = None
@@ -178,6 +174,10 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
         for parameter, value in given.items():
             if value is not None:
                 raise ValueError(f"data in parts bring their grades and queries along: leave out {parameter}")
+        if getattr(self, "missing", "error") != "error":
+            raise ValueError(
+                "data in parts have no missing values: read them with missing='zero', and leave out missing"
+            )
         if getattr(self, "grade_weight", None) is not None:
             raise ValueError("grade_weight is a matrix over all grades, which a part does not know: leave it out")
         if self.context is not None:
@@ -225,28 +225,6 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
         if isinstance(X, RowsView) and self.context is not None:
             X = X.copied(f"context={self.context!r}")
         return block_scores(self, X, qid) if isinstance(X, RowsView) else self._scores(self._scaled(X, qid))
-
-    def _scaled(self, X: Any, qid: Any) -> Any:
-        scaler = self._scaler_for(qid)
-        rows = X if scaler is None else scaler.scale_rows(X.astype(self._scaled_type or X.dtype, copy=False), qid)
-        if self.context is None:
-            return rows
-        if qid is None:
-            raise ValueError(
-                f"this ranker ranks values within each query (context={self.context!r}), so predict needs qid: one "
-                "query id per row (for the rows of a single query a list of zeros will do)"
-            )
-        return beside_context(rows, qid, self.context)
-
-    def _scaler_for(self, qid: Any) -> Any:
-        """The scaler of the fit, or None; one that works within queries needs their ids."""
-        scaler = getattr(self, "scaler_", None)
-        if scaler is not None and qid is None and scaler.per_query:
-            raise ValueError(
-                f"this ranker scales features within each query (scale={getattr(self, 'scale', None)!r}), so predict "
-                "needs qid: one query id per row (for the rows of a single query a list of zeros will do)"
-            )
-        return scaler
 
     def rank(self, X: Any, qid: Any = None, top: int | None = None) -> np.ndarray:
         """Row numbers, best first within each query, queries one after another in order of first appearance.
@@ -304,47 +282,6 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
 
     _sees_spreads = False  # whether a column of a wide spread drowns the others
 
-    def _fitted_scaler(self, X: Any, weight: np.ndarray | None = None) -> Any:
-        """The scaler named by the parameter `scale`, fitted on the training rows; None when there is none."""
-        name = self._scaling()
-        if name is None:
-            if self._sees_spreads and getattr(self, "features", None) is None:
-                warn_spreads(self, column_spreads(X), stacklevel=4)
-            return None
-        return self._finite_scaler(name, lambda: make_scaler(name).fit(X, sample_weight=weight))
-
-    def _scaler_of_view(self, view: RowsView, longest: int, weight: np.ndarray | None) -> Any:
-        """The scaler of mapped rows, which are checked on the way, in one reading; longest: rows of a query.
-
-        A machine without the memory that a fit takes beside the file is a DataError.
-        """
-        check_memory(view, longest, self._bytes_a_row)
-        read_ahead(view)
-        figures = look_through(view, weight, names_of_features(self, view.shape[1]))
-        return self._scaler_of_figures(figures, lambda most: view[evenly(len(view), most)])
-
-    def _scaler_of_figures(self, figures: Figures, sample: Callable[[int], Any]) -> Any:
-        """The scaler of columns with these figures; sample: gives about so many of the rows."""
-        name = self._scaling()
-        if name is None:
-            if self._sees_spreads and getattr(self, "features", None) is None:
-                warn_spreads(self, figures[3], stacklevel=5)
-            return None
-        rows = sample(SAMPLED_ROWS if make_scaler(name).of_sample else 1)
-        return self._finite_scaler(name, lambda: make_scaler(name).fit_figures(figures, rows))
-
-    def _finite_scaler(self, name: str, learn: Callable[[], Any]) -> Any:
-        with np.errstate(over="ignore", invalid="ignore"):
-            scaler = learn()
-        learnt = (value for value in vars(scaler).values() if isinstance(value, np.ndarray) and value.dtype.kind == "f")
-        if not all(np.isfinite(value).all() for value in learnt):
-            raise DataError(f"scale={name!r}: squares of the features overflow; divide the features first")
-        return scaler
-
-    def _scaling(self) -> str | None:
-        """The name of the scaler that a fit uses."""
-        return getattr(self, "scale", None)
-
     def _body(self) -> Any:
         """The score of scaled features in a plain form, for exports."""
         return super()._form()  # which refuses: this ranker has none
@@ -353,12 +290,14 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
         """The kind of form (`hingerank.export.forms.KINDS`) that a fit with these parameters has; None for none."""
         return None
 
-    def _form_parts(self) -> list[tuple[str | None, str]]:
-        """Kind of form and of scaling that a fit with these parameters has, of every part of a sum."""
+    def _form_parts(self) -> list[Any]:
+        """What formats carry a fit with these parameters by: an `Outline` for every part of a sum."""
+        from hingerank.export.forms import Outline
         from hingerank.export.scalings import scaling_kind
 
         kind = None if self.context is not None else self._form_kind()  # no format carries a context
-        return [(kind, scaling_kind(self._scaling()))]
+        filled = {"error": "none", "zero": "zero"}.get(getattr(self, "missing", "error"), "values")
+        return [Outline(kind, scaling_kind(self._scaling()), filled)]
 
     def _form(self) -> Any:
         from hingerank.export.forms import ExportError, Form
@@ -367,7 +306,8 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
             raise ExportError(f"no format carries context={self.context!r}: it ranks values within their query")
 
         names = names_of_features(self, self.n_features_in_)
-        return Form.of([str(name) for name in names], self._body(), getattr(self, "scaler_", None))
+        known = (getattr(self, name, None) for name in ("scaler_", "missing_"))
+        return Form.of([str(name) for name in names], self._body(), *known)
 
     def _state(self) -> dict[str, Any]:
         state = super()._state()
@@ -387,12 +327,13 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
 
     def _check_together(self, sizes: Mapping[str, int]) -> None:
         scaler = self.scaler_
-        if scaler is not None and scaler.n_features_in_ != sizes["features"]:
-            raise ValueError(f"scaler_ must be a scaler of the {sizes['features']} features")
+        if scaler is not None and scaler.n_features_in_ != sizes["columns"]:
+            raise ValueError(f"scaler_ must be a scaler of the {sizes['columns']} features")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = getattr(self, "missing", "error") != "error"
         tags.target_tags.required = True
         return tags
 
@@ -410,7 +351,7 @@ class UnweightedRanker(BaseRanker):
 class LinearRanker(BaseRanker):
     """score(x) = ``coef_`` · x, with one weight per (scaled) feature."""
 
-    _saved: ClassVar[Mapping[str, Attribute]] = {"coef_": Array("features")}
+    _saved: ClassVar[Mapping[str, Attribute]] = {"coef_": Array("columns")}
     _sees_spreads = True
     coef_: np.ndarray
 

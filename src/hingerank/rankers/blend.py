@@ -242,7 +242,7 @@ class Blend(BaseRanker):
 
     def _form_kind(self):
         parts = self._form_parts()
-        return parts[0][0] if len(parts) == 1 else "sum"
+        return parts[0].kind if len(parts) == 1 else "sum"
 
     def _form_parts(self):
         from hingerank.export.sums import joined_parts
@@ -270,10 +270,11 @@ class Blend(BaseRanker):
 
         check_is_fitted(self)
         form = self._form()
-        if form.scaling is not None or not isinstance(form.body, Affine | Curves):
+        plain = form.scaling is None and form.filled is None
+        if not plain or not isinstance(form.body, Affine | Curves):
             raise ValueError(
                 "this blend is not one sum of curves: its members must be lines and curves without surfaces, of "
-                "features that are not scaled or scaled by columns"
+                "features that are not scaled or scaled by columns, without missing values"
             )
         X, _, qid = unpack(X, None, qid)
         rows = check_features(self, X, reset=False)

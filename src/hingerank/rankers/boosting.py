@@ -43,7 +43,7 @@ class BoostingRanker(BaseRanker):
     """
 
     _saved: ClassVar[Mapping[str, Attribute]] = {
-        "features_": Array("rounds", "i", low=0, high="features"),
+        "features_": Array("rounds", "i", low=0, high="columns"),
         "alphas_": Array("rounds"),
     }
     path_parameter = "max_iter"
@@ -128,6 +128,7 @@ class AdaRank(BoostingRanker, LinearRanker):
         weights of queries nor the ranking change any more.
     negated : let features also rank from their least value to the largest
     scale : feature scaling learnt in fit and carried in the model
+    missing : as in RankSVM
 
     Attributes
     ----------
@@ -142,12 +143,13 @@ class AdaRank(BoostingRanker, LinearRanker):
     [0]
     """
 
-    def __init__(self, max_iter=100, measure="map", *, monotone=True, negated=False, scale=None):
+    def __init__(self, max_iter=100, measure="map", *, monotone=True, negated=False, scale=None, missing="error"):
         self.max_iter = max_iter
         self.measure = measure
         self.monotone = monotone
         self.negated = negated
         self.scale = scale
+        self.missing = missing
 
     def _rounds(self, X: Matrix, y: np.ndarray, blocks: QueryBlocks, weight: np.ndarray | None) -> Iterator[dict]:
         X, y, offsets = repeat_rows(X, y, blocks.offsets, weight)
@@ -192,7 +194,7 @@ class AdaRank(BoostingRanker, LinearRanker):
         return f"training {self.measure}"
 
     def _assemble(self, entries):
-        self.coef_ = np.bincount(self.features_, self.alphas_, self.n_features_in_)
+        self.coef_ = np.bincount(self.features_, self.alphas_, self._n_columns)
 
 
 def repeat_rows(
@@ -228,6 +230,7 @@ class RankBoost(BoostingRanker):
         Midway between its distinct values where these are few enough, else between evenly spaced ones among them in
         their order.
     scale : feature scaling learnt in fit and carried in the model
+    missing : as in RankSVM
 
     Attributes
     ----------
@@ -245,10 +248,11 @@ class RankBoost(BoostingRanker):
     _saved: ClassVar[Mapping[str, Attribute]] = {"thresholds_": Array("rounds")}
     _scaled_type = np.float64  # the order of values counts, and rounding would make neighbours equal
 
-    def __init__(self, max_iter=300, n_thresholds=MOST_THRESHOLDS, *, scale=None):
+    def __init__(self, max_iter=300, n_thresholds=MOST_THRESHOLDS, *, scale=None, missing="error"):
         self.max_iter = max_iter
         self.n_thresholds = n_thresholds
         self.scale = scale
+        self.missing = missing
 
     def _rounds(self, X: Matrix, y: np.ndarray, blocks: QueryBlocks, weight: np.ndarray | None) -> Iterator[dict]:
         preferences, loss = GradedPreferences(y, blocks.offsets, item_weight=weight), Exponential()

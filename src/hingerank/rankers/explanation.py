@@ -245,9 +245,14 @@ class Explained:
         """What the features of checked rows gave to their scores, and these."""
         scaled, d = self._scaled(X, qid), X.shape[1]
         found, scores = self._contributions(scaled, blocks_from_qid(qid, X.shape[0])), self._scores(scaled)
-        if found.parts.shape[1] > d:  # what a value is within its query belongs to its feature
-            found = found._replace(parts=found.parts[:, :d] + found.parts[:, d:])
-        return found, np.asarray(scores, np.float64)
+        parts, missing = found.parts, getattr(self, "missing_", None)
+        columns = d if missing is None else missing.width
+        if parts.shape[1] > columns:  # what a value is within its query belongs to its feature
+            parts = parts[:, :columns] + parts[:, columns:]
+        if missing is not None:  # and so does what marks a gap
+            parts, marks = np.split(parts, [d], axis=1)
+            parts[:, missing.marked] += marks
+        return found._replace(parts=parts), np.asarray(scores, np.float64)
 
     def _contributions(self, X: Matrix, blocks: QueryBlocks) -> Contributions:
         """What the features of checked, scaled rows gave to their scores."""

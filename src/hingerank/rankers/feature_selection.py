@@ -30,7 +30,7 @@ class FeatureSelectionRanker(SparseRanker):
         min over w, zero outside those features, of  ½‖w‖² + C · sum over pairs of  max(0, 1 - w·x_i + w·x_j)²
 
     To choose how many on validation data, fit a path
-    and ask ``hingerank.rankers.sparse.choose_on_validation``.
+    and ask ``hingerank.rankers.path_choice.choose_on_validation``.
 
     Parameters
     ----------
@@ -43,6 +43,7 @@ class FeatureSelectionRanker(SparseRanker):
     max_iter : most iterations; a fit that hits it warns and says in ``certificate_`` how far it got
     max_seconds : most seconds, likewise
     scale : feature scaling learnt in fit and carried in the model
+    missing : as in RankSVM
     callback : called with each trace entry; a true answer stops the fit
 
     Attributes
@@ -61,12 +62,12 @@ class FeatureSelectionRanker(SparseRanker):
     ([0], [1.0, 0.631])
     """
 
-    _saved: ClassVar[Mapping[str, Attribute]] = {"filter_scores_": Array("features")}
+    _saved: ClassVar[Mapping[str, Attribute]] = {"filter_scores_": Array("columns")}
     path_parameter = "n_features"
 
     def __init__(
-        self, n_features=10, C=1.0, tol=1e-3, *, ties="average", max_iter=200, scale=None, max_seconds=None,
-        callback=None,
+        self, n_features=10, C=1.0, tol=1e-3, *, ties="average", max_iter=200, scale=None, missing="error",
+        max_seconds=None, callback=None,
     ):  # fmt: skip
         self.n_features = n_features
         self.C = C
@@ -74,6 +75,7 @@ class FeatureSelectionRanker(SparseRanker):
         self.ties = ties
         self.max_iter = max_iter
         self.scale = scale
+        self.missing = missing
         self.max_seconds = max_seconds
         self.callback = callback
 

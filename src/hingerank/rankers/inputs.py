@@ -55,6 +55,7 @@ def check_features(ranker: Ranker, X: RowsLike, *, reset: bool) -> Matrix:
     if isinstance(X, RankingData) and names is None and not reset and _are_counted(ranker):
         names = X.names
     by_blocks = getattr(ranker, "_farthest", "memory") != "memory"  # rankers of other rows have no such word
+    by_blocks = by_blocks and getattr(ranker, "missing", "error") == "error"  # gaps are looked for in all rows
     if isinstance(given, RowsView) and not by_blocks:
         given = given.copied(type(ranker).__name__)
     if sparse.issparse(given) and welcome.sparse:
@@ -90,7 +91,8 @@ def _needs_no_check(ranker: Any, X: Any) -> bool:
     if not len(X) or X.shape[1] != known.get("n_features_in_") or "feature_names_in_" in known or is_mapped(X):
         return False
     with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isfinite(X.sum()))
+        finite = bool(np.isfinite(X.sum()))
+    return finite or (known.get("missing_") is not None and not np.isinf(X).any())
 
 
 def _looked_through(X: Any) -> bool:
@@ -316,12 +318,19 @@ def gather_rows(values: Matrix, rows: np.ndarray | None) -> Matrix:
 
 
 def names_of_features(ranker: Ranker, count: int, given: Sequence[str] | None = None) -> Sequence[str]:
-    """The `count` names given, else those seen in fit, else "f1", "f2", ... as LETOR files count."""
-    context = getattr(ranker, "context", None)
-    own = count // 2 if context is not None and count == 2 * ranker.n_features_in_ else count
-    names = getattr(ranker, "feature_names_in_", default_names(own)) if given is None else given
-    if own < count and len(names) == own:
-        names = [*names, *(f"{name}, {context} in its query" for name in names)]
+    """The `count` names given, else those seen in fit, else "f1", "f2", ... as LETOR files count.
+
+    Columns that mark missing values come after the features, and those of a context after both; all are named after
+    their features.
+    """
+    missing, context = (getattr(ranker, name, None) for name in ("missing_", "context"))
+    columns = ranker.n_features_in_ if missing is None else missing.width
+    if context is not None and count == 2 * columns and (given is None or len(given) == columns):
+        names = names_of_features(ranker, columns, given)
+        return [*names, *(f"{name}, {context} in its query" for name in names)]
+    if given is None and missing is not None and count == missing.width > len(missing.values):
+        return missing.names(names_of_features(ranker, len(missing.values)))
+    names = getattr(ranker, "feature_names_in_", default_names(count)) if given is None else given
     if len(names) != count:
         raise ValueError(f"{len(names)} names were given for {count} features")
     return names

@@ -67,6 +67,7 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
     scale : feature scaling learnt in fit and carried in the model
         "auto" divides columns by their standard deviation, so that none drowns the others in a distance, unless gamma
         is a number, which is about the rows as they are; None: none.
+    missing : as in RankSVM
     max_iter : most iterations
     max_seconds : most seconds
     callback : called with each trace entry; a true answer stops the fit
@@ -99,7 +100,7 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
     _saved: ClassVar[Mapping[str, Attribute]] = {
         "gamma_": Number(above=0, none=True),
         "support_": Array("support", "i", low=0, least=1),
-        "support_rows_": Array("support, features", csr=True, needed=False),  # a precomputed kernel has none
+        "support_rows_": Array("support, columns", csr=True, needed=False),  # a precomputed kernel has none
         "dual_coef_": Array("support"),
     }
     _training_only = ("callback",)
@@ -107,8 +108,8 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
     _solvers = ("newton", "smoothing", "dual")
 
     def __init__(
-        self, kernel="rbf", gamma="scale", C=1.0, tol=1e-3, *, degree=3, coef0=1.0, loss="squared_hinge",
-        solver="auto", pair_weight="uniform", grade_weight=None, scale="auto", max_iter=None, max_seconds=None,
+        self, kernel="rbf", gamma="scale", C=1.0, tol=1e-3, *, degree=3, coef0=1.0, loss="squared_hinge", solver="auto",
+        pair_weight="uniform", grade_weight=None, scale="auto", missing="error", max_iter=None, max_seconds=None,
         memory_gb=None, device="cpu", callback=None,
     ):  # fmt: skip
         self.kernel = kernel
@@ -122,6 +123,7 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
         self.pair_weight = pair_weight
         self.grade_weight = grade_weight
         self.scale = scale
+        self.missing = missing
         self.max_iter = max_iter
         self.max_seconds = max_seconds
         self.memory_gb = memory_gb
@@ -146,8 +148,8 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
 
     def _square(self, X: Matrix, blocks: QueryBlocks | None) -> np.ndarray:
         """A precomputed matrix with its columns in the order of its rows, which fit may have put in another one."""
-        if self.scale not in (None, "auto") or sp.issparse(X) or self.device != "cpu":
-            raise ValueError("kernel='precomputed' takes a dense matrix, no scale and device='cpu'")
+        if self.scale not in (None, "auto") or self.missing != "error" or sp.issparse(X) or self.device != "cpu":
+            raise ValueError("kernel='precomputed' takes a dense matrix, no scale, no missing and device='cpu'")
         rows = None if blocks is None else blocks.given
         if X.shape[1] != len(X) if rows is None else X.shape[1] <= rows.max():
             raise ValueError(
@@ -284,6 +286,7 @@ class NystroemRankSVM(MappedRanker):
     scale : feature scaling learnt in fit and carried in the model
         "auto" divides columns by their standard deviation, so that none drowns the others in a distance, unless gamma
         is a number, which is about the rows as they are; None: none.
+    missing : as in RankSVM
     max_iter : most iterations
     max_seconds : most seconds
     callback : called with each trace entry; a true answer stops the fit
@@ -319,14 +322,15 @@ class NystroemRankSVM(MappedRanker):
     [1, 2]
     """
 
-    _saved: ClassVar[Mapping[str, Attribute]] = {"landmarks_": Array("components, features", csr=True)}
+    _saved: ClassVar[Mapping[str, Attribute]] = {"landmarks_": Array("components, columns", csr=True)}
     rank = RankParameter()
     _order = BaseRanker.rank
 
     def __init__(
         self, n_components=500, gamma="scale", C=1.0, tol=1e-3, *, kernel="rbf", degree=3, coef0=1.0, rank=0,
         landmarks="uniform", random_state=0, loss="squared_hinge", solver="auto", pair_weight="uniform",
-        grade_weight=None, scale="auto", max_iter=None, max_seconds=None, memory_gb=None, device="cpu", callback=None,
+        grade_weight=None, scale="auto", missing="error", max_iter=None, max_seconds=None, memory_gb=None, device="cpu",
+        callback=None,
     ):  # fmt: skip
         self.n_components = n_components
         self.gamma = gamma
@@ -343,6 +347,7 @@ class NystroemRankSVM(MappedRanker):
         self.pair_weight = pair_weight
         self.grade_weight = grade_weight
         self.scale = scale
+        self.missing = missing
         self.max_iter = max_iter
         self.max_seconds = max_seconds
         self.memory_gb = memory_gb
@@ -384,6 +389,7 @@ class FourierRankSVM(MappedRanker):
     scale : feature scaling learnt in fit and carried in the model
         "auto" divides columns by their standard deviation, so that none drowns the others in a distance, unless gamma
         is a number, which is about the rows as they are; None: none.
+    missing : as in RankSVM
     max_iter : most iterations
     max_seconds : most seconds
     callback : called with each trace entry; a true answer stops the fit
@@ -417,14 +423,14 @@ class FourierRankSVM(MappedRanker):
     """
 
     _saved: ClassVar[Mapping[str, Attribute]] = {
-        "frequencies_": Array("features, components"),
+        "frequencies_": Array("columns, components"),
         "phases_": Array("components"),
     }
 
     def __init__(
         self, n_components=500, gamma="scale", C=1.0, tol=1e-3, *, orthogonal=True, random_state=0,
-        loss="squared_hinge", solver="auto", pair_weight="uniform", grade_weight=None, scale="auto", max_iter=None,
-        max_seconds=None, memory_gb=None, device="cpu", callback=None,
+        loss="squared_hinge", solver="auto", pair_weight="uniform", grade_weight=None, scale="auto", missing="error",
+        max_iter=None, max_seconds=None, memory_gb=None, device="cpu", callback=None,
     ):  # fmt: skip
         self.n_components = n_components
         self.gamma = gamma
@@ -437,6 +443,7 @@ class FourierRankSVM(MappedRanker):
         self.pair_weight = pair_weight
         self.grade_weight = grade_weight
         self.scale = scale
+        self.missing = missing
         self.max_iter = max_iter
         self.max_seconds = max_seconds
         self.memory_gb = memory_gb

@@ -78,6 +78,7 @@ class RankRLS(LeastSquaresRanker):
     pair_weight : "uniform" as in the paper, or "rows": a query's pairs divided by its rows, as in RLScore's program
     tol : accepted duality gap relative to the objective and to its fall from weights of 0
     scale : feature scaling learnt in fit and carried in the model
+    missing : as in RankSVM
     features : a feature map, as in RankSVM
     max_iter : most iterations
     max_seconds : most seconds
@@ -103,14 +104,15 @@ class RankRLS(LeastSquaresRanker):
     """
 
     def __init__(
-        self, C=1.0, loss="all_differences", tol=1e-6, *, pair_weight="uniform", scale=None, features=None,
-        max_iter=None, max_seconds=None, callback=None,
+        self, C=1.0, loss="all_differences", tol=1e-6, *, pair_weight="uniform", scale=None, missing="error",
+        features=None, max_iter=None, max_seconds=None, callback=None,
     ):  # fmt: skip
         self.C = C
         self.loss = loss
         self.tol = tol
         self.pair_weight = pair_weight
         self.scale = scale
+        self.missing = missing
         self.features = features
         self.max_iter = max_iter
         self.max_seconds = max_seconds
@@ -138,6 +140,7 @@ class CRR(LeastSquaresRanker):
     loss : the pairs' loss: "grade_differences" as above, or another one of RankSVM's smooth losses, such as "logistic"
     tol : accepted duality gap relative to the objective and to its fall from weights of 0
     scale : feature scaling learnt in fit and carried in the model
+    missing : as in RankSVM
     features : a feature map, as in RankSVM
     max_iter : most iterations
     max_seconds : most seconds
@@ -166,14 +169,15 @@ class CRR(LeastSquaresRanker):
     _saved: ClassVar[Mapping[str, Attribute]] = {"intercept_": Number()}
 
     def __init__(
-        self, C=1.0, alpha=0.5, loss="grade_differences", tol=1e-6, *, scale=None, features=None, max_iter=None,
-        max_seconds=None, callback=None,
+        self, C=1.0, alpha=0.5, loss="grade_differences", tol=1e-6, *, scale=None, missing="error", features=None,
+        max_iter=None, max_seconds=None, callback=None,
     ):  # fmt: skip
         self.C = C
         self.alpha = alpha
         self.loss = loss
         self.tol = tol
         self.scale = scale
+        self.missing = missing
         self.features = features
         self.max_iter = max_iter
         self.max_seconds = max_seconds
@@ -217,6 +221,7 @@ class PointwiseRegression(CRR):
     C : weight of the loss; multiplies its mean over rows, or None for one that follows the data
     tol : accepted duality gap relative to the objective and to its fall from weights of 0
     scale : feature scaling learnt in fit and carried in the model
+    missing : as in RankSVM
     features : a feature map, as in RankSVM
     max_iter : most iterations
     max_seconds : most seconds
@@ -245,11 +250,13 @@ class PointwiseRegression(CRR):
     alpha, loss = 1.0, "grade_differences"
 
     def __init__(
-        self, C=1.0, tol=1e-6, *, scale=None, features=None, max_iter=None, max_seconds=None, callback=None
+        self, C=1.0, tol=1e-6, *, scale=None, missing="error", features=None, max_iter=None, max_seconds=None,
+        callback=None,
     ):  # fmt: skip
         self.C = C
         self.tol = tol
         self.scale = scale
+        self.missing = missing
         self.features = features
         self.max_iter = max_iter
         self.max_seconds = max_seconds

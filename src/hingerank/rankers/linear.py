@@ -9,6 +9,7 @@ import numpy as np
 from hingerank.data.blocks import fingerprint_rows
 from hingerank.data.checks import positive
 from hingerank.data.rows_view import BYTES_A_ROW, RowsView
+from hingerank.data.scaling import make_scaler
 from hingerank.export.attributes import Array, Attribute, Number, Of
 from hingerank.features.maps import FeatureMap, as_feature_map, check_width
 from hingerank.losses import LIST_LOSSES, RANKING_LOSSES, Loss, make_loss, no_loss
@@ -125,17 +126,17 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
         X = check_features(self, X, reset=True)
         self._forget_fit()
         self.fingerprint_, self.validation_scores_, mapped = fingerprint_rows(X), [], isinstance(X, RowsView)
-        self.scaler_ = self._scaler_of_view(X, X.shape[0], None) if mapped else self._fitted_scaler(X)
         if self.context is not None:
             raise ValueError(f"context={self.context!r} works within queries, and so with fit(X, y, qid) only")
-        if self.scaler_ is None:
-            return X
-        if self.scaler_.per_query:
+        if make_scaler(self._scaling()).per_query:
             raise ValueError(
                 f"scale={self.scale!r} works within queries, and so with fit(X, y, qid) only; scale the rows before "
                 "fitting preferences directly, or by columns"
             )
-        return X.scaled(self.scaler_, None) if mapped else self.scaler_.transform(X)
+        if not mapped:
+            return self._learnt_rows(X, None)
+        self.scaler_ = self._scaler_of_view(X, X.shape[0], None)
+        return X if self.scaler_ is None else X.scaled(self.scaler_, None)
 
     def _fit_explicitly(self, X: Any, preferences: Preferences) -> Any:
         self._solve(RowsSource(X, preferences))
@@ -213,6 +214,9 @@ class RankSVM(PairwiseRanker, LinearRanker):
     scale : feature scaling learnt in fit and carried in the model (None for none)
         Within queries "query-minmax" or "query-standard"; by columns "standard", "minmax", "maxabs", "deviation", and
         for long tails "log" or "quantile". `hingerank.tune` finds out which.
+    missing : what a missing value (NaN) becomes before scaling, learnt in fit and carried in the model
+        "error" refuses it; "zero" and "median" (of the column) fill it; "indicator" fills it by the median and adds a
+        column that is 1 where it was missing, for each feature that was missing in training. Not for data in parts.
     context : "rank" or "standard": every column's ranks or z-scores within the queries are columns, too
         Dense rows only; ``predict`` then needs qid, and no export carries it.
     features : a feature map φ: any scikit-learn transformer, fitted on the training rows
@@ -256,8 +260,8 @@ class RankSVM(PairwiseRanker, LinearRanker):
 
     def __init__(
         self, C=1.0, loss="squared_hinge", tol=1e-3, *, solver="auto", pair_weight="uniform", grade_weight=None,
-        scale=None, context=None, features=None, rounds=3, max_iter=None, max_seconds=None, init=None, callback=None,
-        device="cpu",
+        scale=None, missing="error", context=None, features=None, rounds=3, max_iter=None, max_seconds=None, init=None,
+        callback=None, device="cpu",
     ):  # fmt: skip
         self.C = C
         self.loss = loss
@@ -266,6 +270,7 @@ class RankSVM(PairwiseRanker, LinearRanker):
         self.pair_weight = pair_weight
         self.grade_weight = grade_weight
         self.scale = scale
+        self.missing = missing
         self.context = context
         self.features = features
         self.rounds = rounds
@@ -313,7 +318,7 @@ class RankSVM(PairwiseRanker, LinearRanker):
 
     def _check_together(self, sizes):
         super()._check_together(sizes)
-        columns = sizes["features"] * (1 if self.context is None else 2)
+        columns = sizes["columns"] * (1 if self.context is None else 2)
         check_width(getattr(self, "features_", None), columns, sizes["weights"])
 
     def _scores(self, X):
@@ -346,11 +351,13 @@ class LossRanker(RankSVM):
     solver, pair_weight, grade_weight, rounds = "auto", "uniform", None, None
 
     def __init__(
-        self, C=1.0, tol=1e-3, *, scale=None, features=None, max_iter=None, max_seconds=None, init=None, callback=None
-    ):
+        self, C=1.0, tol=1e-3, *, scale=None, missing="error", features=None, max_iter=None, max_seconds=None,
+        init=None, callback=None,
+    ):  # fmt: skip
         self.C = C
         self.tol = tol
         self.scale = scale
+        self.missing = missing
         self.features = features
         self.max_iter = max_iter
         self.max_seconds = max_seconds
@@ -369,6 +376,7 @@ class RankNet(LossRanker):
     C : weight of the loss; multiplies its sum over pairs, or None for one that follows the data
     tol : stop when the duality gap is at most tol times the objective and tol times its fall from weights of 0
     scale : feature scaling learnt in fit and carried in the model
+    missing : as in RankSVM
     features : a feature map, as in RankSVM
     max_iter : most iterations
     max_seconds : most seconds
@@ -405,7 +413,7 @@ class ListNet(LossRanker):
     Parameters
     ----------
     C : weight of the loss; multiplies its sum over queries, or None for one that follows the data
-    tol, scale, features, max_iter, max_seconds, init, callback : as in RankSVM
+    tol, scale, missing, features, max_iter, max_seconds, init, callback : as in RankSVM
 
     Attributes
     ----------
@@ -430,7 +438,7 @@ class ListMLE(LossRanker):
     Parameters
     ----------
     C : weight of the loss; multiplies its sum over rows, or None for one that follows the data
-    tol, scale, features, max_iter, max_seconds, init, callback : as in RankSVM
+    tol, scale, missing, features, max_iter, max_seconds, init, callback : as in RankSVM
 
     Attributes
     ----------
@@ -455,7 +463,7 @@ class FRank(LossRanker):
     Parameters
     ----------
     C : weight of the loss; multiplies its sum over pairs, or None for one that follows the data
-    tol, scale, features, max_iter, max_seconds, init, callback : as in RankSVM
+    tol, scale, missing, features, max_iter, max_seconds, init, callback : as in RankSVM
 
     Attributes
     ----------

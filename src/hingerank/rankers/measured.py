@@ -35,6 +35,7 @@ class RankCosine(LossRanker):
     C : weight of the loss; multiplies its sum over queries, or None for one that follows the data
     tol : stop when half the squared gradient is at most tol times the objective and times its fall from weights of 0
     scale : feature scaling learnt in fit and carried in the model
+    missing : as in RankSVM
     features : a feature map, as in RankSVM
     max_iter : most iterations
     max_seconds : most seconds
@@ -77,6 +78,7 @@ class SVMMAP(UnweightedRanker, LossRanker):
     relevant : the least grade of a relevant row
     tol : stop when the duality gap is at most tol times the objective and tol times its fall from weights of 0
     scale : feature scaling learnt in fit and carried in the model
+    missing : as in RankSVM
     features : a feature map, as in RankSVM
     max_iter : most iterations
     max_seconds : most seconds
@@ -105,12 +107,12 @@ class SVMMAP(UnweightedRanker, LossRanker):
     loss = "average_precision"
 
     def __init__(
-        self, C=1.0, relevant=1.0, tol=1e-3, *, scale=None, features=None, max_iter=None, max_seconds=None, init=None,
-        callback=None,
+        self, C=1.0, relevant=1.0, tol=1e-3, *, scale=None, missing="error", features=None, max_iter=None,
+        max_seconds=None, init=None, callback=None,
     ):  # fmt: skip
         super().__init__(
-            C, tol, scale=scale, features=features, max_iter=max_iter, max_seconds=max_seconds, init=init,
-            callback=callback,
+            C, tol, scale=scale, missing=missing, features=features, max_iter=max_iter, max_seconds=max_seconds,
+            init=init, callback=callback,
         )  # fmt: skip
         self.relevant = relevant
 
@@ -139,6 +141,7 @@ class SoftRank(UnweightedRanker, LossRanker):
         With few places for many rows nothing is felt at w = 0, where all rows tie: give ``init`` then.
     tol : stop when ‖w + C ∇loss‖ is at most tol times ‖w‖ + ‖C ∇loss‖
     scale : feature scaling learnt in fit and carried in the model
+    missing : as in RankSVM
     features : a feature map, as in RankSVM
     max_iter : most iterations
     max_seconds : most seconds
@@ -167,12 +170,12 @@ class SoftRank(UnweightedRanker, LossRanker):
     loss = "expected_ndcg"
 
     def __init__(
-        self, C=1.0, top=None, tol=1e-3, *, scale=None, features=None, max_iter=None, max_seconds=None, init=None,
-        callback=None,
+        self, C=1.0, top=None, tol=1e-3, *, scale=None, missing="error", features=None, max_iter=None, max_seconds=None,
+        init=None, callback=None,
     ):  # fmt: skip
         super().__init__(
-            C, tol, scale=scale, features=features, max_iter=max_iter, max_seconds=max_seconds, init=init,
-            callback=callback,
+            C, tol, scale=scale, missing=missing, features=features, max_iter=max_iter, max_seconds=max_seconds,
+            init=init, callback=callback,
         )  # fmt: skip
         self.top = top
 
@@ -204,6 +207,7 @@ class LambdaRank(LossRanker):
     top : places that count, as in NDCG@10; None for all
     tol : stop when that duality gap is at most tol times the objective and tol times its fall from weights of 0
     scale : feature scaling learnt in fit and carried in the model
+    missing : as in RankSVM
     features : a feature map, as in RankSVM
     max_iter : most iterations
     max_seconds : most seconds
@@ -234,12 +238,12 @@ class LambdaRank(LossRanker):
     _bytes_a_row = BYTES_OF_SWAPS
 
     def __init__(
-        self, C=1.0, top=None, tol=1e-3, *, scale=None, features=None, max_iter=None, max_seconds=None, init=None,
-        callback=None,
+        self, C=1.0, top=None, tol=1e-3, *, scale=None, missing="error", features=None, max_iter=None, max_seconds=None,
+        init=None, callback=None,
     ):  # fmt: skip
         super().__init__(
-            C, tol, scale=scale, features=features, max_iter=max_iter, max_seconds=max_seconds, init=init,
-            callback=callback,
+            C, tol, scale=scale, missing=missing, features=features, max_iter=max_iter, max_seconds=max_seconds,
+            init=init, callback=callback,
         )  # fmt: skip
         self.top = top
 

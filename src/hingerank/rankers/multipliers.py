@@ -52,6 +52,7 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
     learning_rate : the length of the paper's steps, its η
     random_state : seed of the starts and of the order of queries
     scale : feature scaling learnt in fit and carried in the model
+    missing : as in RankSVM
 
     Attributes
     ----------
@@ -87,7 +88,7 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
 
     def __init__(
         self, rank=5, C=1.0, *, tol=1e-3, max_iter=500, n_starts=1, form="dual", validation=None, patience=20,
-        solver="adaptive", learning_rate=0.01, random_state=0, scale=None,
+        solver="adaptive", learning_rate=0.01, random_state=0, scale=None, missing="error",
     ):  # fmt: skip
         self.rank = rank
         self.C = C
@@ -101,6 +102,7 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
         self.learning_rate = learning_rate
         self.random_state = random_state
         self.scale = scale
+        self.missing = missing
 
     def _fit(self, X, y, blocks, sample_weight):
         if self.form not in ("dual", "primal"):
@@ -192,6 +194,7 @@ class RegularizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
     inner_iter : the paper's steps in a round, its T'
     random_state : seed of the paper's start
     scale : feature scaling learnt in fit and carried in the model
+    missing : as in RankSVM
 
     Attributes
     ----------
@@ -222,7 +225,7 @@ class RegularizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
 
     def __init__(
         self, C=1.0, gamma=1.0, lam=1.0, *, tol=1e-3, max_iter=200, solver="exact", learning_rate=0.01, inner_iter=10,
-        random_state=0, scale=None,
+        random_state=0, scale=None, missing="error",
     ):  # fmt: skip
         self.C = C
         self.gamma = gamma
@@ -234,6 +237,7 @@ class RegularizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
         self.inner_iter = inner_iter
         self.random_state = random_state
         self.scale = scale
+        self.missing = missing
 
     def _fit(self, X, y, blocks, sample_weight):
         gamma, lam = positive("gamma", self.gamma, least=0), positive("lam", self.lam)

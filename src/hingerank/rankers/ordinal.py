@@ -35,6 +35,7 @@ class PRank(UnweightedRanker, LinearRanker):
     max_iter : most passes over all rows; one without a mistake is the last
     average : take the mean of the weights over all steps, or (as in the paper) the last ones
     scale : feature scaling learnt in fit and carried in the model
+    missing : as in RankSVM
     random_state : seed of the order of visits
 
     Attributes
@@ -59,10 +60,11 @@ class PRank(UnweightedRanker, LinearRanker):
         "thresholds_": Array("grades-1"),
     }
 
-    def __init__(self, max_iter=20, *, average=True, scale=None, random_state=0):
+    def __init__(self, max_iter=20, *, average=True, scale=None, missing="error", random_state=0):
         self.max_iter = max_iter
         self.average = average
         self.scale = scale
+        self.missing = missing
         self.random_state = random_state
 
     def _fit(self, X, y, blocks, sample_weight):

@@ -1,10 +1,10 @@
-"""Sparse rankers: linear models that use few features, paths of them, and the choice of a point of a path.
+"""Sparse rankers: linear models that use few features, and paths of them.
 
 FenchelRank (l1 ball) · SparseRankSVM (l1 norm) · TGRank and RSRank (truncated gradient) · FeatureSelectionRanker
 (filter, then RankSVM).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -12,18 +12,16 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from hingerank.arrays import Facts, PerRow, Ranker, RowsLike
+from hingerank.arrays import Facts, PerRow, RowsLike
 from hingerank.data.checks import positive, whole
 from hingerank.export.attributes import Attribute, Number
 from hingerank.losses import squared_hinge
 from hingerank.losses.lists import NdcgSwaps
-from hingerank.metrics import evaluate
 from hingerank.preferences import QueryPreferences
 from hingerank.problem import RowsDesign
 from hingerank.problem.mapped import rows_design
 from hingerank.problem.sparse import SparseProblem, sparse_problem
 from hingerank.rankers.base import LinearRanker, warn_not_converged
-from hingerank.rankers.inputs import unpack
 from hingerank.rankers.problem_ranker import USEFUL_L1, ProblemRanker
 from hingerank.rankers.sources import MAPPED, PARTS
 from hingerank.rankers.winners import WinnersRanker
@@ -91,6 +89,7 @@ class FenchelRank(WinnersRanker, SparseRanker):
         the worst feature in use.
     absolute : whether the gap itself is to be at most tol, the paper's rule, for the variants that take steps
     scale : feature scaling learnt in fit and carried in the model (the paper scales features to [0, 1])
+    missing : as in RankSVM
     max_seconds : most seconds
     callback : called with each trace entry; a true answer stops the fit
 
@@ -117,7 +116,7 @@ class FenchelRank(WinnersRanker, SparseRanker):
 
     def __init__(
         self, radius=1.0, tol=1e-3, max_iter=1000, step="exact", variant="corrective", *, absolute=False, scale=None,
-        max_seconds=None, callback=None,
+        missing="error", max_seconds=None, callback=None,
     ):  # fmt: skip
         self.radius = radius
         self.tol = tol
@@ -126,6 +125,7 @@ class FenchelRank(WinnersRanker, SparseRanker):
         self.variant = variant
         self.absolute = absolute
         self.scale = scale
+        self.missing = missing
         self.max_seconds = max_seconds
         self.callback = callback
 
@@ -177,6 +177,7 @@ class SparseRankSVM(WinnersRanker, SparseRanker):
     max_iter : most iterations; a fit that hits it warns and says in ``certificate_`` how far it got
     max_seconds : most seconds, likewise
     scale : feature scaling learnt in fit and carried in the model
+    missing : as in RankSVM
     callback : called with each trace entry; a true answer stops the fit
 
     Attributes
@@ -199,12 +200,16 @@ class SparseRankSVM(WinnersRanker, SparseRanker):
 
     _farthest = PARTS
 
-    def __init__(self, C=100.0, ridge=0.0, tol=1e-3, *, max_iter=1000, scale=None, max_seconds=None, callback=None):
+    def __init__(
+        self, C=100.0, ridge=0.0, tol=1e-3, *, max_iter=1000, scale=None, missing="error", max_seconds=None,
+        callback=None,
+    ):  # fmt: skip
         self.C = C
         self.ridge = ridge
         self.tol = tol
         self.max_iter = max_iter
         self.scale = scale
+        self.missing = missing
         self.max_seconds = max_seconds
         self.callback = callback
 
@@ -254,7 +259,7 @@ class TruncatedGradientRanker(SparseRanker):
 
     def __init__(
         self, C=100.0, learning_rate=None, every=1, threshold=None, tol=1e-3, *, max_iter=1000, scale=None,
-        max_seconds=None, callback=None,
+        missing="error", max_seconds=None, callback=None,
     ):  # fmt: skip
         self.C = C
         self.learning_rate = learning_rate
@@ -263,6 +268,7 @@ class TruncatedGradientRanker(SparseRanker):
         self.tol = tol
         self.max_iter = max_iter
         self.scale = scale
+        self.missing = missing
         self.max_seconds = max_seconds
         self.callback = callback
 
@@ -337,6 +343,7 @@ class TGRank(WinnersRanker, TruncatedGradientRanker):
     max_iter : most iterations; a fit that hits it warns and says in ``certificate_`` how far it got
     max_seconds : most seconds, likewise
     scale : feature scaling learnt in fit and carried in the model
+    missing : as in RankSVM
     callback : called with each trace entry; a true answer stops the fit
 
     Examples
@@ -389,6 +396,7 @@ class RSRank(TruncatedGradientRanker):
     max_iter : most iterations
     max_seconds : most seconds
     scale : feature scaling learnt in fit and carried in the model
+    missing : as in RankSVM
     callback : called with each trace entry; a true answer stops the fit
 
     Examples
@@ -401,11 +409,11 @@ class RSRank(TruncatedGradientRanker):
 
     def __init__(
         self, C=1.0, learning_rate=None, every=1, threshold=None, tol=1e-3, *, max_iter=1000, scale=None,
-        max_seconds=None, callback=None,
+        missing="error", max_seconds=None, callback=None,
     ):  # fmt: skip
         super().__init__(
-            C, learning_rate, every, threshold, tol, max_iter=max_iter, scale=scale, max_seconds=max_seconds,
-            callback=callback,
+            C, learning_rate, every, threshold, tol, max_iter=max_iter, scale=scale, missing=missing,
+            max_seconds=max_seconds, callback=callback,
         )  # fmt: skip
 
     def _problem(self, source):
@@ -431,50 +439,3 @@ class RSRank(TruncatedGradientRanker):
 
         rate = self._rate(problem.C * curvature)
         return truncated_gradient(at, w, rate, subgradient, STATIONARY, **options)
-
-
-def choose_on_validation(
-    path: Sequence[Ranker],
-    X: RowsLike,
-    y: PerRow = None,
-    qid: PerRow = None,
-    measure: str = "ndcg@10",
-    standard_errors: float = 0.0,
-) -> tuple[Ranker, np.ndarray]:
-    """(the ranker of the path with the largest mean of `measure` on the validation rows, everyone's value).
-
-    Of equals the earlier one is taken: give the path from sparse to dense. With standard_errors = 1 it is the ranker
-    with the fewest features among those that the best one beats by no more than the standard error of that difference
-    over the validation queries: what they cannot tell apart need not cost features.
-
-    Parameters
-    ----------
-    path : fitted rankers, from sparse to dense
-    X, y, qid : validation rows as in fit
-    measure : what to maximise
-    standard_errors : see above
-
-    Examples
-    --------
-    >>> X, y, qid = np.array([[0.0, 0.3], [1.0, 0.1], [0.2, 0.5], [0.9, 0.4]]), [0, 1, 0, 1], ["a", "a", "b", "b"]
-    >>> best, values = choose_on_validation(FenchelRank().fit_path(X, y, qid, [0.5, 1]), X, y, qid)
-    >>> best.radius, values.tolist()
-    (0.5, [1.0, 1.0])
-    """
-    if not path:
-        raise ValueError("the path is empty: there is nothing to choose from")
-    if not standard_errors >= 0:
-        raise ValueError(f"standard_errors must be a number of at least 0, not {standard_errors!r}")
-    given, (_, y, qid) = X, unpack(X, y, qid)
-    per_query = np.array([evaluate(y, r.predict(given, qid), qid, measure, per_query=True)[measure] for r in path])
-    per_query = per_query[:, ~np.isnan(per_query[0])]  # queries without a value, such as those of one grade
-    if not per_query.size:
-        raise ValueError(f"no validation query has a value of {measure}: there is nothing to choose by")
-    values = per_query.mean(axis=1)
-    best = int(np.argmax(values))
-    if standard_errors > 0:
-        behind = per_query[best] - per_query
-        error = behind.std(axis=1) / np.sqrt(max(behind.shape[1] - 1, 1))
-        near = np.flatnonzero(values >= values[best] - standard_errors * error)
-        best = min(near.tolist(), key=lambda k: np.count_nonzero(path[k].coef_))
-    return path[best], values

@@ -101,6 +101,8 @@ class QueryFolds:
         known = ranker.get_params(deep=False)
         scaled = "scale" in known and known.get("kernel") != "precomputed" and not stay
         scaled = scaled and follows(type(ranker), BaseRanker, SCALED)
+        # missing values are filled before scaling
+        scaled = scaled and all({**known, **each}.get("missing", "error") == "error" for each in settings)
         by_scale: dict[Any, list[Setting]] = {}
         for setting in settings:
             scale = clone(ranker).set_params(**setting)._scaling() if scaled else None

@@ -58,7 +58,7 @@ def advice(ranker: Any, free: Trial, chosen: Trial) -> str:
     made = clone(ranker).set_params(**free.setting)
     parts = made._form_parts()
     where = carriers(parts)
-    if any(scaled.startswith("query-") for _, scaled in parts):
+    if any(part.scaled.startswith("query-") for part in parts):
         where = [f"{to} ({WITHIN_QUERIES[to]})" for to in where]
     return f"formats that run it: {', '.join(where)}" if where else ""
 

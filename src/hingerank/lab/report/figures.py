@@ -8,7 +8,7 @@ import numpy as np
 
 from hingerank.data.files import draft_of
 from hingerank.rankers.inputs import names_of_features
-from hingerank.rankers.sparse import choose_on_validation
+from hingerank.rankers.path_choice import choose_on_validation
 
 SMALLEST, LARGEST = 6.5, 21.0  # points
 LIKED, DISLIKED = "#1b6e3c", "#a3312a"

@@ -1,0 +1,116 @@
+"""What a ranker does with missing values (NaN): learnt from its training rows, and carried in the model."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from hingerank.data.blocks import evenly
+from hingerank.data.files import DataError
+from hingerank.data.scaling import SAMPLED_ROWS
+from hingerank.data.sparse import plain_csr
+
+WAYS = ("error", "zero", "median", "indicator")
+
+
+@dataclass(frozen=True, eq=False)
+class MissingValues:
+    """NaN becomes the number of its column in `values`; for each column of `marked` one follows that is 1 where it was.
+
+    "zero" fills by 0, "median" by the median of the known training values (of at most SAMPLED_ROWS rows, evenly spaced;
+    0 where none is known), and "indicator" does that too and marks the columns in which training rows had gaps.
+
+    Examples
+    --------
+    >>> found = MissingValues.learn("indicator", np.array([[1.0, 2.0], [np.nan, 3.0], [5.0, 4.0]]))
+    >>> found.filled(np.array([[np.nan, np.nan]])).tolist()
+    [[1.0, 3.0, 1.0]]
+    """
+
+    values: np.ndarray
+    marked: np.ndarray
+
+    @classmethod
+    def learn(cls, how: str, X: Any, weight: np.ndarray | None = None) -> "MissingValues":
+        """From training rows, dense or CSR."""
+        if how not in WAYS[1:]:
+            hint = "; 'nan' is for reading: the ranker says what becomes of it" if how == "nan" else ""
+            raise ValueError(f"missing must be one of {', '.join(map(repr, WAYS))}, not {how!r}{hint}")
+        values = np.zeros(X.shape[1]) if how == "zero" else _medians(X, weight)
+        gaps = _gaps(X) if how == "indicator" else np.zeros(X.shape[1], bool)
+        return cls(values, np.flatnonzero(gaps))
+
+    @property
+    def width(self) -> int:
+        """Columns of filled rows."""
+        return len(self.values) + len(self.marked)
+
+    def filled(self, X: Any) -> Any:
+        """The rows without missing values, of the same kind."""
+        if sp.issparse(X):
+            return self._filled_csr(X)
+        absent = np.isnan(X)
+        if absent.any():
+            X = np.where(absent, self.values.astype(X.dtype), X)
+        return np.hstack((X, absent[:, self.marked].astype(X.dtype))) if len(self.marked) else X
+
+    def _filled_csr(self, X: Any) -> Any:
+        absent = np.isnan(X.data)
+        data = np.where(absent, self.values.astype(X.dtype)[X.indices], X.data)
+        full = sp.csr_matrix((data, X.indices, X.indptr), shape=X.shape)
+        if not len(self.marked):
+            return full
+        marks = sp.csr_matrix((absent.astype(X.dtype), X.indices, X.indptr), shape=X.shape)[:, self.marked]
+        marks.eliminate_zeros()
+        return plain_csr(sp.hstack((full, marks), format="csr"))
+
+    def names(self, features: Any) -> list[str]:
+        """Names of the columns of filled rows."""
+        return [*map(str, features), *(f"{features[j]} missing" for j in self.marked)]
+
+    def to_state(self) -> dict[str, np.ndarray]:
+        """Arrays, which `from_state` takes."""
+        return {"values": self.values, "marked": self.marked}
+
+    @classmethod
+    def from_state(cls, state: dict[str, np.ndarray]) -> "MissingValues":
+        """The inverse of `to_state`; a DataError where the arrays cannot be those of one."""
+        values, marked = np.asarray(state["values"], np.float64), np.asarray(state["marked"])
+        fits = values.ndim == 1 and np.isfinite(values).all() and marked.ndim == 1 and marked.dtype.kind == "i"
+        if not fits or (len(marked) and (marked[0] < 0 or marked[-1] >= len(values) or (np.diff(marked) <= 0).any())):
+            raise DataError("the values that missing ones become, or the columns that are marked, are not such")
+        return cls(np.ascontiguousarray(values), marked.astype(np.int64))
+
+
+def _gaps(X: Any) -> np.ndarray:
+    """Of every column whether a value is missing."""
+    if sp.issparse(X):
+        return np.bincount(X.indices[np.isnan(X.data)], minlength=X.shape[1]) > 0
+    return np.isnan(X).any(axis=0)
+
+
+def _medians(X: Any, weight: np.ndarray | None) -> np.ndarray:
+    """The least known value of each column that half of the known rows, by weight, do not exceed: weight 2 is the row
+    given twice."""
+    rows = evenly(X.shape[0], SAMPLED_ROWS)
+    sample, mass = X[rows], np.ones(min(X.shape[0], SAMPLED_ROWS)) if weight is None else weight[rows]
+    if not sp.issparse(sample):
+        return np.array([_median(column, mass) for column in np.ascontiguousarray(sample.T)])
+    columns, total, found = sample.tocsc(), float(mass.sum()), np.zeros(X.shape[1])
+    for c in range(X.shape[1]):
+        entries = slice(columns.indptr[c], columns.indptr[c + 1])
+        own = mass[columns.indices[entries]]
+        values = np.append(columns.data[entries], 0.0)
+        found[c] = _median(values, np.append(own, max(0.0, total - own.sum())))
+    return found
+
+
+def _median(values: np.ndarray, mass: np.ndarray) -> float:
+    known = ~np.isnan(values)
+    values, mass = values[known], mass[known]
+    if not mass.any():
+        return 0.0
+    order = np.argsort(values, kind="stable")
+    sums = np.cumsum(mass[order])
+    return float(values[order[np.searchsorted(sums, 0.5 * sums[-1] * (1 - 1e-12))]])

@@ -1,0 +1,109 @@
+"""What rankers do to rows before they score them: fill missing values, scale columns, compare within queries."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hingerank.data.blocks import evenly
+from hingerank.data.files import DataError
+from hingerank.data.missing import MissingValues
+from hingerank.data.rows_view import RowsView, check_memory, read_ahead
+from hingerank.data.scaling import SAMPLED_ROWS, Figures, make_scaler
+from hingerank.data.view_figures import look_through
+from hingerank.features.context import beside_context
+from hingerank.rankers.inputs import column_spreads, names_of_features, warn_spreads
+
+
+class PreparedRows:
+    """Of every ranker: `missing_` and `scaler_` are learnt from training rows, and all rows are treated alike."""
+
+    n_features_in_: int
+    missing_: MissingValues
+    scaler_: Any
+    context: str | None
+    _sees_spreads: bool
+    _scaled_type: Any
+    _bytes_a_row: int
+
+    def _learnt_rows(self, X: Any, query: np.ndarray | None, weight: np.ndarray | None = None) -> Any:
+        """Training rows without missing values and scaled; how that is done is learnt from them."""
+        how = getattr(self, "missing", "error")
+        if how != "error":
+            self.missing_ = MissingValues.learn(how, X, weight)
+            X = self.missing_.filled(X)
+        self.scaler_ = self._fitted_scaler(X, weight)
+        return X if self.scaler_ is None and self.context is None else self._by_scaler(X, query)
+
+    @property
+    def _n_columns(self) -> int:
+        """Of the rows that are learnt from: the features, and marks of missing values."""
+        return self.missing_.width if "missing_" in vars(self) else self.n_features_in_
+
+    def _scaled(self, X: Any, qid: Any) -> Any:
+        """Checked rows as `_scores` takes them: without missing values, and scaled."""
+        missing = getattr(self, "missing_", None)
+        return self._by_scaler(X if missing is None else missing.filled(X), qid)
+
+    def _by_scaler(self, X: Any, qid: Any) -> Any:
+        scaler = self._scaler_for(qid)
+        rows = X if scaler is None else scaler.scale_rows(X.astype(self._scaled_type or X.dtype, copy=False), qid)
+        if self.context is None:
+            return rows
+        if qid is None:
+            raise ValueError(
+                f"this ranker ranks values within each query (context={self.context!r}), so predict needs qid: one "
+                "query id per row (for the rows of a single query a list of zeros will do)"
+            )
+        return beside_context(rows, qid, self.context)
+
+    def _scaler_for(self, qid: Any) -> Any:
+        """The scaler of the fit, or None; one that works within queries needs their ids."""
+        scaler = getattr(self, "scaler_", None)
+        if scaler is not None and qid is None and scaler.per_query:
+            raise ValueError(
+                f"this ranker scales features within each query (scale={getattr(self, 'scale', None)!r}), so predict "
+                "needs qid: one query id per row (for the rows of a single query a list of zeros will do)"
+            )
+        return scaler
+
+    def _fitted_scaler(self, X: Any, weight: np.ndarray | None = None) -> Any:
+        """The scaler named by the parameter `scale`, fitted on the training rows; None when there is none."""
+        name = self._scaling()
+        if name is None:
+            if self._sees_spreads and getattr(self, "features", None) is None:
+                warn_spreads(self, column_spreads(X), stacklevel=4)
+            return None
+        return self._finite_scaler(name, lambda: make_scaler(name).fit(X, sample_weight=weight))
+
+    def _scaler_of_view(self, view: RowsView, longest: int, weight: np.ndarray | None) -> Any:
+        """The scaler of mapped rows, which are checked on the way, in one reading; longest: rows of a query.
+
+        A machine without the memory that a fit takes beside the file is a DataError.
+        """
+        check_memory(view, longest, self._bytes_a_row)
+        read_ahead(view)
+        figures = look_through(view, weight, names_of_features(self, view.shape[1]))
+        return self._scaler_of_figures(figures, lambda most: view[evenly(len(view), most)])
+
+    def _scaler_of_figures(self, figures: Figures, sample: Callable[[int], Any]) -> Any:
+        """The scaler of columns with these figures; sample: gives about so many of the rows."""
+        name = self._scaling()
+        if name is None:
+            if self._sees_spreads and getattr(self, "features", None) is None:
+                warn_spreads(self, figures[3], stacklevel=5)
+            return None
+        rows = sample(SAMPLED_ROWS if make_scaler(name).of_sample else 1)
+        return self._finite_scaler(name, lambda: make_scaler(name).fit_figures(figures, rows))
+
+    def _finite_scaler(self, name: str, learn: Callable[[], Any]) -> Any:
+        with np.errstate(over="ignore", invalid="ignore"):
+            scaler = learn()
+        learnt = (value for value in vars(scaler).values() if isinstance(value, np.ndarray) and value.dtype.kind == "f")
+        if not all(np.isfinite(value).all() for value in learnt):
+            raise DataError(f"scale={name!r}: squares of the features overflow; divide the features first")
+        return scaler
+
+    def _scaling(self) -> str | None:
+        """The name of the scaler that a fit uses."""
+        return getattr(self, "scale", None)
