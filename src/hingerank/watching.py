@@ -16,14 +16,14 @@ class Board:
     def __init__(self, stream: IO[str]) -> None:
         self.stream, self.live = stream, stream.isatty() or "ipykernel" in sys.modules
         self.said = time.monotonic() + FIRST - (AGAIN if self.live else LINES)
-        self.width, self.task = 0, ""
+        self.width, self.task, self.outlook = 0, "", ""
 
     def __call__(self, text: str) -> None:
         now = time.monotonic()
         if now - self.said >= (AGAIN if self.live else LINES):
             self.said = now
-            text = f"{self.task}: {text}" if self.task else text
-            self._write(text)
+            parts = (self.task, self.outlook, text)
+            self._write(": ".join(part for part in parts if part))
 
     def _write(self, text: str) -> None:
         end = "" if self.live else "\n"
@@ -77,5 +77,27 @@ def tell_task(task: str) -> None:
     """What the fits that follow are part of."""
     board = _BOARD.get()
     if board is not None:
-        board.task = task
+        board.task, board.outlook = task, ""
         board("…")
+
+
+def tell_outlook(outlook: str) -> None:
+    """How far a search is, and how long it may still take."""
+    board = _BOARD.get()
+    if board is not None:
+        board.outlook = outlook
+        board("")
+
+
+def describe_time(seconds: float | None) -> str:
+    """ "about 40 s", "about 3 min", ...
+
+    >>> describe_time(200)
+    'about 3 min'
+    """
+    if seconds is None:
+        return "not known yet"
+    for unit, size in (("h", 3600), ("min", 60)):
+        if seconds >= 1.5 * size:
+            return f"about {seconds / size:.0f} {unit}"
+    return f"about {max(1, round(seconds))} s"

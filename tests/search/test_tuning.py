@@ -1,6 +1,7 @@
 """`tune` finds what an outer loop would find, over whole queries, and says what it did."""
 
 import io
+import re
 import warnings
 
 import numpy as np
@@ -281,7 +282,12 @@ def test_a_setting_far_behind_is_stopped_after_two_folds():
 
 def test_lines_and_curves_try_contexts_pair_weights_and_surfaces(data):
     stages, _ = resolved(hr.AdditiveRankSVM, {}, lambda: scales_for(data.X), None)
-    assert [list(stage) for stage in stages[1:]] == [["pair_weight", "C"], ["context"], ["interactions"]]
+    assert [list(stage) for stage in stages[1:]] == [
+        ["smoothness", "C"],
+        ["pair_weight", "C"],
+        ["context"],
+        ["interactions"],
+    ]
     sparse_stages, _ = resolved(hr.RankSVM, {}, lambda: scales_for(sp.csr_matrix(data.X)), None)
     assert not any("context" in stage for stage in sparse_stages)
 
@@ -292,3 +298,62 @@ def test_surfaces_are_found_where_two_features_work_together():
     y = np.clip(np.round(1.2 * X[:, 0] * X[:, 1] + 0.3 * X[:, 2] + 1), 0, 3)
     ranker = hr.tune("additive-rank-svm", hr.RankingData(X, y, qid), folds=3, params={"smoothness": 1.0, "C": 0.01})
     assert ranker.interactions in (6, 20) and "interactions" in ranker.tuning_.best
+
+
+def test_a_search_says_how_much_is_left(monkeypatch):
+    """Off a terminal a line now and then: how many fits of how many, the best so far, and the time that is left."""
+    monkeypatch.setattr("hingerank.watching.FIRST", 0.0)
+    monkeypatch.setattr("hingerank.watching.LINES", 0.0)
+    stream, data = io.StringIO(), hr.make_letor(12, seed=0)
+    with hr.progress(stream):
+        hr.tune("rank-svm", data, folds=2, params={"C": [0.01, 0.1], "scale": "standard"}, widen=False)
+    lines = stream.getvalue().splitlines()
+    found = [
+        line
+        for line in lines
+        if re.search(r"fold \d of 2: \d of 4 fits, ndcg@10 0\.\d{4} so far, about \d+ s left", line)
+    ]
+    assert found and not any("left" in line for line in lines if "the last fit" in line)
+
+
+def test_trees_stop_inside_folds_and_the_last_fit_has_as_many():
+    pytest.importorskip("lightgbm")
+    rng = np.random.default_rng(0)
+    X, qid = rng.random((400, 3)), np.repeat(np.arange(20), 20)
+    data = hr.RankingData(X, np.round(3 * X[:, 0] + rng.normal(size=400) / 2).clip(0, 3), qid)
+    asked = {"n_estimators": [300], "num_leaves": 7, "min_child_samples": 5}
+    ranker = hr.tune("lightgbm", data, folds=2, params=asked, widen=False)
+    assert 20 <= ranker.n_estimators < 300 == asked["n_estimators"][0]
+    assert ranker._n_trees() == ranker.n_estimators == ranker.tuning_.best["n_estimators"]
+    alone = hr.LightGBMRanker(num_leaves=7, min_child_samples=5)
+    held = (X[:200], data.y[:200], qid[:200])
+    path = alone.fit_path(X[200:], data.y[200:], qid[200:], [5, 300], eval_set=[held])
+    assert path[0]._n_trees() == 5 < path[1]._n_trees() < 300
+    whole = alone.fit_path(X[200:], data.y[200:], qid[200:], [5, path[1]._n_trees()])
+    assert all(np.array_equal(a.predict(X), b.predict(X)) for a, b in zip(path, whole))
+
+
+def test_curves_of_all_smoothness_share_their_bins(monkeypatch):
+    from hingerank.rankers import additive
+
+    counted, data = [], hr.make_letor(12, seed=0)
+    place = additive.place_knots
+    monkeypatch.setattr(additive, "place_knots", lambda *given: counted.append(1) or place(*given))
+    params = {"C": [0.01, 0.1], "smoothness": [1.0, 10.0], "scale": None}
+    ranker = hr.tune("additive-rank-svm", data, folds=2, params=params, widen=False)
+    assert len(counted) == 3  # one of each fold, and of the last fit
+    first = ranker.tuning_.trials[0]
+    alone = hr.tune("additive-rank-svm", data, folds=2, params=dict(first.setting), widen=False)
+    assert alone.tuning_.chosen.mean == pytest.approx(first.mean, abs=0.02)
+
+
+def test_the_command_says_how_much_is_left_off_a_terminal(monkeypatch, tmp_path, capsys):
+    from hingerank.cli import main
+
+    monkeypatch.setattr("hingerank.watching.FIRST", 0.0)
+    monkeypatch.setattr("hingerank.watching.LINES", 0.0)
+    hr.write(hr.make_letor(12, seed=0), tmp_path / "rows.txt")
+    words = ["--set", "C=0.01,0.1", "--set", "scale=standard", "--folds", "2", "-o", str(tmp_path / "model"), "--json"]
+    assert not main(["tune", str(tmp_path / "rows.txt"), *words])
+    said = capsys.readouterr()
+    assert " s left" in said.err and said.out.startswith("{")

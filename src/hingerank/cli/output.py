@@ -88,6 +88,19 @@ def progress(label: str, share: bool = False, bytes_counted: bool = False) -> It
 
 
 @contextmanager
+def speaking(label: str) -> Iterator[Callable[..., None]]:
+    """As `progress`; where stderr is no terminal a line now and then, with how far the search is and what is left."""
+    from hingerank import watching
+
+    with progress(label) as advance:
+        if sys.stderr.isatty():
+            yield advance
+            return
+        with watching.progress(sys.stderr):
+            yield advance
+
+
+@contextmanager
 def working(label: str) -> Iterator[None]:
     """A spinner on stderr while something of unknown length runs; nothing unless it is a terminal."""
     if not sys.stderr.isatty():

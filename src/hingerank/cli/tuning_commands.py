@@ -7,7 +7,7 @@ from hingerank.cli.click_fits import ClickTraining, is_log, open_clicks
 from hingerank.cli.files import check_target, data_and_model, open_data, open_for
 from hingerank.cli.groups import JSON, RANKER_NAMES, Data, Model, ModelOutput, ModelRows, RatingOptions, Rows
 from hingerank.cli.options import REQUIRED, Group, check_kind, choice, command, option, switch, target
-from hingerank.cli.output import note, print_json, print_table, progress, working, writing
+from hingerank.cli.output import note, print_json, print_table, speaking, working, writing
 from hingerank.cli.personal_commands import is_ratings, read_rated, save_with_items
 
 
@@ -105,7 +105,7 @@ def tune(
         learned = open_data(data, rows)
     if rows.validation is not None:
         held = open_data(rows.validation, rows, learned.n_features, index_base=learned.index_base)
-    with progress("tuning") as advance:
+    with speaking("tuning") as advance:
         ranker = search(
             names, learned, measure=how.measure, folds=how.folds, validation=held, params=values,
             random_state=how.seed, one_standard_error=how.one_standard_error, hold_out=ratings.hold_out,

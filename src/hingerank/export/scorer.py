@@ -33,14 +33,12 @@ class Scorer:
     by_query : whether a step looks at all rows of a query
     """
 
-    __slots__ = ("_by_query", "_steps", "names")
     names: tuple[str, ...]
     _steps: tuple[ScoringStep, ...]
     _by_query: bool
 
     def __init__(self, names: Sequence[str], steps: Sequence[ScoringStep], by_query: bool) -> None:
-        for name, value in zip(self.__slots__, (by_query, tuple(steps), tuple(names)), strict=True):
-            object.__setattr__(self, name, value)
+        vars(self).update(names=tuple(names), _steps=tuple(steps), _by_query=by_query)
         self(np.zeros((1, len(self.names))))  # loads what is compiled: the first request does not wait for it
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -235,6 +233,14 @@ class CurveLookup:
         scores = np.empty(len(X))
         curve_scores(X, self.knots, self.lines, scores)
         return scores
+
+    def parts(self, X: np.ndarray) -> np.ndarray:
+        """h_c(x_c) of every row and column."""
+        from hingerank.kernels.scoring import curve_parts
+
+        parts = np.empty(X.shape)
+        curve_parts(np.ascontiguousarray(X, np.float64), self.knots, self.lines, parts)
+        return parts
 
 
 def scores_by_shards(step: ScoringStep, X: np.ndarray) -> np.ndarray:

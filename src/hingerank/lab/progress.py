@@ -10,6 +10,7 @@ from hingerank.lab.comparison import Progress, Task
 from hingerank.lab.leaderboard import number
 from hingerank.lab.learning_curves import size_text
 from hingerank.lab.results import mean_value
+from hingerank.watching import describe_time
 
 
 def seconds_left(progress: Progress) -> float | None:
@@ -27,20 +28,6 @@ def seconds_left(progress: Progress) -> float | None:
     default = float(np.mean(list(mean.values())))
     work = sum((total - done) * mean.get(name, default) for name, (done, total) in progress.counts.items())
     return work / max(1, progress.workers)
-
-
-def describe_time(seconds: float | None) -> str:
-    """ "about 40 s", "about 3 min", ...
-
-    >>> describe_time(200)
-    'about 3 min'
-    """
-    if seconds is None:
-        return "not known yet"
-    for unit, size in (("h", 3600), ("min", 60)):
-        if seconds >= 1.5 * size:
-            return f"about {seconds / size:.0f} {unit}"
-    return f"about {max(1, round(seconds))} s"
 
 
 def describe_task(task: Task, folds: list[str]) -> str:

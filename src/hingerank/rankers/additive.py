@@ -116,6 +116,7 @@ class AdditiveRankSVM(PairwiseRanker):
     }
     _training_only = ("callback",)
     _farthest = PARTS
+    path_parameters = ("C", "smoothness")
 
     def __init__(
         self, n_knots=12, C=1.0, smoothness=10.0, loss="squared_hinge", tol=1e-3, *, monotone=None, sparsity=0.0,
@@ -270,7 +271,7 @@ class AdditiveRankSVM(PairwiseRanker):
         Parameters
         ----------
         X, y, qid, sample_weight, group : as in fit
-        Cs : values of C
+        Cs : values of C; or pairs of C and smoothness, and no `smoothness`
         smoothness : values of smoothness; the ranker's own if None
         """
         Cs = list(Cs)
@@ -316,7 +317,7 @@ class AdditiveRankSVM(PairwiseRanker):
         shape: ShapeDesign = solution.extra["shape"]
         look, rug, grids = source.learnt
         (curves, surfaces), self.knot_weights_ = shape.shapes(solution.w), solution.w
-        parts = curves.parts(look.X)
+        parts = curves.parts(look.X) if sparse.issparse(look.X) else CurveLookup(curves).parts(look.X)
         heights = curves.heights - np.repeat(look.mean(parts), np.diff(curves.starts))
         if not np.isfinite(heights).all():
             raise DataError("the curves are not finite: squares of the features overflow; rescale them (scale=...)")

@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from hingerank.arrays import Matrix
 from hingerank.features.curves import SAMPLED_ROWS
@@ -63,10 +62,10 @@ class ShapeSample(NamedTuple):
 
     def deviation(self, parts: np.ndarray) -> np.ndarray:
         """Standard deviations of columns around the means of their queries."""
-        number = np.unique(self.query, return_inverse=True)[1].ravel()
-        picks = sparse.csr_matrix((self.weight, (number, np.arange(len(number)))))
-        means = (picks @ parts) / np.maximum(np.bincount(number, self.weight), 1e-300)[:, None]
-        apart = parts - means[number]
+        first = np.flatnonzero(np.diff(self.query, prepend=-1))  # rows of a query stand together
+        mass = np.maximum(np.add.reduceat(self.weight, first), 1e-300)
+        means = np.add.reduceat(self.weight[:, None] * parts, first, axis=0) / mass[:, None]
+        apart = parts - np.repeat(means, np.diff(first, append=len(parts)), axis=0)
         return np.sqrt(self.weight @ (apart * apart) / self.weight.sum())
 
 

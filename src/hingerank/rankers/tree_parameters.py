@@ -1,12 +1,13 @@
-"""What LightGBM and XGBoost take: parameters by any of their names (none misspelt), grades."""
+"""What LightGBM and XGBoost take: parameters by any of their names (none misspelt), grades; and the libraries."""
 
 import difflib
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hingerank.arrays import Facts, Given, Matrix
+from hingerank.kernels.threads import import_sleeping
 
 LARGEST_GRADE = 30  # up to here the libraries' own gains 2^grade - 1 serve
 
@@ -60,11 +61,12 @@ def main_names(params: Given | None, names: Mapping[str, str], library: str) -> 
 
 
 class StoppingRows(NamedTuple):
-    """Rows to stop on, their grades, and the rows of each query."""
+    """Rows to stop on, their grades, the rows of each query, and whether trees after the best number are kept."""
 
     X: Matrix
     y: np.ndarray
     sizes: np.ndarray
+    keep_all: bool = False
 
 
 def graded_labels(y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
@@ -78,3 +80,19 @@ def graded_labels(y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
     distinct, number = np.unique(y, return_inverse=True)
     above = distinct - min(distinct[0], 0.0)
     return number.ravel().astype(np.float64), np.exp2(above - above[-1]) - np.exp2(-above[-1])
+
+
+def tree_library(requires: str, ranker: str) -> Any:
+    """The library, imported; an ImportError says how to get it."""
+    try:
+        return import_sleeping(requires)
+    except ImportError as error:
+        if error.name != requires:
+            raise
+        message = f"{ranker} needs {requires}, which is not installed: pip install {requires}"
+        raise ImportError(message, name=requires) from None
+
+
+def xgboost_text(model: Any) -> str:
+    """XGBoost's own text of a model."""
+    return model.save_raw("json").decode()

@@ -21,7 +21,7 @@ from hingerank.export.attributes import Attribute, Of
 from hingerank.export.forest import Forest
 from hingerank.export.forms import trees_of
 from hingerank.export.tree_texts import read_lightgbm, read_xgboost
-from hingerank.kernels.threads import asked_threads, import_sleeping, threads_for
+from hingerank.kernels.threads import asked_threads, threads_for
 from hingerank.metrics import evaluate
 from hingerank.rankers.base import BaseRanker, take_over
 from hingerank.rankers.explanation import PATHS, Contributions
@@ -31,7 +31,9 @@ from hingerank.rankers.tree_parameters import (
     graded_labels,
     lightgbm_names,
     main_names,
+    tree_library,
     xgboost_names,
+    xgboost_text,
 )
 from hingerank.solvers.run import Certificate
 
@@ -93,13 +95,19 @@ class TreeRanker(BaseRanker):
         The libraries' weights do not count a row of weight 2 as two rows. With ``early_stopping_rounds`` the training
         stops when NDCG@10 of the first set of ``eval_set`` has not risen for so many trees, and keeps the best number.
         """
+        rows = None
         if self._stopping() is not None:
             sets = evaluation_sets(eval_set, eval_group)
             if not sets:
                 raise ValueError("early_stopping_rounds needs eval_set, a list with the rows to stop on")
-            self._rows_to_stop = sets[0]
+            rows = (*sets[0], False)
+        return self._fit_until(rows, X, y, qid, group=group, eval_set=eval_set, eval_group=eval_group)
+
+    def _fit_until(self, rows: Any, *given: Any, **more: Any) -> Any:
+        """Fit, and stop on rows: X, y, qid, and whether trees after the best number are kept; None: do not stop."""
+        self._rows_to_stop = rows
         try:
-            return super().fit(X, y, qid, group=group, eval_set=eval_set, eval_group=eval_group)
+            return super().fit(*given, **more)
         finally:
             self.__dict__.pop("_rows_to_stop", None)
 
@@ -111,12 +119,12 @@ class TreeRanker(BaseRanker):
         """The rows to stop on, as the library takes them."""
         if self._rows_to_stop is None:
             return None
-        X, y, qid = self._rows_to_stop
+        X, y, qid, keep_all = self._rows_to_stop
         checked = check_features(self, X, reset=False)
         blocks = blocks_from_qid(qid, checked.shape[0])
         checked = self._scaled(checked, np.zeros(checked.shape[0], np.int64) if qid is None else qid)
         return StoppingRows(
-            blocks.gather(checked), blocks.gather(check_grades(self, y, checked.shape[0])), blocks.sizes
+            blocks.gather(checked), blocks.gather(check_grades(self, y, checked.shape[0])), blocks.sizes, keep_all
         )
 
     def _fit(self, X, y, blocks, sample_weight):
@@ -162,14 +170,25 @@ class TreeRanker(BaseRanker):
 
     def fit_path(
         self, X: RowsLike, y: PerRow = None, qid: PerRow = None, n_estimators: Iterable[int] = (), *,
-        group: PerRow = None,
+        group: PerRow = None, eval_set: Any = None,
     ) -> list[Any]:  # fmt: skip
-        """One fitted ranker for every number of trees, in the order given, all from one training."""
+        """One fitted ranker for every number of trees, in the order given, all from one training.
+
+        Parameters
+        ----------
+        X, y, qid, group : as in fit
+        n_estimators : numbers of trees
+        eval_set : list with the rows to stop on, if it is to stop
+            The training stops when NDCG@10 has not risen there for ``early_stopping_rounds`` trees (5 / learning rate,
+            20 at least, where that is None). A ranker of more trees than were grown has all that were.
+        """
         wanted = [whole("n_estimators", value) for value in n_estimators]
         if not wanted:
             raise ValueError("n_estimators is empty: give numbers of trees, such as [10, 30, 100]")
-        leader = clone(self).set_params(n_estimators=max(wanted), early_stopping_rounds=None)
-        leader.fit(X, y, qid, group=group)
+        held = evaluation_sets(eval_set, None)
+        patience = self._stopping() or max(20, round(5 / float(self._settings()["learning_rate"])))
+        leader = clone(self).set_params(n_estimators=max(wanted), early_stopping_rounds=patience if held else None)
+        leader._fit_until((*held[0], True) if held else None, X, y, qid, group=group)
         qid = qid if group is None else np.repeat(np.arange(np.size(group)), np.asarray(group))
         path = [take_over(leader, clone(self).set_params(n_estimators=value)) for value in wanted]
         boosters = leader.boosters_
@@ -241,13 +260,7 @@ class TreeRanker(BaseRanker):
     @classmethod
     def library(cls) -> Any:
         """The library, imported; an ImportError says how to get it."""
-        try:
-            return import_sleeping(cls.requires)
-        except ImportError as error:
-            if error.name != cls.requires:
-                raise
-            message = f"{cls.__name__} needs {cls.requires}, which is not installed: pip install {cls.requires}"
-            raise ImportError(message, name=cls.requires) from None
+        return tree_library(cls.requires, cls.__name__)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -340,11 +353,13 @@ class LightGBMRanker(TreeRanker):
             if held is not None:
                 more["valid_sets"] = [lightgbm.Dataset(held.X, held.y, group=held.sizes, reference=rows)]
                 more["callbacks"] = [lightgbm.early_stopping(stop, verbose=False)]
+                more["keep_training_booster"] = held.keep_all  # else trees after the best number are gone
                 settings |= self._watched(held, more)
             model = lightgbm.train({**settings, **self._gradients(rows, y, sizes)}, rows, rounds, **more)
         except lightgbm.basic.LightGBMError as error:
             raise ValueError(f"LightGBM cannot learn from these rows and parameters: {error}") from error
-        return model.model_to_string(num_iteration=model.best_iteration if held is not None else None)
+        best = None if held is None else -1 if held.keep_all else model.best_iteration
+        return model.model_to_string(num_iteration=best)
 
     def _watched(self, held: StoppingRows, more: Facts) -> Facts:
         """Settings by which LightGBM takes NDCG@10 of the rows to stop on; told: what else its training is told."""
@@ -446,7 +461,7 @@ class XGBoostRanker(TreeRanker):
         except xgboost.core.XGBoostError as error:
             said = str(error).partition("Stack trace")[0].strip()
             raise ValueError(f"XGBoost cannot learn from these rows and parameters: {said}") from error
-        return _xgboost_text(model if held is None else model[: model.best_iteration + 1])
+        return xgboost_text(model if held is None or held.keep_all else model[: model.best_iteration + 1])
 
     def _rows(self, X: RowsLike, threads: int, **about: Any) -> Any:
         return self.library().DMatrix(X.toarray() if sparse.issparse(X) else X, nthread=threads, **about)
@@ -460,8 +475,4 @@ class XGBoostRanker(TreeRanker):
         return model
 
     def _cut(self, model, n_estimators):
-        return _xgboost_text(model[:n_estimators])
-
-
-def _xgboost_text(model: Any) -> str:
-    return model.save_raw("json").decode()
+        return xgboost_text(model[: min(n_estimators, model.num_boosted_rounds())])

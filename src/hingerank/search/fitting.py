@@ -20,26 +20,34 @@ class SettingFit(NamedTuple):
     warned: tuple[str, ...] = ()
 
 
-def path_batches(settings: Sequence[Setting], path: str | None) -> list[list[Setting]]:
-    """Settings to fit together: those that differ in the path parameter alone; otherwise one at a time.
+def path_batches(settings: Sequence[Setting], path: str | tuple[str, ...] | None) -> list[list[Setting]]:
+    """Settings to fit together: those that differ in the path's parameters alone; otherwise one at a time.
 
     >>> path_batches([{"C": 1, "loss": "a"}, {"C": 2, "loss": "a"}, {"C": 1, "loss": "b"}], "C")
     [[{'C': 1, 'loss': 'a'}, {'C': 2, 'loss': 'a'}], [{'C': 1, 'loss': 'b'}]]
     """
+    names = (path,) if isinstance(path, str) else path or ()
     groups: dict[str, list[Setting]] = {}
     for number, setting in enumerate(settings):
-        rest = canonical({n: v for n, v in setting.items() if n != path}) if path in setting else f"alone {number}"
-        groups.setdefault(rest, []).append(setting)
+        own = _of_path(setting, names)
+        rest = canonical({n: v for n, v in setting.items() if n not in own}) if own else f"alone {number}"
+        groups.setdefault(f"{own} {rest}", []).append(setting)
     return list(groups.values())
+
+
+def _of_path(setting: Setting, names: tuple[str, ...]) -> tuple[str, ...]:
+    """The path's parameters that a setting has: all of them, or the first alone."""
+    return names if all(name in setting for name in names) else tuple(name for name in names[:1] if name in setting)
 
 
 def fit_settings(
     make: Callable[[Setting], Any],
     settings: Sequence[Setting],
-    path: str | None,
+    path: str | tuple[str, ...] | None,
     rows: tuple[Any, Any, Any],
     learn: Callable[[Any], Any] | None = None,
     caught: tuple[type[Exception], ...] = (Exception,),
+    stop_on: Any = None,
 ) -> Iterator[SettingFit]:
     """Fit each setting; along a path in one go if there are several, else, or if that fails, one at a time.
 
@@ -47,18 +55,23 @@ def fit_settings(
     ----------
     make : gives an unfitted ranker for a setting
     settings : those of a batch of `path_batches`
-    path : the parameter whose values ``fit_path`` fits in one go
+    path : the parameter whose values ``fit_path`` fits in one go; or several, whose values it takes together
     rows : X, y and qid; data in parts, None and None
     learn : fits a ranker; by default its `fit` takes the rows
     caught : errors that belong to a setting; all others are raised
+    stop_on : rows to stop on early, for rankers whose paths do that
     """
-    if len(settings) > 1 and path is not None:
+    names = _of_path(settings[0], (path,) if isinstance(path, str) else path or ())
+    if names and (len(settings) > 1 or stop_on is not None):
         start = time.perf_counter()
         try:
             with warnings.catch_warnings(record=True) as warned:
                 warnings.simplefilter("always")
-                values = [setting[path] for setting in settings]
-                rankers = list(make(settings[0]).fit_path(*rows, values))
+                values = [
+                    setting[names[0]] if len(names) == 1 else tuple(map(setting.get, names)) for setting in settings
+                ]
+                more = {} if stop_on is None else {"eval_set": [stop_on]}
+                rankers = list(make(settings[0]).fit_path(*rows, values, **more))
             if len(rankers) != len(values):
                 raise ValueError(f"fit_path gave {len(rankers)} rankers for {len(values)} values of {path}")
             seconds = (time.perf_counter() - start) / len(settings)

@@ -17,17 +17,18 @@ from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.inputs import check_features, unpack
 from hingerank.rankers.kernel import MappedRanker
 from hingerank.rankers.sources import RowsInParts
+from hingerank.rankers.trees import TreeRanker
 from hingerank.search.fitting import SettingFit, fit_settings, path_batches
 from hingerank.search.settings import Setting, Stage, scales_for
-from hingerank.search.shortcuts import SCALED, SCORES, follows, path_of
+from hingerank.search.shortcuts import FITS, SCALED, SCORES, follows, paths_of
 
 MOST_TOL = 1e-2  # settings are tried with ten times the tolerance, up to here
 OF_A_SETTING = (ValueError, ArithmeticError, np.linalg.LinAlgError, MemoryError, ImportError)
 
 
 class FoldOutcome(NamedTuple):
-    """A setting on one fold: its value, the standard error of that over queries, seconds, what went wrong, and the
-    scores of the held-out rows where they are asked for."""
+    """A setting on one fold: its value, the standard error of that over queries, seconds, what went wrong, scores of
+    held-out rows where they are asked for, and where a fit may stop early how far it went along the path."""
 
     setting: Setting
     value: float
@@ -35,6 +36,7 @@ class FoldOutcome(NamedTuple):
     seconds: float
     problem: str | None = None
     scores: np.ndarray | None = None
+    reached: int | None = None
 
 
 class QueryFolds:
@@ -119,7 +121,7 @@ class QueryFolds:
                     continue
             spent = (time.perf_counter() - began) / len(group)
             fixed = {"scale": None} if scaled else {}
-            for batch in path_batches(group, path_of(ranker)):
+            for batch in path_batches(group, paths_of(ranker)):
                 yield from self._measured(ranker, batch, fixed, here, there, spent)
 
     def _measured(
@@ -136,14 +138,17 @@ class QueryFolds:
 
         rows = (here, None, None) if isinstance(here, RowsInParts) else (here.X, here.y, here.qid)
         learn = self._learn(here)
-        path = path_of(ranker) if learn is None else None
-        fits = list(fit_settings(make, batch, path, rows, learn, caught=OF_A_SETTING))
+        paths = paths_of(ranker) if learn is None else ()
+        stops = follows(type(ranker), TreeRanker, FITS) and isinstance(there, RankingData)
+        held = (there.X, there.y, there.qid) if stops else None
+        fits = list(fit_settings(make, batch, paths, rows, learn, caught=OF_A_SETTING, stop_on=held))
         began = time.perf_counter()
         values = self._judge([fit.ranker for fit in fits if fit.error is None], there)
         spent += (time.perf_counter() - began) / len(batch)
         for fit in fits:
             found, scores = next(values) if fit.error is None else (np.array([]), None)
-            yield _outcome(fit, found, scores if self.keep_scores else None, spent)
+            outcome = _outcome(fit, found, scores if self.keep_scores else None, spent)
+            yield outcome if held is None or fit.error is not None else outcome._replace(reached=fit.ranker.n_iter_)
 
     def _learn(self, here: Any) -> Any:
         """What fits a ranker to rows, where that is not its own `fit`."""

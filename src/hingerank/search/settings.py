@@ -52,7 +52,7 @@ STAGES: dict[str, list[Stage]] = {
     "nystroem-rank-svm": KERNEL,
     "fourier-rank-svm": KERNEL,
     "additive-rank-svm": [
-        {"scale": [None, "query-minmax"], "smoothness": [1.0, 10.0, 100.0], "C": CS},
+        {"scale": [None, "query-minmax"], "C": CS[:-1]}, {"smoothness": [1.0, 10.0, 100.0], "C": AROUND},
         {"pair_weight": ["uniform", "query"], "C": AROUND}, {"context": CONTEXTS}, {"interactions": [None, 6, 20]},
     ],
     "factorized": [{"scale": SCALES, "C": [1e-3, 1e-1, 10.0]}, {"rank": [2, 5, 10]}],

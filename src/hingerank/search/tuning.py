@@ -26,7 +26,8 @@ from hingerank.search.proposals import Search, Staged, complexity
 from hingerank.search.query_folds import FoldOutcome, QueryFolds
 from hingerank.search.serving import advice, check_target, target_name, why_not
 from hingerank.search.settings import Setting, Stage, listed, resolved
-from hingerank.watching import tell_task
+from hingerank.search.shortcuts import path_of
+from hingerank.watching import describe_time, tell_outlook, tell_task
 
 FEWEST_FOLDS, TOO_FAR = 2, 2.0  # on which every setting is tried, and errors behind the best at which it is stopped
 Progress = Callable[[int, int, str], None]
@@ -84,9 +85,10 @@ def tune(
     Settings that differ in the ranker's path parameter alone are fitted as one path, scaled and mapped rows are
     shared (unless a class of your own overrides `fit` or `predict`), queries are never cut, and tries may stop ten
     times as far from the optimum as the last fit. After two folds, settings that are behind the best by more than twice
-    the standard error of their own value over queries are left out of the other folds. Where the best value of a number
-    is at the edge of its grid the grid grows that way. Of equal settings the simpler one is taken (smaller C, radius,
-    rank, fewer and smaller trees).
+    the standard error of their own value over queries are left out of the other folds. Trees stop growing where the
+    held-out queries are no longer ranked better; the last fit has as many as the folds had on average. Where the best
+    value of a number is at the edge of its grid the grid grows that way. Of equal settings the simpler one is taken
+    (smaller C, radius, rank, fewer and smaller trees).
 
     Parameters
     ----------
@@ -235,6 +237,7 @@ class Study:
     widened: dict[str, list[Any]] = field(default_factory=dict)
     problem: str | None = None
     scores: dict[str, list[np.ndarray]] = field(default_factory=dict)
+    began: float = field(default_factory=time.perf_counter)
 
     def runs(self, setting: Setting) -> bool:
         """Whether the target can run a setting; without a target all are as good."""
@@ -318,7 +321,7 @@ class Study:
             if len(values) < count and not problems:
                 problems, mean = [f"stopped after {len(values)} of {count} folds at {mean:.4f}"], np.nan
             self.trials[key] = Trial(
-                self.name, todo[key], values.tolist(), mean, error, seconds,
+                self.name, self._reached(todo[key], outcomes), values.tolist(), mean, error, seconds,
                 problems[-1] if problems else None, self.runs(todo[key]),
             )  # fmt: skip
         self._keep_scores(found)
@@ -339,7 +342,9 @@ class Study:
         """Keep held-out scores of the best setting so far, where the folds give them."""
         for key, outcomes in found.items():
             if len(outcomes) == len(self.folds) and all(outcome.scores is not None for outcome in outcomes):
-                self.scores[key] = [outcome.scores for outcome in outcomes if outcome.scores is not None]
+                self.scores[canonical(self.trials[key].setting)] = [
+                    outcome.scores for outcome in outcomes if outcome.scores is not None
+                ]
         best = canonical(self.best().setting) if self.scores and self.known else ""
         self.scores = {key: scores for key, scores in self.scores.items() if key == best}
 
@@ -350,11 +355,20 @@ class Study:
             return [outcome.scores for outcome in outcomes if outcome.scores is not None]
         return self.scores[canonical(setting)]
 
+    def _reached(self, setting: Setting, outcomes: list[FoldOutcome]) -> Setting:
+        """The setting with as many trees as folds that stopped early had on average, for the last fit does not stop."""
+        path, grown = path_of(self.ranker), [outcome.reached for outcome in outcomes if outcome.reached is not None]
+        if path not in setting or len(grown) < len(outcomes):
+            return setting
+        return {**setting, path: min(setting[path], round(float(np.mean(grown))))}
+
     def _tell(self, found: dict[str, list[FoldOutcome]]) -> None:
-        if self.progress is None:
-            return
         means = [t.mean for t in self.trials.values()] + [np.mean([o.value for o in v]) for v in found.values() if v]
         known = [mean for mean in means if not np.isnan(mean)]
         past, done = len(self.trials) * len(self.folds), sum(map(len, found.values()))
-        word = f"{self.name}, {self.measure} {max(known):.4f} so far" if known else self.name
-        self.progress(past + done, past + len(found) * len(self.folds), word)
+        best = f"{self.measure} {max(known):.4f} so far" if known else "nothing fitted so far"
+        total = past + len(found) * len(self.folds)
+        left = (time.perf_counter() - self.began) / (past + done) * (total - past - done)
+        tell_outlook(f"{past + done} of {total} fits, {best}, {describe_time(left)} left")
+        if self.progress is not None:
+            self.progress(past + done, total, f"{self.name}, {best}" if known else self.name)
