@@ -22,7 +22,7 @@ def data(rows):
     return hr.simulate_clicks(rows, [rows.X[:, 0], rows.X[:, 1]], sessions=5000, seed=1, counted=True).join(rows)
 
 
-QUICK = {"scale": None, "loss": "squared_hinge", "pair_weight": "uniform"}
+QUICK = {"scale": None, "context": None, "loss": "squared_hinge", "pair_weight": "uniform"}
 
 
 def test_the_best_of_the_folds_is_fitted_on_all_clicks(rows, data):
