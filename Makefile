@@ -43,6 +43,7 @@ test-all: lint
 	$(BIN)/python -m pytest -n $(CORES)
 
 engines: $(READY)  # exports in the engines they are for, which are fetched once and started on loopback
+	$(BIN)/python -m pip install --quiet "python-terrier>=0.13"
 	HINGERANK_ENGINES="$(ENGINES)" $(BIN)/python -m pytest tests/engines -p no:cacheprovider
 
 docs: $(READY)

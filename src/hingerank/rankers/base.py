@@ -371,6 +371,23 @@ class LinearRanker(BaseRanker):
     def _form_kind(self) -> str | None:
         return "linear"
 
+    def linear_form(self) -> tuple[np.ndarray, float]:
+        """(weights, intercept) in the input's units: score(x) = intercept + <weights, x>, as SHAP's explainers take it.
+
+        ``coef_`` is about scaled features. With `missing` it is the score of rows without missing values. A ValueError
+        says where the score is no linear function of the features themselves.
+        """
+        from hingerank.export.forms import Affine
+
+        check_is_fitted(self)
+        form = self._form().folded()
+        if not isinstance(form.body, Affine) or form.scaling is not None:
+            raise ValueError(
+                f"this {type(self).__name__} (scale={getattr(self, 'scale', None)!r}) is no linear function of the "
+                "features themselves: use scale=None, 'standard', 'minmax', 'maxabs' or 'deviation', and no features="
+            )
+        return form.body.weights[: form.n_features], float(form.body.offset)
+
     @renamed
     def feature_table(self, feature_names: Sequence[str] | None = None) -> list[tuple[str, float]]:
         """(feature, weight) pairs, largest absolute weight first; with a scaler, of the scaled features.
