@@ -60,7 +60,7 @@ def test_every_ranker_has_a_way_for_missing_values():
 @pytest.mark.parametrize("name", FILLING)
 def test_missing_values_are_errors_unless_a_way_is_given(name):
     X, y, qid = rows()
-    with pytest.raises(hr.DataError, match=r"NaN \(a missing value\).*missing='median'"):
+    with pytest.raises(hr.DataError, match=r"NaN \(a missing value\).*missing set to 'zero', 'median' or 'indicator'"):
         made(name).fit(X, y, qid)
     with pytest.raises(ValueError, match="missing must be one of"):
         made(name, missing="nan").fit(X, y, qid)
@@ -219,3 +219,18 @@ def test_forged_fills_are_refused():
     for values, marked in (([np.inf], [0]), ([[1.0]], []), ([1.0], [1]), ([1.0, 2.0], [1, 1]), ([1.0], [-1])):
         with pytest.raises(hr.DataError):
             MissingValues.from_state({"values": np.array(values), "marked": np.array(marked, np.int64)})
+
+
+def test_the_command_line_learns_missing_values(tmp_path, capsys):
+    from hingerank.cli import main
+
+    X, y, qid = rows()
+    hr.write(hr.RankingData.from_arrays(X, y, qid, missing="nan"), tmp_path / "rows.txt")
+    given = [str(tmp_path / "rows.txt"), "--missing", "nan", "-o", str(tmp_path / "model")]
+    assert main(["fit", *given]) == 1
+    said = capsys.readouterr().err
+    assert "with missing set to 'zero', 'median' or 'indicator'" in said and "--missing median" not in said
+    assert main(["fit", *given, "--set", "missing=indicator"]) == 0
+    assert main(["export", str(tmp_path / "model"), "--to", "sql", "-o", str(tmp_path / "model.sql")]) == 0
+    assert main(["export", str(tmp_path / "model"), "--to", "solr", "-o", str(tmp_path / "solr/")]) == 1
+    assert "formats that can: python, c, javascript, sql, onnx, vespa, pmml" in capsys.readouterr().err

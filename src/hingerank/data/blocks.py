@@ -283,7 +283,7 @@ def check_finite(matrix: Matrix, allow_nan: bool, names: Sequence[str] | None = 
     _refuse(matrix, np.isinf(values), "infinite", remedy, names=names)
     if not allow_nan:
         remedy = (
-            "so impute it (a ranker with the parameter missing does: missing='median' or 'indicator'; or "
+            "so impute it (most rankers do, with missing set to 'zero', 'median' or 'indicator'; or by "
             "sklearn.impute.SimpleImputer), leave out its row or column, or read with missing='zero'"
         )
         _refuse(matrix, np.isnan(values), "NaN (a missing value)", remedy, names=names)

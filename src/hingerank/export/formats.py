@@ -198,7 +198,7 @@ def refusal(to: str, parts: Parts, ranker: str) -> str:
     kind, scaled = str(part.kind), part.scaled
     if _carries(to, part):
         why = f"{to} takes a missing feature for 0, and this {ranker} learns something else of it"
-        return f"{why}; use missing='zero', or {others}"
+        return f"{why}; fit it with missing set to 'zero', or use {others}"
     if kind not in FORMATS[to].carries:
         why = f"{to} cannot carry {WORDS[kind]} such as this {ranker}"
     elif scaled.startswith("query-"):
