@@ -22,9 +22,9 @@ class PreparedRows:
     missing_: MissingValues
     scaler_: Any
     context: str | None
-    _sees_spreads: bool
+    _sees_spreads: Any
     _scaled_type: Any
-    _bytes_a_row: int
+    _bytes_a_row: Any
 
     def _learnt_rows(self, X: Any, query: np.ndarray | None, weight: np.ndarray | None = None) -> Any:
         """Training rows without missing values and scaled; how that is done is learnt from them."""
