@@ -321,11 +321,11 @@ def test_trees_stop_inside_folds_and_the_last_fit_has_as_many():
     rng = np.random.default_rng(0)
     X, qid = rng.random((400, 3)), np.repeat(np.arange(20), 20)
     data = hr.RankingData(X, np.round(3 * X[:, 0] + rng.normal(size=400) / 2).clip(0, 3), qid)
-    asked = {"n_estimators": [300], "num_leaves": 7, "min_child_samples": 5}
+    asked = {"n_estimators": [300], "num_leaves": 7, "min_child_samples": 5, "learning_rate": 0.5}
     ranker = hr.tune("lightgbm", data, folds=2, params=asked, widen=False)
-    assert 20 <= ranker.n_estimators < 300 == asked["n_estimators"][0]
+    assert 50 < ranker.n_estimators < 300 == asked["n_estimators"][0]
     assert ranker._n_trees() == ranker.n_estimators == ranker.tuning_.best["n_estimators"]
-    alone = hr.LightGBMRanker(num_leaves=7, min_child_samples=5)
+    alone = hr.LightGBMRanker(num_leaves=7, min_child_samples=5, learning_rate=0.5)
     held = (X[:200], data.y[:200], qid[:200])
     path = alone.fit_path(X[200:], data.y[200:], qid[200:], [5, 300], eval_set=[held])
     assert path[0]._n_trees() == 5 < path[1]._n_trees() < 300

@@ -115,6 +115,11 @@ class TreeRanker(BaseRanker):
         rounds = self._settings().get("early_stopping_rounds", self._settings().get("early_stopping_round"))
         return None if rounds is None else whole("early_stopping_rounds", rounds)
 
+    def _patience(self, y: Any, qid: Any) -> int:
+        """Trees without a better NDCG@10 of these rows after which a path's training stops."""
+        noise = min(3.0, max(1.0, (50 / len(blocks_from_qid(qid, len(y)))) ** 0.5))
+        return self._stopping() or round(noise * max(50, 10 / float(self._settings()["learning_rate"])))
+
     def _held(self) -> StoppingRows | None:
         """The rows to stop on, as the library takes them."""
         if self._rows_to_stop is None:
@@ -179,15 +184,16 @@ class TreeRanker(BaseRanker):
         X, y, qid, group : as in fit
         n_estimators : numbers of trees
         eval_set : list with the rows to stop on, if it is to stop
-            The training stops when NDCG@10 has not risen there for ``early_stopping_rounds`` trees (5 / learning rate,
-            20 at least, where that is None). A ranker of more trees than were grown has all that were.
+            The training stops when NDCG@10 has not risen there for ``early_stopping_rounds`` trees. Where that is None,
+            it is 10 / learning rate, 50 at least, and up to three times that where these are few queries, on which
+            NDCG is noisy. A ranker of more trees than were grown has all that were.
         """
         wanted = [whole("n_estimators", value) for value in n_estimators]
         if not wanted:
             raise ValueError("n_estimators is empty: give numbers of trees, such as [10, 30, 100]")
         held = evaluation_sets(eval_set, None)
-        patience = self._stopping() or max(20, round(5 / float(self._settings()["learning_rate"])))
-        leader = clone(self).set_params(n_estimators=max(wanted), early_stopping_rounds=patience if held else None)
+        patience = self._patience(*held[0][1:]) if held else None
+        leader = clone(self).set_params(n_estimators=max(wanted), early_stopping_rounds=patience)
         leader._fit_until((*held[0], True) if held else None, X, y, qid, group=group)
         qid = qid if group is None else np.repeat(np.arange(np.size(group)), np.asarray(group))
         path = [take_over(leader, clone(self).set_params(n_estimators=value)) for value in wanted]
