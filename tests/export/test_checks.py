@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import sqlite3
 from dataclasses import replace
 
 import numpy as np
@@ -173,3 +174,26 @@ def test_an_expression_of_the_mapping_is_never_run(tmp_path):
 def test_an_expression_that_would_end_its_function_is_refused(tmp_path, text):
     with pytest.raises(hr.ExportError, match="the expression of the feature 'f1' must be one line"):
         RANKER.export(tmp_path / "v", "vespa", features={"f1": {"expression": text}})
+
+
+def test_databases_are_closed_also_where_a_statement_fails(tmp_path, monkeypatch):
+    opened, connect = [], sqlite3.connect
+
+    class Watched(sqlite3.Connection):
+        closed = False
+
+        def close(self):
+            self.closed = True
+            super().close()
+
+    def watch(*arguments):
+        opened.append(connect(*arguments, factory=Watched))
+        return opened[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", watch)
+    RANKER.export(tmp_path / "m.sql", "sql", check=DATA)
+    (tmp_path / "m.sql").write_text("SELECT nonsense")
+    consumer = next(consumer for consumer in FORMATS["sql"].consumers if consumer.name == "sqlite")
+    with pytest.raises(sqlite3.Error):
+        consumer.run([tmp_path / "m.sql"], RANKER._form(), DATA.X, np.zeros(DATA.n_rows))
+    assert len(opened) > 1 and all(connection.closed for connection in opened)

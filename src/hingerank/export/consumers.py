@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -103,13 +104,12 @@ def _run_sql(
     """Fill a table in memory as the statement expects it, run the statement, put the scores in order."""
     about = json.loads(files[0].with_suffix(".examples.json").read_text("utf-8"))["statement"]
     columns = [quoted(name) for name in form.names]
-    connection = connect()
     table, key, query = (quoted(about[part]) for part in ("table", "key", "query"))
     typed = ", ".join(f"{column} DOUBLE PRECISION" for column in columns)
-    connection.execute(f"CREATE TABLE {table} ({query} INTEGER, {key} INTEGER, {typed})")
-    fill(connection, table, np.column_stack((qid, np.arange(len(X)), X)))
-    found = connection.execute(files[0].read_text("utf-8")).fetchall()
-    connection.close()
+    with closing(connect()) as connection:
+        connection.execute(f"CREATE TABLE {table} ({query} INTEGER, {key} INTEGER, {typed})")
+        fill(connection, table, np.column_stack((qid, np.arange(len(X)), X)))
+        found = connection.execute(files[0].read_text("utf-8")).fetchall()
     scores = np.full(len(X), np.nan)
     scores[[row[1] for row in found]] = [np.nan if row[2] is None else row[2] for row in found]
     return scores
@@ -145,7 +145,8 @@ def _sqlite_can() -> bool:
     import sqlite3
 
     try:
-        sqlite3.connect(":memory:").execute("SELECT EXP(1e0), SUM(1) OVER (PARTITION BY 1)")
+        with closing(sqlite3.connect(":memory:")) as connection:
+            connection.execute("SELECT EXP(1e0), SUM(1) OVER (PARTITION BY 1)")
     except sqlite3.Error:
         return False
     return True
