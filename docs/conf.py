@@ -55,7 +55,9 @@ html_theme_options = {
     "footer_end": [],
     "secondary_sidebar_items": ["page-toc"],
 }
-html_sidebars = {page: [] for page in ("index", "measures", "extending", "benchmarks", "reproductions")}
+html_sidebars = {
+    page: [] for page in ("index", "measures", "extending", "benchmarks", "reproductions", "what-came-out")
+}
 
 sphinx_gallery_conf = {
     "examples_dirs": os.path.relpath(HERE.parent / "examples", HERE),

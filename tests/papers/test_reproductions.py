@@ -33,6 +33,7 @@ from hingerank.papers import (
 from hingerank.papers.engine import RUNNERS, make_recipe, make_tables
 from hingerank.papers.letor import measures_of, results_of
 from hingerank.papers.outcome import write_page
+from hingerank.papers.what_came_out import write_what_came_out
 
 ROOT = Path(__file__).resolve().parents[2]
 SAVED = ROOT / "docs" / "reproductions"
@@ -97,7 +98,7 @@ def small_section(rows, **words):
 def test_a_file_of_figures_has_nothing_that_is_not_used(paper):
     """Keys that the engine does not know would be refused by it; here: names that no table asks for, odd figures."""
     words = tomllib.loads((FIGURES / f"{paper}.toml").read_text("utf-8"))
-    assert set(words) <= {"paper", "own", "baselines", "methods", "studies", "tables"}
+    assert set(words) <= {"paper", "came_out", "believe", "own", "baselines", "methods", "studies", "tables"}
     used = [section for other in ALL_WORDS for table in other["tables"] for section in table["sections"]]
     asked = {section["study"] for section in used}
     assert set(words.get("studies", {})) <= asked, "a study that no section runs"
@@ -119,7 +120,7 @@ def test_studies_take_measures_that_exist_and_sections_show_columns_that_they_ha
         assert section.runner in RUNNERS
         for measure in [*measures_of(section.study), *filter(None, [section.study.choose])]:
             parse_measure(measure)
-        if section.runner in ("comparison", "p_values", "random_starts"):
+        if section.runner in ("comparison", "p_values", "random_starts", "one_setting"):
             assert set(section.columns) <= set(section.study.columns)
         assert set(section.marks.values()) <= set(section.methods)
 
@@ -371,7 +372,7 @@ def test_standard_deviations_and_marks_stand_where_the_paper_has_them(tmp_path):
 
 
 def test_ten_starts_give_a_mean_and_a_spread_at_the_chosen_settings(place):
-    section = small_section({}, runner="random_starts", options={"method": "factors"})
+    section = small_section({}, runner="random_starts", options={"methods": ["factors"]})
     found = section.compute(place)["factors, ten starts"]
     method = section.study.methods["factors"].method("factors")
     chosen = [record["setting"] for record in results_of(section.study, [method], place).tests("factors")]
@@ -397,12 +398,31 @@ def test_the_page_in_the_documentation_is_that_of_the_saved_results(tmp_path):
     assert not unknown, "saved results of tables that do not exist"
 
 
+def test_the_page_of_what_came_out_is_that_of_the_saved_results(tmp_path):
+    found = [outcome for table in TABLES.values() if (outcome := load_outcome(table, SAVED)) is not None]
+    write_what_came_out(tmp_path / "page.md", found)
+    expected = (tmp_path / "page.md").read_text("utf-8")
+    assert (ROOT / "docs/what-came-out.md").read_text("utf-8") == expected, "run `hingerank reproduce --write-docs`"
+    assert all(table.came_out and table.believe for table in TABLES.values())
+
+
+def test_figures_are_counted_above_within_and_below(tmp_path):
+    section = Section("S", ["a", "b", "c"], {"x": [0.5, 0.5, 0.5], "y": [0.4, 0.4, 0.4]})
+    table = PaperTable("t", "P 2000, Title", "T", "S.", [section], own=["x"], came_out="It did.", believe="This.")
+    rows = {"x": Ours({"a": 0.52, "b": 0.505, "c": 0.51}), "y": Ours({"a": 0.38, "b": 0.3, "c": 0.4})}
+    write_what_came_out(tmp_path / "page.md", [Outcome(table, [rows], 1.0, {})])
+    page = (tmp_path / "page.md").read_text("utf-8")
+    assert "| P 2000 | 1 | 2 | 0 | 0 | 1 | 2 |" in page and "It did." in page and "This." in page
+
+
 def test_the_command_runs_saves_lists_and_writes_the_page(place, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(TABLES, "toy-table1", small_table())
     output = tmp_path / "out"
     assert main(["reproduce", "toy-table1", "--data", str(place.data), "-o", str(output), "--workers", "1"]) == 0
-    shown = capsys.readouterr().out
+    captured = capsys.readouterr()
+    shown = captured.out
     assert "0.9000" in shown and "ours" in shown and "figures within 0.01" in shown
+    assert "toy-table1: 3 methods, " in captured.err and "not known" in captured.err
     saved = json.loads((output / "toy-table1.json").read_text("utf-8"))
     assert saved["name"] == "toy-table1" and set(saved["sections"][0]["rows"]) == {"svm", "sparse", "ours alone"}
     assert main(["reproduce", "--write-docs", "-o", str(output)]) == 0

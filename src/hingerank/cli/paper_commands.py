@@ -25,6 +25,7 @@ def reproduce(
     device: str = option("cpu|cuda", "Where rankers that can use a GPU learn.", "cpu"),
     check: bool = switch("Run the fast tables (or those named) again and print what changed."),
     write_docs: bool = switch("Write OUTPUT.md and the tables of other pages from saved results."),
+    results: Path | None = option("FOLDER", "Saved results to --check against. Default: those of OUTPUT."),
     output: Path = option(
         "FOLDER",
         "Folder of results; an interrupted run resumes.",
@@ -41,8 +42,9 @@ def reproduce(
     Example: hingerank reproduce lai2013-table2
     """
     from hingerank.lab.progress import LiveBoard
-    from hingerank.papers import TABLES, Place, default_data, find_table, on_set
+    from hingerank.papers import TABLES, Place, default_data, find_table, load_outcome, on_set
     from hingerank.papers import reproduce as run_table
+    from hingerank.papers.cost import cost
     from hingerank.problem.torch_design import check_device
 
     if list_tables:
@@ -50,7 +52,7 @@ def reproduce(
     elif write_docs:
         _write_page(output, json)
     elif check:
-        _check(names, data or default_data(), output, workers, json)
+        _check(names, data or default_data(), results or output, workers, json)
     elif not names:
         raise ValueError(f"name a table: {', '.join(TABLES)}")
     else:
@@ -58,6 +60,7 @@ def reproduce(
         numbers = None if folds is None else _numbers(folds)
         tables = [find_table(name) for name in names]  # all of them before the first one runs
         for table in tables if on is None else [on_set(table, on) for table in tables]:
+            typer.echo(cost(table, load_outcome(table, output)), err=True)
             try:
                 with LiveBoard(console(stderr=True)) as board:
                     place = Place(data or default_data(), output / "runs", numbers, board, workers, device)
@@ -120,6 +123,7 @@ def _write_page(output: Path, json: bool) -> None:
     from hingerank.papers import TABLES, load_outcome
     from hingerank.papers.outcome import write_page
     from hingerank.papers.pages import fill_pages
+    from hingerank.papers.what_came_out import write_what_came_out
 
     found = [outcome for table in TABLES.values() if (outcome := load_outcome(table, output)) is not None]
     if not found:
@@ -128,7 +132,9 @@ def _write_page(output: Path, json: bool) -> None:
     write_page(path, found, output.name)
     for outcome in found:
         write_whole(output / f"{outcome.table.name}.svg", outcome.picture().encode())
-    written = [path, *fill_pages(path.parent, {outcome.table.name: outcome for outcome in found})]
+    summary = path.with_name("what-came-out.md")
+    write_what_came_out(summary, found)
+    written = [path, summary, *fill_pages(path.parent, {outcome.table.name: outcome for outcome in found})]
     if json:
         print_json({"written": written})
     else:
@@ -146,7 +152,8 @@ def _check(names: list[str] | None, data: Path, output: Path, workers: int | Non
     tables = [find_table(name) for name in names] if names else [table for table in TABLES.values() if table.fast]
     saved = [found for table in tables if (found := load_outcome(table, output)) is not None]
     if not saved:
-        raise ValueError(f"{output} holds no saved results of {', '.join(table.name for table in tables)}")
+        which = ", ".join(table.name for table in tables)
+        raise ValueError(f"{output} holds no saved results of {which}: name a folder that does by --results")
     changes: dict[str, list[str]] = {}
     with TemporaryDirectory() as runs:
         for old in saved:

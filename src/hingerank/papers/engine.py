@@ -3,6 +3,8 @@
 A file is TOML, one for each paper (`nan`: a figure that the paper does not give; line breaks in prose do not count):
 
     paper = "Author et al. 2000, Title (Journal)"
+    came_out = "What came out of all tables, in a sentence."
+    believe = "What a reader of the paper should believe today."
     own = ["Other*"]                         # rows, or columns, of the paper's own methods: patterns; also of a table
     baselines = "How the paper's baselines differ from ours, in one line."                    # also of a table
 
@@ -62,6 +64,7 @@ RUNNERS = {
     "comparison": "letor:comparison",
     "p_values": "letor:p_values",
     "random_starts": "letor:random_starts",
+    "one_setting": "letor:one_setting",
     "two_parameters": "letor:two_parameters",
     "multiplier_ranks": "letor:multiplier_ranks",
     "multiplier_histograms": "letor:multiplier_histograms",
@@ -270,6 +273,8 @@ class PaperTable:
     baselines: str = ""
     fast: bool = False
     edges: Mapping[str, str] = field(default_factory=dict)
+    came_out: str = ""
+    believe: str = ""
 
     def is_own(self, *names: str) -> bool:
         """Whether one of these names, of a row or a column, is that of a method of the paper itself."""
@@ -306,6 +311,8 @@ def make_tables(papers: Sequence[Given]) -> dict[str, PaperTable]:
             _prose(table.get("baselines", words.get("baselines", ""))),
             table.get("fast", False),
             {rows: _prose(why) for rows, why in table.get("edges", {}).items()},
+            _prose(words.get("came_out", "")),
+            _prose(words.get("believe", "")),
         )
         for words in papers
         for table in words["tables"]

@@ -12,9 +12,11 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 import hingerank
 from hingerank.arrays import Facts
+from hingerank.data.files import canonical
 from hingerank.data.ranking_data import RankingData
 from hingerank.lab.comparison import compare
 from hingerank.lab.leaderboard import leaderboard
@@ -26,7 +28,7 @@ from hingerank.papers.interactions import Interactions, interactions
 from hingerank.papers.sets import read_set
 from hingerank.preferences import GradedPreferences
 
-STARTS, ROUNDS = 10, 10_000
+STARTS, ROUNDS, NUMBERS = 10, 10_000, {8: "eight", 10: "ten"}
 
 
 def nonzero_fraction(results: Results, method: str) -> float:
@@ -135,7 +137,7 @@ def two_parameters(section: Section, place: Place) -> dict[str, Ours]:
     def method(*labels: str) -> Method:
         pairs = (label.split(" = ") for label in labels)
         fixed = {**recipe.fixed, **{names[sign]: float(value) for sign, value in pairs}}
-        return make_recipe(recipe.ranker, recipe.search, fixed).method(", ".join(labels))
+        return replace(recipe, fixed=fixed).method(", ".join(labels))
 
     table = {row: {column: method(row, column) for column in section.columns} for row in section.figures}
     results = results_of(section.study, [m for by_column in table.values() for m in by_column.values()], place)
@@ -165,28 +167,64 @@ def pairs_of_queries(data: RankingData) -> np.ndarray:
 
 
 def random_starts(section: Section, place: Place) -> dict[str, Ours]:
-    """How far a method that begins at random depends on its start.
+    """How far methods that begin at random depend on their start.
 
-    The row of option method, fitted again from ten starts in every fold with the setting that validation chose: mean
-    and standard deviation over starts of the means over folds.
+    The rows of option methods, fitted again from ten starts (or option starts) in every fold with the setting that
+    validation chose: mean and standard deviation over starts of the means over folds.
     """
-    row, study, columns = section.options["method"], section.study, _columns(section)
-    name, method = f"{row}, ten starts", study.methods[row].method(row)
-    chosen = {record["fold"]: record["setting"] for record in results_of(study, [method], place).tests(row)}
-    mark = zlib.crc32(json.dumps(chosen, sort_keys=True).encode())
-    refit = partial(_refit, study, list(columns.values()), method, list(chosen.values()), place)
-    values = kept(place, study.run, f"{name} {mark:08x}", refit)
-    mean, spread = np.mean(values, axis=0).tolist(), np.std(values, axis=0, ddof=1).tolist()
-    return {name: Ours(dict(zip(columns, mean)), spread=dict(zip(columns, spread)))}
+    starts = section.options.get("starts", STARTS)
+    found = {}
+    for row in section.options["methods"]:
+        method = section.study.methods[row].method(row)
+        chosen = [record["setting"] for record in results_of(section.study, [method], place).tests(row)]
+        values = _refits(section, place, f"{row}, {NUMBERS.get(starts, starts)} starts", method, chosen, starts)
+        mean, spread = np.mean(values, axis=0).tolist(), np.std(values, axis=0, ddof=1).tolist()
+        columns = section.columns
+        found[f"{row}, {NUMBERS.get(starts, starts)} starts"] = Ours(
+            dict(zip(columns, mean)), spread=dict(zip(columns, spread))
+        )
+    return found
+
+
+def one_setting(section: Section, place: Place) -> dict[str, Ours]:
+    """The rows of option methods with one setting for all folds: that of the best mean over folds on validation.
+
+    Of the settings that were tried in every fold. Less depends on the few validation queries of one fold.
+    """
+    found = {}
+    for row in section.options["methods"]:
+        method = section.study.methods[row].method(row)
+        results = results_of(section.study, [method], place)
+        tried: dict[str, list[float]] = {}
+        settings = {}
+        for record in results.records:
+            if record["kind"] == "validation" and record["method"] == row and not record["error"]:
+                tried.setdefault(canonical(record["setting"]), []).append(record["value"])
+                settings[canonical(record["setting"])] = record["setting"]
+        complete = {name: float(np.mean(values)) for name, values in tried.items() if len(values) == len(results.folds)}
+        best = settings[max(complete, key=complete.__getitem__)]
+        name = f"{row}, one setting"
+        [values] = _refits(section, place, name, method, [best] * len(results.folds), 1)
+        found[name] = Ours(dict(zip(section.columns, values)), chosen=[best])
+    return found
+
+
+def _refits(
+    section: Section, place: Place, name: str, method: Method, chosen: Sequence[Facts], seeds: int
+) -> list[list[float]]:
+    """One line for each seed: the means over folds of the section's measures at the settings chosen for the folds."""
+    measures = list(_columns(section).values())
+    mark = zlib.crc32(json.dumps([chosen, measures, dict(method.fixed)], sort_keys=True).encode())
+    refit = partial(_refit, section.study, measures, method, chosen, place, seeds)
+    return kept(place, section.study.run, f"{name} {mark:08x}", refit)
 
 
 def _refit(
-    study: TableStudy, measures: list[str], method: Method, chosen: Sequence[Facts], place: Place
+    study: TableStudy, measures: list[str], method: Method, chosen: Sequence[Facts], place: Place, seeds: int
 ) -> list[list[float]]:
-    """One line for each start: the means over folds of the test measures."""
     folds = read_set(study.data, place.find(study.data), place.folds if place.folds is not None else study.folds)
     lines = []
-    for seed in range(STARTS):
+    for seed in range(seeds):
         line = []
         for fold, setting in zip(folds, chosen, strict=True):
             with warnings.catch_warnings():
@@ -211,11 +249,16 @@ def multiplier_ranks(section: Section, place: Place) -> dict[str, Ours]:
         "RSVM": {q.query: q.rank for q in queries},
         "RSVM, one epoch": {q.query: q.rank for q in _after_one_epoch(train).queries},
     }
+    printed = {"solver": "paper", "learning_rate": 0.001}  # the smallest of the paper's η
     for title, ranker in (
         ("Fac-RSVM", hingerank.FactorizedRankSVM(rank=5, C=0.1, max_iter=3000)),
         ("Reg-RSVM", hingerank.RegularizedRankSVM(C=0.1, gamma=1.0, lam=1.0)),
+        ("Fac-RSVM, 20 epochs", hingerank.FactorizedRankSVM(rank=5, C=2**-10, max_iter=20, **printed)),
+        ("Reg-RSVM, 20 rounds", hingerank.RegularizedRankSVM(C=0.1, gamma=1.0, lam=1.0, max_iter=20, **printed)),
     ):
-        ranker.fit(train)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the last two do not converge: that is shown
+            ranker.fit(train)
         found[title] = dict(zip(ranker.queries_.tolist(), ranker.ranks_.tolist()))
     number = {row: int(row.removeprefix("query ")) for row in section.figures}
     return {row: Ours({name: float(found[name][q]) for name in section.columns}) for row, q in number.items()}
