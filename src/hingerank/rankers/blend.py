@@ -127,7 +127,7 @@ class Blend(BaseRanker):
         return MEMORY if any(member._farthest == MEMORY for member in members) else MAPPED
 
     @property
-    def _bytes_a_row(self):  # type: ignore[override]
+    def _bytes_a_row(self):
         members = self._known()
         return max(member._bytes_a_row for member in members) + 8 * (len(members) + 2)
 

@@ -281,7 +281,7 @@ class RankSVM(PairwiseRanker, LinearRanker):
         self.device = device
 
     @property
-    def _bytes_a_row(self):  # type: ignore[override]
+    def _bytes_a_row(self):
         return BYTES_OF_TWO_TERMS if self.loss in ("hinge", "modified_huber") else BYTES_A_ROW
 
     def _problem(self, source):
