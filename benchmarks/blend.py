@@ -14,7 +14,6 @@ blend those of its members, mean over folds.
 """
 
 import argparse
-import datetime
 import json
 import time
 import warnings
@@ -30,6 +29,7 @@ from hingerank.data.read_write import read_folds
 from hingerank.lab.statistics import holm, randomisation
 from hingerank.papers.engine import default_data
 from hingerank.rankers.blending import OutOfFold, blend_scores
+from measuring import keep_table
 
 REAL = {"OHSUMED": "OHSUMED/QueryLevelNorm", "MQ2008": "MQ2008", "MQ2007-partial": "MQ2007-partial"}
 MADE = {"lines, 20k rows": ("linear", 250), "interactions, 20k rows": ("nonlinear", 250)}
@@ -219,9 +219,7 @@ def report(folder: Path, data: Path, write: Path | None) -> None:
     for name, taken in kinds.items():
         console.print(name, {blend: each for blend, each in taken.items() if "auto" in blend})
     if write:
-        words = {"command": "python benchmarks/blend.py fit && python benchmarks/blend.py report"}
-        words |= {"date": str(datetime.date.today()), "version": hr.__version__, "header": HEADER, "rows": cells}
-        (write / "blend.json").write_text(json.dumps(words, indent=1) + "\n")
+        keep_table(write, "blend", "python benchmarks/blend.py fit && python benchmarks/blend.py report", HEADER, cells)
 
 
 def main() -> None:

@@ -19,7 +19,6 @@ cost: seconds of a fit for 10^4 to 10^8 showings in cells.
 """
 
 import argparse
-import datetime
 import json
 import time
 import warnings
@@ -33,6 +32,7 @@ from rich.table import Table
 import hingerank as hr
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.read_write import read_folds
+from measuring import keep_table
 
 SESSIONS = (10**3, 10**4, 10**5, 10**6)
 PLAIN = {"scale": None, "loss": "squared_hinge", "pair_weight": "uniform"}
@@ -243,11 +243,7 @@ def show(title, header, rows, notes=()):
 
 def write(folder, name, command, header, rows):
     if folder is not None:
-        stored = {
-            "command": command, "date": datetime.date.today().isoformat(), "version": hr.__version__, "header": header,
-            "rows": [[str(cell) for cell in row] for row in rows],
-        }  # fmt: skip
-        (Path(folder) / f"{name}.json").write_text(json.dumps(stored, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        keep_table(Path(folder), name, command, header, [[str(cell) for cell in row] for row in rows])
 
 
 def main():

@@ -179,6 +179,7 @@ def test_json_is_one_document(call, name):
 
 WRITES = {  # command -> a line that writes a file or folder, and what it writes
     "convert": ("convert rows.txt rows.csv", "rows.csv"),
+    "clicks": ("clicks propensities log.csv -o p.json", "p.json"),
     "fit": ("fit rows.txt -o other.safetensors", "other.safetensors"),
     "tune": ("tune rows.txt -o other.safetensors --set C=1 --folds 2", "other.safetensors"),
     "add-users": ("add-users personal/ new.csv -o more/", "more/model.safetensors"),

@@ -92,7 +92,7 @@ def test_report(files, capsys):
         "<svg",
     ):
         assert word in text
-    run("report", files / "log.csv", "--features", files / "features.parquet", "-o", page)  # propensities by EM
+    run("report", files / "log.csv", "--features", files / "features.parquet", "-o", page, "--force")  # by EM
     assert "95 % interval" in page.read_text() and "What rankers are worth" not in page.read_text()
     assert "<script" not in page.read_text()
 

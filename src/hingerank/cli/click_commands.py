@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from hingerank.cli.groups import JSON
-from hingerank.cli.options import Group, choice, command, option, switch
+from hingerank.cli.options import Group, choice, command, option, switch, target
 from hingerank.cli.output import print_json, print_table, working
 from hingerank.registry import did_you_mean
 
@@ -83,7 +83,7 @@ def clicks(
     reading: ClickLogOptions,
     estimating: PropensityOptions,
     judging: JudgmentOptions,
-    output: Path | None = option("FILE", "Where propensities (JSON) or judgments go.", short="-o", panel="Output"),
+    output: Path | None = target("FILE", "Where propensities (JSON) or judgments go.", short="-o"),
     json: bool = JSON,
 ) -> None:
     """Describe a click log, or learn propensities or judgments from it.

@@ -27,14 +27,8 @@ from hingerank.rankers.base import BaseRanker, take_over
 from hingerank.rankers.explanation import PATHS, Contributions
 from hingerank.rankers.inputs import check_features, check_grades, evaluation_sets
 from hingerank.rankers.tree_parameters import (
-    StoppingRows,
-    graded_labels,
-    lightgbm_names,
-    main_names,
-    tree_library,
-    xgboost_names,
-    xgboost_text,
-)
+    StoppingRows, graded_labels, lightgbm_names, main_names, tree_library, xgboost_names, xgboost_text,
+)  # fmt: skip
 from hingerank.solvers.run import Certificate
 
 
