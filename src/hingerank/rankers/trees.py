@@ -27,7 +27,13 @@ from hingerank.rankers.base import BaseRanker, take_over
 from hingerank.rankers.explanation import PATHS, Contributions
 from hingerank.rankers.inputs import check_features, check_grades, evaluation_sets
 from hingerank.rankers.tree_parameters import (
-    StoppingRows, graded_labels, lightgbm_names, main_names, tree_library, xgboost_names, xgboost_text,
+    StoppingRows,
+    graded_labels,
+    lightgbm_names,
+    main_names,
+    tree_library,
+    xgboost_names,
+    xgboost_text,
 )  # fmt: skip
 from hingerank.solvers.run import Certificate
 
@@ -50,14 +56,9 @@ class TreeRanker(BaseRanker):
     _single: bool  # whether scores are made in single precision
 
     def _train(
-        self,
-        X: Matrix,
-        y: np.ndarray,
-        sizes: np.ndarray,
-        gains: np.ndarray | None,
-        seed: int,
+        self, X: Matrix, y: np.ndarray, sizes: np.ndarray, gains: np.ndarray | None, seed: int,
         held: StoppingRows | None,
-    ) -> str:
+    ) -> str:  # fmt: skip
         """The text of a model; gains: None for 2^y - 1, else what each grade 0, 1, 2, ... is worth.
 
         held: rows on which the training stops when ``early_stopping_rounds`` more trees did not make them better.
