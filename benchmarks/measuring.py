@@ -73,6 +73,20 @@ def write_table(path: Path, words: dict[str, Any]) -> None:
     path.write_text(text.replace('"rows": 0', f'"rows": [\n{lines}\n ]') + "\n", "utf-8")
 
 
+def is_kept(place: Any, run: str, name: str) -> bool:
+    """Whether `hingerank.papers.engine.kept` has this already."""
+    from hingerank.papers.engine import kept
+
+    def missing() -> None:
+        raise LookupError
+
+    try:
+        kept(place, run, name, missing)
+    except LookupError:
+        return False
+    return True
+
+
 def run_apart(script: str, job: dict) -> dict:
     """What `script --worker JOB` prints as JSON, or its error."""
     done = subprocess.run([sys.executable, script, "--worker", json.dumps(job)], capture_output=True, text=True)

@@ -203,11 +203,12 @@ def main() -> None:
     parser.add_argument("--only", help="methods (or data of --default-C) whose name has this in it")
     parser.add_argument("--data", type=Path, default=default_data())
     parser.add_argument("--default-C", action="store_true")
+    parser.add_argument("--done", action="store_true", help="of --default-C what is kept, and run nothing")
     parser.add_argument("--write", type=Path)
     arguments = parser.parse_args()
     place = Place(arguments.data, Path("docs/reproductions/runs"))
     if arguments.default_C:
-        default_C(place, arguments.write, arguments.only)
+        default_C(place, arguments.write, arguments.only, arguments.done)
         return
     movielens(place, arguments.set, arguments.split, arguments.only)
 

@@ -31,7 +31,7 @@ from hingerank.personal.preferences import from_comparisons, from_ratings
 from hingerank.personal.problem import FirstGradient, ItemFeatures, first_gradient_norm
 from hingerank.personal.rating_sets import plain_titles, read_movielens
 from hingerank.personal.ratings import Ratings, split_by_user
-from measuring import keep_table
+from measuring import is_kept, keep_table
 
 SEEDS = (31, 32, 33)  # of splits and of generated data
 GRID = (1.0, 5.0, 25.0, 125.0, 625.0, 3125.0, 15625.0)
@@ -193,12 +193,14 @@ def yahoo_table(place: Place, write: Path | None) -> None:
         keep_table(write, "personal-default-C-yahoo", "python benchmarks/personal.py --default-C", header, rows)
 
 
-def default_C(place: Place, write: Path | None, only: str | None = None) -> None:
-    """The table of --default-C; what is done is kept and not done again."""
+def default_C(place: Place, write: Path | None, only: str | None = None, done: bool = False) -> None:
+    """The table of --default-C; what is done is kept and not done again. done: show that alone."""
     header = ["data", "splits", "multiple", "pairs right", *(f"at {m:g}" for m in GRID), "below the best", "cost"]
     rows = []
     for study in studies(place):
         if only and only not in study.name:
+            continue
+        if done and not all(is_kept(place, "personal-default-C", f"{study.name}-{s}") for s in study.seeds):
             continue
         found = [
             kept(place, "personal-default-C", f"{study.name}-{s}", partial(measure, study, s)) for s in study.seeds
@@ -215,5 +217,5 @@ def default_C(place: Place, write: Path | None, only: str | None = None) -> None
         print("| " + " | ".join(rows[-1]) + " |", flush=True)
     if write:
         keep_table(write, "personal-default-C", "python benchmarks/personal.py --default-C", header, rows)
-    if only is None or only in "Yahoo! Movies, test":
+    if not done and (only is None or only in "Yahoo! Movies, test"):
         yahoo_table(place, write)

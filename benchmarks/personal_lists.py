@@ -29,7 +29,7 @@ from hingerank.personal.item_features import identity_features
 from hingerank.personal.lists import ItemKNN
 from hingerank.personal.rating_sets import open_ratings
 from hingerank.personal.ratings import Ratings, split_by_user
-from measuring import keep_table
+from measuring import is_kept, keep_table
 from personal_clicks import Implicit
 
 SEEDS, SETS, RELEVANT = (41, 42, 43), {"ml-100k": "MovieLens 100k", "ml-1m": "MovieLens 1M"}, 4.0
@@ -99,6 +99,7 @@ def main() -> None:
     parser.add_argument("--only", default="")
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--data", type=Path, default=default_data())
+    parser.add_argument("--done", action="store_true", help="show what is kept, and run nothing")
     parser.add_argument("--write", type=Path)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -108,6 +109,8 @@ def main() -> None:
         folder, items = (own / "ratings.csv", own / "items.csv") if own else (place.find(name), None)
         for method, fit in METHODS.items():
             if arguments.only not in method:
+                continue
+            if arguments.done and not all(is_kept(place, "personal-lists", f"{name}-{method}-{s}") for s in SEEDS):
                 continue
             run = [kept(place, "personal-lists", f"{name}-{method}-{seed}", partial(measure, folder, items, fit, seed))
                    for seed in SEEDS]  # fmt: skip
