@@ -147,6 +147,7 @@ def _fit_personal(name: str, kind: str) -> None:
         ranker.fit_pairs(X, users, items, 9 - items)
     if isinstance(ranker, PersonalRankSVM):
         ranker.add_users([8, 8], X, [0, 1], [1.0, 2.0])
+        PersonalRankSVM(rank=2, loss="squared").fit_clicks(X, users, items)
 
 
 def _fit_diverse(name: str) -> None:

@@ -22,6 +22,7 @@ from hingerank.problem import RowsDesign
 from hingerank.problem.mapped import rows_design
 from hingerank.problem.sparse import SparseProblem, sparse_problem
 from hingerank.rankers.base import LinearRanker, warn_not_converged
+from hingerank.rankers.path_choice import choose_on_validation as choose_on_validation  # where 0.2 had it
 from hingerank.rankers.problem_ranker import USEFUL_L1, ProblemRanker
 from hingerank.rankers.sources import MAPPED, PARTS
 from hingerank.rankers.winners import WinnersRanker
