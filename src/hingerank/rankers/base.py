@@ -303,7 +303,8 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
         from hingerank.export.forms import ExportError, Form
 
         if self.context is not None:
-            raise ExportError(f"no format carries context={self.context!r}: it ranks values within their query")
+            why = f"no format carries context={self.context!r}, which works within queries"
+            raise ExportError(f"{why}; tune with serve=, as in serve='onnx', or set context=None")
 
         names = names_of_features(self, self.n_features_in_)
         known = (getattr(self, name, None) for name in ("scaler_", "missing_"))
