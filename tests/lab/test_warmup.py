@@ -79,7 +79,7 @@ def use():
                     model = ranker().fit(X[:50], users, items, ratings)
                     model.top_k([0, 1], X[:50], 5)
                     model.score(X[:50], users, items, ratings)
-                if name != "ease":  # which does not learn from comparisons
+                if name not in ("ease", "list-ranker"):  # which do not learn from comparisons
                     ranker().fit_pairs(X[:50], users, items, (items + 1) % 50)
             else:
                 use_graded(ranker(), X, y, qid)
