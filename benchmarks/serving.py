@@ -8,23 +8,21 @@ processor that has seen the same rows a hundred times guesses every branch. C is
 called through ctypes once a request. A cell is the median and, after the slash, the 99th percentile.
 """
 
+import argparse
+import ctypes
 import os
+import subprocess
+import tempfile
+import time
+from itertools import cycle
+from pathlib import Path
 
-for limit in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "HINGERANK_NUM_THREADS"):
-    os.environ[limit] = "1"
+os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = os.environ["HINGERANK_NUM_THREADS"] = "1"
 
-import argparse  # noqa: E402
-import ctypes  # noqa: E402
-import subprocess  # noqa: E402
-import tempfile  # noqa: E402
-import time  # noqa: E402
-from itertools import cycle  # noqa: E402
-from pathlib import Path  # noqa: E402
+import numpy as np
 
-import numpy as np  # noqa: E402
-
-import hingerank as hr  # noqa: E402
-from measuring import keep_table  # noqa: E402
+import hingerank as hr
+from measuring import keep_table
 
 SIZES = (10, 100, 1000)
 BLOCKS = 20  # of rows, one after another

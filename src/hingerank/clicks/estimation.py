@@ -64,8 +64,9 @@ def fit_regression(
     Z = np.hstack([np.ones((len(X), 1)), (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)])
     ridge = np.diag([1e-8] + [penalty] * X.shape[1])
     theta, w = np.full(n_slots, 0.5), np.zeros(Z.shape[1])
-    turns = 0
-    for turns in range(1, max_iter + 1):  # noqa: B007
+    turns, moved = 0, np.inf
+    while turns < max_iter and moved > tol:
+        turns += 1
         gamma = expit(Z @ w)
         t, g = theta[slot], gamma[row]
         v = (n - c) / np.maximum(1.0 - t * g, 1e-12)
@@ -75,8 +76,6 @@ def fit_regression(
         curvature = (shown_row * gamma * (1.0 - gamma))[used]
         gradient = Z[used].T @ (relevant - shown_row * gamma)[used] - ridge @ w
         w = w + np.linalg.solve((Z[used].T * curvature) @ Z[used] + ridge, gradient)
-        if moved <= tol:
-            break
     return np.where(shown_slot > 0, theta, np.nan), expit(Z @ w), turns
 
 

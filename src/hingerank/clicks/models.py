@@ -332,11 +332,9 @@ class DBN(SDBN):
     def _fit(self, lists: LogLists, pair: np.ndarray) -> None:
         super()._fit(lists, pair)
         self.parameters_["continuation"] = np.array(0.9)
-        for turn in range(1, self.max_iter + 1):  # noqa: B007
-            moved = self._step(lists, pair)
-            if moved <= self.tol:
-                break
-        self.n_iter_ = turn
+        self.n_iter_, moved = 0, np.inf
+        while self.n_iter_ < self.max_iter and moved > self.tol:
+            self.n_iter_, moved = self.n_iter_ + 1, self._step(lists, pair)
 
     def _after_skip(self) -> float:
         return float(self.parameters_["continuation"])
