@@ -6,6 +6,7 @@ import pytest
 import hingerank as hr
 from hingerank.data.files import DataError
 from hingerank.personal.factorized import PersonalRankSVM
+from hingerank.registry import ranker_class
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -150,6 +151,20 @@ class TestInput:
             none = PersonalRankSVM(rank=2).fit(X, ["a", "b"], [0, 1], [1, 2])
         assert not none.predict("a", X).any()
 
+    @pytest.mark.parametrize("name", ["personal-rank-svm", "separate", "mean-variance", "joint", "ease", "list-ranker"])
+    def test_unknown_users_can_have_the_list_of_the_mean_user(self, name):
+        X, users, items, y = ratings()
+        ranker = ranker_class(name)().fit(X, users, items, y)
+        rows, _ = ranker.top_k([99, users[0]], X, 3, exclude=([99], [0]), unknown="mean")
+        everybody = np.mean([ranker.predict(user, X) for user in ranker.users_], axis=0)
+        mean = ranker.predict(99, X, unknown="mean")
+        if name not in ("personal-rank-svm", "mean-variance"):  # the mean of those with pairs, and the shared function
+            np.testing.assert_allclose(mean, everybody, atol=1e-9)
+        assert mean.std() > 0 and 0 not in rows[0] and ranker.rank(99, X, 1, unknown="mean") == [np.argmax(mean)]
+        np.testing.assert_array_equal(rows[1], ranker.top_k([users[0]], X, 3)[0][0])
+        with pytest.raises(ValueError, match="unknown must be"):
+            ranker.predict(99, X, unknown="zero")
+
     def test_repeated_ratings(self):
         X, users, items, y = ratings()
         again = 4
@@ -157,10 +172,10 @@ class TestInput:
         with pytest.warns(UserWarning, match="1 ratings repeat"):
             ranker = PersonalRankSVM(rank=2, C=0.3, max_iter=10).fit(X, *more)
         changed = y.copy()
-        changed[again] += 1
+        changed[again] += 0.5
         same = PersonalRankSVM(rank=2, C=0.3, max_iter=10).fit(X, users, items, changed)
         np.testing.assert_allclose(ranker.predict(users[again], X), same.predict(users[again], X), atol=1e-6)
-        assert ranker.notes_["repeated ratings, of which the last was kept"] == 1
+        assert ranker.notes_["repeated ratings, of which the mean counts"] == 1
 
     def test_contradictions_stand_against_each_other(self):
         X = np.eye(4)

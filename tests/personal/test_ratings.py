@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from hingerank.data.files import DataError
+from hingerank.personal.factorized import PersonalRankSVM
 from hingerank.personal.item_features import (
     embedding_features,
     genre_features,
@@ -143,6 +144,16 @@ class TestItemIds:
     def test_mixed_ids(self):
         made = ratings_from([1, 2, 1], np.array(["x", 3, 3], object), [1, 2, 3])
         assert len(made.item_ids) == 2 and made.items[1] == made.items[2]
+
+    @pytest.mark.parametrize("ids", [[1, "1", 2], np.array([1, "1", 2], object), ("1", 2, 1, "x")])
+    def test_ids_that_look_alike_are_an_error(self, ids):
+        """A file holds the same text for both, so that one user (or item) would be two."""
+        with pytest.raises(DataError, match="items has both '1' and 1"):
+            ratings_from(["a"] * len(ids), ids, range(len(ids)))
+        with pytest.raises(DataError, match="users has both '1' and 1"):
+            PersonalRankSVM(rank=1).fit(np.eye(4), ids, np.arange(len(ids)), np.arange(len(ids)))
+        with pytest.raises(DataError, match="winners and losers has both '1' and 1"):
+            comparisons_from(["a"], np.array([1], object), np.array(["1"], object))
 
     def test_bad_ratings(self):
         with pytest.raises(DataError, match="finite"):

@@ -13,6 +13,19 @@ def told():
     return hr.ratings_from(list("aabbbc"), [0, 1, 0, 1, 2, 2], [1, 2, 3, 4, 5, 3], times=[5, 1, 2, 9, 4, 8])
 
 
+def test_repeats_count_alike_in_files_and_in_fits(tmp_path):
+    """The mean of several ratings of an item, whether a file was read or arrays were given."""
+    X, rows = np.eye(3), [("a", 0, 5), ("a", 1, 3), ("a", 0, 1), ("a", 2, 2.5), ("b", 1, 2), ("b", 2, 4), ("b", 0, 1)]
+    path = tmp_path / "ratings.csv"
+    path.write_text("user,item,rating\n" + "".join(f"{u},{i},{y}\n" for u, i, y in rows))
+    with pytest.warns(UserWarning, match="1 ratings repeat an item of the same user: their mean counts"):
+        read = hr.read_ratings(path)
+    with pytest.warns(UserWarning, match="1 ratings repeat an item of the same user: their mean counts"):
+        given = hr.PersonalRankSVM(rank=1, C=1.0).fit(X, *zip(*rows))
+    same = hr.PersonalRankSVM(rank=1, C=1.0).fit(X, *read.triples)
+    np.testing.assert_allclose(given.predict("a", X), same.predict("a", X), rtol=1e-6)
+
+
 def test_the_latest_are_tested(told):
     train, test = hr.split_by_time(told, 0.34)
     assert sorted(train.times.tolist()) == [1, 2, 4, 5] and test.times.tolist() == [9]  # c is not known before

@@ -203,6 +203,8 @@ def check_ids(ids: ArrayLike, n_rows: int, name: str) -> np.ndarray:
         raise DataError(f"{name} has shape {array.shape}, expected one id for each of the {n_rows} rows")
     if array.dtype.kind not in "biufSUMm":
         return _check_objects(array, name)
+    if array.dtype.kind == "U" and isinstance(ids, list | tuple) and not all(isinstance(value, str) for value in ids):
+        _check_alike(set(ids), name)  # NumPy has made text of all
     if array.dtype.kind in "fMm" and (array != array).any():  # NaN and NaT differ from themselves
         row = int(np.argmax(array != array))
         raise DataError(f"{name} is missing ({array[row]}) at row {row}: give every row an id")
@@ -222,7 +224,19 @@ def _check_objects(array: np.ndarray, name: str) -> np.ndarray:
     if any(map(is_missing, distinct)):
         row, value = next((row, v) for row, v in enumerate(ids) if is_missing(v))
         raise DataError(f"{name} is missing ({value}) at row {row}: give every row an id")
+    if not all(isinstance(value, str) for value in distinct):
+        _check_alike(distinct, name)
     return ids
+
+
+def _check_alike(distinct: Collection[Any], name: str) -> None:
+    """A DataError about ids that differ but look alike, such as 1 and "1": they are one id to every file."""
+    seen: dict[str, Any] = {}
+    for value in distinct:
+        other = seen.setdefault(str(value), value)
+        if other is not value and other != value:
+            found = " and ".join(sorted(map(repr, (other, value))))
+            raise DataError(f"{name} has both {found}, which look alike: give all ids as text, or all as numbers")
 
 
 def is_missing(value: Any) -> bool:

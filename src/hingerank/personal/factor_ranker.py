@@ -51,8 +51,15 @@ class FactorRanker(PersonalRanker):
     def _settle_cold(self, V: np.ndarray, warm: np.ndarray) -> None:
         """Users without a pair would have v = 0 (no opinion); the mean of the others in the model is a better guess."""
         if self.cold_users == "mean" and not warm.all() and self.has_pairs_.any():
-            prior = self.prior_mean_
-            V[~warm] = self.user_weights_[self.has_pairs_].mean(axis=0) if prior is None else prior
+            V[~warm] = self._mean_user()
+
+    def _mean_user(self) -> np.ndarray:
+        if self.prior_mean_ is not None:
+            return self.prior_mean_
+        return self.user_weights_[self.has_pairs_ if self.has_pairs_.any() else slice(None)].mean(axis=0)
+
+    def _silent(self) -> np.ndarray:
+        return ~self.has_pairs_
 
     def _shared(self, X: Matrix) -> np.ndarray | None:
         return X @ self.coef_ if self.shared else None
@@ -61,7 +68,10 @@ class FactorRanker(PersonalRanker):
         return ItemFeatures(X).times(self.basis_)
 
     def _own(self, numbers: np.ndarray) -> np.ndarray:
-        return self.user_weights_[numbers]
+        own = self.user_weights_[numbers]
+        if (numbers < 0).any():
+            own[numbers < 0] = self._mean_user()
+        return own
 
     def add_user(
         self, user: Any, features: Any, ratings: Any = None, *, winners: Any = None, losers: Any = None

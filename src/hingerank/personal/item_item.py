@@ -15,7 +15,7 @@ from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute
 from hingerank.personal.baselines import row_keys
 from hingerank.personal.preferences import check_items, check_weights
-from hingerank.personal.rankers import SCORES_AT_ONCE, PersonalRanker, row_products
+from hingerank.personal.rankers import SCORES_AT_ONCE, PersonalRanker, row_products, rows_or_mean
 from hingerank.personal.ratings import check_ratings
 from hingerank.solvers.run import Certificate, Solution
 
@@ -147,7 +147,7 @@ class EASE(PersonalRanker):
         return place
 
     def _own(self, numbers: np.ndarray) -> Any:
-        return self.history_[numbers]
+        return rows_or_mean(self.history_, numbers)
 
     def _scores(self, X: Any, numbers: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
         out = np.empty(len(numbers))

@@ -19,6 +19,7 @@ from hingerank.personal.factorized import PersonalRankSVM
 from hingerank.personal.item_item import EASE
 from hingerank.personal.preferences import check_items, counting
 from hingerank.personal.problem import ItemFeatures
+from hingerank.personal.rankers import rows_or_mean
 from hingerank.personal.ratings import check_ratings
 from hingerank.personal.top_n import evaluate_top
 from hingerank.personal.users import UserIndex
@@ -148,7 +149,8 @@ class ListRanker(EASE):
         return np.hstack([super()._place(X), ItemFeatures(X).times(self.liked_basis_)])
 
     def _own(self, numbers: np.ndarray) -> Any:
-        return sp.csr_matrix(sp.hstack([self.history_[numbers], sp.csr_matrix(self.liked_weights_[numbers])]))
+        own = sp.csr_matrix(rows_or_mean(self.liked_weights_, numbers))
+        return sp.csr_matrix(sp.hstack([super()._own(numbers), own]))
 
 
 class ItemKNN:

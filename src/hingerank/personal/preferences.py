@@ -26,7 +26,7 @@ from hingerank.personal.ratings import check_ratings
 
 MOST_ROWS = np.iinfo(np.int32).max
 ROWS_AT_ONCE = 1 << 18  # ratings that are held in float64
-REPEATED = "repeated ratings, of which the last was kept"
+REPEATED = "repeated ratings, of which the mean counts"
 CONTRADICTED = "comparisons that their user also made the other way round"
 
 
@@ -153,7 +153,7 @@ def from_ratings(
     ----------
     users : ids of any type
     items : rows of the item features
-    ratings : any finite numbers; of several ratings of an item by a user the last one given counts
+    ratings : any finite numbers; of several ratings of an item by a user the mean counts, with the weight of the last
     n_items : rows that the item features have
     pair_weight : "uniform", or "user", which divides a user's pairs by their number (by the sum of their weights)
     weight : of each rating, default 1; the pair of two ratings has the product of their weights
@@ -188,7 +188,15 @@ def _rated(users: Any, items: Any, ratings: Any, n_items: int, weight: Any) -> R
     begin, order = group(codes, len(ids))
     kept = np.empty(len(ids), np.int64)
     dropped = int(drop_repeats(begin, order, items, n_items, kept))
+    if dropped:
+        ratings = mean_of_repeats(codes, items, ratings, n_items)
     return Rated(ids, items, ratings, weights, begin, order, kept, dropped)
+
+
+def mean_of_repeats(users: np.ndarray, items: np.ndarray, ratings: np.ndarray, n_items: int) -> np.ndarray:
+    """Each rating as the mean of all that the same user (by number) gave the same item."""
+    _, place = np.unique(users.astype(np.int64) * n_items + items, return_inverse=True)
+    return (np.bincount(place, ratings) / np.bincount(place))[place]
 
 
 def _graded(rated: Rated, pair_weight: str) -> UserPreferences:

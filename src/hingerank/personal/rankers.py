@@ -151,7 +151,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
         dropped = preferences.notes.get(REPEATED, 0)
         if dropped:
             warnings.warn(
-                f"{dropped} ratings repeat an item of the same user; the last one given counts",
+                f"{dropped} ratings repeat an item of the same user: their mean counts",
                 stacklevel=3,
             )
         if cold == preferences.n_users:
@@ -193,10 +193,10 @@ class PersonalRanker(SavedModel, BaseEstimator):
         return None
 
     def _own(self, numbers: np.ndarray) -> Any:
-        """The vectors of users, as rows."""
+        """The vectors of users, as rows; -1 is the mean user."""
         raise NotImplementedError
 
-    def predict(self, users: Any, features: Any) -> np.ndarray:
+    def predict(self, users: Any, features: Any, *, unknown: str = "error") -> np.ndarray:
         """One score per row: that of features[r] for user users[r].
 
         Scores of one user compare; scores of different users do not.
@@ -205,11 +205,22 @@ class PersonalRanker(SavedModel, BaseEstimator):
         ----------
         users : ids; one alone stands for all rows
         features : of items, which need not have been seen in ``fit``
+        unknown : "error", or "mean": users that the model does not know have the scores of the mean user
         """
         check_is_fitted(self)
         X = self._rows(features)
         self._check_rows(users, X.shape[0])
-        return self._scores(X, self._numbers(users, X.shape[0]))
+        return self._scores(X, self._asked(users, unknown, X.shape[0]))
+
+    def _asked(self, users: Any, unknown: str, n_rows: int | None = None) -> np.ndarray:
+        """The number of each user, -1 for the mean user."""
+        if unknown not in ("error", "mean"):
+            raise ValueError(f"unknown must be 'error' or 'mean', not {unknown!r}")
+        return self._numbers(users, n_rows) if unknown == "error" else self._users().numbers(users, n_rows)
+
+    def _silent(self) -> np.ndarray:
+        """Which users said nothing to learn from, so that they rank as the mean user does."""
+        return np.zeros(len(self.users_), bool)
 
     def _numbers(self, users: Any, n_rows: int | None = None) -> np.ndarray:
         """The number of each user; rankers that can rank for anybody have -1 for those they do not know."""
@@ -225,7 +236,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
                 "X[items], a row for each user (or one user alone for all rows)"
             )
 
-    def rank(self, user: Any, candidates: Any, top: int | None = None) -> np.ndarray:
+    def rank(self, user: Any, candidates: Any, top: int | None = None, *, unknown: str = "error") -> np.ndarray:
         """Rows of the candidates, best first for this user; equal scores keep their order.
 
         Parameters
@@ -233,16 +244,18 @@ class PersonalRanker(SavedModel, BaseEstimator):
         user : an id
         candidates : features of the items to put in order
         top : only so many, default all
+        unknown : as in ``predict``
         """
-        return self._order(user, candidates, top)
+        return self._order(user, candidates, top, unknown)
 
-    def _order(self, user: Any, candidates: Any, top: int | None = None) -> np.ndarray:
-        order = np.argsort(-self.predict(user, candidates), kind="stable")
+    def _order(self, user: Any, candidates: Any, top: int | None = None, unknown: str = "error") -> np.ndarray:
+        order = np.argsort(-self.predict(user, candidates, unknown=unknown), kind="stable")
         return order if top is None else order[: whole("top", top)]
 
     def top_k(
-        self, users: Any, candidates: Any, top: int = 10, *, exclude: tuple[Any, Any] | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
+        self, users: Any, candidates: Any, top: int = 10, *, exclude: tuple[Any, Any] | None = None,
+        unknown: str = "error",
+    ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
         """The best candidates of every user: (rows, scores), one line per user, best first.
 
         Users go in blocks: users x candidates is never held.
@@ -253,10 +266,11 @@ class PersonalRanker(SavedModel, BaseEstimator):
         candidates : features of the items to choose from
         top : candidates for each user; where too few are left the row is -1
         exclude : (users, rows) not to be offered, such as what each user has rated already
+        unknown : as in ``predict``
         """
         check_is_fitted(self)
         X, top = self._rows(candidates), whole("top", top)
-        numbers = self._numbers(users)
+        numbers = self._asked(users, unknown)
         place, shared = self._place(X), self._shared(X)
         hidden = self._hidden(exclude, users, X.shape[0])
         rows, values = np.empty((len(numbers), top), np.int64), np.empty((len(numbers), top))
@@ -407,6 +421,15 @@ def row_products(A: Any, B: Any) -> np.ndarray:
     if sp.issparse(B):
         return np.asarray(B.multiply(A).sum(axis=1)).ravel()
     return np.einsum("rc,rc->r", A, B)
+
+
+def rows_or_mean(A: Any, numbers: np.ndarray) -> Any:
+    """A[numbers], dense or CSR, with the mean of all rows where a number is -1."""
+    if len(numbers) == 0 or numbers.min() >= 0:
+        return A[numbers]
+    if sp.issparse(A):
+        return sp.csr_matrix(sp.vstack([A, sp.csr_matrix(A.mean(axis=0))]))[numbers]
+    return np.where((numbers >= 0)[:, None], A[numbers], A.mean(axis=0))
 
 
 def all_products(A: Any, B: Any) -> np.ndarray:

@@ -274,6 +274,7 @@ def number_items(
     if item_ids is None:
         together = np.concatenate(columns)
         if together.dtype.kind == "O":
+            check_ids(together, len(together), " and ".join(names))
             together = np.asarray([str(value) for value in together]) if _mixed(together) else together
         ids, numbers = np.unique(together, return_inverse=True)
         cuts = np.cumsum([len(column) for column in columns])[:-1]
@@ -405,6 +406,18 @@ def age_weights(times: Any, half_life: float, now: Any = None) -> np.ndarray:
     if when.dtype.kind == "M":
         age = age / np.timedelta64(1, "D")
     return 0.5 ** np.maximum(np.asarray(age, np.float64) / half_life, 0.0)
+
+
+def ticks_per_second(times: np.ndarray) -> float:
+    """1 for seconds since 1970, 1e3 for milliseconds, 1e6 and 1e9 for still smaller ones: by the size of the latest.
+
+    Examples
+    --------
+    >>> [ticks_per_second(np.array([latest])) for latest in (1_700_000_000, 1_700_000_000_000)]
+    [1.0, 1000.0]
+    """
+    latest = float(np.abs(times).max(initial=0))
+    return next((ticks for bound, ticks in ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3)) if latest >= bound), 1.0)
 
 
 def _times(ratings: Ratings) -> np.ndarray:
