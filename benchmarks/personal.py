@@ -1,12 +1,13 @@
 """PersonalRankSVM, its baselines and other recommenders on MovieLens.
 
-    python benchmarks/personal.py [--set ml-100k|ml-1m] [--split user|item] [--only NAME]
+    python benchmarks/personal.py [--set ml-100k|ml-1m] [--split user|item] [--only NAME] [--write FOLDER]
     python benchmarks/personal.py --default-C [--write FOLDER]    # PersonalRankSVM at its default C
 
 Features are genres and title words. Split "user": of every user's films a fifth is tested, as in the paper. Split
 "item": a fifth of the films, with all their ratings, is tested: nobody's rating of them was seen (cold items). A tenth
 of the rest, split alike, chooses every method's settings by the accuracy over its own pairs (grids were widened where a
-choice lay at their edge). Results are kept in docs/reproductions/runs: delete them to start afresh.
+choice lay at their edge). Results are kept in docs/reproductions/runs: delete them to start afresh. --write keeps the
+table of a set and a split, such as personal-ml-100k-new.json, there (docs/results).
 
 --default-C shows the fraction of test pairs right at the default C and on a grid around it, on splits and generated
 sets that the rule was not made with, and what choosing costs (personal_default_C.py). --write keeps the table as
@@ -14,6 +15,7 @@ personal-default-C.json there (docs/results).
 """
 
 import argparse
+import re
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -31,6 +33,7 @@ from hingerank.personal.item_features import genre_features, identity_features, 
 from hingerank.personal.rating_sets import plain_titles, read_movielens
 from hingerank.personal.ratings import Ratings, split_by_item, split_by_user
 from hingerank.preferences import GradedPreferences
+from measuring import keep_table
 from personal_default_C import default_C
 from personal_peers import CornacMF, CornacVBPR, Implicit, LightFM
 
@@ -77,6 +80,10 @@ class Row:
 
 
 WITH_TRAIN, AMONG = "test–any pairs", "test–test pairs"
+TABLES = {  # where a set and a split are kept
+    ("ml-100k", "user"): "personal-ml-100k-known", ("ml-100k", "item"): "personal-ml-100k-new",
+    ("ml-1m", "user"): "personal-ml-1m-known", ("ml-1m", "item"): "personal-ml-1m-new",
+}  # fmt: skip
 
 
 def ours(name: str, kind: str, Cs: list[float], films: bool = False, **settings: Any) -> Row:
@@ -137,7 +144,7 @@ def right_pairs(users: np.ndarray, ratings: np.ndarray, scores: np.ndarray) -> t
     return float(np.nansum(found * pairs)), float(pairs.sum())
 
 
-def movielens(place: Place, name: str, split: str, only: str | None) -> None:
+def movielens(place: Place, name: str, split: str, only: str | None, write: Path | None) -> None:
     """A table of all methods; what is done is kept and not done again."""
     features, parts = split_of(place.find(name), split)
     run = f"personal-{name}-{split}"
@@ -163,8 +170,14 @@ def movielens(place: Place, name: str, split: str, only: str | None) -> None:
         print(" · ".join(lines[-1]), flush=True)
     sizes = " / ".join(f"{len(part):,}" for part in parts.values())
     print(f"\n{name}, {split} split, {sizes} ratings to train / validate / test, {features[0].shape[1]} features\n")
-    for line in [["method", WITH_TRAIN, AMONG, "NDCG@10", "seconds", "chosen"], ["---"] * 6, *lines]:
+    header = ["method", WITH_TRAIN, AMONG, "NDCG@10", "seconds", "chosen"]
+    for line in [header, ["---"] * 6, *lines]:
         print("| " + " | ".join(line) + " |")
+    if write:
+        which = "" if name == "ml-100k" else f" --set {name}"
+        command = f"python benchmarks/personal.py{which} --split {split}"
+        shown = [[re.sub(r"^[A-Z]\w+", r"`\g<0>`", line[0]), *line[1:-1]] for line in lines]
+        keep_table(write, TABLES[name, split], command, header[:-1], shown)
 
 
 def split_of(folder: Path, split: str) -> tuple[list[Any], dict[str, Ratings]]:
@@ -210,7 +223,7 @@ def main() -> None:
     if arguments.default_C:
         default_C(place, arguments.write, arguments.only, arguments.done)
         return
-    movielens(place, arguments.set, arguments.split, arguments.only)
+    movielens(place, arguments.set, arguments.split, arguments.only, arguments.write)
 
 
 if __name__ == "__main__":

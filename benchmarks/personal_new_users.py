@@ -6,19 +6,21 @@ A part of the users with 25 ratings or more (300 at most) is left out of the fit
 told to ``add_users``, and the fraction of pairs right among all their other ratings is measured. The ranker is
 PersonalRankSVM as it comes (rank 10, default C, the strength of the prior learnt), without and with ``shared=True``, on
 genres and title words, or the words of Yahoo's titles. Figures are means over the seeds, each with other users left
-out, gains over the mean user with their standard errors. --write keeps the table as personal-new-users.json there
-(docs/results), and draws docs/figures/personal-new-users.svg.
+out, gains over the mean user with their standard errors. What is done is kept in docs/reproductions/runs: delete it to
+start afresh. --write keeps the table as personal-new-users.json there (docs/results), and draws
+docs/figures/personal-new-users.svg.
 """
 
 import argparse
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import hingerank as hr
-from hingerank.papers.engine import Place, default_data
+from hingerank.papers.engine import Place, default_data, kept
 from hingerank.papers.personal import yahoo
 from hingerank.personal.item_features import genre_features, join_features, word_features
 from hingerank.personal.rating_sets import plain_titles, read_movielens
@@ -97,7 +99,10 @@ def main() -> None:
     for name in arguments.set or SETS:
         X, ratings = read(place, name)
         for shared in (False, True):
-            runs = [curves(X, ratings, seed, shared) for seed in range(arguments.seeds)]
+            runs = [
+                kept(place, "personal-new-users", f"{name}-{shared}-{s}", partial(curves, X, ratings, s, shared))
+                for s in range(arguments.seeds)
+            ]
             by_way = {way: np.array([run[way] for run in runs]) for way in WAYS}
             mean, drawn, _ = by_way.values()
             print(name, "shared" if shared else "", "strength", [run["strength"][0] for run in runs], flush=True)
