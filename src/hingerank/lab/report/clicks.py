@@ -7,19 +7,9 @@ from typing import Any
 import numpy as np
 
 from hingerank.clicks.models import CLICK_MODELS, click_model
-from hingerank.notebook import shown
+from hingerank.lab.report.plain import drawing, table, whole_page
 
 FEWEST_LISTS = 40  # from which click models are compared
-
-STYLE = """
-:root { color-scheme: light dark; --mark: #2a78b5; --line: #8886; }
-body { font: 15px/1.45 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.1rem; margin: 1.6rem 0 .3rem; } p.note { opacity: .75; }
-table { border-collapse: collapse; } td, th { padding: .15rem .7rem .15rem 0; text-align: left; }
-td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-svg { display: block; max-width: 40rem; } svg text { font-size: 11px; fill: currentColor; }
-.mark { fill: var(--mark); stroke: var(--mark); } .line { stroke: var(--line); }
-"""
 
 
 def click_page(
@@ -38,21 +28,14 @@ def click_page(
     curves : Propensities, optional
     models : rows of (click model, perplexity, log-likelihood), optional
     """
-    parts = [_facts(log, data), _places(log, curves)]
+    parts = [_facts(log, data), places_part(log, curves)]
     if models:
         parts.append(
-            "<h2>Click models on held-out lists</h2>" + _table(["model", "perplexity", "log-likelihood"], models)
+            "<h2>Click models on held-out lists</h2>" + table(["model", "perplexity", "log-likelihood"], models)
         )
     if values is not None:
         parts.append(_values(values))
-    policy = "default-src 'none'; style-src 'unsafe-inline'"
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)} – clicks</title><style>{STYLE}</style></head><body>"
-        f"<h1>{escape(title)}</h1>{''.join(parts)}</body></html>\n"
-    )
+    return whole_page(f"{title} – clicks", title, parts)
 
 
 def held_out_models(log: Any, seed: int = 0) -> list[list[Any]]:
@@ -84,10 +67,10 @@ def _facts(log: Any, data: Any) -> str:
         **data.notes,
     }
     rows = [[name, f"{value:,.0f}"] for name, value in facts.items()]
-    return "<h2>What was logged</h2>" + _table(["", "count"], rows)
+    return "<h2>What was logged</h2>" + table(["", "count"], rows)
 
 
-def _places(log: Any, curves: Any) -> str:
+def places_part(log: Any, curves: Any) -> str:
     """Showings and click rates by place, and propensities with their intervals."""
     weight = np.ones(len(log)) if log.weights is None else log.weights
     n = np.bincount(log.place, weight, log.n_places + 1)[1:]
@@ -108,7 +91,7 @@ def _places(log: Any, curves: Any) -> str:
                 row.append(f"{a:.3f} to {b:.3f}")
     words = "Click rates mix how good documents are with how often their place is looked at; propensities do not."
     drawn = _curve(middle, low, high, rate) if middle is not None else _curve(None, None, None, rate)
-    return f'<h2>Places</h2><p class="note">{words}</p>{drawn}{_table(header, rows)}'
+    return f'<h2>Places</h2><p class="note">{words}</p>{drawn}{table(header, rows)}'
 
 
 def _curve(middle: Any, low: Any, high: Any, rate: np.ndarray) -> str:
@@ -134,7 +117,7 @@ def _curve(middle: Any, low: Any, high: Any, rate: np.ndarray) -> str:
             if low is not None and high is not None:
                 ends = f'y1="{y(low[k]):.1f}" y2="{y(high[k]):.1f}"'
                 marks.append(f'<line class="mark" x1="{x(k):.1f}" x2="{x(k):.1f}" {ends}/>')
-    return f'<svg viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="places">{"".join(marks)}</svg>'
+    return drawing("positions", width, height, marks)
 
 
 def _values(values: Any) -> str:
@@ -155,20 +138,10 @@ def _values(values: Any) -> str:
         marks.append(f'<line class="mark" x1="{x(a):.1f}" y1="{y:.1f}" x2="{x(b):.1f}" y2="{y:.1f}"/>')
         marks.append(f'<circle class="mark" cx="{x(float(each.difference)):.1f}" cy="{y:.1f}" r="4"/>')
         marks.append(f'<text x="4" y="{y - 6:.1f}">{escape(each.name)}</text>')
-    drawn = f'<svg viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="differences">{"".join(marks)}</svg>'
+    drawn = drawing("differences", width, height, marks)
     words = (
         f"{escape(some.measure)} by clicks, estimator {escape(some.estimator)}; "
         f"{100 * some.confidence:.3g} % intervals over resampled {some.resampled}. "
         "The picture shows differences to the lists as they were shown."
     )
-    return f'<h2>What rankers are worth</h2><p class="note">{words}</p>{_table(header, rows)}{drawn}'
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    kinds = ["number" if place else "" for place in range(len(header))]
-    head = "".join(f'<th class="{kind}">{escape(name)}</th>' for kind, name in zip(kinds, header))
-    body = "".join(
-        "<tr>" + "".join(f'<td class="{kind}">{escape(shown(cell))}</td>' for kind, cell in zip(kinds, row)) + "</tr>"
-        for row in rows
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<h2>What rankers are worth</h2><p class="note">{words}</p>{table(header, rows)}{drawn}'
