@@ -102,6 +102,7 @@ _HOME = {
     "embedding_features": "hingerank.personal.item_features",
     "join_features": "hingerank.personal.item_features",
     "evaluate_top": "hingerank.personal.top_n",
+    "make_shop": "hingerank.clicks.shop",
     "make_personal": "hingerank.personal.generate",
     "read": "hingerank.data.read_write",
     "Propensities": "hingerank.clicks.propensities",
