@@ -22,7 +22,7 @@ $(READY): pyproject.toml
 
 $(VENV)/.demo: pyproject.toml  # the demo alone needs far less than the tests
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	test -e $(READY) || $(BIN)/python -m pip install --quiet --editable ".[demo]"
+	test -e $(READY) || $(BIN)/python -m pip install --quiet --editable .
 	touch $(VENV)/.demo
 
 demo: $(VENV)/.demo

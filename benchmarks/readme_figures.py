@@ -35,7 +35,7 @@ def curves(path: Path) -> None:
         order = np.argsort(found.values[:, j])[::15]
         place.plot(found.values[order, j], found.contributions[order, j])
         place.set_title(found.names[j], fontsize=9)
-    axes[0].set_ylabel("gave to the score")
+    axes[0].set_ylabel("contribution to the score")
     figure.tight_layout()
     figure.savefig(path, metadata={"Date": None})
 
@@ -49,7 +49,7 @@ def page(path: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         found = run_demo(Path(folder) / "demo")
         options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=3000"]
-        shot = ["--window-size=1100,950", f"--screenshot={path.resolve()}", found.page.resolve().as_uri()]
+        shot = ["--window-size=1000,960", f"--screenshot={path.resolve()}", found.page.resolve().as_uri()]
         subprocess.run([program, *options, *shot], check=True, capture_output=True)
 
 
@@ -61,7 +61,7 @@ def main() -> None:
     if arguments.only != "page":
         curves(arguments.output / "curves.svg")
     if arguments.only != "curves":
-        page(arguments.output / "report.png")
+        page(arguments.output / "demo.png")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from hingerank.cli import main
 from hingerank.lab import doctor
 
 PROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
-FOR_DEVELOPERS = {"all", "bench", "demo", "dev", "docs", "test"}
+FOR_DEVELOPERS = {"all", "bench", "dev", "docs", "test"}
 
 
 def test_every_optional_part_is_explained():

@@ -1,6 +1,5 @@
 """`models`, `warmup`, `doctor` and `demo`."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,7 @@ import typer
 
 from hingerank.cli.groups import JSON
 from hingerank.cli.options import command, option
-from hingerank.cli.output import console, note, print_facts, print_json, print_table, progress, working
+from hingerank.cli.output import note, print_facts, print_json, print_table, progress, working
 
 
 @command
@@ -100,31 +99,31 @@ def demo(
     output: Path = option(
         "FOLDER", "Folder to write, made if needed.", Path("hingerank-demo"), short="-o", panel="Output"
     ),
-    queries: int = option("N", "Number of queries to generate.", 150, min=10),
-    seed: int = option("N", "Seed of the generated data.", 2, min=0),
+    queries: int = option("N", "Number of different searches, at most 120.", 120, min=10),
+    seed: int = option("N", "Seed of the shop.", 0, min=0),
     json: bool = JSON,
 ) -> None:
-    """Tune and compare rankers on generated data, and write pages.
+    """Show the whole path in a small shop: clicks to ranker to page.
 
-    The winner is saved, and one of its rankings is explained.
+    The shop is generated. Its click log becomes propensities, a ranker with a curve for each feature, a page to open in
+    a browser, and SQL that ranks as the model does.
 
     Example: hingerank demo --output hingerank-demo
     """
     import time
 
-    from hingerank.lab.demo import MEASURE, run_demo
-    from hingerank.lab.progress import LiveBoard
+    from hingerank.lab.demo import run_demo
 
     started = time.perf_counter()
-    with LiveBoard(console(stderr=True)) as board:
-        found = run_demo(output, n_queries=queries, seed=seed, progress=board if sys.stderr.isatty() else None)
+    found = run_demo(output, queries, seed, None if json else note)
     seconds = time.perf_counter() - started
     columns, rows = found.table()
     if json:
-        places = {"page": found.page, "model": found.model, "explained": found.explained}
-        print_json({**places, "columns": columns, "rows": rows, "seconds": seconds})
+        places = {"page": found.page, "model": found.model, "exported": found.exported.files[0]}
+        certificate = found.ranker.certificate_.to_dict()
+        print_json({**places, "columns": columns, "rows": rows, "certificate": certificate, "seconds": seconds})
         return
-    print_table(f"{MEASURE} on test, settings chosen on validation", columns, rows)
-    note(f"{seconds:.1f} s; the winner is in {found.model}; open these pages in a browser:")
-    print(found.explained)
+    print_table("rankings of searches that were held out", columns, rows)
+    note(f"{seconds:.1f} s; the same with commands:\n" + "\n".join(found.commands))
+    note("open this page in a browser:")
     print(found.page)
