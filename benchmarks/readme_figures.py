@@ -49,7 +49,7 @@ def page(path: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         found = run_demo(Path(folder) / "demo")
         options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=3000"]
-        shot = ["--window-size=1000,960", f"--screenshot={path.resolve()}", found.page.resolve().as_uri()]
+        shot = ["--window-size=1000,995", f"--screenshot={path.resolve()}", found.page.resolve().as_uri()]
         subprocess.run([program, *options, *shot], check=True, capture_output=True)
 
 

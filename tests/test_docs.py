@@ -2,6 +2,7 @@
 
 import doctest
 import inspect
+import json
 import re
 import shlex
 import shutil
@@ -128,6 +129,23 @@ def test_commands_in_running_text_have_the_options_that_they_name():
             assert takes_more or not unknown, f"{name} names hingerank {command} {', '.join(unknown)}"
             found += len(asked)
     assert found > 10
+
+
+def test_the_notebook_of_the_shop_runs_and_is_that_of_its_example(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("matplotlib").use("agg")
+    pytest.importorskip("sphinx_gallery", reason="sphinx-gallery is not installed: pip install 'hingerank[docs]'")
+    monkeypatch.syspath_prepend(str(DOCS / "_site"))
+    made = import_module("notebooks").notebook(ROOT / "examples" / "plot_shop.py")
+    stored = (ROOT / "examples" / "shop.ipynb").read_text("utf-8")
+    assert made == stored, "run python docs/_site/notebooks.py"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path.parent))
+    names = {"__name__": "notebook"}
+    for cell in json.loads(stored)["cells"]:
+        if cell["cell_type"] == "code":
+            exec(compile("".join(cell["source"]), "shop.ipynb", "exec"), names)
+    names["plt"].close("all")
+    assert capsys.readouterr().out.endswith("True\n") and not list(tmp_path.iterdir())
 
 
 @pytest.fixture(scope="module")
