@@ -68,14 +68,14 @@ def usual_measure(data: RankingData) -> str:
 
 
 def usual_measures(measure: MeasureLike, data: RankingData) -> list[str]:
-    """What to take on test besides the choosing measure."""
+    """Measures on test in addition to the one that chooses."""
     if isinstance(data, TopicRows):
         return list(MEASURES)
     return default_measures(measure if isinstance(measure, str) else usual_measure(data))
 
 
 def default_measures(measure: str) -> list[str]:
-    """What to take on test besides the choosing measure: NDCG and precision at 1 ... 10, MAP and mean NDCG.
+    """Measures on test in addition to the one that chooses: NDCG and precision at 1 ... 10, MAP and mean NDCG.
 
     All are under the choosing measure's preset and those of its options that they have.
 

@@ -1,4 +1,4 @@
-"""The user's own parts of a comparison: found by "module:Name" or "file.py:Name", and told apart in a run's header."""
+"""The user's own parts of a comparison: found by "module:Name" or "file.py:Name", and identified in a run's header."""
 
 import inspect
 import sys

@@ -287,7 +287,7 @@ def read_header(folder: Path) -> Record | None:
     except (ValueError, AttributeError, TypeError):
         whole = False
     if not whole:
-        raise ValueError(f"{path} is damaged, so it cannot be told what the results there are of: delete the folder")
+        raise ValueError(f"{path} is damaged: delete the folder, its results cannot be identified")
     if header["format"] == FORMAT:
         header["methods"] = {name: present_keys(_kind(known), known) for name, known in header["methods"].items()}
     return header

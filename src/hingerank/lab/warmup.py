@@ -51,7 +51,7 @@ def warm(progress: Callable[[int, int | None], None] | None = None, apart: bool 
     """Run every step; `progress` is called with (steps done, steps in all). Optional libraries may be absent.
 
     apart: in two processes side by side (default: where there are two cores). Each takes the next batch when it is
-    free: steps of a batch share kernels, those of two that stand one after the other hardly any.
+    free: steps of a batch share kernels, two that follow each other share almost none.
     """
     names = _wing("rankers")
     batches = [*_graded(names[:1]), *_personal(), *_rooms(), *_graded(names[1:]), *_diverse()]

@@ -72,7 +72,7 @@ class Workers(Generic[SomeTask]):
         self._open = ExitStack()
 
     def room(self, waiting: int) -> int:
-        """How many tasks can be submitted now, when so many are waiting."""
+        """How many tasks can be submitted now, given how many are waiting."""
         if self._here and self.count > 1 and self._done_here and not self.running:
             ahead = waiting * (time.monotonic() - self._started) / self._done_here
             self._here = ahead < PATIENCE

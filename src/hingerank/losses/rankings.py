@@ -73,7 +73,7 @@ class LambdaLoss(ListLoss):
     """sum over pairs of  W_ij log(1 + exp(-(s_i - s_j))),  W_ij = (2^y_i - 2^y_j) |D_i - D_j| / DCG*  (LambdaRank).
 
     W is the change of NDCG when i and j swap places in the ranking given last to `rank`. For fixed W this is a convex
-    function of s, whose gradient at the scores that ranked are LambdaRank's lambdas; with W taken anew it is no
+    function of s, whose gradient at the scores that ranked are LambdaRank's lambdas; with W computed again it is no
     function of s at all, hence not convex.
     """
 

@@ -35,7 +35,7 @@ def collect_examples(
     ----------
     results : with a folder, where the scores are
     folds : those of the run
-    queries : at most so many
+    queries : the number of queries at most
     top : documents that some method ranks among its first `top`, and the first `top` relevant ones
     most_features : values of the heaviest features
     most_bytes : of JSON
