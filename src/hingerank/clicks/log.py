@@ -286,12 +286,15 @@ class ClickData:
 
     def subset(self, queries: Any) -> "ClickData":
         """The rows and cells of some queries (a list of their ids)."""
-        part = self.data.subset(queries)
-        kept = np.isin(as_text(self.data.qid), as_text(np.asarray(queries)))
+        part, blocks = self.data.subset(queries), self.data.blocks
+        numbers = places_of(part.blocks.ids.tolist(), blocks.ids.tolist())
+        wanted = np.zeros(len(blocks), bool)
+        wanted[numbers] = True
+        kept = blocks.scatter(np.repeat(wanted, blocks.sizes))
         new_row = np.cumsum(kept) - 1
         cells = kept[self.row]
         chosen = [None if column is None else column[cells] for column in (self.propensity, self.context)]
-        lists = self.lists[places_of(part.blocks.ids.tolist(), self.data.blocks.ids.tolist())]
+        lists = self.lists[numbers]
         return ClickData(
             part, new_row[self.row[cells]], self.place[cells], self.showings[cells], self.clicks[cells], chosen[0],
             chosen[1], lists, self.context_names, self.dropped, self.notes,
