@@ -84,6 +84,18 @@ def test_the_regression_never_sees_the_query_it_is_for(rows, log):
     assert np.abs(after[~mine] - before[~mine]).max() > 0.01
 
 
+def test_rows_that_nothing_tells_apart_have_clicks_over_expected_looks(log):
+    """Places weigh by how often they were looked at: the first ones, with the best documents, are not all."""
+    rows = hr.RankingData.from_arrays(np.ones((60, 1)), np.zeros(60), np.repeat(np.arange(12), 5), docid=np.arange(60))
+    data = log.join(rows)
+    alpha, query = ALPHA[data.place - 1], rows.qid[data.row]
+    found = regressed_relevance(data, alpha, np.zeros(len(data)))
+    for value in np.unique(found):
+        others = ~np.isin(query, rows.qid[found == value])
+        assert value == pytest.approx(data.clicks[others].sum() / (data.showings * alpha)[others].sum(), rel=1e-9)
+    assert len(np.unique(found)) == 5
+
+
 def endless(rows, relevance, correction):
     """Every document of a query at each place, with the clicks that are expected."""
     n, places = rows.n_rows, np.repeat(np.arange(1, 5), rows.n_rows)

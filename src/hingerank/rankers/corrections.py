@@ -190,10 +190,12 @@ def relevance(data: ClickedRows, alpha: np.ndarray, beta: np.ndarray, clip: floa
 
 
 def regressed_relevance(data: ClickedRows, alpha: np.ndarray, beta: np.ndarray) -> np.ndarray:
-    """R = x·b + b₀ that minimises Σ over cells n (c/n - β - α R)², with a ridge, every query's from the other queries.
+    """R = x·b + b₀ that minimises Σ over cells n (c/n - β - α R)² / v, with a ridge, every query's from other queries.
 
-    By rows that is Σ ω (t - R)² with ω = Σ n α², t = Σ α (c - n β) / ω. The ridge is that of the least squared error on
-    queries left out. Values below 0 count as 0.
+    v = α r + β, r the mean relevance, is about the variance of a click: clicks are rare at low places and vary little
+    there. Without v the first places alone would count, whose documents are better than those below them. By rows it is
+    Σ ω (t - R)² with ω = Σ n α² / v, t = Σ α (c - n β) / (v ω). The ridge is that of the least squared error on queries
+    left out. Values below 0 count as 0.
     """
     rows, n_queries = data.data, data.data.n_queries
     if n_queries < 2:
@@ -203,8 +205,11 @@ def regressed_relevance(data: ClickedRows, alpha: np.ndarray, beta: np.ndarray) 
             f'correction="doubly-robust" regresses relevance on up to {MOST_FEATURES:,} features, and the rows have '
             f'{rows.n_features:,}: use "clipped" or "ips"'
         )
-    weight = np.bincount(data.row, data.showings * alpha**2, rows.n_rows)
-    moment = np.bincount(data.row, alpha * (data.clicks - data.showings * beta), rows.n_rows)
+    n, c = data.showings, data.clicks
+    mean = max(float((c - n * beta).sum()) / max(float((n * alpha).sum()), 1e-12), 1e-3)
+    sure = alpha / (alpha * mean + beta)
+    weight = np.bincount(data.row, n * alpha * sure, rows.n_rows)
+    moment = np.bincount(data.row, sure * (c - n * beta), rows.n_rows)
     target = np.divide(moment, weight, out=np.zeros_like(moment), where=weight > 0)
     query = rows.blocks.scatter(rows.blocks.numbers)
     fold = np.random.default_rng(0).permutation(n_queries)[query] % min(FOLDS, n_queries)
