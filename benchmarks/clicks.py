@@ -68,14 +68,14 @@ class Fold:
             "rank-svm", parts.train, validation=parts.validation, measure=MEASURE, params=PLAIN, widen=False
         )
 
-    def tried(self, sessions, seed):
-        """NDCG@10 of every method that learns from clicks."""
+    def tried(self, sessions, seed, methods):
+        """NDCG@10 of methods that learn from clicks."""
         log = hr.simulate_clicks(self.rows, self.production, sessions=sessions, seed=seed, counted=True)
         data, found = log.join(self.rows), {}
         learn, choose = data.subset(self.learn), data.subset(self.choose)
         propensities = 1.0 / np.arange(1, log.n_places + 1)
-        for name, how in METHODS.items():
-            how = how | {"around": self.production} if "around" in how else how
+        for name in methods:
+            how = METHODS[name] | ({"around": self.production} if "around" in METHODS[name] else {})
             ranker = hr.tune(
                 "rank-svm", learn, validation=choose, params=PLAIN, widen=False, propensities=propensities, **how
             )
@@ -86,19 +86,21 @@ class Fold:
 def letor(arguments):
     state = Path(arguments.state)
     done = [json.loads(line) for line in state.read_text().splitlines()] if state.exists() else []
-    known = {(r["set"], r["fold"], r["sessions"], r["repeat"]) for r in done}
+    known = {(r["set"], r["fold"], r["sessions"], r["repeat"], method) for r in done for method in r["ndcg"]}
     began = time.perf_counter()
     with state.open("a") as out:
         for name in arguments.sets:
             folds = read_folds(Path(arguments.folder) / name)
             for number, parts in enumerate(folds, 1):
-                todo = [(n, k) for k in range(arguments.repeats) for n in SESSIONS if (name, number, n, k) not in known]
-                fold = Fold(parts, number) if todo else None
-                for n, repeat in todo:
+                turns = [(n, k) for k in range(arguments.repeats) for n in SESSIONS]
+                missing = {turn: [m for m in METHODS if (name, number, *turn, m) not in known] for turn in turns}
+                missing = {turn: methods for turn, methods in missing.items() if methods}
+                fold = Fold(parts, number) if missing else None
+                for (n, repeat), methods in missing.items():
                     if time.perf_counter() - began > arguments.seconds:
                         return done
                     seed = 1000 * repeat + 10 * number + len(str(n))
-                    found = fold.tried(n, seed) | {"production": ndcg(fold.production, fold.test)}
+                    found = fold.tried(n, seed, methods) | {"production": ndcg(fold.production, fold.test)}
                     found["full information"] = ndcg(fold.full, fold.test)
                     done.append({"set": name, "fold": number, "sessions": n, "repeat": repeat, "ndcg": found})
                     out.write(json.dumps(done[-1]) + "\n")
@@ -106,8 +108,18 @@ def letor(arguments):
     return done
 
 
+def merged(done):
+    """One line for each run that has all methods: a method may have been tried later than others."""
+    found = {}
+    for r in done:
+        found.setdefault((r["set"], r["fold"], r["sessions"], r["repeat"]), {}).update(r["ndcg"])
+    names = ("set", "fold", "sessions", "repeat")
+    return [dict(zip(names, key)) | {"ndcg": ndcg} for key, ndcg in found.items() if METHODS.keys() <= ndcg.keys()]
+
+
 def letor_table(done):
     """Means over folds, with standard errors over repeats, and the two goals."""
+    done = merged(done)
     names = ["production", *METHODS, "full information"]
     header, rows, notes, points = ["set, sessions", *names], [], [], {}
     for kind in dict.fromkeys(r["set"] for r in done):
