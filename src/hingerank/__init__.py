@@ -40,6 +40,7 @@ _HOME = {
     "FRank": "hingerank.rankers.linear",
     "CRR": "hingerank.rankers.least_squares",
     "PointwiseRegression": "hingerank.rankers.least_squares",
+    "OrdinalSVM": "hingerank.rankers.ordinal",
     "PRank": "hingerank.rankers.ordinal",
     "SVMMAP": "hingerank.rankers.measured",
     "LambdaRank": "hingerank.rankers.measured",

@@ -18,6 +18,7 @@ GRADED = {name: cls for name in RANKERS if issubclass(cls := ranker_class(name),
 # no loss of pairs: grades are targets, gains or classes there, or trees and stumps are grown on them
 NOT_OF_PAIRS = {
     "listmle", "rankrls", "crr", "pointwise-regression", "svm-map", "lambdarank", "softrank", "rankcosine",
+    "ordinal-svm",
 }  # fmt: skip
 WITHOUT = {
     "factorized", "regularized", "rs-rank", "feature-selection", "prank", "adarank", "rankboost", "lightgbm", "gbrank",

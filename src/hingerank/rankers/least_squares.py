@@ -167,6 +167,7 @@ class CRR(LeastSquaresRanker):
     """
 
     _saved: ClassVar[Mapping[str, Attribute]] = {"intercept_": Number()}
+    _of_rows = True
 
     def __init__(
         self, C=1.0, alpha=0.5, loss="grade_differences", tol=1e-6, *, scale=None, missing="error", features=None,

@@ -1,4 +1,4 @@
-"""PRank: ordinal regression by a perceptron (Crammer & Singer 2001)."""
+"""Ordinal regression, a weight for each feature and thresholds between grades: OrdinalSVM, and PRank's perceptron."""
 
 import time
 from collections.abc import Mapping
@@ -12,14 +12,132 @@ from hingerank.data.checks import whole
 from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute
 from hingerank.kernels.ordinal import prank_pass
-from hingerank.problem import RowsDesign
-from hingerank.rankers.base import LinearRanker, UnweightedRanker
+from hingerank.losses import make_loss
+from hingerank.losses.ordinal import Ordinal
+from hingerank.problem import Problem, RowsDesign
+from hingerank.rankers.base import BaseRanker, LinearRanker, UnweightedRanker
+from hingerank.rankers.linear import LossRanker
+from hingerank.rankers.sources import MEMORY
 from hingerank.renaming import renamed
 from hingerank.solvers.run import Certificate
 
+MOST_GRADES = 256
+OF_THRESHOLDS = ("squared_hinge", "logistic", "modified_huber")
+
+
+class HasThresholds(BaseRanker):
+    """A ranker whose scores have thresholds between the grades."""
+
+    _saved: ClassVar[Mapping[str, Attribute]] = {
+        "grades_": Array("grades", rising=True, least=1),
+        "thresholds_": Array("grades-1"),
+    }
+    grades_: np.ndarray
+    thresholds_: np.ndarray
+
+    def predict_grades(self, X: RowsLike, qid: PerRow = None) -> np.ndarray:
+        """The grade of every row: the lowest whose upper threshold its score does not pass.
+
+        Parameters
+        ----------
+        X : rows as in fit
+        qid : a query id per row; needed only by a scaler that works per query
+        """
+        check_is_fitted(self)
+        above = self.predict(X, qid)[:, None] > self.thresholds_[None, :]
+        return np.asarray(self.grades_[above.sum(axis=1)])
+
+
+class OrdinalSVM(HasThresholds, LossRanker):
+    """min over w, b of  ½‖w‖² + C · sum over rows i and thresholds k of  loss(±(s_i - b_k)),  + above k,  s = Φ w.
+
+    The pointwise approach with large margins: a row is to score above all thresholds below its grade, and below the
+    others, whatever its query. Shashua & Levin (2002) have the thresholds next to a grade, Chu & Keerthi (2005) all of
+    them, as here: then the best ones ascend without being told to. With two grades there is one threshold, and this is
+    a classifier of relevant rows (Nallapati 2004: the SVM, or with the logistic loss his maximum entropy model). The
+    problem is convex, and solved with the best thresholds put in: the certificate is the duality gap in w.
+
+    Parameters
+    ----------
+    C : weight of the loss; multiplies its sum over rows, or None for one that follows the data
+    loss : "squared_hinge", "logistic" or "modified_huber", of the distance to a threshold
+    tol : stop when the duality gap is at most tol times the objective and tol times its fall from weights of 0
+    scale : feature scaling learnt in fit and carried in the model
+    missing : as in RankSVM
+    features : a feature map, as in RankSVM
+    max_iter : most iterations
+    max_seconds : most seconds
+    init : weights to start from
+    callback : called with each trace entry; a true answer stops the fit
+
+    Attributes
+    ----------
+    coef_ : weights
+    thresholds_ : one between every two neighbouring grades
+    grades_ : the distinct grades, ascending
+    certificate_ : how near the optimum the weights are
+    trace_ : one entry per iteration
+    n_iter_ : iterations
+    n_pairs_ : preference pairs
+    C_ : C as it was used
+    objective_ : the value reached
+    features_ : the fitted feature map, or None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, y, qid = np.array([[0.0], [1.0], [0.2], [0.9]]), [0, 1, 0, 1], ["a", "a", "b", "b"]
+    >>> ranker = OrdinalSVM(C=100.0).fit(X, y, qid=qid)
+    >>> ranker.rank(X, qid=qid).tolist(), ranker.predict_grades(X).tolist()
+    ([1, 0, 3, 2], [0.0, 1.0, 0.0, 1.0])
+    """
+
+    _farthest = MEMORY  # thresholds see all scores
+    _of_rows = True
+
+    def __init__(
+        self, C=1.0, loss="squared_hinge", tol=1e-3, *, scale=None, missing="error", features=None, max_iter=None,
+        max_seconds=None, init=None, callback=None,
+    ):  # fmt: skip
+        super().__init__(
+            C, tol, scale=scale, missing=missing, features=features, max_iter=max_iter, max_seconds=max_seconds,
+            init=init, callback=callback,
+        )  # fmt: skip
+        self.loss = loss
+
+    def _solver(self):
+        if self.loss not in OF_THRESHOLDS:
+            raise ValueError(f"loss of OrdinalSVM must be one of {', '.join(OF_THRESHOLDS)}, not {self.loss!r}")
+        return "newton"
+
+    def _loss(self):
+        self._solver()
+        return Ordinal(make_loss(self.loss))
+
+    def _preferences(self, y, blocks, sample_weight):
+        found = len(np.unique(y))
+        if found > MOST_GRADES:
+            raise ValueError(
+                f"there are {found:,} different grades, and OrdinalSVM has a threshold between every two: round them "
+                f"to at most {MOST_GRADES}, or use PointwiseRegression"
+            )
+        return super()._preferences(y, blocks, sample_weight)
+
+    def _problem(self, source):
+        source.learnt = super()._problem(source)
+        return source.learnt
+
+    def _keep(self, solution, source):
+        super()._keep(solution, source)
+        problem: Problem = source.learnt
+        y, weight = problem.preferences.y, problem.preferences.item_weight
+        m = np.ones(len(y)) if weight is None else weight
+        self.grades_ = np.unique(y[m > 0])
+        self.thresholds_ = problem.loss.thresholds(problem.design.scores(solution.w), y, m)
+
 
 @renamed
-class PRank(UnweightedRanker, LinearRanker):
+class PRank(HasThresholds, UnweightedRanker, LinearRanker):
     """w ← w + sum_k τ_k x,  b_k ← b_k - τ_k,  τ_k = ±1 where threshold b_k stands on the wrong side of w·x, else 0,
 
     for one row after another: a row of the k-th lowest grade is to score above k - 1 thresholds and below the others.
@@ -55,11 +173,6 @@ class PRank(UnweightedRanker, LinearRanker):
     ([1, 0, 3, 2], [0.0, 1.0, 0.0, 1.0])
     """
 
-    _saved: ClassVar[Mapping[str, Attribute]] = {
-        "grades_": Array("grades", rising=True, least=1),
-        "thresholds_": Array("grades-1"),
-    }
-
     def __init__(self, max_iter=20, *, average=True, scale=None, missing="error", random_state=0):
         self.max_iter = max_iter
         self.average = average
@@ -85,20 +198,8 @@ class PRank(UnweightedRanker, LinearRanker):
             raise DataError("scores overflow; rescale the features (scale=...)")
         steps = len(y) * iteration
         self.coef_ = total_w / steps if self.average else w
-        self.thresholds_: np.ndarray = total_b / steps if self.average else b
+        self.thresholds_ = total_b / steps if self.average else b
         self.n_iter_ = iteration
         status = "converged" if value == 0.0 else "max_iter"
         seconds = time.perf_counter() - began
         self.certificate_ = Certificate("grades missed in the last pass", value, 0.0, status, iteration, seconds)
-
-    def predict_grades(self, X: RowsLike, qid: PerRow = None) -> np.ndarray:
-        """The grade of every row: the lowest whose upper threshold its score does not pass.
-
-        Parameters
-        ----------
-        X : rows as in fit
-        qid : a query id per row; needed only by a scaler that works per query
-        """
-        check_is_fitted(self)
-        above = self.predict(X, qid)[:, None] > self.thresholds_[None, :]
-        return np.asarray(self.grades_[above.sum(axis=1)])

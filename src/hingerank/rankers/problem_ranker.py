@@ -46,6 +46,7 @@ class ProblemRanker(BaseRanker):
 
     _saved: ClassVar[Mapping[str, Attribute]] = {"C_": Number(above=0, needed=False)}  # version 0.2 had none
     _times = USEFUL  # of the smallest useful C, where C is None
+    _of_rows = False  # whether rows teach something without a row to beat
     path_parameter = "C"
 
     def _problem(self, source: Source) -> Any:
@@ -116,7 +117,7 @@ class ProblemRanker(BaseRanker):
             value = self._path_value(value)
         problem = self._problem(source)
         self.n_pairs_ = problem.preferences.n_pairs
-        if self.n_pairs_ == 0:
+        if self.n_pairs_ == 0 and not (self._of_rows and np.isfinite(problem.first_C())):
             warnings.warn(
                 "there are no preference pairs (in every query all rows have the same grade, or none has a weight), so "
                 "every weight is 0",
