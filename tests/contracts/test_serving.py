@@ -173,6 +173,31 @@ def test_several_rankers_of_which_one_cannot_run_there(sized):
     }  # fmt: skip
 
 
+PAIRS = {
+    "two lines": ["rank-svm", "ranknet"],
+    "line and curves": ["rank-svm", "additive-rank-svm"],
+    "line and steps": ["rank-svm", hr.RankBoost(max_iter=5)],
+    "two of steps": [hr.RankBoost(max_iter=5), hr.RankBoost(max_iter=3)],
+}
+
+
+@pytest.mark.parametrize("to", FORMATS)
+@pytest.mark.parametrize("pair", PAIRS)
+def test_a_blend_for_a_target_is_refused_before_any_fit_or_written(pair, to, sized, tmp_path):
+    given = {"scale": ["standard", "log"]}
+    fits = []
+    try:
+        blend = hr.tune(
+            PAIRS[pair], sized, folds=2, params=given, serve=to, blend=True, progress=lambda *said: fits.append(said)
+        )
+    except ValueError as error:
+        assert f"serve={to!r} leaves" in str(error) and not fits
+        alone = carries(to, {"two lines": [Outline("linear")], "two of steps": [Outline("trees")]}.get(pair, []))
+        assert pair not in ("two lines", "two of steps") or not alone
+    else:
+        blend.export(tmp_path / "out/", to=to)
+
+
 def test_targets_that_are_none(sized):
     with pytest.raises(ValueError, match="did you mean 'solr'"):
         hr.tune("rank-svm", sized, serve="sorl")

@@ -1,12 +1,15 @@
 """Settings for a target: which ones another program can run, by what `export` itself carries."""
 
 from collections.abc import Mapping
+from itertools import product
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
 from hingerank.export.formats import WITHIN_QUERIES, carriers, format_name, refusal
+from hingerank.export.forms import Outline
+from hingerank.export.sums import joined_parts
 from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.tuned import Trial, difference
 from hingerank.search.settings import Setting
@@ -15,7 +18,7 @@ from hingerank.search.settings import Setting
 def why_not(ranker: Any, setting: Setting, to: str, blended: bool = False) -> str:
     """Why a format cannot carry what a ranker with a setting will be after its fit; empty where it can.
 
-    blended: as one of several rankers whose scores are added up.
+    blended: as one of several rankers whose scores are added up, the others being of its kind.
 
     >>> from hingerank import RankSVM
     >>> why_not(RankSVM(), {"scale": "standard"}, "solr")
@@ -26,9 +29,13 @@ def why_not(ranker: Any, setting: Setting, to: str, blended: bool = False) -> st
     name = type(ranker).__name__
     if not isinstance(ranker, BaseRanker):
         return f"{name} has no form that another program could take over"
-    made = clone(ranker).set_params(**setting)
-    parts = made._form_parts()
-    return refusal(to, parts * 2 if blended else parts, "Blend" if blended else name)
+    parts = _parts(ranker, setting)
+    return refusal(to, joined_parts(parts * 2) if blended else parts, "Blend" if blended else name)
+
+
+def _parts(ranker: Any, setting: Setting) -> list[Outline]:
+    """What a ranker with a setting will be a sum of."""
+    return list(clone(ranker).set_params(**setting)._form_parts())
 
 
 def check_target(to: str, tried: Mapping[str, tuple[Any, list[Setting]]], only: bool, blended: bool = False) -> None:
@@ -48,6 +55,13 @@ def check_target(to: str, tried: Mapping[str, tuple[Any, list[Setting]]], only: 
     nowhere = [name for name, each in reasons.items() if all(each)]
     if len(nowhere) == len(reasons) or (only and nowhere):
         raise ValueError(f"serve={to!r} leaves nothing to try of {nowhere[0]}: {reasons[nowhere[0]][0]}")
+    if blended:
+        able = {name: [s for s, why in zip(tried[name][1], reasons[name]) if not why] for name in tried}
+        outlines = [dict.fromkeys(tuple(_parts(tried[name][0], s)) for s in able[name]) for name in tried]
+        sums = [joined_parts([part for parts in each for part in parts]) for each in product(*outlines)]
+        whys = [refusal(to, parts, "Blend") for parts in sums]
+        if all(whys):
+            raise ValueError(f"serve={to!r} leaves no blend of {', '.join(tried)} to try: {whys[0]}")
 
 
 def advice(ranker: Any, free: Trial, chosen: Trial) -> str:
@@ -55,8 +69,7 @@ def advice(ranker: Any, free: Trial, chosen: Trial) -> str:
     cost, error = difference(free.scores, chosen.scores)
     if free.served or not cost > 2 * np.nan_to_num(error):
         return ""
-    made = clone(ranker).set_params(**free.setting)
-    parts = made._form_parts()
+    parts = _parts(ranker, free.setting)
     where = carriers(parts)
     if any(part.scaled.startswith("query-") for part in parts):
         where = [f"{to} ({WITHIN_QUERIES[to]})" for to in where]
