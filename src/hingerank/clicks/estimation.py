@@ -5,10 +5,11 @@ from typing import Any
 import numpy as np
 
 from hingerank.clicks.places import PlaceGraph
-from hingerank.kernels.clicks import product_em
+from hingerank.kernels.clicks import product_step
 from hingerank.kernels.compiled import with_room
 
-MAX_ITER, TOL = 500, 1e-6
+MAX_ITER, TOL = 5000, 1e-8
+INSIDE = 0.1  # a leap goes at most nine tenths of the way to 0 or 1, where EM would stay
 
 
 @with_room
@@ -16,19 +17,47 @@ def fit_product(
     slot: Any, pair: Any, n: Any, c: Any, n_slots: int, n_pairs: int, start: Any = None, max_iter: int = MAX_ITER,
     tol: float = TOL, prior: tuple[float, float] = (0.0, 0.0),
 ) -> tuple[np.ndarray, np.ndarray, int]:  # fmt: skip
-    """(θ, γ, iterations) of the most likely product; both are NaN where nothing was shown.
+    """(θ, γ, steps of EM) of the most likely product; both are NaN where nothing was shown.
 
     Only ratios of θ between slots that documents join are identified: θ times s and γ over s are as likely. prior:
-    clicks and showings that every γ begins with; then it is the most likely product under a beta prior.
+    clicks and showings that every γ begins with; then it is the most likely product under a beta prior. It ends when a
+    step moves no θ by more than tol.
+
+    EM alone takes thousands of steps. Of every two steps a leap is made along their direction (SQUAREM, Varadhan &
+    Roland 2008, their third length), and kept where it makes the clicks more likely.
     """
     slot, pair = np.ascontiguousarray(slot, np.int64), np.ascontiguousarray(pair, np.int64)
     n, c = np.ascontiguousarray(n, np.float64), np.ascontiguousarray(c, np.float64)
-    theta, gamma = (np.full(n_slots, 0.5), np.full(n_pairs, 0.5)) if start is None else (part.copy() for part in start)
-    shown_theta, shown_gamma = np.bincount(slot, n, n_slots), np.bincount(pair, n, n_pairs)
-    room = np.empty(n_slots), np.empty(n_pairs)
-    hits, shown = map(float, prior)
-    turns = product_em(slot, pair, n, c, theta, gamma, *room, shown_theta, shown_gamma, hits, shown, max_iter, tol)
-    return np.where(shown_theta > 0, theta, np.nan), np.where(shown_gamma > 0, gamma, np.nan), turns
+    x = np.full(n_slots + n_pairs, 0.5) if start is None else np.concatenate(start)
+    shown = np.concatenate([np.bincount(slot, n, n_slots), np.bincount(pair, n, n_pairs)])
+    hits, least = map(float, prior)
+
+    def step(before: np.ndarray) -> tuple[np.ndarray, float]:
+        after = np.empty(len(before))
+        return after, product_step(slot, pair, n, c, n_slots, before, shown, hits, least, after)
+
+    turns = 0
+    while turns < max_iter:
+        first, _ = step(x)
+        turns, moved = turns + 1, float(np.abs(first - x)[:n_slots].max(initial=0.0))
+        if moved <= tol or turns == max_iter:
+            x = first
+            break
+        second, likelihood = step(first)
+        leapt, likelier = step(_leap(x, first, second))
+        turns, x = turns + 2, leapt if likelier >= likelihood else second
+    x = np.where(shown > 0, x, np.nan)
+    return x[:n_slots], x[n_slots:], turns
+
+
+def _leap(x: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Where the way from x over two steps seems to lead."""
+    way = first - x
+    bend = second - first - way
+    length = np.sqrt((way @ way) / max(bend @ bend, 1e-300))
+    if length <= 1.0:
+        return second
+    return np.clip(x + 2 * length * way + length**2 * bend, INSIDE * second, 1.0 - INSIDE * (1.0 - second))
 
 
 def fit_all_pairs(graph: PlaceGraph, start: Any = None) -> tuple[np.ndarray, np.ndarray]:

@@ -96,16 +96,23 @@ class Propensities:
             Logs that are drawn.
         seed : int
         """
-        if self._resample is None:
-            raise DataError(f"propensities that were {self.method} have no interval: nothing was estimated")
         if not 0 < level < 1:
             raise DataError(f"level is {level!r}, expected a number between 0 and 1")
+        low, high = np.quantile(self.resampled(rounds, seed), [(1 - level) / 2, (1 + level) / 2], axis=0)
+        return low, high
+
+    def resampled(self, rounds: int = 200, seed: int = 0) -> np.ndarray:
+        """`values` of so many logs whose lists are drawn from this one, rounds first.
+
+        The same seed draws the same lists, whatever the method: the interval of a difference between two methods is
+        that of the differences of these.
+        """
+        if self._resample is None:
+            raise DataError(f"propensities that were {self.method} have no interval: nothing was estimated")
         key = whole("rounds", rounds, 2), seed
         if key not in self._drawn:
             self._drawn[key] = self._resample(*key)
-        tails = [(1 - level) / 2, (1 + level) / 2]
-        low, high = np.quantile(self._drawn[key], tails, axis=0)
-        return low, high
+        return self._drawn[key]
 
     def plot(self, axis: Any = None, level: float = 0.95) -> Any:
         """A matplotlib Figure of values by place with their intervals; or draws on `axis`.
@@ -178,7 +185,8 @@ def propensities(
         Estimates trust bias, P(click) = alpha · relevance + beta by place, with relevance the grade over the largest
         one: least squares on what is judged. `method` plays no part then.
     max_iter, tol : int, float
-        Iterations of EM, and the change of the propensities at which it ends.
+        Steps of EM, and the change of the propensities at which it ends. Two steps of three make a leap possible, so
+        that hundreds of them do what would take EM alone thousands; `about` says whether it has ended.
 
     Examples
     --------

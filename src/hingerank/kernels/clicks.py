@@ -1,36 +1,38 @@
 """Clicks as a product of two probabilities, examined and attractive, from counts."""
 
+import numpy as np
+
 from hingerank.kernels.compiled import kernel
 
 
 @kernel
-def product_em(
-    slot, pair, n, c, theta, gamma, new_theta, new_gamma, shown_theta, shown_gamma, hits, shown, max_iter, tol
-):
-    """Expectation maximisation of Σ c log(θ_slot γ_pair) + (n − c) log(1 − θ_slot γ_pair); answers the iterations.
+def product_step(slot, pair, n, c, n_slots, x, shown, hits, prior, new):
+    """One step of EM on Σ c log(θ_slot γ_pair) + (n − c) log(1 − θ_slot γ_pair), which it answers for `x`.
 
-    theta and gamma are where it starts, and what it finds. It ends when no θ moves by more than tol. shown_*: Σ n of
-    each slot and pair; hits of shown: what every γ begins with, a beta prior. O(cells) an iteration."""
-    for turn in range(max_iter):
-        for i in range(len(theta)):
-            new_theta[i] = 0.0
-        for j in range(len(gamma)):
-            new_gamma[j] = 0.0
-        for e in range(len(n)):
-            i, j = slot[e], pair[e]
-            t, g = theta[i], gamma[j]
-            v = (n[e] - c[e]) / max(1.0 - t * g, 1e-12)
-            new_theta[i] += c[e] + v * t * (1.0 - g)
-            new_gamma[j] += c[e] + v * g * (1.0 - t)
-        moved = 0.0
-        for i in range(len(theta)):
-            if shown_theta[i] > 0.0:
-                value = min(1.0, new_theta[i] / shown_theta[i])
-                moved = max(moved, abs(value - theta[i]))
-                theta[i] = value
-        for j in range(len(gamma)):
-            if shown_gamma[j] > 0.0:
-                gamma[j] = min(1.0, (new_gamma[j] + hits) / (shown_gamma[j] + shown))
-        if moved <= tol:
-            return turn + 1
-    return max_iter
+    x and new: θ of every slot, and then γ of every pair. shown: Σ n of each. hits of prior: what every γ begins with, a
+    beta prior, whose logarithm counts too. O(cells)."""
+    likelihood = 0.0
+    for k in range(len(x)):
+        new[k] = 0.0
+    for e in range(len(n)):
+        i, j = slot[e], n_slots + pair[e]
+        t, g = x[i], x[j]
+        v = (n[e] - c[e]) / max(1.0 - t * g, 1e-12)
+        new[i] += c[e] + v * t * (1.0 - g)
+        new[j] += c[e] + v * g * (1.0 - t)
+        if c[e] > 0.0:
+            likelihood += c[e] * np.log(max(t * g, 1e-300))
+        if n[e] > c[e]:
+            likelihood += (n[e] - c[e]) * np.log(max(1.0 - t * g, 1e-300))
+    for k in range(len(x)):
+        if shown[k] <= 0.0:
+            new[k] = x[k]
+        elif k < n_slots:
+            new[k] = min(1.0, new[k] / shown[k])
+        else:
+            new[k] = min(1.0, (new[k] + hits) / (shown[k] + prior))
+            if hits > 0.0:
+                likelihood += hits * np.log(max(x[k], 1e-300))
+            if prior > hits:
+                likelihood += (prior - hits) * np.log(max(1.0 - x[k], 1e-300))
+    return likelihood
