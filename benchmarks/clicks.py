@@ -23,6 +23,7 @@ import json
 import time
 import warnings
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -54,7 +55,7 @@ def ndcg(ranker, rows):
 
 
 class Fold:
-    """A fold with its production ranker and the one that knows all grades."""
+    """A fold with its production ranker."""
 
     def __init__(self, parts, number):
         rows = RankingData.concatenate([parts.train, parts.validation])
@@ -64,9 +65,13 @@ class Fold:
         pairs = [q for q in self.learn if np.ptp(rows.y[rows.qid == q]) > 0]
         few = rng.choice(pairs, max(5, len(self.learn) // 100), replace=False).tolist()
         self.production = hr.RankSVM(C=0.01).fit(parts.train.subset(few))
-        self.full = hr.tune(
-            "rank-svm", parts.train, validation=parts.validation, measure=MEASURE, params=PLAIN, widen=False
-        )
+        self.parts = parts
+
+    def full(self):
+        """NDCG@10 of the ranker that knows all grades."""
+        train, validation = self.parts.train, self.parts.validation
+        ranker = hr.tune("rank-svm", train, validation=validation, measure=MEASURE, params=PLAIN, widen=False)
+        return ndcg(ranker, self.test)
 
     def tried(self, sessions, seed, methods):
         """NDCG@10 of methods that learn from clicks."""
@@ -84,27 +89,30 @@ class Fold:
 
 
 def letor(arguments):
+    """Lines of results: those of the state, and what a run adds to them; all folds of a repeat before the next one."""
     state = Path(arguments.state)
     done = [json.loads(line) for line in state.read_text().splitlines()] if state.exists() else []
     known = {(r["set"], r["fold"], r["sessions"], r["repeat"], method) for r in done for method in r["ndcg"]}
+    full = {(r["set"], r["fold"]): r["ndcg"]["full information"] for r in done}
     began = time.perf_counter()
     with state.open("a") as out:
         for name in arguments.sets:
-            folds = read_folds(Path(arguments.folder) / name)
-            for number, parts in enumerate(folds, 1):
-                turns = [(n, k) for k in range(arguments.repeats) for n in SESSIONS]
-                missing = {turn: [m for m in METHODS if (name, number, *turn, m) not in known] for turn in turns}
-                missing = {turn: methods for turn, methods in missing.items() if methods}
-                fold = Fold(parts, number) if missing else None
-                for (n, repeat), methods in missing.items():
-                    if time.perf_counter() - began > arguments.seconds:
-                        return done
-                    seed = 1000 * repeat + 10 * number + len(str(n))
-                    found = fold.tried(n, seed, methods) | {"production": ndcg(fold.production, fold.test)}
-                    found["full information"] = ndcg(fold.full, fold.test)
-                    done.append({"set": name, "fold": number, "sessions": n, "repeat": repeat, "ndcg": found})
-                    out.write(json.dumps(done[-1]) + "\n")
-                    out.flush()
+            parts = dict(enumerate(read_folds(Path(arguments.folder) / name), 1))
+            folds = {}
+            for repeat, number, n in product(range(arguments.repeats), parts, SESSIONS):
+                methods = [m for m in METHODS if (name, number, n, repeat, m) not in known]
+                if not methods:
+                    continue
+                if time.perf_counter() - began > arguments.seconds:
+                    return done
+                fold = folds[number] = folds.get(number) or Fold(parts[number], number)
+                if (name, number) not in full:
+                    full[name, number] = fold.full()
+                found = fold.tried(n, 1000 * repeat + 10 * number + len(str(n)), methods)
+                found |= {"production": ndcg(fold.production, fold.test), "full information": full[name, number]}
+                done.append({"set": name, "fold": number, "sessions": n, "repeat": repeat, "ndcg": found})
+                out.write(json.dumps(done[-1]) + "\n")
+                out.flush()
     return done
 
 
@@ -125,7 +133,7 @@ def letor_table(done):
     for kind in dict.fromkeys(r["set"] for r in done):
         for n in SESSIONS:
             mine = [r for r in done if r["set"] == kind and r["sessions"] == n]
-            folds = sorted({r["fold"] for r in mine})
+            folds = sorted({r["fold"] for r in done if r["set"] == kind})
             repeats = [
                 k for k in sorted({r["repeat"] for r in mine}) if sum(r["repeat"] == k for r in mine) == len(folds)
             ]
