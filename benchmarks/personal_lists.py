@@ -77,7 +77,7 @@ class Films:
 
 
 def measure(folder: Path, items: Path | None, fit: Fit, seed: int) -> dict[str, float]:
-    opened = open_ratings(folder, items, None, True)
+    opened = open_ratings(folder, items, True)
     if opened is None:
         raise SystemExit(f"{folder} holds no ratings")
     ratings, (X, _) = opened

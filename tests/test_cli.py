@@ -90,7 +90,7 @@ def test_help_and_version(call):
         (["fetch", "mslr-web10k"], 1, "accept the licence"),
         (["fetch", "ml-1m", "--from", "data.txt"], 1, "damaged or another file"),
         (["fit", "data.txt", "-o", "m/", "--model", "mmr"], 1, "use hingerank rerank"),
-        (["fit", "data.txt", "-o", "m/", "--model", "joint"], 1, "name the items with --items"),
+        (["fit", "data.txt", "-o", "m/", "--model", "joint"], 1, "data.txt is read as ratings of users: --user-column"),
         (["compare", "data.txt", "-o", "run", "--methods", "pm2"], 1, "use hingerank rerank"),
         (["compare", "data.txt", "-o", "run", "--methods", ","], 1, "names no ranker"),
         (["compare", "ratings.csv", "-o", "run"], 1, "name the items with --items"),

@@ -76,7 +76,7 @@ def test_options_of_kinds_of_data_are_in_panels_of_their_own(call):
     for name, panels in {
         "fit": ["Arguments", "Train", "Data", "Clicks", "Dask cluster", "Ratings of users", "Output"],
         "compare": ["Arguments", "Train", "Experiment", "Data", "Ratings of users", "Topics", "Output"],
-        "evaluate": ["Arguments", "Measures", "Data", "Clicks", "Lists for users", "Output"],
+        "evaluate": ["Arguments", "Measures", "Data", "Clicks", "Lists for users", "Ratings of users", "Output"],
     }.items():
         assert re.findall(r"^(\S[^:]*):$", call(f"{name} -h")[1], re.MULTILINE)[1:] == panels
 

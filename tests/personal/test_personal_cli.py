@@ -155,13 +155,17 @@ def test_baselines_and_rankers_are_compared_unless_told(call):
     ("arguments", "words"),
     [
         (["recommend", "model/"], "--user ID, or --all"),
-        (["recommend", "model/", "--user", "zed"], "there is no user 'zed' in the model"),
+        (["report", "model/", "--user", "zed"], "there is no user 'zed' in the model"),
         (["add-users", "model/", "train.csv"], "known already: --replace"),
         (["add-users", "model/", "odd.csv"], "odd.csv: item 'i99' is not in the catalogue of the model: leave it out"),
-        (["evaluate", "train.csv", "model/"], "judge its lists with --top 10"),
+        (["evaluate", "new.csv", "model/"], "new.csv has no user of the model"),
+        (["evaluate", "train.csv", "model/", "--relevant", "4"], "--relevant is for the lists of a personal model"),
+        (["tune", "train.csv", "--items", "items.csv", "--measure", "list_map", "-o", "m/"], "no measure 'list_map'"),
+        (["fit", "train.csv", "--user-column", "customer", "-o", "m/"], "there is no column 'customer'"),
+        (["fit", "train.csv", "--user-column", "0", "-o", "m/"], "columns are counted from 1"),
         (["fit", "train.csv", "--items", "items.csv", "--model", "joint", "--clicks", "-o", "m/"], "--clicks is for"),
         (["fit", "train.csv", "--items", "none.csv", "--model", "joint", "-o", "m/"], "there is no such file"),
-        (["fit", "train.csv", "--items", "items.csv", "-o", "m/"], "--model personal-rank-svm"),
+        (["fit", "train.csv", "--items", "items.csv", "--model", "rank-svm", "-o", "m/"], "--model personal-rank-svm"),
         (
             ["fit", "train.csv", "--half-life", "3", "-o", "m/"],
             "--half-life is for ratings of users, not for graded rows: name their items",
@@ -215,3 +219,93 @@ def test_lists_of_ratings_alone_are_told_and_stand_beside_simple_ones(call):
     assert status == 0 and "popularity" in out and "similar items" in out
     found = json.loads(call(*given, "--json")[1])
     assert set(found["baselines"]) == {"popularity", "similar items"}
+
+
+def scores_of(text):
+    return {line.split("\t")[2]: float(line.split("\t")[3]) for line in text.splitlines()}
+
+
+def test_columns_of_any_name_and_separator_and_ids_alone(call):
+    """A shop's own header, a .dat table with a separator of its own, and items of which nothing is known but ids."""
+    lines = Path("train.csv").read_text().split()[1:]
+    shop = ["customer,stars,sku", *(",".join((u, y, i)) for u, i, y in (line.split(",") for line in lines))]
+    Path("shop.csv").write_text("\n".join(shop) + "\n")
+    Path("plain.dat").write_text("\n".join(line.replace(",", "^^") for line in lines) + "\n")
+    named = ["--user-column", "customer", "--item-column", "sku", "--rating-column", "stars"]
+    fit = ["--model", "personal-rank-svm", "--rank", "2", "--force", "-o"]
+    assert call("fit", "shop.csv", *named, *fit, "a/")[::2] == (0, "")
+    assert (
+        call("fit", "shop.csv", "--user-column", "1", "--item-column", "3", "--rating-column", "2", *fit, "b/")[0] == 0
+    )
+    assert call("fit", "plain.dat", "--separator", "^^", *fit, "c/")[::2] == (0, "")
+    ranker = hr.load("a/")
+    assert ranker.rank == 2 and ranker.n_features_in_ == len({line.split(",")[1] for line in lines})
+    asked = ["--user", "u3", "--top", "5", "--exclude"]
+    found = scores_of(call("recommend", "a/", *asked, "shop.csv", *named)[1])
+    assert found == scores_of(call("recommend", "b/", *asked, "train.csv")[1]) and len(found) == 5
+    assert found == scores_of(call("recommend", "c/", *asked, "plain.dat", "--separator", "^^")[1])
+    alike = json.loads(call("evaluate", "shop.csv", "a/", *named, "--json")[1])["means"]
+    assert alike == json.loads(call("evaluate", "train.csv", "c/", "--json")[1])["means"]
+    rated = hr.read_ratings("train.csv")
+    X = np.eye(rated.n_items)
+    assert alike["pair_accuracy"] == pytest.approx(
+        hr.evaluate(rated.ratings, ranker.predict(rated.users, X[rated.items]), rated.users, "pair_accuracy")[
+            "pair_accuracy"
+        ]
+    )
+    Path("few.csv").write_text("customer,stars,sku\nx,5,i1\nx,1,i2\n")
+    assert call("add-users", "a/", "few.csv", *named)[0] == 0
+    assert len(call("rank", "a/", "few.csv", *named)[1].split()) == 2
+
+
+def test_items_in_a_table_of_text_without_names(call):
+    Path("items.dat").write_text("".join(f"i{i}::{i / 7:.3f}::{'red' if i % 2 else 'blue'} fish\n" for i in range(30)))
+    assert call(*FIT[:2], "--items", "items.dat", *FIT[4:], "--separator", "::")[0] == 1  # commas in the ratings
+    assert call(*FIT[:2], "--items", "items.dat", *FIT[4:])[0] == 0
+    assert hr.load("model/").n_features_in_ == 4
+    names = np.load("model/items.npz")["names"].tolist()
+    assert names == ["column 2", "column 3: blue", "column 3: fish", "column 3: red"]
+
+
+def test_lists_are_what_ratings_are_for_unless_told(call):
+    """Without --model the ranker of lists is fitted and tuned, by lists over all items that were not learnt from."""
+    assert call("fit", "train.csv", "--items", "items.csv", "-o", "model/")[0] == 0
+    ranker = hr.load("model/")
+    assert isinstance(ranker, hr.ListRanker) and ranker.n_features_in_ == 4 + 30
+    status, out, err = call(
+        "tune", "train.csv", "--items", "items.csv", "--rank", "2", "--set", "ridge=10,100", "--folds", "2", "-o", "t/",
+        "--json",
+    )  # fmt: skip
+    assert status == 0, err
+    found = json.loads(out)
+    assert found["ranker"] == "list-ranker" and found["measure"] == "list_ndcg@10"
+    assert [trial["setting"]["ridge"] for trial in found["trials"][:2]] and hr.load("t/").rank == 2
+    assert call("fit", "train.csv", "--items", "items.csv", "--clicks", "-o", "clicks/")[0] == 0
+    assert type(hr.load("clicks/")) is hr.EASE
+
+
+def test_unknown_and_silent_users_get_the_list_of_the_mean_user(call):
+    Path("train.csv").write_text(Path("train.csv").read_text() + "once,i3,4\n")
+    assert call(*FIT)[0] == 0
+    status, out, err = call("recommend", "model/", "--user", "zed")
+    assert status == 0 and "no user 'zed' in the model" in err and "the list of the mean user" in err
+    ranker = hr.load("model/")
+    X = np.loadtxt("items.csv", delimiter=",", skiprows=1, usecols=range(1, 5))
+    best = np.argsort(-ranker.predict("zed", X, unknown="mean"))[:10]
+    assert list(scores_of(out)) == [f"i{i}" for i in best]
+    _, once, err = call("recommend", "model/", "--user", "once")
+    assert list(scores_of(once)) == list(scores_of(out)) and "'once' rated no two items differently" in err
+    assert "1 users rated no two items differently" in call("recommend", "model/", "--all")[2]
+
+
+def test_times_in_milliseconds_are_recognised(call):
+    lines = Path("train.csv").read_text().split()
+    for name, unit in (("s.csv", 1), ("ms.csv", 1000)):
+        dated = [f"{line},{unit * (1_700_000_000 + 86400 * (n % 90))}" for n, line in enumerate(lines[1:])]
+        Path(name).write_text("\n".join(["user,item,rating,moment", *dated]) + "\n")
+    more = ["--half-life", "30", "--time-column", "moment"]
+    assert call("fit", "s.csv", *FIT[2:], *more)[::2] == (0, "")
+    seconds = call("recommend", "model/", "--user", "u3")[1]
+    status, _, err = call("fit", "ms.csv", *FIT[2:], *more)
+    assert status == 0 and "are taken as milliseconds" in err
+    assert scores_of(call("recommend", "model/", "--user", "u3")[1]) == pytest.approx(scores_of(seconds))

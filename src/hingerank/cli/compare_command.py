@@ -11,7 +11,7 @@ from hingerank.cli.files import check_target, open_data
 from hingerank.cli.groups import RANKER_NAMES, Output, RatingOptions, Rows
 from hingerank.cli.options import REQUIRED, Group, check_kind, choice, command, option, switch, typed
 from hingerank.cli.output import console, note, print_json, print_table, working
-from hingerank.cli.personal_commands import is_ratings
+from hingerank.cli.rating_files import is_ratings, read_rated
 from hingerank.cli.topic_comparison import Topics, for_topics, usual_methods
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def compare(
     """
     from hingerank.lab.learning_curves import check_sizes, parse_sizes
 
-    rated = is_ratings(data, ratings.items)
+    rated = is_ratings(data, ratings)
     kind = "topics" if topics.qrels is not None else "ratings" if rated else "rows"
     check_kind(kind, rows, ratings, topics, out)
     how = replace(how, measure=how.measure or ("alpha-ndcg@20" if kind == "topics" else "ndcg@10"))
@@ -231,16 +231,11 @@ def _folds(path: Path, how: Experiment, rows: Rows) -> list[Any]:
 
 
 def _rating_folds(path: Path, ratings: ComparedRatings, how: Experiment) -> list[Any]:
-    from hingerank.data.files import DataError
     from hingerank.lab.folds import rating_folds
-    from hingerank.personal.rating_sets import open_ratings
 
-    if ratings.items is not None and not ratings.items.exists():
-        raise DataError(f"{ratings.items}: there is no such file")
-    opened = open_ratings(path, ratings.items, item_columns=ratings.item_columns)
-    if opened is None:
-        raise DataError(f"{path} is not a MovieLens folder: name the items of ratings with --items")
-    return rating_folds(*opened, 5 if how.folds is None else how.folds, how.seed, ratings.hold_out)
+    told, catalogue = read_rated(path, ratings)
+    features = catalogue.X, catalogue.names
+    return rating_folds(told, features, 5 if how.folds is None else how.folds, how.seed, ratings.hold_out)
 
 
 def _print_curves(results: Any) -> None:

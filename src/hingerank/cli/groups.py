@@ -1,7 +1,7 @@
 """The arguments and groups of options that several commands share."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -55,10 +55,39 @@ class ModelRows(Rows, fits={"pad": ("rows",)}):
     pad: bool = switch("Fill features missing from DATA with zeros instead of failing.")
 
 
-class RatingOptions(Group, panel="Ratings of users", kinds=("ratings",)):
-    """Where the items of ratings are."""
+class RatingColumns(Group, panel="Ratings of users", kinds=("ratings", "lists", "rated", "pairs")):
+    """How to read files of ratings."""
 
-    items: Path | None = option("TABLE", "DATA holds ratings; this table holds the items: ids first, then features.")
+    user_column: str = option("COLUMN", "Column of users: a name, or a number counted from 1.", "user")
+    item_column: str = option("COLUMN", "Column of items.", "item")
+    rating_column: str = option("COLUMN", "Column of ratings.", "rating")
+    separator: str | None = option("TEXT", "What is between columns, such as :: or tab. Default: found by looking.")
+
+    def reading(self, *, rating: bool = True) -> dict[str, Any]:
+        """What `read_ratings` takes; rating: whether there is a column of ratings."""
+        named = {"user": self.user_column, "item": self.item_column}
+        named |= {"rating": self.rating_column} if rating else {}
+        columns: dict[str, Any] = {name: column_of(text) for name, text in named.items()}
+        between = {"tab": "\t", "space": " ", "comma": ",", "semicolon": ";"}
+        return columns | {"delimiter": between.get(str(self.separator), self.separator)}
+
+
+def column_of(text: str) -> str | int:
+    """A column as `read_ratings` takes it: a name, or a number, which the command line counts from 1."""
+    from hingerank.data.checks import whole_decimal
+
+    number = whole_decimal(text)
+    if number == 0:
+        raise ValueError("column 0: columns are counted from 1")
+    return text if number is None else number - 1
+
+
+class RatingOptions(RatingColumns, kinds=("ratings",)):
+    """How to read ratings and the items that they are about."""
+
+    items: Path | None = option(
+        "TABLE", "DATA holds ratings; this table holds the items: ids first, then features. Default: ids alone."
+    )
     item_columns: bool = switch("Add an indicator feature for each item.")
 
 

@@ -9,15 +9,38 @@ import typer
 from hingerank.cli import personal_commands
 from hingerank.cli.click_fits import ClickMeasuring, ClickTraining, evaluate_clicks_of, fit_clicks, is_log
 from hingerank.cli.files import check_target, data_and_model, open_data, scored
-from hingerank.cli.groups import JSON, RANKER_NAMES, Data, Model, ModelOutput, ModelRows, Output, RatingOptions, Rows
+from hingerank.cli.groups import (
+    JSON,
+    RANKER_NAMES,
+    Data,
+    Model,
+    ModelOutput,
+    ModelRows,
+    Output,
+    RatingColumns,
+    RatingOptions,
+    Rows,
+)
 from hingerank.cli.options import Group, check_kind, command, option, switch, target
 from hingerank.cli.output import make_ranker, print_facts, print_json, print_table, read_setting, working, writing
+from hingerank.cli.rating_files import (
+    CLICKED,
+    LISTS,
+    ROWS,
+    is_ratings,
+    read_rated,
+    save_with_items,
+    weights_by_age,
+)
 
 
 class Training(Group, panel="Train"):
     """A ranker and its parameters."""
 
-    model: str = option("NAME", "Ranker; see hingerank models.", "rank-svm", autocompletion=RANKER_NAMES)
+    model: str | None = option(
+        "NAME", "Ranker; see hingerank models. Default: rank-svm; of ratings, list-ranker.", autocompletion=RANKER_NAMES
+    )
+    rank: int | None = option("N", "Rank of rankers that have one, such as personal-rank-svm.", min=1)
     C: float | None = option("X", "Weight of the loss against the penalty; --set C=none follows the data.")
     loss: str | None = option("NAME", "Loss of a pair, such as squared_hinge.")
     tol: float | None = option("X", "Stop at this certified accuracy.")
@@ -25,18 +48,19 @@ class Training(Group, panel="Train"):
     scale: str | None = option("NAME", "Feature scaling, such as query-minmax or standard.")
     settings: list[str] | None = option("NAME=VALUE", "Any parameter of the ranker; repeatable.", flag="--set")
 
-    def ranker(self) -> tuple[str, Any]:
-        """The registered name, and the ranker."""
+    def ranker(self, usual: str) -> tuple[str, Any]:
+        """The registered name, and the ranker; usual: where none is named."""
         from hingerank.registry import ranker_class, registered_name
 
         options = {"C": self.C, "loss": self.loss, "tol": self.tol, "random_state": self.seed, "scale": self.scale}
+        options["rank"] = self.rank
         parameters = {name: value for name, value in options.items() if value is not None}
         flags = {name: f"--{name}" for name in parameters} | {"random_state": "--seed"}
         for name, value in map(read_setting, self.settings or []):
             if name in parameters:
                 raise ValueError(f"{name} is given twice: {parameters[name]!r} and {value!r}")
             parameters[name] = value
-        name = registered_name(self.model)
+        name = registered_name(self.model or usual)
         return name, make_ranker(ranker_class(name), name, parameters, flags)
 
 
@@ -58,7 +82,7 @@ class FitRatings(RatingOptions):
 
     clicks: bool = switch("Ignore the values of ratings: items chosen beat items not chosen.")
     half_life: float | None = option("DAYS", "Age at which the weight of a rating is one half.")
-    time: str = option("COLUMN", "Column of times for --half-life: seconds or dates.", "timestamp")
+    time_column: str = option("COLUMN", "Column of times for --half-life: dates, or (milli)seconds.", "timestamp")
 
 
 @command
@@ -73,8 +97,9 @@ def fit(
 ) -> None:
     """Fit a ranker to graded rows, clicks or ratings, and save it.
 
-    With --items, or a MovieLens folder as DATA, a personal ranker learns from ratings of users. With --dask, DATA is a
-    file, a binary folder, or a folder of files that are a part each. With a file as --features, DATA is a click log.
+    With --items, --user-column and the like, a personal ranker as --model, or a MovieLens folder as DATA, it learns
+    from ratings of users. With --dask, DATA is a file, a binary folder, or a folder of files that are a part each. With
+    a file as --features, DATA is a click log.
 
     Example: hingerank fit train.txt --model rank-svm --C 0.01 -o model/
 
@@ -82,15 +107,19 @@ def fit(
 
     Example: hingerank fit log.ndjson --features features.parquet --propensities p.json --correction clipped -o model/
 
-    Example: hingerank fit ratings.csv --items items.csv --model personal-rank-svm --half-life 365 -o model/
+    Example: hingerank fit ratings.csv --items items.csv --half-life 365 -o model/
+
+    Example: hingerank fit ratings.dat --separator :: --model personal-rank-svm --rank 20 -o model/
+
+    Example: hingerank fit sales.csv --user-column customer --item-column sku --rating-column stars -o model/
     """
     from hingerank.lab.methods import not_from_rows
     from hingerank.rankers.base import BaseRanker
 
-    personal = personal_commands.is_ratings(data, ratings.items)
+    personal = is_ratings(data, ratings, train.model)
     kind = "clicks" if is_log(rows) else "ratings" if personal else "rows" if cluster.dask is None else "parts"
     check_kind(kind, rows, logged, cluster, ratings)
-    name, ranker = train.ranker()
+    name, ranker = train.ranker(CLICKED if ratings.clicks else LISTS if personal else ROWS)
     if personal and isinstance(ranker, BaseRanker):
         raise ValueError(f"{data} is ratings: use a personal ranker, such as --model personal-rank-svm")
     if not personal and not isinstance(ranker, BaseRanker):
@@ -101,29 +130,34 @@ def fit(
             saved = fit_clicks(ranker, data, rows, logged, out.output)
         else:
             how = {"ratings": _fit_ratings, "parts": _fit_parts, "rows": _fit_rows}[kind]
-            saved = how(ranker, data, rows, cluster, ratings, out.output)
+            saved = how(name, ranker, data, rows, cluster, ratings, out.output)
     except TypeError as error:  # a value of a type that the parameter cannot be
         raise ValueError(f"{name} cannot use its settings: {error}") from error
     _report_fit(name, ranker, saved, out.json)
 
 
-def _fit_ratings(ranker: Any, data: Path, rows: FitRows, cluster: Cluster, ratings: FitRatings, output: str) -> str:
+def _fit_ratings(
+    name: str, ranker: Any, data: Path, rows: FitRows, cluster: Cluster, ratings: FitRatings, output: str
+) -> str:
     from hingerank.personal.factorized import PersonalRankSVM
+    from hingerank.personal.item_item import EASE
 
-    if ratings.clicks and not isinstance(ranker, PersonalRankSVM):
+    if ratings.clicks and not isinstance(ranker, PersonalRankSVM | EASE):
         raise ValueError(f"{type(ranker).__name__} learns from ratings: --clicks is for --model personal-rank-svm")
     days = ratings.half_life
-    rated, catalogue = personal_commands.read_rated(data, ratings, None if days is None else ratings.time)
-    weight = None if days is None else personal_commands.weights_by_age(rated, days)
+    rated, catalogue = read_rated(data, ratings, [name], None if days is None else ratings.time_column)
+    weight = None if days is None else weights_by_age(rated, days)
     with working("fitting"):
         if ratings.clicks:
             ranker.fit_clicks(rated.item_features, rated.users, rated.items, sample_weight=weight)
         else:
             ranker.fit(rated.item_features, *rated.triples, sample_weight=weight)
-    return personal_commands.save_with_items(ranker, output, data, catalogue)
+    return save_with_items(ranker, output, data, catalogue)
 
 
-def _fit_parts(ranker: Any, data: Path, rows: FitRows, cluster: Cluster, ratings: RatingOptions, output: str) -> str:
+def _fit_parts(
+    name: str, ranker: Any, data: Path, rows: FitRows, cluster: Cluster, ratings: RatingOptions, output: str
+) -> str:
     from hingerank.cli.cluster import open_parts
 
     with open_parts(data, str(cluster.dask), cluster.parts, rows) as spread, working("fitting"):
@@ -131,7 +165,9 @@ def _fit_parts(ranker: Any, data: Path, rows: FitRows, cluster: Cluster, ratings
     return ranker.save(output, {"data": data.name})
 
 
-def _fit_rows(ranker: Any, data: Path, rows: FitRows, cluster: Cluster, ratings: RatingOptions, output: str) -> str:
+def _fit_rows(
+    name: str, ranker: Any, data: Path, rows: FitRows, cluster: Cluster, ratings: RatingOptions, output: str
+) -> str:
     found, checks = open_data(data, rows), []
     if rows.validation is not None:
         checks = [open_data(rows.validation, rows, found.n_features, index_base=found.index_base)]
@@ -163,7 +199,7 @@ class Ranking(Output, fits={"top": ("rows",), "trec_run": ("rows",)}):
 
 
 @command
-def rank(model: Model, data: Data, rows: ModelRows, out: Ranking) -> None:
+def rank(model: Model, data: Data, rows: ModelRows, columns: RatingColumns, out: Ranking) -> None:
     """Score data with a saved model, one score per line or ranked.
 
     Scores are in the order of the rows. With --top the lines hold qid, rank, document id (or row number from 1) and
@@ -180,9 +216,9 @@ def rank(model: Model, data: Data, rows: ModelRows, out: Ranking) -> None:
     data, model = data_and_model(data, model)
     ranker = load(model)
     personal = not isinstance(ranker, BaseRanker)
-    check_kind("pairs" if personal else "rows", rows, out)
+    check_kind("pairs" if personal else "rows", rows, columns, out)
     if personal:
-        personal_commands.rank_pairs(model, data, out.output, out.json)
+        personal_commands.rank_pairs(model, data, out.output, columns, out.json)
         return
     found, scores = scored(ranker, model, data, rows)
     with writing(out.output) as stream:
@@ -231,10 +267,10 @@ def _trec_lines(query: Any, documents: list, scores: Any) -> Iterator[str]:
 class Measuring(
     Group,
     panel="Measures",
-    kinds=("rows", "run", "subtopics"),
+    kinds=("rows", "run", "subtopics", "rated"),
     fits={
-        "measure": ("rows", "run", "subtopics", "clicks"),
-        "preset": ("rows", "run"),
+        "measure": ("rows", "run", "subtopics", "clicks", "rated"),
+        "preset": ("rows", "run", "rated"),
         "complete": ("run", "subtopics"),
         "diversity": ("subtopics",),
     },
@@ -248,7 +284,7 @@ class Measuring(
     diversity: bool = switch("Measure a TREC run by subtopic judgments (DATA).")
 
 
-class ListOptions(Group, panel="Lists for users", kinds=("lists",)):
+class ListOptions(Group, panel="Lists for users", kinds=("lists",), fits={"items": ("lists", "rated")}):
     """How `evaluate` judges the lists of a personal model."""
 
     top: int | None = option("N", "Judge lists of N items; DATA holds test ratings.", min=1)
@@ -267,13 +303,16 @@ def evaluate(
     rows: ModelRows,
     logged: ClickMeasuring,
     lists: ListOptions,
+    columns: RatingColumns,
     json: bool = JSON,
 ) -> None:
     """Measure how well a model, scores or a TREC run rank data.
 
     DATA may be TREC judgments (topic, iteration, document, grade). SCORES is then a TREC run (topic Q0 document rank
     score tag). A run can also be measured on data with document ids. DATA and a model may be given in either order.
-    With a file as --features, DATA is a click log, and the value of a model is estimated from its clicks.
+    With a file as --features, DATA is a click log, and the value of a model is estimated from its clicks. Of a personal
+    model DATA holds test ratings, and the order of the items that each user rated is measured, or with --top the lists
+    over all items.
 
     Example: hingerank evaluate test.txt model/
 
@@ -283,22 +322,29 @@ def evaluate(
 
     Example: hingerank evaluate --diversity qrels.txt run.txt --measure alpha-ndcg@20
 
+    Example: hingerank evaluate test.csv model/ -m pair_accuracy
+
     Example: hingerank evaluate test.csv model/ --top 10 --exclude train.csv --relevant 4
 
     Example: hingerank evaluate log.ndjson model/ --features features.parquet --propensities p.json -m dcg@10
     """
-    from hingerank.export.model_file import is_model
+    from hingerank.export.model_file import is_model, load
     from hingerank.lab.trec_evaluation import is_qrels, is_run
+    from hingerank.personal.rankers import PersonalRanker
 
     data, scores = data_and_model(data, scores)
     is_trec = not is_model(scores) and (is_run(scores) or is_qrels(data))
     kind = "lists" if lists.top else "subtopics" if how.diversity else "run" if is_trec else "rows"
     kind = "clicks" if is_log(rows) else kind
-    check_kind(kind, how, rows, logged, lists)
+    ranker = load(scores) if kind == "rows" and is_model(scores) else None
+    kind = "rated" if isinstance(ranker, PersonalRanker) else kind
+    check_kind(kind, how, rows, logged, lists, columns)
     if kind == "clicks":
         evaluate_clicks_of(data, scores, rows, logged, how.measure, json)
     elif kind == "lists":
-        personal_commands.evaluate_lists(data, scores, lists, json)
+        personal_commands.evaluate_lists(data, scores, lists, columns, json)
+    elif kind == "rated":
+        personal_commands.evaluate_pairs(data, scores, lists.items, columns, how, json)
     elif kind == "subtopics":
         from hingerank.cli.diversity_commands import evaluate_run
 
@@ -306,16 +352,18 @@ def evaluate(
     elif kind == "run":
         _evaluate_run(data, scores, how, rows, json)
     else:
-        _evaluate_rows(data, scores, how, rows, json)
+        _evaluate_rows(data, scores, ranker, how, rows, json)
 
 
-def _evaluate_rows(data: Path, scores: Path, how: Measuring, rows: ModelRows, json: bool) -> None:
+def _evaluate_rows(data: Path, scores: Path, ranker: Any, how: Measuring, rows: ModelRows, json: bool) -> None:
     from hingerank.data.letor import read_scores
-    from hingerank.export.model_file import is_model
     from hingerank.metrics import evaluate as measure_ranking
+    from hingerank.rankers.base import BaseRanker
 
-    if is_model(scores):
-        found, given = scored(_graded_model(scores), scores, data, rows)
+    if ranker is not None and not isinstance(ranker, BaseRanker):
+        raise ValueError(f"{scores} is a {type(ranker).__name__}, which does not score rows: use hingerank rerank")
+    if ranker is not None:
+        found, given = scored(ranker, scores, data, rows)
     elif scores.is_dir():
         raise ValueError(f"{scores} holds neither a model nor scores")
     else:
@@ -359,13 +407,3 @@ def _print_measures(
         print_table(title, [word, *means], [*each, ["mean", *means.values()]])
     else:
         print_table(title, ["measure", "mean"], [[name, value] for name, value in means.items()])
-
-
-def _graded_model(model: Path) -> Any:
-    from hingerank.export.model_file import load
-    from hingerank.rankers.base import BaseRanker
-
-    ranker = load(model)
-    if not isinstance(ranker, BaseRanker):
-        raise ValueError(f"{model} is a {type(ranker).__name__}, which ranks for users: judge its lists with --top 10")
-    return ranker

@@ -1,120 +1,29 @@
 """`recommend` and `add-users`, and what `fit`, `tune`, `rank`, `evaluate` and `report` do with ratings."""
 
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from hingerank.cli.groups import JSON, PersonalModel, RatingOptions
+from hingerank.cli.groups import JSON, PersonalModel, RatingColumns
 from hingerank.cli.options import command, option, switch, target
 from hingerank.cli.output import note, print_facts, print_json, print_table, working, writing
-
-
-def is_ratings(data: Path, items: Path | None) -> bool:
-    """Whether `data` is ratings: there is a table of items, or it is a MovieLens folder."""
-    from hingerank.personal.rating_sets import is_movielens
-
-    return items is not None or is_movielens(data)
-
-
-def read_rated(data: Path, how: RatingOptions, time: str | None = None) -> tuple[Any, Any]:
-    """Ratings with features, and the catalogue of their items; time: the column of times of a file of ratings."""
-    from hingerank.data.files import DataError
-    from hingerank.personal.catalogue import Catalogue
-    from hingerank.personal.rating_sets import open_ratings
-
-    if how.items is not None and not how.items.exists():
-        raise DataError(f"{how.items}: there is no such file")
-    opened = open_ratings(data, how.items, time, how.item_columns)
-    if opened is None:
-        raise DataError(f"{data} is not a MovieLens folder: name the items of ratings with --items")
-    ratings, (X, names) = opened
-    return ratings.with_features(X, names), Catalogue(ratings.item_ids, X, list(names), ratings.titles)
-
-
-def save_with_items(ranker: Any, output: str, data: Path, catalogue: Any) -> str:
-    """Save the model, and in a folder its items too."""
-    saved = ranker.save(output, {"data": data.name, "features": catalogue.names})
-    if Path(output).is_dir():
-        catalogue.save(output)
-    else:
-        note("a single file does not hold the items: give --items to recommend, or -o folder/")
-    return saved
-
-
-def weights_by_age(ratings: Any, days: float) -> Any:
-    """2^(-age/days) of each rating; its time is a date, or a number of seconds."""
-    from hingerank.personal.ratings import age_weights
-
-    if ratings.times is None:
-        raise ValueError("these ratings have no times, which --half-life needs")
-    return age_weights(ratings.times, days if ratings.times.dtype.kind == "M" else 86_400.0 * days)
-
-
-def open_model(model: Path, items: Path | None = None) -> tuple[Any, Any]:
-    """A personal ranker and its items: those given, or those beside it."""
-    from hingerank.export.model_file import load, read_header
-    from hingerank.personal.catalogue import Catalogue, load_catalogue
-    from hingerank.personal.rankers import PersonalRanker
-    from hingerank.personal.rating_sets import read_items
-
-    ranker = load(model)
-    if not isinstance(ranker, PersonalRanker):
-        raise ValueError(f"{model} is a {type(ranker).__name__}, which is not a personal model: use hingerank rank")
-    if items is not None:
-        ids, (X, names) = read_items(items)
-        catalogue: Any = Catalogue(ids, X, list(names))
-        learned = read_header(model)["metadata"].get("features")
-        return ranker, catalogue.aligned(learned) if learned else catalogue
-    catalogue = load_catalogue(model)
-    if catalogue is None:
-        raise ValueError(f"no items are saved with {model}: name a table of them with --items")
-    return ranker, catalogue
-
-
-def known_user(ranker: Any, text: str) -> Any:
-    """The user of the model with this id."""
-    from hingerank.data.checks import whole_decimal
-
-    number = whole_decimal(text)
-    for user in (text,) if number is None else (text, number):
-        if ranker._users().numbers([user])[0] >= 0:
-            return user
-    some = ", ".join(map(str, ranker.users_[:5].tolist()))
-    raise ValueError(f"there is no user {text!r} in the model; the first ones are {some} (add-users adds new ones)")
-
-
-def seen_pairs(path: Path | None, ranker: Any, catalogue: Any) -> tuple[Any, Any] | None:
-    """(users, rows) of a file of ratings, without the items that are not in the catalogue."""
-    import numpy as np
-
-    from hingerank.data.blocks import number_ids
-    from hingerank.personal.ratings import columns_of
-
-    if path is None:
-        return None
-    users, items = columns_of(path, ["user", "item"])
-    number = {str(value): row for row, value in enumerate(catalogue.ids.tolist())}
-    distinct, code = number_ids(items, len(items), "items")
-    rows = np.array([number.get(str(value), -1) for value in distinct.tolist()], np.int64)[code]
-    return users[rows >= 0], rows[rows >= 0]
-
-
-def rows_of_items(catalogue: Any, rated: Any, path: Path) -> Any:
-    """The row in the catalogue of the item of each rating."""
-    from hingerank.data.files import DataError
-
-    try:
-        return catalogue.rows(rated.item_ids)[rated.items]
-    except DataError as error:
-        raise error.at(path) from None
+from hingerank.cli.rating_files import (
+    known_user,
+    open_model,
+    read_pairs,
+    read_told,
+    rows_of_items,
+    save_with_items,
+    seen_pairs,
+    user_of,
+)
 
 
 def warn_ratings_alone(ranker: Any) -> None:
     """Say so where lists are asked of a model that learned from ratings alone what is liked."""
-    import warnings
-
     from hingerank.personal.item_item import EASE
 
     if not isinstance(ranker, EASE) and "clicks" not in getattr(ranker, "notes_", {}):
@@ -128,7 +37,8 @@ def warn_ratings_alone(ranker: Any) -> None:
 @command
 def recommend(
     model: PersonalModel,
-    user: str | None = option("ID", "User to recommend for."),
+    columns: RatingColumns,
+    user: str | None = option("ID", "User to recommend for; an unknown one gets the mean user's list."),
     everybody: bool = switch("Recommend for every user of the model.", flag="--all"),
     exclude: Path | None = option("RATINGS", "Ratings whose items are not recommended again."),
     items: Path | None = option("TABLE", "Table of items: ids first, then features."),
@@ -149,8 +59,13 @@ def recommend(
     if json and output is not None and output.suffix == ".parquet":
         raise ValueError(f"--json writes text: {output} would be Parquet")
     ranker, catalogue = open_model(model, items)
-    hidden = seen_pairs(exclude, ranker, catalogue)
-    users = ranker.users_ if everybody else [known_user(ranker, str(user))]
+    hidden = seen_pairs(exclude, catalogue, columns)
+    users = ranker.users_ if everybody else [_wanted(ranker, str(user))]
+    silent = int(ranker._silent().sum())
+    if everybody and silent:
+        warnings.warn(
+            f"{silent} users rated no two items differently: theirs is the list of the mean user", stacklevel=2
+        )
     warn_ratings_alone(ranker)
     blocks = _lists(ranker, catalogue, users, top, hidden)
     if output is not None and output.suffix == ".parquet":
@@ -170,13 +85,24 @@ def recommend(
             stream.writelines(delimiter.join(_quoted(cell, delimiter) for cell in line) + "\n" for line in zip(*block))
 
 
+def _wanted(ranker: Any, text: str) -> Any:
+    """The user that is asked for, and a note where the list is that of the mean user."""
+    user, known = user_of(ranker, text)
+    why = "" if known else f"there is no user {text!r} in the model (add-users adds new ones)"
+    if known and ranker._silent()[ranker._users().numbers([user])[0]]:
+        why = f"user {text!r} rated no two items differently"
+    if why:
+        warnings.warn(f"{why}: this is the list of the mean user", stacklevel=2)
+    return user
+
+
 def _lists(ranker: Any, catalogue: Any, users: Any, top: int, hidden: Any) -> Iterator[tuple[list, list, list, list]]:
     """Columns user, rank, item, score, a block of users at a time."""
     import numpy as np
 
     from hingerank.personal.top_n import top_in_blocks
 
-    for block, rows, scores in top_in_blocks(ranker, users, catalogue.X, top, exclude=hidden):
+    for block, rows, scores in top_in_blocks(ranker, users, catalogue.X, top, exclude=hidden, unknown="mean"):
         line, column = np.nonzero(rows >= 0)
         found = catalogue.ids[rows[line, column]]
         yield block[line].tolist(), (column + 1).tolist(), found.tolist(), scores[line, column].tolist()
@@ -209,6 +135,7 @@ def _write_parquet(path: Path, blocks: Iterator[tuple[list, list, list, list]]) 
 def add_users(
     model: PersonalModel,
     ratings: Annotated[Path, typer.Argument(metavar="RATINGS", help="Ratings of new users: user, item, rating.")],
+    columns: RatingColumns,
     items: Path | None = option("TABLE", "Table of items: ids first, then features."),
     replace: bool = switch("Learn known users again from these ratings."),
     output: str | None = target("PATH", "Where to save the model. Default: MODEL.", short="-o", folder=True),
@@ -222,13 +149,12 @@ def add_users(
     """
     from hingerank.cli.files import data_and_model
     from hingerank.personal.factorized import PersonalRankSVM
-    from hingerank.personal.ratings import read_ratings
 
     ratings, model = data_and_model(ratings, model)
     ranker, catalogue = open_model(model, items)
     if not isinstance(ranker, PersonalRankSVM):
         raise ValueError(f"{type(ranker).__name__} cannot add users: it gives every new user the mean ranking")
-    rated = read_ratings(ratings)
+    rated = read_told(ratings, columns)
     rows = rows_of_items(catalogue, rated, ratings)
     before = len(ranker.users_)
     if not replace and (ranker._users().numbers(rated.users) >= 0).any():
@@ -239,20 +165,51 @@ def add_users(
     print_facts("added", {"saved": saved, "users before": before, "users now": len(ranker.users_)}, json)
 
 
-def evaluate_lists(data: Path, model: Path, how: Any, json: bool) -> None:
+def evaluate_pairs(data: Path, model: Path, items: Path | None, columns: RatingColumns, how: Any, json: bool) -> None:
+    """What `evaluate TEST MODEL` prints of a personal model: how it orders the items that each user rated."""
+    from hingerank.metrics import evaluate as measure_ranking
+
+    ranker, catalogue = open_model(model, items)
+    users, rows, ratings = _judged(ranker, catalogue, data, columns)
+    names = how.measure or ["pair_accuracy", "ndcg@10"]
+    with working("ranking"):
+        scores = ranker.predict(users, catalogue.X[rows])
+        each = measure_ranking(ratings, scores, users, names, per_query=True, preset=how.preset)
+        means = measure_ranking(ratings, scores, users, names, preset=how.preset)
+    ids = list(dict.fromkeys(users.tolist()))
+    if json:
+        found: dict[str, Any] = {"users": len(ids), "ratings": len(users), "preset": how.preset, "means": means}
+        print_json(found | ({"per_user": {"user": ids, **each}} if how.per_query else {}))
+        return
+    title = f"items that {len(ids):,} users rated, {len(users):,} ratings"
+    if how.per_query:
+        lines = [[str(user), *(each[name][u] for name in means)] for u, user in enumerate(ids)]
+        print_table(title, ["user", *means], [*lines, ["mean", *means.values()]])
+    else:
+        print_table(title, ["measure", "mean"], [[name, value] for name, value in means.items()])
+
+
+def _judged(ranker: Any, catalogue: Any, data: Path, columns: RatingColumns) -> tuple[Any, Any, Any]:
+    """(users, rows of the catalogue, ratings) to judge by, of users that the model knows."""
+    rated = read_told(data, columns)
+    test = rated.users, rows_of_items(catalogue, rated, data), rated.ratings
+    known = ranker._users().numbers(rated.users) >= 0
+    if not known.any():
+        raise ValueError(f"{data} has no user of the model: its first users are {rated.users[:3].tolist()}")
+    if not known.all():
+        note(f"{(~known).sum()} ratings of users who are not in the model are left out")
+    users, rows, ratings = (column[known] for column in test)
+    return users, rows, ratings
+
+
+def evaluate_lists(data: Path, model: Path, how: Any, columns: RatingColumns, json: bool) -> None:
     """What `evaluate TEST MODEL --top` prints."""
-    from hingerank.personal.ratings import read_ratings
     from hingerank.personal.top_n import OF_LISTS, evaluate_top
 
     ranker, catalogue = open_model(model, how.items)
-    rated = read_ratings(data)
-    test = rated.users, rows_of_items(catalogue, rated, data), rated.ratings
-    known = ranker._users().numbers(rated.users) >= 0
-    if not known.all():
-        note(f"{(~known).sum()} ratings of users who are not in the model are left out")
-    test = tuple(column[known] for column in test)
+    test = _judged(ranker, catalogue, data, columns)
     with working("recommending"):
-        hidden = seen_pairs(how.exclude, ranker, catalogue)
+        hidden = seen_pairs(how.exclude, catalogue, columns)
         found = evaluate_top(ranker, catalogue.X, test, hidden, top=how.top, relevant=how.relevant)
         beside = _baselines(catalogue.X, test, hidden, how)
     if json:
@@ -295,21 +252,19 @@ def report_model(
     ranker, catalogue = open_model(model, items)
     folder = model if model.is_dir() else model.parent
     chosen = None if not users else [known_user(ranker, user) for user in users]
-    hidden = seen_pairs(exclude, ranker, catalogue)
+    hidden = seen_pairs(exclude, catalogue, RatingColumns())
     text = personal_page(ranker, catalogue, users=chosen, exclude=hidden, title=folder.resolve().name)
     path = output or folder / "report.html"
     write_whole(path, text.encode())
     return path
 
 
-def rank_pairs(model: Path, data: Path, output: Path | None, json: bool) -> None:
+def rank_pairs(model: Path, data: Path, output: Path | None, columns: RatingColumns, json: bool) -> None:
     """What `rank` does with a personal model: a score for every line (user, item) of a table."""
     import numpy as np
 
-    from hingerank.personal.ratings import columns_of
-
     ranker, catalogue = open_model(model)
-    users, items = columns_of(data, ["user", "item"])
+    users, items = read_pairs(data, columns)
     rows = catalogue.rows(items)
     scores = ranker.predict(users, catalogue.X[rows])
     with writing(output) as stream:

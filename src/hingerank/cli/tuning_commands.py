@@ -8,18 +8,23 @@ from hingerank.cli.files import check_target, data_and_model, open_data, open_fo
 from hingerank.cli.groups import JSON, RANKER_NAMES, Data, Model, ModelOutput, ModelRows, RatingOptions, Rows
 from hingerank.cli.options import REQUIRED, Group, check_kind, choice, command, option, switch, target
 from hingerank.cli.output import note, print_json, print_table, speaking, working, writing
-from hingerank.cli.personal_commands import is_ratings, read_rated, save_with_items
+from hingerank.cli.rating_files import LISTS, ROWS, is_ratings, read_rated, save_with_items
 
 
 class TuneOptions(Group, panel="Train"):
     """Rankers, and how their settings are chosen."""
 
-    model: str = option("A,B,…", "Rankers to try; the best is kept.", "rank-svm", autocompletion=RANKER_NAMES)
-    measure: str | None = option("NAME", "Measure to maximise. Default: ndcg@10, of clicks dcg@10.")
+    model: str | None = option(
+        "A,B,…",
+        "Rankers to try; the best is kept. Default: rank-svm; of ratings, list-ranker.",
+        autocompletion=RANKER_NAMES,
+    )
+    measure: str | None = option("NAME", "Measure to maximise. Default: ndcg@10; clicks dcg@10, lists list_ndcg@10.")
     folds: int = option("N", "Folds over queries, each held out once.", 5, min=2)
     settings: list[str] | None = option(
         "NAME=V,…", "One value fixes a parameter, several are tried; repeatable.", flag="--set"
     )
+    rank: int | None = option("N", "Rank of rankers that have one, which is then not tried.", min=1)
     serve: str | None = option("FORMAT", "Choose what this format of export can run, such as solr; say its cost.")
     serve_only: bool = switch("With --serve, do not try what it cannot run; its cost stays unknown.")
     blend: bool = switch("Keep a blend of all rankers, each with its best settings, instead of the best one.")
@@ -32,7 +37,8 @@ class TuneOptions(Group, panel="Train"):
         from hingerank.rankers.base import BaseRanker
         from hingerank.registry import ranker_class, registered_name
 
-        found = [registered_name(name.strip()) for name in self.model.split(",") if name.strip()]
+        model = self.model or (LISTS if personal else ROWS)
+        found = [registered_name(name.strip()) for name in model.split(",") if name.strip()]
         if not found:
             raise ValueError(f"--model {self.model!r} names no ranker: give one, as in --model rank-svm")
         for name in found:
@@ -47,7 +53,10 @@ class TuneOptions(Group, panel="Train"):
         given = parse_settings(self.settings or [])
         if set(given) - {""}:
             raise ValueError("--set takes NAME=VALUE,… here: tune one ranker at a time to give it values of its own")
-        return given.get("", {})
+        found = given.get("", {})
+        if self.rank is not None and "rank" in found:
+            raise ValueError("the rank is given twice: by --rank and by --set")
+        return found | ({} if self.rank is None else {"rank": [self.rank]})
 
 
 class TunedRows(Rows, fits={"validation": ("rows",)}):
@@ -85,11 +94,13 @@ def tune(
 
     Example: hingerank tune log.ndjson --features features.parquet --propensities p.json -o model/
 
+    Example: hingerank tune ratings.csv --items items.csv -o model/
+
     Example: hingerank tune ratings.csv --items items.csv --model personal-rank-svm --measure pair_accuracy -o model/
     """
     from hingerank.search.tuning import tune as search
 
-    personal = is_ratings(data, ratings.items)
+    personal = is_ratings(data, ratings, how.model)
     clicked = is_log(rows)
     check_kind("clicks" if clicked else "ratings" if personal else "rows", rows, logged, ratings)
     names, values = how.names(personal), how.values()
@@ -100,7 +111,7 @@ def tune(
         log, learned = open_clicks(data, rows)
         more = logged.settings(log)
     elif personal:
-        learned, catalogue = read_rated(data, ratings)
+        learned, catalogue = read_rated(data, ratings, names)
     else:
         learned = open_data(data, rows)
     if rows.validation is not None:

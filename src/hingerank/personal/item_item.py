@@ -146,6 +146,9 @@ class EASE(PersonalRanker):
             place[new] = X[new] @ self.new_weights_.T
         return place
 
+    def _usual_measure(self) -> str:
+        return "list_ndcg@10"
+
     def _own(self, numbers: np.ndarray) -> Any:
         return rows_or_mean(self.history_, numbers)
 

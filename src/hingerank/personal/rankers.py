@@ -184,6 +184,10 @@ class PersonalRanker(SavedModel, BaseEstimator):
 
         return RatingFolds(data, measure, **options)
 
+    def _usual_measure(self) -> str:
+        """What `hingerank.tune` judges settings by unless told."""
+        return "ndcg@10"
+
     def _shared(self, X: Any) -> np.ndarray | None:
         """The part of the score that all users share."""
         return None

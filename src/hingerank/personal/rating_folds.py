@@ -10,9 +10,10 @@ from sklearn.base import clone
 
 from hingerank.data.blocks import number_ids
 from hingerank.data.files import DataError
-from hingerank.metrics import evaluate
+from hingerank.metrics import evaluate, parse_measure
 from hingerank.personal.layout import group
 from hingerank.personal.preferences import counting
+from hingerank.personal.top_n import evaluate_top, parse_list_measure
 from hingerank.search.query_folds import FoldOutcome, check_count
 from hingerank.search.settings import Setting, Stage
 
@@ -36,7 +37,7 @@ class RatingFolds:
     Parameters
     ----------
     data : ratings with features of their items
-    measure : to judge by
+    measure : to judge by: of the order of held-out items, or "list_ndcg@10" and the like, of lists over all items
     validation : ratings to choose on instead of folds
     folds : how many
     seed : of the parts
@@ -49,6 +50,10 @@ class RatingFolds:
         hold_out: str = "ratings", sample_weight: Any = None,
     ) -> None:  # fmt: skip
         self.measure, (self.X, rated) = measure, _columns(data)
+        self.of_lists = parse_list_measure(measure)
+        if self.of_lists is None:
+            parse_measure(measure)
+        self.relevant = float(np.median(rated[2]))
         if sample_weight is not None:
             rated = counting(rated[0], rated[1], rated[2], sample_weight)
         if validation is None:
@@ -100,6 +105,10 @@ class RatingFolds:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             ranker.fit(self.X, *learn[:3], **_weighing(learn))
+            if self.of_lists is not None:
+                name, top = self.of_lists
+                found = evaluate_top(ranker, self.X, judge[:3], learn[:2], top=top, relevant=self.relevant)
+                return found.means[name]
             scores = ranker.predict(users, self.X[items])
             return float(evaluate(ratings, scores, users, [self.measure])[self.measure])
 

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from hingerank.data.checks import whole_decimal
-from hingerank.data.files import COMPRESSIONS, DataError
+from hingerank.data.files import COMPRESSIONS, TABLES, DataError, endings
 from hingerank.data.tables import read_table
 from hingerank.personal.item_features import Features, genre_features, identity_features, join_features, word_features
 from hingerank.personal.ratings import Ratings, read_ratings
-from hingerank.personal.ratings_files import read_rows
+from hingerank.personal.ratings_files import guess_delimiter, is_number, read_columns, read_rows
 
 NO_GENRES = "(no genres listed)"
 
@@ -133,39 +133,50 @@ def plain_titles(titles: Iterable[str]) -> list[str]:
 
 
 def open_ratings(
-    path: Path, items: Path | None = None, time: str | None = None, item_columns: bool = False
+    path: Path, items: Path | None = None, item_columns: bool = False, **how: Any
 ) -> tuple[Ratings, Features] | None:
-    """The ratings and item features in `path`, or None if it does not hold ratings.
+    """The ratings and item features in `path`, or None if it is a folder that does not hold ratings.
 
     Parameters
     ----------
-    path : a MovieLens folder, whose features are genres and words of titles, or with `items` what `read_ratings` reads
-    items : a table of items, see `read_items`
-    time : of a file of ratings the column of moments
+    path : a MovieLens folder, whose features are genres and words of titles, or what `read_ratings` reads
+    items : a table of items, see `read_items`; None: each item of a file has a column of its own and no other features
     item_columns : give every item a column of its own besides
+    how : to `read_ratings`: columns of a file, and what is between them
     """
     if items is not None:
-        ids, features = read_items(items)
-        ratings = read_ratings(path, time=time, item_ids=ids)
+        ids, features = read_items(items, how.get("delimiter"))
+        ratings = read_ratings(path, item_ids=ids, **how)
     elif is_movielens(path):
         ratings = read_movielens(path)
         words = word_features(plain_titles(ratings.titles if ratings.titles is not None else []))
         features = join_features(genre_features(ratings.genres or []), words)
-    else:
+    elif Path(path).is_dir():
         return None
+    else:
+        ratings = read_ratings(path, **how)
+        return ratings, identity_features(ratings.item_ids)
     return ratings, join_features(features, identity_features(ratings.item_ids)) if item_columns else features
 
 
-def read_items(path: Path) -> tuple[np.ndarray, Features]:
+def read_items(path: Path, delimiter: str | None = None) -> tuple[np.ndarray, Features]:
     """(item ids, features) from a table with the ids in a column "item", or in its first one.
 
     Columns of numbers are features; the words of columns of text are features of 0 and 1.
+
+    Parameters
+    ----------
+    path : CSV, Parquet or Feather; or text with any other ending, where columns need no names
+    delimiter : between columns of such a text; default what its first line seems to have
     """
     import pyarrow.types as kinds
 
-    table = read_table(path, ids=["item"])
-    key = "item" if "item" in table.column_names else table.column_names[0]
-    table = table if key == "item" else read_table(path, ids=[key])
+    if endings(path)[0] in TABLES:
+        table = read_table(path, ids=["item"])
+        key = "item" if "item" in table.column_names else table.column_names[0]
+        table = table if key == "item" else read_table(path, ids=[key])
+    else:
+        table, key = _text_table(Path(path), delimiter)
     ids = table.column(key).to_numpy(zero_copy_only=False)
     if len(set(ids.tolist())) < len(ids):
         raise DataError(f"{path}: an item is there twice in column {key!r}")
@@ -186,3 +197,16 @@ def read_items(path: Path) -> tuple[np.ndarray, Features]:
     if not parts:
         raise DataError(f"{path}: no column besides {key!r}: items need features")
     return ids, join_features(*parts)
+
+
+def _text_table(path: Path, delimiter: str | None) -> tuple[Any, str]:
+    """(the columns of a text as a table, the name of that of the ids); without a line of names they have numbers."""
+    import pyarrow as pa
+
+    between = delimiter or guess_delimiter(path)
+    first = next(iter(read_rows(path, between)), (1, [""]))[1]
+    columns = read_columns(path, list(range(len(first))), between)
+    names = [f"column {place + 1}" for place in range(len(first))]
+    if not any(map(is_number, first)):
+        names = [name.strip() for name in first]
+    return pa.table(dict(zip(names, columns))), "item" if "item" in names else names[0]

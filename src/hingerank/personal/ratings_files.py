@@ -44,12 +44,11 @@ def read_columns(
     first = text.partition("\n")[0]
     if not first.strip():
         raise DataError(f"{path}: the first line is empty, expected {len(columns)} columns")
-    if delimiter is None:
-        delimiter = next((d for d in DELIMITERS if d in first), " ")
+    delimiter = delimiter or _between(first)
     head = [field.strip().strip('"') for field in next(split_lines(path, first, delimiter), (1, [""]))[1]]
     places, skip = _places(path, columns, head)
-    if delimiter == "::":
-        text, delimiter = text.replace("::", "\t"), "\t"
+    if len(delimiter) > 1:
+        text, delimiter = text.replace(delimiter, "\t"), "\t"
     odd = '"' in text if delimiter in (",", ";") else not text.isascii()  # NumPy takes other blanks for blanks too
     if odd or re.search(rf"[\n\t{re.escape(delimiter)}]0[0-9]", text) or re.match("0[0-9]", text):  # 007: no number
         return _mixed_columns(path, text, delimiter, places, skip, numbers, moments)
@@ -64,6 +63,15 @@ def read_columns(
     if not exact:
         return _mixed_columns(path, text, delimiter, places, skip, numbers, moments)
     return [_whole(column) for column in table.T]
+
+
+def guess_delimiter(path: Path) -> str:
+    """What seems to be between the columns of a text file."""
+    return _between(text_of(path).partition("\n")[0])
+
+
+def _between(line: str) -> str:
+    return next((d for d in DELIMITERS if d in line), " ")
 
 
 def _places(path: Path, columns: Sequence[str | int], head: list[str]) -> tuple[list[int], int]:

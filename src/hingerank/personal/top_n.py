@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from hingerank.data.blocks import number_ids
-from hingerank.data.checks import whole
+from hingerank.data.checks import whole, whole_decimal
 from hingerank.data.files import DataError
 from hingerank.personal.preferences import check_items
 from hingerank.personal.ratings import check_ratings
@@ -30,14 +30,34 @@ class Recommends(Protocol):
     def top_k(self, users: Any, candidates: Any, top: int = 10, *, exclude: Any = None) -> Any: ...
 
 
+def parse_list_measure(text: str) -> tuple[str, int] | None:
+    """The measure of lists and their length; None if it is no measure of lists.
+
+    Examples
+    --------
+    >>> parse_list_measure("list_ndcg@10"), parse_list_measure("ndcg@10")
+    (('ndcg', 10), None)
+    """
+    if not text.startswith("list_"):
+        return None
+    name, _, top = text.removeprefix("list_").partition("@")
+    length = whole_decimal(top or "10")
+    if name not in MEASURES or not length:
+        known = ", ".join(f"list_{known}@10" for known in MEASURES)
+        raise ValueError(f"there is no measure {text!r} of lists; the known ones are {known}")
+    return name, length
+
+
 def top_in_blocks(
-    ranker: Recommends, users: Any, item_features: Any, top: int = 10, *, exclude: tuple[Any, Any] | None = None
-) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    ranker: Recommends, users: Any, item_features: Any, top: int = 10, *, exclude: tuple[Any, Any] | None = None,
+    **how: Any,
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:  # fmt: skip
     """(users, rows, scores) of ``ranker.top_k``, a block of ``USERS_AT_ONCE`` users at a time.
 
     Parameters
     ----------
     ranker, users, item_features, top, exclude : as in ``top_k``; no user may appear twice
+    how : to ``top_k``
     """
     users = np.asarray(users)
     if exclude is not None:  # in the order of the users, so that each block takes a slice
@@ -49,7 +69,7 @@ def top_in_blocks(
         if exclude is not None:
             mine = slice(*np.searchsorted(number, (a, a + len(block))))
             seen = users[number[mine]], hidden[mine]
-        yield block, *ranker.top_k(block, item_features, top, exclude=seen)
+        yield block, *ranker.top_k(block, item_features, top, exclude=seen, **how)
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,8 @@ class RatingsRanker(Protocol):
 
     def _rating_folds(self, data: Any, measure: str, **options: Any) -> Folds: ...
 
+    def _usual_measure(self) -> str: ...
+
 
 def tune(
     ranker_or_name: Any,
@@ -97,7 +99,10 @@ def tune(
     data : RankingData, or data in parts (`hingerank.distributed.read`), of which every part is cut into folds
         For personal rankers ratings with features of their items, which are held out by `hold_out`. Clicks joined with
         features (``log.join(data)``): rankers learn by ``fit_clicks``, and held-out queries are judged by their clicks.
-    measure : what to maximise; "ndcg@10" if not given, of clicks "dcg@10"
+    measure : what to maximise; "ndcg@10" if not given, of clicks "dcg@10", of `EASE` and `ListRanker` "list_ndcg@10"
+        Of ratings "ndcg@10" and the like are about the order of the items that a user rated, and "list_ndcg@10",
+        "list_recall@10" and the like about lists over all items but those learnt from (see `hr.evaluate_top`), which
+        should find the items rated at least as high as half of all ratings.
         Of clicks it is what a list is worth, corrected as the fit is: "dcg@10", "p@5" or "average-rank", of which less
         is better and which is listed with a minus.
     validation : data to choose on instead of folds; the last fit is on both
@@ -132,8 +137,6 @@ def tune(
     started = time.perf_counter()
     clicks = {"propensities": propensities, "correction": correction, "clip": clip, "around": around}
     clicked = isinstance(data, ClickedRows)
-    measure = measure or ("dcg@10" if clicked else "ndcg@10")
-    (parse_place_measure if clicked else parse_measure)(measure)
     if not clicked and any(value is not None for value in clicks.values()):
         first = next(name for name, value in clicks.items() if value is not None)
         raise ValueError(f"{first} is for clicks joined with features (log.join(data)), which the data are not")
@@ -143,6 +146,9 @@ def tune(
         raise ValueError("there is no ranker to tune: name at least one")
     names = names_of_rankers(rankers)
     rated = [isinstance(ranker, RatingsRanker) for ranker in rankers]
+    measure = measure or _usual_measure(rankers, clicked)
+    if not all(rated):  # folds of ratings know measures of lists besides
+        (parse_place_measure if clicked else parse_measure)(measure)
     if any(rated) and not all(rated):
         pair = names[rated.index(True)], names[rated.index(False)]
         raise ValueError(f"{pair[0]} learns from ratings and {pair[1]} from rows: tune one kind at a time")
@@ -202,6 +208,12 @@ def tune(
     seconds = time.perf_counter() - started
     found.tuning_ = Tuning(measure, len(parts), winner.name, chosen.setting, trials, seconds, winner.widened, **more)
     return found
+
+
+def _usual_measure(rankers: Sequence[Any], clicked: bool) -> str:
+    """What all rankers are usually judged by, else "ndcg@10"."""
+    usual = {ranker._usual_measure() if isinstance(ranker, RatingsRanker) else "ndcg@10" for ranker in rankers}
+    return "dcg@10" if clicked else usual.pop() if len(usual) == 1 else "ndcg@10"
 
 
 def _winner(studies: Sequence["Study"], simplest: bool, free: bool = False) -> tuple["Study", Trial]:

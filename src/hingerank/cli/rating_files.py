@@ -1,0 +1,165 @@
+"""Ratings, personal models and their items, as commands open them."""
+
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from hingerank.cli.groups import RatingColumns, RatingOptions, column_of
+from hingerank.cli.output import note
+
+LISTS, CLICKED, ROWS = "list-ranker", "ease", "rank-svm"  # rankers of commands that are told of none
+
+
+def is_ratings(data: Path, how: RatingOptions, models: str | None = None) -> bool:
+    """Whether `data` is ratings: it is a MovieLens folder, or options are about ratings, or a ranker that is named."""
+    from hingerank.personal.rankers import PersonalRanker
+    from hingerank.personal.rating_sets import is_movielens
+    from hingerank.registry import RANKERS, ranker_class, registered_name
+
+    about = {"--items", "--item-columns", *(one.flag for one in RatingColumns.options())}
+    if about & how.given().keys() or is_movielens(data):
+        return True
+    names = [registered_name(name.strip()) for name in (models or "").split(",") if name.strip()]
+    known = [name in RANKERS and issubclass(ranker_class(name), PersonalRanker) for name in names]
+    return bool(known) and all(known)
+
+
+def read_rated(data: Path, how: RatingOptions, models: Iterable[str] = (), time: str | None = None) -> tuple[Any, Any]:
+    """Ratings with features, and the catalogue of their items.
+
+    Parameters
+    ----------
+    data : Path
+    how : RatingOptions
+    models : names of rankers; those of lists know each item by itself, whatever features it has
+    time : the column of times of a file of ratings
+    """
+    from hingerank.data.files import DataError
+    from hingerank.personal.catalogue import Catalogue
+    from hingerank.personal.item_item import EASE
+    from hingerank.personal.rating_sets import is_movielens, open_ratings
+    from hingerank.registry import ranker_class
+
+    if how.items is not None and not how.items.exists():
+        raise DataError(f"{how.items}: there is no such file")
+    columns = how.item_columns or any(issubclass(ranker_class(name), EASE) for name in models)
+    moments = {} if time is None else {"time": column_of(time)}
+    try:
+        opened = open_ratings(data, how.items, columns, **how.reading(), **moments)
+    except DataError as error:
+        if error.args[0].startswith(str(data)) and not is_movielens(data):
+            how_to = "--user-column, --item-column, --rating-column and --separator say how"
+            raise DataError(f"{error} ({data.name} is read as ratings of users: {how_to})") from error
+        raise
+    if opened is None:
+        raise DataError(f"{data} is not a MovieLens folder: name a file of ratings")
+    ratings, (X, names) = opened
+    return ratings.with_features(X, names), Catalogue(ratings.item_ids, X, list(names), ratings.titles)
+
+
+def save_with_items(ranker: Any, output: str, data: Path, catalogue: Any) -> str:
+    """Save the model, and in a folder its items too."""
+    saved = ranker.save(output, {"data": data.name, "features": catalogue.names})
+    if Path(output).is_dir():
+        catalogue.save(output)
+    else:
+        note("a single file does not hold the items: give --items to recommend, or -o folder/")
+    return saved
+
+
+def weights_by_age(ratings: Any, days: float) -> Any:
+    """2^(-age/days) of each rating; its time is a date, or a number of seconds or of smaller units since 1970."""
+    from hingerank.personal.ratings import age_weights, ticks_per_second
+
+    if ratings.times is None:
+        raise ValueError("these ratings have no times, which --half-life needs")
+    if ratings.times.dtype.kind == "M":
+        return age_weights(ratings.times, days)
+    ticks = ticks_per_second(ratings.times)
+    if ticks > 1:
+        unit = {1e3: "milliseconds", 1e6: "microseconds", 1e9: "nanoseconds"}[ticks]
+        warnings.warn(f"times up to {ratings.times.max():.4g} are taken as {unit}", stacklevel=2)
+    return age_weights(ratings.times, 86_400.0 * ticks * days)
+
+
+def open_model(model: Path, items: Path | None = None) -> tuple[Any, Any]:
+    """A personal ranker and its items: those given, or those beside it."""
+    from hingerank.export.model_file import load, read_header
+    from hingerank.personal.catalogue import Catalogue, load_catalogue
+    from hingerank.personal.rankers import PersonalRanker
+    from hingerank.personal.rating_sets import read_items
+
+    ranker = load(model)
+    if not isinstance(ranker, PersonalRanker):
+        raise ValueError(f"{model} is a {type(ranker).__name__}, which is not a personal model: use hingerank rank")
+    if items is not None:
+        ids, (X, names) = read_items(items)
+        catalogue: Any = Catalogue(ids, X, list(names))
+        learned = read_header(model)["metadata"].get("features")
+        return ranker, catalogue.aligned(learned) if learned else catalogue
+    catalogue = load_catalogue(model)
+    if catalogue is None:
+        raise ValueError(f"no items are saved with {model}: name a table of them with --items")
+    return ranker, catalogue
+
+
+def user_of(ranker: Any, text: str) -> tuple[Any, bool]:
+    """(the id that is typed as `text`, whether the model knows it)."""
+    from hingerank.data.checks import whole_decimal
+
+    number = whole_decimal(text)
+    for user in (text,) if number is None else (text, number):
+        if ranker._users().numbers([user])[0] >= 0:
+            return user, True
+    return (number if number is not None and ranker.users_.dtype.kind in "iu" else text), False
+
+
+def known_user(ranker: Any, text: str) -> Any:
+    """The user of the model with this id."""
+    user, known = user_of(ranker, text)
+    if known:
+        return user
+    some = ", ".join(map(str, ranker.users_[:5].tolist()))
+    raise ValueError(f"there is no user {text!r} in the model; the first ones are {some} (add-users adds new ones)")
+
+
+def read_told(path: Path, how: RatingColumns) -> Any:
+    """Ratings of any users and items."""
+    from hingerank.personal.ratings import read_ratings
+
+    return read_ratings(path, **how.reading())
+
+
+def read_pairs(path: Path, how: RatingColumns) -> tuple[Any, Any]:
+    """(users, items) of a file."""
+    from hingerank.personal.ratings import columns_of
+
+    named = how.reading(rating=False)
+    users, items = columns_of(path, [named["user"], named["item"]], named["delimiter"])
+    return users, items
+
+
+def seen_pairs(path: Path | None, catalogue: Any, how: RatingColumns) -> tuple[Any, Any] | None:
+    """(users, rows) of a file of ratings, without the items that are not in the catalogue."""
+    import numpy as np
+
+    from hingerank.data.blocks import number_ids
+
+    if path is None:
+        return None
+    users, items = read_pairs(path, how)
+    number = {str(value): row for row, value in enumerate(catalogue.ids.tolist())}
+    distinct, code = number_ids(items, len(items), "items")
+    rows = np.array([number.get(str(value), -1) for value in distinct.tolist()], np.int64)[code]
+    return users[rows >= 0], rows[rows >= 0]
+
+
+def rows_of_items(catalogue: Any, rated: Any, path: Path) -> Any:
+    """The row in the catalogue of the item of each rating."""
+    from hingerank.data.files import DataError
+
+    try:
+        return catalogue.rows(rated.item_ids)[rated.items]
+    except DataError as error:
+        raise error.at(path) from None
