@@ -9,9 +9,11 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from hingerank.data.files import DataError
+from hingerank.diversity.bilinear import BilinearForm
 from hingerank.diversity.generate import make_diverse
 from hingerank.diversity.kernels import order_features, order_likelihood
-from hingerank.diversity.learning import PAMM, RLTR, fit_likelihood, ideal_orders, margins, ordered_query
+from hingerank.diversity.learning import PAMM, RLTR, fit_likelihood, ideal_orders, margins
+from hingerank.diversity.likelihoods import DiverseScore, ordered_query
 from hingerank.diversity.measures import parse_diversity_measure, relevant_subtopics
 from hingerank.diversity.queries import DiverseQuery
 from hingerank.diversity.selection import MMR, PM2, XQuAD, aggregate_kinds
@@ -31,6 +33,10 @@ ALL = ("mmr", "xquad", "pm2", "r-ltr", "pamm", "svm-div", "struct-svm-div")
 @pytest.fixture(scope="module")
 def data():
     return make_diverse(12, (20, 30), seed=2)
+
+
+def linear_score(query, kinds):
+    return DiverseScore(query.n_features, len(kinds) * len(query.relations), kinds, BilinearForm(query.n_features, 0))
 
 
 def make(name, **also):
@@ -61,8 +67,8 @@ def test_likelihood_and_gradient(aggregate, functions):
     order = rng.permutation(n)[:5]
 
     def value(s, w):
-        g_s, g_w = np.zeros(n), np.zeros(len(w))
-        return order_likelihood(s, w, R, order, order, kinds, g_s, g_w), g_s, g_w
+        g_s, g_w, none = np.zeros(n), np.zeros(len(w)), np.empty((0, n))
+        return order_likelihood(s, w, R, order, order, kinds, none, g_s, g_w, none), g_s, g_w
 
     found, g_s, g_w = value(s, w)
     assert found == pytest.approx(slow_likelihood(s, w, R, list(order), functions), abs=1e-10)
@@ -120,7 +126,9 @@ def test_pamm_keeps_themargins_it_says_it_keeps():
         R, s = query.relations.rows(range(query.n)), query.X @ model.coef_
         values = [measure(query.judgments, order) for order in sampled.query.orders]
         likelihood = [slow_likelihood(s, model.relation_coef_, R, list(o), [np.mean]) for o in sampled.query.orders]
-        assert sampled.broken(np.concatenate((model.coef_, model.relation_coef_)), kinds, 0.5)[0] == 0
+        assert (
+            sampled.broken(linear_score(query, kinds), np.concatenate((model.coef_, model.relation_coef_)), 0.5)[0] == 0
+        )
         for a, b in itertools.product(range(5), range(5, 11)):
             if values[a] > values[b] + 1e-9:
                 assert likelihood[a] - likelihood[b] > 0.5 * (values[a] - values[b]) - 1e-9
@@ -136,8 +144,8 @@ def test_pamm_step_is_the_mean_over_all_pairs_of_the_broken_ones(data):
     d, margin = 10, 2.0
 
     def likelihood(w, order):
-        nothing = (np.zeros(data[0].n), np.zeros(len(w) - d))
-        query = sampled.query
+        query, none = sampled.query, np.empty((0, data[0].n))
+        nothing = (none, np.zeros(data[0].n), np.zeros(len(w) - d), none)
         return order_likelihood(query.X @ w[:d], w[d:], query.rows, query.slot[order], order, kinds, *nothing)
 
     def total(w, broken):
@@ -151,7 +159,7 @@ def test_pamm_step_is_the_mean_over_all_pairs_of_the_broken_ones(data):
         <= margin * (sampled.values[a] - sampled.values[b])
         and sampled.values[a] > sampled.values[b] + 1e-12
     ]
-    count, gradient = sampled.broken(w, kinds, margin)
+    count, gradient = sampled.broken(linear_score(data[0], kinds), w, margin)
     assert 0 < len(broken) < 8
     assert count == len(broken)
     for k in range(len(w)):
@@ -336,8 +344,10 @@ def test_a_fit_that_stops_early_warns(data):
 def test_likelihood_is_the_mean_over_a_querys_rankings(data):
     kinds = aggregate_kinds("min")
     orders = ideal_orders(data[0].judgments, 5, 1, np.random.default_rng(0))
-    once = fit_likelihood([ordered_query(data[0], orders, True)], kinds, 1.0, 1e-6, 200)
-    twice = fit_likelihood([ordered_query(data[0], orders * 2, True)], kinds, 1.0, 1e-6, 200)
+    score = linear_score(data[0], kinds)
+    start = score.start(np.random.default_rng(0))
+    once = fit_likelihood([ordered_query(data[0], orders, True)], score, start, 1.0, 1e-6, 200)
+    twice = fit_likelihood([ordered_query(data[0], orders * 2, True)], score, start, 1.0, 1e-6, 200)
     assert twice.w == pytest.approx(once.w, abs=1e-6)
 
 

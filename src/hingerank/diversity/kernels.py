@@ -72,11 +72,12 @@ def next_pick(s, H, w, taken, f, row, count, kinds):
 
 
 @inner(allocates=True, fastmath=SUMS_MAY_REORDER)
-def order_likelihood(s, w, rows, slots, order, kinds, g_s, g_w):
-    """log P(order) = Σ_t f_t(y_t) − log Σ_{open i} e^{f_t(i)},  f_t(i) = s_i + H_i(t)·w  (Plackett–Luce, prefix only).
+def order_likelihood(s, w, rows, slots, order, kinds, shifts, g_s, g_w, g_t):
+    """log P(order) = Σ_t f_t(y_t) − log Σ_{open i} e^{f_t(i)},  f_t(i) = s_i + H_i(t)·w + shifts_ti  (Plackett–Luce).
 
-    rows[slots[t]] holds the distances (r, n) of item order[t]. Adds the gradients to g_s (n) and g_w (p).
-    O(len(order)·n·p).
+    Of the prefix only. rows[slots[t]] holds the distances (r, n) of item order[t]. Adds the gradients to g_s (n) and
+    g_w (p). shifts, of len(order) lines or of none, are scores that change with t, and g_t, as long, receives the
+    gradient in them. O(len(order)·n·p).
     """
     n, p = len(s), len(w)
     H = np.zeros((p, n))
@@ -86,6 +87,9 @@ def order_likelihood(s, w, rows, slots, order, kinds, g_s, g_w):
     for t in range(len(order)):
         y = order[t]
         linear_scores(s, H, w, taken, f)
+        if len(shifts) > 0:
+            for i in range(n):
+                f[i] += shifts[t, i]
         top = f.max()
         value += f[y] - top
         total = 0.0
@@ -97,6 +101,10 @@ def order_likelihood(s, w, rows, slots, order, kinds, g_s, g_w):
             f[i] /= total
             g_s[i] -= f[i]
         g_s[y] += 1.0
+        if len(g_t) > 0:
+            for i in range(n):
+                g_t[t, i] = -f[i]
+            g_t[t, y] += 1.0
         for c in range(p):
             expected = 0.0
             for i in range(n):
@@ -109,10 +117,11 @@ def order_likelihood(s, w, rows, slots, order, kinds, g_s, g_w):
 
 
 @kernel(allocates=True)
-def orders_likelihood(s, w, rows, slot, orders, kinds, values, g_s, g_w):
+def orders_likelihood(s, w, rows, slot, orders, kinds, shifts, values, g_s, g_w, g_t):
     """`order_likelihood` of each row of `orders`, rankings of one length; its gradients are added to its rows of g."""
     for k in range(len(orders)):
-        values[k] = order_likelihood(s, w, rows, slot[orders[k]], orders[k], kinds, g_s[k], g_w[k])
+        own = orders[k]
+        values[k] = order_likelihood(s, w, rows, slot[own], own, kinds, shifts[k], g_s[k], g_w[k], g_t[k])
 
 
 @kernel(allocates=True)

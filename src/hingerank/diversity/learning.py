@@ -1,14 +1,16 @@
 """Rerankers learned from rankings: R-LTR and PAMM."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from hingerank.arrays import Facts
-from hingerank.diversity.kernels import orders_likelihood
+from hingerank.data.checks import whole
+from hingerank.diversity.bilinear import BilinearForm, WithLearned
+from hingerank.diversity.likelihoods import DiverseScore, OrderedQuery, ordered_query
 from hingerank.diversity.measures import DiversityMeasure, ideal_order, parse_diversity_measure, relevant_subtopics
 from hingerank.diversity.queries import DiverseQuery
 from hingerank.diversity.selection import DiverseRanker, aggregate_kinds, select
@@ -49,6 +51,9 @@ class LinearDiverseRanker(DiverseRanker):
             if len(kinds) * len(query.relations) != len(self.relation_coef_):
                 fitted = len(self.relation_coef_) // len(kinds)
                 raise ValueError(f"the query has {len(query.relations)} relations, the model was fitted on {fitted}")
+        return self._select(query, kinds, top)
+
+    def _select(self, query: DiverseQuery, kinds: np.ndarray, top: int) -> np.ndarray:
         return select(query.X @ self.coef_, self.relation_coef_, query.relations, kinds, top)
 
     def _check_together(self, sizes: Mapping[str, int]) -> None:
@@ -69,45 +74,45 @@ class LinearDiverseRanker(DiverseRanker):
         return self
 
 
+class LikelihoodRanker(LinearDiverseRanker):
+    """A linear score, and beside given relations one that is learned: ``f_S(i) + v_i·W v̄_S`` (see `BilinearForm`)."""
+
+    _saved: ClassVar[Mapping[str, Attribute]] = {"relation_matrix_": Array("vectors, vectors", needed=False)}
+    learned_rank: int
+    relation_matrix_: np.ndarray
+
+    def _score_of(self, queries: list[DiverseQuery], kinds: np.ndarray) -> DiverseScore:
+        """The score to be learned from these queries."""
+        rank, first = whole("learned_rank", self.learned_rank, least=0), queries[0]
+        given = len(kinds) * len(first.relations) if len(kinds) else 0
+        return DiverseScore(first.n_features, given, kinds, BilinearForm(first.representation.shape[1], rank))
+
+    def _keep(self, solution: Solution, score: DiverseScore) -> Self:
+        """Keep what was learned; returns the reranker."""
+        linear, theta = score.split(solution.w)
+        if score.form.size:
+            self.relation_matrix_ = score.form.matrix(theta)
+        return self._take(replace(solution, w=linear), score.n_features)
+
+    def _select(self, query: DiverseQuery, kinds: np.ndarray, top: int) -> np.ndarray:
+        if not self.learned_rank:
+            return super()._select(query, kinds, top)
+        vectors, W = query.representation, self.relation_matrix_
+        if vectors.shape[1] != len(W):
+            raise ValueError(f"the query has vectors of {vectors.shape[1]} entries, the model was fitted on {len(W)}")
+        every = WithLearned(query.relations, kinds, self.relation_coef_, vectors, W)
+        return select(query.X @ self.coef_, every.w, every, every.kinds, top)
+
+    def _check_together(self, sizes: Mapping[str, int]) -> None:
+        super()._check_together(sizes)
+        if self.learned_rank and "vectors" not in sizes:
+            raise ValueError("relation_matrix_ is missing, which learned_rank above 0 needs")
+
+
 def check_n_features(query: DiverseQuery, coef: np.ndarray) -> None:
     """A ValueError unless the query has a feature for each weight."""
     if query.n_features != len(coef):
         raise ValueError(f"the query has {query.n_features} features, the model was fitted on {len(coef)}")
-
-
-@dataclass(frozen=True, eq=False)
-class OrderedQuery:
-    """Features, rankings of one length (row numbers, best first) and the distances of every item that they use.
-
-    rows[slot[i]] is the (r, n) row of item i; items that no ranking uses have no row.
-    """
-
-    X: np.ndarray
-    orders: np.ndarray
-    rows: np.ndarray
-    slot: np.ndarray
-
-    def dimension(self, kinds: np.ndarray) -> int:
-        """Weights of a linear score: of the features, and of each relation for every kind of aggregate."""
-        return self.X.shape[1] + len(kinds) * self.rows.shape[1]
-
-
-def ordered_query(query: DiverseQuery, orders: list[np.ndarray], relations: bool) -> OrderedQuery:
-    """Collect the relation rows of all items in `orders`, once each."""
-    stacked, slot = np.stack(orders), np.full(query.n, -1, np.int64)
-    if not relations:
-        return OrderedQuery(query.X, stacked, np.empty((0, 0, query.n)), slot)
-    used = np.unique(stacked)
-    slot[used] = np.arange(len(used))
-    return OrderedQuery(query.X, stacked, np.ascontiguousarray(query.relations.rows(used)), slot)
-
-
-def likelihoods(query: OrderedQuery, w: np.ndarray, kinds: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """log P of each ranking under Plackett and Luce's model, its gradients in scores (n) and in relation weights."""
-    X, orders, d = query.X, query.orders, query.X.shape[1]
-    values, g_s, g_w = np.empty(len(orders)), np.zeros((len(orders), len(X))), np.zeros((len(orders), len(w) - d))
-    orders_likelihood(X @ w[:d], w[d:], query.rows, query.slot, orders, kinds, values, g_s, g_w)
-    return values, g_s, g_w
 
 
 def ideal_orders(judgments: np.ndarray, top: int, count: int, rng: np.random.Generator) -> list[np.ndarray]:
@@ -117,7 +122,7 @@ def ideal_orders(judgments: np.ndarray, top: int, count: int, rng: np.random.Gen
     return [shuffled[ideal_order(J[shuffled], top)] for shuffled in shuffles]
 
 
-class RLTR(LinearDiverseRanker):
+class RLTR(LikelihoodRanker):
     """min_w ½‖w‖² - C Σ_q log P(y_q),  P(y) = Π_t e^{f_t(y_t)} / Σ_{open i} e^{f_t(i)},  f_t(i) = ω_r·x_i + ω_d·h_t(i).
 
     Relational learning to rank (Zhu, Lan, Guo, Cheng & Niu 2014). y_q is the greedy ideal ranking of the query by its
@@ -140,10 +145,16 @@ class RLTR(LinearDiverseRanker):
         Of the solver: relative norm of the gradient to reach, iterations at most.
     random_state : int, default 0
         Seed of the random order.
+    learned_rank : int, default 0
+        Rank of a relation that is learned: ``+ v_i·W v̄_S``, with the query's ``vectors`` (or X) and their mean over
+        the chosen set. Half of the vectors' length and more leaves all entries of W free, and the likelihood concave;
+        below that W = PᵀQ, ‖P‖² + ‖Q‖² is penalised and the answer is a stationary point. With aggregate="none"
+        nothing is taken as given.
 
     Attributes
     ----------
     coef_, relation_coef_ : ω_r and ω_d
+    relation_matrix_ : W, where one is learned
     certificate_, trace_ : as in RankSVM
 
     Examples
@@ -157,7 +168,7 @@ class RLTR(LinearDiverseRanker):
 
     def __init__(
         self, C: float = 1.0, aggregate: str = "mean", top: int = 5, orders: int = 5, tol: float = 1e-4,
-        max_iter: int = 500, random_state: int = 0,
+        max_iter: int = 500, random_state: int = 0, learned_rank: int = 0,
     ) -> None:  # fmt: skip
         self.C = C
         self.aggregate = aggregate
@@ -166,45 +177,48 @@ class RLTR(LinearDiverseRanker):
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
+        self.learned_rank = learned_rank
 
     def fit(self, queries: Iterable[DiverseQuery], y: object = None) -> Self:
         """Learn from queries with judgments."""
         self._check_positive("C", "top", "orders", "tol", "max_iter")
         kept, kinds = self._training_queries(queries)
-        rng = np.random.default_rng(self.random_state)
+        score, rng = self._score_of(kept, kinds), np.random.default_rng(self.random_state)
         data = [
             ordered_query(query, ideal_orders(query.judgments, self.top, self.orders, rng), len(kinds) > 0)
             for query in kept
         ]
-        solution = fit_likelihood(data, kinds, self.C, self.tol, self.max_iter)
+        solution = fit_likelihood(data, score, score.start(rng), self.C, self.tol, self.max_iter)
         warn_not_converged(solution.certificate)
-        return self._take(solution, kept[0].n_features)
+        return self._keep(solution, score)
 
 
-def fit_likelihood(data: list[OrderedQuery], kinds: np.ndarray, C: float, tol: float, max_iter: int) -> Solution:
-    """Minimise ½‖w‖² - C Σ_q mean log-likelihood of q's rankings, until ‖g(w)‖ ≤ tol·‖g(0)‖."""
+def fit_likelihood(
+    data: list[OrderedQuery], score: DiverseScore, w: np.ndarray, C: float, tol: float, max_iter: int
+) -> Solution:
+    """Minimise ½‖w‖² - C Σ_q mean log-likelihood of q's rankings from w, until ‖g‖ is at most tol times that at w."""
     shards = [data[first : first + SHARD] for first in range(0, len(data), SHARD)]
 
     def at(w: np.ndarray) -> tuple[float, np.ndarray]:
-        parts = run_shards(lambda shard: _mean_likelihood(shard, w, kinds), shards)
+        parts = run_shards(lambda shard: _mean_likelihood(shard, score, w), shards)
         value = 0.5 * float(w @ w) - C * sum(value for value, _ in parts)
         return value, w - C * np.sum([gradient for _, gradient in parts], axis=0)
 
-    return lbfgs(at, np.zeros(data[0].dimension(kinds)), tol=tol, max_iter=max_iter)
+    return lbfgs(at, w, tol=tol, max_iter=max_iter)
 
 
-def _mean_likelihood(queries: list[OrderedQuery], w: np.ndarray, kinds: np.ndarray) -> tuple[float, np.ndarray]:
+def _mean_likelihood(queries: list[OrderedQuery], score: DiverseScore, w: np.ndarray) -> tuple[float, np.ndarray]:
     """Sum over queries of the mean log-likelihood of a query's rankings, and its gradient."""
     total, gradient = 0.0, np.zeros_like(w)
     for query in queries:
-        values, g_s, g_w = likelihoods(query, w, kinds)
-        total += float(values.mean())
-        gradient += np.concatenate((query.X.T @ g_s.mean(axis=0), g_w.mean(axis=0)))
+        found, count = score.likelihoods(query, w), len(query.orders)
+        total += float(found.values.mean())
+        gradient += found.gradient(np.full(count, 1 / count))
     return total, gradient
 
 
 @renamed
-class PAMM(LinearDiverseRanker):
+class PAMM(LikelihoodRanker):
     """Whenever  log P(y⁺) - log P(y⁻) ≤ margin·(E(y⁺) - E(y⁻))  step  w += η ∇(log P(y⁺) - log P(y⁻)).
 
     Perceptron algorithm using measures as margins (Xia, Xu, Lan, Guo & Cheng 2015). P is the Plackett-Luce likelihood
@@ -234,10 +248,12 @@ class PAMM(LinearDiverseRanker):
         Keep the mean of the weights after each step (an averaged perceptron) rather than the last ones.
     random_state : int, default 0
         Seed of the rankings and of the order of queries.
+    learned_rank : int, default 0
+        As in RLTR.
 
     Attributes
     ----------
-    coef_, relation_coef_, certificate_, trace_ : as in RLTR
+    coef_, relation_coef_, relation_matrix_, certificate_, trace_ : as in RLTR
 
     Examples
     --------
@@ -250,7 +266,7 @@ class PAMM(LinearDiverseRanker):
     def __init__(
         self, measure: str = "alpha-ndcg@20", aggregate: str = "mean", margin: float = 3.0, learning_rate: float = 0.3,
         max_iter: int = 30, positives: int = 5, negatives: int = 20, top: int = 10, average: bool = True,
-        random_state: int = 0,
+        random_state: int = 0, learned_rank: int = 0,
     ) -> None:  # fmt: skip
         self.measure = measure
         self.aggregate = aggregate
@@ -262,25 +278,27 @@ class PAMM(LinearDiverseRanker):
         self.top = top
         self.average = average
         self.random_state = random_state
+        self.learned_rank = learned_rank
 
     def fit(self, queries: Iterable[DiverseQuery], y: object = None) -> Self:
         """Learn from queries with judgments."""
         self._check_positive("learning_rate", "max_iter", "positives", "negatives", "top")
         kept, kinds = self._training_queries(queries)
-        measure, rng = parse_diversity_measure(self.measure), np.random.default_rng(self.random_state)
+        score, measure = self._score_of(kept, kinds), parse_diversity_measure(self.measure)
+        rng = np.random.default_rng(self.random_state)
         data = [
             margins(query, measure, self.top, self.positives, self.negatives, len(kinds) > 0, rng) for query in kept
         ]
-        return self._take(self._perceptron(data, kinds, rng), kept[0].n_features)
+        return self._keep(self._perceptron(data, score, rng), score)
 
-    def _perceptron(self, data: list["Margins"], kinds: np.ndarray, rng: np.random.Generator) -> Solution:
+    def _perceptron(self, data: list["Margins"], score: DiverseScore, rng: np.random.Generator) -> Solution:
         run, steps = Run("broken", 0.0, self.max_iter - 1), 0
-        w = np.zeros(data[0].query.dimension(kinds))
+        w = score.start(rng)
         mean, pairs = w.copy(), sum(query.n_pairs for query in data)
         while not run.status:
             broken = 0
             for number in rng.permutation(len(data)):
-                count, gradient = data[number].broken(w, kinds, self.margin)
+                count, gradient = data[number].broken(score, w, self.margin)
                 w = w + self.learning_rate * gradient
                 steps += 1
                 mean += (w - mean) / steps
@@ -307,14 +325,14 @@ class Margins:
     def n_pairs(self) -> int:
         return int((self.gaps > TIE).sum())
 
-    def broken(self, w: np.ndarray, kinds: np.ndarray, margin: float) -> tuple[int, np.ndarray]:
+    def broken(self, score: DiverseScore, w: np.ndarray, margin: float) -> tuple[int, np.ndarray]:
         """Number of pairs with log P(y⁺) − log P(y⁻) ≤ margin·(E⁺ − E⁻), and the step: Σ over them of the gradient of
         log P(y⁺) − log P(y⁻), divided by the number of all pairs."""
-        likelihood, g_s, g_w = likelihoods(self.query, w, kinds)
-        ahead = np.subtract.outer(likelihood[: self.positives], likelihood[self.positives :])
+        likelihoods = score.likelihoods(self.query, w)
+        ahead = np.subtract.outer(likelihoods.values[: self.positives], likelihoods.values[self.positives :])
         wrong = (ahead <= margin * self.gaps) & (self.gaps > TIE)
         weight = np.concatenate((wrong.sum(axis=1), -wrong.sum(axis=0))) / wrong.size
-        return int(wrong.sum()), np.concatenate((self.query.X.T @ (weight @ g_s), weight @ g_w))
+        return int(wrong.sum()), likelihoods.gradient(weight)
 
 
 def margins(

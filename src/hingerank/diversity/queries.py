@@ -54,6 +54,8 @@ class DiverseQuery:
         P(a | q), default equal.
     words : (n, V) sparse matrix
         Counts of the words in each candidate.
+    vectors : (n, v) array
+        What a relation is learned from (``learned_rank`` of RLTR and PAMM), such as embeddings; default X.
     docids : list of str
         Names of the candidates, default their row numbers.
     qid : str
@@ -82,11 +84,12 @@ class DiverseQuery:
     qid: str = ""
     judged: TopicJudgments | None = None
     rest: Sequence[str] = ()
+    vectors: Any = None
 
     def __post_init__(self) -> None:
         self._put("qid", str(self.qid))
         self._put("X", self._numbers("X", self.X, 2))
-        for name, dimensions in (("judgments", 2), ("relevance", 1), ("aspects", 2)):
+        for name, dimensions in (("judgments", 2), ("relevance", 1), ("aspects", 2), ("vectors", 2)):
             if getattr(self, name) is not None:
                 self._put(name, self._numbers(name, getattr(self, name), dimensions))
         if self.relations is not None:
@@ -116,6 +119,11 @@ class DiverseQuery:
     @property
     def n_features(self) -> int:
         return self.X.shape[1]
+
+    @property
+    def representation(self) -> np.ndarray:
+        """The vectors, or X where there are none."""
+        return np.asarray(self.X if self.vectors is None else self.vectors)
 
     def __len__(self) -> int:
         return self.n
@@ -176,7 +184,7 @@ class DiverseQuery:
     def subset(self, candidates: ArrayLike) -> "DiverseQuery":
         """The query with some of its candidates only, in the order given."""
         rows = np.asarray(candidates, np.int64)
-        names = ("X", "judgments", "relevance", "aspects", "words", "docids")
+        names = ("X", "judgments", "relevance", "aspects", "words", "vectors", "docids")
         parts = {name: getattr(self, name)[rows] for name in names if getattr(self, name) is not None}
         return replace(self, relations=None if self.relations is None else self.relations.subset(rows), **parts)
 
@@ -230,17 +238,19 @@ class DiverseData(Sequence[DiverseQuery]):
 
 
 def check_queries(queries: Sequence[Any]) -> None:
-    """A DataError unless all are DiverseQuery with the same numbers of features and relations."""
+    """A DataError unless all are DiverseQuery with the same numbers of features and relations, and vectors of one length."""
     for query in queries:
         if not isinstance(query, DiverseQuery):
             raise DataError(f"expected a list of DiverseQuery, found {type(query).__name__}")
     shapes = {(q.n_features, 0 if q.relations is None else len(q.relations)): q.qid for q in queries}
-    if len(shapes) > 1:
-        (first, a), (second, b) = list(shapes.items())[:2]
-        raise DataError(
-            f"queries differ in their (features, relations): {first} in {a!r} but {second} in {b!r}; "
-            "build all of them in the same way"
-        )
+    lengths = {q.representation.shape[1]: q.qid for q in queries}
+    for found, what in ((shapes, "(features, relations)"), (lengths, "lengths of vectors")):
+        if len(found) > 1:
+            (first, a), (second, b) = list(found.items())[:2]
+            raise DataError(
+                f"queries differ in their {what}: {first} in {a!r} but {second} in {b!r}; "
+                "build all of them in the same way"
+            )
 
 
 def read_aspects(path: PathLike) -> Aspects:

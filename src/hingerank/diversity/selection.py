@@ -110,7 +110,7 @@ class DiverseRanker(SavedModel, BaseEstimator):
                 positive(name, getattr(self, name))
 
     def __sklearn_is_fitted__(self) -> bool:
-        return vars(self).keys() >= set(saved_attributes(type(self)))
+        return vars(self).keys() >= {name for name, kind in saved_attributes(type(self)).items() if kind.needed}
 
 
 class DistanceRows(Protocol):
