@@ -46,6 +46,27 @@ def test_each_tree_is_a_regression_on_violated_pairs(margin):
         before = after
 
 
+@pytest.mark.parametrize("alpha", [0.3, 1.0])
+@pytest.mark.parametrize("values", [[0, 1, 2, 3], [-1.5, 0.0, 0.25, 40.0]])
+def test_with_alpha_each_leaf_is_the_best_step_on_pairs_and_grades(alpha, values):
+    """QBRank's; a single row, a query of one grade and tied columns among the rows. Grades that are no counts have
+    numbers."""
+    X, y, qid = rows()
+    X, qid = X.round(1), np.where(np.arange(len(y)) == 3, 99, qid)
+    y[qid == 4] = 1.0
+    settings = {"learning_rate": 1.0, "num_leaves": 5, "min_child_samples": 5, "alpha": alpha}
+    before = np.zeros(len(y))
+    for smaller in hr.GBRank(**settings).fit_path(X, np.array(values)[y.astype(int)], qid, [1, 2, 3]):
+        after = smaller.predict(X)
+        total, count = mended(before, y, qid, 1.0)
+        total, count = (1 - alpha) * total + alpha * (y - before), (1 - alpha) * count + alpha
+        step = np.round(after - before, 9)
+        for leaf in np.unique(step):
+            here = step == leaf
+            assert leaf == pytest.approx(total[here].sum() / count[here].sum(), rel=1e-5, abs=1e-8)
+        before = after
+
+
 def test_the_loss_falls_with_every_tree_and_products_of_columns_are_learnt():
     X, y, qid = rows()
 
@@ -73,4 +94,6 @@ def test_a_margin_of_nothing_is_refused_and_columns_that_do_not_differ_give_equa
     X, y, qid = rows()
     with pytest.raises(ValueError, match="margin must be above 0, not 0"):
         hr.GBRank(margin=0).fit(X, y, qid)
+    with pytest.raises(ValueError, match="alpha must be a number from 0"):
+        hr.GBRank(alpha=1.5).fit(X, y, qid)
     assert np.ptp(hr.GBRank(n_estimators=2).fit(np.ones_like(X), y, qid).predict(X)) == 0

@@ -78,7 +78,7 @@ STAGES: dict[str, list[Stage]] = {
     "adarank": [{"max_iter": [1, 3, 10, 30]}],
     "rankboost": [{"max_iter": [10, 30, 100, 300]}],
     "lightgbm": LIGHTGBM,
-    "gbrank": LIGHTGBM,
+    "gbrank": [*LIGHTGBM, {"alpha": [0.0, 0.1, 0.5]}],
     "mcrank": [
         {"num_leaves": [7, 31], "n_estimators": [20, 50, 100]},
         {"learning_rate": [0.05, 0.1], "n_estimators": [50, 100]},
