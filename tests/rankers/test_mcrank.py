@@ -29,6 +29,53 @@ def test_scores_are_the_expected_grades_of_lightgbms_classifier(values):
     np.testing.assert_allclose(ranker.predict(X), own.predict_proba(X) @ values, rtol=1e-12)
 
 
+@pytest.mark.parametrize("values", [[0, 1, 2, 3], [-1.5, 0.0, 0.25, 40.0], [0, 1, 1, 1]])
+def test_the_ordinal_form_has_newtons_steps_for_every_grade_alone(values):
+    """A boosted logistic regression of "at least k" for each k: every leaf is the step of its rows, listed."""
+    X, y, qid = rows()
+    X, grades = X.round(1), np.array(values, float)[y.astype(int)]
+    settings = {"num_leaves": 5, "min_child_samples": 5, "learning_rate": 0.5}
+    ranker = hr.McRank(3, **settings, variant="ordinal").fit(X, grades, qid)
+    distinct, score = ranker.grades_, np.full(len(y), ranker.grades_[0])
+    assert len(ranker.models_) == len(distinct) - 1
+    for k, model in enumerate(ranker.models_):
+        above, score_before = grades > distinct[k], np.zeros(len(y))
+        for rounds in (1, 2, 3):
+            part = hr.McRank(rounds, **settings, variant="ordinal").fit(X, grades, qid).models_[k].scores(X, 1)
+            chance = 1 / (1 + np.exp(-score_before))
+            for leaf in np.unique(np.round(part - score_before, 9)):
+                here = np.round(part - score_before, 9) == leaf
+                step = (above - chance)[here].sum() / (chance * (1 - chance))[here].sum()
+                assert leaf == pytest.approx(0.5 * step, rel=1e-4, abs=1e-6)
+            score_before = part
+        score = score + (distinct[k + 1] - distinct[k]) / (1 + np.exp(-model.scores(X, 1)))
+    np.testing.assert_allclose(ranker.predict(X), score, rtol=1e-12)
+
+
+def test_the_ordinal_form_is_saved_explained_cut_bagged_and_stopped(tmp_path):
+    X, y, qid = rows()
+    ranker = hr.McRank(**SMALL, variant="ordinal", n_bags=2).fit(X, y, qid)
+    assert len(ranker.models_) == 2 * 3
+    same = hr.load(ranker.save(tmp_path / "model.safetensors"))
+    assert same.variant == "ordinal" and np.array_equal(same.predict(X), ranker.predict(X))
+    told = ranker.explain(X[:15], qid[:15])
+    np.testing.assert_allclose(told.base + told.contributions.sum(axis=1), ranker.predict(X[:15]), rtol=1e-9)
+    with pytest.raises(ValueError, match="models_ has 6 ensembles, expected 4"):
+        hr.McRank()._restore(ranker._state())
+    other, held, groups = rows(seed=1)
+    small = {"num_leaves": 5, "min_child_samples": 5, "variant": "ordinal"}
+    stopped = hr.McRank(n_estimators=60, **small, early_stopping_rounds=3)
+    stopped.fit(X, y, qid, eval_set=[(other, held, groups)])
+    path = hr.McRank(**small).fit_path(X, y, qid, range(1, stopped.n_iter_ + 4))
+    scores = [part.score(other, held, groups) for part in path]
+    assert stopped.n_iter_ < 57 and int(np.argmax(scores)) + 1 == stopped.n_iter_
+    with pytest.raises(ValueError, match="variant must be 'classes' or 'ordinal'"):
+        hr.McRank(variant="other").fit(X, y, qid)
+    assert hr.McRank(**small).fit(X, np.full_like(y, 2.0), qid).predict(X) == pytest.approx(2.0)
+    with pytest.raises(ValueError, match="no column has different values"):
+        hr.McRank(variant="ordinal").fit(np.ones_like(X), y, qid)
+
+
 def test_the_likelihood_rises_with_every_round_and_products_of_columns_are_learnt():
     X, y, qid = rows()
     ranker = hr.McRank(n_estimators=40, num_leaves=7, min_child_samples=5)

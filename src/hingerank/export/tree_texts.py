@@ -34,8 +34,8 @@ def read_lightgbm(text: str, n_features: int) -> Forest:
 
 
 def read_lightgbm_classes(text: str, n_features: int, n_classes: int) -> list[Forest]:
-    """The forests of a model of several classes, one for each: every round has grown a tree for each of them."""
-    return _lightgbm_forests(text, n_features, n_classes, ("multiclass",))
+    """The forests of a model of several sums, one for each: every round has grown a tree for each of them."""
+    return _lightgbm_forests(text, n_features, n_classes, ("multiclass", "custom"))
 
 
 def _lightgbm_forests(text: str, n_features: int, n_classes: int, objectives: tuple[str, ...]) -> list[Forest]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import expit, softmax
 
 from hingerank.export.attributes import Array, Attribute
 from hingerank.export.tree_texts import read_lightgbm_classes
@@ -25,16 +25,22 @@ class McRank(LightGBMRanker):
     Whoever knows the grades ranks perfectly, and DCG's error is bounded by that of the classification. LightGBM grows
     the trees, one for each grade in a round.
 
+    The paper's ordinal form has a sum of trees F_k for every grade k but the lowest, and  P(y ≥ k | x) = 1 / (1 +
+    exp(-F_k(x))):  the trees minimise the sum over k of the logistic loss of "at least k", which knows that grades are
+    ordered. The score is again the expected grade,  lowest grade + sum over k of (k - the grade below) · P(y ≥ k | x).
+
     Parameters
     ----------
     n_estimators : rounds
     learning_rate, num_leaves, min_child_samples : as LightGBM names them, with its defaults
+    variant : "classes", as above, or "ordinal"
     n_bags, bag_share, random_state, scale, n_jobs, early_stopping_rounds, params : as in ``LightGBMRanker``
 
     Attributes
     ----------
     grades_ : the grades k, ascending
     models_ : the trees of each bag's F_k, as arrays, one bag after the other
+        With "ordinal" of all grades but the lowest.
     certificate_ : number of rounds, and NDCG@10 of the training rows
 
     Examples
@@ -45,17 +51,17 @@ class McRank(LightGBMRanker):
     [0.0, 1.0]
     """
 
-    objective = "multiclass"
     _saved: ClassVar[Mapping[str, Attribute]] = {"grades_": Array("grades", rising=True, least=2)}
 
     def __init__(
-        self, n_estimators=100, learning_rate=0.1, num_leaves=31, min_child_samples=20, *, n_bags=1, bag_share=1.0,
-        random_state=0, scale=None, n_jobs=None, early_stopping_rounds=None, params=None,
+        self, n_estimators=100, learning_rate=0.1, num_leaves=31, min_child_samples=20, *, variant="classes", n_bags=1,
+        bag_share=1.0, random_state=0, scale=None, n_jobs=None, early_stopping_rounds=None, params=None,
     ):  # fmt: skip
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
         self.num_leaves = num_leaves
         self.min_child_samples = min_child_samples
+        self.variant = variant
         self.n_bags = n_bags
         self.bag_share = bag_share
         self.random_state = random_state
@@ -63,6 +69,22 @@ class McRank(LightGBMRanker):
         self.n_jobs = n_jobs
         self.early_stopping_rounds = early_stopping_rounds
         self.params = params
+
+    @property
+    def _ordinal(self) -> bool:
+        if self.variant not in ("classes", "ordinal"):
+            raise ValueError(f"variant must be 'classes' or 'ordinal', not {self.variant!r}")
+        return bool(self.variant == "ordinal")
+
+    @property
+    def objective(self) -> str:  # type: ignore[override]
+        """LightGBM's name of the loss."""
+        return "custom" if self._ordinal else "multiclass"
+
+    @property
+    def _n_sums(self) -> int:
+        """The sums of trees in a bag's model."""
+        return len(self.grades_) - self._ordinal
 
     def _labels(self, y):
         self.grades_, numbers = np.unique(y, return_inverse=True)
@@ -72,37 +94,61 @@ class McRank(LightGBMRanker):
                 f"round them to at most {MOST_GRADES}, or use LightGBMRanker"
             )
         if len(self.grades_) == 1:
-            self.grades_ = self.grades_[0] + np.arange(2.0)  # LightGBM wants two classes: no row has the second
+            next_grade = np.nextafter(self.grades_[0], np.inf) if self._ordinal else self.grades_[0] + 1.0
+            self.grades_ = np.array([self.grades_[0], next_grade])  # LightGBM wants two classes: no row has the second
         return numbers.ravel().astype(np.float64), None
 
     def _gradients(self, rows, y, sizes):
-        return {"num_class": len(self.grades_)}
+        if not self._ordinal:
+            return {"num_class": len(self.grades_)}
+        rows.construct()
+        if all(rows.feature_num_bin(j) < 2 for j in range(rows.num_feature())):
+            raise ValueError("no column has different values, so that no tree can be grown: use variant='classes'")
+        above = (y[:, None] > np.arange(self._n_sums)).astype(np.float64)
+
+        def of_thresholds(sums: np.ndarray, rows: Any) -> tuple[np.ndarray, np.ndarray]:
+            chances = expit(sums.reshape(above.shape))
+            slopes, curvatures = chances - above, chances * (1.0 - chances)
+            return (slopes, curvatures) if sums.ndim > 1 else (slopes.ravel(), curvatures.ravel())
+
+        return {"objective": of_thresholds, "num_class": self._n_sums}
 
     def _watched(self, held, more):
         queries = np.repeat(np.arange(len(held.sizes)), held.sizes)
 
-        def ndcg(probabilities: np.ndarray, rows: Any) -> tuple[str, float, bool]:
+        def ndcg(found: np.ndarray, rows: Any) -> tuple[str, float, bool]:
             grades = self.grades_[held.y.astype(np.int64)]
-            return "ndcg@10", evaluate(grades, probabilities @ self.grades_, queries, "ndcg@10")["ndcg@10"], True
+            scores = self._expected(found.reshape(len(held.y), -1).T) if self._ordinal else found @ self.grades_
+            return "ndcg@10", evaluate(grades, scores, queries, "ndcg@10")["ndcg@10"], True
 
         more["feval"] = ndcg
         return {"metric": "None"}
 
     def _take(self, texts):
-        count = len(self.grades_)
-        self._texts = texts
+        self._texts, count = texts, self._n_sums
         self.models_ = [f for text in texts for f in read_lightgbm_classes(text, self.n_features_in_, count)]
 
+    def _expected(self, sums: np.ndarray) -> np.ndarray:
+        """The grades expected where the sums of trees are these (sums, ...)."""
+        if self._ordinal:
+            return np.asarray(self.grades_[0] + np.tensordot(np.diff(self.grades_), expit(sums), (0, 0)))
+        return np.asarray(np.tensordot(self.grades_, softmax(sums, axis=0), (0, 0)))
+
+    def _slopes(self, sums: np.ndarray) -> np.ndarray:
+        """d expected grade / d F_k where the sums of trees are these (sums, rows)."""
+        if self._ordinal:
+            return np.asarray(np.diff(self.grades_)[:, None] * expit(sums) * expit(-sums))
+        return np.asarray(softmax(sums, axis=0) * (self.grades_[:, None] - self._expected(sums)))
+
     def _scores(self, X):
-        threads, count = asked_threads(self.n_jobs), len(self.grades_)
-        sums = np.array([model.scores(X, threads) for model in self.models_])  # bags · grades, rows
-        expected = np.tensordot(self.grades_, softmax(sums.reshape(-1, count, sums.shape[1]), axis=1), (0, 1))
-        return expected.mean(axis=0)
+        threads, count = asked_threads(self.n_jobs), self._n_sums
+        sums = np.array([model.scores(X, threads) for model in self.models_])  # bags · sums, rows
+        return self._expected(np.swapaxes(sums.reshape(-1, count, sums.shape[1]), 0, 1)).mean(axis=0)
 
     def _contributions(self, X, blocks):
         """With φ_kj what feature j gave to F_k (see LightGBMRanker), the sum over k of φ_kj times the mean slope
-        dscore/dF_k = P(k) (k - score) on the line from the mean F to F(x): these add up to the score's change."""
-        threads, count = asked_threads(self.n_jobs), len(self.grades_)
+        dscore/dF_k on the line from the mean F to F(x): these add up to the score's change."""
+        threads, count = asked_threads(self.n_jobs), self._n_sums
         each = [
             self._shares(np.array([model.contributions(X, threads) for model in self.models_[k : k + count]]))
             for k in range(0, len(self.models_), count)
@@ -111,14 +157,12 @@ class McRank(LightGBMRanker):
         return Contributions(parts[:, :-1], parts[:, -1], PATHS, True)
 
     def _shares(self, parts: np.ndarray) -> np.ndarray:
-        """Of one bag, parts (grades, rows, features and the mean): (rows, features and the score of the mean)."""
-        start, gained, grades = parts[:, :, -1], parts[:, :, :-1].sum(axis=2), self.grades_[:, None]
+        """Of one bag, parts (sums, rows, features and the mean): (rows, features and the score of the mean)."""
+        start, gained = parts[:, :, -1], parts[:, :, :-1].sum(axis=2)
         slope = np.zeros_like(start)
         for place, weight in zip(*np.polynomial.legendre.leggauss(PLACES), strict=True):
-            chances = softmax(start + (place + 1) / 2 * gained, axis=0)
-            slope += weight / 2 * chances * (grades - (grades * chances).sum(axis=0))
-        base = (grades * softmax(start, axis=0)).sum(axis=0)
-        return np.column_stack([np.einsum("kr,krj->rj", slope, parts[:, :, :-1]), base])
+            slope += weight / 2 * self._slopes(start + (place + 1) / 2 * gained)
+        return np.column_stack([np.einsum("kr,krj->rj", slope, parts[:, :, :-1]), self._expected(start)])
 
     def _body(self):
         return BaseRanker._body(self)
@@ -128,5 +172,5 @@ class McRank(LightGBMRanker):
 
     def _check_together(self, sizes):
         super()._check_together(sizes)
-        if len(self.models_) % sizes["grades"]:
-            raise ValueError(f"models_ has {len(self.models_)} ensembles, expected {sizes['grades']} for every bag")
+        if len(self.models_) % self._n_sums:
+            raise ValueError(f"models_ has {len(self.models_)} ensembles, expected {self._n_sums} for every bag")

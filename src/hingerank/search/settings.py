@@ -82,7 +82,7 @@ STAGES: dict[str, list[Stage]] = {
     "mcrank": [
         {"num_leaves": [7, 31], "n_estimators": [20, 50, 100]},
         {"learning_rate": [0.05, 0.1], "n_estimators": [50, 100]},
-        {"min_child_samples": [5, 20, 100]},
+        {"min_child_samples": [5, 20, 100]}, {"variant": ["classes", "ordinal"]},
     ],
     "xgboost": [
         {"max_depth": [3, 6], "n_estimators": [20, 50, 100]},
