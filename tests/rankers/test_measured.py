@@ -316,6 +316,37 @@ def test_prank_makes_the_papers_steps(average, kind, data, monkeypatch):
     assert ranker.certificate_.value == missed / len(y) and ranker.certificate_.status == "max_iter"
 
 
+@pytest.mark.parametrize("average", [False, True])
+def test_bags_of_prank_are_the_mean_of_perceptrons_that_visit_some_rows(average, data, monkeypatch):
+    """OAP-BPM: three copies, each with the rows that it draws, step by step."""
+    X, y, qid = data
+    visits = []
+    import hingerank.rankers.ordinal as module
+
+    plain = module.prank_pass
+
+    def seen(rows, level, order, *more):
+        visits.append(order.copy())
+        return plain(rows, level, order, *more)
+
+    monkeypatch.setattr(module, "prank_pass", seen)
+    ranker = hr.PRank(4, average=average, n_bags=3, bag_share=0.4).fit(X, y, qid)
+    share = np.mean([len(order) for order in visits]) / len(y)
+    assert len(visits) == 3 * 4 and 0.3 < share < 0.5 and all(len(set(order)) == len(order) for order in visits)
+    copies = []
+    for k in range(3):
+        w, b, sums, steps = np.zeros(6), np.zeros(3), [np.zeros(6), np.zeros(3)], 0
+        for order in visits[k::3]:
+            _, w, b, *more = prank(X, y, order, w, b)
+            sums, steps = [s + t for s, t in zip(sums, more)], steps + len(order)
+        copies.append(np.concatenate(sums) / steps if average else np.concatenate([w, b]))
+    np.testing.assert_allclose(np.append(ranker.coef_, ranker.thresholds_), np.mean(copies, axis=0), atol=1e-9)
+    with pytest.raises(ValueError, match="bag_share must be above 0 and at most 1, not 0"):
+        hr.PRank(bag_share=0).fit(X, y, qid)
+    one = hr.PRank(2, n_bags=2, bag_share=1e-9).fit(X[:5], y[:5], qid[:5])  # no row is visited
+    assert not one.coef_.any() and one.certificate_.value == 0
+
+
 def test_prank_stops_where_grades_are_right_and_says_them():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (200, 2))

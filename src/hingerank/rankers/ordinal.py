@@ -144,6 +144,9 @@ class PRank(HasThresholds, UnweightedRanker, LinearRanker):
     The pointwise approach with ordered grades, whatever the queries. The last w of a perceptron hangs on the last rows,
     so the mean over all steps is taken (Harrington 2003), unless told otherwise.
 
+    With ``n_bags`` several perceptrons learn, each of which visits a row with the chance ``bag_share``, and their mean
+    is taken: an estimate of the Bayes point, the centre of all weights that make no mistake (OAP-BPM, Harrington 2003).
+
     A fit is no optimum but a number of passes: its certificate says how far grades were missed in the last one, in
     grades a row, and is converged where no row was. The order of visits is drawn from a seed, and depends on what rows
     are, not on where they stand.
@@ -152,6 +155,8 @@ class PRank(HasThresholds, UnweightedRanker, LinearRanker):
     ----------
     max_iter : most passes over all rows; one without a mistake is the last
     average : take the mean of the weights over all steps, or (as in the paper) the last ones
+    n_bags : perceptrons whose mean is taken
+    bag_share : the chance of a row to be visited in a pass
     scale : feature scaling learnt in fit and carried in the model
     missing : as in RankSVM
     random_state : seed of the order of visits
@@ -173,32 +178,45 @@ class PRank(HasThresholds, UnweightedRanker, LinearRanker):
     ([1, 0, 3, 2], [0.0, 1.0, 0.0, 1.0])
     """
 
-    def __init__(self, max_iter=20, *, average=True, scale=None, missing="error", random_state=0):
+    def __init__(
+        self, max_iter=20, *, average=True, n_bags=1, bag_share=1.0, scale=None, missing="error", random_state=0
+    ):
         self.max_iter = max_iter
         self.average = average
+        self.n_bags = n_bags
+        self.bag_share = bag_share
         self.scale = scale
         self.missing = missing
         self.random_state = random_state
 
     def _fit(self, X, y, blocks, sample_weight):
         began, passes, design = time.perf_counter(), whole("max_iter", self.max_iter), RowsDesign(X)
+        bags, share = whole("n_bags", self.n_bags), self.bag_share
+        if not 0 < share <= 1:
+            raise ValueError(f"bag_share must be above 0 and at most 1, not {share!r}")
         self.grades_, level = np.unique(y, return_inverse=True)
-        w, b = np.zeros(X.shape[1]), np.zeros(len(self.grades_) - 1)
-        total_w, total_b, spare = np.zeros_like(w), np.zeros_like(b), np.empty(1)
+        w, b = np.zeros((bags, X.shape[1])), np.zeros((bags, len(self.grades_) - 1))
+        total_w, total_b, spare, steps = np.zeros_like(w), np.zeros_like(b), np.empty(1), np.zeros(bags)
         rng = np.random.default_rng(self.random_state)
-        rows = np.lexsort((design.scores(rng.normal(size=len(w))), level))
+        rows = np.lexsort((design.scores(rng.normal(size=X.shape[1])), level))
         self.trace_ = []
         for iteration in range(1, passes + 1):
-            order = rows[rng.permutation(len(rows))]
-            value = prank_pass(design.rows, level, order, w, b, total_w, total_b, spare) / len(y)
+            missed, visited = 0, 0
+            for k in range(bags):
+                order = rows[rng.permutation(len(rows))]
+                order = order if share == 1 else order[rng.random(len(order)) < share]
+                missed += prank_pass(design.rows, level, order, w[k], b[k], total_w[k], total_b[k], spare)
+                steps[k] += len(order)
+                visited += len(order)
+            value = missed / max(visited, 1)
             self.trace_.append({"iteration": iteration, "value": value, "seconds": time.perf_counter() - began})
             if value == 0.0:
                 break
         if not np.isfinite(spare).all():
             raise DataError("scores overflow; rescale the features (scale=...)")
-        steps = len(y) * iteration
-        self.coef_ = total_w / steps if self.average else w
-        self.thresholds_ = total_b / steps if self.average else b
+        counted = np.maximum(steps, 1.0)[:, None]
+        self.coef_ = (total_w / counted if self.average else w).mean(axis=0)
+        self.thresholds_ = (total_b / counted if self.average else b).mean(axis=0)
         self.n_iter_ = iteration
         status = "converged" if value == 0.0 else "max_iter"
         seconds = time.perf_counter() - began

@@ -70,7 +70,7 @@ STAGES: dict[str, list[Stage]] = {
     "crr": [{"scale": SCALES, "C": [1.0, 10.0, 100.0, 1e3]}, {"alpha": [0.1, 0.5, 0.9]}],
     "pointwise-regression": [{"scale": SCALES, "C": [1.0, 10.0, 100.0, 1e3]}],
     "ordinal-svm": [*LINEAR, {"loss": ["squared_hinge", "logistic"], "C": AROUND}],
-    "prank": [{"scale": SCALES, "max_iter": [1, 5, 20]}],
+    "prank": [{"scale": SCALES, "max_iter": [1, 5, 20]}, {"n_bags": [1, 10]}],
     "svm-map": [{"scale": SCALES, "C": [1e-2, 1e-1, 1.0, 10.0]}],
     "lambdarank": [{"scale": SCALES, "C": [1e-2, 1e-1, 1.0]}],
     "softrank": [{"scale": SCALES, "C": [1.0, 10.0, 100.0]}],
