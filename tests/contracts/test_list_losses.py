@@ -24,6 +24,12 @@ def grade_differences(s, y):
     )  # fmt: skip
 
 
+def grade_margins(s, y):
+    return sum(
+        max(0.0, (y[i] - y[j]) - (s[i] - s[j])) ** 2 for i in range(len(s)) for j in range(len(s)) if y[i] > y[j]
+    )  # fmt: skip
+
+
 def all_differences(s, y):
     return sum(((y[i] - y[j]) - (s[i] - s[j])) ** 2 for i in range(len(s)) for j in range(i))
 
@@ -37,6 +43,7 @@ PLAIN = {
     "listnet": top_one,
     "listmle": plackett_luce,
     "grade_differences": grade_differences,
+    "grade_margins": grade_margins,
     "all_differences": all_differences,
     "cosine": cosine,
 }

@@ -217,3 +217,24 @@ def test_closed_forms_do_not_depend_on_threads(monkeypatch):
         monkeypatch.setenv("HINGERANK_NUM_THREADS", threads)
         answers.append(hr.CRR(C=5.0).fit(X, y, qid).coef_.tobytes())
     assert answers[0] == answers[1] == answers[2]
+
+
+def test_margins_of_grades_are_the_optimum_over_listed_pairs():
+    """MPRank's one-sided form, with weights, ties, a single row and a query of one grade."""
+    rng = np.random.default_rng(5)
+    qid = np.repeat([1, 2, 3, 4], [1, 8, 5, 9])
+    X, y = rng.normal(size=(23, 3)).round(1), rng.choice([0.0, 1.0, 2.5], 23)
+    y[qid == 3], m = 1.0, rng.choice([0.0, 1.0, 2.0], 23)
+    pairs = [(i, j) for i in range(23) for j in range(23) if qid[i] == qid[j] and y[i] > y[j]]
+    i, j = np.array(pairs).T
+
+    def objective(w):
+        t = (X[i] - X[j]) @ w
+        return 0.5 * w @ w + 0.2 * (m[i] * m[j]) @ np.maximum(0.0, y[i] - y[j] - t) ** 2
+
+    ranker = hr.RankSVM(C=0.2, loss="grade_margins", tol=1e-9).fit(X, y, qid, sample_weight=m)
+    best = scipy.optimize.minimize(objective, np.zeros(3), method="BFGS", options={"gtol": 1e-8})
+    np.testing.assert_allclose([ranker.objective_, *ranker.coef_], [best.fun, *best.x], rtol=1e-4, atol=1e-4)
+    assert ranker.certificate_.converged
+    with pytest.raises(ValueError, match="no form for winners"):
+        hr.RankSVM(loss="grade_margins").fit_winners(X, y, qid)

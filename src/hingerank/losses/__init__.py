@@ -8,7 +8,16 @@ edges. ``make_loss(name)`` knows all of them. ``check_loss(loss)`` tries one of 
 
 from collections.abc import Callable, Collection
 
-from hingerank.losses.lists import AllDifferences, Cosine, GradeDifferences, ListLoss, PlackettLuce, Squared, TopOne
+from hingerank.losses.lists import (
+    AllDifferences,
+    Cosine,
+    GradeDifferences,
+    GradeMargins,
+    ListLoss,
+    PlackettLuce,
+    Squared,
+    TopOne,
+)
 from hingerank.losses.own import check_loss, own_loss
 from hingerank.losses.pairs import (
     Exponential,
@@ -40,6 +49,7 @@ LIST_LOSSES = {
     "listnet": TopOne,
     "listmle": PlackettLuce,
     "grade_differences": GradeDifferences,
+    "grade_margins": GradeMargins,
     "all_differences": AllDifferences,
     "cosine": Cosine,
 }
@@ -71,6 +81,7 @@ __all__ = [
     "Exponential",
     "Fidelity",
     "GradeDifferences",
+    "GradeMargins",
     "ListLoss",
     "Logistic",
     "Loss",

@@ -1,6 +1,7 @@
 """Losses of whole lists: ListNet's and ListMLE's likelihoods, sums of squares, and pairs weighted by NDCG changes."""
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from hingerank.kernels.losses import (
     swap_pass,
 )
 from hingerank.kernels.threads import run_shards
-from hingerank.losses.pairs import LossAt, PairLoss, check_scores
+from hingerank.losses.pairs import LossAt, PairLoss, check_scores, squared_hinge
 from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences, QueryPreferences, WeightedWinners
 
 ONE_GRADE = 1e-12  # grades that differ from their mean by less, relatively, are the same
@@ -142,6 +143,21 @@ class GradeDifferences(ListLoss):
 
     def lists(self, s: Floats, preferences: GradedPreferences) -> LossAt:
         return _over_nodes(0.0, s - preferences.y, preferences)
+
+
+class GradeMargins(ListLoss):
+    """sum over pairs of  max(0, (y_i - y_j) - (s_i - s_j))^2: a better row is to lead by as much as its grade does.
+
+    The one-sided form of grade differences, in which a lead that is too large costs nothing (the hinge form of the
+    magnitude-preserving losses of Cortes, Mohri & Rastogi 2007). With s - y for scores it is the squared hinge of
+    margin 0, so it has its sweeps: O(n log n).
+    """
+
+    name = "grade_margins"
+    takes_pair_weights = True
+
+    def lists(self, s: Floats, preferences: GradedPreferences) -> LossAt:
+        return replace(squared_hinge(0.0).at(s - preferences.y, preferences), moments=None)
 
 
 class AllDifferences(ListLoss):

@@ -148,7 +148,8 @@ class WindowLoss(PairLoss):
     def graded(self, s: Floats, preferences: QueryPreferences) -> LossAt:
         tree, terms, shards = preferences.tree, self.terms, preferences.shards
         state, z = self.state(preferences), np.empty_like(s)
-        moments = np.sum(run_shards(lambda ab: score_pass(s, *ab, tree, state, terms, z), shards), axis=0)
+        parts = run_shards(lambda ab: score_pass(s, *ab, tree, state, terms, z), shards)
+        moments = np.sum(parts, axis=0) if parts else np.zeros_like(terms)
 
         def curvature(v: Floats) -> Floats:
             v, out = np.ascontiguousarray(v, np.float64), np.empty_like(s)

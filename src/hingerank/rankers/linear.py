@@ -199,8 +199,8 @@ class RankSVM(PairwiseRanker, LinearRanker):
         of 0. LIBLINEAR's ranksvm uses the same C; for SVMrank see ``hingerank.export.svmlight.C_from_svmrank``.
     loss : of a pair, or of a whole list
         "squared_hinge" max(0, 1-t)², "hinge" max(0, 1-t), or "modified_huber", "logistic", "exponential", "fidelity",
-        "squared"; of whole lists "listnet", "listmle", "grade_differences", "all_differences", "cosine"; of rankings
-        "average_precision" (by cutting planes). Or a smooth loss object (``hingerank.losses.check_loss`` tries it).
+        "squared"; of whole lists "listnet", "listmle", "grade_differences", "grade_margins", "all_differences",
+        "cosine"; of rankings "average_precision" (cutting planes). Or a smooth object (``losses.check_loss`` tries it).
     tol : stop when the duality gap is at most tol times the objective and tol times its fall from weights of 0
         The objective is then provably within that fraction of its optimum. (Where a loss is not convex, as "fidelity",
         the same number says how stationary the weights are.)
