@@ -1,5 +1,6 @@
 """`tune` finds what an outer loop would find, over whole queries, and says what it did."""
 
+import contextlib
 import io
 import re
 import warnings
@@ -255,29 +256,54 @@ def test_a_blend_on_validation_rows_and_what_cannot_be_blended(data):
             hr.tune(names, data, blend=True)
 
 
-def test_a_setting_far_behind_is_stopped_after_two_folds():
-    from hingerank.search.query_folds import FoldOutcome
+class MadeFolds:
+    """Five folds of 20 queries; settings of a kind differ from 0.5 by so much on every query, and by some noise."""
+
+    def __init__(self, worth, noise):
+        rng = np.random.default_rng(0)
+        easy = rng.normal(scale=0.2, size=(5, 20))
+        self.values = {kind: 0.5 + w + easy + noise * rng.normal(size=(5, 20)) for kind, w in worth.items()}
+        self.asked = []
+
+    def __len__(self):
+        return 5
+
+    def outcomes(self, k, ranker, settings):
+        from hingerank.search.query_folds import FoldOutcome
+
+        for setting in settings:
+            self.asked.append((k, setting["kind"]))
+            values = self.values[setting["kind"]][k]
+            yield FoldOutcome(setting, float(values.mean()), 0.05, 0.0, by_query=values)
+
+
+def test_a_setting_behind_on_the_same_queries_is_stopped_after_two_folds():
     from hingerank.search.tuning import Study
 
-    worth = {"good": 0.5, "near": 0.48, "bad": 0.3}
-    asked = []
-
-    class Folds:
-        def __len__(self):
-            return 5
-
-        def outcomes(self, k, ranker, settings):
-            for setting in settings:
-                asked.append((k, setting["kind"]))
-                yield FoldOutcome(setting, worth[setting["kind"]] + 0.01 * k, 0.05, 0.0)
-
-    study = Study("made", None, Folds(), "ndcg@10")
+    worth = {"good": 0.0, "near": 0.006, "bad": -0.02}
+    folds = MadeFolds(worth, 0.02)
+    study = Study("made", None, folds, "ndcg@10")
     study._attempt([{"kind": kind} for kind in worth])
-    assert [kind for k, kind in asked if k == 2] == ["good", "near"] and (1, "bad") in asked
-    assert study.best().setting == {"kind": "good"} and len(study.known) == 2
+    assert [kind for k, kind in folds.asked if k == 2] == ["good", "near"] and (1, "bad") in folds.asked
+    assert {"kind": "bad"} not in [trial.setting for trial in study.known]
+    best = study.best().setting["kind"]
     bad = next(t for t in study.trials.values() if t.setting["kind"] == "bad")
-    assert bad.problem == "stopped after 2 of 5 folds at 0.3050"
-    assert study._worth(bad) == pytest.approx(study.best().mean - 0.2)
+    assert bad.problem.startswith("stopped after 2 of 5 folds at 0.")
+    behind = float(np.mean((folds.values[best] - folds.values["bad"])[:2]))
+    assert study._worth(bad) == pytest.approx(study.best().mean - behind)
+    patient = Study("made", None, MadeFolds(worth, 0.02), "ndcg@10", simplest=True)  # a simpler one may win
+    patient._attempt([{"kind": kind} for kind in worth])
+    assert len(patient.known) == 3
+
+
+def test_a_setting_that_adds_next_to_nothing_is_stopped():
+    from hingerank.search.tuning import Study
+
+    folds = MadeFolds({"first": 0.0, "same": 0.0002, "better": 0.01}, 0.001)
+    study = Study("made", None, folds, "ndcg@10")
+    study._attempt([{"kind": "first"}])
+    study._attempt([{"kind": "same"}, {"kind": "better"}])
+    assert [kind for k, kind in folds.asked if k == 4] == ["first", "better"]
 
 
 def test_lines_and_curves_try_contexts_pair_weights_and_surfaces(data):
@@ -287,9 +313,20 @@ def test_lines_and_curves_try_contexts_pair_weights_and_surfaces(data):
         ["pair_weight", "C"],
         ["context"],
         ["interactions"],
+        ["interactions"],
     ]
     sparse_stages, _ = resolved(hr.RankSVM, {}, lambda: scales_for(sp.csr_matrix(data.X)), None)
     assert not any("context" in stage for stage in sparse_stages)
+
+
+def test_more_surfaces_have_a_turn_only_where_some_have_won():
+    for value, more in [(0.4, []), (0.6, [{"interactions": 20}])]:
+        proposals = Staged(STAGES["additive-rank-svm"][-2:], {"interactions": None}).propose(0)
+        assert next(proposals) == [{"interactions": None}, {"interactions": 6}]
+        found = []
+        with contextlib.suppress(StopIteration):
+            found = proposals.send([0.5, value])
+        assert found == more
 
 
 def test_surfaces_are_found_where_two_features_work_together():

@@ -77,6 +77,12 @@ class Forest:
         arrays = {name: state[name] for name in ARRAYS}
         return cls(arrays, n_features, state["start"], state["average"], single=single)
 
+    def first(self, count: int) -> "Forest":
+        """The forest of the first trees."""
+        nodes = int(self.arrays["sizes"][:count].sum())
+        arrays = {name: array[: count if name == "sizes" else nodes] for name, array in self.arrays.items()}
+        return Forest(arrays, self.n_features, self.start, self.average, single=self.single)
+
     def scores(self, X: Any, threads: int) -> np.ndarray:
         """One score per row of X, C-ordered or CSR: in single precision if the forest is, else in double."""
         if X.shape[1] != self.n_features:  # kernels do not check bounds

@@ -47,7 +47,8 @@ class TreeRanker(BaseRanker):
     """
 
     _saved: ClassVar[Mapping[str, Attribute]] = {"models_": Of(Forest, listed=True)}
-    _here_only = ("_texts",)  # of boosters_
+    _here_only = ("_texts", "_kept")  # of boosters_: the library's models, and how many trees of them; None: all
+    _kept: int | None = None
     _rows_to_stop: Any = None  # while a fit lasts
     _others = "params"  # where parameters of the library's own go
     path_parameter = "n_estimators"
@@ -140,7 +141,7 @@ class TreeRanker(BaseRanker):
         for seed, (rows, sizes) in enumerate(self._bags(blocks), self.random_state):
             bag, labels = (X, grades) if rows is None else (X[rows], grades[rows])
             texts.append(self._train(bag, labels, sizes, gains, seed, held))
-        seconds = time.perf_counter() - began
+        seconds, self._kept = time.perf_counter() - began, None
         self._take(texts)
         self._certify(evaluate(y, self._scores(X), blocks.numbers, "ndcg@10")["ndcg@10"], seconds)
 
@@ -192,9 +193,9 @@ class TreeRanker(BaseRanker):
         leader._fit_until((*held[0], True) if held else None, X, y, qid, group=group)
         qid = qid if group is None else np.repeat(np.arange(np.size(group)), np.asarray(group))
         path = [take_over(leader, clone(self).set_params(n_estimators=value)) for value in wanted]
-        boosters = leader.boosters_
         for ranker in path:
-            ranker._take([self._cut(model, ranker.n_estimators) for model in boosters])
+            ranker.models_ = [model.first(ranker.n_estimators) for model in leader.models_]
+            ranker._texts, ranker._kept = leader._texts, ranker.n_estimators
             ranker._certify(ranker.score(X, y, qid), leader.certificate_.seconds)
         return path
 
@@ -214,7 +215,8 @@ class TreeRanker(BaseRanker):
         """The models as the library's own objects, of a ranker that was fitted and not loaded from a file."""
         if not getattr(self, "_texts", None):
             raise AttributeError("boosters_ come from fit: a model file holds the trees, but not the library's models")
-        return [self._open(text) for text in self._texts]
+        found = [self._open(text) for text in self._texts]
+        return found if self._kept is None else [self._open(self._cut(model, self._kept)) for model in found]
 
     def _scores(self, X):
         threads = asked_threads(self.n_jobs)

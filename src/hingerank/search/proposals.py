@@ -19,7 +19,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from hingerank.search.settings import AROUND, MOST_WIDENINGS, Setting, Stage, beyond, near, size_of
+from hingerank.search.settings import AROUND, MOST_WIDENINGS, After, Setting, Stage, beyond, near, size_of
 
 Proposals = Generator[list[Setting], list[float | None], None]
 
@@ -186,7 +186,8 @@ class Staged:
         best = dict(self.start)
         for stage in self.stages:
             of_name = {name: [setting.get(name) for setting, _ in tried] for name in stage}
-            around = {n: near(best[n], of_name[n]) if v is AROUND else v for n, v in stage.items()}
+            turn = {n: v for n, v in stage.items() if not isinstance(v, After) or best[n] == v.best}
+            around = {n: near(best[n], of_name[n]) if v is AROUND else v for n, v in turn.items()}
             batch = [{**best, **setting} for setting in Grid(around).settings()]
             open_names = [name for name, values in around.items() if len(values) > 1] if self.widen else []
             for growth in range(MOST_WIDENINGS + 1):

@@ -28,7 +28,8 @@ OF_A_SETTING = (ValueError, ArithmeticError, np.linalg.LinAlgError, MemoryError,
 
 class FoldOutcome(NamedTuple):
     """A setting on one fold: its value, the standard error of that over queries, seconds, what went wrong, scores of
-    held-out rows where they are asked for, and where a fit may stop early how far it went along the path."""
+    held-out rows where they are asked for, where a fit may stop early how far it went along the path, and the value of
+    every query."""
 
     setting: Setting
     value: float
@@ -37,6 +38,7 @@ class FoldOutcome(NamedTuple):
     problem: str | None = None
     scores: np.ndarray | None = None
     reached: int | None = None
+    by_query: np.ndarray | None = None
 
 
 class QueryFolds:
@@ -164,7 +166,7 @@ def _outcome(fit: SettingFit, values: np.ndarray, scores: np.ndarray | None, spe
     mean = float(known.mean()) if len(known) else np.nan
     spread = float(known.std(ddof=1) / np.sqrt(len(known))) if len(known) > 1 else 0.0
     problem = None if fit.error is None else str(fit.error) or type(fit.error).__name__
-    return FoldOutcome(fit.setting, mean, spread, fit.seconds + spent, problem, scores)
+    return FoldOutcome(fit.setting, mean, spread, fit.seconds + spent, problem, scores, by_query=values)
 
 
 def _cut(data: Any, validation: Any, folds: int, seed: int) -> tuple[list[tuple[Any, Any, Any, Any]], Any]:

@@ -2,7 +2,8 @@
 
 A search goes through the stages of a ranker, each around the best setting of the stages before, the cheap ones first.
 In a stage SCALES means the scalings that suit the data, CONTEXTS none and ranks within queries where rows are dense,
-NATURAL values of C around the one that a personal ranker takes by itself, and AROUND values around the best one so far.
+NATURAL values of C around the one that a personal ranker takes by itself, AROUND values around the best one so far, and
+`After` values that have a turn only where another one has won.
 """
 
 import inspect
@@ -30,15 +31,25 @@ NATURAL = ["around what the ranker takes by itself"]
 STEPS = (0.1, 0.3, 1.0, 3.0, 10.0)  # of NATURAL
 MOST_WIDENINGS = 4
 
+
+class After(list[Any]):
+    """Values that are tried only where another one is the best so far."""
+
+    def __init__(self, values: Iterable[Any], best: Any) -> None:
+        super().__init__(values)
+        self.best = best
+
+
 CS = [1e-4, 1e-3, 1e-2, 1e-1, 1.0]
 L1_CS = [1.0, 10.0, 100.0, 1000.0]
 GAMMAS = ["0.25*scale", "scale", "4*scale"]
 
 LINEAR: list[Stage] = [{"scale": SCALES, "C": CS}]
 KERNEL: list[Stage] = [{"scale": SCALES, "C": [1e-4, 1e-2, 1.0]}, {"gamma": GAMMAS, "C": AROUND}]
+TREES = [50, 100, 200, 400, 800]  # of one training, which stops where held-out queries are ranked no better
 LIGHTGBM: list[Stage] = [
-    {"num_leaves": [7, 31], "n_estimators": [50, 100, 200]},
-    {"learning_rate": [0.05, 0.1], "n_estimators": [100, 200]},
+    {"num_leaves": [7, 31], "n_estimators": TREES},
+    {"learning_rate": [0.05, 0.1, 0.2], "n_estimators": TREES[1:]},
     {"min_child_samples": [5, 20, 100]},
 ]
 TRADE_OFF: list[Stage] = [{"lam": [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0]}]  # of relevance and diversity
@@ -53,7 +64,8 @@ STAGES: dict[str, list[Stage]] = {
     "fourier-rank-svm": KERNEL,
     "additive-rank-svm": [
         {"scale": [None, "query-minmax"], "C": CS[:-1]}, {"smoothness": [1.0, 10.0, 100.0], "C": AROUND},
-        {"pair_weight": ["uniform", "query"], "C": AROUND}, {"context": CONTEXTS}, {"interactions": [None, 6, 20]},
+        {"pair_weight": ["uniform", "query"], "C": AROUND}, {"context": CONTEXTS}, {"interactions": [None, 6]},
+        {"interactions": After([20], 6)},
     ],
     "factorized": [{"scale": SCALES, "C": [1e-3, 1e-1, 10.0]}, {"rank": [2, 5, 10]}],
     "regularized": [{"scale": SCALES, "C": [1e-3, 1e-1, 10.0]}, {"lam": [0.1, 1.0, 10.0]}],

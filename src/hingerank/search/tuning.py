@@ -29,7 +29,8 @@ from hingerank.search.settings import Setting, Stage, listed, resolved
 from hingerank.search.shortcuts import path_of
 from hingerank.watching import describe_time, tell_outlook, tell_task
 
-FEWEST_FOLDS, TOO_FAR = 2, 2.0  # on which every setting is tried, and errors behind the best at which it is stopped
+FEWEST_FOLDS, FEWEST_QUERIES = 2, 30  # that tell enough about a setting to stop it
+WORTH = 1e-3  # the part of the best value that a better setting should add
 Progress = Callable[[int, int, str], None]
 
 
@@ -86,11 +87,12 @@ def tune(
 
     Settings that differ in the ranker's path parameter alone are fitted as one path, scaled and mapped rows are
     shared (unless a class of your own overrides `fit` or `predict`), queries are never cut, and tries may stop ten
-    times as far from the optimum as the last fit. After two folds, settings that are behind the best by more than twice
-    the standard error of their own value over queries are left out of the other folds. Trees stop growing where the
-    held-out queries are no longer ranked better; the last fit has as many as the folds had on average. Where the best
-    value of a number is at the edge of its grid the grid grows that way. Of equal settings the simpler one is taken
-    (smaller C, radius, rank, fewer and smaller trees).
+    times as far from the optimum as the last fit. From two folds on, a setting is left out of the others if its values
+    of the same queries, less those of the best setting so far, are on average below a thousandth of it even with their
+    standard error added (with ``one_standard_error`` only if it is far behind). Trees stop growing where the held-out
+    queries are no longer ranked better; the last fit has as many as the folds had on average. Where the best value of a
+    number is at the edge of its grid the grid grows that way. Of equal settings the simpler one is taken (smaller C,
+    radius, rank, fewer and smaller trees).
 
     Parameters
     ----------
@@ -172,7 +174,10 @@ def tune(
         how["keep_scores"] = True
     parts: Folds = make(data, measure, **how)
     tried = {name: listed(name, values) for name, values in (params or {}).items()}
-    studies = [Study(name, ranker, parts, measure, progress, target, blend) for name, ranker in zip(names, rankers)]
+    studies = [
+        Study(name, ranker, parts, measure, progress, target, blend, simplest=one_standard_error)
+        for name, ranker in zip(names, rankers)
+    ]
     searches = []
     for study in studies:
         given = present_names(study.ranker, tried, warn=True)
@@ -248,7 +253,9 @@ class Study:
     trials: dict[str, Trial] = field(default_factory=dict)
     widened: dict[str, list[Any]] = field(default_factory=dict)
     problem: str | None = None
+    simplest: bool = False
     scores: dict[str, list[np.ndarray]] = field(default_factory=dict)
+    by_query: dict[str, list[np.ndarray]] = field(default_factory=dict)
     began: float = field(default_factory=time.perf_counter)
 
     def runs(self, setting: Setting) -> bool:
@@ -339,20 +346,33 @@ class Study:
         self._keep_scores(found)
 
     def _hopeless(self, found: Mapping[str, list[FoldOutcome]], k: int) -> set[str]:
-        """Settings to leave out of the other folds: stopped before, or far behind the best on the first k folds."""
-        here = {key: float(np.mean([o.value for o in outcomes])) for key, outcomes in found.items()}
-        whole = [float(np.mean(trial.scores[:k])) for trial in self.known]
-        best = np.nanmax([*here.values(), *whole, -np.inf])
-        behind = set()
-        for key, outcomes in found.items():
-            error = float(np.sqrt(np.mean([o.error**2 for o in outcomes]) / len(outcomes)))
-            if len(outcomes) < k or (error > 0 and best - here[key] > TOO_FAR * error):
+        """Settings to leave out of the other folds: stopped before, or on the first k folds not worth going on with.
+
+        That is where the values of queries, less those of the best setting so far, are on average below WORTH of it
+        even with their error added; and if a simpler setting may win, where it is behind by two errors of its own too.
+        """
+        here = {key: _all_queries(outcomes) for key, outcomes in found.items() if len(outcomes) == k}
+        behind, whole = {key for key, outcomes in found.items() if len(outcomes) < k}, self.by_query or here
+        best = max(whole, key=lambda key: np.mean([np.nanmean(v) for v in whole[key] or [-np.inf]]), default="")
+        values = {key: np.concatenate(each[:k]) for key, each in {**self.by_query, **here}.items() if each}
+        if best not in values:
+            return behind
+        for key in (key for key in here if key in values and key != best):
+            apart = (values[key] - values[best])[~np.isnan(values[key] - values[best])]
+            if len(apart) < FEWEST_QUERIES:
+                continue
+            gain, error = apart.mean(), apart.std(ddof=1) / np.sqrt(len(apart))
+            own = np.nanstd(values[key], ddof=1) / np.sqrt(len(apart)) if self.simplest else 0.0
+            enough = WORTH * abs(np.nanmean(values[best]))
+            if gain + error < enough and gain <= -2 * own:
                 behind.add(key)
         return behind
 
     def _keep_scores(self, found: Mapping[str, list[FoldOutcome]]) -> None:
-        """Keep held-out scores of the best setting so far, where the folds give them."""
+        """Keep values of queries, and held-out scores of the best setting so far, where the folds give them."""
         for key, outcomes in found.items():
+            if len(outcomes) == len(self.folds) and (values := _all_queries(outcomes)):
+                self.by_query[key] = values
             if len(outcomes) == len(self.folds) and all(outcome.scores is not None for outcome in outcomes):
                 self.scores[canonical(self.trials[key].setting)] = [
                     outcome.scores for outcome in outcomes if outcome.scores is not None
@@ -384,3 +404,10 @@ class Study:
         tell_outlook(f"{past + done} of {total} fits, {best}, {describe_time(left)} left")
         if self.progress is not None:
             self.progress(past + done, total, f"{self.name}, {best}" if known else self.name)
+
+
+def _all_queries(outcomes: Sequence[FoldOutcome]) -> list[np.ndarray]:
+    """The value of every query, fold by fold; empty where a fold does not say, or has none."""
+    each = [outcome.by_query for outcome in outcomes]
+    known = [values for values in each if values is not None and not np.isnan(values).all()]
+    return known if len(known) == len(each) else []
