@@ -85,6 +85,9 @@ def test_every_number_of_trees_from_one_training(cls, settings, data, tmp_path):
         assert ranker.n_estimators == n and ranker.n_iter_ == n
         np.testing.assert_allclose(ranker.predict(X), alone.predict(X), rtol=1e-6)
         np.testing.assert_allclose(ranker.certificate_.value, alone.certificate_.value)
+        assert ranker.feature_importances_ == pytest.approx(alone.feature_importances_, rel=1e-5)
+        own, light = ranker.boosters_[0], cls is hr.LightGBMRanker
+        assert n == (own.num_trees() if light else own.num_boosted_rounds())
         np.testing.assert_allclose(
             ranker.certificate_.value, hr.evaluate(y, ranker.predict(X), qid, "ndcg@10")["ndcg@10"]
         )  # fmt: skip

@@ -47,8 +47,8 @@ class TreeRanker(BaseRanker):
     """
 
     _saved: ClassVar[Mapping[str, Attribute]] = {"models_": Of(Forest, listed=True)}
-    _here_only = ("_texts", "_kept")  # of boosters_: the library's models, and how many trees of them; None: all
-    _kept: int | None = None
+    _here_only = ("_texts", "_kept")  # of boosters_
+    _kept: Any = None  # how many trees of the texts; None: all
     _rows_to_stop: Any = None  # while a fit lasts
     _others = "params"  # where parameters of the library's own go
     path_parameter = "n_estimators"
@@ -215,8 +215,7 @@ class TreeRanker(BaseRanker):
         """The models as the library's own objects, of a ranker that was fitted and not loaded from a file."""
         if not getattr(self, "_texts", None):
             raise AttributeError("boosters_ come from fit: a model file holds the trees, but not the library's models")
-        found = [self._open(text) for text in self._texts]
-        return found if self._kept is None else [self._open(self._cut(model, self._kept)) for model in found]
+        return [self._open(t if self._kept is None else self._cut(self._open(t), self._kept)) for t in self._texts]
 
     def _scores(self, X):
         threads = asked_threads(self.n_jobs)
