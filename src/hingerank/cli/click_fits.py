@@ -85,9 +85,10 @@ def open_clicks(data: Path, rows: Rows) -> tuple[Any, Any]:
 
 def fit_clicks(ranker: Any, data: Path, rows: Rows, how: ClickTraining, output: str) -> str:
     """Fit a ranker to clicks and save it; the path of the model."""
+    from hingerank.rankers.blend import Blend
     from hingerank.rankers.winners import WinnersRanker
 
-    if not isinstance(ranker, WinnersRanker):
+    if not isinstance(ranker, WinnersRanker | Blend):
         raise ValueError(
             f"{type(ranker).__name__} does not learn from clicks: use --model rank-svm or another of pairs"
         )

@@ -1,10 +1,13 @@
 """Blend: a weighted sum of the scores of several rankers, whose scales and weights come from out-of-fold scores."""
 
 import inspect
+import re
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -19,15 +22,18 @@ from hingerank.data.rows_view import RowsView
 from hingerank.export.attributes import Array, Attribute, Of
 from hingerank.features.curves import place_knots
 from hingerank.metrics import parse_measure
+from hingerank.metrics.places import parse_place_measure
 from hingerank.preferences import GradedPreferences
 from hingerank.rankers.additive import AdditiveRankSVM
 from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.blending import Blending, OutOfFold, blend_scores, deal_queries
+from hingerank.rankers.corrections import ClickedRows, click_weights
 from hingerank.rankers.explanation import Contributions
 from hingerank.rankers.inputs import check_features, names_of_features, unpack
 from hingerank.rankers.linear import RankSVM
 from hingerank.rankers.shapes import ShapeSample
 from hingerank.rankers.sources import MAPPED, MEMORY
+from hingerank.rankers.winners import check_winners
 from hingerank.registry import names_of_rankers, ranker_class, registered_name
 from hingerank.solvers.run import Certificate
 
@@ -71,7 +77,8 @@ class Blend(BaseRanker):
     -----
     Folds do not depend on the order of the queries. Data of a single query have no folds: members are then scaled by
     their scores of the training rows, and weigh the same. Weights of rows count as far as the members take them, in
-    fits and in scales; measures count rows alike.
+    fits and in scales; measures count rows alike. Rows of a mapped folder stay there as far as the members leave them
+    there; data in parts cannot be blended, for the out-of-fold scores of all rows are needed in one place.
 
     Examples
     --------
@@ -145,18 +152,51 @@ class Blend(BaseRanker):
         for member in members:
             if sample_weight is not None and "sample_weight" not in inspect.signature(type(member).fit).parameters:
                 raise ValueError(f"{type(member).__name__} takes no sample_weight: leave these, or this member, out")
+        self._fit_folds(members, X, y, blocks, sample_weight, self._learn, None, began)
+
+    def _fit_folds(
+        self, members: list[Any], X: Any, y: np.ndarray, blocks: Any, weight: Any, learn: Any, lists: Any, began: float
+    ) -> None:
+        """Score every fold by members that learn from the others, then fit all of them to everything."""
         folds = min(whole("folds", self.folds, 2), len(blocks))
         if folds >= 2:
-            part = deal_queries(X, y, blocks.offsets, sample_weight, folds, self.random_state)
-            scores = np.stack([self._held_out(m, X, y, blocks, sample_weight, part) for m in members], axis=1)
+            part = deal_queries(X, y, blocks.offsets, weight, folds, self.random_state)
+            scores = np.stack([self._held_out(learn, m, X, y, blocks, weight, part) for m in members], axis=1)
         elif self.weights == "stack":
             raise DataError("weights='stack' learns from held-out queries, and the data have one query only")
-        fitted = [self._learn(member, X, y, blocks.numbers, sample_weight) for member in members]
+        fitted = [learn(member, X, y, blocks.numbers, weight) for member in members]
         if folds < 2:
             part = np.zeros(len(blocks), np.int64)
             scores = np.stack([member._scores_of(X, blocks.numbers) for member in fitted], axis=1)
-        self.n_pairs_ = GradedPreferences(y, blocks.offsets).n_pairs
-        self._combine(fitted, OutOfFold(scores, y, blocks.offsets, sample_weight, part), began)
+        found = OutOfFold(scores, y, blocks.offsets, weight, part, lists)
+        self.n_pairs_ = found.preferences().n_pairs
+        self._combine(fitted, found, began)
+
+    def fit_clicks(
+        self, data: ClickedRows, *, propensities: Any = None, correction: str = "ips", clip: float | None = None,
+        around: Any = None,
+    ) -> Self:  # fmt: skip
+        """Learn from clicks: every member does, and scales and weights come from clicks on out-of-fold queries.
+
+        ``measure`` is then what a list is worth, "dcg@10", "p@5" or "average-rank"; NDCG has no best list to divide by
+        and stands for DCG. Members are rankers that have ``fit_clicks``, which trees have not.
+
+        Parameters
+        ----------
+        data : ClickData, ``log.join(rows)``
+        propensities, correction, clip, around : as ``RankSVM.fit_clicks`` takes them; around holds every member
+        """
+        began, members = time.perf_counter(), self._made()
+        for member in members:
+            check_winners(member)
+        self._check_settings(clicked=True)
+        weight = click_weights(data, propensities, correction, clip)
+        if not weight.any():
+            raise DataError(f"there are no clicks to learn from (correction={correction!r}): every row weighs 0")
+        X, y, blocks, _ = self._learning_rows(replace(data.data, y=weight), None, None, None, None)
+        learn = partial(self._learn_winners, around=around)
+        self._fit_folds(members, X, y, blocks, None, learn, np.asarray(data.lists, np.float64), began)
+        return self._finish()
 
     def fit_members(self, data: RankingData, found: OutOfFold) -> Blending:
         """Fit every member to all rows, given the scores of rows that copies of them have not learnt from.
@@ -178,13 +218,19 @@ class Blend(BaseRanker):
         self.fingerprint_["pairs"] = self.n_pairs_
         return self._combine(fitted, found, began)
 
-    def _check_settings(self) -> None:
+    def _measure(self, clicked: bool) -> str:
+        """What out-of-fold scores are measured by."""
+        return re.sub("^ndcg", "dcg", self.measure) if clicked else self.measure
+
+    def _check_settings(self, clicked: bool = False) -> None:
         if not isinstance(self.weights, str) or self.weights not in ("equal", "stack", "auto"):
             raise ValueError(f"weights must be 'equal', 'stack' or 'auto', not {self.weights!r}")
-        parse_measure(self.measure)
+        (parse_place_measure if clicked else parse_measure)(self._measure(clicked))
         positive("tol", self.tol)
 
-    def _held_out(self, member: BaseRanker, X: Any, y: Any, blocks: Any, weight: Any, part: np.ndarray) -> np.ndarray:
+    def _held_out(
+        self, learn_from: Any, member: BaseRanker, X: Any, y: Any, blocks: Any, weight: Any, part: np.ndarray
+    ) -> np.ndarray:
         """A member's score of every row, by a copy that has not learnt from the row's fold."""
         of_row, scores = part[blocks.numbers], np.empty(len(y))
         for k in range(int(part.max()) + 1):
@@ -192,27 +238,36 @@ class Blend(BaseRanker):
             own = None if weight is None else weight[learn]
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the fit on all rows says what there is to say
-                copy = self._learn(clone(member), _some(X, learn), y[learn], blocks.numbers[learn], own)
+                copy = learn_from(clone(member), _some(X, learn), y[learn], blocks.numbers[learn], own)
             scores[held] = _scores(copy, _some(X, held), blocks.numbers[held])
         return scores
 
     def _learn(self, member: BaseRanker, X: Any, y: np.ndarray, qid: np.ndarray, weight: np.ndarray | None) -> Any:
-        names = getattr(self, "feature_names_in_", None)
-        rows = RankingData(X, y, qid, feature_names=None if names is None else names.tolist())
+        rows = self._rows(X, y, qid)
         return member.fit(rows) if weight is None else member.fit(rows, sample_weight=weight)
+
+    def _learn_winners(
+        self, member: Any, X: Any, y: np.ndarray, qid: np.ndarray, weight: None, around: Any = None
+    ) -> Any:
+        return member.fit_winners(self._rows(X, y, qid), around=around)
+
+    def _rows(self, X: Any, y: np.ndarray, qid: np.ndarray) -> RankingData:
+        names = getattr(self, "feature_names_in_", None)
+        return RankingData(X, y, qid, feature_names=None if names is None else names.tolist())
 
     def _combine(self, fitted: list[Any], found: OutOfFold, began: float) -> Blending:
         """Keep the members with the scales and weights that their out-of-fold scores suggest."""
         names, alone = names_of_rankers(fitted), len(np.unique(found.part)) < 2
-        blending = blend_scores(found, names, "equal" if alone else self.weights, self.measure, self.tol)
+        measure = self._measure(found.lists is not None)
+        blending = blend_scores(found, names, "equal" if alone else self.weights, measure, self.tol)
         self.members_, self.weights_, self.scales_ = fitted, blending.weights, blending.scales
         if not np.isfinite(self.scales_).all():
             raise DataError("the members' scores overflow: divide the features first (scale=... of the members)")
-        self.out_of_fold_ = _told(blending, self.measure)
+        self.out_of_fold_ = _told(blending, measure)
         if blending.stack is not None:
             self.certificate_, self.trace_ = blending.stack.certificate, blending.stack.trace
         else:
-            kind, value = f"{'training' if alone else 'out-of-fold'} {self.measure}", _average(blending)
+            kind, value = f"{'training' if alone else 'out-of-fold'} {measure}", _average(blending)
             steps = max(getattr(member, "n_iter_", 1) for member in fitted)
             seconds = time.perf_counter() - began
             self.certificate_, self.trace_ = Certificate(kind, value, 0.0, "trained", steps, seconds), []

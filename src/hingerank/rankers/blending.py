@@ -14,7 +14,8 @@ import numpy as np
 from hingerank.data.rows_view import RowsView
 from hingerank.losses import squared_hinge
 from hingerank.metrics import evaluate
-from hingerank.preferences import GradedPreferences
+from hingerank.metrics.places import parse_place_measure
+from hingerank.preferences import GradedPreferences, WeightedWinners
 from hingerank.problem import Problem, RowsDesign
 from hingerank.problem.grouped import GroupedProblem
 from hingerank.solvers.grouped import grouped_newton
@@ -36,6 +37,7 @@ class OutOfFold(NamedTuple):
     offsets : borders of the queries, whose rows lie together
     weight : of the rows, or None
     part : the fold of every query
+    lists : of clicks: how often each query was shown; y are then the weights of rows as winners
     """
 
     scores: np.ndarray
@@ -43,6 +45,7 @@ class OutOfFold(NamedTuple):
     offsets: np.ndarray
     weight: np.ndarray | None
     part: np.ndarray
+    lists: np.ndarray | None = None
 
     def of(self, queries: np.ndarray) -> "OutOfFold":
         """The rows of some queries."""
@@ -50,7 +53,8 @@ class OutOfFold(NamedTuple):
         rows = np.flatnonzero(np.repeat(queries, sizes))
         offsets = np.concatenate(([0], np.cumsum(sizes[queries])))
         weight = None if self.weight is None else self.weight[rows]
-        return OutOfFold(self.scores[rows], self.y[rows], offsets, weight, self.part[queries])
+        lists = None if self.lists is None else self.lists[queries]
+        return OutOfFold(self.scores[rows], self.y[rows], offsets, weight, self.part[queries], lists)
 
     @property
     def query(self) -> np.ndarray:
@@ -71,8 +75,18 @@ class OutOfFold(NamedTuple):
         return np.where(found > TINY, found * size, 1.0)
 
     def measured(self, scores: np.ndarray, measure: str) -> np.ndarray:
-        """The measure of every query."""
+        """The measure of every query; of clicks in units whose mean over queries is that over lists."""
+        if self.lists is not None:
+            places = parse_place_measure(measure)
+            worth = places.of_scores(scores, self.offsets) * self.y
+            return places.sign * np.add.reduceat(worth, self.offsets[:-1]) / (self.lists.mean() or 1.0)
         return evaluate(self.y, scores, self.query, measure, per_query=True)[measure]
+
+    def preferences(self) -> GradedPreferences | WeightedWinners:
+        """What the stack learns from: pairs of grades, or of winners and all others."""
+        if self.lists is not None:
+            return WeightedWinners(self.y, self.offsets, pair_weight="query")
+        return GradedPreferences(self.y, self.offsets, item_weight=self.weight, pair_weight="query")
 
 
 class Blending(NamedTuple):
@@ -148,7 +162,7 @@ def stack(scaled: OutOfFold, tol: float = 1e-3) -> Solution:
     Δ the difference of Σ_k a_k s_k between the two rows, s the scaled out-of-fold scores, and ā the best common weight:
     without evidence the weights stay equal. Convex, with the duality gap as certificate.
     """
-    preferences = GradedPreferences(scaled.y, scaled.offsets, item_weight=scaled.weight, pair_weight="query")
+    preferences = scaled.preferences()
     count = max(1, int(np.count_nonzero(preferences.pairs_per_query)))
     C, K = STACK_C / count, scaled.scores.shape[1]
     together = RowsDesign(np.ascontiguousarray(scaled.scores.sum(axis=1, keepdims=True)))

@@ -162,3 +162,13 @@ def _per_row(weight: Any, n_rows: int) -> np.ndarray:
     if weights.shape != (n_rows,):
         raise ValueError(f"winner_weight has shape {weights.shape}, expected ({n_rows},): one for each row")
     return weights
+
+
+def check_winners(ranker: Any) -> Any:
+    """The ranker, if it learns from clicks."""
+    if not isinstance(ranker, WinnersRanker):
+        raise ValueError(
+            f"{type(ranker).__name__} does not learn from clicks: rankers with a loss of pairs do (RankSVM, "
+            "AdditiveRankSVM, KernelRankSVM, SparseRankSVM, ...)"
+        )
+    return ranker

@@ -36,7 +36,10 @@ def check_blend(names: Sequence[str], rated: Sequence[bool], data: Any) -> None:
     if any(rated):
         raise ValueError(f"{names[rated.index(True)]} learns from ratings: rankers of rows can be blended")
     if isinstance(data, ClickedRows):
-        raise ValueError("a blend learns its weights from graded rows: of clicks tune one ranker")
+        raise ValueError(
+            "tune blends rankers of graded rows: of clicks tune one ranker at a time, and blend what it chose by "
+            "hr.Blend([...]).fit_clicks(data)"
+        )
     if isinstance(data, RowsInParts):
         raise ValueError("a blend needs the scores of all rows in one place: data in parts cannot be blended")
 

@@ -9,7 +9,7 @@ import numpy as np
 from hingerank.metrics.places import parse_place_measure
 from hingerank.rankers.corrections import ClickedRows, click_weights
 from hingerank.rankers.sparse import SparseRanker
-from hingerank.rankers.winners import WinnersRanker
+from hingerank.rankers.winners import check_winners
 from hingerank.search.query_folds import QueryFolds, path_scores
 from hingerank.search.settings import LIMITS, Stage
 
@@ -88,13 +88,3 @@ class ClickFolds(QueryFolds):
     def limits(self) -> dict[str, tuple[float, float]]:
         low, high = LIMITS["C"]
         return super().limits() | {"C": (low * min(1.0, self.usual_C), high * max(1.0, self.usual_C))}
-
-
-def check_winners(ranker: Any) -> Any:
-    """The ranker, if it learns from clicks."""
-    if not isinstance(ranker, WinnersRanker):
-        raise ValueError(
-            f"{type(ranker).__name__} does not learn from clicks: rankers with a loss of pairs do (RankSVM, "
-            "AdditiveRankSVM, KernelRankSVM, SparseRankSVM, ...)"
-        )
-    return ranker

@@ -18,10 +18,11 @@ from hingerank.metrics.places import parse_place_measure
 from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.corrections import ClickedRows
 from hingerank.rankers.tuned import Trial, Tuning
+from hingerank.rankers.winners import check_winners
 from hingerank.registry import names_of_rankers, ranker_class, registered_name
 from hingerank.renaming import present_names
 from hingerank.search.blended import blended, check_blend
-from hingerank.search.click_folds import ClickFolds, check_winners
+from hingerank.search.click_folds import ClickFolds
 from hingerank.search.proposals import Search, Staged, complexity
 from hingerank.search.query_folds import FoldOutcome, QueryFolds
 from hingerank.search.serving import advice, check_target, target_name, why_not
