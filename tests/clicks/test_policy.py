@@ -1,16 +1,16 @@
-"""Values of policies on the sample of the Open Bandit Dataset: obp's formulas, written out."""
+"""Values of policies on the sample of the Open Bandit Dataset: obp's own values, and its formulas written out."""
 
-import os
+import json
+import runpy
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import hingerank as hr
 from hingerank.clicks.policy import policy_value
 
-DATA = Path(os.environ.get("HINGERANK_DATA", Path(__file__).parents[3] / "shared" / "data")) / "clicks"
+ORACLE = runpy.run_path(str(Path(__file__).with_name("obp_oracle.py")))
 
 
 def obp(r, p, e, guess, own):
@@ -40,24 +40,19 @@ def test_obps_formulas():
     check(*random_rounds(2000, 0))
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="no click data in $HINGERANK_DATA")
-def test_obps_formulas_on_the_open_bandit_sample():
-    """The logs of uniform draws judge Thompson sampling, whose probabilities are the means of its own logs."""
-    logs = {kind: pd.read_csv(DATA / f"open-bandit-{kind}-all.csv.xz", index_col=0) for kind in ("random", "bts")}
-    by = ["position", "item_id"]
-    share = logs["bts"].groupby(by).size() / logs["bts"].groupby("position").size()
-    rounds = logs["random"]
-    at = pd.MultiIndex.from_frame(rounds[by])
-    target = share.reindex(at).fillna(0.0).to_numpy()
-    rates = (rounds.groupby(by)["click"].sum() + 0.1) / (rounds.groupby(by).size() + 20.0)
-    own = (share * rates.reindex(share.index).fillna(0.005)).groupby("position").sum()
-    check(
-        rounds["click"].to_numpy(float), rounds["propensity_score"].to_numpy(float), target,
-        rates.reindex(at).to_numpy(), own.reindex(rounds["position"]).to_numpy(),
-    )  # fmt: skip
-    truth = logs["bts"]["click"].mean()
-    found = policy_value(rounds["click"], rounds["propensity_score"], target)
-    assert found.interval[0] < truth < found.interval[1]
+@pytest.mark.skipif(not ORACLE["DATA"].is_dir(), reason="no click data in $HINGERANK_DATA")
+def test_obps_own_values_on_the_open_bandit_sample():
+    """`obp_oracle.py` wrote them with obp; the logs of uniform draws judge Thompson sampling."""
+    found = ORACLE["open_bandit"]()
+    target, guess = (table[found.action, found.position] for table in (found.policy, found.guess))
+    own = (found.policy * found.guess).sum(axis=0)[found.position]
+    check(found.reward, found.propensity, target, guess, own)
+    for estimator in ("ips", "snips", "dr"):
+        value = policy_value(
+            found.reward, found.propensity, target, estimator=estimator, guess=guess, guess_of_target=own
+        )
+        assert float(value) == pytest.approx(json.loads(ORACLE["GOLDEN"].read_text())[estimator], rel=1e-12)
+        assert value.interval[0] < found.truth < value.interval[1]
 
 
 def test_a_value_covers_the_truth():

@@ -101,7 +101,7 @@ def test_published_figures_of_yandex(yandex):
     at = [1, 2, 4, 9]
     assert em.about["converged"] and em.about["iterations"] < 1500
     np.testing.assert_allclose(em.values[at], [0.7356, 0.6097, 0.3850, 0.2529], atol=1e-4)
-    np.testing.assert_allclose(em.values[at], [0.730, 0.605, 0.382, 0.251], atol=0.006)  # published, of EM before its end
+    np.testing.assert_allclose(em.values[at], [0.730, 0.605, 0.382, 0.251], atol=0.006)  # published
     np.testing.assert_allclose(pairs[at], [0.723, 0.594, 0.367, 0.237], atol=0.001)
     np.testing.assert_allclose(em.values, pairs, atol=0.0204)
     draws = np.array([hr.propensities(yandex, method).resampled(10) for method in ("em", "all-pairs")])
