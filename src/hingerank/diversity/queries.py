@@ -238,7 +238,7 @@ class DiverseData(Sequence[DiverseQuery]):
 
 
 def check_queries(queries: Sequence[Any]) -> None:
-    """A DataError unless all are DiverseQuery with the same numbers of features and relations, and vectors of one length."""
+    """A DataError unless all are DiverseQuery with as many features and relations, and vectors of one length."""
     for query in queries:
         if not isinstance(query, DiverseQuery):
             raise DataError(f"expected a list of DiverseQuery, found {type(query).__name__}")
