@@ -389,6 +389,32 @@ def test_ten_starts_give_a_mean_and_a_spread_at_the_chosen_settings(place):
     )
 
 
+def test_one_setting_for_all_folds_is_that_of_the_best_mean_on_validation(place):
+    section = small_section({}, runner="one_setting", options={"methods": ["svm"]})
+    found = section.compute(place)["svm, one setting"]
+    study, folds = section.study, hr.read_folds(place.data / "small")
+    recipe = study.methods["svm"]
+    tried = results_of(study, [recipe.method("svm")], place).validations("svm")
+    everywhere = [r["setting"] for r in tried if sum(r["setting"] == other["setting"] for other in tried) == len(folds)]
+    rankers = {
+        C: [hr.RankSVM(C=C, **recipe.fixed).fit(fold.train) for fold in folds] for C in (s["C"] for s in everywhere)
+    }
+
+    def mean(C, part, measure):
+        parts = [getattr(fold, part) for fold in folds]
+        return np.mean([hr.evaluate(p.y, r.predict(p), p.qid, measure)[measure] for p, r in zip(parts, rankers[C])])
+
+    [chosen] = found.chosen
+    means = {C: mean(C, "validation", study.choose) for C in rankers}
+    assert len(means) > 1 and means[chosen["C"]] == pytest.approx(max(means.values()), abs=1e-6)
+    assert found.values["N@5"] == pytest.approx(mean(chosen["C"], "test", "ndcg@5"), abs=1e-6)
+
+
+def test_starts_are_called_what_they_are(place):
+    options = {"methods": ["factors"], "starts": 8, "called": "draws"}
+    assert list(small_section({}, runner="random_starts", options=options).compute(place)) == ["factors, eight draws"]
+
+
 def test_the_page_in_the_documentation_is_that_of_the_saved_results(tmp_path):
     found = [outcome for table in TABLES.values() if (outcome := load_outcome(table, SAVED)) is not None]
     write_page(tmp_path / "page.md", found)

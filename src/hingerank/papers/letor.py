@@ -170,19 +170,18 @@ def random_starts(section: Section, place: Place) -> dict[str, Ours]:
     """How far methods that begin at random depend on their start.
 
     The rows of option methods, fitted again from ten starts (or option starts) in every fold with the setting that
-    validation chose: mean and standard deviation over starts of the means over folds.
+    validation chose: mean and standard deviation over starts of the means over folds. Option called: another word for
+    starts, in the names of rows.
     """
-    starts = section.options.get("starts", STARTS)
+    starts, columns = section.options.get("starts", STARTS), section.columns
+    many = f"{NUMBERS.get(starts, starts)} {section.options.get('called', 'starts')}"
     found = {}
     for row in section.options["methods"]:
         method = section.study.methods[row].method(row)
         chosen = [record["setting"] for record in results_of(section.study, [method], place).tests(row)]
-        values = _refits(section, place, f"{row}, {NUMBERS.get(starts, starts)} starts", method, chosen, starts)
+        values = _refits(section, place, f"{row}, {many}", method, chosen, starts)
         mean, spread = np.mean(values, axis=0).tolist(), np.std(values, axis=0, ddof=1).tolist()
-        columns = section.columns
-        found[f"{row}, {NUMBERS.get(starts, starts)} starts"] = Ours(
-            dict(zip(columns, mean)), spread=dict(zip(columns, spread))
-        )
+        found[f"{row}, {many}"] = Ours(dict(zip(columns, mean)), spread=dict(zip(columns, spread)))
     return found
 
 
