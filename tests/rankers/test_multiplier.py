@@ -1,6 +1,7 @@
 """Low-rank multipliers: kernels against brute force, bounds and limits of both rankers, the interaction analysis."""
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import scipy.sparse as sp
 
 from hingerank import FactorizedRankSVM, GradedPreferences, RankingData, RankSVM, RegularizedRankSVM, load
 from hingerank.kernels.multipliers import factor_chain, factor_epoch, factor_lines, factor_weights, query_borders
+from hingerank.losses import make_loss
 from hingerank.papers.interactions import Interactions, QueryInteractions, interactions
 from hingerank.problem.design import RowsDesign
 from hingerank.problem.factor_model import FactorModel
@@ -421,3 +423,79 @@ def test_a_large_C_converges():
     best = FactorizedRankSVM(rank=3, C=50.0, max_iter=200, n_starts=3).fit(X, y, qid)
     assert one.certificate_.converged and best.certificate_.converged
     assert best.objective_ <= one.objective_ + 1e-9 * abs(one.objective_)
+
+
+# Other losses.
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "logistic", "modified_huber", "exponential", "squared"])
+def test_the_primal_form_of_other_losses_by_listed_pairs_and_differences(loss):
+    X, y, qid = problem(3, n_queries=3)
+    X, y, qid = np.vstack([X, X[:1]]), np.append(y, 1.0), np.append(qid, 99)  # a single row
+    y[qid == qid[0]] = 1.0  # a query of one grade
+    ranker = FactorizedRankSVM(2, 0.1, form="primal", loss=loss, tol=1e-6, max_iter=3000).fit(X, y, qid=qid)
+    listed = [(i, j) for i in range(len(y)) for j in range(len(y)) if qid[i] == qid[j] and y[i] > y[j]]
+    pairs = SimpleNamespace(winner=np.array(listed)[:, 0], loser=np.array(listed)[:, 1])
+
+    def objective(V):
+        w = brute_force(X, V, pairs)[0]
+        t = (X[pairs.winner] - X[pairs.loser]) @ w
+        return 0.5 * w @ w + 0.1 * make_loss(loss).pointwise(t)[0].sum()
+
+    V = ranker.factors_
+    np.testing.assert_allclose(brute_force(X, V, pairs)[0], ranker.coef_, atol=1e-9)
+    np.testing.assert_allclose(ranker.objective_, objective(V), rtol=1e-9)
+    slopes = []
+    for place in np.ndindex(*V.shape):
+        h = np.zeros_like(V)
+        h[place] = 1e-5
+        slopes.append((objective(V + h) - objective(V - h)) / 2e-5)
+    assert ranker.certificate_.converged and np.abs(slopes).max() < 1e-4
+    best = RankSVM(C=0.1, loss=loss, tol=1e-8).fit(X, y, qid)
+    assert ranker.objective_ >= best.objective_ - 1e-9
+
+
+@pytest.mark.parametrize("gamma, lam", [(0.05, 0.1), (0.5, 1.0), (2.0, 0.3), (0.0, 1.0)])
+def test_the_squared_hinges_regularised_dual_equals_brute_force(gamma, lam):
+    X, y, qid = problem(5, n_queries=3)
+    X, y, qid = np.vstack([X, X[:1]]), np.append(y, 1.0), np.append(qid, 99)
+    C, fit = 0.4, {"tol": 1e-7, "max_iter": 5000, "loss": "squared_hinge"}
+    ranker = RegularizedRankSVM(C, gamma, lam, **fit).fit(X, y, qid=qid)
+    (winner, loser), a = ranker.pairs_.T, ranker.multipliers_
+
+    def objective(a):
+        w, total = a @ (X[winner] - X[loser]), (a @ a) / (4 * C)
+        for q in np.unique(qid):
+            own, M = qid[winner] == q, np.zeros((len(y), len(y)))
+            M[winner[own], loser[own]] = a[own]
+            U, s, Vt = np.linalg.svd(M)
+            kept = np.maximum(s - gamma / (2 * lam), 0)
+            total += gamma * kept.sum() + lam * ((M - (U * kept) @ Vt) ** 2).sum()
+        return 0.5 * w @ w - a.sum() + total
+
+    assert ranker.certificate_.converged and a.min() >= 0
+    np.testing.assert_allclose(ranker.objective_, objective(a), rtol=1e-8)
+    rng = np.random.default_rng(0)
+    for _ in range(30):  # convex: nothing near or far is lower
+        other = np.maximum(a + rng.normal(size=len(a)) * rng.choice([1e-3, 1e-1, 1.0]), 0)
+        assert objective(other) >= ranker.objective_ - 2e-7 * abs(ranker.objective_)
+    plain = RankSVM(C=C, loss="squared_hinge", tol=1e-8).fit(X, y, qid)
+    if gamma == 0:  # the dual of RankSVM, with its multipliers 2C max(0, 1 - t)
+        np.testing.assert_allclose(ranker.objective_, -plain.objective_, rtol=1e-5)
+        np.testing.assert_allclose(ranker.coef_, plain.coef_, atol=1e-3)
+        margins = 1 - (X[winner] - X[loser]) @ plain.coef_
+        np.testing.assert_allclose(a, 2 * C * np.maximum(0, margins), atol=1e-2)
+    else:
+        assert ranker.objective_ >= -plain.objective_ - 1e-6
+
+
+def test_what_low_rank_has_no_form_for_is_refused():
+    X, y, qid = problem(5, n_queries=2)
+    with pytest.raises(ValueError, match="the dual form is that of the hinge: for loss='logistic' give form='primal'"):
+        FactorizedRankSVM(loss="logistic").fit(X, y, qid=qid)
+    with pytest.raises(ValueError, match="there is no loss 'listnet'"):
+        FactorizedRankSVM(form="primal", loss="listnet").fit(X, y, qid=qid)
+    with pytest.raises(ValueError, match="must be 'hinge' or 'squared_hinge', not 'logistic'"):
+        RegularizedRankSVM(loss="logistic").fit(X, y, qid=qid)
+    with pytest.raises(ValueError, match="solver='paper' is of the hinge"):
+        RegularizedRankSVM(loss="squared_hinge", solver="paper").fit(X, y, qid=qid)

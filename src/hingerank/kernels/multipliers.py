@@ -295,9 +295,10 @@ def multiplier_coefficients(a, start, first, last, tree, c):
 
 
 @kernel
-def multiplier_response(u, A, start, first, last, tree, softness, limit, a, c):
-    """a_ij = clip(A_ij + softness·(1 - u_i + u_j), 0, limit) on the pairs of queries first:last: the best multipliers
-    for scores u. Fills c as `multiplier_coefficients`; returns sum of a·(1 - u_i + u_j) - (a - A)²/(2 softness).
+def multiplier_response(u, A, start, first, last, tree, softness, ridge, limit, a, c):
+    """a_ij = clip((A_ij + softness·(1 - u_i + u_j)) / (1 + softness·ridge), 0, limit) on the pairs of queries
+    first:last: the best multipliers for scores u. Fills c as `multiplier_coefficients`; returns
+    sum of a·(1 - u_i + u_j) - ½ridge·a² - (a - A)²/(2 softness).
     """
     total = 0.0
     for q in range(first, last):
@@ -311,8 +312,9 @@ def multiplier_response(u, A, start, first, last, tree, softness, limit, a, c):
                 for j in range(begin - lo):
                     k, other = at + j, lo + tree.perm[lo + j]
                     slack = 1.0 - u[i] + u[other]
-                    value = min(max(A[k] + softness * slack, 0.0), limit)
+                    value = min(max((A[k] + softness * slack) / (1.0 + softness * ridge), 0.0), limit)
                     total += value * slack - (value - A[k]) * (value - A[k]) / (2.0 * softness)
+                    total -= 0.5 * ridge * value * value
                     a[k] = value
                     own += value
                     c[other] -= value
@@ -341,9 +343,10 @@ def multiplier_curvature(v, a, start, first, last, tree, softness, limit, out):
 
 
 @kernel
-def multiplier_gap(u, a, A, start, first, last, tree, weight, limit):
-    """The most that a linear model of the objective could fall within the box: sum of g a - min(0, g limit) with
-    g = u_i - u_j - 1 + weight·(a - A). By convexity it bounds the distance to the optimum. O(pairs)."""
+def multiplier_gap(u, a, A, start, first, last, tree, weight, ridge, limit):
+    """The most that a model of the objective, linear but for ½ridge·a², could fall within the box: the sum over pairs
+    of the largest g (a - b) - ½ridge·(a - b)², 0 ≤ b ≤ limit,  g = u_i - u_j - 1 + weight·(a - A) + ridge·a.  By
+    convexity it bounds the distance to the optimum. O(pairs)."""
     total = 0.0
     for q in range(first, last):
         lo = tree.offsets[q]
@@ -354,6 +357,10 @@ def multiplier_gap(u, a, A, start, first, last, tree, weight, limit):
                 score, at = u[lo + tree.perm[position]] - 1.0, start[q] + (position - lo - top) * losers
                 for j in range(begin - lo):
                     k = at + j
-                    g = score - u[lo + tree.perm[lo + j]] + weight * (a[k] - A[k])
-                    total += g * a[k] - min(0.0, g * limit)
+                    g = score - u[lo + tree.perm[lo + j]] + weight * (a[k] - A[k]) + ridge * a[k]
+                    if ridge == 0.0:
+                        total += g * a[k] - min(0.0, g * limit)
+                    else:
+                        fall = a[k] - min(max(a[k] - g / ridge, 0.0), limit)
+                        total += g * fall - 0.5 * ridge * fall * fall
     return total

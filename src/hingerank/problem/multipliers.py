@@ -22,7 +22,7 @@ from hingerank.kernels.multipliers import (
     prefix_lengths,
 )
 from hingerank.kernels.threads import run_shards
-from hingerank.losses import hinge, smoothed_hinge
+from hingerank.losses import Loss, hinge, smoothed_hinge, squared_hinge
 from hingerank.preferences import GradedPreferences
 from hingerank.problem.design import RowsDesign
 from hingerank.problem.problem import Objective, Point, Problem
@@ -89,11 +89,14 @@ class FactorizedDual:
 
 
 class FactorizedPrimal(FactorizedDual):
-    """min over V of  ½‖w(V)‖² + C · sum of hinges of the factorised model, their kink rounded (Zhang et al. 2015)."""
+    """min over V of  ½‖w(V)‖² + C · loss of the factorised model (Zhang et al. 2015: the hinge, its kink rounded)."""
 
-    def __init__(self, design: RowsDesign, preferences: GradedPreferences, rank: int, C: float):
+    def __init__(
+        self, design: RowsDesign, preferences: GradedPreferences, rank: int, C: float, loss: Loss | None = None
+    ):
         super().__init__(design, preferences, rank, C)
-        self._problem, self._size = Problem(design, smoothed_hinge(ROUNDED), preferences, C=C), 0.0
+        loss = smoothed_hinge(ROUNDED) if loss is None or loss.name == "hinge" else loss
+        self._problem, self._size = Problem(design, loss, preferences, C=C), 0.0
 
     def at(self, flat: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and gradient in the factors, by a chain of two pair-free sweeps."""
@@ -111,13 +114,25 @@ class FactorizedPrimal(FactorizedDual):
 
 
 class RegularizedDual:
-    """min over a, A of  ½‖w(a)‖² - sum a_ij + gamma ‖A‖_* + lam ‖P(a) - A‖²,   0 ≤ a_ij ≤ C.
+    """min over a, A of  ½‖w(a)‖² - sum a_ij + ½ridge ‖a‖² + gamma ‖A‖_* + lam ‖P(a) - A‖²,   0 ≤ a_ij ≤ limit.
 
-    w(a) = sum a_ij (x_i - x_j). It holds the state that its solver moves: multipliers a and matrices A, flat, query
-    after query; w; the rank of every query's A.
+    w(a) = sum a_ij (x_i - x_j). The hinge's dual has limit C and no ridge; the squared hinge's no limit and a ridge of
+    1 / (2C), which its conjugate a²/(4C) is. It holds the state that its solver moves: multipliers a and matrices A,
+    flat, query after query; w; the rank of every query's A.
     """
 
-    def __init__(self, design: RowsDesign, preferences: GradedPreferences, C: float, gamma: float, lam: float):
+    def __init__(
+        self,
+        design: RowsDesign,
+        preferences: GradedPreferences,
+        C: float,
+        gamma: float,
+        lam: float,
+        *,
+        squared: bool = False,
+    ):
+        self.ridge, self.limit = (0.5 / C, np.inf) if squared else (0.0, C)
+        self.width = 0.5 if squared else 0.0  # over which a loss's multipliers grow to C, if it is smooth
         self.design, self.preferences, self.C, self.gamma, self.lam = design, preferences, C, gamma, lam
         self.tree, self.shards = preferences.tree, preferences.shards
         shapes = np.array([block_shape(self.tree, q) for q in range(preferences.n_queries)]).reshape(-1, 3)
@@ -126,12 +141,14 @@ class RegularizedDual:
         self.a = self.A = np.zeros(self.start[-1])
         self.w, self.total, self.nuclear = np.zeros(design.shape[1]), 0.0, 0.0
 
-    def hinge(self) -> Problem:
+    def plain(self) -> Problem:
         """The problem at gamma = 0, without multipliers."""
-        return Problem(self.design, hinge(), self.preferences, C=self.C)
+        loss = squared_hinge() if self.width else hinge()
+        return Problem(self.design, loss, self.preferences, C=self.C)
 
     def begin(self, w: np.ndarray, width: float) -> None:
-        """Take the multipliers that the hinge rounded over `width` has at w: nearly optimal for gamma = 0."""
+        """Take the multipliers that the hinge rounded over `width` has at w, or the squared hinge: nearly optimal for
+        gamma = 0."""
         s, self.a = self.design.scores(w), np.zeros(self.start[-1])
         for q in range(len(self.shapes)):
             lo, (top, winners, losers) = self.tree.offsets[q], self.shapes[q]
@@ -139,7 +156,9 @@ class RegularizedDual:
                 own = s[lo + self.tree.perm[lo : self.tree.offsets[q + 1]]]
                 margin = 1.0 - own[top : top + winners, None] + own[None, :losers]
                 pair = np.arange(losers)[None, :] < prefix_lengths(self.tree, q)[:, None]
-                self.block(self.a, q)[:] = np.where(pair, self.C * np.clip(margin / width, 0.0, 1.0), 0.0)
+                self.block(self.a, q)[:] = np.where(
+                    pair, self.C * np.clip(margin / width, 0.0, self.limit / self.C), 0.0
+                )
         self.A = self.a
         self.shrink()
         self.w, self.total = self.combine(self.a)
@@ -175,14 +194,16 @@ class RegularizedDual:
 
     def value(self) -> float:
         gap = self.a - self.A
-        fit = 0.5 * float(self.w @ self.w) - self.total
+        fit = 0.5 * float(self.w @ self.w) - self.total + 0.5 * self.ridge * float(self.a @ self.a)
         return fit + self.gamma * self.nuclear + self.lam * float(gap @ gap)
 
     def gap(self) -> float:
         u = self.design.scores(self.w)
         parts = run_shards(
-            lambda ab: multiplier_gap(u, self.a, self.A, self.start, *ab, self.tree, 2 * self.lam, self.C), self.shards
-        )
+            lambda ab: multiplier_gap(
+                u, self.a, self.A, self.start, *ab, self.tree, 2 * self.lam, self.ridge, self.limit
+            ), self.shards,
+        )  # fmt: skip
         return float(sum(parts))
 
     def response(self) -> "Response":
@@ -214,8 +235,8 @@ class RegularizedDual:
 
 
 class Response(Objective):
-    """The dual of the step in a:  min over w of ½‖w‖² + sum over pairs of max over a in [0, C] of
-    a (1 - t) - lam (a - A)²:  a hinge with its kink rounded and shifted pair by pair."""
+    """The dual of the step in a:  min over w of ½‖w‖² + sum over pairs of max over a in [0, limit] of
+    a (1 - t) - ½ridge a² - lam (a - A)²:  a hinge with its kink rounded and shifted pair by pair."""
 
     def __init__(self, problem: RegularizedDual):
         self.problem, self.softness, self.dimension = problem, 1 / (2 * problem.lam), problem.design.shape[1]
@@ -233,7 +254,7 @@ class Response(Objective):
         p = self.problem
         return float(sum(run_shards(
             lambda ab: multiplier_response(
-                u, p.A, p.start, *ab, p.tree, self.softness, p.C, a, p.coefficients
+                u, p.A, p.start, *ab, p.tree, self.softness, p.ridge, p.limit, a, p.coefficients
             ), p.shards,
         )))  # fmt: skip
 
@@ -247,8 +268,9 @@ class Response(Objective):
                 self.evaluate(p.design.scores(w), self.a)
                 self.latest = w
             s, out = p.design.scores(v), np.empty(p.preferences.n_items)
+            slope = self.softness / (1.0 + self.softness * p.ridge)
             run_shards(
-                lambda ab: multiplier_curvature(s, self.a, p.start, *ab, p.tree, self.softness, p.C, out), p.shards
+                lambda ab: multiplier_curvature(s, self.a, p.start, *ab, p.tree, slope, p.limit, out), p.shards
             )  # fmt: skip
             return np.asarray(v + p.design.back(out))
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from hingerank.data.checks import positive, whole
 from hingerank.export.attributes import Array, Attribute, Ids, Number
-from hingerank.losses import hinge
+from hingerank.losses import LOSSES, make_loss, no_loss
 from hingerank.preferences import GradedPreferences
 from hingerank.problem import Problem
 from hingerank.problem.design import RowsDesign
@@ -44,6 +44,8 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
         The latter is min over V of ½‖w(V)‖² + C sum of hinges of the factorised model
         w(V) = sum <v_i, v_j>(x_i - x_j), the form first presented (Zhang et al. 2015), by L-BFGS with the hinge's kink
         rounded over 1e-3. There is no box on V then, and multipliers may be negative.
+    loss : "hinge", or with form="primal" any loss of pairs, as in RankSVM: "squared_hinge", "logistic", ...
+        Low rank beyond the hinge, which Xu et al. (2019, section 5.3) leave to others.
     validation : RankingData on which to choose the epoch (dual form)
         The epoch with the best mean NDCG@10 there is kept.
     patience : epochs without a better one on validation that end the fit
@@ -87,8 +89,8 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
     _order = BaseRanker.rank
 
     def __init__(
-        self, rank=5, C=1.0, *, tol=1e-3, max_iter=500, n_starts=1, form="dual", validation=None, patience=20,
-        solver="adaptive", learning_rate=0.01, random_state=0, scale=None, missing="error",
+        self, rank=5, C=1.0, *, tol=1e-3, max_iter=500, n_starts=1, form="dual", loss="hinge", validation=None,
+        patience=20, solver="adaptive", learning_rate=0.01, random_state=0, scale=None, missing="error",
     ):  # fmt: skip
         self.rank = rank
         self.C = C
@@ -96,6 +98,7 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
         self.max_iter = max_iter
         self.n_starts = n_starts
         self.form = form
+        self.loss = loss
         self.validation = validation
         self.patience = patience
         self.solver = solver
@@ -111,11 +114,17 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
             raise ValueError(f"solver must be 'adaptive' or 'paper', not {self.solver!r}")
         if self.solver == "paper" and (self.form != "dual" or self.validation is not None):
             raise ValueError("solver='paper' is of the dual form and ends after max_iter epochs, without validation")
-        preferences = GradedPreferences(y, blocks.offsets)
-        kind = FactorizedDual if self.form == "dual" else FactorizedPrimal
-        design = RowsDesign(X)
-        self.C_ = chosen_C(self.C, Problem(design, hinge(), preferences))
-        problem = kind(design, preferences, self.rank, self.C_)
+        if self.loss not in LOSSES:
+            raise ValueError(no_loss(str(self.loss), LOSSES))
+        if self.loss != "hinge" and self.form == "dual":
+            raise ValueError(f"the dual form is that of the hinge: for loss={self.loss!r} give form='primal'")
+        preferences, design, loss = GradedPreferences(y, blocks.offsets), RowsDesign(X), make_loss(self.loss)
+        self.C_ = chosen_C(self.C, Problem(design, loss, preferences))
+        problem = (
+            FactorizedDual(design, preferences, self.rank, self.C_)
+            if self.form == "dual"
+            else FactorizedPrimal(design, preferences, self.rank, self.C_, loss)
+        )
         rng = np.random.default_rng(self.random_state)
         solution = min((self._descend(problem, rng) for _ in range(self.n_starts)), key=lambda found: found.value)
         self.factors_ = np.empty((len(y), problem.rank))
@@ -181,6 +190,8 @@ class RegularizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
     proximal gradient descent in A, so it is accelerated like one (Nesterov's, with restart); the objective never rises.
     gamma = 0 is the dual of the hinge RankSVM. Needs memory for six numbers per pair.
 
+    The squared hinge's dual has + sum a_ij² / (4C) in it and no upper bound on a_ij; all else is the same.
+
     Parameters
     ----------
     C : weight of the loss; multiplies its sum over pairs, or None for one that follows the data
@@ -188,7 +199,8 @@ class RegularizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
     lam : weight of the distance between a and A
     tol : stop when the objective is provably within tol times its size of the optimum
     max_iter : rounds
-    solver : "exact", as above, or "paper": Algorithm 2 as printed
+    loss : "hinge" or "squared_hinge"
+    solver : "exact", as above, or "paper": Algorithm 2 as printed (the hinge)
         From multipliers in the whole box, exactly max_iter rounds of inner_iter gradient steps in a and one shrinkage.
     learning_rate : the length of the paper's steps, its η
     inner_iter : the paper's steps in a round, its T'
@@ -224,14 +236,15 @@ class RegularizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
     }
 
     def __init__(
-        self, C=1.0, gamma=1.0, lam=1.0, *, tol=1e-3, max_iter=200, solver="exact", learning_rate=0.01, inner_iter=10,
-        random_state=0, scale=None, missing="error",
+        self, C=1.0, gamma=1.0, lam=1.0, *, tol=1e-3, max_iter=200, loss="hinge", solver="exact", learning_rate=0.01,
+        inner_iter=10, random_state=0, scale=None, missing="error",
     ):  # fmt: skip
         self.C = C
         self.gamma = gamma
         self.lam = lam
         self.tol = tol
         self.max_iter = max_iter
+        self.loss = loss
         self.solver = solver
         self.learning_rate = learning_rate
         self.inner_iter = inner_iter
@@ -242,8 +255,13 @@ class RegularizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
     def _fit(self, X, y, blocks, sample_weight):
         gamma, lam = positive("gamma", self.gamma, least=0), positive("lam", self.lam)
         preferences, design = GradedPreferences(y, blocks.offsets), RowsDesign(X)
-        self.C_ = chosen_C(self.C, Problem(design, hinge(), preferences))
-        problem = RegularizedDual(design, preferences, self.C_, gamma, lam)
+        if self.loss not in ("hinge", "squared_hinge"):
+            raise ValueError(f"loss of RegularizedRankSVM must be 'hinge' or 'squared_hinge', not {self.loss!r}")
+        squared = self.loss == "squared_hinge"
+        self.C_ = chosen_C(self.C, Problem(design, make_loss(self.loss), preferences))
+        problem = RegularizedDual(design, preferences, self.C_, gamma, lam, squared=squared)
+        if self.solver == "paper" and squared:
+            raise ValueError("solver='paper' is of the hinge: leave it out for loss='squared_hinge'")
         if self.solver not in ("exact", "paper"):
             raise ValueError(f"solver must be 'exact' or 'paper', not {self.solver!r}")
         limits = {"tol": self.tol, "max_iter": self.max_iter}

@@ -11,7 +11,7 @@ from itertools import count
 import numpy as np
 
 from hingerank.problem.multipliers import RegularizedDual
-from hingerank.solvers.newton import newton_from
+from hingerank.solvers.newton import newton, newton_from
 from hingerank.solvers.run import GAP, Callback, Run, Solution
 from hingerank.solvers.smoothing import smoothing
 
@@ -29,8 +29,11 @@ def shrinkage(
     """Minimise until the duality gap relative to the value is at most tol; the problem keeps a and A."""
     run = Run("gap", tol, max_iter, max_seconds, callback)
     run.origin = 0.0  # at a = 0, A = 0
-    found = smoothing(problem.hinge(), tol=1e-4).extra
-    problem.begin(found["latest"], found["width"])
+    if problem.width:
+        problem.begin(newton(problem.plain(), tol=1e-4).w, problem.width)
+    else:
+        found = smoothing(problem.plain(), tol=1e-4).extra
+        problem.begin(found["latest"], found["width"])
     value, last, age, shrinking = problem.value(), problem.A, 1.0, 0.0
     for iteration in count():
         gap, rank = run.relative(problem.gap(), value), int(problem.ranks.sum())
