@@ -44,6 +44,14 @@ class Certificate:
     def converged(self) -> bool:
         return self.status == "converged"
 
+    def __str__(self) -> str:
+        """
+        >>> print(Certificate("duality gap", 2.3456e-4, 1e-3, "converged", 12, 0.03))
+        converged: duality gap 0.000235, at most 0.001 asked for, 12 iterations
+        """
+        asked = f", at most {self.tolerance:.3g} asked for" if self.status != "trained" else ""
+        return f"{self.status}: {self.kind} {self.value:.3g}{asked}, {self.n_iter} iterations"
+
     def _repr_html_(self) -> str:
         return html_table("certificate", ["", ""], [[name, value] for name, value in self.to_dict().items()])
 
