@@ -8,7 +8,10 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "_site"))
 
 import api_pages  # noqa: E402
+import command_pages  # noqa: E402
 import mathml  # noqa: E402
+import outputs  # noqa: E402
+import tidying  # noqa: E402
 
 import hingerank  # noqa: E402
 
@@ -21,12 +24,13 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphin
 exclude_patterns = [
     "_build",
     "_site",
+    "_templates",
     "reproductions",
     "**/README.*",
     "auto_examples/**/*.ipynb",
     "auto_examples/**/*.py",
 ]
-myst_enable_extensions = ["dollarmath", "deflist"]
+myst_enable_extensions = ["dollarmath", "deflist", "colon_fence", "attrs_block"]
 myst_heading_anchors = 3
 suppress_warnings = ["config.cache"]  # the gallery's settings hold a function
 
@@ -44,20 +48,21 @@ html_theme = "pydata_sphinx_theme"
 html_title = "hingerank"
 html_static_path = ["_static"]
 html_css_files = ["hingerank.css"]
+html_js_files = ["versions.js"]
+html_extra_path = ["versions.json"]
+templates_path = ["_templates"]
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
     "navbar_align": "left",
-    "navbar_end": ["theme-switcher"],
-    "header_links_before_dropdown": 8,
+    "navbar_end": ["versions", "theme-switcher"],
+    "header_links_before_dropdown": 7,
     "show_toc_level": 1,
     "footer_start": ["copyright"],
     "footer_end": [],
     "secondary_sidebar_items": ["page-toc"],
 }
-html_sidebars = {
-    page: [] for page in ("index", "measures", "extending", "benchmarks", "reproductions", "what-came-out")
-}
+html_sidebars = {"index": []}
 
 sphinx_gallery_conf = {
     "examples_dirs": os.path.relpath(HERE.parent / "examples", HERE),
@@ -76,8 +81,11 @@ sphinx_gallery_conf = {
 }
 
 api_pages.write(HERE / "api")
+command_pages.write(HERE / "api")
 
 
 def setup(app):
     mathml.setup(app)
-    return {"parallel_read_safe": True}
+    outputs.setup(app)
+    tidying.setup(app)
+    return {"parallel_read_safe": False}  # pages run their code in folders of their own

@@ -1,4 +1,4 @@
-"""Pages of the API reference, written from the list of public names before the site is read."""
+"""The API reference, a page for each public name and for each group of them, written before the site is read."""
 
 import inspect
 from pathlib import Path
@@ -34,18 +34,24 @@ Rankers of graded rows are scikit-learn estimators and share these methods.
 
 
 def write(folder: Path) -> None:
-    """index.rst and one page for each group of public names; files that would not change are left alone."""
+    """index.rst, a page for each group, and one for each name; files that would not change are left alone."""
     folder.mkdir(exist_ok=True)
     pages = {}
     for page, (title, about, beginnings) in PAGES.items():
         names = [name for name, home in hingerank._HOME.items() if home.startswith(tuple(beginnings))]
-        parts = [_heading(title), about + "\n\n", SHARED * (page == "rankers"), *(_entry(name) for name in names)]
-        pages[page] = "".join(parts)
-    tree = "".join(f"   {page}\n" for page in pages)
+        table = "".join(f"   * - :doc:`hr.{name} <{_file(name)}>`\n     - {_summary(name)}\n" for name in names)
+        tree = "".join(f"   {_file(name)}\n" for name in names)
+        pages[page] = (
+            f"{_heading(title)}{about}\n\n{SHARED * (page == 'rankers')}"
+            f".. list-table::\n   :widths: 30 70\n\n{table}\n.. toctree::\n   :hidden:\n\n{tree}"
+        )
+        pages |= {_file(name): _heading(f"hr.{name}") + _entry(name) for name in names}
+    tree = "".join(f"   {page}\n" for page in ["command-line", *PAGES])
     pages["index"] = (
         _heading("API")
-        + "Everything here is imported from ``hingerank``: ``import hingerank as hr``, then ``hr.RankSVM``.\n\n"
-        + f".. toctree::\n   :maxdepth: 2\n\n{tree}"
+        + "Everything here is imported from ``hingerank``: ``import hingerank as hr``, then ``hr.RankSVM``. "
+        + "The :doc:`command line <command-line>` has the same names.\n\n"
+        + f".. toctree::\n   :maxdepth: 1\n\n{tree}"
     )
     covered = tuple(beginning for _, _, beginnings in PAGES.values() for beginning in beginnings)
     lost = [name for name, home in hingerank._HOME.items() if not home.startswith(covered)]
@@ -55,6 +61,24 @@ def write(folder: Path) -> None:
         path = folder / f"{page}.rst"
         if not path.exists() or path.read_text("utf-8") != text:
             path.write_text(text, "utf-8")
+
+
+def _file(name: str) -> str:
+    """Of a page; a function and a class may differ in case alone, which not every file system tells apart."""
+    return f"{name}-function" if name[0].islower() else name
+
+
+def _summary(name: str) -> str:
+    """The first words about a name: what a formula begins with is left to its page."""
+    from hingerank.registry import RANKERS, SUMMARIES
+
+    own = next((SUMMARIES[key] for key, home in RANKERS.items() if home.endswith((f":{name}", f".{name}"))), None)
+    text = " ".join((own or inspect.getdoc(getattr(hingerank, name)) or "").split("\n\n")[0].split())
+    return "``" + text.rstrip(",:. ").replace("`", "") + "``" if _is_formula(text) else text
+
+
+def _is_formula(text: str) -> bool:
+    return any(sign in text for sign in "=Σ½‖|*_@")
 
 
 def _heading(title: str) -> str:
