@@ -6,7 +6,7 @@ Public names are imported where they are first used, so that ``import hingerank`
 from importlib import import_module
 from typing import Any
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 # public name -> module that defines it
 _HOME = {
