@@ -1,5 +1,6 @@
-"""The README does what it shows: its Python runs, its commands succeed; what it and CONTRIBUTING name exists."""
+"""The README does what it shows: its Python runs and prints that, its commands succeed; what is named exists."""
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -13,6 +14,8 @@ from hingerank.registry import RANKERS
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
+MOST_LINES = 150
+NUMBER = r"[-+]?\d+\.?\d*(?:e-?\d+)?"
 
 
 def blocks(language):
@@ -30,8 +33,15 @@ def sklearn_settings():
 def test_code_and_commands_run_in_order(tmp_path, monkeypatch, capsys, sklearn_settings):
     monkeypatch.chdir(tmp_path)
     names = {}
-    for code in blocks("python"):
+    for code, _, shown in re.findall(
+        r"^```python\n(.*?)^```\n(\n```text\n(.*?)^```)?", README, re.MULTILINE | re.DOTALL
+    ):
         exec(compile(code, "README.md", "exec"), names)
+        printed = capsys.readouterr().out
+        if shown:
+            assert re.sub(NUMBER, "#", printed) == re.sub(NUMBER, "#", shown)
+            found, said = ([float(number) for number in re.findall(NUMBER, text)] for text in (printed, shown))
+            assert found == pytest.approx(said, abs=0.02)
     commands = [line.removeprefix("$ ") for block in blocks("console") for line in block.splitlines()]
     assert len(commands) >= 5
     for command in commands:
@@ -42,10 +52,15 @@ def test_code_and_commands_run_in_order(tmp_path, monkeypatch, capsys, sklearn_s
         assert said == "" or (arguments[0] in ("compare", "tune") and "failed" not in said)
 
 
+def test_the_readme_is_short_and_starts_without_a_formula():
+    assert len(README.splitlines()) <= MOST_LINES
+    assert not re.search(r"[ΣΦ‖]|\$", README.partition("## Quickstart")[0])
+
+
 def test_every_registered_ranker_is_in_the_table_of_methods():
-    table = README.partition("## Methods")[2].partition("\n## ")[0]
+    table = (ROOT / "docs" / "methods.md").read_text("utf-8").partition("## Every ranker")[2]
     listed = set(re.findall(r"\| `([a-z][a-z0-9-]*)` \|$", table, re.MULTILINE))
-    assert listed == set(RANKERS), "README.md's table of methods and hingerank.registry.RANKERS differ"
+    assert listed == set(RANKERS), "the table of docs/methods.md and hingerank.registry.RANKERS differ"
     for name in re.findall(r"`([A-Z]\w+)[(.`]", table):
         assert name in hingerank.__all__
 
@@ -73,3 +88,5 @@ def test_what_contributing_names_exists():
 def test_versions_agree():
     citation = (ROOT / "CITATION.cff").read_text()
     assert f"version: {hingerank.__version__}\n" in citation
+    versions = json.loads((ROOT / "docs" / "versions.json").read_text())
+    assert versions[0]["version"] == hingerank.__version__
