@@ -1,4 +1,4 @@
-"""What each feature gave to a score, and why one row stands above another.
+"""What each feature contributed to a score, and why one row stands above another.
 
     score(x) = base + sum over features of contribution_j(x) + rest
 
@@ -43,7 +43,7 @@ class Contributions(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """What each feature gave to the scores of some rows.
+    """What each feature contributed to the scores of some rows.
 
     Attributes
     ----------
@@ -105,25 +105,25 @@ class Explanation:
         return found[0]
 
     def strongest(self, place: int, top: int | None = 10) -> list[int]:
-        """Features that gave something to a row, the most first."""
+        """Features that contributed to a row, the strongest first."""
         order = np.argsort(-np.abs(self.contributions[place]), kind="stable")
         return [int(j) for j in order[:top] if self.contributions[place, j] != 0]
 
     def table(self, place: int = 0, top: int | None = 10) -> tuple[list[str], list[list[object]]]:
-        """Names of columns, and a row per feature: its value and what it gave; then the others, base, rest and sum."""
+        """Names of columns, and a row per feature: its value and contribution; then the others, base, rest and sum."""
         kept = self.strongest(place, top)
         parts = self.contributions[place]
         rows: list[list[object]] = [[self.names[j], float(self.values[place, j]), float(parts[j])] for j in kept]
         others = np.count_nonzero(parts) - len(kept)
         if others:
             rows.append([f"{others} others", "", float(parts.sum() - parts[kept].sum())])
-        return ["feature", "value", "gave"], [
+        return ["feature", "value", "contribution"], [
             *rows,
             *self._ends(self.base[place], self.rest[place], self.scores[place]),
         ]
 
     def pair(self, first: object, second: object, top: int | None = 10) -> tuple[list[str], list[list[object]]]:
-        """Why one document stands above another: a row per feature, the difference of what it gave to the two."""
+        """Why one document stands above another: a row per feature, the difference of its contributions to the two."""
         a, b = self.find(first), self.find(second)
         apart = self.contributions[a] - self.contributions[b]
         order = [int(j) for j in np.argsort(-np.abs(apart), kind="stable")[:top] if apart[j] != 0]
@@ -216,10 +216,10 @@ class Explained:
     _scores: Callable[[Matrix], np.ndarray]
 
     def explain(self, X: RowsLike, qid: PerRow = None) -> Explanation:
-        """What each feature gave to the score of every row.
+        """What each feature contributed to the score of every row.
 
-        Exact for linear, sparse and boosted rankers and for trees; by the gradient of the score for others, which the
-        answer says.
+        Exact for linear, sparse and boosted rankers and for trees; gradient-based for others. `Explanation.how` states
+        which method was used.
 
         Parameters
         ----------
@@ -242,7 +242,7 @@ class Explained:
         )
 
     def _explained(self, X: Matrix, qid: np.ndarray) -> tuple[Contributions, np.ndarray]:
-        """What the features of checked rows gave to their scores, and these."""
+        """What the features of checked rows contributed to their scores, and these."""
         scaled, d = self._scaled(X, qid), X.shape[1]
         found, scores = self._contributions(scaled, blocks_from_qid(qid, X.shape[0])), self._scores(scaled)
         parts, missing = found.parts, getattr(self, "missing_", None)
@@ -255,7 +255,7 @@ class Explained:
         return found._replace(parts=parts), np.asarray(scores, np.float64)
 
     def _contributions(self, X: Matrix, blocks: QueryBlocks) -> Contributions:
-        """What the features of checked, scaled rows gave to their scores."""
+        """What the features of checked, scaled rows contributed to their scores."""
         rows = (X.toarray() if sparse.issparse(X) else X).astype(np.float64)
         gathered = blocks.gather(rows)
         means = np.add.reduceat(gathered, blocks.offsets[:-1], axis=0) / blocks.sizes[:, None]
