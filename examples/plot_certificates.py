@@ -68,7 +68,7 @@ for scale in (1.0, 2.0**-13):
     )
 
 # %%
-# With a small C the optimum is hardly below the objective at weights of 0. Relative to the objective alone, zeros would
+# With a small C the optimum is barely below the objective at weights of 0. Relative to the objective alone, zeros would
 # pass for an answer; relative to what there is to gain they do not.
 
 ranker = hr.RankSVM(C=1e-12).fit(data)
