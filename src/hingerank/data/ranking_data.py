@@ -302,7 +302,7 @@ class RankingData:
         ----------
         parts : sequence of RankingData
         join_queries : bool
-            A query id in two parts is refused, since ids often start anew in every file; True says that the same id
+            A query id in two parts is refused, since ids often start again in every file; True says that the same id
             means the same query.
 
         Examples

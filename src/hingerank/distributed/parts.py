@@ -117,9 +117,7 @@ def content_of(path: str) -> str:
 
 
 def _changed(path: str) -> DataError:
-    return DataError(
-        f"{path}: the file was written anew after its rows were read; read the data again to learn from it"
-    )
+    return DataError(f"{path}: the file was replaced after its rows were read; read the data again to learn from it")
 
 
 class LoadedPart:

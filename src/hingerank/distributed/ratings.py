@@ -123,7 +123,7 @@ def read_rating_parts(paths: Any, client: Any = None, *, item_ids: Any = None, *
             if seen.setdefault(user, k) != k:
                 raise DataError(
                     f"user {user!r} lies in several parts ({parts[seen[user]].path}, {parts[k].path}); a part holds "
-                    "whole users: sort the ratings by user before they are cut, or number the users of every file anew"
+                    "whole users: sort the ratings by user before they are cut, or number the users of every file again"
                 )
     ids = None if item_ids is None else np.array(item_ids)
     return RatingParts(parts, runner, users, sum(n for _, n, _ in found), ids, lease)

@@ -43,7 +43,7 @@ def read(
     parts : int, optional
         Into how many parts a single binary folder is cut; default: of about a million rows each.
     spanning : {"error", "join"}
-        A query id in several parts is refused, since ids often start anew in every file; "join" says that the same id
+        A query id in several parts is refused, since ids often start again in every file; "join" says that the same id
         means the same query, whose rows the first of the parts then takes over.
     folder : path, optional
         Of a data frame: where its parts go, on a disk that all workers see; required with workers on other machines.

@@ -114,7 +114,7 @@ def compare(
         Results of a method whose code has changed since (a class or function of yours, or the version of an installed
         one) are computed again.
     seed : steers random searches and goes to rankers that have a ``random_state``
-    seeds : the number of seeds (seed, seed + 1, …) to fit the chosen setting with; a query has their mean value
+    seeds : fit the chosen setting of such rankers with N seeds: seed, seed + 1, …; a query's value is the mean
     sizes : fractions of the training queries to learn from, for learning curves; all of them are always among these
     workers : processes to use; 1 runs everything in this process; default one per core, once a run proves long
     progress : called whenever something starts or ends

@@ -287,7 +287,7 @@ def read_header(folder: Path) -> Record | None:
     except (ValueError, AttributeError, TypeError):
         whole = False
     if not whole:
-        raise ValueError(f"{path} is damaged: delete the folder, its results cannot be identified")
+        raise ValueError(f"{path} is damaged, so it is unknown what the results there are of: delete the folder")
     if header["format"] == FORMAT:
         header["methods"] = {name: present_keys(_kind(known), known) for name, known in header["methods"].items()}
     return header

@@ -47,12 +47,12 @@ class AdditiveRankSVM(PairwiseRanker):
     ----------
     n_knots : knots of a curve, at most; features with fewer distinct values have fewer
     C : weight of the loss; multiplies its sum over pairs, or None for one that follows the data
-    smoothness : what departing from the line costs; small data want much, large data little
+    smoothness : what departing from a line costs; small data need much, large data little
     loss : as in RankSVM
     tol : stop when the duality gap is at most tol times the objective and tol times its fall from weights of 0
     monotone : {feature: +1 or -1}: curves that must not fall, or rise; features by name or number
-    sparsity : from 0, none, to 1, where no curve is left: of the least weight on Σ_f ‖(b_f, √smoothness ρ_f)‖ that
-        does that; in between few features have a curve, and the others none
+    sparsity : float in [0, 1], default 0
+        Fraction of the smallest group penalty, on Σ_f ‖(b_f, √smoothness ρ_f)‖, that removes all curves.
     interactions : pairs of features, by name or number, that get a surface beside their curves, or how many to find
         A surface is a sum of products of rises over a grid of 5 × 5 quantiles, penalised as the curves' rises are.
         Pairs are found by how steeply the loss falls along their surfaces at the curves' optimum.
@@ -66,7 +66,7 @@ class AdditiveRankSVM(PairwiseRanker):
     missing : as in RankSVM; with "indicator" a curve has a step of its own for missing values
     max_iter : most iterations
     max_seconds : most seconds
-    callback : called with each trace entry; a true answer stops the fit
+    callback : called with each trace entry; return True to stop
     device : "cpu", or "cuda" to train on an NVIDIA GPU (needs PyTorch; holds 16 bytes a value there)
         Not with interactions or ``solver="dual"``.
 
@@ -377,7 +377,7 @@ class AdditiveRankSVM(PairwiseRanker):
     def plot(self, features: Iterable[Any] | None = None, top: int = 12, figure: Any = None) -> Any:
         """The curves as small multiples: heights over values, ticks below where the data are, weights beside the names.
 
-        All panels have the same height scale: a flat curve hardly matters. Needs matplotlib.
+        All panels have the same height scale: a flat curve matters little. Needs matplotlib.
 
         Parameters
         ----------

@@ -44,7 +44,7 @@ class FeatureSelectionRanker(SparseRanker):
     max_seconds : most seconds, likewise
     scale : feature scaling learnt in fit and carried in the model
     missing : as in RankSVM
-    callback : called with each trace entry; a true answer stops the fit
+    callback : called with each trace entry; return True to stop
 
     Attributes
     ----------

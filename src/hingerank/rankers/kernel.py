@@ -70,7 +70,7 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
     missing : as in RankSVM
     max_iter : most iterations
     max_seconds : most seconds
-    callback : called with each trace entry; a true answer stops the fit
+    callback : called with each trace entry; return True to stop
     degree : of "polynomial"
     coef0 : of "polynomial"
     solver : "auto", "newton" (smooth losses), or for the hinge "smoothing", or "dual" (small data; ``multipliers_``)
@@ -289,7 +289,7 @@ class NystroemRankSVM(MappedRanker):
     missing : as in RankSVM
     max_iter : most iterations
     max_seconds : most seconds
-    callback : called with each trace entry; a true answer stops the fit
+    callback : called with each trace entry; return True to stop
     solver : as in RankSVM
     kernel : "rbf", "polynomial", "laplacian", "chi2", "cosine", "linear", or a function of two arrays
         The function returns their matrix; such a ranker cannot be saved.
@@ -392,7 +392,7 @@ class FourierRankSVM(MappedRanker):
     missing : as in RankSVM
     max_iter : most iterations
     max_seconds : most seconds
-    callback : called with each trace entry; a true answer stops the fit
+    callback : called with each trace entry; return True to stop
     solver : as in RankSVM
     orthogonal : directions orthogonal to each other in groups, each used as a cosine and as a sine
         A smaller error at equal m; False: all independent with random phases, as in the paper.

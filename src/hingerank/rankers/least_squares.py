@@ -82,7 +82,7 @@ class RankRLS(LeastSquaresRanker):
     features : a feature map, as in RankSVM
     max_iter : most iterations
     max_seconds : most seconds
-    callback : called with each trace entry; a true answer stops the fit
+    callback : called with each trace entry; return True to stop
 
     Attributes
     ----------
@@ -144,7 +144,7 @@ class CRR(LeastSquaresRanker):
     features : a feature map, as in RankSVM
     max_iter : most iterations
     max_seconds : most seconds
-    callback : called with each trace entry; a true answer stops the fit
+    callback : called with each trace entry; return True to stop
 
     Attributes
     ----------
@@ -226,7 +226,7 @@ class PointwiseRegression(CRR):
     features : a feature map, as in RankSVM
     max_iter : most iterations
     max_seconds : most seconds
-    callback : called with each trace entry; a true answer stops the fit
+    callback : called with each trace entry; return True to stop
 
     Attributes
     ----------

@@ -227,7 +227,7 @@ class RankSVM(PairwiseRanker, LinearRanker):
     max_iter : most iterations; a fit that hits it warns and says in ``certificate_`` how far it got
     max_seconds : most seconds, likewise
     init : weights to start from
-    callback : called with each trace entry; a true answer stops the fit
+    callback : called with each trace entry; return True to stop
     device : "cpu", or "cuda" to train on an NVIDIA GPU (needs PyTorch; holds the rows there, in float32)
 
     Attributes
@@ -381,7 +381,7 @@ class RankNet(LossRanker):
     max_iter : most iterations
     max_seconds : most seconds
     init : weights to start from
-    callback : called with each trace entry; a true answer stops the fit
+    callback : called with each trace entry; return True to stop
 
     Attributes
     ----------

@@ -40,7 +40,7 @@ class RankCosine(LossRanker):
     max_iter : most iterations
     max_seconds : most seconds
     init : weights to start from
-    callback : called with each trace entry; a true answer stops the fit
+    callback : called with each trace entry; return True to stop
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class SVMMAP(UnweightedRanker, LossRanker):
     max_iter : most iterations
     max_seconds : most seconds
     init : weights to start from
-    callback : called with each trace entry; a true answer stops the fit
+    callback : called with each trace entry; return True to stop
 
     Attributes
     ----------
@@ -146,7 +146,7 @@ class SoftRank(UnweightedRanker, LossRanker):
     max_iter : most iterations
     max_seconds : most seconds
     init : weights to start from
-    callback : called with each trace entry; a true answer stops the fit
+    callback : called with each trace entry; return True to stop
 
     Attributes
     ----------
@@ -212,7 +212,7 @@ class LambdaRank(LossRanker):
     max_iter : most iterations
     max_seconds : most seconds
     init : weights to start from
-    callback : called with each trace entry; a true answer stops the fit
+    callback : called with each trace entry; return True to stop
 
     Attributes
     ----------

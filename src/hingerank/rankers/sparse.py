@@ -85,14 +85,14 @@ class FenchelRank(WinnersRanker, SparseRanker):
     step : "exact" line search, or "closed-form" (classic, away and pairwise steps only)
         The latter is the minimiser of the quadratic bound in which every pair is active, cheaper and a little shorter.
     variant : all have the same optimum
-        "corrective" minimises anew over all features in use after each choice of features, and needs a handful of
+        "corrective" minimises again over all features in use after each choice of features, and needs a handful of
         steps; "classic" is the paper's algorithm, one feature a step; "away" and "pairwise" also take weight back from
         the worst feature in use.
     absolute : whether the gap itself is to be at most tol, the paper's rule, for the variants that take steps
     scale : feature scaling learnt in fit and carried in the model (the paper scales features to [0, 1])
     missing : as in RankSVM
     max_seconds : most seconds
-    callback : called with each trace entry; a true answer stops the fit
+    callback : called with each trace entry; return True to stop
 
     Attributes
     ----------
@@ -179,7 +179,7 @@ class SparseRankSVM(WinnersRanker, SparseRanker):
     max_seconds : most seconds, likewise
     scale : feature scaling learnt in fit and carried in the model
     missing : as in RankSVM
-    callback : called with each trace entry; a true answer stops the fit
+    callback : called with each trace entry; return True to stop
 
     Attributes
     ----------
@@ -338,14 +338,14 @@ class TGRank(WinnersRanker, TruncatedGradientRanker):
     ----------
     C : weight of the loss; multiplies its mean over pairs, or None for one that follows the data
     learning_rate : of the gradient steps; None for one over the largest curvature, the longest safe one
-    every : truncate in every so many-th step
+    every : truncate in every N-th step
     threshold : draw only weights up to this size to 0; None for all
     tol : stop when the duality gap is at most tol times the objective and tol times its fall from weights of 0
     max_iter : most iterations; a fit that hits it warns and says in ``certificate_`` how far it got
     max_seconds : most seconds, likewise
     scale : feature scaling learnt in fit and carried in the model
     missing : as in RankSVM
-    callback : called with each trace entry; a true answer stops the fit
+    callback : called with each trace entry; return True to stop
 
     Examples
     --------
@@ -381,7 +381,7 @@ class TGRank(WinnersRanker, TruncatedGradientRanker):
 class RSRank(TruncatedGradientRanker):
     """min over w of  ‖w‖₁ + C · sum over pairs of  W(i, j; w) ψ(w·x_i - w·x_j),  by truncated gradient.
 
-    ψ is the modified Huber loss; W the change of NDCG if i and j swapped places in the ranking by w, taken anew in
+    ψ is the modified Huber loss; W the change of NDCG if i and j swapped places in the ranking by w, computed again in
     every step (Sun, Qin, Tao & Wang 2009). W follows the ranking, so the problem is not convex and often has no
     stationary point: the certificate is the largest subgradient at the last weights W, in units of the norm's own, and
     many fits end at max_iter, with a warning.
@@ -391,14 +391,14 @@ class RSRank(TruncatedGradientRanker):
     C : weight of the loss; multiplies its sum over pairs, whose weights W add up to about 1 in every query
         None for one that follows the data.
     learning_rate : of the gradient steps; None for one over the largest curvature, the longest safe one
-    every : truncate in every so many-th step
+    every : truncate in every N-th step
     threshold : draw only weights up to this size to 0; None for all
     tol : stop when the largest subgradient is at most this
     max_iter : most iterations
     max_seconds : most seconds
     scale : feature scaling learnt in fit and carried in the model
     missing : as in RankSVM
-    callback : called with each trace entry; a true answer stops the fit
+    callback : called with each trace entry; return True to stop
 
     Examples
     --------

@@ -89,7 +89,7 @@ class TreeRanker(BaseRanker):
         """Learn from graded rows, as every ranker here does (see ``BaseRanker.fit``), but without weights of rows.
 
         The libraries' weights do not count a row of weight 2 as two rows. With ``early_stopping_rounds`` the training
-        stops when NDCG@10 of the first set of ``eval_set`` has not risen for so many trees, and keeps the best number.
+        stops when NDCG@10 of the first set of ``eval_set`` has not risen for N trees, and keeps the best number.
         """
         rows = None
         if self._stopping() is not None:

@@ -84,7 +84,7 @@ def newton(
     """Minimise a once differentiable f until its duality gap, relative to gain and objective (solvers/run.py), is
     at most tol.
 
-    w: start, default 0. callback: called with each entry of the trace; a true answer stops. Where f is not convex the
+    w: start, default 0. callback: called with each entry of the trace; True stops. Where f is not convex the
     certificate is one of stationarity (see Objective.gap).
     """
     run = Run("gap", tol, max_iter, max_seconds, callback)

@@ -15,7 +15,7 @@ GAP, ABSOLUTE_GAP, STATIONARY = "relative duality gap", "duality gap", "stationa
 ROUNDING = 1e-14  # of a value that is a sum over many pairs, relative to it
 LITTLE = 0.01  # fraction of the value at 0: a fit that gains less, and is held back by its norm, is next to none
 Entry = dict[str, Any]  # of a trace: the figures of one iteration
-Callback = Callable[[Entry], object] | None  # called with each entry; a true answer stops
+Callback = Callable[[Entry], object] | None  # called with each entry; True stops
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class Run:
     """One run of a solver: its clock, its trace, and in `status` why it ended, empty while it goes on.
 
     measured: the figure of a trace entry that is to come down to tol. max_iter: entries to make after the first.
-    callback: called with each entry; a true answer stops. origin: f(0), which a solver sets where `relative` is asked.
+    callback: called with each entry; True stops. origin: f(0), which a solver sets where `relative` is asked.
 
     >>> run = Run("gap", tol=0.1, max_iter=10)
     >>> while not run.stops(gap=0.5 ** len(run.trace)):
