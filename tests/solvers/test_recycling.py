@@ -120,3 +120,32 @@ def test_the_hessian_of_a_sample_is_that_of_its_own_queries(monkeypatch):
             point = part.at(w)
             expected = np.stack([point.curvature(e) for e in np.eye(3)], axis=1)
             np.testing.assert_allclose(point.hessian(), expected, rtol=1e-5)
+
+
+def test_what_the_samples_teach_saves_products_of_the_whole(monkeypatch):
+    """The Hessian of a sample is near that of all rows, so its products precondition the steps that follow."""
+    import hingerank as hr
+    from hingerank.solvers import newton as solver
+
+    monkeypatch.setattr(module, "ROWS_OF_A_SAMPLE", 200)
+    monkeypatch.setattr(Problem, "recycled", 64)
+    data = hr.make_letor(8000, 8, n_features=30, seed=0, dtype="float64")
+    preferences = GradedPreferences(data.y, data.blocks.offsets)
+    problem = Problem(RowsDesign(data.X), squared_hinge(), preferences)
+    assert len(problem.samples()) == 2
+    taught, usual = newton(problem), solver.solve_samples
+    monkeypatch.setattr(solver, "solve_samples", lambda *given: (usual(*given)[0], None))
+    forgotten = newton(problem)
+    assert taught.certificate.converged and taught.value == pytest.approx(forgotten.value, rel=1e-3)
+    assert taught.trace[-1]["products"] < 0.8 * forgotten.trace[-1]["products"]
+
+
+def test_it_goes_on_from_one_that_is_like_it(system):
+    H, g = system
+    first = Recycled(64)
+    conjugate_gradients(lambda v: H @ v, g, np.inf, 0.0, None, first)
+    for diagonal in (None, np.diag(H)):
+        second = Recycled(64, diagonal, first)
+        assert len(second.pairs) == len(first.pairs)
+        step, _, used = conjugate_gradients(lambda v: H @ v, g, np.inf, 0.0, None, second)
+        assert used <= 1 and np.linalg.norm(H @ step + g) <= 0.1 * np.linalg.norm(g)

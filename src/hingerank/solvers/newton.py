@@ -33,13 +33,16 @@ class Recycled:
     costs no product with H (Morales & Nocedal 2000); on kernel features, whose spectrum falls fast, it halves their
     number. It needs sums and inner products alone, and so works in a kernel's space as well.
 
-    most: pairs to keep. diagonal: about that of H, which its inverse begins with; None for the identity.
+    most: pairs to keep. diagonal: about that of H, which its inverse begins with; None for the identity. like: what
+    knows products of a Hessian that is about the same, as a sample's is, and may go on from there.
     """
 
-    def __init__(self, most: int, diagonal: Vector = None):
+    def __init__(self, most: int, diagonal: Vector = None, like: "Recycled | None" = None):
         self.seen: deque[tuple[Vector, Vector, Vector, float]] = deque(maxlen=most)
-        self.pairs: deque[tuple[Vector, Vector, float]] = deque(maxlen=most)
-        self.scale, self.diagonal = 0.0, diagonal
+        self.pairs: deque[tuple[Vector, Vector, float]] = deque(() if like is None else like.pairs, maxlen=most)
+        self.diagonal, self.scale = diagonal, 0.0
+        for _, product, curvature in self.pairs:
+            self._fit_scale(product, curvature)
 
     def see(self, direction: Vector, before: Vector, after: Vector, length: float) -> None:
         """A step of conjugate gradients: residuals before and after it, whose difference is length · H direction."""
@@ -51,7 +54,7 @@ class Recycled:
             product = (before - after) * (1 / length)
             curvature = float(direction @ product)
             if curvature > 0:
-                self.scale = max(self.scale, curvature / float(product @ self._scaled(product)))
+                self._fit_scale(product, curvature)
                 self.pairs.append((direction, product, curvature))
         self.seen.clear()
 
@@ -67,6 +70,9 @@ class Recycled:
         for (direction, product, curvature), step in zip(self.pairs, reversed(steps)):
             r = r + (step - float(product @ r) / curvature) * direction
         return r
+
+    def _fit_scale(self, product: Vector, curvature: float) -> None:
+        self.scale = max(self.scale, curvature / float(product @ self._scaled(product)))
 
     def _scaled(self, r: Vector) -> Vector:
         return r if self.diagonal is None else r / self.diagonal
@@ -88,33 +94,42 @@ def newton(
     certificate is one of stationarity (see Objective.gap).
     """
     run = Run("gap", tol, max_iter, max_seconds, callback)
-    samples, zero = objective.samples(), np.zeros(objective.dimension)
+    samples, zero, inverse = objective.samples(), np.zeros(objective.dimension), None
     if samples:  # the whole objective is first seen where these lead; the gradient at 0 is only a unit
         scale, run.origin = float(np.linalg.norm(samples[-1].at(zero).gradient)), objective.origin()
-        point = objective.at(solve_samples(samples, zero, scale, run) if w is None or not np.any(w) else w)
+        if w is None or not np.any(w):
+            w, inverse = solve_samples(samples, zero, scale, run)
+        point = objective.at(w)
     else:
         point = objective.at(zero)
         scale, run.origin = float(np.linalg.norm(point.gradient)), point.value
         point = point if w is None or not np.any(w) else objective.at(w)
-    point = newton_from(objective, point, scale, run, samples[-1] if samples else None)
+    point, _ = newton_from(objective, point, scale, run, samples[-1] if samples else None, inverse)
     return run.solution(GAP if objective.convex else STATIONARY, point.w, point.value, len(run.trace) - 1)
 
 
-def solve_samples(samples: Sequence[Objective], w: Vector, scale: float, run: Run) -> Vector:
-    """Where to start: the samples solved roughly, each from the one before, in the time the run has left."""
+def solve_samples(samples: Sequence[Objective], w: Vector, scale: float, run: Run) -> tuple[Vector, Recycled | None]:
+    """Where to start: the samples solved roughly, each from the one before, in the time the run has left; and what
+    their Hessian products have taught."""
+    inverse = None
     for sample in samples:
         rough = Run("gradient", ROUGH, 20, run.max_seconds - run.seconds)
-        w = newton_from(sample, sample.at(w), scale, rough).w
-    return w
+        point, inverse = newton_from(sample, sample.at(w), scale, rough, inverse=inverse)
+        w = point.w
+    return w, inverse
 
 
-def newton_from(objective: Objective, point: Point, scale: float, run: Run, model: Objective | None = None) -> Point:
-    """The point after Newton's steps, until the run stops them; `model` lends its Hessian.
+def newton_from(
+    objective: Objective, point: Point, scale: float, run: Run, model: Objective | None = None,
+    inverse: Recycled | None = None,
+) -> tuple[Point, Recycled]:  # fmt: skip
+    """The point after Newton's steps, until the run stops them, and what the Hessian's products have taught.
 
-    scale: the gradient's norm at 0, in units of which the trace gives gradients.
+    scale: the gradient's norm at 0, in units of which the trace gives gradients. model: lends its Hessian. inverse:
+    what the products of a Hessian like this one have taught.
     """
     radius, products, norm, iteration = np.inf, 0, float(np.linalg.norm(point.gradient)), 0
-    inverse = Recycled(objective.recycled, spread_diagonal(objective.diagonal(point)))
+    inverse = Recycled(objective.recycled, spread_diagonal(objective.diagonal(point)), inverse)
     hard = False  # conjugate gradients needed so many products that factorising the Hessian is cheaper
     while True:
         gradient = norm / scale if scale > 0 else 0.0
@@ -122,7 +137,7 @@ def newton_from(objective: Objective, point: Point, scale: float, run: Run, mode
         if run.measured == "gap":
             figures["gap"] = run.relative(objective.gap(point), point.value, objective.least_gain(point))
         if run.stops(w=point.w, **figures, products=products):
-            return point
+            return point, inverse
         iteration += 1
         left = run.tol / gradient if run.measured == "gradient" else float(np.sqrt(run.tol / figures["gap"]))
         if hard and model is None and point.hessian is not None:
@@ -140,7 +155,7 @@ def newton_from(objective: Objective, point: Point, scale: float, run: Run, mode
         before, norm = norm, float(np.linalg.norm(following.gradient))
         if following is point and model is None:
             run.status = "stalled"
-            return point
+            return point, inverse
         if following is point or norm > PAYING * before:
             model = None
         point = following

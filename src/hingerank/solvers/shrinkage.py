@@ -62,7 +62,7 @@ def _respond(problem: RegularizedDual, tol: float) -> None:
     scale = float(np.linalg.norm(inner.at(np.zeros_like(problem.w)).gradient))
     point = inner.at(problem.w)
     for goal in (max(tol, GOALS[0]), *GOALS[1:]):
-        point = newton_from(inner, point, scale, Run("gradient", goal, 100))
+        point, _ = newton_from(inner, point, scale, Run("gradient", goal, 100))
         problem.a = inner.multipliers(point.w)
         problem.w, problem.total = problem.combine(problem.a)
         if problem.value() <= value:

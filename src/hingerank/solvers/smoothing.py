@@ -33,12 +33,14 @@ def smoothing(
     width, smooth = FIRST_WIDTH, _WatchedRun(RoundedHinge(problem, FIRST_WIDTH), gap)
     origin = smooth.at(np.zeros(problem.dimension))
     scale, run.origin = float(np.linalg.norm(origin.gradient)), gap.primal
-    point = origin if w is None else smooth.at(w)
+    point, inverse = origin if w is None else smooth.at(w), None
     if not np.any(point.w):
-        point = smooth.at(solve_samples(smooth.parts, point.w, scale, run))
+        w, inverse = solve_samples(smooth.parts, point.w, scale, run)
+        point = smooth.at(w)
     while True:
         model = smooth.parts[-1] if smooth.parts else None
-        point = newton_from(smooth, point, scale, Run("gradient", 1e-13, callback=gap.enough), model)
+        rounded = Run("gradient", 1e-13, callback=gap.enough)
+        point, inverse = newton_from(smooth, point, scale, rounded, model, inverse)
         if run.status:
             break
         width *= float(np.clip(np.sqrt(0.3 * tol * gap.size / max(gap.kink, 1e-300)), 0.1, 0.5))
