@@ -112,11 +112,10 @@ def count_passes(job: dict) -> dict:
     data = make_benchmark(job["size"])
     our_fit(job, make_letor(n_queries=40, rows_per_query=20, n_features=8, seed=0))()
     fit = our_fit(job, data)
-    fit()
+    one_pass, fastest = pass_seconds(data.X), min(seconds_of(fit, 5))  # the fastest of several, both
     counted = Counted()
-    one_pass, began = pass_seconds(data.X), time.perf_counter()
     ranker = fit()
-    answer = {"seconds": time.perf_counter() - began, "pass": one_pass, "iterations": ranker.n_iter_}
+    answer = {"seconds": fastest, "pass": one_pass, "iterations": ranker.n_iter_}
     return answer | {"readings": counted.readings, "spent": counted.seconds, "certificate": ranker.certificate_.value}
 
 
