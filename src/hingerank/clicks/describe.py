@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.clicks.counting import group_by
+from hingerank.clicks.counting import Cells, group_by
 from hingerank.clicks.places import place_graph
 from hingerank.notebook import html_table
 
@@ -102,7 +102,7 @@ def describe(log: Any) -> LogDescription:
     )  # fmt: skip
 
 
-def _graph_findings(cells: Any) -> list[Finding]:
+def _graph_findings(cells: Cells) -> list[Finding]:
     graph = place_graph(cells)
     columns, group = group_by([cells.query, cells.document])
     several = int((np.bincount(group, minlength=len(columns[0])) > 1).sum()) if len(group) else 0
@@ -120,7 +120,7 @@ def _graph_findings(cells: Any) -> list[Finding]:
     ]
 
 
-def _query_findings(log: Any, cells: Any) -> list[Finding]:
+def _query_findings(log: Any, cells: Cells) -> list[Finding]:
     queries, group = np.unique(cells.query, return_inverse=True)
     clicks = np.bincount(group.ravel(), cells.clicks, len(queries))
     return [Finding("queries without clicks", int((clicks == 0).sum()), "kept: they teach nothing about their order")]

@@ -1,8 +1,7 @@
 """Estimates of place bias from counts: P(click) = θ_slot · γ_document, a slot a place (of a context)."""
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hingerank.clicks.places import PlaceGraph
 from hingerank.kernels.clicks import product_step
@@ -14,8 +13,9 @@ INSIDE = 0.1  # a leap goes at most nine tenths of the way to 0 or 1, where EM w
 
 @with_room
 def fit_product(
-    slot: Any, pair: Any, n: Any, c: Any, n_slots: int, n_pairs: int, start: Any = None, max_iter: int = MAX_ITER,
-    tol: float = TOL, prior: tuple[float, float] = (0.0, 0.0),
+    slot: ArrayLike, pair: ArrayLike, n: ArrayLike, c: ArrayLike, n_slots: int, n_pairs: int,
+    start: tuple[np.ndarray, np.ndarray] | None = None, max_iter: int = MAX_ITER, tol: float = TOL,
+    prior: tuple[float, float] = (0.0, 0.0),
 ) -> tuple[np.ndarray, np.ndarray, int]:  # fmt: skip
     """(θ, γ, steps of EM) of the most likely product; both are NaN where nothing was shown.
 
@@ -60,7 +60,9 @@ def _leap(x: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return np.clip(x + 2 * length * way + length**2 * bend, INSIDE * second, 1.0 - INSIDE * (1.0 - second))
 
 
-def fit_all_pairs(graph: PlaceGraph, start: Any = None) -> tuple[np.ndarray, np.ndarray]:
+def fit_all_pairs(
+    graph: PlaceGraph, start: tuple[np.ndarray, np.ndarray] | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """(p, r) by intervention harvesting (Agarwal et al. 2019): they maximise
 
     Σ_{k ≠ k′} C_kk′ log(p_k r_kk′) + (W_kk′ − C_kk′) log(1 − p_k r_kk′),    r_kk′ = r_k′k,

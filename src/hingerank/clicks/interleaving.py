@@ -1,7 +1,7 @@
 """Interleaving: two rankings in one list, whose clicks say which is better."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -31,13 +31,18 @@ class Interleaved(NamedTuple):
         What a click at each place counts for its team: 1, but for optimised lists.
     """
 
-    documents: list[Any]
+    documents: list[Hashable]
     teams: list[str]
     credits: list[float]
 
 
 def interleave(
-    a: Sequence[Any], b: Sequence[Any], method: str = "team-draft", *, top: int | None = None, seed: Any = None
+    a: Sequence[Hashable],
+    b: Sequence[Hashable],
+    method: str = "team-draft",
+    *,
+    top: int | None = None,
+    seed: Any = None,
 ) -> Interleaved:
     """Merge two rankings of the same query into one list.
 
@@ -75,7 +80,7 @@ def interleave(
     return _team_draft(a, b, length, lambda: bool(rng.integers(2)))
 
 
-def _ranking(documents: Sequence[Any], name: str) -> list[Any]:
+def _ranking(documents: Sequence[Hashable], name: str) -> list[Hashable]:
     ranking = list(documents)
     if not ranking:
         raise DataError(f"ranking {name} is empty")
@@ -84,11 +89,11 @@ def _ranking(documents: Sequence[Any], name: str) -> list[Any]:
     return ranking
 
 
-def _team_draft(a: list[Any], b: list[Any], length: int, coin: Any) -> Interleaved:
+def _team_draft(a: list[Hashable], b: list[Hashable], length: int, coin: Any) -> Interleaved:
     """coin() is asked whenever both teams have placed equally many, and says whether A goes first."""
-    documents: list[Any] = []
+    documents: list[Hashable] = []
     teams: list[str] = []
-    taken: set[Any] = set()
+    taken: set[Hashable] = set()
     left = {"A": list(a), "B": list(b)}
     while len(documents) < length:
         count = teams.count("A") - teams.count("B")
@@ -103,9 +108,9 @@ def _team_draft(a: list[Any], b: list[Any], length: int, coin: Any) -> Interleav
     return Interleaved(documents, teams, [1.0] * len(documents))
 
 
-def _balanced(a: list[Any], b: list[Any], length: int, a_first: bool) -> Interleaved:
+def _balanced(a: list[Hashable], b: list[Hashable], length: int, a_first: bool) -> Interleaved:
     """The next of the ranking that is behind, of `a` on a tie if it goes first; credit to who has it further up."""
-    documents: list[Any] = []
+    documents: list[Hashable] = []
     i = j = 0
     while len(documents) < length and (i < len(a) or j < len(b)):
         from_a = i < len(a) and (j >= len(b) or i < j or (i == j and a_first))
@@ -116,14 +121,16 @@ def _balanced(a: list[Any], b: list[Any], length: int, a_first: bool) -> Interle
     return Interleaved(documents, [_nearer(document, a, b) for document in documents], [1.0] * len(documents))
 
 
-def _nearer(document: Any, a: Sequence[Any], b: Sequence[Any]) -> str:
+def _nearer(document: Hashable, a: Sequence[Hashable], b: Sequence[Hashable]) -> str:
     """The ranking that has a document further up, "" where both have it at the same place."""
     at_a = a.index(document) if document in a else len(a) + len(b)
     at_b = b.index(document) if document in b else len(a) + len(b)
     return "A" if at_a < at_b else "B" if at_b < at_a else ""
 
 
-def outcomes(a: Sequence[Any], b: Sequence[Any], method: str, top: int) -> tuple[list[Interleaved], np.ndarray]:
+def outcomes(
+    a: Sequence[Hashable], b: Sequence[Hashable], method: str, top: int
+) -> tuple[list[Interleaved], np.ndarray]:
     """Every list that a method may show, and its probability."""
     a, b = list(a), list(b)
     if method == "optimised":
@@ -146,7 +153,7 @@ def outcomes(a: Sequence[Any], b: Sequence[Any], method: str, top: int) -> tuple
 
 
 @lru_cache(maxsize=256)
-def _optimised(a: tuple[Any, ...], b: tuple[Any, ...], top: int) -> tuple[list[Interleaved], np.ndarray]:
+def _optimised(a: tuple[Hashable, ...], b: tuple[Hashable, ...], top: int) -> tuple[list[Interleaved], np.ndarray]:
     """All lists whose every beginning is made of beginnings of a and b, and chances that are fair.
 
     The credit of a document is 1/(its place in a) − 1/(its place in b), for A where that is above 0, else for B. Fair:
@@ -155,7 +162,7 @@ def _optimised(a: tuple[Any, ...], b: tuple[Any, ...], top: int) -> tuple[list[I
     """
     if top > MOST_OPTIMISED:
         raise DataError(f"optimised interleaving goes through every list: at most {MOST_OPTIMISED} places, not {top}")
-    lists: list[list[Any]] = [[]]
+    lists: list[list[Hashable]] = [[]]
     for _ in range(top):
         longer = []
         for beginning in lists:

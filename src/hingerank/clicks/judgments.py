@@ -1,6 +1,7 @@
 """Judgments from a click model: graded rows, TREC's qrels, OpenSearch's import."""
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -60,7 +61,7 @@ class Judgments:
              "showings": self.showings}, backend,
         )  # fmt: skip
 
-    def to_qrels(self, path: Any, topics: Any = None) -> None:
+    def to_qrels(self, path: str | os.PathLike[str], topics: str | os.PathLike[str] | None = None) -> None:
         """Write TREC's lines (query, 0, document, grade).
 
         Parameters
@@ -84,7 +85,9 @@ class Judgments:
             lines = (f"{number}\t{_one_line(name)}\n" for name, number in names.items())
             write_whole(topics, "".join(lines).encode())
 
-    def to_opensearch(self, path: Any, name: str = "clicks", description: str = "from a click model") -> None:
+    def to_opensearch(
+        self, path: str | os.PathLike[str], name: str = "clicks", description: str = "from a click model"
+    ) -> None:
         """Write the body of a request that imports judgments into OpenSearch's Search Relevance Workbench.
 
         PUT it to ``_plugins/_search_relevance/judgments``. Ratings are the relevance, with three digits.

@@ -1,5 +1,6 @@
 """Click models with one face: what makes a list's clicks likely, from counts (cascades) or by EM (PBM, UBM, DBN)."""
 
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -102,17 +103,18 @@ class ClickModel:
             found = np.where(shown > 0, 2.0 ** (-(lists.weight @ terms) / shown), np.nan)
         return {"places": found, "mean": float(np.nanmean(found))}
 
-    def click_rates(self, query: Any, documents: Any) -> np.ndarray:
+    def click_rates(self, query: Hashable, documents: Iterable[Hashable]) -> np.ndarray:
         """P(click) at each place if these documents were shown for the query in this order."""
-        documents = list(documents)
-        if len(documents) > self.n_places_:
-            raise DataError(f"{len(documents)} documents, but the model has seen lists of at most {self.n_places_}")
-        return self._marginal(self._pairs([query] * len(documents), documents)[None, :])[0]
+        shown = list(documents)
+        if len(shown) > self.n_places_:
+            raise DataError(f"{len(shown)} documents, but the model has seen lists of at most {self.n_places_}")
+        return self._marginal(self._pairs([query] * len(shown), shown)[None, :])[0]
 
-    def simulate(self, query: Any, documents: Any, sessions: int, seed: int = 0) -> np.ndarray:
+    def simulate(self, query: Hashable, documents: Iterable[Hashable], sessions: int, seed: int = 0) -> np.ndarray:
         """Clicks on this list in so many sessions (sessions × places), drawn place by place."""
-        rng, n = np.random.default_rng(seed), len(list(documents))
-        pair = np.tile(self._pairs([query] * n, list(documents)), (whole("sessions", sessions), 1))
+        rng, shown = np.random.default_rng(seed), list(documents)
+        n = len(shown)
+        pair = np.tile(self._pairs([query] * n, shown), (whole("sessions", sessions), 1))
         clicks = np.zeros(pair.shape, bool)
         for k in range(n):
             clicks[:, k] = rng.random(len(pair)) < self._conditional(pair, clicks)[:, k]
@@ -122,7 +124,7 @@ class ClickModel:
         """How much users like each document of a query, from 0 to 1, in the order of `query_` and `document_`."""
         return self.attraction_
 
-    def _pairs(self, queries: Any, documents: Any) -> np.ndarray:
+    def _pairs(self, queries: Sequence[Hashable], documents: Sequence[Hashable]) -> np.ndarray:
         """The number of each document of a query; the last number for those that were never seen."""
         if not hasattr(self, "query_"):
             raise DataError("the click model is not fitted: call fit(log) first")
@@ -231,7 +233,7 @@ class ChainModel(ClickModel):
     Examination of the next: `_after_click` of a clicked one, `_after_skip` of one that was examined and not clicked.
     """
 
-    def _after_click(self, pair: np.ndarray, k: int) -> Any:
+    def _after_click(self, pair: np.ndarray, k: int) -> np.ndarray | float:
         raise NotImplementedError
 
     def _after_skip(self) -> float:
@@ -286,7 +288,7 @@ class Cascade(ChainModel):
             LogLists(lists.query, lists.document, lists.clicks & (before == 0), lists.weight), pair, before == 0
         )
 
-    def _after_click(self, pair: np.ndarray, k: int) -> Any:
+    def _after_click(self, pair: np.ndarray, k: int) -> np.ndarray | float:
         return 0.0
 
 
@@ -300,7 +302,7 @@ class DCM(ChainModel):
         rate = (total - final.sum(axis=0) + 0.5 * self.prior) / np.maximum(total + self.prior, 1e-12)
         self.parameters_["continuation"] = np.where(total + self.prior > 0, rate, 0.5)
 
-    def _after_click(self, pair: np.ndarray, k: int) -> Any:
+    def _after_click(self, pair: np.ndarray, k: int) -> np.ndarray | float:
         return self.parameters_["continuation"][k]
 
 
@@ -316,7 +318,7 @@ class SDBN(ChainModel):
         self._satisfaction = np.append(np.where(hits + self.prior > 0, rate, mean), mean)
         self.parameters_["satisfaction"] = self._satisfaction[:-1]
 
-    def _after_click(self, pair: np.ndarray, k: int) -> Any:
+    def _after_click(self, pair: np.ndarray, k: int) -> np.ndarray | float:
         return 1.0 - self._satisfaction[pair]
 
     def relevance(self) -> np.ndarray:
@@ -339,7 +341,7 @@ class DBN(SDBN):
     def _after_skip(self) -> float:
         return float(self.parameters_["continuation"])
 
-    def _after_click(self, pair: np.ndarray, k: int) -> Any:
+    def _after_click(self, pair: np.ndarray, k: int) -> np.ndarray | float:
         return self._after_skip() * super()._after_click(pair, k)
 
     def _step(self, lists: LogLists, pair: np.ndarray) -> float:

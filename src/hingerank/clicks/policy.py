@@ -1,8 +1,7 @@
 """What a policy is worth by a log of another one that drew at random: IPS, self-normalised, clipped, doubly robust."""
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hingerank.clicks.value import ESTIMATORS, HANDFUL, Estimate, studentised
 from hingerank.data.blocks import real_numbers
@@ -11,13 +10,13 @@ from hingerank.registry import did_you_mean
 
 
 def policy_value(
-    rewards: Any,
-    propensities: Any,
-    target: Any,
+    rewards: ArrayLike,
+    propensities: ArrayLike,
+    target: ArrayLike,
     *,
     estimator: str = "ips",
-    guess: Any = None,
-    guess_of_target: Any = None,
+    guess: ArrayLike | None = None,
+    guess_of_target: ArrayLike | None = None,
     clip: float | None = None,
     confidence: float = 0.95,
     resamples: int = 1000,
@@ -90,7 +89,7 @@ def policy_value(
     return Estimate(float(above.mean() / below.mean()), interval)
 
 
-def _rounds(values: Any, name: str) -> np.ndarray:
+def _rounds(values: ArrayLike, name: str) -> np.ndarray:
     found = np.asarray(real_numbers(values, name))
     if found.ndim != 1 or not np.isfinite(found).all():
         raise DataError(f"{name} must be finite numbers, an entry a round")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hingerank.clicks.counting import group_by
 from hingerank.clicks.estimation import MAX_ITER, TOL, fit_all_pairs, fit_product, fit_regression
@@ -65,7 +66,7 @@ class Propensities:
         more = ", …" if len(self.places) > 5 else ""
         return f"Propensities({self.method}: {some}{more} at places 1 to {len(self.places)})"
 
-    def at(self, places: Any, contexts: Any = None) -> np.ndarray:
+    def at(self, places: ArrayLike, contexts: ArrayLike | None = None) -> np.ndarray:
         """The value of each place (and context, by its code); an error where one is not identified."""
         k = np.asarray(places, np.int64)
         if len(k) and (k.min() < 1 or k.max() > len(self.places)):
@@ -152,7 +153,7 @@ class Propensities:
             found["contexts"] = self.context_names
         return plain(found)
 
-    def save(self, path: Any, level: float = 0.95) -> None:
+    def save(self, path: str | os.PathLike[str], level: float = 0.95) -> None:
         """Write them as JSON; ``propensities(log, "given", values=path)`` reads it."""
         write_whole(path, (json.dumps(self.to_dict(level), indent=1) + "\n").encode())
 
@@ -208,8 +209,6 @@ def propensities(
     counted = _Counted(log, by_context)
     if judgments is not None:
         return counted.trusting(judgments)
-    if method == "regression-em" and data is None:
-        raise DataError("regression-em takes the attraction of a document from its features: give data=")
     return counted.estimated(method, data, whole("max_iter", max_iter), tol)
 
 
@@ -301,6 +300,8 @@ class _Counted:
 
             def estimate(n: np.ndarray, c: np.ndarray) -> np.ndarray:
                 return theta if n is self.n else self._em(n, c, max_iter, tol, start)[0]
+        elif data is None:
+            raise DataError("regression-em takes the attraction of a document from its features: give data=")
         else:
             estimate = self._regression(data, max_iter, tol, about)
         known, reasons = self._identified(graph, method)
@@ -314,11 +315,18 @@ class _Counted:
 
         return self._answer(method, both, reasons, about)
 
-    def _em(self, n: Any, c: Any, max_iter: int, tol: float, start: Any = None) -> tuple[np.ndarray, np.ndarray, int]:
+    def _em(
+        self,
+        n: np.ndarray,
+        c: np.ndarray,
+        max_iter: int,
+        tol: float,
+        start: tuple[np.ndarray, np.ndarray] | None = None,
+    ) -> tuple[np.ndarray, np.ndarray, int]:
         return fit_product(self.slot, self.pair, n, c, self.n_slots, len(self.pair_query), start, max_iter, tol)
 
     def _all_pairs(self) -> Callable:
-        start: list[Any] = []
+        start: list[tuple[np.ndarray, np.ndarray]] = []
 
         def estimate(n: np.ndarray, c: np.ndarray) -> np.ndarray:
             p, r = fit_all_pairs(self.graph(n, c), *start[:1])
@@ -328,7 +336,7 @@ class _Counted:
 
         return estimate
 
-    def _regression(self, data: Any, max_iter: int, tol: float, about: dict[str, Any]) -> Callable:
+    def _regression(self, data: RankingData, max_iter: int, tol: float, about: dict[str, Any]) -> Callable:
         queries, documents = as_text(data.qid), as_text(np.asarray(data.docid))
         if data.docid is None:
             raise DataError("data has no document ids to find the log's documents by: read it with docid=")
@@ -368,7 +376,7 @@ class _Counted:
             )
         return known, reasons
 
-    def _name(self, slot: Any) -> str:
+    def _name(self, slot: int | np.integer) -> str:
         context, place = divmod(int(slot), self.n_places)
         names = self.log.context_names
         return f"{place + 1}" if not self.by_context or names is None else f"{place + 1} ({names[context]})"
