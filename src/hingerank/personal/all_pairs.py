@@ -50,15 +50,20 @@ def click_scores(Z, V, first, last, start, item, out):
 
 
 @kernel
-def click_squares(Z, first, last, start, item, weight, A):
-    """A[u - first] += sum over the clicks r of u of weight_r z_r z_rᵀ."""
-    k = Z.shape[1]
+def click_systems(Z, mean, G, S, total, first, last, start, item, weight, factor, A):
+    """A[u - first] = factor (n G_u - S_u z̄ᵀ - z̄ S_uᵀ + c_u G) + I, in one pass over each user's matrix."""
+    n, k = Z.shape
     for u in range(first, last):
         out = A[u - first]
+        for a in range(k):
+            line, own, middle = out[a], S[u, a], mean[a]
+            for b in range(k):
+                line[b] = factor * (total[u] * G[a, b] - own * mean[b] - middle * S[u, b])
+            line[a] += 1.0
         for r in range(start[u], start[u + 1]):
             z = Z[item[r]]
             for a in range(k):  # all of each line: quicker than half of it, as whole vectors are added
-                line, value = out[a], weight[r] * z[a]
+                line, value = out[a], factor * n * weight[r] * z[a]
                 for b in range(k):
                     line[b] += value * z[b]
 
@@ -104,13 +109,8 @@ class AllPairs:
         def solve(ab: tuple[int, int]) -> None:
             for a in range(ab[0], ab[1], USERS_AT_ONCE):
                 b = min(ab[1], a + USERS_AT_ONCE)
-                A = np.zeros((b - a, k, k))
-                click_squares(Z, a, b, self.start, self.item, self.weight, A)
-                A *= self.n
-                crossed = S[a:b, :, None] * mean
-                A += self.total[a:b, None, None] * G - crossed - crossed.transpose(0, 2, 1)
-                A *= 2.0 * C
-                A += np.eye(k)
+                A = np.empty((b - a, k, k))
+                click_systems(Z, mean, G, S, self.total, a, b, self.start, self.item, self.weight, 2.0 * C, A)
                 V[a:b] = np.linalg.solve(A, 2.0 * C * linear[a:b, :, None])[:, :, 0]
 
         run_shards(solve, self.shards, self.threads)

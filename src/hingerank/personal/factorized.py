@@ -182,11 +182,15 @@ class PersonalRankSVM(FactorRanker):
         positive("per_click", per_click)
         clicks, rng = clicks_of(users, items, X.shape[0], sample_weight), np.random.default_rng(self.random_state)
 
+        against_all = self.loss == "squared"
+        few = against_all and self.prior != "users"  # nothing is judged by pairs: one item for each user will do
+
         def draw() -> UserPreferences:
-            packed = drawn_preferences(clicks, per_click, LEAST_DRAWN, negatives, rng, self.pair_weight)
+            often, least = (0.0, 1) if few else (per_click, LEAST_DRAWN)
+            packed = drawn_preferences(clicks, often, least, negatives, rng, self.pair_weight)
             return replace(packed, users=clicks.users)
 
-        how = {"clicks": clicks} if self.loss == "squared" else {"draws": [draw] * (whole("n_draws", n_draws) - 1)}
+        how = {"clicks": clicks} if against_all else {"draws": [draw] * (whole("n_draws", n_draws) - 1)}
         self._fit(X, draw(), None, **how)
         self.notes_["clicks"] = len(clicks.items)
         return self
