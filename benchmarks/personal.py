@@ -35,7 +35,7 @@ from hingerank.personal.ratings import Ratings, split_by_item, split_by_user
 from hingerank.preferences import GradedPreferences
 from measuring import keep_table
 from personal_default_C import default_C
-from personal_peers import CornacMF, CornacVBPR, Implicit, LightFM
+from personal_peers import CornacMF, Implicit, LightFM
 
 
 class Ours:
@@ -106,8 +106,6 @@ def rows(name: str, split: str) -> list[Row]:
         Row("lightfm, logistic", lambda **s: LightFM(30, **s), epochs),
         Row("lightfm, WARP", lambda **s: LightFM(30, loss="warp", **s), epochs),
     ]
-    if name == "ml-100k":  # the other takes many minutes
-        found += [Row("cornac, VBPR", lambda **s: CornacVBPR(30, **s), {"lambda_w": [0.01, 0.1]})]
     if split == "item":
         return found
     return [

@@ -68,41 +68,6 @@ class Implicit:
         return np.einsum("rc,rc->r", self.model.user_factors[users], self.model.item_factors[items])
 
 
-class CornacVBPR:
-    """cornac's VBPR: an item's own factors and factors of its features, higher rated (or rated) items first."""
-
-    def __init__(self, rank: int, lambda_w: float = 0.01):
-        self.settings = {"k": rank, "k2": rank, "lambda_w": lambda_w}
-
-    def fit(self, X: sp.csr_matrix, ratings: Ratings) -> "CornacVBPR":
-        import contextlib
-        import io
-
-        from cornac.data import Dataset, ImageModality
-        from cornac.models import VBPR
-
-        told = Dataset.from_uir(list(zip(ratings.users.tolist(), ratings.items.tolist(), ratings.ratings.tolist())))
-        dense = X.toarray().astype(np.float32)
-        rated = np.array(list(told.item_ids))
-        told.add_modalities(item_image=ImageModality(features=dense[rated], normalized=False))
-        told.item_image.features = dense[rated]
-        steps = {"n_epochs": 20, "batch_size": 1024} if len(ratings) < 200_000 else {"n_epochs": 10, "batch_size": 4096}
-        self.model = VBPR(verbose=False, seed=0, **steps, **self.settings)
-        with contextlib.redirect_stdout(io.StringIO()):
-            self.model.fit(told)
-        self.user = np.full(int(ratings.users.max()) + 1, -1)
-        self.user[list(told.uid_map)] = list(told.uid_map.values())
-        self.own, self.bias = np.zeros((X.shape[0], self.settings["k"])), dense @ self.model.beta_prime.ravel()
-        self.own[rated], self.place = self.model.gamma_item, dense @ self.model.emb_matrix
-        self.bias[rated] += self.model.beta_item
-        return self
-
-    def scores(self, users: np.ndarray, items: np.ndarray) -> np.ndarray:
-        m, u = self.model, self.user[users]
-        own = np.einsum("rc,rc->r", m.gamma_user[u], self.own[items])
-        return self.bias[items] + own + np.einsum("rc,rc->r", m.theta_user[u], self.place[items])
-
-
 class CornacMF:
     """cornac's biased matrix factorisation: ratings as numbers, items without features."""
 
