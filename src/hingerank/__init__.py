@@ -28,6 +28,7 @@ _HOME = {
     "search_kernel": "hingerank.search.kernel_search",
     "FactorizedRankSVM": "hingerank.rankers.multipliers",
     "RegularizedRankSVM": "hingerank.rankers.multipliers",
+    "RankingFM": "hingerank.rankers.factorization_machine",
     "FeatureSelectionRanker": "hingerank.rankers.feature_selection",
     "FenchelRank": "hingerank.rankers.sparse",
     "RSRank": "hingerank.rankers.sparse",

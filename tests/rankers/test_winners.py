@@ -21,8 +21,8 @@ NOT_OF_PAIRS = {
     "ordinal-svm",
 }  # fmt: skip
 WITHOUT = {
-    "factorized", "regularized", "rs-rank", "feature-selection", "prank", "adarank", "rankboost", "lightgbm", "gbrank",
-    "mcrank", "xgboost", "blend",
+    "factorized", "regularized", "ranking-fm", "rs-rank", "feature-selection", "prank", "adarank", "rankboost",
+    "lightgbm", "gbrank", "mcrank", "xgboost", "blend",
 }  # fmt: skip
 SETTINGS = {
     "nystroem-rank-svm": {"n_components": 15, "gamma": 0.5},

@@ -69,6 +69,7 @@ STAGES: dict[str, list[Stage]] = {
     ],
     "factorized": [{"scale": SCALES, "C": [1e-3, 1e-1, 10.0]}, {"rank": [2, 5, 10]}],
     "regularized": [{"scale": SCALES, "C": [1e-3, 1e-1, 10.0]}, {"lam": [0.1, 1.0, 10.0]}],
+    "ranking-fm": [{"scale": SCALES, "C": CS}, {"rank": [2, 5, 10], "C": AROUND}],
     "fenchel-rank": [{"scale": SCALES, "radius": [1.0, 3.0, 10.0, 30.0]}],
     "sparse-rank-svm": [{"scale": SCALES, "C": L1_CS}],
     "tg-rank": [{"scale": SCALES, "C": L1_CS}],

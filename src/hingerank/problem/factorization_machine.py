@@ -1,0 +1,70 @@
+"""Scores with a product term for every two features, whose weights are of low rank (Rendle's factorization machine)."""
+
+from copy import copy
+
+import numpy as np
+import scipy.sparse as sp
+
+from hingerank.arrays import Matrix
+from hingerank.data.checks import positive, whole
+from hingerank.losses import Loss
+from hingerank.preferences import GradedPreferences
+from hingerank.problem.problem import Objective, Point, first_useful
+
+START = 0.1  # standard deviation of the first factors
+
+
+class FactorizationMachine(Objective):
+    """½‖w‖² + ½‖V‖² + C · loss(s),  s(x) = <w, x> + sum over f < g of <v_f, v_g> x_f x_g.
+
+    A point is w and then V, a row of K numbers for each feature, in one vector. With the identity
+    sum over f < g = ½ sum over k of ((sum of v_fk x_f)² - sum of v_fk² x_f²)  a score costs O(d K). Not convex; V = 0
+    is stationary.
+    """
+
+    convex = False
+
+    def __init__(self, X: Matrix, loss: Loss, preferences: GradedPreferences, rank: int, C: float = 1.0):
+        self.X, self.loss, self.preferences, self.rank, self.C = X, loss, preferences, whole("rank", rank), C
+        self.squares = X.multiply(X).tocsr() if sp.issparse(X) else X * X
+        self.dimension = X.shape[1] * (self.rank + 1)
+
+    def start(self, rng: np.random.Generator) -> np.ndarray:
+        """Weights of 0 and small random factors."""
+        d = self.X.shape[1]
+        return np.concatenate([np.zeros(d), START * rng.normal(size=d * self.rank)])
+
+    def at(self, w: np.ndarray) -> Point:
+        theta, (w, V) = w, parts_of(w, self.rank)
+        here = self.loss.at(machine_scores(self.X, self.squares, w, V), self.preferences)
+        z = self.C * here.gradient
+        slope = self.X.T @ (z[:, None] * (self.X @ V)) - V * (self.squares.T @ z)[:, None]
+        gradient = theta + np.concatenate([self.X.T @ z, slope.ravel()])
+        value = 0.5 * float(theta @ theta) + self.C * here.value
+
+        def curvature(v: np.ndarray) -> np.ndarray:
+            raise NotImplementedError("a factorization machine is fitted by its gradient alone")
+
+        return Point(theta, value, gradient, curvature)
+
+    def with_C(self, C: float) -> "FactorizationMachine":
+        """The same problem at another C."""
+        other = copy(self)
+        other.C = positive("C", C)
+        return other
+
+    def first_C(self) -> float:
+        """The smallest useful C of the linear part, all that is felt at 0."""
+        return first_useful(self.with_C(1.0).at(np.zeros(self.dimension)))
+
+
+def parts_of(theta: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
+    """w, and V with a row for each feature."""
+    d = len(theta) // (rank + 1)
+    return theta[:d], theta[d:].reshape(d, rank)
+
+
+def machine_scores(X: Matrix, squares: Matrix, w: np.ndarray, V: np.ndarray) -> np.ndarray:
+    """The scores of rows; squares: their entries, squared."""
+    products = np.asarray(X @ V)
+    return np.asarray(X @ w + 0.5 * (np.einsum("ik,ik->i", products, products) - squares @ (V * V).sum(axis=1)))
