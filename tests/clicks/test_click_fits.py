@@ -86,14 +86,14 @@ def test_report(files, capsys):
     for word in (
         "What was logged",
         "rows that were never shown",
-        "Places",
+        "How often a position is seen",
         "propensity",
-        "What rankers are worth",
+        "What rankings are worth",
         "<svg",
     ):
         assert word in text
     run("report", files / "log.csv", "--features", files / "features.parquet", "-o", page, "--force")  # by EM
-    assert "95 % interval" in page.read_text() and "What rankers are worth" not in page.read_text()
+    assert "95 % interval" in page.read_text() and "What rankings are worth" not in page.read_text()
     assert "<script" not in page.read_text()
 
 

@@ -24,7 +24,7 @@ def click_page(
     data : ClickData
         The log joined with features.
     values : ClickValues, optional
-        What rankers are worth.
+        What rankings are worth.
     curves : Propensities, optional
     models : rows of (click model, perplexity, log-likelihood), optional
     """
@@ -71,12 +71,12 @@ def _facts(log: Any, data: Any) -> str:
 
 
 def places_part(log: Any, curves: Any) -> str:
-    """Showings and click rates by place, and propensities with their intervals."""
+    """Showings and click rates by position, and propensities with their intervals."""
     weight = np.ones(len(log)) if log.weights is None else log.weights
     n = np.bincount(log.place, weight, log.n_places + 1)[1:]
     c = np.bincount(log.place, weight * log.clicks, log.n_places + 1)[1:]
     rate = np.divide(c, n, out=np.full(len(n), np.nan), where=n > 0)
-    header: list[str] = ["place", "showings", "clicks", "click rate"]
+    header: list[str] = ["position", "showings", "clicks", "click rate"]
     rows: list[list[Any]] = [[k + 1, int(n[k]), int(c[k]), float(rate[k])] for k in range(len(n))]
     low = high = middle = None
     if curves is not None and curves.context_names is None:
@@ -89,9 +89,12 @@ def places_part(log: Any, curves: Any) -> str:
             header.append("95 % interval")
             for row, a, b in zip(rows, low, high):
                 row.append(f"{a:.3f} to {b:.3f}")
-    words = "Click rates mix how good documents are with how often their place is looked at; propensities do not."
+    words = (
+        "Click rates mix how good documents are with how often their position is seen. Propensities (filled circles) "
+        "are of the position alone. Open circles are click rates relative to position 1."
+    )
     drawn = _curve(middle, low, high, rate) if middle is not None else _curve(None, None, None, rate)
-    return f'<h2>Places</h2><p class="note">{words}</p>{drawn}{table(header, rows)}'
+    return f'<h2>How often a position is seen</h2><p class="note">{words}</p>{drawn}{table(header, rows)}'
 
 
 def _curve(middle: Any, low: Any, high: Any, rate: np.ndarray) -> str:
@@ -144,4 +147,4 @@ def _values(values: Any) -> str:
         f"{100 * some.confidence:.3g} % intervals over resampled {some.resampled}. "
         "The picture shows differences to the lists as they were shown."
     )
-    return f'<h2>What rankers are worth</h2><p class="note">{words}</p>{table(header, rows)}{drawn}'
+    return f'<h2>What rankings are worth</h2><p class="note">{words}</p>{table(header, rows)}{drawn}'

@@ -16,7 +16,7 @@ LISTED = 7  # products of a list
 def shop_page(found: Any) -> str:
     """The page of what the demo found (`hingerank.lab.demo.Demo`)."""
     parts = [_story(found), _cards(found), _search(found), _curves(found), _rankings(found)]
-    parts += [_bias(found), _why(found), _proof(found), _shipped(found)]
+    parts += [places_part(found.shop.log, found.places), _why(found), _proof(found), _shipped(found)]
     return whole_page("hingerank demo", "A small shop: from clicks to a ranking", parts)
 
 
@@ -87,10 +87,6 @@ def _rankings(found: Any) -> str:
         "ranking that was shown: margin seems to matter."
     )
     return f'<h2>What the correction does</h2><p class="note">{words}</p>{table(*found.table())}'
-
-
-def _bias(found: Any) -> str:
-    return places_part(found.shop.log, found.places).replace("<h2>Places</h2>", "<h2>How often a position is seen</h2>")
 
 
 def _why(found: Any) -> str:
