@@ -133,7 +133,8 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
             warn_one_query(grades, GIVE_IDS, stacklevel=3)
         self._forget_fit()
         taken, blocks = kept_rows(blocks, weight)
-        grades, weight = gather_rows(grades, taken), None if weight is None else gather_rows(weight, taken)
+        if taken is not None:
+            grades, weight = grades[taken], None if weight is None else weight[taken]
         if isinstance(checked, RowsView) and self.context is not None:
             checked = checked.copied(f"context={self.context!r}")
         if isinstance(checked, RowsView):
@@ -143,9 +144,9 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
             self.scaler_ = self._scaler_of_view(checked, longest, weight)
             scaled = checked if self.scaler_ is None else checked.scaled(self.scaler_, blocks.offsets)
             return TrainingRows(scaled, grades, blocks, weight)
-        checked = gather_rows(checked, taken)
+        checked = checked if taken is None else checked[taken]
         self.fingerprint_ = fingerprint(checked, grades, blocks)
-        return TrainingRows(self._learnt_rows(checked, blocks.numbers, weight), grades, blocks, weight)
+        return TrainingRows(self._learnt_rows(checked, blocks, weight), grades, blocks, weight)
 
     def _source_in_parts(
         self, data: RowsInParts, y: Any, qid: Any, sample_weight: Any, group: Any, prefer: Any = None

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.data.blocks import evenly
+from hingerank.data.blocks import QueryBlocks, evenly
 from hingerank.data.files import DataError
 from hingerank.data.missing import MissingValues
 from hingerank.data.rows_view import RowsView, check_memory, read_ahead
@@ -26,14 +26,16 @@ class PreparedRows:
     _scaled_type: Any
     _bytes_a_row: Any
 
-    def _learnt_rows(self, X: Any, query: np.ndarray | None, weight: np.ndarray | None = None) -> Any:
+    def _learnt_rows(self, X: Any, blocks: QueryBlocks | None, weight: np.ndarray | None = None) -> Any:
         """Training rows without missing values and scaled; how that is done is learnt from them."""
         how = getattr(self, "missing", "error")
         if how != "error":
             self.missing_ = MissingValues.learn(how, X, weight)
             X = self.missing_.filled(X)
         self.scaler_ = self._fitted_scaler(X, weight)
-        return X if self.scaler_ is None and self.context is None else self._by_scaler(X, query)
+        if self.scaler_ is None and self.context is None:
+            return X
+        return self._by_scaler(X, None if blocks is None else blocks.numbers)
 
     @property
     def _n_columns(self) -> int:
