@@ -263,7 +263,7 @@ class GradedPreferences(QueryPreferences):
         run_shards(lambda ab: sort_by_grade(y, offsets, *ab, perm, n_grades), self.shards)
         by_pairs = grade_weight is not None
         nodes = n_grades * (n_grades - 1) // 2 if by_pairs else np.maximum(n_grades - 1, 0)
-        node_start, leaf_start = (np.concatenate(([0], np.cumsum(k))) for k in (nodes, n_grades))
+        node_start, leaf_start = np.append(0, np.cumsum(nodes)), np.append(0, np.cumsum(n_grades))
         leaf, node = np.empty(leaf_start[-1], np.int64), np.empty((node_start[-1], 4), np.int64)
         fill = list_grade_pairs if by_pairs else grow_tree
         run_shards(lambda ab: fill(y, offsets, perm, *ab, node_start, leaf_start, leaf, node), self.shards)

@@ -7,7 +7,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.arrays import Matrix
-from hingerank.data.rows_view import scattered
 from hingerank.kernels.hessian import scatter_pass
 from hingerank.kernels.rows import back_range, scores_range
 from hingerank.kernels.threads import cut_shards, run_shards
@@ -62,8 +61,7 @@ class RowsDesign(CompiledRows):
         """Whether columns differ in spread so much that a Hessian's diagonal is worth its sweep, by a look at a few
         rows."""
         n = self.shape[0]
-        with scattered(self.matrix):
-            X = self.matrix[np.linspace(0, n - 1, min(n, ROWS_OF_A_LOOK)).astype(np.int64)]
+        X = self.matrix[np.linspace(0, n - 1, min(n, ROWS_OF_A_LOOK)).astype(np.int64)]
         size = abs(X).mean(axis=0, dtype=np.float64) if sp.issparse(X) else X.std(axis=0, dtype=np.float64)
         spread = np.asarray(size).ravel()
         spread = spread[spread > 0]

@@ -4,6 +4,8 @@
 itself, which would cost a second matrix product of n rows, is never formed.
 """
 
+from functools import cached_property
+
 import numpy as np
 
 from hingerank.arrays import Matrix
@@ -40,6 +42,11 @@ def rows_design(X: Matrix, by_rows: bool = False) -> Design:
 
 class MappedRows(RowsDesign):
     """Rows of a mapped file: losses that have no fused kernel are swept block by block, in one reading as well."""
+
+    @cached_property
+    def uneven(self) -> bool:
+        with scattered(self.matrix):
+            return super().uneven
 
     def sweep(self, loss: Loss, preferences: Preferences) -> Pass:
         if not isinstance(preferences, QueryPreferences) or not loss.by_query:

@@ -25,6 +25,7 @@ from hingerank.structures import HalfSquare, SmoothStructure
 
 ROWS_OF_A_SAMPLE, ROWS_OF_A_DIAGONAL = 20_000, 16_384
 LARGEST_HESSIAN = 400
+STRIDES = (256, 64, 16, 4)  # of samples: every so many queries
 SMALLEST = float(np.finfo(np.float64).tiny)
 PRODUCTS_REMEMBERED, NUMBERS_OF_A_COSTLY_PRODUCT = 64, 5_000_000
 
@@ -267,10 +268,12 @@ class Problem(Objective):
             return []
         rows, queries, breadth = graded.n_items, graded.n_queries, self.design.breadth
         most = min(rows // max(ROWS_OF_A_SAMPLE, 200 * breadth), queries // 100)
-        strides = [k for k in (256, 64, 16, 4) if k <= most]
-        if strides and strides[0] * 8 <= rows // max(1000, 20 * breadth) and strides[0] * 8 <= queries // 20:
+        if most < STRIDES[-1]:
+            return []
+        strides = [k for k in STRIDES if k <= most]
+        if strides[0] * 8 <= rows // max(1000, 20 * breadth) and strides[0] * 8 <= queries // 20:
             strides.insert(0, strides[0] * 8)
-        whole = graded.weight_of(1) if strides else 0.0
+        whole = graded.weight_of(1)
         chosen = [(k, graded.weight_of(k)) for k in strides[:2]]
         return [self._sample(k, whole / weight) for k, weight in chosen if weight > 0]
 
@@ -365,9 +368,6 @@ class WindowPass(Pass):
         other.loss, other.terms, other.latest = loss, loss.terms, None
         return other
 
-    def _evaluated(self, w: np.ndarray) -> None:
-        self.latest, self.used_by[0] = w, self.loss
-
     def _return_to(self, w: np.ndarray) -> None:
         if self.latest is not w or self.used_by[0] is not self.loss:
             self.at(w)
@@ -393,15 +393,14 @@ class FusedPass(WindowPass):
 
     def at(self, w: np.ndarray) -> LossPoint:
         rows, stride, tree, state, terms = self.rows, self.stride, self.tree, self.state, self.terms
-        parts = run_shards(self._loss_of(w), self.shards)
-        self._evaluated(w)
-        moments = add_up([moments for moments, _ in parts])
+        moments, gradient = map(add_up, zip(*run_shards(self._loss_of(w), self.shards)))
+        self.latest, self.used_by[0] = w, self.loss
 
         def curvature(v: np.ndarray) -> np.ndarray:
             self._return_to(w)
             return add_up(run_shards(partial(fused_curvature_pass, rows, v, stride, tree, state, terms), self.shards))
 
-        return LossPoint(self.loss.value(moments), add_up([g for _, g in parts]), curvature, moments)
+        return LossPoint(self.loss.value(moments), gradient, curvature, moments)
 
     def _loss_of(self, w: np.ndarray) -> Callable[[tuple[int, int]], tuple[np.ndarray, np.ndarray]]:
         """What gives the moments and the gradient at w of a shard's queries."""
@@ -456,7 +455,7 @@ def hessian_by_columns(passed: Pass, w: np.ndarray) -> np.ndarray:
     return np.stack([curvature(e) for e in np.eye(len(w))], axis=1)
 
 
-def add_up(parts: list[np.ndarray]) -> np.ndarray:
+def add_up(parts: Sequence[np.ndarray]) -> np.ndarray:
     """The sum of the shards' parts, always in shard order."""
     total = parts[0]
     for part in parts[1:]:

@@ -158,11 +158,11 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
 
     def _solver(self) -> str:
         """The name of the solver for the ranker's loss, both checked."""
-        known = {loss for name in self._solvers for loss in SOLVERS[name].losses}
         own = None if isinstance(self.loss, str) else make_loss(self.loss)  # an object, which is checked
-        if own is None and self.loss not in known:
-            raise ValueError(no_loss(str(self.loss), known))
         able = ["newton"] if own else [name for name in self._solvers if self.loss in SOLVERS[name].losses]
+        if not able:
+            known = {loss for name in self._solvers for loss in SOLVERS[name].losses}
+            raise ValueError(no_loss(str(self.loss), known))
         solver = able[0] if self.solver == "auto" else self.solver
         if solver not in able:
             raise ValueError(

@@ -125,7 +125,7 @@ class ProblemRanker(BaseRanker):
                 stacklevel=stacklevel,
             )
         if of_C:
-            self.C_ = value = chosen_C(value, problem, self._times)
+            self.C_ = value = chosen_C(None, problem, self._times) if value is None else value
         return self._vary(problem, value)
 
     def _fit_path(
