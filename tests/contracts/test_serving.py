@@ -198,6 +198,26 @@ def test_a_blend_for_a_target_is_refused_before_any_fit_or_written(pair, to, siz
         blend.export(tmp_path / "out/", to=to)
 
 
+@pytest.mark.parametrize("asked", ["a call", "the command"])
+def test_a_choice_that_no_export_carries_is_told(sized, asked, tmp_path, capsys):
+    """Ranks within queries stay here: a result says so, and which targets to tune for."""
+    ranker = hr.tune("rank-svm", sized, folds=2, params={"context": [None, "rank"], "scale": "standard", "C": 0.01})
+    assert ranker.context == "rank" and not any(not why_not(ranker, {}, to) for to in FORMATS)
+    words = f"no export carries this setting: to run it elsewhere, tune with serve= one of {', '.join(FORMATS)[:6]}"
+    if asked == "the command":
+        hr.write(sized, tmp_path / "rows.txt")
+        given = ["tune", str(tmp_path / "rows.txt"), "--folds", "2", "-o", f"{tmp_path}/m/"]
+        assert run([*given, *(f"--set={v}" for v in ("context=none,rank", "scale=standard", "C=0.01"))]) == 0
+        told = capsys.readouterr()
+        assert words[:40] in " ".join((told.out + told.err).split())
+        return
+    assert words in str(ranker.tuning_)
+    served = hr.tune("rank-svm", sized, folds=2, params={"context": [None, "rank"], "C": 0.01}, serve="sql")
+    assert served.context is None and "no export" not in str(served.tuning_)
+    plain = hr.tune("rank-svm", sized, folds=2, params={"C": [0.01, 0.1], "scale": "standard"})
+    assert plain.tuning_.advice == ""
+
+
 def test_targets_that_are_none(sized):
     with pytest.raises(ValueError, match="did you mean 'solr'"):
         hr.tune("rank-svm", sized, serve="sorl")

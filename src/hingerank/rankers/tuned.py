@@ -41,7 +41,8 @@ class Tuning:
     widened : parameter -> values that were added because the best one was at the edge of the grid
     serve : the target that the setting was chosen for, or None
     free : with a target, "ranker" and "setting" of what would have been chosen without it, if that was tried
-    advice : with a target that costs much, where that other setting can run
+    advice : with a target that costs much, where that other setting can run; without one, that no export carries what
+        was chosen, if it is so
     members : of a blend: the setting of each member
     """
 
@@ -108,7 +109,8 @@ class Tuning:
             f"{self.ranker}: {_words(self.best)}; {self.measure} {chosen.mean:.4f} ± {chosen.error:.4f} over "
             f"{self.folds} fold{'s' * (self.folds > 1)}, {len(self.trials)} settings in {self.seconds:.1f} s"
         )
-        return f"{words}; {self._cost()}" if self.serve is not None else words
+        told = self._cost() if self.serve is not None else self.advice
+        return f"{words}; {told}" if told else words
 
     def _cost(self) -> str:
         """What the target costs, in words."""

@@ -1,6 +1,6 @@
 """Settings for a target: which ones another program can run, by what `export` itself carries."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import product
 from typing import Any
 
@@ -74,6 +74,20 @@ def advice(ranker: Any, free: Trial, chosen: Trial) -> str:
     if any(part.scaled.startswith("query-") for part in parts):
         where = [f"{to} ({WITHIN_QUERIES[to]})" for to in where]
     return f"formats that run it: {', '.join(where)}" if where else ""
+
+
+def stays_here(ranker: Any, chosen: Trial, tried: Iterable[Trial]) -> str:
+    """That no format carries the chosen setting, if one carries another that was tried, and how to choose that."""
+    if not isinstance(ranker, BaseRanker) or carriers(_parts(ranker, chosen.setting)):
+        return ""
+    able = max((t for t in tried if carriers(_parts(ranker, t.setting))), key=lambda t: t.mean, default=None)
+    if able is None:
+        return ""
+    targets = ", ".join(carriers(_parts(ranker, able.setting)))
+    return (
+        f"no export carries this setting: to run it elsewhere, tune with serve= one of {targets} "
+        f"(the best that one can run has {able.mean:.4f})"
+    )
 
 
 def target_name(serve: str, rated: bool) -> str:

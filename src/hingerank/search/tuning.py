@@ -25,7 +25,7 @@ from hingerank.search.blended import blended, check_blend
 from hingerank.search.click_folds import ClickFolds
 from hingerank.search.proposals import Search, Staged, complexity
 from hingerank.search.query_folds import FoldOutcome, QueryFolds
-from hingerank.search.serving import advice, check_target, target_name, why_not
+from hingerank.search.serving import advice, check_target, stays_here, target_name, why_not
 from hingerank.search.settings import Setting, Stage, listed, resolved
 from hingerank.search.shortcuts import path_of
 from hingerank.watching import describe_time, tell_outlook, tell_task
@@ -201,7 +201,7 @@ def tune(
         found.tuning_ = replace(found.tuning_, seconds=time.perf_counter() - started, serve=target)
         return found
     winner, chosen = _winner(worked, one_standard_error)
-    more: dict[str, Any] = {} if target is None else {"serve": target}
+    more: dict[str, Any] = {"serve": target} if target else {"advice": stays_here(winner.ranker, chosen, winner.known)}
     if target is not None and not serve_only:
         other, free = _winner([study for study in studies if study.known], one_standard_error, free=True)
         more |= {"free": {"ranker": free.ranker, "setting": free.setting}}
