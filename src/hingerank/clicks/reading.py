@@ -34,7 +34,7 @@ NAMES = {  # what a column holds -> the names it is found by, where none is give
 _NEEDED = ("query", "document", "place", "clicked")
 _IDS = ("query", "document", "session", "context", "team")
 CLICK = {"click": 1.0}
-_ROWS = 1 << 19  # of a table, read at a time
+_ROWS = 1 << 21  # of a table, read at a time: the ids of each batch are numbered anew
 
 
 def read_clicks(
@@ -213,7 +213,7 @@ def _codes(showings: Showings, role: str, column: Any) -> np.ndarray:
         encoded = native.combine_chunks()
         encoded = encoded.combine_chunks() if hasattr(encoded, "combine_chunks") else encoded
         encoded = encoded if hasattr(encoded, "dictionary") else encoded.dictionary_encode()
-        values = [_plain(value) for value in encoded.dictionary.to_pylist()]
+        values = _plain_values(encoded.dictionary.to_pylist())
         at = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     else:
         array = np.empty(len(column), object)
@@ -224,6 +224,14 @@ def _codes(showings: Showings, role: str, column: Any) -> np.ndarray:
     back = np.full(len(values) + 1, -1, np.int32)  # the last one is what −1 finds
     back[known] = showings.codes(role, [values[entry] for entry in known])
     return back[at]
+
+
+def _plain_values(values: list[Any]) -> list[Any]:
+    """Ids as text or whole numbers; None where one is missing. All of one kind, as in most columns, is soon done."""
+    kinds = set(map(type, values))
+    if kinds == {int}:
+        return values
+    return [value.strip() for value in values] if kinds == {str} else [_plain(value) for value in values]
 
 
 def _plain(value: Any) -> Any:
