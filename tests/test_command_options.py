@@ -142,6 +142,7 @@ JSON = {  # command -> what it is asked, after the commands of MADE
     "add-users": "add-users personal/ ratings.csv --replace",
     "rank": "rank model/ rows.txt",
     "recommend": "recommend personal/ --user u1",
+    "similar": "similar personal/ --item i1",
     "rerank": "rerank run.txt --method xquad --aspects aspects.txt -o out.txt",
     "explain": "explain model/ rows.txt --query 1",
     "export": "export model/ --to sql -o model.sql",
@@ -185,6 +186,7 @@ WRITES = {  # command -> a line that writes a file or folder, and what it writes
     "add-users": ("add-users personal/ new.csv -o more/", "more/model.safetensors"),
     "rank": ("rank model/ rows.txt -o out.txt", "out.txt"),
     "recommend": ("recommend personal/ --user u1 -o out.txt", "out.txt"),
+    "similar": ("similar personal/ --item i1 -o out.txt", "out.txt"),
     "rerank": ("rerank run.txt --method xquad --aspects aspects.txt -o out.txt", "out.txt"),
     "explain": ("explain model/ rows.txt --query 1 --page out.html", "out.html"),
     "export": ("export model/ --to sql -o out.sql", "out.sql"),
@@ -360,8 +362,8 @@ OF_RATINGS = "item-columns"
 OF_TOPICS = "aspects=aspects.txt texts=aspects.txt clusters=2 depth=3 incomplete=keep first=listmle"
 OF_CLICKS, LEARNT, VALUED = "propensities=1,0.5 clip=0.1", "correction=naive around=m/", "estimator=snips also=m/"
 MISFITS = {
-    "fit rows.txt -o m/": f"{OF_RATINGS} clicks half-life=3 time=when parts=2 {OF_CLICKS} {LEARNT}",
-    "fit rows.txt -o m/ --dask local:1": f"validation=rows.txt {OF_RATINGS} clicks half-life=3 time=when",
+    "fit rows.txt -o m/": f"{OF_RATINGS} clicks half-life=3 time-column=when parts=2 {OF_CLICKS} {LEARNT}",
+    "fit rows.txt -o m/ --dask local:1": f"validation=rows.txt {OF_RATINGS} clicks half-life=3 time-column=when",
     "fit ratings.csv --items items.csv -o m/": f"{TABLE} missing=zero validation=rows.txt dask=local:1 parts=2",
     "tune rows.txt -o m/": f"{OF_RATINGS} hold-out=items {OF_CLICKS} {LEARNT}",
     "tune ratings.csv --items items.csv -o m/": f"{TABLE} missing=zero validation=rows.txt",
@@ -370,7 +372,7 @@ MISFITS = {
     "compare run.txt --qrels subtopics.txt -o r/": "label=x qid=x one-query keep=m/ force items=items.csv item-columns "
     "hold-out=ratings",
     "evaluate rows.txt scores.txt": f"complete exclude=ratings.csv relevant=3 items=items.csv {OF_CLICKS} {VALUED}",
-    "evaluate rows.txt run.txt": "pad exclude=ratings.csv relevant=3 items=items.csv",
+    "evaluate rows.txt run.txt": "pad user-column=u separator=tab exclude=ratings.csv relevant=3 items=items.csv",
     "evaluate subtopics.txt run.txt --diversity": f"{TABLE} missing=zero pad preset=trec exclude=ratings.csv "
     "relevant=3 items=items.csv",
     "evaluate ratings.csv personal/ --top 3": f"{TABLE} missing=zero pad preset=trec measure=map per-query complete "
@@ -408,6 +410,7 @@ def test_the_table_of_misfits_is_whole():
             if group.fits.get(one.name, group.kinds)
         }
         decide = {"items", "dask", "qrels", "diversity", "top", "features"}  # options that make the data what they are
+        decide |= {"user-column", "item-column", "rating-column", "separator"}
         assert bound - decide <= options, f"{name}: {bound - decide - options}"
 
 

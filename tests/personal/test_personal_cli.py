@@ -309,3 +309,22 @@ def test_times_in_milliseconds_are_recognised(call):
     status, _, err = call("fit", "ms.csv", *FIT[2:], *more)
     assert status == 0 and "are taken as milliseconds" in err
     assert scores_of(call("recommend", "model/", "--user", "u3")[1]) == pytest.approx(scores_of(seconds))
+
+
+def test_items_alike_by_the_vectors_of_the_model(call):
+    assert call(*FIT)[0] == 0
+    status, out, err = call("similar", "model/", "--item", "i7", "--top", "4")
+    ranker, X = hr.load("model/"), np.loadtxt("items.csv", delimiter=",", skiprows=1, usecols=range(1, 5))
+    Z = ranker._rows(X) @ ranker.basis_
+    cosine = Z @ Z[7] / np.linalg.norm(Z, axis=1) / np.linalg.norm(Z[7])
+    best = [i for i in np.argsort(-cosine) if i != 7][:4]
+    lines = [line.split("\t") for line in out.splitlines()]
+    assert status == 0 and [line[1] for line in lines] == [f"i{i}" for i in best], err
+    assert [float(line[2]) for line in lines] == pytest.approx(cosine[best])
+    rows, _ = ranker.similar_items([7, 3], X, 40)
+    assert rows[0, :4].tolist() == best and (rows[:, 29:] == -1).all() and 3 not in rows[1]
+    assert len(json.loads(call("similar", "model/", "--item", "i7", "--json")[1])) == 10
+    assert "item 'i99' is not in the catalogue" in call("similar", "model/", "--item", "i99")[2]
+    joint = [word if word != "personal-rank-svm" else "joint" for word in FIT[:-2]]
+    assert call(*joint)[0] == 0
+    assert "one list for all users" in call("similar", "model/", "--item", "i7")[2]

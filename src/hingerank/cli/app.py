@@ -59,6 +59,7 @@ PANELS: dict[str, dict[str, Callable[..., None]]] = {
     "Use": {
         "rank": model_commands.rank,
         "recommend": personal_commands.recommend,
+        "similar": personal_commands.similar,
         "rerank": diversity_commands.rerank,
         "explain": tuning_commands.explain,
         "export": export_commands.export,

@@ -82,7 +82,9 @@ class FitRatings(RatingOptions):
 
     clicks: bool = switch("Ignore the values of ratings: items chosen beat items not chosen.")
     half_life: float | None = option("DAYS", "Age at which the weight of a rating is one half.")
-    time_column: str = option("COLUMN", "Column of times for --half-life: dates, or (milli)seconds.", "timestamp")
+    time_column: str = option(
+        "COLUMN", "Column of times for --half-life: dates, or (milli)seconds.", "timestamp", short="--time"
+    )
 
 
 @command

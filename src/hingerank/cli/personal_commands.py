@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from hingerank.cli.groups import JSON, PersonalModel, RatingColumns
-from hingerank.cli.options import command, option, switch, target
+from hingerank.cli.options import REQUIRED, command, option, switch, target
 from hingerank.cli.output import note, print_facts, print_json, print_table, working, writing
 from hingerank.cli.rating_files import (
     known_user,
@@ -83,6 +83,32 @@ def recommend(
             stream.write(delimiter.join(("user", "rank", "item", "score")) + "\n")
         for block in blocks:
             stream.writelines(delimiter.join(_quoted(cell, delimiter) for cell in line) + "\n" for line in zip(*block))
+
+
+@command
+def similar(
+    model: PersonalModel,
+    item: str = option("ID", "Item to find similar ones to.", REQUIRED),
+    items: Path | None = option("TABLE", "Table of items: ids first, then features."),
+    top: int = option("N", "Number of items.", 10, min=1),
+    output: Path | None = target("FILE", "File to write. Default: stdout.", short="-o"),
+    json: bool = JSON,
+) -> None:
+    """List the items that the same users like as one item.
+
+    Each line holds rank, item and the cosine of the two items' vectors: items are alike where the same users like them.
+
+    Example: hingerank similar model/ --item 17 --top 5
+    """
+    ranker, catalogue = open_model(model, items)
+    rows, values = ranker.similar_items(catalogue.rows([item]), catalogue.X, top)
+    there = rows[0] >= 0
+    found = list(zip(catalogue.ids[rows[0][there]].tolist(), values[0][there].tolist()))
+    with writing(output) as stream:
+        if json:
+            print_json([{"item": other, "similarity": value} for other, value in found], stream)
+        else:
+            stream.writelines(f"{place}\t{other}\t{value}\n" for place, (other, value) in enumerate(found, 1))
 
 
 def _wanted(ranker: Any, text: str) -> Any:

@@ -17,7 +17,7 @@ def is_ratings(data: Path, how: RatingOptions, models: str | None = None) -> boo
     from hingerank.personal.rating_sets import is_movielens
     from hingerank.registry import RANKERS, ranker_class, registered_name
 
-    about = {"--items", "--item-columns", *(one.flag for one in RatingColumns.options())}
+    about = {"--items", *(one.flag for one in RatingColumns.options())}
     if about & how.given().keys() or is_movielens(data):
         return True
     names = [registered_name(name.strip()) for name in (models or "").split(",") if name.strip()]

@@ -10,7 +10,8 @@ from hingerank.export.attributes import Array, Attribute, Number
 from hingerank.losses import squared_hinge
 from hingerank.personal.preferences import UserPreferences
 from hingerank.personal.problem import MeanAndOwnDesign, OwnDesign, SharedDesign, pair_distances, row_preferences
-from hingerank.personal.rankers import PersonalRanker, Watched, accuracies, check_positive, rows_or_mean
+from hingerank.personal.products import rows_or_mean
+from hingerank.personal.rankers import PersonalRanker, Watched, accuracies, check_positive
 from hingerank.problem import Design, Problem
 from hingerank.renaming import renamed
 from hingerank.solvers.newton import newton

@@ -19,7 +19,7 @@ from hingerank.personal.factorized import PersonalRankSVM
 from hingerank.personal.item_item import EASE
 from hingerank.personal.preferences import check_items, counting
 from hingerank.personal.problem import ItemFeatures
-from hingerank.personal.rankers import rows_or_mean
+from hingerank.personal.products import rows_or_mean
 from hingerank.personal.ratings import check_ratings
 from hingerank.personal.top_n import evaluate_top
 from hingerank.personal.users import UserIndex

@@ -29,6 +29,7 @@ from hingerank.personal.preferences import (
     from_ratings,
 )
 from hingerank.personal.problem import column_scales, scaled
+from hingerank.personal.products import all_products, row_products
 from hingerank.personal.users import UserIndex, ids_from_plain, plain_ids
 from hingerank.rankers.base import warn_not_converged
 from hingerank.rankers.inputs import check_features, warn_weak
@@ -291,6 +292,34 @@ class PersonalRanker(SavedModel, BaseEstimator):
             run_shards(lambda ab, S=S, into=into: top_rows(S, *ab, *into), shards)
         return rows, values
 
+    def similar_items(self, items: Any, candidates: Any, top: int = 10) -> tuple[np.ndarray, np.ndarray]:
+        """cosine(i, j) = <z_i, z_j> / (‖z_i‖ ‖z_j‖), z what users' vectors are multiplied with: (rows, cosines).
+
+        Items are similar where the same users like them, as far as the model knows: for ``PersonalRankSVM`` z_i is
+        Uᵀx_i, for ``EASE`` the item's column of weights. One line per item, most similar first, without itself.
+
+        Parameters
+        ----------
+        items : row numbers of candidates
+        candidates : features of the items to choose from
+        top : candidates for each item; where too few are left the row is -1
+        """
+        check_is_fitted(self)
+        X, top = self._rows(candidates), whole("top", top)
+        wanted, place = check_items(items, X.shape[0], "items"), self._place(X)
+        if place is None:
+            raise ValueError(f"{type(self).__name__} has one list for all users, which says nothing of similar items")
+        Z = np.asarray(place.toarray() if sp.issparse(place) else place, np.float64)
+        Z = Z / np.maximum(np.linalg.norm(Z, axis=1, keepdims=True), np.finfo(np.float64).tiny)
+        rows, values = np.empty((len(wanted), top), np.int64), np.empty((len(wanted), top))
+        step = max(1, SCORES_AT_ONCE // max(1, len(Z)))
+        for a in range(0, len(wanted), step):
+            block = wanted[a : a + step]
+            S = np.ascontiguousarray(Z[block] @ Z.T)
+            S[np.arange(len(block)), block] = -np.inf
+            top_rows(S, 0, len(block), rows[a : a + step], values[a : a + step])
+        return rows, values
+
     def score(self, item_features: Any, users: Any, items: Any, ratings: Any, *, against: Any = None) -> float:
         """The fraction of pairs of differently rated items that are ordered right; equal scores count one half.
 
@@ -416,30 +445,6 @@ def joined_ratings(first: Any, second: Any, known: UserPreferences, n_items: int
             "of one of the two"
         )
     return both
-
-
-def row_products(A: Any, B: Any) -> np.ndarray:
-    """<A[r], B[r]> for every r, each dense or CSR."""
-    if sp.issparse(A):
-        return np.asarray(A.multiply(B).sum(axis=1)).ravel()
-    if sp.issparse(B):
-        return np.asarray(B.multiply(A).sum(axis=1)).ravel()
-    return np.einsum("rc,rc->r", A, B)
-
-
-def rows_or_mean(A: Any, numbers: np.ndarray) -> Any:
-    """A[numbers], dense or CSR, with the mean of all rows where a number is -1."""
-    if len(numbers) == 0 or numbers.min() >= 0:
-        return A[numbers]
-    if sp.issparse(A):
-        return sp.csr_matrix(sp.vstack([A, sp.csr_matrix(A.mean(axis=0))]))[numbers]
-    return np.where((numbers >= 0)[:, None], A[numbers], A.mean(axis=0))
-
-
-def all_products(A: Any, B: Any) -> np.ndarray:
-    """A Bᵀ as a dense matrix."""
-    product = A @ B.T
-    return product.toarray() if sp.issparse(product) else np.ascontiguousarray(product)
 
 
 def check_positive(ranker: Any, *names: str) -> None:
