@@ -474,6 +474,14 @@ def test_the_check_runs_anew_and_says_what_moved(place, tmp_path, monkeypatch, c
     capsys.readouterr()
     assert main(["reproduce", "--check", "toy-table1", *options]) == 0
     assert f"toy-table1: nothing changed since {json.loads(before)['date']}, version" in capsys.readouterr().out
+    elsewhere = tmp_path / "elsewhere"  # no checkout: results are named
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    named = ["--data", str(place.data), "--workers", "1"]
+    assert main(["reproduce", "--check", "toy-table1", *named]) == 1
+    assert "name a folder that does by --results" in capsys.readouterr().err
+    assert main(["reproduce", "--check", "toy-table1", "--results", str(output), *named]) == 0
+    assert "nothing changed" in capsys.readouterr().out and not list(elsewhere.iterdir())
     words = json.loads(before)
     words["sections"][0]["rows"]["svm"]["values"]["N@5"] = 0.1234
     (output / "toy-table1.json").write_text(json.dumps(words), "utf-8")
