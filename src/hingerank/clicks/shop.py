@@ -84,7 +84,7 @@ def make_shop(n_queries: int = 120, sessions: int = 20_000, seed: int = 0) -> Sh
     }
     X = np.column_stack([columns[name] for name in FEATURES])
     y = _grades(_liking(columns) + 0.4 * rng.standard_normal(n))
-    qid = np.repeat(chosen, CANDIDATES)
+    qid: np.ndarray = np.repeat(chosen, CANDIDATES)
     docid = np.array([f"p{k + 1}" for k in range(n)])
     rows = RankingData.from_arrays(X, y, qid, docid=docid, feature_names=FEATURES)
     today = columns["bm25_title"] / 5.0 + 4.0 * columns["margin"]
@@ -111,7 +111,7 @@ def _grades(liking: np.ndarray) -> np.ndarray:
 
 def _titles(searches: np.ndarray, fits: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """The words of a search that fit, others where they do not, after a brand."""
-    words = np.array([search.split() for search in np.repeat(searches, CANDIDATES)])
+    words = np.repeat([search.split() for search in searches.tolist()], CANDIDATES, axis=0)
     others = np.column_stack([rng.choice(ADJECTIVES, len(words)), rng.choice(NOUNS, len(words))])
     brand = rng.choice(BRANDS, len(words))
     return np.array([f"{name} {' '.join(title)}" for name, title in zip(brand, np.where(fits, words, others))])

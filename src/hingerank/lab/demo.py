@@ -179,7 +179,7 @@ def _telling_search(shop: Any, held: np.ndarray, scores: dict[str, np.ndarray]) 
 def session_lines(log: Any) -> str:
     """A log as `read_clicks` reads it: ``query<TAB>document,… : clicked document,…`` a line."""
     order = np.lexsort((log.place, log.session))
-    cuts = np.flatnonzero(np.diff(log.session[order])) + 1
+    cuts: np.ndarray = np.flatnonzero(np.diff(log.session[order])) + 1
     lines = []
     for entries in np.split(order, cuts):
         documents = log.document_names[log.document[entries]]
