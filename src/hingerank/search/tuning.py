@@ -201,7 +201,9 @@ def tune(
         found.tuning_ = replace(found.tuning_, seconds=time.perf_counter() - started, serve=target)
         return found
     winner, chosen = _winner(worked, one_standard_error)
-    more: dict[str, Any] = {"serve": target} if target else {"advice": stays_here(winner.ranker, chosen, winner.known)}
+    more: dict[str, Any] = {} if target is None else {"serve": target}
+    if target is None and chosen.setting.get("context") is not None:  # which no export carries
+        more = {"advice": stays_here(winner.ranker, chosen, winner.known)}
     if target is not None and not serve_only:
         other, free = _winner([study for study in studies if study.known], one_standard_error, free=True)
         more |= {"free": {"ranker": free.ranker, "setting": free.setting}}
@@ -354,7 +356,9 @@ class Study:
         """
         here = {key: _all_queries(outcomes) for key, outcomes in found.items() if len(outcomes) == k}
         behind, whole = {key for key, outcomes in found.items() if len(outcomes) < k}, self.by_query or here
-        best = max(whole, key=lambda key: np.mean([np.nanmean(v) for v in whole[key] or [-np.inf]]), default="")
+        best = max(
+            whole, key=lambda key: np.mean([np.nanmean(v) for v in whole[key] or [np.array([-np.inf])]]), default=""
+        )
         values = {key: np.concatenate(each[:k]) for key, each in {**self.by_query, **here}.items() if each}
         if best not in values:
             return behind
