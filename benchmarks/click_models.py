@@ -5,8 +5,11 @@
     python benchmarks/click_models.py --clax PYTHON --write docs/results     the same, stored
 
 Sessions are split 75/25, seed 0; the same lists go to both. Perplexity is the mean over places, without and with the
-clicks above known. "place" and "document" are click rates by place, and by document of a query. CLAX learns by Adam
-(rate .01, batches of 512, at most 60 epochs) and keeps the epoch that is best on a tenth of the training lists.
+clicks above known. "place" and "document" are click rates by place, and by document of a query. hingerank's prior is
+that of the largest likelihood on a quarter of the training sessions, and then all of them are learnt from; its seconds
+are of that last fit. CLAX (clax-models 0.1.1 with jax 0.7) learns by Adam (rate .03, batches of 512, at most --epochs)
+and keeps the epoch that is best on a tenth of the training lists, which it does not learn from; its seconds hold
+compilation. Its SDBN is a DBN with its continuation fixed.
 """
 
 import argparse
@@ -26,6 +29,7 @@ from hingerank.clicks.models import CLICK_MODELS, FLOOR
 from measuring import keep_table
 
 DATA = Path(os.environ.get("HINGERANK_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+PRIORS = (0.3, 1.0, 3.0, 10.0)
 CLAX = """
 import sys, time, json
 import numpy as np, jax, optax
@@ -49,25 +53,30 @@ order = rng.permutation(n)
 held, train = order[: n // 10], order[n // 10 :]
 for name, make in {
     "pbm": clax.PositionBasedModel, "cascade": clax.CascadeModel, "dcm": clax.DependentClickModel,
-    "dbn": clax.DynamicBayesianNetwork, "ubm": clax.UserBrowsingModel,
+    "sdbn": clax.DynamicBayesianNetwork, "dbn": clax.DynamicBayesianNetwork, "ubm": clax.UserBrowsingModel,
 }.items():
     start = time.perf_counter()
     sizes = {"query_doc_pairs": pairs}
-    if name not in ("cascade", "dbn"):
+    if name not in ("cascade", "sdbn", "dbn"):
         sizes["positions"] = 10
+    if name == "sdbn":
+        sizes["fix_continuation"] = True
     model = make(**sizes, rngs=nnx.Rngs(0))
-    optimizer = nnx.Optimizer(model, optax.adam(0.01), wrt=nnx.Param)
+    optimizer = nnx.Optimizer(model, optax.adam(0.03), wrt=nnx.Param)
     @nnx.jit
     def step(model, optimizer, data):
         loss, gradient = nnx.value_and_grad(lambda m: m.compute_loss(data).mean())(model)
         optimizer.update(model, gradient)
         return loss
-    best, state = np.inf, None
-    for epoch in range(60):
+    @nnx.jit
+    def loss_of(model, data):
+        return model.compute_loss(data).mean()
+    left_out, best, state, worse = batch("train", held), np.inf, nnx.state(model), 0
+    for epoch in range(int(sys.argv[2])):
         shuffled = rng.permutation(train)
         for at in range(0, len(shuffled) - 511, 512):
             step(model, optimizer, batch("train", shuffled[at : at + 512]))
-        loss = float(model.compute_loss(batch("train", held)).mean())
+        loss = float(loss_of(model, left_out))
         if loss < best - 1e-5:
             best, state, worse = loss, nnx.state(model), 0
         else:
@@ -77,7 +86,7 @@ for name, make in {
     nnx.update(model, state)
     seconds = time.perf_counter() - start
     test = batch("test", slice(None))
-    print(json.dumps({"program": "CLAX " + "0.1.1", "model": name, "seconds": seconds,
+    print(json.dumps({"program": "CLAX " + "0.1.1", "model": name, "seconds": seconds, "epochs": epoch + 1,
         "perplexity": perplexity(model.predict_clicks(test), test["clicks"]),
         "given clicks above": perplexity(model.predict_conditional_clicks(test), test["clicks"])}), flush=True)
 """
@@ -100,7 +109,13 @@ def rate_perplexity(train: hr.ClickLog, test: hr.ClickLog, by_document: bool) ->
     return float((2 ** (np.bincount(test.place, bits)[1:] / np.bincount(test.place)[1:])).mean())
 
 
-def beside(python: str, train: hr.ClickLog, test: hr.ClickLog) -> list[dict]:
+def best_prior(train: hr.ClickLog, name: str) -> float:
+    """The prior under which clicks of a quarter of the training sessions are most likely, learnt from the others."""
+    learn, choose = train.split(0.25, seed=1)
+    return max(PRIORS, key=lambda prior: hr.click_model(learn, name, prior=prior).log_likelihood(choose))
+
+
+def beside(python: str, train: hr.ClickLog, test: hr.ClickLog, epochs: int) -> list[dict]:
     """CLAX's figures for the same lists."""
     parts = {"train": expanded(lists_of(train)), "test": expanded(lists_of(test))}
     query, document, _ = (np.concatenate(both) for both in zip(*parts.values()))
@@ -111,38 +126,42 @@ def beside(python: str, train: hr.ClickLog, test: hr.ClickLog) -> list[dict]:
     arrays |= {f"{part}_clicks": columns[2] for part, columns in parts.items()}
     with tempfile.TemporaryDirectory() as folder:
         np.savez(Path(folder, "lists.npz"), **arrays)
-        command = [python, "-c", CLAX, str(Path(folder, "lists.npz"))]
-        done = subprocess.run(command, check=True, capture_output=True, text=True, env={"PATH": os.environ["PATH"]})
+        command = [python, "-c", CLAX, str(Path(folder, "lists.npz")), str(epochs)]
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env={"PATH": os.environ["PATH"]})
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clax", metavar="PYTHON")
+    parser.add_argument("--epochs", type=int, default=60)
+    parser.add_argument("--sessions", type=int, help="of the sample's; all if not given")
     parser.add_argument("--write", type=Path)
     arguments = parser.parse_args()
-    train, test = hr.read_clicks(DATA / "clicks" / "yandex-sessions.txt.xz").split(0.25, seed=0)
+    log = hr.read_clicks(DATA / "clicks" / "yandex-sessions.txt.xz")
+    train, test = (log if not arguments.sessions else log.take(log.session < arguments.sessions)).split(0.25, seed=0)
     found = [
         {"program": "rates", "model": name, "perplexity": rate_perplexity(train, test, name == "document")}
         for name in ("place", "document")
     ]
     hr.click_model(test, "pbm")  # loads what is compiled
     for name in CLICK_MODELS:
+        prior = best_prior(train, name)
         start = time.perf_counter()
-        model = hr.click_model(train, name)
-        line = {"program": "hingerank", "model": name, "seconds": time.perf_counter() - start}
+        model = hr.click_model(train, name, prior=prior)
+        line = {"program": "hingerank", "model": name, "seconds": time.perf_counter() - start, "prior": prior}
         line |= {
             "perplexity": model.perplexity(test)["mean"],
             "given clicks above": model.perplexity(test, True)["mean"],
         }
         found.append(line)
     if arguments.clax:
-        found += beside(arguments.clax, train, test)
+        found += beside(arguments.clax, train, test, arguments.epochs)
     for line in found:
         print({name: round(value, 4) if isinstance(value, float) else value for name, value in line.items()})
     if arguments.write:
-        header = ["model", "by", "perplexity", "given clicks above", "seconds"]
-        digits = {"perplexity": 4, "given clicks above": 4, "seconds": 2}
+        header = ["model", "by", "perplexity", "given clicks above", "seconds", "prior"]
+        digits = {"perplexity": 4, "given clicks above": 4, "seconds": 2, "prior": 1}
         rows = [
             [line["model"], line["program"], *(f"{line[k]:.{n}f}" if k in line else "–" for k, n in digits.items())]
             for line in found
