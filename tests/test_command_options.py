@@ -367,7 +367,7 @@ MISFITS = {
     "fit ratings.csv --items items.csv -o m/": f"{TABLE} missing=zero validation=rows.txt dask=local:1 parts=2",
     "tune rows.txt -o m/": f"{OF_RATINGS} hold-out=items {OF_CLICKS} {LEARNT}",
     "tune ratings.csv --items items.csv -o m/": f"{TABLE} missing=zero validation=rows.txt",
-    "compare rows.txt -o r/": f"{OF_RATINGS} hold-out=ratings {OF_TOPICS}",
+    "compare rows.txt -o r/": f"{OF_RATINGS} hold-out=ratings time-column=when {OF_TOPICS}",
     "compare ratings.csv --items items.csv -o r/": f"{TABLE} missing=zero keep=m/ force {OF_TOPICS}",
     "compare run.txt --qrels subtopics.txt -o r/": "label=x qid=x one-query keep=m/ force items=items.csv item-columns "
     "hold-out=ratings",

@@ -148,7 +148,16 @@ def test_baselines_and_rankers_are_compared_unless_told(call):
     )  # fmt: skip
     assert status == 0, err
     names = {line["method"] for line in json.loads(out)}
-    assert names == {"popularity", "item-mean", "joint", "mean-variance", "personal-rank-svm", "shared"}
+    assert names == {
+        "popularity",
+        "item-mean",
+        "item-knn",
+        "ease",
+        "joint",
+        "mean-variance",
+        "personal-rank-svm",
+        "shared",
+    }
 
 
 @pytest.mark.parametrize(
@@ -328,3 +337,15 @@ def test_items_alike_by_the_vectors_of_the_model(call):
     joint = [word if word != "personal-rank-svm" else "joint" for word in FIT[:-2]]
     assert call(*joint)[0] == 0
     assert "one list for all users" in call("similar", "model/", "--item", "i7")[2]
+
+
+def test_the_latest_ratings_are_compared(call):
+    lines = Path("train.csv").read_text().split()
+    dated = ["user,item,rating,when", *(f"{line},{n * 37 % 180}" for n, line in enumerate(lines[1:]))]
+    Path("dated.csv").write_text("\n".join(dated) + "\n")
+    line = ["compare", "dated.csv", "--items", "items.csv", "--item-columns", "--methods", "popularity,item-knn", "-o"]
+    more = ["run", "--hold-out", "time", "--time-column", "when", "--workers", "1", "--json"]
+    status, out, err = call(*line, *more)
+    assert status == 0, err
+    assert {found["method"] for found in json.loads(out)} == {"popularity", "item-knn"}
+    assert "no column 'timestamp'" in call(*line, "other", "--hold-out", "time")[2]

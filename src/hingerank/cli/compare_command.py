@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 OF_TOPICS = ("alpha-ndcg@20", "err-ia@20")  # both are in papers on diversity
 IN_PAPERS = ("ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "map", *OF_TOPICS)  # measures in the leaderboard for LaTeX
-RATED = "popularity,item-mean,joint,mean-variance,personal-rank-svm,shared=personal-rank-svm"  # compared by default
+RATED = "popularity,item-mean,item-knn,ease,joint,mean-variance,personal-rank-svm"  # compared by default
+RATED += ",shared=personal-rank-svm"
 RATED_SETTINGS = ["shared.shared=true"]
 
 
@@ -76,7 +77,10 @@ class Experiment(Group, panel="Experiment"):
 class ComparedRatings(RatingOptions):
     """How ratings are cut."""
 
-    hold_out: str = choice("items|ratings", "Test on new items, or on some ratings of each user.", "items")
+    hold_out: str = choice(
+        "items|ratings|time", "Test on new items, on some ratings of each user, or on the latest ratings.", "items"
+    )
+    time_column: str = option("COLUMN", "Column of times for --hold-out time.", "timestamp")
 
 
 class RunOutput(Output, fits={"keep": ("rows",), "force": ("rows",)}):
@@ -233,7 +237,7 @@ def _folds(path: Path, how: Experiment, rows: Rows) -> list[Any]:
 def _rating_folds(path: Path, ratings: ComparedRatings, how: Experiment) -> list[Any]:
     from hingerank.lab.folds import rating_folds
 
-    told, catalogue = read_rated(path, ratings)
+    told, catalogue = read_rated(path, ratings, time=ratings.time_column if ratings.hold_out == "time" else None)
     features = catalogue.X, catalogue.names
     return rating_folds(told, features, 5 if how.folds is None else how.folds, how.seed, ratings.hold_out)
 

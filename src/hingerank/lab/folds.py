@@ -5,8 +5,8 @@ Parts rotate by LETOR's rule (`hingerank.data.ranking_data.rotate`); queries are
 Ratings go under the same protocol: every user is a query, and its rows are the items that the user rated, with their
 features. All parts of a fold share the users; what training has not seen is either items ("items": some items with all
 their ratings are held out, so methods must judge them by their features) or single ratings ("ratings": some of every
-user's). Rankers of rows take part as they are: they learn one function for all users. Personal rankers take part as
-`PersonalRows`. Topics for diversification are queries too: see `hingerank.lab.topics`.
+user's; "time": the latest of all). Rankers of rows take part as they are: they learn one function for all users.
+Personal rankers take part as `PersonalRows`. Topics for diversification are queries too: see `hingerank.lab.topics`.
 """
 
 import hashlib
@@ -28,10 +28,11 @@ from hingerank.diversity.queries import DiverseData
 from hingerank.lab.topics import TopicRows, join_topics, topic_rows
 from hingerank.personal.baselines import ItemMean, Popularity
 from hingerank.personal.item_features import Features
+from hingerank.personal.lists import ItemKNN
 from hingerank.personal.ratings import Ratings
 
 PARTS = ("train", "validation", "test")
-HELD_OUT = ("items", "ratings")
+HELD_OUT = ("items", "ratings", "time")
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,7 +236,7 @@ class BlendRows:
         return getattr(self.ranker_, name)
 
 
-BASELINES = {"popularity": Popularity, "item-mean": ItemMean}  # of ratings: the same list for everybody
+BASELINES: dict[str, Any] = {"popularity": Popularity, "item-mean": ItemMean, "item-knn": ItemKNN}  # of ratings
 
 
 class BaselineRows:
@@ -267,7 +268,8 @@ def rating_folds(
     features : of the items, as `genre_features`, `word_features` and the like make them
     k : folds, at least 3
     seed : of the parts
-    held_out : "items" or "ratings"
+    held_out : "items" or "ratings", or "time": a single fold, in which the latest k-th of all ratings is tested and the
+        k-th before it validates
 
     Examples
     --------
@@ -285,6 +287,12 @@ def rating_folds(
     data = rating_rows(ratings, features)
     rng = np.random.default_rng(seed)
     users, user = number_ids(ratings.users, len(ratings), "users")
+    if held_out == "time":
+        if ratings.times is None:
+            raise DataError("these ratings have no times, by which to hold the latest out: name their column")
+        latest = np.argsort(ratings.times, kind="stable")
+        cuts = [len(latest) - 2 * len(latest) // k, len(latest) - len(latest) // k]
+        return [_of_known_users("the latest", data, np.split(latest, cuts), user)]
     if held_out == "items":
         rated = np.unique(ratings.items)
         if len(rated) < k:

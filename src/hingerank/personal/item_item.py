@@ -106,7 +106,7 @@ class EASE(PersonalRanker):
         rows = check_items(items, X.shape[0], "items")
         ids, code = number_ids(users, len(rows), "users")
         weight = check_weights(sample_weight, len(rows), "sample_weight", "click")
-        place, first = _same_rows(X)
+        place, first = same_rows(X)
         if len(first) > MOST_ITEMS:
             raise DataError(f"{len(first)} items are too many for a matrix of items: at most {MOST_ITEMS}; use "
                             "PersonalRankSVM(loss='squared').fit_clicks")  # fmt: skip
@@ -162,7 +162,7 @@ class EASE(PersonalRanker):
         return out
 
 
-def _same_rows(X: Any) -> tuple[np.ndarray, np.ndarray]:
+def same_rows(X: Any) -> tuple[np.ndarray, np.ndarray]:
     """(of each row the number of its value, the first row of each value)."""
     number: dict[bytes, int] = {}
     place = np.array([number.setdefault(key, len(number)) for key in row_keys(X)], np.int64)

@@ -15,11 +15,12 @@ from hingerank.data.blocks import number_ids
 from hingerank.data.checks import positive
 from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute, Number
+from hingerank.personal.baselines import row_keys
 from hingerank.personal.factorized import PersonalRankSVM
-from hingerank.personal.item_item import EASE
+from hingerank.personal.item_item import EASE, MOST_ITEMS, same_rows
 from hingerank.personal.preferences import check_items, counting
 from hingerank.personal.problem import ItemFeatures
-from hingerank.personal.products import rows_or_mean
+from hingerank.personal.products import row_products, rows_or_mean
 from hingerank.personal.ratings import check_ratings
 from hingerank.personal.top_n import evaluate_top
 from hingerank.personal.users import UserIndex
@@ -172,15 +173,16 @@ class ItemKNN:
     def __init__(self, neighbours: int = 200, shrink: float = 10.0):
         self.neighbours, self.shrink = neighbours, shrink
 
-    def fit(self, item_features: Any, users: Any, items: Any) -> Self:
-        """Count; items are row numbers of item_features, whose values do not matter."""
-        n_items = item_features.shape[0]
-        rows = check_items(items, n_items, "items")
+    def fit(self, item_features: Any, users: Any, items: Any, ratings: Any = None) -> Self:
+        """Count; items are row numbers of item_features, and those with the same features count as one."""
+        place, first = same_rows(item_features)
+        rows, n_items = place[check_items(items, len(place), "items")], len(first)
+        if n_items > MOST_ITEMS:
+            raise DataError(f"{n_items} items are too many for similarities of all pairs: at most {MOST_ITEMS}")
         self.users_, code = number_ids(users, len(rows), "users")
+        self._number = {key: number for number, key in enumerate(row_keys(item_features[first]))}
         self.T = sp.csr_matrix((np.ones(len(rows)), (code, rows)), shape=(len(self.users_), n_items))
         self.T.data[:] = 1.0
-        if n_items > 30_000:
-            raise DataError(f"{n_items} items are too many for similarities of all pairs")
         together = (self.T.T @ self.T).toarray()
         root = np.sqrt(np.diag(together))
         S = together / np.maximum(np.outer(root, root) + self.shrink, 1e-12)
@@ -188,13 +190,23 @@ class ItemKNN:
         if self.neighbours < n_items:
             least = np.partition(S, -self.neighbours, axis=0)[-self.neighbours]
             S[least > S] = 0.0
-        self.similarity = sp.csr_matrix(S)
+        self.similarity = sp.csc_matrix(S)
         return self
+
+    def _columns(self, features: Any) -> sp.csr_matrix:
+        """The similarities of items to these, by columns; 0 for items that were not there."""
+        number = np.array([self._number.get(key, len(self._number)) for key in row_keys(features)])
+        return sp.hstack([self.similarity, sp.csc_matrix((len(self._number), 1))]).tocsc()[:, number]
+
+    def predict(self, users: Any, features: Any) -> np.ndarray:
+        """One score per row of features; users who took nothing have scores of 0."""
+        number = UserIndex(self.users_).numbers(users, features.shape[0])
+        return row_products(self._columns(features).T.tocsr(), self.T[number]) * (number >= 0)
 
     def top_k(self, users: Any, candidates: Any, top: int = 10, *, exclude: Any = None) -> tuple[Any, Any]:
         """As PersonalRankSVM.top_k; users who took nothing have scores of 0."""
         number, users = UserIndex(self.users_).numbers(users), np.asarray(users)
-        S = (self.T[number] @ self.similarity).toarray()
+        S = (self.T[number] @ self._columns(candidates)).toarray()
         S[number < 0] = 0.0
         if exclude is not None:
             line = UserIndex(users).numbers(exclude[0])
