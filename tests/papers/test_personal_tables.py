@@ -1,15 +1,19 @@
 """Tables of personal rankers: accuracies are those of pairs counted one by one, the setting is validation's choice."""
 
 import json
+from dataclasses import replace
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from hingerank.papers import Place, personal
-from hingerank.papers.engine import kept, make_tables
-from hingerank.papers.outcome import reproduce, reproduce_rows
+from hingerank.papers import TABLES, Place, load_outcome, personal
+from hingerank.papers.engine import Ours, kept, make_tables
+from hingerank.papers.outcome import Outcome, reproduce, reproduce_rows
+from hingerank.papers.sets import MissingSet
 from hingerank.personal.generate import make_personal
+from hingerank.registry import ranker_class
 
 WORDS = {
     "paper": "Toy 2000, A Paper",
@@ -68,6 +72,55 @@ def test_a_row_is_run_alone(tmp_path, monkeypatch):
     new = reproduce_rows(saved, ["joint"], Place(tmp_path, tmp_path / "others")).sections[0]
     assert new["joint"].made and new["low rank"] == saved.sections[0]["low rank"]
     assert [path.name for path in (tmp_path / "others" / "toy").iterdir()] == ["joint-C=0.1.json"]
+
+
+def test_rows_of_a_section_that_has_none_yet_are_run(tmp_path, monkeypatch):
+    monkeypatch.setitem(personal.SETS, "toy", toy)
+    table = make_tables([WORDS])["toy-table"]
+    empty = Outcome(table, [{}], 1.0, {"hingerank": "0"})
+    place = Place(tmp_path, tmp_path / "runs")
+    assert list(reproduce_rows(empty, ["joint"], place).sections[0]) == ["joint"]
+
+    def absent(place):
+        raise MissingSet("toy", "is not there")
+
+    monkeypatch.setitem(personal.SETS, "toy", absent)
+    elsewhere = Place(tmp_path, tmp_path / "others")
+    assert reproduce_rows(empty, ["joint"], elsewhere).sections == [{}]
+    with pytest.raises(MissingSet):
+        reproduce_rows(replace(empty, sections=[{"joint": Ours({})}]), ["joint"], elsewhere)
+
+
+def test_all_training_ratings_are_learned_from_at_a_given_setting(tmp_path, monkeypatch):
+    monkeypatch.setitem(personal.SETS, "toy", lambda place: personal.all_training(toy(place)))
+    words = {**WORDS, "methods": {"joint": {"ranker": "joint", "fixed": {"C": 0.1}}}}
+    found = make_tables([words])["toy-table"].sections[0].compute(Place(tmp_path, tmp_path))["joint"]
+    features, parts, _ = toy(None)
+    triples = [np.concatenate(columns) for columns in zip(parts["train"], parts["validation"])]
+    ranker = ranker_class("joint")(C=0.1, scale=None).fit_pairs(features, *triples)
+    assert found.values["test accuracy"] == personal.pairs_right(ranker, features, parts, "test") and not found.chosen
+
+
+def test_what_is_learned_from_all_training_ratings_has_the_settings_that_validation_chose():
+    saved = Path(__file__).parents[2] / "docs/reproductions"
+    outcome, compared = load_outcome(TABLES["cheng2018-table4"], saved), 0
+    by_run = {section.study.run: rows for section, rows in zip(outcome.table.sections, outcome.sections)}
+    for section in outcome.table.sections:
+        if section.study.data.endswith(", all training ratings"):
+            chosen = by_run[section.study.run.removesuffix("-all")]
+            for row, recipe in section.methods.items():
+                [setting] = chosen[row.removesuffix(", all ratings")].chosen
+                assert setting.items() <= recipe.fixed.items(), row
+                compared += 1
+    assert compared == 12
+
+
+def test_fewer_comparisons_are_the_first_of_each_user():
+    every, some = (personal.synthetic(None, used)[1] for used in (800, 3))
+    for user in (0, 7, 999):
+        first = [tuple(column[every["train"][0] == user][:3]) for column in every["train"]]
+        assert [tuple(column[some["train"][0] == user]) for column in some["train"]] == first
+    assert len(some["train"][0]) == 3000 and (some["test"][1] == every["test"][1]).all()
 
 
 def test_what_is_kept_of_a_large_and_of_a_small_number_are_two_files(tmp_path):

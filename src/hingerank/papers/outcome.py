@@ -261,12 +261,17 @@ def reproduce_rows(saved: Outcome, rows: Sequence[str], place: Place) -> Outcome
     sections: list[Mapping[str, Ours]] = []
     for section, old in zip(saved.table.sections, saved.sections):
         wanted = {row: section.methods[row] for row in rows if row in section.methods}
-        if section.runner not in BY_ROW or not wanted or not old:
+        if section.runner not in BY_ROW or not wanted:
             sections.append(old)
             continue
         if section.marks:
             raise ValueError(f"the marks of {section.title!r} compare its rows: run all of {saved.table.name}")
-        found = replace(section, methods=wanted).compute(place)
+        try:
+            found = replace(section, methods=wanted).compute(place)
+        except MissingSet:
+            if old:
+                raise
+            found = {}  # as when the whole table ran
         new = {row: replace(ours, made=made) for row, ours in found.items()}
         merged = {**old, **new}
         sections.append({row: merged[row] for row in section.methods if row in merged})

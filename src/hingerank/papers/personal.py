@@ -33,12 +33,12 @@ def _row(row: str, recipe: Recipe, section: Section, place: Place) -> Ours:
     def validation(setting: Setting) -> float:
         name = "-".join([row, *(f"{parameter}={value:g}" for parameter, value in setting.items())])
         results.append(kept(place, section.study.run, name, partial(_fit, recipe, setting, section, place)))
-        return results[-1]["validation"]
+        return results[-1].get("validation", 0.0)  # none is held out where there is nothing to choose
 
     tried = [setting for setting, _ in recipe.explore(validation)]
-    setting, found = max(zip(tried, results), key=lambda pair: pair[1]["validation"])
+    setting, found = max(zip(tried, results), key=lambda pair: pair[1].get("validation", 0.0))
     shown = {TIME: found[TIME], "train accuracy": found["train"], "test accuracy": found["test"]}
-    return Ours(shown, chosen=[setting], seconds=found["fit seconds"], widened=recipe.grown(tried))
+    return Ours(shown, chosen=[setting] if setting else (), seconds=found["fit seconds"], widened=recipe.grown(tried))
 
 
 def _fit(recipe: Recipe, setting: Setting, section: Section, place: Place) -> dict[str, float]:
@@ -119,13 +119,17 @@ def _basis(folder: Path, rank: int, C: float) -> list[dict[str, list[tuple[str, 
     return ranker.basis_table(names)
 
 
-def synthetic(place: Place) -> Parts:
-    """800 comparisons a user to train, 100 to validate, 200 to test."""
+def synthetic(place: Place, used: int = 800) -> Parts:
+    """800 comparisons a user to train, or the first `used` of them, 100 to validate, 200 to test."""
     from hingerank.personal.generate import make_personal
 
     data = make_personal(1000, 10_000, 64, 20, per_user=1100, seed=0)
     train, rest = data.split(300 / 1100, seed=0)
     validation, test = rest.split(2 / 3, seed=0)
+    if used < 800:
+        order = np.argsort(train.users, kind="stable")
+        first = np.searchsorted(train.users[order], np.arange(1000))
+        train = train.take(order[np.arange(len(order)) - first[train.users[order]] < used])
     parts = {"train": train, "validation": validation, "test": test}
     return data.item_features, {name: (p.users, p.winners, p.losers) for name, p in parts.items()}, True
 
@@ -164,11 +168,21 @@ def movielens(folder: Path) -> Parts:
     return features, {"train": train.triples, "validation": validation.triples, "test": test.triples}, False
 
 
+def all_training(parts: Parts) -> Parts:
+    """The same with the ratings that validated among those to learn from."""
+    features, split, compared = parts
+    together = tuple(np.concatenate(columns) for columns in zip(split["train"], split["validation"]))
+    return features, {"train": together, "test": split["test"]}, compared
+
+
 # data of a study -> how they are read and split
 SETS: dict[str, Callable[[Place], Parts]] = {
     "synthetic": synthetic,
+    "synthetic, 120 comparisons": partial(synthetic, used=120),
     "yahoo-movies": lambda place: yahoo(place.find("yahoo-movies")),
+    "yahoo-movies, all training ratings": lambda place: all_training(yahoo(place.find("yahoo-movies"))),
     "ml-1m": lambda place: movielens(place.find("ml-1m")),
+    "ml-1m, all training ratings": lambda place: all_training(movielens(place.find("ml-1m"))),
     "ml-20m": lambda place: movielens(place.find("ml-20m")),
     "hetrec2011": lambda place: movielens(place.find("hetrec2011")),
 }
