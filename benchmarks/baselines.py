@@ -44,6 +44,10 @@ PAPERS = {
 }
 
 
+BAGS = {"n_bags": 10, "bag_share": 0.3}
+PRIMAL = {"form": "primal", "max_iter": 150}
+
+
 def powers(first: int, last: int) -> dict[str, list[float]]:
     return {"C": [2.0**k for k in range(first, last + 1, 2)]}
 
@@ -63,6 +67,13 @@ def methods(trees: bool) -> list[Method]:
         Method("RankBoost", hr.RankBoost, rounds),
         Method("Pointwise regression", hr.PointwiseRegression, powers(-4, 16)),
         Method("PRank", hr.PRank, {"max_iter": [1, 2, 5, 10, 20, 50, 100]}, {"scale": "query-standard"}),
+        Method("OAP-BPM", hr.PRank, {"max_iter": [1, 2, 5, 10, 20, 50, 100]}, {"scale": "query-standard"} | BAGS),
+        Method("OrdinalSVM", hr.OrdinalSVM, powers(-14, 2)),
+        Method("OrdinalSVM logistic", hr.OrdinalSVM, powers(-14, 2), {"loss": "logistic"}),
+        Method("MPRank one-sided", hr.RankSVM, powers(-18, 0), {"loss": "grade_margins"}),
+        Method("RankingFM", hr.RankingFM, powers(-16, -8), {"rank": 2}),
+        Method("Factorized squared hinge", hr.FactorizedRankSVM, powers(-14, -6), PRIMAL | {"loss": "squared_hinge"}),
+        Method("Regularized squared hinge", hr.RegularizedRankSVM, powers(-16, -2), {"loss": "squared_hinge"}),
         Method("SVM-MAP", hr.SVMMAP, powers(-12, 8)),
         Method("LambdaRank", hr.LambdaRank, powers(-12, 2)),
         Method("SoftRank", hr.SoftRank, powers(-4, 12)),
@@ -75,7 +86,9 @@ def methods(trees: bool) -> list[Method]:
             Method("LambdaMART (LightGBM)", hr.LightGBMRanker, counts, small),
             Method("BL-MART: 10 bags of it", hr.LightGBMRanker, counts, small | {"n_bags": 10}),
             Method("GBRank", hr.GBRank, counts, small),
+            Method("QBRank", hr.GBRank, counts | {"alpha": [0.1, 0.5, 0.9]}, small),
             Method("McRank", hr.McRank, counts, small),
+            Method("McRank ordinal", hr.McRank, counts, small | {"variant": "ordinal"}),
             Method("XGBoost", hr.XGBoostRanker, counts, {"max_depth": 3, "learning_rate": 0.1}),
         ]
     return found
