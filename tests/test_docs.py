@@ -143,3 +143,27 @@ def test_the_notebook_of_the_shop_runs_and_is_that_of_its_example(tmp_path, monk
             exec(compile("".join(cell["source"]), "shop.ipynb", "exec"), names)
     names["plt"].close("all")
     assert capsys.readouterr().out.endswith("True\n") and not list(tmp_path.iterdir())
+
+
+def test_meanings_of_parameters_are_not_set_as_types(monkeypatch):
+    nodes = pytest.importorskip("docutils.nodes")
+    pytest.importorskip("sphinx")
+    monkeypatch.syspath_prepend(str(DOCS / "_site"))
+    tidying = import_module("tidying")
+    shown = []
+    for parts in (
+        [nodes.Text(" ("), nodes.emphasis("", "a grade per row"), nodes.Text(")")],
+        [nodes.Text(" ("), nodes.emphasis("", "a weight (or none)"), nodes.Text(") – More.")],
+        [nodes.Text(" (with "), nodes.literal("", "C"), nodes.Text(" the number of fits)")],
+        [nodes.Text(" is not (a meaning)")],
+    ):
+        paragraph = nodes.paragraph("", "", nodes.strong("", "X"), *parts)
+        tidying._plain_meaning(paragraph)
+        shown.append(paragraph.astext())
+        assert not list(paragraph.findall(nodes.emphasis))
+    assert shown == [
+        "X: a grade per row",
+        "X: a weight (or none). More.",
+        "X: with C the number of fits",
+        "X is not (a meaning)",
+    ]

@@ -15,23 +15,21 @@ def tidy(app, doctree):
 
 
 def _plain_meaning(paragraph):
-    """ "**X** (*meaning*) – more" becomes "**X**: meaning. More" of plain words."""
+    """ "**X** (*meaning*) – more" becomes "**X**: meaning. more", in plain letters."""
     parts = paragraph.children
-    if len(parts) < 4 or not isinstance(parts[0], nodes.strong) or parts[1].astext() != " (":
+    if len(parts) < 3 or not isinstance(parts[0], nodes.strong) or not parts[1].astext().startswith(" ("):
         return
-    end = next((k for k, part in enumerate(parts) if k > 1 and isinstance(part, nodes.Text) and part[0] == ")"), None)
-    if end is None:
-        return
-    inside = [nodes.Text(part.astext()) if isinstance(part, nodes.emphasis) else part for part in parts[2:end]]
-    rest = parts[end].astext()[1:]
-    new = [parts[0], nodes.Text(": "), *inside]
-    stop = "" if "".join(part.astext() for part in inside).endswith((".", ":", "?")) else "."
-    if rest.startswith(" –"):
-        new.append(nodes.Text(stop + rest[2:]))
-    elif rest:
-        new.append(nodes.Text(rest))
+    rest = [nodes.Text(part.astext()) if isinstance(part, nodes.emphasis) else part for part in parts[1:]]
+    rest[0] = nodes.Text(": " + rest[0].astext()[2:])
+    for place, part in enumerate(rest):
+        if isinstance(part, nodes.Text) and ") – " in part:
+            rest[place] = nodes.Text(part.replace(") – ", ". ", 1))
+            break
+    else:
+        if isinstance(rest[-1], nodes.Text) and rest[-1].endswith(")"):
+            rest[-1] = nodes.Text(rest[-1][:-1])
     paragraph.children = []
-    paragraph.extend([*new, *parts[end + 1 :]])
+    paragraph.extend([parts[0], *rest])
 
 
 def setup(app):
