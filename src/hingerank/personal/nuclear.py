@@ -13,10 +13,11 @@ the dual is  2 θ C a - ½ θ² C² ‖g_w‖²  with 2 a the multipliers' sum, 
 import numpy as np
 import scipy.sparse as sp
 
+from hingerank.arrays import Matrix
 from hingerank.personal.losses import packed
 from hingerank.personal.passes import basis_loss
 from hingerank.personal.preferences import UserPreferences
-from hingerank.personal.problem import ItemFeatures, Matrix, own_rows
+from hingerank.personal.problem import ItemFeatures, own_rows
 
 SAFE = 1.0 + 1e-9  # by which the largest singular value is rounded up
 

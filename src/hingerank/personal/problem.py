@@ -11,11 +11,12 @@ user's own, or both.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
+from hingerank.arrays import Matrix
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.personal.losses import UserGrades, UserPairs, UserTargets, packed
 from hingerank.personal.passes import basis_curvature, basis_loss, own_back, own_scores, users_right, users_step
@@ -23,8 +24,6 @@ from hingerank.personal.preferences import UserPreferences, own_rows
 from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
 from hingerank.problem.design import RowsDesign
 from hingerank.problem.problem import Design, add_up
-
-Matrix: TypeAlias = np.ndarray | sp.csr_matrix
 
 ROWS_PER_SHARD, MOST_SHARDS = 16384, 16
 ROOM_FOR_SUMS = 64 << 20  # bytes that the shards' sums may take in any case
