@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from hingerank.arrays import Facts, Given, Matrix, PerRow, RowsLike
 from hingerank.data.blocks import QueryBlocks, blocks_from_qid, fingerprint, kept_rows
 from hingerank.data.checks import GIVE_IDS, warn_one_query
 from hingerank.data.files import DataError
@@ -39,7 +40,7 @@ from hingerank.solvers.run import Certificate
 class TrainingRows(NamedTuple):
     """Checked and scaled training rows in block order; `weight` is None where all rows weigh 1."""
 
-    X: Any
+    X: Matrix
     y: np.ndarray
     blocks: QueryBlocks
     weight: np.ndarray | None
@@ -71,25 +72,25 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
         "tuning_": Of(Tuning, needed=False),
     }
 
-    def _fit(self, X: Any, y: np.ndarray, blocks: QueryBlocks, sample_weight: np.ndarray | None) -> None:
+    def _fit(self, X: Matrix, y: np.ndarray, blocks: QueryBlocks, sample_weight: np.ndarray | None) -> None:
         """Learn from rows in block order."""
         raise NotImplementedError
 
-    def _scores(self, X: Any) -> np.ndarray:
+    def _scores(self, X: Matrix) -> np.ndarray:
         """One score per row of checked, scaled features."""
         raise NotImplementedError
 
     def fit(
         self,
-        X: Any,
-        y: Any = None,
-        qid: Any = None,
-        sample_weight: Any = None,
+        X: RowsLike,
+        y: PerRow = None,
+        qid: PerRow = None,
+        sample_weight: PerRow = None,
         *,
-        group: Any = None,
+        group: PerRow = None,
         eval_set: Any = None,
         eval_group: Any = None,
-    ) -> Any:
+    ) -> Self:
         """Learn from graded rows.
 
         Parameters
@@ -112,7 +113,7 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
             self._fit(*self._learning_rows(X, y, qid, sample_weight, group))
         return self._finish(evaluation_sets(eval_set, eval_group))
 
-    def _finish(self, held: Sequence[tuple[Any, Any, Any]] = ()) -> Any:
+    def _finish(self, held: Sequence[tuple[RowsLike, PerRow, PerRow]] = ()) -> Self:
         """The ranker after a fit: its weights checked, all that answers need made, scored on sets held out."""
         if not np.isfinite(getattr(self, "coef_", 0.0)).all():
             raise DataError("the weights are not finite: squares of the features overflow; rescale them (scale=...)")
@@ -122,7 +123,7 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
         self.validation_scores_ = [self.score(*part) for part in held]
         return self
 
-    def _learning_rows(self, X: Any, y: Any, qid: Any, sample_weight: Any, group: Any) -> TrainingRows:
+    def _learning_rows(self, X: RowsLike, y: PerRow, qid: PerRow, sample_weight: PerRow, group: PerRow) -> TrainingRows:
         """Check what was given, record its columns and fingerprint, fit the scaler: what to learn from."""
         given, (X, y, qid) = X, unpack(X, y, qid, group)
         checked = check_features(self, X, reset=True)
@@ -149,7 +150,7 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
         return TrainingRows(self._learnt_rows(checked, blocks, weight), grades, blocks, weight)
 
     def _source_in_parts(
-        self, data: RowsInParts, y: Any, qid: Any, sample_weight: Any, group: Any, prefer: Any = None
+        self, data: RowsInParts, y: PerRow, qid: PerRow, sample_weight: PerRow, group: PerRow, prefer: Any = None
     ) -> Source:
         """As `_learning_rows`, of rows in parts; prefer: as `RowsInParts.source` takes it."""
         self._check_parts({"y": y, "qid": qid, "group": group})
@@ -164,7 +165,7 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
         self.scaler_ = self._scaler_of_figures(data.figures(), data.sample)
         return data.source(self, prefer)
 
-    def _check_parts(self, given: Mapping[str, Any]) -> None:
+    def _check_parts(self, given: Given) -> None:
         """A ValueError for what cannot be learnt from parts."""
         if self._farthest != PARTS:
             raise ValueError(
@@ -198,7 +199,7 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
         """Learn from rows in parts."""
         raise NotImplementedError
 
-    def predict(self, X: Any, qid: Any = None) -> np.ndarray:
+    def predict(self, X: RowsLike, qid: PerRow = None) -> np.ndarray:
         """One score per row of X, rows in the order given.
 
         Parameters
@@ -211,7 +212,7 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
             return X.predict(self)
         return self._predict(X, qid, one_query=False)
 
-    def _predict(self, X: Any, qid: Any, one_query: bool) -> np.ndarray:
+    def _predict(self, X: RowsLike, qid: PerRow, one_query: bool) -> np.ndarray:
         """Scores; one_query: as in `fit`, no qid means that all rows belong to one query."""
         if "n_features_in_" not in vars(self):
             check_is_fitted(self)  # which refuses
@@ -221,13 +222,13 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
             qid = np.zeros(checked.shape[0], np.int64)
         return self._scores_of(checked, qid)
 
-    def _scores_of(self, X: Any, qid: Any) -> np.ndarray:
+    def _scores_of(self, X: Matrix, qid: PerRow) -> np.ndarray:
         """Scores of checked rows, which are not scaled yet."""
         if isinstance(X, RowsView) and self.context is not None:
             X = X.copied(f"context={self.context!r}")
         return block_scores(self, X, qid) if isinstance(X, RowsView) else self._scores(self._scaled(X, qid))
 
-    def rank(self, X: Any, qid: Any = None, top: int | None = None) -> np.ndarray:
+    def rank(self, X: RowsLike, qid: PerRow = None, top: int | None = None) -> np.ndarray:
         """Row numbers, best first within each query, queries one after another in order of first appearance.
 
         The answer is always one 1-D array, so that it indexes everything that has a row: ``docid[order]``,
@@ -250,7 +251,7 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
             order = order[np.arange(len(order)) - blocks.offsets[:-1][query] < top]
         return order if blocks.order is None else blocks.order[order]
 
-    def score(self, X: Any, y: Any = None, qid: Any = None, sample_weight: Any = None) -> float:
+    def score(self, X: RowsLike, y: PerRow = None, qid: PerRow = None, sample_weight: PerRow = None) -> float:
         """Mean NDCG@10 over queries (`hingerank.evaluate`, default preset).
 
         Parameters
@@ -311,7 +312,7 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
         known = (getattr(self, name, None) for name in ("scaler_", "missing_"))
         return Form.of([str(name) for name in names], self._body(), *known)
 
-    def _state(self) -> dict[str, Any]:
+    def _state(self) -> Facts:
         state = super()._state()
         if "tuning_" in state:
             state["tuning_"] = state["tuning_"].to_dict()
@@ -323,7 +324,7 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
         for name in {*saved_attributes(type(self)), *derived(type(self)), *self._here_only} - kept:
             self.__dict__.pop(name, None)
 
-    def _restore(self, state: Mapping[str, Any]) -> None:
+    def _restore(self, state: Given) -> None:
         tuned = state.get("tuning_")
         super()._restore({**state, "tuning_": Tuning.from_dict(tuned)} if isinstance(tuned, dict) else state)
 
@@ -344,7 +345,14 @@ class UnweightedRanker(BaseRanker):
     """A ranker for which weights of rows have no meaning: its fit takes none."""
 
     def fit(  # type: ignore[override]
-        self, X: Any, y: Any = None, qid: Any = None, *, group: Any = None, eval_set: Any = None, eval_group: Any = None
+        self,
+        X: RowsLike,
+        y: PerRow = None,
+        qid: PerRow = None,
+        *,
+        group: PerRow = None,
+        eval_set: Any = None,
+        eval_group: Any = None,
     ) -> Any:
         """As every ranker's fit, without sample_weight."""
         return super().fit(X, y, qid, group=group, eval_set=eval_set, eval_group=eval_group)
@@ -357,7 +365,7 @@ class LinearRanker(BaseRanker):
     _sees_spreads = True
     coef_: np.ndarray
 
-    def _scores(self, X: Any) -> np.ndarray:
+    def _scores(self, X: Matrix) -> np.ndarray:
         return X @ self.coef_.astype(X.dtype, copy=False)
 
     def _contributions(self, X, blocks):

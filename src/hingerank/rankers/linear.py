@@ -5,7 +5,9 @@ from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from hingerank.arrays import PerRow, RowsLike
 from hingerank.data.blocks import fingerprint_rows
 from hingerank.data.checks import positive
 from hingerank.data.rows_view import BYTES_A_ROW, RowsView
@@ -76,7 +78,9 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
         )
 
     @renamed
-    def fit_pairs(self, X: Any, winners: Any, losers: Any, sample_weight: Any = None, qid: Any = None) -> Any:
+    def fit_pairs(
+        self, X: RowsLike, winners: ArrayLike, losers: ArrayLike, sample_weight: PerRow = None, qid: PerRow = None
+    ) -> Any:
         """Learn from explicit comparisons: row ``winners[k]`` of X should be above row ``losers[k]``.
 
         Parameters
@@ -90,7 +94,7 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
         pairs = ExplicitPairs(winners, losers, X.shape[0], sample_weight, qid, self.pair_weight)
         return self._fit_explicitly(X, pairs)
 
-    def fit_preferences(self, X: Any, preferences: Preferences) -> Any:
+    def fit_preferences(self, X: RowsLike, preferences: Preferences) -> Any:
         """Learn from a preference set with any weights; X has its rows in the order of the preference set.
 
         Clicks with known propensities (Joachims, Swaminathan & Schnabel 2017) set each clicked row against all other
@@ -109,8 +113,8 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
         return self._fit_explicitly(X, preferences)
 
     def fit_path(
-        self, X: Any, y: Any = None, qid: Any = None, Cs: Iterable[float] = (), sample_weight: Any = None, *,
-        group: Any = None,
+        self, X: RowsLike, y: PerRow = None, qid: PerRow = None, Cs: Iterable[float] = (),
+        sample_weight: PerRow = None, *, group: PerRow = None,
     ) -> list[Any]:  # fmt: skip
         """One fitted ranker for every C, in the order given; each fit starts from that of the next smaller C.
 
@@ -121,7 +125,7 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
         """
         return self._fit_path(list(Cs), X, y, qid, sample_weight, group)
 
-    def _plain_rows(self, X: Any) -> Any:
+    def _plain_rows(self, X: RowsLike) -> Any:
         """Rows for preferences that are given directly."""
         X = check_features(self, X, reset=True)
         self._forget_fit()
@@ -138,7 +142,7 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
         self.scaler_ = self._scaler_of_view(X, X.shape[0], None)
         return X if self.scaler_ is None else X.scaled(self.scaler_, None)
 
-    def _fit_explicitly(self, X: Any, preferences: Preferences) -> Any:
+    def _fit_explicitly(self, X: RowsLike, preferences: Preferences) -> Any:
         self._solve(RowsSource(X, preferences))
         return self
 
@@ -385,14 +389,7 @@ class RankNet(LossRanker):
 
     Attributes
     ----------
-    coef_ : weights
-    certificate_ : how near the optimum the weights are
-    trace_ : one entry per iteration
-    n_iter_ : iterations
-    n_pairs_ : preference pairs
-    C_ : C as it was used
-    objective_ : the value reached
-    features_ : the fitted feature map, or None
+    coef_ : weights. certificate_, trace_, n_iter_, n_pairs_, C_, objective_, features_ : as in RankSVM.
 
     Examples
     --------

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Matrix, PerRow
 from hingerank.data.blocks import QueryBlocks, evenly
 from hingerank.data.files import DataError
 from hingerank.data.missing import MissingValues
@@ -26,7 +27,7 @@ class PreparedRows:
     _scaled_type: Any
     _bytes_a_row: Any
 
-    def _learnt_rows(self, X: Any, blocks: QueryBlocks | None, weight: np.ndarray | None = None) -> Any:
+    def _learnt_rows(self, X: Matrix, blocks: QueryBlocks | None, weight: np.ndarray | None = None) -> Any:
         """Training rows without missing values and scaled; how that is done is learnt from them."""
         how = getattr(self, "missing", "error")
         if how != "error":
@@ -42,12 +43,12 @@ class PreparedRows:
         """Of the rows that are learnt from: the features, and marks of missing values."""
         return self.missing_.width if "missing_" in vars(self) else self.n_features_in_
 
-    def _scaled(self, X: Any, qid: Any) -> Any:
+    def _scaled(self, X: Matrix, qid: PerRow) -> Any:
         """Checked rows as `_scores` takes them: without missing values, and scaled."""
         missing = getattr(self, "missing_", None)
         return self._by_scaler(X if missing is None else missing.filled(X), qid)
 
-    def _by_scaler(self, X: Any, qid: Any) -> Any:
+    def _by_scaler(self, X: Matrix, qid: PerRow) -> Any:
         scaler = self._scaler_for(qid)
         rows = X if scaler is None else scaler.scale_rows(X.astype(self._scaled_type or X.dtype, copy=False), qid)
         if self.context is None:
@@ -59,7 +60,7 @@ class PreparedRows:
             )
         return beside_context(rows, qid, self.context)
 
-    def _scaler_for(self, qid: Any) -> Any:
+    def _scaler_for(self, qid: PerRow) -> Any:
         """The scaler of the fit, or None; one that works within queries needs their ids."""
         scaler = getattr(self, "scaler_", None)
         if scaler is not None and qid is None and scaler.per_query:
@@ -69,7 +70,7 @@ class PreparedRows:
             )
         return scaler
 
-    def _fitted_scaler(self, X: Any, weight: np.ndarray | None = None) -> Any:
+    def _fitted_scaler(self, X: Matrix, weight: np.ndarray | None = None) -> Any:
         """The scaler named by the parameter `scale`, fitted on the training rows; None when there is none."""
         name = self._scaling()
         if name is None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from hingerank.arrays import PerRow, RowsLike
 from hingerank.data.blocks import QueryBlocks
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
@@ -29,7 +30,7 @@ class WinnersRanker(ProblemRanker):
     """A ranker whose loss is one of pairs, or of lists with weighted winners."""
 
     def fit_winners(
-        self, X: Any, winner_weight: Any = None, qid: Any = None, *, group: Any = None, around: Any = None
+        self, X: RowsLike, winner_weight: PerRow = None, qid: PerRow = None, *, group: PerRow = None, around: Any = None
     ) -> Any:
         """Learn from winners: a row of weight u should be above every other row of its query, other winners too.
 
