@@ -120,3 +120,12 @@ def test_queries_of_the_web_tracks():
     assert all(query.n <= 100 and query.aspects.max() <= 1 for query in guessed)
     assert guessed[0].qid == "6"
     assert guessed[0].aspects.shape[1] == 10
+
+
+def test_products_of_vectors_are_near_the_cosines_of_texts():
+    query = diversity.with_vectors(make_diverse(2, 30, seed=0), 4000)[0]
+    assert query.vectors.shape == (30, 4000)
+    products = query.vectors @ query.vectors.T
+    cosines = 1 - query.relations.rows(range(30))[:, list(query.relations.names).index("tfidf")]
+    apart = ~np.eye(30, dtype=bool)
+    assert np.corrcoef(products[apart], cosines[apart])[0, 1] > 0.9

@@ -115,13 +115,15 @@ def reranked_runs(section: Section, place: Place) -> dict[str, Ours]:
 def generated_queries(section: Section, place: Place) -> dict[str, Ours]:
     """Every method over five folds of generated queries.
 
-    Options name: of the results; queries: in a set; seeds: of the sets; data: options of `make_diverse`.
+    Options name: of the results; queries: in a set; seeds: of the sets; data: options of `make_diverse`; vectors: how
+    long those of documents are, if they have any.
     """
     options = section.options
     data = cache(partial(make_diverse, options["queries"], **options["data"]))
 
     def compute(name: str, seed: int) -> Facts:
         queries = data(seed=seed)
+        queries = with_vectors(queries, options["vectors"]) if "vectors" in options else queries
         return fold_values(name, section.methods, [queries[k::5] for k in range(5)])
 
     def part(name: str, seed: int) -> Facts:
@@ -130,6 +132,21 @@ def generated_queries(section: Section, place: Place) -> dict[str, Ours]:
     names = ("One feature", *section.methods)
     parts = {seed: {name: part(name, seed) for name in names} for seed in options["seeds"]}
     return _rows({name: _pooled({seed: found[name] for seed, found in parts.items()}) for name in names}, section)
+
+
+def with_vectors(queries: DiverseData, length: int) -> DiverseData:
+    """The queries with vectors: tf-idf weights of the words in a query, brought to unit length, then projected.
+
+    The projection is random and the same for all queries. Products of vectors are near to cosines of texts.
+    """
+    from sklearn.feature_extraction.text import TfidfTransformer
+
+    projection = np.random.default_rng(0).standard_normal((queries[0].words.shape[1], length)) / np.sqrt(length)
+
+    def change(query: DiverseQuery) -> DiverseQuery:
+        return query.with_parts(vectors=TfidfTransformer(sublinear_tf=True).fit_transform(query.words) @ projection)
+
+    return queries.map(change)
 
 
 def _score(qrels: Qrels, queries: DiverseData, run: Any) -> Values:
