@@ -3,10 +3,12 @@
 Each runner takes a section and a place and answers {row: Ours}.
 """
 
+import time
 import warnings
 from functools import partial
 
 import numpy as np
+from sklearn.base import clone
 
 import hingerank
 from hingerank.arrays import Matrix, Ranker
@@ -24,8 +26,8 @@ def training_times(section: Section, place: Place) -> dict[str, Ours]:
     """TGRank at the C of option C, then FenchelRank by its classic steps in the ball that TGRank's weights are on.
 
     The option counts every pair, as the paper's radii show; TGRank's own C is of the mean over pairs. Rows: "fold 1,
-    FenchelRank", "fold 1, TGRank"; columns: r, the sum of TGRank's absolute weights, seconds and the fraction of
-    features in use.
+    FenchelRank", "fold 1, TGRank"; columns: r, the sum of TGRank's absolute weights, processor seconds and the
+    fraction of features in use.
     """
     data = section.study.data
     folds = read_set(data, place.find(data), place.folds if place.folds is not None else section.study.folds)
@@ -42,14 +44,23 @@ def _fit_both(train: RankingData, C: float) -> dict[str, dict[str, float]]:
     pairs = int(pairs_of_queries(train).sum())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the steps run out, as in the paper
-        slow = hingerank.TGRank(C=C * pairs, max_iter=STEPS).fit(train)
+        hingerank.TGRank(C=C * pairs, max_iter=1).fit(train)  # loads what is compiled, which is not to be timed
+        slow, seconds = _timed(hingerank.TGRank(C=C * pairs, max_iter=STEPS), train)
         radius = float(np.abs(slow.coef_).sum())
-        fast = hingerank.FenchelRank(radius=radius, variant="classic", tol=1e-3, max_iter=STEPS).fit(train)
-    return {"FenchelRank": {"r": radius, **_cost(fast)}, "TGRank": _cost(slow)}
+        ball = hingerank.FenchelRank(radius=radius, variant="classic", absolute=True, max_iter=STEPS)
+        clone(ball).set_params(max_iter=1).fit(train)
+        fast, also = _timed(ball, train)
+    return {"FenchelRank": {"r": radius, **_cost(fast, also)}, "TGRank": _cost(slow, seconds)}
 
 
-def _cost(ranker: Ranker) -> dict[str, float]:
-    return {TIME: float(ranker.certificate_.seconds), "ratio": float(ranker.sparsity_)}
+def _timed(ranker: Ranker, train: RankingData) -> tuple[Ranker, float]:
+    """The ranker, fitted, and the processor seconds that it took: a machine's other work makes them hardly longer."""
+    began = time.process_time()
+    return ranker.fit(train), time.process_time() - began
+
+
+def _cost(ranker: Ranker, seconds: float) -> dict[str, float]:
+    return {TIME: seconds, "ratio": float(ranker.sparsity_)}
 
 
 def frequent_features(section: Section, place: Place) -> dict[str, Ours]:
