@@ -77,7 +77,7 @@ class McRank(LightGBMRanker):
         return bool(self.variant == "ordinal")
 
     @property
-    def objective(self) -> str:  # type: ignore[override]
+    def objective(self) -> str:
         """LightGBM's name of the loss."""
         return "custom" if self._ordinal else "multiclass"
 

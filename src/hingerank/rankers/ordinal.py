@@ -14,6 +14,8 @@ from hingerank.export.attributes import Array, Attribute
 from hingerank.kernels.ordinal import prank_pass
 from hingerank.losses import make_loss
 from hingerank.losses.ordinal import Ordinal
+from hingerank.losses.pairs import PairLoss
+from hingerank.preferences import GradedPreferences
 from hingerank.problem import Problem, RowsDesign
 from hingerank.rankers.base import BaseRanker, LinearRanker, UnweightedRanker
 from hingerank.rankers.linear import LossRanker
@@ -112,7 +114,9 @@ class OrdinalSVM(HasThresholds, LossRanker):
 
     def _loss(self):
         self._solver()
-        return Ordinal(make_loss(self.loss))
+        loss = make_loss(self.loss)
+        assert isinstance(loss, PairLoss)  # as all of OF_THRESHOLDS are
+        return Ordinal(loss)
 
     def _preferences(self, y, blocks, sample_weight):
         found = len(np.unique(y))
@@ -130,6 +134,7 @@ class OrdinalSVM(HasThresholds, LossRanker):
     def _keep(self, solution, source):
         super()._keep(solution, source)
         problem: Problem = source.learnt
+        assert isinstance(problem.loss, Ordinal) and isinstance(problem.preferences, GradedPreferences)
         y, weight = problem.preferences.y, problem.preferences.item_weight
         m = np.ones(len(y)) if weight is None else weight
         self.grades_ = np.unique(y[m > 0])
