@@ -114,7 +114,7 @@ class TreeRanker(BaseRanker):
     def _patience(self, y: Any, qid: Any) -> int:
         """Trees without a better NDCG@10 of these rows after which a path's training stops."""
         noise = min(3.0, max(1.0, (50 / len(blocks_from_qid(qid, len(y)))) ** 0.5))
-        return self._stopping() or round(noise * max(50, 10 / float(self._settings()["learning_rate"])))
+        return self._stopping() or round(noise * max(50, 7.5 / float(self._settings()["learning_rate"])))
 
     def _held(self) -> StoppingRows | None:
         """The rows to stop on, as the library takes them."""
@@ -181,7 +181,7 @@ class TreeRanker(BaseRanker):
         n_estimators : numbers of trees
         eval_set : list with the rows to stop on, if it is to stop
             The training stops when NDCG@10 has not risen there for ``early_stopping_rounds`` trees. Where that is None,
-            it is 10 / learning rate, 50 at least, and up to three times that where these are few queries, on which
+            it is 7.5 / learning rate, 50 at least, and up to three times that where these are few queries, on which
             NDCG is noisy. A ranker of more trees than were grown has all that were.
         """
         wanted = [whole("n_estimators", value) for value in n_estimators]

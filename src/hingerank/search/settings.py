@@ -49,7 +49,7 @@ KERNEL: list[Stage] = [{"scale": SCALES, "C": [1e-4, 1e-2, 1.0]}, {"gamma": GAMM
 TREES = [50, 100, 200, 400, 800]  # of one training, which stops where held-out queries are ranked no better
 LIGHTGBM: list[Stage] = [
     {"num_leaves": [7, 31], "n_estimators": TREES},
-    {"learning_rate": [0.05, 0.1, 0.2], "n_estimators": TREES[1:]},
+    {"learning_rate": [0.05, 0.1], "n_estimators": TREES[1:]},
     {"min_child_samples": [5, 20, 100]},
 ]
 TRADE_OFF: list[Stage] = [{"lam": [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0]}]  # of relevance and diversity
