@@ -52,6 +52,7 @@ def count_rows(columns: Sequence[np.ndarray], weights: np.ndarray | None = None)
         distinct, group = group_by(columns)
         return distinct, np.bincount(group, weights, len(distinct[0])).astype(np.float64)
     key = _keys(columns, sizes)
+    key = key.astype(np.uint32) if prod(sizes) <= 1 << 32 else key  # half as wide, sorted twice as fast
     key.sort()  # of keys alone, which is several times as fast as to find their order
     first = np.flatnonzero(np.concatenate(([len(key) > 0], key[1:] != key[:-1])))
     count, key = np.diff(np.append(first, len(key))).astype(np.float64), key[first]

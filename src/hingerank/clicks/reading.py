@@ -209,7 +209,10 @@ def _leave_out(showings: Showings, kept: np.ndarray, good: np.ndarray, what: str
 def _codes(showings: Showings, role: str, column: Any) -> np.ndarray:
     """Numbers of the ids of a column, −1 where it has none."""
     native = column.to_native()
-    if column.implementation is nw.Implementation.PYARROW:
+    if column.dtype.is_integer() and not column.null_count() and _dense(whole := column.to_numpy()):
+        at, first = number(whole)
+        values = whole[first].tolist()
+    elif column.implementation is nw.Implementation.PYARROW:
         encoded = native.combine_chunks()
         encoded = encoded.combine_chunks() if hasattr(encoded, "combine_chunks") else encoded
         encoded = encoded if hasattr(encoded, "dictionary") else encoded.dictionary_encode()
@@ -224,6 +227,11 @@ def _codes(showings: Showings, role: str, column: Any) -> np.ndarray:
     back = np.full(len(values) + 1, -1, np.int32)  # the last one is what −1 finds
     back[known] = showings.codes(role, [values[entry] for entry in known])
     return back[at]
+
+
+def _dense(values: np.ndarray) -> bool:
+    """Whether whole numbers lie so close that a table of all between the least and the largest is small."""
+    return len(values) > 0 and int(values.max()) - int(values.min()) < 4 * len(values)
 
 
 def _plain_values(values: list[Any]) -> list[Any]:
