@@ -129,7 +129,7 @@ def letor_table(done):
     """Means over folds, with standard errors over repeats, and the two goals."""
     done = merged(done)
     names = ["production", *METHODS, "full information"]
-    header, rows, notes, points = ["set, sessions", *names], [], [], {}
+    header, rows, notes, points = ["set, sessions", "repeats", *names], [], [], {}
     for kind in dict.fromkeys(r["set"] for r in done):
         for n in SESSIONS:
             mine = [r for r in done if r["set"] == kind and r["sessions"] == n]
@@ -147,7 +147,7 @@ def letor_table(done):
             cells = [
                 f"{by[m].mean():.4f} ± {errors[m]:.4f}" if errors[m] > 1e-9 else f"{by[m].mean():.4f}" for m in names
             ]
-            rows.append([f"{kind}, {n:,}", *cells])
+            rows.append([f"{kind}, {n:,}", len(repeats), *cells])
             if n == SESSIONS[0]:
                 for m in ("clipped", "doubly-robust", "clipped, around production"):
                     apart = by[m].mean() - by["production"].mean()
@@ -159,7 +159,6 @@ def letor_table(done):
                 for m in ("ips", "clipped", "doubly-robust"):
                     apart = by[m].mean() - by["full information"].mean()
                     notes.append(f"{kind}, {n:,} sessions: {m} {apart:+.4f} against full information (goal: -.005)")
-            notes.append(f"{kind}, {n:,} sessions: {len(folds)} folds, {len(repeats)} repeats")
     return header, rows, notes, points
 
 
