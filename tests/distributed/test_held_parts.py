@@ -44,7 +44,7 @@ def test_a_file_written_anew_is_read_anew(data, tmp_path, form):
     write(turned, form, path)
     after = hr.RankSVM().fit(hr.distributed.read([path])).coef_
     np.testing.assert_allclose(after, -before, rtol=1e-6)
-    with pytest.raises(hr.DataError, match="written anew after its rows were read; read the data again"):
+    with pytest.raises(hr.DataError, match="replaced after its rows were read; read the data again"):
         hr.RankSVM().fit(old)
 
 

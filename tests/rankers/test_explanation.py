@@ -14,7 +14,7 @@ from hingerank.registry import RANKERS, ranker_class
 
 GRADED = [n for n in RANKERS if issubclass(ranker_class(n), BaseRanker)]
 QUICK = {"lightgbm": {"n_estimators": 10, "min_child_samples": 2}, "xgboost": {"n_estimators": 10}}
-BY_GRADIENT = {"kernel-rank-svm", "nystroem-rank-svm", "fourier-rank-svm"}
+BY_GRADIENT = {"kernel-rank-svm", "nystroem-rank-svm", "fourier-rank-svm", "ranking-fm"}
 
 
 @pytest.fixture(scope="module")
