@@ -23,7 +23,7 @@ from hingerank.data.generate import make_letor
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.scaling import SCALERS, make_scaler
 from hingerank.metrics import evaluate
-from hingerank.rankers.base import LinearRanker, warn_not_converged
+from hingerank.rankers.base import BaseRanker, LinearRanker, warn_not_converged
 from hingerank.registry import RANKERS, ranker_class, ranker_name
 from hingerank.solvers.run import Certificate
 
@@ -479,3 +479,11 @@ def test_importing_the_package_stays_light():
     heavy = "{'sklearn', 'numba', 'scipy'}"
     code = f"import sys, hingerank, hingerank.rankers; sys.exit(len({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_copies_do_not_look_up_parameters_again():
+    """A search makes hundreds of copies; a subclass has parameters of its own."""
+    kinds = [kind for kind in map(ranker_class, RANKERS) if issubclass(kind, BaseRanker)]
+    assert kinds and all(kind._get_param_names() is kind._get_param_names() for kind in kinds)
+    mine = type("Mine", (kinds[0],), {"__init__": lambda self, own=1: None})
+    assert mine._get_param_names() == ["own"]

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -71,6 +72,12 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
         "validation_scores_": Of(float, listed=True, needed=False),
         "tuning_": Of(Tuning, needed=False),
     }
+
+    @classmethod
+    @cache
+    def _get_param_names(cls) -> list[str]:
+        """The names of the parameters; looked up once, for a search makes hundreds of copies."""
+        return list(super()._get_param_names())
 
     def _fit(self, X: Matrix, y: np.ndarray, blocks: QueryBlocks, sample_weight: np.ndarray | None) -> None:
         """Learn from rows in block order."""
