@@ -28,6 +28,7 @@ LARGEST_HESSIAN = 400
 STRIDES = (256, 64, 16, 4)  # of samples: every so many queries
 SMALLEST = float(np.finfo(np.float64).tiny)
 PRODUCTS_REMEMBERED, NUMBERS_OF_A_COSTLY_PRODUCT = 64, 5_000_000
+PRODUCTS_OF_CURVES = 16  # remembered where columns have several features each, which need many products
 
 
 @dataclass(frozen=True)
@@ -285,7 +286,9 @@ class Problem(Objective):
     @property
     def recycled(self) -> int:
         costly = max(NUMBERS_OF_A_COSTLY_PRODUCT, 1000 * self.dimension)
-        return PRODUCTS_REMEMBERED if self.design.numbers >= costly else 0
+        if self.design.numbers >= costly:
+            return PRODUCTS_REMEMBERED
+        return PRODUCTS_OF_CURVES if self.design.breadth < self.dimension else 0
 
     def with_C(self, C: float) -> "Problem":
         """The same problem at another C, sharing everything that does not depend on it."""

@@ -103,6 +103,10 @@ class StackedDesign(Design):
     def smoothness(self) -> float:
         return self.curves.smoothness
 
+    @property
+    def breadth(self) -> int:
+        return self.curves.breadth + len(self.surfaces.grids)
+
     def scores(self, w: np.ndarray) -> np.ndarray:
         return np.asarray(self.curves.scores(w[: self.border]) + self.surfaces.scores(w[self.border :]))
 
