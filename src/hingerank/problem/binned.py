@@ -36,7 +36,7 @@ from hingerank.problem.mapped import MixedDesign, MixedPass
 from hingerank.problem.problem import Design, FusedPass, LossPoint, Pass
 from hingerank.problem.torch_bins import TorchBins
 
-ROWS_OF_A_LOOK = 2048  # from which the blocks of a Hessian come
+MANY_NUMBERS, ROWS_OF_A_LOOK = 1 << 15, 2048  # when the blocks of a Hessian are worth a look, and at how many rows
 
 
 class Bins(Design, Protocol):
@@ -304,7 +304,12 @@ class CurvePass(MixedPass):
         return None if inner is None else CurvePass(inner, self.mixing, self.design)
 
     def diagonal(self, w: np.ndarray) -> Vector:
-        """From a few rows of every so many-th query, by the diagonal of the Hessian in scores."""
+        """From a few rows of every so many-th query, by the diagonal of the Hessian in scores.
+
+        None for small data, where products are cheap and the active pairs change much from step to step.
+        """
+        if self.design.numbers < MANY_NUMBERS:
+            return None
         weight = self.inner.degrees(self.latest[1] if self.latest[0] is w else self.mixing.scores(w))
         if weight is None:
             return None

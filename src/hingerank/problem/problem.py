@@ -288,7 +288,8 @@ class Problem(Objective):
         costly = max(NUMBERS_OF_A_COSTLY_PRODUCT, 1000 * self.dimension)
         if self.design.numbers >= costly:
             return PRODUCTS_REMEMBERED
-        return PRODUCTS_OF_CURVES if self.design.breadth < self.dimension else 0
+        curves = self.design.breadth < self.dimension and self.design.numbers >= 100 * self.dimension
+        return PRODUCTS_OF_CURVES if curves else 0
 
     def with_C(self, C: float) -> "Problem":
         """The same problem at another C, sharing everything that does not depend on it."""
