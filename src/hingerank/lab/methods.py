@@ -17,7 +17,7 @@ from hingerank.lab.folds import BASELINES, BaselineRows, BlendRows, PersonalRows
 from hingerank.lab.own import check_values, describe_part, is_place, own_loss, own_ranker
 from hingerank.metrics.own import MeasureLike
 from hingerank.renaming import present_names
-from hingerank.search.fitting import path_batches
+from hingerank.search.fitting import path_batches, path_of
 from hingerank.search.proposals import (
     Choice,
     Distribution,
@@ -31,7 +31,6 @@ from hingerank.search.proposals import (
     describe_search,
 )
 from hingerank.search.settings import AROUND, Setting, limits_of, resolved, scales_for
-from hingerank.search.shortcuts import path_of
 
 
 @runtime_checkable

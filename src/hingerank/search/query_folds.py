@@ -18,9 +18,8 @@ from hingerank.rankers.inputs import check_features, unpack
 from hingerank.rankers.kernel import MappedRanker
 from hingerank.rankers.sources import RowsInParts
 from hingerank.rankers.trees import TreeRanker
-from hingerank.search.fitting import SettingFit, fit_settings, path_batches
+from hingerank.search.fitting import FITS, SCALED, SCORES, SettingFit, fit_settings, follows, path_batches, paths_of
 from hingerank.search.settings import Setting, Stage, scales_for
-from hingerank.search.shortcuts import FITS, SCALED, SCORES, follows, paths_of
 
 MOST_TOL = 1e-2  # settings are tried with ten times the tolerance, up to here
 OF_A_SETTING = (ValueError, ArithmeticError, np.linalg.LinAlgError, MemoryError, ImportError)

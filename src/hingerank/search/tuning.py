@@ -23,11 +23,11 @@ from hingerank.registry import names_of_rankers, ranker_class, registered_name
 from hingerank.renaming import present_names
 from hingerank.search.blended import blended, check_blend
 from hingerank.search.click_folds import ClickFolds
+from hingerank.search.fitting import path_of
 from hingerank.search.proposals import Search, Staged, complexity
 from hingerank.search.query_folds import FoldOutcome, QueryFolds
 from hingerank.search.serving import advice, check_target, stays_here, target_name, why_not
 from hingerank.search.settings import Setting, Stage, listed, resolved
-from hingerank.search.shortcuts import path_of
 from hingerank.watching import describe_time, tell_outlook, tell_task
 
 FEWEST_FOLDS, FEWEST_QUERIES = 2, 30  # that tell enough about a setting to stop it
