@@ -229,7 +229,7 @@ def test_a_part_says_so_in_its_titles_and_is_not_counted_and_the_whole_set_goes_
     assert (again.title, again.agreement(), again.not_run()) == (outcome.title, "for orientation only", ["TD2004"])
     write_page(tmp_path / "page.md", [again])
     page = (tmp_path / "page.md").read_text("utf-8")
-    assert "**MQ2007, 85 % of the rows**" in page and "Not run, for want of the data: TD2004." in page
+    assert "**MQ2007, 85 % of the rows**" in page and "Not run: data unavailable (TD2004)." in page
     write_folds(tmp_path / "data" / "MQ2007", parts)
     whole = reproduce(table, place)
     assert whole.title == "Table 1" and whole.agreement().endswith("of 1 figures within 0.01")

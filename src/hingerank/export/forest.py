@@ -172,7 +172,7 @@ def check_arrays(arrays: Mapping[str, Any], n_features: int) -> None:
     if not 1 <= len(sizes) <= n_nodes or sizes.min() < 1 or sizes.max() > n_nodes or sizes.sum() != n_nodes:
         raise ValueError(f"the sizes of a forest's trees do not add up to its {n_nodes} nodes")
     if feature.min() < -1 or feature.max() >= n_features:
-        raise ValueError(f"a tree splits by a feature that the {n_features} are not")
+        raise ValueError(f"a tree splits by a feature that is not among the {n_features} features")
     if not np.isfinite(number).all():
         raise ValueError("a forest has thresholds or leaves that are not finite")
     if not (np.isfinite(cover) & (cover >= 0) & np.isfinite(gain)).all():
@@ -185,7 +185,10 @@ def check_arrays(arrays: Mapping[str, Any], n_features: int) -> None:
         raise ValueError("a tree's nodes are not in level order: one stands behind its children")
     at_zero = np.unique(feature[inner] * np.int64(2) + ((missing[inner] & ZERO_IS_MISSING) > 0)) // 2
     if missing.max() > (MISSING_LEFT | ZERO_IS_MISSING) or missing[~inner].any() or (np.diff(at_zero) == 0).any():
-        raise ValueError("a forest has rules for missing values that are unknown, of leaves, or at odds")
+        raise ValueError(
+            "a forest's rules for missing values are not valid: one is unknown, belongs to a leaf, or contradicts "
+            "another split by the same feature"
+        )
 
 
 def first_children(sizes: np.ndarray, inner: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

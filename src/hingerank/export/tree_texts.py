@@ -156,7 +156,7 @@ def read_xgboost(text: str, n_features: int) -> Forest:
         if (parent[(starts + child)[inner]] != (np.arange(len(left)) - starts)[inner]).any():
             raise ValueError("a tree of the XGBoost model has a node whose parent is another's")
     if (feature[inner] < 0).any():
-        raise ValueError(f"a tree splits by a feature that the {n_features} are not")
+        raise ValueError(f"a tree splits by a feature that is not among the {n_features} features")
     missing, number = np.where(inner, MISSING_LEFT * to_left, 0), number.astype(np.float64)
     return _forest(order, sizes, np.where(inner, feature, -1), number, missing, about, n_features, start, single=True)
 

@@ -251,7 +251,7 @@ def reproduce(table: PaperTable, place: Place) -> Outcome:
 
 
 def reproduce_rows(saved: Outcome, rows: Sequence[str], place: Place) -> Outcome:
-    """A saved outcome with these rows run anew wherever a section compares them; the others stay as they are."""
+    """A saved outcome with these rows run again wherever a section compares them; the others stay as they are."""
     known = [row for section in saved.table.sections if section.runner in BY_ROW for row in section.methods]
     for row in rows:
         if row not in known:
@@ -327,29 +327,32 @@ INTRODUCTION = """\
 <!-- Written by `hingerank reproduce --write-docs` from the results saved in reproductions/. Change those, or the
      data in src/hingerank/papers/figures, not this page. -->
 
-Tables of the papers whose methods are implemented here, run again. `hingerank reproduce NAME` runs one: it needs the
-data in `$HINGERANK_DATA` (or `--data`), keeps every fit as it comes, and goes on where it stopped when it is started
-again. `hingerank reproduce --list` says what there is. Settings are chosen on validation queries; test queries are
-measured once.
+This page repeats the tables of the papers whose methods are implemented here. `hingerank reproduce NAME` runs one
+table. It needs the data in `$HINGERANK_DATA` (or `--data`) and saves each fit as it is computed; rerun the same command
+to resume. `hingerank reproduce --list` lists the tables. Settings are chosen on validation queries, and test queries
+are measured once.
 
 Each row has the paper's figures and, below them, ours with the difference in brackets. A dash means that a figure is
-not given, or not computed. What a figure means is fixed by a preset of the measures: see [Measures](measures.md).
+not given, or not computed. A preset of the measures fixes what each figure means: see [Measures](measures.md).
 
-What ran on a part of a set says so in its title, and what ran on other data than the paper's says which; there the
-paper's figures are for orientation only, and none of them is counted as agreement. A paper's own methods and its
-baselines are counted apart: baselines that a paper cites, or tunes less than its own methods, come out otherwise here,
-where all are tuned alike, and below each table a line says what the difference is.
+Tables computed on partial data say so in the title. Tables computed on other data than the paper's say which data; the
+paper's figures are for orientation only there, and none of them is counted as agreement. A paper's own methods and its
+baselines are counted separately. Some papers cite their baselines, or tune them less than their own methods. Here all
+methods are tuned in the same way, so these baselines differ from print. A line below each table says by how much.
 
 ## The sets
 
-A set is looked for in that folder in the layout in which it is published, and then where `hingerank fetch` keeps it; a
-part of it is taken only where the whole is not there. `hingerank reproduce NAME --on SET` runs the methods of a table
-on another set of graded rows. MSLR and Istella have values as they were measured: there all methods but trees scale
-the columns. Istella's largest doubles stand for no value and become 0; its full set has no validation queries, so
-every fifth training query validates. HetRec 2011 has its genres in a file of their own. The folder of TREC's Web
-Tracks has the diversity judgments as TREC's server names them (09/qrels.diversity.gz, 10/10.diversity-qrels.final,
-11/qrels.diversity, 12/qrels.diversity) and a user's own runs over ClueWeb09-B as runs/QL.txt, runs/MMR.txt, …: one
-file for all topics, called after the table's row.
+`hingerank reproduce` looks for a set in that folder, in the layout in which it is published, and then where
+`hingerank fetch` keeps it. It uses partial data only if the whole set is not there. `hingerank reproduce NAME --on SET`
+runs the methods of a table on another set of graded rows.
+
+- MSLR and Istella have raw values, so all methods but trees scale the columns.
+- Istella's largest doubles mark missing values and become 0. Its full set has no validation queries, so every fifth
+  training query is used for validation.
+- HetRec 2011 has its genres in a separate file.
+- The folder of TREC's Web Tracks has the diversity judgments as TREC's server names them (09/qrels.diversity.gz,
+  10/10.diversity-qrels.final, 11/qrels.diversity, 12/qrels.diversity). Your own runs over ClueWeb09-B belong in
+  runs/QL.txt, runs/MMR.txt, …: one file for all topics, named after the table's row.
 """
 
 
@@ -387,7 +390,7 @@ def _chapter(outcome: Outcome, pictures: str) -> str:
         if outcome.note(place):
             lines += [outcome.note(place), ""]
     if outcome.not_run():
-        lines += [f"Not run, for want of the data: {', '.join(outcome.not_run())}.", ""]
+        lines += [f"Not run: data unavailable ({', '.join(outcome.not_run())}).", ""]
     lines += [outcome.summary(), "", *outcome.grids()]
     lines += [f"![{table.name}: the paper's figures beside ours]({pictures}/{table.name}.svg)", ""]
     if table.finding:

@@ -12,12 +12,12 @@ INTRODUCTION = """\
 <!-- Written by `hingerank reproduce --write-docs` from the results saved in reproductions/. Change those, or the
      data in src/hingerank/papers/figures, not this page. -->
 
-Every table of five documents was run again ([Reproductions](reproductions.md) has them, figure by figure). Here is what
-came out of each, and what a reader should believe today.
+Every table of five documents was run again. [Reproductions](reproductions.md) shows them figure by figure. This page
+says what came out of each, and what a reader should believe today.
 
-A figure is *within* where it differs from print by no more than its table allows, most often .01 of a measure; else it
-is *above* or *below*. Figures of other data than the paper's, or of a part of them, are not counted. Where a baseline
-comes out above print, it was tuned less there: the paper's own method then has less to gain.
+A figure is *within* if it differs from print by no more than its table allows, most often .01 of a measure; otherwise
+it is *above* or *below*. Figures computed on other data than the paper's, or on partial data, are not counted. If a
+baseline comes out above print, the paper tuned it less; the paper's own method then has less to gain.
 
 """
 
