@@ -61,7 +61,7 @@ def test_one_id_for_all_is_one_query(rows):
 def test_a_ranker_of_many_queries_refuses_to_score_without_ids(rows):
     X, y, qid = rows
     ranker = hr.RankSVM().fit(X, y, qid)
-    with pytest.raises(ValueError, match="learnt from 6 queries, and score got no query ids"):
+    with pytest.raises(ValueError, match="fitted on 6 queries, but score got no query ids"):
         ranker.score(X, y)
     assert ranker.score(X, y, qid) > 0 and ranker.score(X, y, 0) > 0
 

@@ -158,7 +158,7 @@ def test_only_what_runs_there_is_tried_where_that_is_asked(sized):
     ranker = hr.tune("rank-svm", sized, folds=2, params=GRID, serve="es", serve_only=True)
     assert ranker.tuning_.serve == "elasticsearch" and ranker.tuning_.serve_cost is None
     assert [t.setting["scale"] for t in ranker.tuning_.trials] == [None, "minmax", "standard", "maxabs", "deviation"]
-    assert "what that costs is not known" in str(ranker.tuning_)
+    assert "the cost of this limit is not known" in str(ranker.tuning_)
 
 
 def test_several_rankers_of_which_one_cannot_run_there(sized):

@@ -491,11 +491,11 @@ def test_the_squared_hinges_regularised_dual_equals_brute_force(gamma, lam):
 
 def test_what_low_rank_has_no_form_for_is_refused():
     X, y, qid = problem(5, n_queries=2)
-    with pytest.raises(ValueError, match="the dual form is that of the hinge: for loss='logistic' give form='primal'"):
+    with pytest.raises(ValueError, match="form='dual' needs loss='hinge': for loss='logistic' give form='primal'"):
         FactorizedRankSVM(loss="logistic").fit(X, y, qid=qid)
     with pytest.raises(ValueError, match="there is no loss 'listnet'"):
         FactorizedRankSVM(form="primal", loss="listnet").fit(X, y, qid=qid)
     with pytest.raises(ValueError, match="must be 'hinge' or 'squared_hinge', not 'logistic'"):
         RegularizedRankSVM(loss="logistic").fit(X, y, qid=qid)
-    with pytest.raises(ValueError, match="solver='paper' is of the hinge"):
+    with pytest.raises(ValueError, match="solver='paper' needs loss='hinge'"):
         RegularizedRankSVM(loss="squared_hinge", solver="paper").fit(X, y, qid=qid)

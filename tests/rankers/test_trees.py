@@ -153,7 +153,7 @@ def test_the_librarys_own_models_come_from_fit_alone(cls, settings, data, tmp_pa
     ranker = cls(n_estimators=3, **settings).fit(X, y, qid)
     assert type(ranker.boosters_[0]).__name__ == "Booster"
     loaded = hr.load(ranker.save(tmp_path))
-    with pytest.raises(AttributeError, match="come from fit"):
+    with pytest.raises(AttributeError, match="only after fit"):
         _ = loaded.boosters_
     assert np.array_equal(pickle.loads(pickle.dumps(ranker)).predict(X), loaded.predict(X))
 

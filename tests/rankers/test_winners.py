@@ -234,7 +234,7 @@ def test_the_ranker_in_production_may_be_scaled_otherwise(rows, scale, before):
     X, u, qid = rows
     production = hr.RankSVM(scale=before).fit(X, X[:, 0] > 0, qid)
     if (scale == "query-minmax") != (before == "query-minmax"):
-        with pytest.raises(ValueError, match="scales its features otherwise"):
+        with pytest.raises(ValueError, match="scales its features differently"):
             hr.RankSVM(scale=scale).fit_winners(X, u, qid, around=production)
         return
     near = hr.RankSVM(C=1e-12, scale=scale).fit_winners(X, u, qid, around=production)

@@ -39,31 +39,31 @@ ROUGH = 1e-2  # gap to which curves are solved before pairs are looked for
 class AdditiveRankSVM(PairwiseRanker):
     """min over curves of  ½ Σ_f ( b_f² + smoothness Σ_s ρ_fs² ) + C · sum over pairs of  loss(score(x_i) − score(x_j)),
 
-    score(x) = Σ_f h_f(x_f), h_f(x) = b_f x/σ_f + Σ_s ρ_fs τ_s(x)/√m: a line in the standardised feature plus m segments
-    between knots at quantiles of the training rows, τ_s rising from 0 to 1 over segment s. A pass over the rows
-    costs the same for any number of knots; with smoothness → ∞ it is ``RankSVM(scale="standard")``.
+    score(x) = Σ_f h_f(x_f), h_f(x) = b_f x/σ_f + Σ_s ρ_fs τ_s(x)/√m: a straight line in the standardised feature plus m
+    segments between knots at quantiles of the training rows; τ_s rises from 0 to 1 over segment s. A pass over the rows
+    costs the same for any number of knots. As smoothness → ∞ the ranker becomes ``RankSVM(scale="standard")``.
 
     Parameters
     ----------
     n_knots : knots of a curve, at most; features with fewer distinct values have fewer
     C : weight of the loss; multiplies its sum over pairs, or None for one that follows the data
-    smoothness : what departing from a line costs; small data need much, large data little
+    smoothness : penalty on departing from a straight line; use a large value for small data, a small one for large data
     loss : as in RankSVM
     tol : stop when the duality gap is at most tol times the objective and tol times its fall from weights of 0
     monotone : {feature: +1 or -1}: curves that must not fall, or rise; features by name or number
     sparsity : float in [0, 1], default 0
         Fraction of the smallest group penalty, on Σ_f ‖(b_f, √smoothness ρ_f)‖, that removes all curves.
-    interactions : pairs of features, by name or number, that get a surface beside their curves, or how many to find
-        A surface is a sum of products of rises over a grid of 5 × 5 quantiles, penalised as the curves' rises are.
-        Pairs are found by how steeply the loss falls along their surfaces at the curves' optimum.
-    solver : as in RankSVM; monotone curves and few curves need a smooth loss and "newton"
+    interactions : pairs of features, by name or number, that get a surface in addition to their curves, or how many to
+        find. A surface is a sum of products of rises over a grid of 5 × 5 quantiles, penalised as the curves' rises
+        are. Pairs are found by how steeply the loss falls along their surfaces at the curves' optimum.
+    solver : as in RankSVM; ``monotone`` and ``sparsity`` need a smooth loss and "newton"
     pair_weight : as in RankSVM
     rounds : as in RankSVM
     context : as in RankSVM
     grade_weight : as in RankSVM
     scale : feature scaling learnt in fit and carried in the model
         Curves standardise columns themselves, so only scalings within queries and "log" make a difference.
-    missing : as in RankSVM; with "indicator" a curve has a step of its own for missing values
+    missing : as in RankSVM; with "indicator" each curve has a separate step for missing values
     max_iter : most iterations
     max_seconds : most seconds
     callback : called with each trace entry; return True to stop
@@ -75,10 +75,10 @@ class AdditiveRankSVM(PairwiseRanker):
     curves_ : one of each feature: name, knots, heights, slope beyond the outermost knots, weight in the ranking
     surfaces_ : one of each interaction: names, knots x and y, heights, weight in the ranking
     feature_importances_ : the curves' weights, as fractions
-    knots_ : of all curves, one after the other
-    knot_starts_ : where each curve's begin
-    heights_ : at the knots; their mean over training rows is 0 for every curve
-    slopes_ : beyond the outermost knots
+    knots_ : knots of all curves, one curve after the other
+    knot_starts_ : where each curve's knots begin
+    heights_ : heights at the knots; their mean over training rows is 0 for every curve
+    slopes_ : slopes beyond the outermost knots
     deviations_ : the curves' weights: standard deviations within queries
     rug_ : a few quantiles of each feature
     knot_weights_ : for each feature b and then √smoothness · ρ of its segments, as the norm counts them
@@ -150,7 +150,7 @@ class AdditiveRankSVM(PairwiseRanker):
         if device is not None and (self.interactions is not None or solver == "dual"):
             raise ValueError(f"device={self.device!r} takes no interactions= and no solver='dual': use device='cpu'")
         if source.kind == PARTS and self.interactions is not None:
-            raise ValueError("interactions are found and placed where all rows are: leave them out with data in parts")
+            raise ValueError("interactions need all rows at once: leave them out with data in parts")
         rows = source
         if source.kind == MAPPED and (source.sparse or self.interactions is not None or solver == "dual"):
             rows = source.copied("AdditiveRankSVM with interactions, solver='dual' or sparse rows")
@@ -174,7 +174,7 @@ class AdditiveRankSVM(PairwiseRanker):
         return Problem(ListedShapes(design) if solver == "dual" else design, loss, preferences)
 
     def _solver_of_shapes(self) -> str:
-        """The name of the solver, which bounded or few curves leave no choice."""
+        """The name of the solver; bounded or sparse curves need Newton's method."""
         solver = self._solver()
         if self._shaped() and solver != "newton":
             raise ValueError(
@@ -206,7 +206,7 @@ class AdditiveRankSVM(PairwiseRanker):
                     "surface would not keep monotone curves"
                 )
             if min(knots.counts[[first, second]]) < 2:
-                raise ValueError(f"{names[first]} or {names[second]} has one value only: there is no surface over it")
+                raise ValueError(f"{names[first]} or {names[second]} has one value only: it can have no surface")
         return [make_grid(knots, first, second, SURFACE_KNOTS) for first, second in pairs]
 
     def _best_pairs(
@@ -266,7 +266,7 @@ class AdditiveRankSVM(PairwiseRanker):
     ) -> list[Any]:  # fmt: skip
         """One fitted ranker for every C, or for every C with every smoothness (C varies slowest), in the order given.
 
-        Values are placed in bins once, and each fit starts from the curves of the one before.
+        Values are sorted into bins once, and each fit starts from the curves of the previous fit.
 
         Parameters
         ----------
@@ -375,13 +375,13 @@ class AdditiveRankSVM(PairwiseRanker):
         return self.deviations_ / total if total > 0 else self.deviations_.copy()
 
     def plot(self, features: Iterable[Any] | None = None, top: int = 12, figure: Any = None) -> Any:
-        """The curves as small multiples: heights over values, ticks below where the data are, weights beside the names.
+        """Plot the curves as small multiples: heights over values, ticks at the data, and weights beside the names.
 
         All panels have the same height scale: a flat curve matters little. Needs matplotlib.
 
         Parameters
         ----------
-        features : names or numbers of those to draw, in this order; the `top` of most weight if None
+        features : names or numbers of the features to draw, in this order; None for the `top` ones by weight
         top : how many to draw
         figure : a matplotlib Figure to draw in; default a new one
 

@@ -55,8 +55,9 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
     float64, sample_weight as float64 without zeros, or None.
 
     A constructor parameter ``scale`` ("query-minmax", "standard", ...; None for none) rescales the features: the scaler
-    is fitted on the training rows, kept as ``scaler_``, applied by ``predict`` and stored in the model file. So is what
-    a constructor parameter ``missing`` says of missing values, kept as ``missing_`` and done before scaling.
+    is fitted on the training rows, kept as ``scaler_``, applied by ``predict`` and stored in the model file. A
+    constructor parameter ``missing`` says how missing values are treated before scaling; what it learns is kept as
+    ``missing_`` and stored as well.
     """
 
     _saved: ClassVar[Mapping[str, Attribute]] = {
@@ -107,12 +108,12 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
         qid : a query id per row, in any order and of any type
             A single id makes one query of all rows, and so does None, with a warning.
         sample_weight : a weight per row
-            A pair weighs the product of its two rows' weights, so weight 2 is the row given twice and weight 0 is the
-            row left out (the scalings "log" and "quantile" look at rows, not at their weights).
+            The weight of a pair is the product of its two rows' weights. So weight 2 equals giving the row twice, and
+            weight 0 equals leaving it out (the scalings "log" and "quantile" ignore weights).
         group : rows per query in row order, instead of qid
         eval_set : list of (X, y) pairs or RankingData
             The fitted ranker is scored on them (mean NDCG@10, in ``validation_scores_``); they never change the fit.
-        eval_group : for each pair of eval_set its rows per query, or None
+        eval_group : rows per query for each pair of eval_set, or None
         """
         if isinstance(X, RowsInParts):
             self._fit_parts(self._source_in_parts(X, y, qid, sample_weight, group))
@@ -121,7 +122,7 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
         return self._finish(evaluation_sets(eval_set, eval_group))
 
     def _finish(self, held: Sequence[tuple[RowsLike, PerRow, PerRow]] = ()) -> Self:
-        """The ranker after a fit: its weights checked, all that answers need made, scored on sets held out."""
+        """Finish a fit: check the weights, prepare what predictions need, score the held-out sets."""
         if not np.isfinite(getattr(self, "coef_", 0.0)).all():
             raise DataError("the weights are not finite: squares of the features overflow; rescale them (scale=...)")
         for name in derived(type(self)):
@@ -131,7 +132,7 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
         return self
 
     def _learning_rows(self, X: RowsLike, y: PerRow, qid: PerRow, sample_weight: PerRow, group: PerRow) -> TrainingRows:
-        """Check what was given, record its columns and fingerprint, fit the scaler: what to learn from."""
+        """Check the input, record its columns and fingerprint, fit the scaler, and return the rows to learn from."""
         given, (X, y, qid) = X, unpack(X, y, qid, group)
         checked = check_features(self, X, reset=True)
         n_rows = checked.shape[0]
@@ -188,13 +189,13 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
                 "data in parts have no missing values: read them with missing='zero', and leave out missing"
             )
         if getattr(self, "grade_weight", None) is not None:
-            raise ValueError("grade_weight is a matrix over all grades, which a part does not know: leave it out")
+            raise ValueError("grade_weight is a matrix over all grades, and a part may lack some of them: leave it out")
         if self.context is not None:
-            raise ValueError("context ranks values within queries, which data in parts do not: leave it out")
+            raise ValueError("context ranks values within queries, which data in parts do not allow: leave it out")
         if getattr(self, "solver", "auto") == "dual":
-            raise ValueError("solver='dual' keeps a number for every pair: use another with data in parts")
+            raise ValueError("solver='dual' keeps a number for every pair: use another solver with data in parts")
         if getattr(self, "device", "cpu") != "cpu":
-            raise ValueError("data in parts are learnt from on the processors of their workers: leave out device")
+            raise ValueError("data in parts are fitted on the workers' processors: leave out device")
 
     context: str | None = None  # of rankers without that parameter
     _scaled_type: Any = None  # of scaled rows; None: that of the rows
@@ -238,14 +239,14 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
     def rank(self, X: RowsLike, qid: PerRow = None, top: int | None = None) -> np.ndarray:
         """Row numbers, best first within each query, queries one after another in order of first appearance.
 
-        The answer is always one 1-D array, so that it indexes everything that has a row: ``docid[order]``,
-        ``qid[order]``, ``frame.iloc[order]``. Equal scores keep their row order.
+        The result is always one 1-D array, so it can index anything with one entry per row: ``docid[order]``,
+        ``qid[order]``, ``frame.iloc[order]``. Rows with equal scores keep their order.
 
         Parameters
         ----------
         X : rows as in fit
-        qid : a query id per row; None: the rows are those of one query
-        top : at most that many rows per query
+        qid : a query id per row; None if all rows belong to one query
+        top : keep at most this many rows per query
         """
         if top is not None and (isinstance(top, bool) or int(top) != top or top < 1):
             raise ValueError(f"top must be a positive whole number or None, got {top!r}")
@@ -265,7 +266,7 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
         ----------
         X, y, qid : rows as in fit
         sample_weight : a weight per row
-            Rows of weight 0 are left out, and a query counts with the mean weight of its rows.
+            Rows of weight 0 are left out. The weight of a query is the mean weight of its rows.
         """
         from hingerank.metrics import evaluate
 
@@ -275,8 +276,8 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
         known = self.__dict__.get("fingerprint_", {}).get("queries", 1)
         if qid is None and known > 1:
             raise ValueError(
-                f"this ranker learnt from {known:,} queries, and score got no query ids: without them it would take "
-                f"all rows for one query and answer another number; {GIVE_IDS}"
+                f"this ranker was fitted on {known:,} queries, but score got no query ids: without them it would take "
+                f"all rows for one query and return a different number; {GIVE_IDS}"
             )
         scores = self._predict(X, qid, one_query=True)
         grades = check_grades(self, y, len(scores))
@@ -349,7 +350,7 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
 
 
 class UnweightedRanker(BaseRanker):
-    """A ranker for which weights of rows have no meaning: its fit takes none."""
+    """A ranker whose fit takes no sample_weight."""
 
     def fit(  # type: ignore[override]
         self,
@@ -391,8 +392,8 @@ class LinearRanker(BaseRanker):
     def linear_form(self) -> tuple[np.ndarray, float]:
         """(weights, intercept) in the input's units: score(x) = intercept + <weights, x>, as SHAP's explainers take it.
 
-        ``coef_`` is about scaled features. With `missing` it is the score of rows without missing values. A ValueError
-        says where the score is no linear function of the features themselves.
+        ``coef_``, in contrast, belongs to scaled features. With `missing` the formula holds for rows without missing
+        values. A ValueError is raised if the score is not a linear function of the features themselves.
         """
         from hingerank.export.forms import Affine
 
@@ -400,18 +401,18 @@ class LinearRanker(BaseRanker):
         form = self._form().folded()
         if not isinstance(form.body, Affine) or form.scaling is not None:
             raise ValueError(
-                f"this {type(self).__name__} (scale={getattr(self, 'scale', None)!r}) is no linear function of the "
+                f"this {type(self).__name__} (scale={getattr(self, 'scale', None)!r}) is not a linear function of the "
                 "features themselves: use scale=None, 'standard', 'minmax', 'maxabs' or 'deviation', and no features="
             )
         return form.body.weights[: form.n_features], float(form.body.offset)
 
     @renamed
     def feature_table(self, feature_names: Sequence[str] | None = None) -> list[tuple[str, float]]:
-        """(feature, weight) pairs, largest absolute weight first; with a scaler, of the scaled features.
+        """(feature, weight) pairs, largest absolute weight first; with a scaler these are weights of scaled features.
 
         Parameters
         ----------
-        feature_names : of the features; those seen in fit, else "f1", "f2", ... as LETOR files count
+        feature_names : names of the features; default those seen in fit, else "f1", "f2", ... as in LETOR files
         """
         check_is_fitted(self)
         names = names_of_features(self, len(self.coef_), feature_names)

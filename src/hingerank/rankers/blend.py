@@ -44,41 +44,41 @@ NOT_EXACT = "the weighted sum of the members' contributions, some of them by the
 class Blend(BaseRanker):
     """score(x) = Σ_k a_k f_k(x) / σ_k:  a weighted sum of the scores of several rankers f_k, its members.
 
-    σ_k is the standard deviation within queries of member k's out-of-fold scores: the queries are cut into folds, and
-    each fold is scored by a member that has learnt from the others. Then every member learns from all rows.
+    σ_k is the standard deviation within queries of member k's out-of-fold scores: the queries are split into folds, and
+    each fold is scored by a copy of the member fitted on the other folds. Then every member is fitted on all rows.
 
     Parameters
     ----------
     members : list of rankers, or of their names, such as ``["rank-svm", "additive-rank-svm", "lightgbm"]``
-        None: RankSVM on features divided by their deviations, and AdditiveRankSVM. Families that err differently blend
-        best.
+        None: RankSVM on features divided by their standard deviations, and AdditiveRankSVM. Blends work best if the
+        members make different errors.
     weights : "equal", "stack" or "auto"
-        "equal": a_k = 1 / K. "stack": min over a ≥ 0 of ½‖a − ā1‖² + C Σ loss over the out-of-fold scores, with
-        certificate; this helps where a member is far behind, and overfits where queries are few. "auto": equal weights,
-        unless the stack ranks out-of-fold queries better by more than the standard error of the difference; and the
-        best member alone where that is better than both by as much.
-    folds : parts of the queries, each scored by members that have not learnt from it
-    measure : by which ``out_of_fold_`` compares, and "auto" chooses
-    tol : of the stack's fit, as in RankSVM
-    random_state : of the folds
+        "equal": a_k = 1 / K. "stack": min over a ≥ 0 of ½‖a − ā1‖² + C Σ loss over the out-of-fold scores, with a
+        certificate. It helps if one member is far behind, and overfits if there are few queries. "auto": equal weights,
+        unless the stack ranks out-of-fold queries better by more than the standard error of the difference. The best
+        member alone is taken if it is better than both by as much.
+    folds : number of parts of the queries, each scored by members that were not fitted on it
+    measure : used for ``out_of_fold_`` and for the choice of "auto"
+    tol : tolerance of the stack's fit, as in RankSVM
+    random_state : seed of the folds
 
     Attributes
     ----------
     members_ : the fitted members
     weights_ : a, which add up to 1
     scales_ : σ
-    out_of_fold_ : of each member, of equal weights and of the stack the measure of out-of-fold scores, and its
-        standard error; the "kind" of the weights; the "difference" of the stack from equal weights, with its error
-    certificate_ : of the stack how near the optimum it is; else the measure of the out-of-fold scores
-    trace_ : of the stack
+    out_of_fold_ : the measure of out-of-fold scores and its standard error, for each member, for equal weights and for
+        the stack; the "kind" of the weights; the "difference" of the stack from equal weights, with its error
+    certificate_ : how near the optimum the stack is; without a stack the measure of the out-of-fold scores
+    trace_ : trace of the stack
     n_iter_, n_pairs_ : iterations, and preference pairs
 
     Notes
     -----
     Folds do not depend on the order of the queries. Data of a single query have no folds: members are then scaled by
-    their scores of the training rows, and weigh the same. Weights of rows count as far as the members take them, in
-    fits and in scales; measures count rows alike. Rows of a mapped folder stay there as far as the members leave them
-    there; data in parts cannot be blended, for the out-of-fold scores of all rows are needed in one place.
+    their scores of the training rows and get equal weights. Row weights are used in fits and in scales if the members
+    take them; measures ignore them. Rows of a memory-mapped folder stay on disk if the members read them from there.
+    Data in parts cannot be blended, because the out-of-fold scores of all rows are needed in one place.
 
     Examples
     --------
@@ -151,7 +151,7 @@ class Blend(BaseRanker):
         self._check_settings()
         for member in members:
             if sample_weight is not None and "sample_weight" not in inspect.signature(type(member).fit).parameters:
-                raise ValueError(f"{type(member).__name__} takes no sample_weight: leave these, or this member, out")
+                raise ValueError(f"{type(member).__name__} takes no sample_weight: leave out weights or this member")
         self._fit_folds(members, X, y, blocks, sample_weight, self._learn, None, began)
 
     def _fit_folds(
@@ -178,13 +178,13 @@ class Blend(BaseRanker):
     ) -> Self:  # fmt: skip
         """Learn from clicks: every member does, and scales and weights come from clicks on out-of-fold queries.
 
-        ``measure`` is then what a list is worth, "dcg@10", "p@5" or "average-rank"; NDCG has no best list to divide by
-        and stands for DCG. Members are rankers that have ``fit_clicks``, which trees have not.
+        ``measure`` is then the value of a list, "dcg@10", "p@5" or "average-rank". Without grades there is no ideal
+        list, so NDCG means DCG here. All members must have ``fit_clicks``; tree rankers do not have it.
 
         Parameters
         ----------
         data : ClickData, ``log.join(rows)``
-        propensities, correction, clip, around : as ``RankSVM.fit_clicks`` takes them; around holds every member
+        propensities, correction, clip, around : as in ``RankSVM.fit_clicks``; around applies to every member
         """
         began, members = time.perf_counter(), self._made()
         for member in members:
@@ -311,13 +311,13 @@ class Blend(BaseRanker):
         return summed(names, [(a, member._form()) for a, member in self._parts()])
 
     def additive(self, X: Any, qid: Any = None) -> AdditiveRankSVM:
-        """The same ranking as one AdditiveRankSVM, of a blend of lines and curves over the same columns.
+        """Turn a blend of linear and additive models over the same columns into one AdditiveRankSVM, same ranking.
 
-        Its scores are the blend's but for a constant. ``curves_`` and ``plot`` show the sum of all members.
+        Its scores differ from the blend's by a constant only. ``curves_`` and ``plot`` show the sum of all members.
 
         Parameters
         ----------
-        X : rows by which curves are weighed and centred, usually those that the blend learnt from
+        X : rows used to weigh and centre the curves, usually the training rows of the blend
         qid : a query id per row, unless X brings them
         """
         from hingerank.export.forms import Affine, Curves
@@ -328,7 +328,7 @@ class Blend(BaseRanker):
         plain = form.scaling is None and form.filled is None
         if not plain or not isinstance(form.body, Affine | Curves):
             raise ValueError(
-                "this blend is not one sum of curves: its members must be lines and curves without surfaces, of "
+                "this blend is not one sum of curves: its members must be linear or additive without interactions, of "
                 "features that are not scaled or scaled by columns, without missing values"
             )
         X, _, qid = unpack(X, None, qid)

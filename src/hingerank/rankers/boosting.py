@@ -38,8 +38,8 @@ class BoostingRanker(BaseRanker):
     """score(x) = sum over rounds t of ``alpha_t · h_t(x)``, where ``h_t`` is the weak ranker chosen in round t.
 
     A ranker defines ``_rounds``, which yields one trace entry for each round (feature, alpha, value and what else
-    describes the weak ranker), and ``_assemble``, which makes the model of some of them. A fit is no optimum but a
-    number of rounds: its certificate says how many were made and what the training rows then measured.
+    describes the weak ranker), and ``_assemble``, which makes the model of some of them. A fit is not an optimum but a
+    number of rounds: its certificate says how many were made and gives the measure of the training rows after them.
     """
 
     _saved: ClassVar[Mapping[str, Attribute]] = {
@@ -114,19 +114,19 @@ class AdaRank(BoostingRanker, LinearRanker):
     Queries have weights P(q), equal at first. A round takes the feature k whose ranking has the best weighted measure
     ``sum_q P(q) E(q, k)``, with ``alpha = ½ log( sum_q P(q) (1 + E(q, k)) / sum_q P(q) (1 - E(q, k)) )``, and then lets
     P(q) be proportional to exp(-E(q)), E(q) the measure of the ranking by the scores so far: hard queries count more.
-    Queries without two grades are left out: no ranking of theirs is better than another.
+    Queries whose rows all have the same grade are left out: all rankings of them are equally good.
 
     Parameters
     ----------
     max_iter : most rounds of boosting
         Every number of them is a model: ``fit_path`` gives several from one run.
     measure : "map" (AdaRank-MAP), "ndcg@10" (AdaRank-NDCG) or any other between 0 and 1
-        Rows of equal score count by the expected value over all orders, as the default preset has it: features have
-        many equal values, and the order of the file should not help.
-    monotone : pass over features that would not raise the training measure, and stop when none would
-        False: as in the paper, where a feature that ranks best alone is often chosen for ever, because neither the
-        weights of queries nor the ranking change any more.
-    negated : let features also rank from their least value to the largest
+        For rows of equal score the expected value over all orders counts, as in the default preset: features have many
+        equal values, and the order of the rows should not matter.
+    monotone : skip features that would not raise the training measure, and stop if none would
+        False: as in the paper. The feature that ranks best alone is then often chosen again and again, because neither
+        the weights of queries nor the ranking change any more.
+    negated : also rank by features in ascending order
     scale : feature scaling learnt in fit and carried in the model
     missing : as in RankSVM
 
@@ -206,7 +206,7 @@ def repeat_rows(
     times = weight.astype(np.int64)
     if (times != weight).any():
         raise ValueError(
-            "AdaRank measures whole rankings, in which a row stands once, twice, ... but not half: sample_weight must "
+            "AdaRank repeats rows by their weights, which is not possible for fractions: sample_weight must "
             "be whole numbers"
         )
     rows = np.repeat(np.arange(len(times)), times)
@@ -227,8 +227,8 @@ class RankBoost(BoostingRanker):
     max_iter : most rounds of boosting
         Every number of them is a model: ``fit_path`` gives several from one run.
     n_thresholds : thresholds for each feature, at most 255
-        Midway between its distinct values where these are few enough, else between evenly spaced ones among them in
-        their order.
+        They lie midway between the distinct values if these are few enough, else midway between evenly spaced ones
+        among the sorted distinct values.
     scale : feature scaling learnt in fit and carried in the model
     missing : as in RankSVM
 

@@ -54,7 +54,7 @@ class Explanation:
     scores : of every row
     qid : of every row
     documents : of every row its document id, or its number from 1
-    how : in which way contributions were found
+    how : the method by which contributions were found
     exact : whether base and contributions add up to the score in every case
     """
 
@@ -224,7 +224,7 @@ class Explained:
         Parameters
         ----------
         X : rows as in fit
-        qid : a query id per row; None: the rows are those of one query
+        qid : a query id per row; None if all rows belong to one query
         """
         check_is_fitted(self)
         documents = X.docid if isinstance(X, RankingData) else None

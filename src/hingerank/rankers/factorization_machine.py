@@ -40,7 +40,7 @@ class RankingFM(UnweightedRanker, ProblemRanker):
     max_iter : most iterations
     max_seconds : most seconds
     random_state : seed of the first factors
-    callback : called with each trace entry; a true answer stops the fit
+    callback : called with each trace entry; return True to stop
 
     Attributes
     ----------

@@ -29,19 +29,19 @@ class FeatureSelectionRanker(SparseRanker):
 
         min over w, zero outside those features, of  ½‖w‖² + C · sum over pairs of  max(0, 1 - w·x_i + w·x_j)²
 
-    To choose how many on validation data, fit a path
-    and ask ``hingerank.rankers.path_choice.choose_on_validation``.
+    To choose the number of features on validation data, fit a path and call
+    ``hingerank.rankers.path_choice.choose_on_validation``.
 
     Parameters
     ----------
-    n_features : features to keep; all where there are fewer
+    n_features : number of features to keep, or all if there are fewer
     C : weight of the loss; multiplies its sum over pairs, or None for one that follows the data
     ties : how the filter ranks rows with equal values of a feature
-        "average": they share the mean discount of their places; "stable": in the order in which they are given, as
-        LETOR's scripts do.
+        "average": they share the mean discount of their ranks; "stable": in the order in which they are given, as in
+        LETOR's scripts.
     tol : as in RankSVM
     max_iter : most iterations; a fit that hits it warns and says in ``certificate_`` how far it got
-    max_seconds : most seconds, likewise
+    max_seconds : most seconds; a fit that hits it warns as well
     scale : feature scaling learnt in fit and carried in the model
     missing : as in RankSVM
     callback : called with each trace entry; return True to stop

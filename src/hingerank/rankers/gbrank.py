@@ -12,7 +12,7 @@ from hingerank.rankers.trees import LightGBMRanker
 class GBRank(LightGBMRanker):
     """min over sums of trees s of  sum over pairs (i preferred to j) of  max(0, margin - s_i + s_j)²,  by boosting.
 
-    Every tree is a regression on the rows of violated pairs, whose targets are the scores that would mend them: a
+    Every tree is a regression on the rows of violated pairs, whose targets are the scores that would correct them: a
     Newton step of RankSVM's squared hinge with trees in place of weights (Zheng, Chen, Sun & Zha 2007). Scores move by
     learning_rate, where the paper takes a running mean. LightGBM grows the trees; the sums over pairs are made here, in
     O(n log n) for n rows of a query. With alpha the loss is  (1 - alpha) · that sum + alpha · sum over rows of

@@ -65,14 +65,14 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
     pair_weight : as in RankSVM
     grade_weight : as in RankSVM
     scale : feature scaling learnt in fit and carried in the model
-        "auto" divides columns by their standard deviation, so that none drowns the others in a distance, unless gamma
-        is a number, which is about the rows as they are; None: none.
+        "auto" divides columns by their standard deviation, so that none dominates the distances. If gamma is a number,
+        "auto" does not scale, because the number refers to the unscaled rows. None: no scaling.
     missing : as in RankSVM
     max_iter : most iterations
     max_seconds : most seconds
     callback : called with each trace entry; return True to stop
-    degree : of "polynomial"
-    coef0 : of "polynomial"
+    degree : degree of "polynomial"
+    coef0 : constant of "polynomial"
     solver : "auto", "newton" (smooth losses), or for the hinge "smoothing", or "dual" (small data; ``multipliers_``)
     memory_gb : most gigabytes for K, default half of the machine's; above it K is computed again for every product
     device : "cpu", or "cuda" to train on an NVIDIA GPU (needs PyTorch; holds all of K there)
@@ -153,12 +153,12 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
         rows = None if blocks is None else blocks.given
         if X.shape[1] != len(X) if rows is None else X.shape[1] <= rows.max():
             raise ValueError(
-                f"kernel='precomputed' needs a square matrix in fit, a value for every two rows; X has {X.shape[1]} "
+                f"kernel='precomputed' needs a square matrix in fit, one value per pair of rows; X has {X.shape[1]} "
                 f"columns and {len(X) if rows is None else rows.max() + 1} rows"
             )
         X = X if rows is None else X[:, rows]
         if not np.allclose(X, X.T, rtol=1e-4, atol=1e-5 * np.abs(X).max(initial=0.0)):
-            raise ValueError("kernel='precomputed' needs a symmetric matrix, and X is not: is it a kernel's?")
+            raise ValueError("kernel='precomputed' needs a symmetric matrix of kernel values, which X is not")
         return X
 
     def _how(self, problem, before):
@@ -275,7 +275,7 @@ class NystroemRankSVM(MappedRanker):
 
     Parameters
     ----------
-    n_components : m, number of landmarks (all rows where there are no more)
+    n_components : m, number of landmarks (all rows if there are fewer)
     gamma : a number, "scale" (1 / sum of the columns' variances), "median" (1 / median squared distance) or "auto"
         The last is 1 / features. A rule may be multiplied: "0.25*scale".
     C : weight of the loss; multiplies its sum over pairs, or None for one that follows the data
@@ -293,8 +293,8 @@ class NystroemRankSVM(MappedRanker):
     solver : as in RankSVM
     kernel : "rbf", "polynomial", "laplacian", "chi2", "cosine", "linear", or a function of two arrays
         The function returns their matrix; such a ranker cannot be saved.
-    degree : of "polynomial"
-    coef0 : of "polynomial"
+    degree : degree of "polynomial"
+    coef0 : constant of "polynomial"
     rank : most dimensions to keep of the landmarks' span, by eigenvalue; 0 for no limit
     landmarks : "uniform" rows, "kmeans" centres or "leverage" (rows in proportion to how much they add)
     random_state : the seed
@@ -304,8 +304,8 @@ class NystroemRankSVM(MappedRanker):
 
     Attributes
     ----------
-    landmarks_ : rows
-    coef_ : a weight for each: score(x) = sum of coef_j κ(x, landmark_j)
+    landmarks_ : the landmarks, one per row
+    coef_ : a weight for each landmark: score(x) = sum of coef_j κ(x, landmark_j)
     gamma_ : the γ used
     certificate_ : how near the optimum the ranker is
     trace_ : one entry per iteration

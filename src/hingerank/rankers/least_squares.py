@@ -73,8 +73,8 @@ class RankRLS(LeastSquaresRanker):
     ----------
     C : weight of the loss; multiplies its sum over pairs, or None for one that follows the data
     loss : which differences
-        "all_differences" as above: rows of equal grade are to have equal scores; "grade_differences": pairs of
-        different grades only; "squared": (1 - (s_i - s_j))² over these, whatever the grades.
+        "all_differences" as above: rows of equal grade should have equal scores. "grade_differences": only pairs of
+        different grades. "squared": (1 - (s_i - s_j))² over the same pairs, however far apart their grades are.
     pair_weight : "uniform" as in the paper, or "rows": a query's pairs divided by its rows, as in RLScore's program
     tol : accepted duality gap relative to the objective and to its fall from weights of 0
     scale : feature scaling learnt in fit and carried in the model

@@ -97,10 +97,11 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
     def fit_preferences(self, X: RowsLike, preferences: Preferences) -> Any:
         """Learn from a preference set with any weights; X has its rows in the order of the preference set.
 
-        Clicks with known propensities (Joachims, Swaminathan & Schnabel 2017) set each clicked row against all other
-        rows of its query, clicked ones too: `fit_clicks` does that, and ``WeightedWinners`` are these preferences.
-        Clicked against unclicked rows (``GradedPreferences`` of clicks) stays biased with any amount of data, in spite
-        of weights 1 / propensity: on average the pair (i, j) weighs relevance_i (1 - propensity_j relevance_j).
+        For clicks with known propensities use `fit_clicks`. It compares each clicked row with all other rows of its
+        query, including other clicked rows (Joachims, Swaminathan & Schnabel 2017); ``WeightedWinners`` are these
+        preferences. To compare clicked rows with unclicked ones only (``GradedPreferences`` of clicks) is biased for
+        any amount of data, even with weights 1 / propensity: the expected weight of the pair (i, j) is
+        relevance_i (1 - propensity_j relevance_j).
 
         Parameters
         ----------
@@ -131,10 +132,10 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
         self._forget_fit()
         self.fingerprint_, self.validation_scores_, mapped = fingerprint_rows(X), [], isinstance(X, RowsView)
         if self.context is not None:
-            raise ValueError(f"context={self.context!r} works within queries, and so with fit(X, y, qid) only")
+            raise ValueError(f"context={self.context!r} works within queries, so it needs fit(X, y, qid)")
         if make_scaler(self._scaling()).per_query:
             raise ValueError(
-                f"scale={self.scale!r} works within queries, and so with fit(X, y, qid) only; scale the rows before "
+                f"scale={self.scale!r} works within queries, so it needs fit(X, y, qid); scale the rows before "
                 "fitting preferences directly, or by columns"
             )
         if not mapped:
@@ -199,37 +200,39 @@ class RankSVM(PairwiseRanker, LinearRanker):
     Parameters
     ----------
     C : weight of the loss; multiplies its sum over pairs (of a loss of whole lists its sum over queries)
-        None for one that follows the data: 10 times the smallest useful one, L(0) / ‖∇L(0)‖² of the loss L at weights
-        of 0. LIBLINEAR's ranksvm uses the same C; for SVMrank see ``hingerank.export.svmlight.C_from_svmrank``.
+        None for one that follows the data: 10 times the smallest useful C, which is L(0) / ‖∇L(0)‖² for the loss L at
+        weights of 0. LIBLINEAR's ranksvm uses the same C; for SVMrank see
+        ``hingerank.export.svmlight.C_from_svmrank``.
     loss : of a pair, or of a whole list
         "squared_hinge" max(0, 1-t)², "hinge" max(0, 1-t), or "modified_huber", "logistic", "exponential", "fidelity",
         "squared"; of whole lists "listnet", "listmle", "grade_differences", "grade_margins", "all_differences",
         "cosine"; of rankings "average_precision" (cutting planes). Or a smooth object (``losses.check_loss`` tries it).
     tol : stop when the duality gap is at most tol times the objective and tol times its fall from weights of 0
-        The objective is then provably within that fraction of its optimum. (Where a loss is not convex, as "fidelity",
-        the same number says how stationary the weights are.)
+        The objective is then provably within that fraction of its optimum. (If a loss is not convex, such as
+        "fidelity", the same number measures how stationary the weights are.)
     solver : "auto", "newton" (smooth losses), or for the hinge "smoothing" (fastest), "cutting-plane", "dual"
         "dual" gives ``multipliers_``.
-    pair_weight : "uniform", "query": every query counts the same however many pairs it has, or "ndcg"
-        "ndcg" fits several times, each under weights of NDCG-Loss2 in the ranking of the fit before, 1 on average
-        (`hingerank.losses.distances`): for the squared hinge and the logistic loss, O(rows²) time for a query. Ranks
-        count rows, whatever their weights.
+    pair_weight : "uniform", "query" or "ndcg"
+        "query" gives every query the same weight, however many pairs it has. "ndcg" fits several times. Each fit uses
+        the weights of NDCG-Loss2 in the ranking of the previous fit, scaled to a mean of 1
+        (`hingerank.losses.distances`). It needs the squared hinge or the logistic loss and O(rows²) time per query.
+        Ranks count rows and ignore their weights.
     grade_weight : matrix over the distinct grades, ascending: the cost of a pair with these two grades
     scale : feature scaling learnt in fit and carried in the model (None for none)
         Within queries "query-minmax" or "query-standard"; by columns "standard", "minmax", "maxabs", "deviation", and
-        for long tails "log" or "quantile". `hingerank.tune` finds out which.
+        for long tails "log" or "quantile". `hingerank.tune` can choose one.
     missing : what a missing value (NaN) becomes before scaling, learnt in fit and carried in the model
         "error" refuses it; "zero" and "median" (of the column) fill it; "indicator" fills it by the median and adds a
         column that is 1 where it was missing, for each feature that was missing in training. Not for data in parts.
-    context : "rank" or "standard": every column's ranks or z-scores within the queries are columns, too
-        Dense rows only; ``predict`` then needs qid, and no export carries it.
+    context : "rank" or "standard": adds every column's ranks or z-scores within the queries as further columns
+        Dense rows only. ``predict`` then needs qid, and no export supports it.
     features : a feature map φ: any scikit-learn transformer, fitted on the training rows
-        The ranker is then linear in φ(x), of which one copy is made, in float32 and by blocks (half of the machine's
-        memory at most; beyond that φ is computed again for every pass). With the plain transformers of scikit-learn
+        The ranker is then linear in φ(x). One copy of φ(x) is kept in float32, in at most half of the machine's memory;
+        if that is not enough, φ is computed again for every pass. With the plain transformers of scikit-learn
         (`hingerank.export.transformers` lists them) the ranker can be saved, as arrays.
-    rounds : with ``pair_weight="ndcg"`` the number of fits, the first of them with equal weights
+    rounds : number of fits with ``pair_weight="ndcg"``; the first has equal weights
     max_iter : most iterations; a fit that hits it warns and says in ``certificate_`` how far it got
-    max_seconds : most seconds, likewise
+    max_seconds : most seconds; a fit that hits it warns as well
     init : weights to start from
     callback : called with each trace entry; return True to stop
     device : "cpu", or "cuda" to train on an NVIDIA GPU (needs PyTorch; holds the rows there, in float32)
@@ -243,8 +246,8 @@ class RankSVM(PairwiseRanker, LinearRanker):
     n_pairs_ : preference pairs
     C_ : C as it was used
     objective_ : the value reached
-    rounds_ : with ``pair_weight="ndcg"`` the certificate and objective of each fit, and the pairs it reordered
-    multipliers_, pairs_ : with ``solver="dual"``, a number for each pair, and the pairs (winner row, loser row)
+    rounds_ : certificate and objective of each fit with ``pair_weight="ndcg"``, and the pairs it reordered
+    multipliers_, pairs_ : a number for each pair with ``solver="dual"``, and the pairs (winner row, loser row)
 
     Examples
     --------
@@ -372,8 +375,8 @@ class LossRanker(RankSVM):
 class RankNet(LossRanker):
     """min over w of  ½‖w‖² + C · sum over pairs (i preferred to j) of  log(1 + exp(-(s_i - s_j))),  s = Φ w.
 
-    The original has a neural network for s and stops its descent early; here s is linear in the features, or in those
-    of any feature map, and the fit goes to the optimum. Every pair is visited: O(rows²) for a query.
+    The original method uses a neural network for s and early stopping. Here s is linear in the features, or in those
+    of any feature map, and the fit is solved to the optimum. Every pair is visited: O(rows²) for a query.
 
     Parameters
     ----------
@@ -405,7 +408,7 @@ class RankNet(LossRanker):
 class ListNet(LossRanker):
     """min over w of  ½‖w‖² - C · sum over queries of  sum_i P_y(i) log P_s(i),  s = Φ w,
 
-    where P_s(i) = exp(s_i) / sum_j exp(s_j) is the chance of row i to come first, and P_y the same of the grades.
+    where P_s(i) = exp(s_i) / sum_j exp(s_j) is the probability that row i is ranked first. P_y is the same for grades.
 
     Parameters
     ----------
@@ -454,8 +457,8 @@ class FRank(LossRanker):
     """min over w of  ½‖w‖² + C · sum over pairs (i preferred to j) of  1 - sqrt(1 / (1 + exp(-(s_i - s_j)))),  s = Φ w.
 
     The loss of a pair is at most 1, however wrong it is. So the problem is not convex: the fit starts at w = 0, and the
-    certificate is that of a stationary point. The original adds up weak rankers; here s is linear in the features, or
-    in those of any feature map. Every pair is visited: O(rows²) for a query.
+    certificate is that of a stationary point. The original method adds up weak rankers. Here s is linear in the
+    features, or in those of any feature map. Every pair is visited: O(rows²) for a query.
 
     Parameters
     ----------

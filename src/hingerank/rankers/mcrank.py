@@ -22,12 +22,12 @@ class McRank(LightGBMRanker):
     """score(x) = sum over grades k of  k · P(k | x),  P(k | x) = exp(F_k(x)) / sum over l of exp(F_l(x)).
 
     Each F_k is a sum of trees; by boosting they minimise  - sum over rows of log P(y_i | x_i)  (Li, Burges & Wu 2007).
-    Whoever knows the grades ranks perfectly, and DCG's error is bounded by that of the classification. LightGBM grows
-    the trees, one for each grade in a round.
+    Perfect classification gives a perfect ranking, and the error of DCG is bounded by the error of the classification.
+    LightGBM grows the trees, one for each grade in a round.
 
     The paper's ordinal form has a sum of trees F_k for every grade k but the lowest, and  P(y ≥ k | x) = 1 / (1 +
-    exp(-F_k(x))):  the trees minimise the sum over k of the logistic loss of "at least k", which knows that grades are
-    ordered. The score is again the expected grade,  lowest grade + sum over k of (k - the grade below) · P(y ≥ k | x).
+    exp(-F_k(x))):  the trees minimise the sum over k of the logistic loss of "at least k", which uses the order of the
+    grades. The score is again the expected grade,  lowest grade + sum over k of (k - the grade below) · P(y ≥ k | x).
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class McRank(LightGBMRanker):
     ----------
     grades_ : the grades k, ascending
     models_ : the trees of each bag's F_k, as arrays, one bag after the other
-        With "ordinal" of all grades but the lowest.
+        With "ordinal" there is no F_k for the lowest grade.
     certificate_ : number of rounds, and NDCG@10 of the training rows
 
     Examples
@@ -90,7 +90,7 @@ class McRank(LightGBMRanker):
         self.grades_, numbers = np.unique(y, return_inverse=True)
         if len(self.grades_) > MOST_GRADES:
             raise ValueError(
-                f"there are {len(self.grades_):,} different grades, and McRank grows trees for each: "
+                f"there are {len(self.grades_):,} different grades, and McRank grows trees for each grade: "
                 f"round them to at most {MOST_GRADES}, or use LightGBMRanker"
             )
         if len(self.grades_) == 1:
@@ -146,8 +146,8 @@ class McRank(LightGBMRanker):
         return self._expected(np.swapaxes(sums.reshape(-1, count, sums.shape[1]), 0, 1)).mean(axis=0)
 
     def _contributions(self, X, blocks):
-        """With φ_kj what feature j gave to F_k (see LightGBMRanker), the sum over k of φ_kj times the mean slope
-        dscore/dF_k on the line from the mean F to F(x): these add up to the score's change."""
+        """With φ_kj the contribution of feature j to F_k (see LightGBMRanker), the sum over k of φ_kj times the mean
+        slope dscore/dF_k on the line from the mean F to F(x): these add up to the score's change."""
         threads, count = asked_threads(self.n_jobs), self._n_sums
         each = [
             self._shares(np.array([model.contributions(X, threads) for model in self.models_[k : k + count]]))

@@ -23,12 +23,12 @@ BYTES_OF_SWAPS = 144  # a row of mapped data, of LambdaRank, which keeps the gai
 class RankCosine(LossRanker):
     """min over w of  ½‖w‖² + C · sum over queries of  ½ (1 - z·u / sqrt(1 + z·z)),  z = s - mean s,  s = Φ w,
 
-    u the grades of the query less their mean, divided by their length: half of one less the cosine between scores and
-    grades (Qin et al. 2008). The paper's scores and grades count from 0 and its scores are sums of weak rankers; here
-    they count from their query's mean, so that a shift of scores changes nothing, 1 stands under the root, so that the
-    loss has a value at s = 0, and s is linear in the features or in those of any feature map. Every query weighs the
-    same and costs at most 1, so the problem is not convex: the fit starts at w = 0, and the certificate is that of a
-    stationary point. O(rows).
+    where u are the grades of the query, centred and divided by their norm: (1 - cosine of scores and grades) / 2 (Qin
+    et al. 2008). It differs from the paper in three points. Scores and grades are centred in each query, so a shift of
+    scores changes nothing. The 1 under the root gives the loss a value at s = 0. And s is linear in the features, or in
+    those of any feature map, where the paper adds up weak rankers. Every query has the same weight and a loss of at
+    most 1, so the problem is not convex: the fit starts at w = 0, and the certificate is that of a stationary point.
+    O(rows).
 
     Parameters
     ----------
@@ -137,8 +137,8 @@ class SoftRank(UnweightedRanker, LossRanker):
     Parameters
     ----------
     C : weight of the loss; multiplies its sum over queries, or None for one that follows the data
-    top : places that count, as in NDCG@10; None for all
-        With few places for many rows nothing is felt at w = 0, where all rows tie: give ``init`` then.
+    top : number of top ranks that count, as in NDCG@10; None for all
+        With few ranks and many rows the gradient vanishes at w = 0, where all rows tie: give ``init`` then.
     tol : stop when ‖w + C ∇loss‖ is at most tol times ‖w‖ + ‖C ∇loss‖
     scale : feature scaling learnt in fit and carried in the model
     missing : as in RankSVM
@@ -194,17 +194,17 @@ class LambdaRank(LossRanker):
     """w with  w + C · sum over pairs (i preferred to j) of  W_ij / (1 + exp(s_i - s_j)) · (x_j - x_i) = 0,  s = Φ w,
 
     W_ij = (2^y_i - 2^y_j) abs(D_i - D_j) / DCG*, D = 1 / log2(1 + rank), the change of NDCG if i and j swapped
-    places in the ranking by s (Burges, Ragno & Le 2006). These lambdas are the gradient of no function, since W follows
-    the ranking: such a w is a fixed point, the minimiser of the RankNet problem with the weights of its own ranking,
-    and no optimum of NDCG. The certificate is that problem's duality gap; where rows flip to and fro there is no fixed
-    point, and the fit ends at max_iter, with a warning. The paper's score is a neural network; here it is linear in the
-    features, or in those of any feature map. Every pair is visited: O(rows²) for a query.
+    ranks in the ranking by s (Burges, Ragno & Le 2006). These lambdas are not the gradient of a function, since W
+    depends on the ranking. Such a w is a fixed point: it minimises the RankNet problem with the weights of its own
+    ranking, and is no optimum of NDCG. The certificate is that problem's duality gap. If rows keep swapping there is no
+    fixed point, and the fit ends at max_iter, with a warning. The paper's score is a neural network; here it is linear
+    in the features, or in those of any feature map. Every pair is visited: O(rows²) for a query.
 
     Parameters
     ----------
     C : weight of the loss; multiplies its sum over pairs, here that of the lambdas
         None for one that follows the data.
-    top : places that count, as in NDCG@10; None for all
+    top : number of top ranks that count, as in NDCG@10; None for all
     tol : stop when that duality gap is at most tol times the objective and tol times its fall from weights of 0
     scale : feature scaling learnt in fit and carried in the model
     missing : as in RankSVM
@@ -250,7 +250,7 @@ class LambdaRank(LossRanker):
     def _problem(self, source):
         top, preferences, plain = checked_top(self.top), source.preferences, super()._problem(source)
         if not isinstance(preferences, GradedPreferences):
-            raise ValueError("LambdaRank learns from graded rows: it has no form for winners or single comparisons")
+            raise ValueError("LambdaRank needs graded rows: it does not learn from winners or single comparisons")
         uphill = plain.design.scores(-plain.at(np.zeros(plain.dimension)).gradient)
         return LambdaProblem(plain.design, LambdaLoss(preferences, top), preferences, uphill)
 

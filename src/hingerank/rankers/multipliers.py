@@ -28,8 +28,8 @@ from hingerank.solvers.shrinkage import shrinkage
 class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
     """min over V of  ½‖sum over pairs of <v_i, v_j>(x_i - x_j)‖² - sum over pairs of <v_i, v_j>,   0 ≤ v_ik ≤ √(C/K).
 
-    The dual of the hinge RankSVM with its multipliers forced to rank K in every query. The box makes 0 ≤ a_ij ≤ C and
-    is stricter, so the objective is never below the dual RankSVM's. Not convex: the answer depends on the start.
+    The dual of the hinge RankSVM with its multipliers forced to rank K in every query. The box implies 0 ≤ a_ij ≤ C and
+    is stricter, so the objective is never below the dual RankSVM's. Not convex: the result depends on the start.
 
     Parameters
     ----------
@@ -39,16 +39,16 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
     max_iter : epochs, each one projected gradient step for every query, in random order
         Steps adapt: one that would raise the objective is halved, so it never diverges. Where they are not enough, as
         for a large C, up to as many Gauss-Newton steps over all queries follow (with up to 400 features).
-    n_starts : random starts; the one with the lowest objective is kept
+    n_starts : number of random starts; the one with the lowest objective is kept
     form : "dual", as above, or "primal"
         The latter is min over V of ½‖w(V)‖² + C sum of hinges of the factorised model
         w(V) = sum <v_i, v_j>(x_i - x_j), the form first presented (Zhang et al. 2015), by L-BFGS with the hinge's kink
         rounded over 1e-3. There is no box on V then, and multipliers may be negative.
     loss : "hinge", or with form="primal" any loss of pairs, as in RankSVM: "squared_hinge", "logistic", ...
-        Low rank beyond the hinge, which Xu et al. (2019, section 5.3) leave to others.
+        Xu et al. (2019, section 5.3) leave losses other than the hinge to future work.
     validation : RankingData on which to choose the epoch (dual form)
         The epoch with the best mean NDCG@10 there is kept.
-    patience : epochs without a better one on validation that end the fit
+    patience : stop after this many epochs without a better one on validation
     solver : "adaptive", as above, or "paper": Algorithm 1 as printed (dual form)
         From factors in the whole box, exactly max_iter epochs of steps of one length, converged or not.
     learning_rate : the length of the paper's steps, its η
@@ -113,11 +113,11 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
         if self.solver not in ("adaptive", "paper"):
             raise ValueError(f"solver must be 'adaptive' or 'paper', not {self.solver!r}")
         if self.solver == "paper" and (self.form != "dual" or self.validation is not None):
-            raise ValueError("solver='paper' is of the dual form and ends after max_iter epochs, without validation")
+            raise ValueError("solver='paper' needs form='dual' and ends after max_iter epochs: leave out validation")
         if self.loss not in LOSSES:
             raise ValueError(no_loss(str(self.loss), LOSSES))
         if self.loss != "hinge" and self.form == "dual":
-            raise ValueError(f"the dual form is that of the hinge: for loss={self.loss!r} give form='primal'")
+            raise ValueError(f"form='dual' needs loss='hinge': for loss={self.loss!r} give form='primal'")
         preferences, design, loss = GradedPreferences(y, blocks.offsets), RowsDesign(X), make_loss(self.loss)
         self.C_ = chosen_C(self.C, Problem(design, loss, preferences))
         problem = (
@@ -261,7 +261,7 @@ class RegularizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
         self.C_ = chosen_C(self.C, Problem(design, make_loss(self.loss), preferences))
         problem = RegularizedDual(design, preferences, self.C_, gamma, lam, squared=squared)
         if self.solver == "paper" and squared:
-            raise ValueError("solver='paper' is of the hinge: leave it out for loss='squared_hinge'")
+            raise ValueError("solver='paper' needs loss='hinge': leave it out for loss='squared_hinge'")
         if self.solver not in ("exact", "paper"):
             raise ValueError(f"solver must be 'exact' or 'paper', not {self.solver!r}")
         limits = {"tol": self.tol, "max_iter": self.max_iter}

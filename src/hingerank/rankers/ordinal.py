@@ -53,11 +53,12 @@ class HasThresholds(BaseRanker):
 class OrdinalSVM(HasThresholds, LossRanker):
     """min over w, b of  ½‖w‖² + C · sum over rows i and thresholds k of  loss(±(s_i - b_k)),  + above k,  s = Φ w.
 
-    The pointwise approach with large margins: a row is to score above all thresholds below its grade, and below the
-    others, whatever its query. Shashua & Levin (2002) have the thresholds next to a grade, Chu & Keerthi (2005) all of
-    them, as here: then the best ones ascend without being told to. With two grades there is one threshold, and this is
-    a classifier of relevant rows (Nallapati 2004: the SVM, or with the logistic loss his maximum entropy model). The
-    problem is convex, and solved with the best thresholds put in: the certificate is the duality gap in w.
+    The pointwise approach with large margins: a row should score above all thresholds below its grade, and below the
+    others, whatever its query. Shashua & Levin (2002) use the thresholds next to a grade. Chu & Keerthi (2005) use all
+    of them, as here: the best thresholds then ascend without a constraint. With two grades there is one threshold, and
+    this is a classifier of relevant rows (Nallapati 2004: the SVM, or with the logistic loss the maximum entropy
+    model). The problem is convex. It is solved in w with the best thresholds for each w; the certificate is the duality
+    gap in w.
 
     Parameters
     ----------
@@ -70,7 +71,7 @@ class OrdinalSVM(HasThresholds, LossRanker):
     max_iter : most iterations
     max_seconds : most seconds
     init : weights to start from
-    callback : called with each trace entry; a true answer stops the fit
+    callback : called with each trace entry; return True to stop
 
     Attributes
     ----------
@@ -122,7 +123,7 @@ class OrdinalSVM(HasThresholds, LossRanker):
         found = len(np.unique(y))
         if found > MOST_GRADES:
             raise ValueError(
-                f"there are {found:,} different grades, and OrdinalSVM has a threshold between every two: round them "
+                f"there are {found:,} different grades, and OrdinalSVM has a threshold between each two: round them "
                 f"to at most {MOST_GRADES}, or use PointwiseRegression"
             )
         return super()._preferences(y, blocks, sample_weight)
@@ -145,23 +146,23 @@ class OrdinalSVM(HasThresholds, LossRanker):
 class PRank(HasThresholds, UnweightedRanker, LinearRanker):
     """w ← w + sum_k τ_k x,  b_k ← b_k - τ_k,  τ_k = ±1 where threshold b_k stands on the wrong side of w·x, else 0,
 
-    for one row after another: a row of the k-th lowest grade is to score above k - 1 thresholds and below the others.
-    The pointwise approach with ordered grades, whatever the queries. The last w of a perceptron hangs on the last rows,
-    so the mean over all steps is taken (Harrington 2003), unless told otherwise.
+    for one row after another: a row of the k-th lowest grade should score above k - 1 thresholds and below the others.
+    The pointwise approach with ordered grades, whatever the queries. The last w of a perceptron depends strongly on the
+    last rows, so by default the mean over all steps is taken (Harrington 2003).
 
-    With ``n_bags`` several perceptrons learn, each of which visits a row with the chance ``bag_share``, and their mean
-    is taken: an estimate of the Bayes point, the centre of all weights that make no mistake (OAP-BPM, Harrington 2003).
+    With ``n_bags`` several perceptrons are trained, each of which visits a row with probability ``bag_share``. Their
+    mean estimates the Bayes point, the centre of all weights that make no mistake (OAP-BPM, Harrington 2003).
 
-    A fit is no optimum but a number of passes: its certificate says how far grades were missed in the last one, in
-    grades a row, and is converged where no row was. The order of visits is drawn from a seed, and depends on what rows
-    are, not on where they stand.
+    A fit is not an optimum but a number of passes. Its certificate gives the mean error of the grades in the last pass;
+    the fit has converged if that pass made no mistake. The order of visits depends on the seed and on the rows
+    themselves, not on their order.
 
     Parameters
     ----------
-    max_iter : most passes over all rows; one without a mistake is the last
-    average : take the mean of the weights over all steps, or (as in the paper) the last ones
-    n_bags : perceptrons whose mean is taken
-    bag_share : the chance of a row to be visited in a pass
+    max_iter : most passes over all rows; a pass without a mistake is the last
+    average : take the mean of the weights over all steps; False takes the last weights, as in the paper
+    n_bags : number of perceptrons whose mean is taken
+    bag_share : probability that a row is visited in a pass
     scale : feature scaling learnt in fit and carried in the model
     missing : as in RankSVM
     random_state : seed of the order of visits
@@ -171,7 +172,7 @@ class PRank(HasThresholds, UnweightedRanker, LinearRanker):
     coef_ : weights
     thresholds_ : one between every two neighbouring grades
     grades_ : the distinct grades, ascending
-    certificate_, trace_ : passes made, and the mean distance of grades after each
+    certificate_, trace_ : passes made, and the mean error of the grades after each
     n_iter_ : passes
 
     Examples

@@ -17,18 +17,18 @@ def choose_on_validation(
     measure: str = "ndcg@10",
     standard_errors: float = 0.0,
 ) -> tuple[Ranker, np.ndarray]:
-    """(the ranker of the path with the largest mean of `measure` on the validation rows, everyone's value).
+    """The ranker of a path with the largest mean of `measure` on the validation rows, and the values of all rankers.
 
-    Of equals the earlier one is taken: give the path from sparse to dense. With standard_errors = 1 it is the ranker
-    with the fewest features among those that the best one beats by no more than the standard error of that difference
-    over the validation queries: what they cannot tell apart need not cost features.
+    Of equally good rankers the first is taken, so give the path from sparse to dense. With standard_errors = 1 the
+    result is the ranker with the fewest features among those that are worse than the best by no more than one standard
+    error of the difference over the validation queries.
 
     Parameters
     ----------
     path : fitted rankers, from sparse to dense
     X, y, qid : validation rows as in fit
     measure : what to maximise
-    standard_errors : see above
+    standard_errors : how many standard errors below the best a ranker may be
 
     Examples
     --------

@@ -17,7 +17,7 @@ from hingerank.rankers.inputs import column_spreads, names_of_features, warn_spr
 
 
 class PreparedRows:
-    """Of every ranker: `missing_` and `scaler_` are learnt from training rows, and all rows are treated alike."""
+    """Preparation in every ranker: `missing_` and `scaler_` are learnt in training and applied to all rows."""
 
     n_features_in_: int
     missing_: MissingValues
@@ -90,7 +90,7 @@ class PreparedRows:
         return self._scaler_of_figures(figures, lambda most: view[evenly(len(view), most)])
 
     def _scaler_of_figures(self, figures: Figures, sample: Callable[[int], Any]) -> Any:
-        """The scaler of columns with these figures; sample: gives about so many of the rows."""
+        """The scaler of columns with these figures; sample(n) gives about n of the rows."""
         name = self._scaling()
         if name is None:
             if self._sees_spreads and getattr(self, "features", None) is None:

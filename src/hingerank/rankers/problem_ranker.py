@@ -29,7 +29,7 @@ class HasFirstC(Protocol):
 
 
 def chosen_C(C: object, problem: HasFirstC, times: float = USEFUL) -> float:
-    """C, checked; for None so many times the smallest useful C of the problem, or 1 where weights of 0 are best."""
+    """C, checked; None becomes a multiple of the problem's smallest useful C, or 1 if weights of 0 are optimal."""
     if C is not None:
         return positive("C", C)
     first = problem.first_C()

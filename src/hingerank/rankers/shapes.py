@@ -11,7 +11,7 @@ from hingerank.preferences import QueryPreferences
 
 
 class Curve(NamedTuple):
-    """One feature's curve: its height at each knot, linear between them; beyond, it goes on with `slope`.
+    """One feature's curve: its height at each knot, linear between them; beyond them it continues with `slope`.
 
     weight: how much it moves scores within queries, their standard deviation if nothing else differed.
     """
@@ -26,7 +26,7 @@ class Curve(NamedTuple):
 class Surface(NamedTuple):
     """What two features do together beyond their curves: heights at the points of a grid, bilinear between them.
 
-    Beyond the grid it goes on with the height at its border. weight: as of a curve.
+    Beyond the grid it continues with the height at the border. weight: as for a curve.
     """
 
     names: tuple[str, str]
@@ -46,7 +46,7 @@ class ShapeSample(NamedTuple):
 
     @classmethod
     def at(cls, X: Matrix, preferences: QueryPreferences, weight: np.ndarray | None) -> "ShapeSample":
-        """Of graded rows every so many-th query, else of all rows every so many-th."""
+        """A sample: every n-th query of graded rows, otherwise every n-th row."""
         n = X.shape[0]
         graded = isinstance(preferences, QueryPreferences)
         offsets = preferences.offsets if graded else np.arange(n + 1)

@@ -68,7 +68,7 @@ class Source(ABC):
 
     @abstractmethod
     def sums(self, design: Design, preferences: Any) -> Sums:
-        """The sums over rows that regression needs, of what `pose` gave."""
+        """The sums over rows that regression needs, from what `pose` returned."""
 
     def given(self, rows: np.ndarray) -> np.ndarray:
         """Numbers of rows as they were given to fit."""
@@ -134,7 +134,7 @@ class RowsInParts(ABC):
 
     @abstractmethod
     def sample(self, most: int) -> Matrix:
-        """At most about so many rows, evenly spaced."""
+        """At most about the given number of rows, evenly spaced."""
 
     @abstractmethod
     def source(self, ranker: Any, prefer: Callable[..., QueryPreferences] | None = None) -> Source:

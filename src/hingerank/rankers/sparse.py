@@ -78,17 +78,17 @@ class FenchelRank(WinnersRanker, SparseRanker):
 
     Parameters
     ----------
-    radius : of the l1 ball; a small one keeps few features
-    tol : stop when the duality gap  radius ‖g‖_∞ + <g, w>  is at most tol, relative to the lesser of the objective (at
-        least 0.001) and its fall from weights of 0; g is the gradient at w
+    radius : radius of the l1 ball; a small one keeps few features
+    tol : stop when the duality gap  radius ‖g‖_∞ + <g, w>  is at most tol times the objective (at least 0.001) and at
+        most tol times its fall from weights of 0; g is the gradient at w
     max_iter : most iterations; a fit that hits it warns and says in ``certificate_`` how far it got
     step : "exact" line search, or "closed-form" (classic, away and pairwise steps only)
-        The latter is the minimiser of the quadratic bound in which every pair is active, cheaper and a little shorter.
-    variant : all have the same optimum
+        The latter minimises the quadratic bound in which every pair is active. It is cheaper and a little shorter.
+    variant : "corrective", "classic", "away" or "pairwise"; all have the same optimum
         "corrective" minimises again over all features in use after each choice of features, and needs a handful of
         steps; "classic" is the paper's algorithm, one feature a step; "away" and "pairwise" also take weight back from
         the worst feature in use.
-    absolute : whether the gap itself is to be at most tol, the paper's rule, for the variants that take steps
+    absolute : stop when the gap itself is at most tol, the paper's rule; not with "corrective"
     scale : feature scaling learnt in fit and carried in the model (the paper scales features to [0, 1])
     missing : as in RankSVM
     max_seconds : most seconds
@@ -173,10 +173,10 @@ class SparseRankSVM(WinnersRanker, SparseRanker):
     ----------
     C : weight of the loss; multiplies its mean over pairs, or None for one that follows the data
         A small one keeps few features.
-    ridge : weight of the squared norm: with some, correlated features share a weight instead of one taking all
+    ridge : weight of the squared norm; above 0, correlated features share the weight instead of one taking it all
     tol : stop when the duality gap is at most tol times the objective and tol times its fall from weights of 0
     max_iter : most iterations; a fit that hits it warns and says in ``certificate_`` how far it got
-    max_seconds : most seconds, likewise
+    max_seconds : most seconds; a fit that hits it warns as well
     scale : feature scaling learnt in fit and carried in the model
     missing : as in RankSVM
     callback : called with each trace entry; return True to stop
@@ -223,8 +223,8 @@ class SparseRankSVM(WinnersRanker, SparseRanker):
         Parameters
         ----------
         X, y, qid, sample_weight, group : as in fit
-        Cs : values, or how many
-            Then evenly spaced in log C from where the first feature enters to 1000 times that.
+        Cs : values of C, or their number
+            A number gives values evenly spaced in log C, from where the first feature enters to 1000 times that.
         """
         return self._fit_path(Cs, X, y, qid, sample_weight, group)
 
@@ -233,7 +233,7 @@ class SparseRankSVM(WinnersRanker, SparseRanker):
         return sparse_problem(design, squared_hinge(), preferences, L1Norm(positive("ridge", self.ridge, least=0)))
 
     def _how(self, problem, before):
-        """On the way straight to a much larger C too many features would be in use: come through those in between."""
+        """A direct step to a much larger C would use too many features: solve for values of C in between first."""
         reached, steps = 3 * problem.first_C(), 0
         options = self._limits()
         if before is not None:
@@ -342,7 +342,7 @@ class TGRank(WinnersRanker, TruncatedGradientRanker):
     threshold : draw only weights up to this size to 0; None for all
     tol : stop when the duality gap is at most tol times the objective and tol times its fall from weights of 0
     max_iter : most iterations; a fit that hits it warns and says in ``certificate_`` how far it got
-    max_seconds : most seconds, likewise
+    max_seconds : most seconds; a fit that hits it warns as well
     scale : feature scaling learnt in fit and carried in the model
     missing : as in RankSVM
     callback : called with each trace entry; return True to stop
@@ -382,7 +382,7 @@ class RSRank(TruncatedGradientRanker):
     """min over w of  ‖w‖₁ + C · sum over pairs of  W(i, j; w) ψ(w·x_i - w·x_j),  by truncated gradient.
 
     ψ is the modified Huber loss; W the change of NDCG if i and j swapped places in the ranking by w, computed again in
-    every step (Sun, Qin, Tao & Wang 2009). W follows the ranking, so the problem is not convex and often has no
+    every step (Sun, Qin, Tao & Wang 2009). W depends on the ranking, so the problem is not convex and often has no
     stationary point: the certificate is the largest subgradient at the last weights W, in units of the norm's own, and
     many fits end at max_iter, with a warning.
 

@@ -88,8 +88,8 @@ class TreeRanker(BaseRanker):
     ) -> Self:  # fmt: skip
         """Learn from graded rows, as every ranker here does (see ``BaseRanker.fit``), but without weights of rows.
 
-        The libraries' weights do not count a row of weight 2 as two rows. With ``early_stopping_rounds`` the training
-        stops when NDCG@10 of the first set of ``eval_set`` has not risen for N trees, and keeps the best number.
+        The libraries do not treat a row of weight 2 as two rows. With ``early_stopping_rounds=N`` the training stops
+        when NDCG@10 of the first set of ``eval_set`` has not risen for N trees, and keeps the best number of trees.
         """
         rows = None
         if self._stopping() is not None:
@@ -179,10 +179,10 @@ class TreeRanker(BaseRanker):
         ----------
         X, y, qid, group : as in fit
         n_estimators : numbers of trees
-        eval_set : list with the rows to stop on, if it is to stop
-            The training stops when NDCG@10 has not risen there for ``early_stopping_rounds`` trees. Where that is None,
-            it is 7.5 / learning rate, 50 at least, and up to three times that where these are few queries, on which
-            NDCG is noisy. A ranker of more trees than were grown has all that were.
+        eval_set : list with the rows for early stopping; None for no early stopping
+            The training stops when NDCG@10 has not risen there for ``early_stopping_rounds`` trees. If that is None, it
+            is 7.5 / learning rate, at least 50, and up to three times that if there are few queries, on which NDCG is
+            noisy. A ranker of more trees than were grown has all that were grown.
         """
         wanted = [whole("n_estimators", value) for value in n_estimators]
         if not wanted:
@@ -214,7 +214,7 @@ class TreeRanker(BaseRanker):
     def boosters_(self) -> list[Any]:
         """The models as the library's own objects, of a ranker that was fitted and not loaded from a file."""
         if not getattr(self, "_texts", None):
-            raise AttributeError("boosters_ come from fit: a model file holds the trees, but not the library's models")
+            raise AttributeError("boosters_ exist only after fit: model files hold the trees, not the library's models")
         return [self._open(t if self._kept is None else self._cut(self._open(t), self._kept)) for t in self._texts]
 
     def _scores(self, X):
@@ -286,8 +286,8 @@ class LightGBMRanker(TreeRanker):
     n_jobs : threads; -1 for as many as the limits allow (see ``docs/scale.md``), None for one where the data are small
     early_stopping_rounds : trees without a better NDCG@10 on ``eval_set`` after which ``fit`` stops; None: it does not
     params : other parameters of LightGBM's, by any of its names
-        Such as ``{"lambdarank_truncation_level": 20}``; a name that LightGBM does not know is refused. Those of the
-        constructor under another name ("eta", "num_iterations") go before the constructor's.
+        Such as ``{"lambdarank_truncation_level": 20}``; a name that LightGBM does not know is refused. A constructor
+        parameter under another name ("eta", "num_iterations") overrides the constructor's value.
 
     Attributes
     ----------
@@ -297,7 +297,7 @@ class LightGBMRanker(TreeRanker):
 
     Notes
     -----
-    NaN is a missing value. Any real grades will do; a query may have up to 10,000 rows (LightGBM's limit).
+    NaN is a missing value. Grades are any real numbers. A query has at most 10,000 rows (LightGBM's limit).
 
     Examples
     --------
@@ -364,7 +364,7 @@ class LightGBMRanker(TreeRanker):
         return model.model_to_string(num_iteration=best)
 
     def _watched(self, held: StoppingRows, more: Facts) -> Facts:
-        """Settings by which LightGBM takes NDCG@10 of the rows to stop on; told: what else its training is told."""
+        """Settings by which LightGBM takes NDCG@10 of the rows to stop on; told: further arguments of its training."""
         return {"metric": "ndcg", "eval_at": [10]}
 
     def _gradients(self, rows: Matrix, y: np.ndarray, sizes: np.ndarray) -> Facts:
@@ -396,8 +396,8 @@ class XGBoostRanker(TreeRanker):
     n_jobs : threads; -1 for as many as the limits allow (see ``docs/scale.md``), None for one where the data are small
     early_stopping_rounds : trees without a better NDCG@10 on ``eval_set`` after which ``fit`` stops; None: it does not
     params : other parameters of XGBoost's, by any of its names
-        Such as ``{"lambdarank_num_pair_per_sample": 8}``; a name that XGBoost does not know is refused. Those of the
-        constructor under another name ("eta", "num_boost_round") go before the constructor's.
+        Such as ``{"lambdarank_num_pair_per_sample": 8}``; a name that XGBoost does not know is refused. A constructor
+        parameter under another name ("eta", "num_boost_round") overrides the constructor's value.
 
     Attributes
     ----------
@@ -407,7 +407,7 @@ class XGBoostRanker(TreeRanker):
 
     Notes
     -----
-    NaN is a missing value. A zero is a zero, also where a sparse matrix does not store it: sparse rows are made dense.
+    NaN is a missing value. Zeros that a sparse matrix leaves out are zeros, not missing: sparse rows are made dense.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What tuning found, kept with the ranker that it gave."""
+"""The results of tuning, kept with the chosen ranker."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -34,16 +34,16 @@ class Tuning:
     Attributes
     ----------
     measure : what was maximised
-    folds : over how many folds of queries; 1 for a validation set
+    folds : number of folds of queries; 1 for a validation set
     ranker, best : the name and the setting chosen
     trials : every setting tried, with its score on each fold and its seconds
-    seconds : of the whole search, the last fit on everything included
+    seconds : duration of the whole search, including the last fit on all rows
     widened : parameter -> values that were added because the best one was at the edge of the grid
     serve : the target that the setting was chosen for, or None
-    free : with a target, "ranker" and "setting" of what would have been chosen without it, if that was tried
-    advice : with a target that costs much, where that other setting can run; without one, that no export carries what
-        was chosen, if it is so
-    members : of a blend: the setting of each member
+    free : "ranker" and "setting" that would have been chosen without the target, if that was tried
+    advice : where the setting in ``free`` can run, if the target costs much; without a target, a note if no export
+        supports the chosen setting
+    members : for a blend, the setting of each member
     """
 
     measure: str
@@ -115,7 +115,7 @@ class Tuning:
     def _cost(self) -> str:
         """What the target costs, in words."""
         if self.free is None or self.serve_cost is None:
-            return f"only what {self.serve} can run was tried, so what that costs is not known"
+            return f"only settings that {self.serve} can run were tried, so the cost of this limit is not known"
         cost, error = self.serve_cost
         if self.free == {"ranker": self.ranker, "setting": self.best}:
             return f"{self.serve} can run the best setting of all, so it costs nothing"

@@ -32,7 +32,7 @@ class WinnersRanker(ProblemRanker):
     def fit_winners(
         self, X: RowsLike, winner_weight: PerRow = None, qid: PerRow = None, *, group: PerRow = None, around: Any = None
     ) -> Any:
-        """Learn from winners: a row of weight u should be above every other row of its query, other winners too.
+        """Learn from winners: a row of weight u should be above every other row of its query, including other winners.
 
         The loss is  Σ over rows i of u_i Σ over the other rows j of i's query of  loss(s_i - s_j),  without listing
         pairs: a pass sorts the scores of every query once.
@@ -41,11 +41,11 @@ class WinnersRanker(ProblemRanker):
         ----------
         X : rows as in fit, or data in parts, whose grades are then the weights
         winner_weight : a weight per row, not negative; rows of weight 0 only lose
-            If not given, those of RankingData are its grades.
+            Default for RankingData: its grades.
         qid : a query id per row
         group : rows per query in row order, instead of qid
-        around : a fitted linear ranker, or weights
-            The norm then holds the weights near its own: ½‖w - w₀‖² instead of ½‖w‖².
+        around : a fitted linear ranker, or its weights w₀
+            The penalty is then ½‖w - w₀‖² instead of ½‖w‖², which keeps the weights near w₀.
 
         Examples
         --------
@@ -55,7 +55,7 @@ class WinnersRanker(ProblemRanker):
         """
         if getattr(self, "grade_weight", None) is not None:
             raise ValueError(
-                "grade_weight is a matrix over grades, and winners have weights of their own: leave it out"
+                "grade_weight is a matrix over grades, but winners have weights instead of grades: leave it out"
             )
         if isinstance(X, RankingData) and winner_weight is not None:
             X, winner_weight = replace(X, y=_per_row(winner_weight, X.n_rows)), None
@@ -73,24 +73,25 @@ class WinnersRanker(ProblemRanker):
         clip: float | None = None,
         around: Any = None,
     ) -> Any:
-        """Learn from clicks: a clicked row should be above every other row of its query, clicked ones too.
+        """Learn from clicks: a clicked row should be above every other row of its query, including other clicked rows.
 
-        A row weighs what its clicks say of its relevance once the bias of places is corrected; the cost of a fit does
-        not grow with the number of sessions. C multiplies a sum over clicks: with ten times the clicks a tenth of it
-        is the same fit. `hingerank.tune` chooses it from clicks.
+        The weight of a row is its relevance as estimated from its clicks, corrected for position bias. The cost of a
+        fit does not grow with the number of sessions. C multiplies a sum over clicks: for ten times the clicks, a tenth
+        of C gives the same fit. `hingerank.tune` chooses C from clicks.
 
         Parameters
         ----------
         data : ClickData
-            ``log.join(rows)``: a row per candidate, and how often it was shown and clicked at each place.
-        propensities : hingerank.propensities, numbers by place (that of place 1 first), or None
-            None takes the propensities that the log itself has.
+            ``log.join(rows)``: a row per candidate, and how often it was shown and clicked at each position.
+        propensities : hingerank.propensities, numbers by position (position 1 first), or None
+            None takes the propensities in the log itself.
         correction : {"ips", "clipped", "affine", "doubly-robust", "naive"}
             `hingerank.rankers.corrections.click_weights` has the formulas.
         clip : float, optional
-            Of "clipped" and "doubly-robust": the least propensity that counts; min(10 / √lists, 1) if not given.
+            For "clipped" and "doubly-robust": smaller propensities are raised to it; default min(10 / √lists, 1).
         around : a fitted linear ranker, optional
-            The ranker in production: ½‖w - w₀‖² instead of ½‖w‖², so that few clicks leave it as it is.
+            The ranker in production, with weights w₀: the penalty is then ½‖w - w₀‖² instead of ½‖w‖², so that few
+            clicks change it little.
 
         Examples
         --------
@@ -111,7 +112,7 @@ class WinnersRanker(ProblemRanker):
         def find(problem: Any) -> np.ndarray:
             if type(problem) is not Problem or not isinstance(self, LinearRanker) or self._solves_hinge():
                 raise ValueError(
-                    f"around= holds the weights of a linear ranker under a smooth loss near others, which "
+                    f"around= needs a linear ranker with a smooth loss, which "
                     f"{type(self).__name__} with these parameters is not: use RankSVM with its loss 'squared_hinge'"
                 )
             centre = linear_weights(around, getattr(self, "scaler_", None))
@@ -141,7 +142,7 @@ def linear_weights(ranker: Any, scaler: Any) -> np.ndarray:
     if (own is not None and own.per_query) or (scaler is not None and scaler.per_query):
         if own is None or scaler is None or own.name != scaler.name:
             raise ValueError(
-                "around scales its features otherwise, and within queries, so that its weights have no like here: "
+                "around scales its features differently, and within queries, so its weights cannot be converted: "
                 f"give this ranker scale={None if own is None else own.name!r}, too"
             )
         return np.asarray(ranker.coef_, np.float64)
@@ -150,11 +151,11 @@ def linear_weights(ranker: Any, scaler: Any) -> np.ndarray:
     except ExportError:
         form = None
     if form is None or form.scaling is not None or not isinstance(form.body, Affine):
-        raise ValueError("around must be linear in the features themselves, without a map or a scaling that bends them")
+        raise ValueError("around must be linear in the features, without a feature map or a non-linear scaling")
     if scaler is None:
         return np.asarray(form.body.weights, np.float64)
     if not isinstance(scaler, ColumnScaler):
-        raise ValueError(f"scale={scaler.name!r} bends features, and around= needs weights of straight ones")
+        raise ValueError(f"scale={scaler.name!r} is not linear, and around= needs a linear scaling")
     return np.asarray(form.body.weights / scaler.factor, np.float64)
 
 
