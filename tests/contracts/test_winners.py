@@ -124,7 +124,7 @@ def test_listnet_is_the_weighted_softmax():
 
 @pytest.mark.parametrize("name", [name for name in LIST_LOSSES if name != "listnet"])
 def test_other_losses_of_lists_say_that_they_have_no_such_form(name):
-    with pytest.raises(ValueError, match="no form for winners with weights"):
+    with pytest.raises(ValueError, match="cannot learn from winners with weights"):
         LIST_LOSSES[name]().at(np.zeros(3), WeightedWinners([1.0, 0.0, 2.0], [0, 3]))
     with pytest.raises(ValueError, match="single comparisons"):
         LIST_LOSSES[name]().at(np.zeros(3), ExplicitPairs([0], [1], 3))

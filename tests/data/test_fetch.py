@@ -225,7 +225,7 @@ def test_corruption_is_refused_and_nothing_is_left(server, toy, tmp_path):
 
 def test_truncation_with_a_wrong_announced_size_is_refused(server, toy, tmp_path):
     toy(size=len(server.body) + 5)
-    with pytest.raises(FetchError, match="the file there is another one"):
+    with pytest.raises(FetchError, match="the file there is a different one"):
         fetch("toy", tmp_path, **QUICK)
 
 

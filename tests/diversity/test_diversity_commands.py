@@ -262,12 +262,12 @@ def test_judged_documents_without_a_run_get_a_first_stage(call, files):
             "mmr reorders documents of topics: name judgments with --qrels",
         ),
         ("compare run.txt --qrels qrels.txt --methods mmr -o out", "no relations, which mmr needs: give --features"),
-        ("compare run.txt --qrels qrels.txt -o out", "leave nothing to compare: give --features, or --aspects"),
+        ("compare run.txt --qrels qrels.txt -o out", "leaves nothing to compare: give --features or --aspects"),
         (
             "compare features.txt --aspects aspects.txt -o out",
             "--aspects is for topics to diversify, not for graded rows: name their subtopic",
         ),
-        ("compare features.txt --qrels qrels.txt --features features.txt -o out", "is no TREC run"),
+        ("compare features.txt --qrels qrels.txt --features features.txt -o out", "is not a TREC run"),
         (
             "compare features.txt --qrels qrels.txt --first mmr -o out",
             "a first stage scores rows; use a ranker such as",

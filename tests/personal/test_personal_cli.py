@@ -213,7 +213,7 @@ def test_a_wide_column_of_numbers_changes_no_list(call):
 
 def test_lists_of_ratings_alone_are_told_and_stand_beside_simple_ones(call):
     assert call(*FIT)[0] == 0
-    assert "not what they choose: for lists over all items fit --model list-ranker" in call(
+    assert "not which items they choose: for lists over all items fit --model list-ranker" in call(
         "recommend", "model/", "--user", "u3"
     )[2].replace("\n", " ")
     status, out, err = call("evaluate", "train.csv", "model/", "--top", "5")

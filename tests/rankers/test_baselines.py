@@ -236,5 +236,5 @@ def test_margins_of_grades_are_the_optimum_over_listed_pairs():
     best = scipy.optimize.minimize(objective, np.zeros(3), method="BFGS", options={"gtol": 1e-8})
     np.testing.assert_allclose([ranker.objective_, *ranker.coef_], [best.fun, *best.x], rtol=1e-4, atol=1e-4)
     assert ranker.certificate_.converged
-    with pytest.raises(ValueError, match="no form for winners"):
+    with pytest.raises(ValueError, match="cannot learn from winners"):
         hr.RankSVM(loss="grade_margins").fit_winners(X, y, qid)

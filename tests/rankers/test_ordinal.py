@@ -98,5 +98,5 @@ def test_what_it_refuses(rows):
         hr.OrdinalSVM(loss="hinge").fit(X, y, qid)
     with pytest.raises(ValueError, match=r"300 different grades.*PointwiseRegression"):
         hr.OrdinalSVM().fit(np.ones((300, 1)), np.arange(300.0), qid=0)
-    with pytest.raises(ValueError, match="no form for winners or single comparisons"):
+    with pytest.raises(ValueError, match="cannot learn from winners or single comparisons"):
         hr.OrdinalSVM().fit_pairs(X, [0], [1])

@@ -103,7 +103,7 @@ def test_losses_and_solvers(rows, loss, kind):
 @pytest.mark.parametrize("name", sorted(NOT_OF_PAIRS))
 def test_losses_of_graded_lists_say_so(rows, name):
     X, u, qid = rows
-    with warnings.catch_warnings(), pytest.raises(ValueError, match="no form for winners"):
+    with warnings.catch_warnings(), pytest.raises(ValueError, match="cannot learn from winners"):
         warnings.simplefilter("ignore")
         GRADED[name]().fit_winners(X, u, qid)
 

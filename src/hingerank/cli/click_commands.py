@@ -29,7 +29,7 @@ class ClickLogOptions(Group, panel="Log"):
     context: str | None = option("COLUMN", "Column, or field of UBI, that propensities may depend on.")
     action: list[str] | None = option("NAME=WEIGHT", "Weight of an action; repeatable. Default: click=1.")
     clicks: Path | None = option("FILE", "Lines of query and clicked document, for feature logs.")
-    first_place: int | None = option("0|1", "What the first place is called. Default: found by looking.")
+    first_place: int | None = option("0|1", "Number of the first place. Default: detected.")
     counted: bool = switch("Count while reading, for logs larger than memory; sessions are lost.")
 
     def read(self, paths: list[Path]) -> Any:
@@ -88,7 +88,7 @@ def clicks(
 ) -> None:
     """Describe a click log, or learn propensities or judgments from it.
 
-    info shows clicks by place, what joins the places, bots, gaps, and all that was left out. propensities estimates how
+    info shows clicks by place, documents shown at several places, bots, gaps, and omissions. propensities estimates how
     often each place is examined, relative to the first; fit, tune and evaluate take the file. judgments fits a click
     model and grades the documents of each query by it.
 

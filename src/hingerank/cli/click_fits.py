@@ -18,9 +18,9 @@ class ClickOptions(
 
     propensities: str | None = option(
         "FILE|P,P,…",
-        "Propensities: a file of hingerank clicks propensities, or numbers, place 1 first. Default: the log's.",
+        "Propensities: a file that hingerank clicks propensities wrote, or numbers, place 1 first. Default: the log's.",
     )
-    clip: float | None = option("P", "Least propensity that counts. Default: min(10/√lists, 1).")
+    clip: float | None = option("P", "Raise smaller propensities to this. Default: min(10/√lists, 1).")
 
     def given_propensities(self, log: Any) -> Any:
         """What the library takes."""
@@ -35,14 +35,14 @@ class ClickOptions(
         try:
             return [float(word) for word in text.split(",")]
         except ValueError:
-            raise ValueError(f"--propensities {text}: there is no such file, and these are no numbers") from None
+            raise ValueError(f"--propensities {text}: no such file, and not a list of numbers") from None
 
 
 class ClickTraining(ClickOptions):
     """How a ranker learns from clicks."""
 
     correction: str = choice(
-        "ips|clipped|affine|doubly-robust|naive", "How clicks are corrected for the bias of places.", "ips"
+        "ips|clipped|affine|doubly-robust|naive", "How clicks are corrected for position bias.", "ips"
     )
     around: Path | None = option("MODEL", "Linear model in production: stay near its weights.")
 
@@ -62,11 +62,11 @@ class ClickMeasuring(ClickOptions):
     """How the value of a ranking is estimated from clicks."""
 
     estimator: str = choice("ips|snips|clipped|dr", "Estimator of the value.", "ips")
-    also: list[Path] | None = option("MODEL", "Further model to set beside; repeatable.")
+    also: list[Path] | None = option("MODEL", "Further model to compare; repeatable.")
 
 
 def is_log(rows: Rows) -> bool:
-    """Whether --features names a file, and DATA is so a click log."""
+    """Whether --features names a file, so that DATA is a click log."""
     return rows.features is not None and Path(rows.features).exists()
 
 
@@ -90,7 +90,7 @@ def fit_clicks(ranker: Any, data: Path, rows: Rows, how: ClickTraining, output: 
 
     if not isinstance(ranker, WinnersRanker | Blend):
         raise ValueError(
-            f"{type(ranker).__name__} does not learn from clicks: use --model rank-svm or another of pairs"
+            f"{type(ranker).__name__} does not learn from clicks: use --model rank-svm or another one of pairs"
         )
     log, joined = open_clicks(data, rows)
     with working("fitting"):

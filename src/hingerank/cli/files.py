@@ -140,12 +140,12 @@ def verify_path(path: Path, rows: Rows) -> str:
 
     if path.suffix == Path(FILE_NAME).suffix or (path / FILE_NAME).is_file():
         load(path)
-        return "a whole model, its digest is right"
+        return "a complete model, its digest is right"
     if (path / "run.json").is_file():
         results = load_results(path)
         for arrays in sorted(path.rglob("*.npz")):
             load_arrays(arrays)
-        return f"a whole run, the checksums of {len(results.records)} results and of their arrays are right"
+        return f"a complete run, the checksums of {len(results.records)} results and of their arrays are right"
     data = open_data(path, rows)
     if kind_to_read(path) == "binary":
         return f"{data.n_rows:,} rows, all checksums are right"

@@ -61,7 +61,7 @@ class RatingColumns(Group, panel="Ratings of users", kinds=("ratings", "lists", 
     user_column: str = option("COLUMN", "Column of users: a name, or a number counted from 1.", "user")
     item_column: str = option("COLUMN", "Column of items.", "item")
     rating_column: str = option("COLUMN", "Column of ratings.", "rating")
-    separator: str | None = option("TEXT", "What is between columns, such as :: or tab. Default: found by looking.")
+    separator: str | None = option("TEXT", "Separator of columns, such as :: or tab. Default: detected.")
 
     def reading(self, *, rating: bool = True) -> dict[str, Any]:
         """What `read_ratings` takes; rating: whether there is a column of ratings."""

@@ -38,7 +38,9 @@ class Training(Group, panel="Train"):
     """A ranker and its parameters."""
 
     model: str | None = option(
-        "NAME", "Ranker; see hingerank models. Default: rank-svm; of ratings, list-ranker.", autocompletion=RANKER_NAMES
+        "NAME",
+        "Ranker; see hingerank models. Default: rank-svm; for ratings, list-ranker.",
+        autocompletion=RANKER_NAMES,
     )
     rank: int | None = option("N", "Rank of rankers that have one, such as personal-rank-svm.", min=1)
     C: float | None = option("X", "Weight of the loss against the penalty; --set C=none follows the data.")
@@ -100,7 +102,7 @@ def fit(
     """Fit a ranker to graded rows, clicks or ratings, and save it.
 
     With --items, --user-column and the like, a personal ranker as --model, or a MovieLens folder as DATA, it learns
-    from ratings of users. With --dask, DATA is a file, a binary folder, or a folder of files that are a part each. With
+    from ratings of users. With --dask, DATA is a file, a binary folder, or a folder in which each file is a part. With
     a file as --features, DATA is a click log.
 
     Example: hingerank fit train.txt --model rank-svm --C 0.01 -o model/
@@ -312,9 +314,9 @@ def evaluate(
 
     DATA may be TREC judgments (topic, iteration, document, grade). SCORES is then a TREC run (topic Q0 document rank
     score tag). A run can also be measured on data with document ids. DATA and a model may be given in either order.
-    With a file as --features, DATA is a click log, and the value of a model is estimated from its clicks. Of a personal
-    model DATA holds test ratings, and the order of the items that each user rated is measured, or with --top the lists
-    over all items.
+    With a file as --features, DATA is a click log, and the value of a model is estimated from its clicks. For a
+    personal model DATA holds test ratings. The order of the items that each user rated is measured, or with --top the
+    lists over all items.
 
     Example: hingerank evaluate test.txt model/
 

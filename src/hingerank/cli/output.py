@@ -89,7 +89,7 @@ def progress(label: str, share: bool = False, bytes_counted: bool = False) -> It
 
 @contextmanager
 def speaking(label: str) -> Iterator[Callable[..., None]]:
-    """As `progress`; where stderr is no terminal a line now and then, with how far the search is and what is left."""
+    """As `progress`; if stderr is not a terminal, a line from time to time with the progress of the search."""
     from hingerank import watching
 
     with progress(label) as advance:
@@ -147,7 +147,7 @@ def read_setting(text: str) -> tuple[str, Any]:
 def make_ranker(cls: Any, name: str, parameters: dict[str, Any], flags: dict[str, str] | None = None) -> Any:
     """The ranker with these parameters; those of the library behind it go to that library.
 
-    flags: the options that gave some of the parameters.
+    flags: the options by which some of the parameters were given.
     """
     parameters = present_names(cls, parameters, warn=True)
     known = list(cls().get_params(deep=False))

@@ -23,12 +23,12 @@ from hingerank.cli.rating_files import (
 
 
 def warn_ratings_alone(ranker: Any) -> None:
-    """Say so where lists are asked of a model that learned from ratings alone what is liked."""
+    """Warn if lists are asked of a model that learned preferences among rated items only."""
     from hingerank.personal.item_item import EASE
 
     if not isinstance(ranker, EASE) and "clicks" not in getattr(ranker, "notes_", {}):
         warnings.warn(
-            f"{type(ranker).__name__} learned which of the items that users rated they like better, not what they "
+            f"{type(ranker).__name__} learned which rated items users like better, not which items they "
             "choose: for lists over all items fit --model list-ranker",
             stacklevel=2,
         )
@@ -96,7 +96,7 @@ def similar(
 ) -> None:
     """List the items that the same users like as one item.
 
-    Each line holds rank, item and the cosine of the two items' vectors: items are alike where the same users like them.
+    Each line holds rank, item and the cosine of the two items' vectors. Items are similar if the same users like them.
 
     Example: hingerank similar model/ --item 17 --top 5
     """
@@ -246,9 +246,9 @@ def evaluate_lists(data: Path, model: Path, how: Any, columns: RatingColumns, js
     print_table(f"lists of {how.top} out of {len(catalogue.ids):,} items", *found.table())
     if beside:
         lines = [[name, *other.table()[1][0][2:]] for name, other in {"the model": found, **beside}.items()]
-        print_table("beside simple lists", ["", *found.table()[0][2:]], lines)
+        print_table("compared with simple lists", ["", *found.table()[0][2:]], lines)
     else:
-        note("name the training ratings with --exclude to see popularity and similar items beside the model")
+        note("name the training ratings with --exclude to compare the model with popularity and similar items")
     print_facts("all lists together", {name: found.means[name] for name in OF_LISTS if name in found.means})
 
 

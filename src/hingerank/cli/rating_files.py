@@ -8,7 +8,7 @@ from typing import Any
 from hingerank.cli.groups import RatingColumns, RatingOptions, column_of
 from hingerank.cli.output import note
 
-LISTS, CLICKED, ROWS = "list-ranker", "ease", "rank-svm"  # rankers of commands that are told of none
+LISTS, CLICKED, ROWS = "list-ranker", "ease", "rank-svm"  # default rankers of commands
 
 
 def is_ratings(data: Path, how: RatingOptions, models: str | None = None) -> bool:

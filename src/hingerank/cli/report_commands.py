@@ -54,8 +54,8 @@ def report(
     """Write a web page about a comparison, a model or clicks.
 
     The page is one self-contained file. For a personal model it shows the basic ranking functions in words, a map of
-    the users, and lists with reasons. For a click log it shows what found a row, how places are looked at, and what
-    models are worth.
+    the users, and lists with reasons. For a click log it shows how much of the log was joined with features, how often
+    each place is looked at, and the estimated value of the models.
 
     Example: hingerank report run/ -o report.html
 

@@ -63,9 +63,7 @@ class Topics(TopicParts, kinds=("topics",)):
     def _of_rows(self, data: Path, how: Rows) -> Any:
         """Topics of LETOR data with document ids; the order of a file says nothing of relevance."""
         if how.features is not None:
-            raise ValueError(
-                f"{data} is no TREC run (topic Q0 document rank score tag), whose LETOR data --features names"
-            )
+            raise ValueError(f"{data} is not a TREC run (topic Q0 document rank score tag): --features needs one")
         rows = open_data(data, how)
         if rows.docid is None:
             raise DataError(f"{data} has no document ids to join with judgments: add `# docid = …` to its lines")
@@ -92,7 +90,7 @@ def usual_methods(folds: list[Any]) -> str:
     topic = folds[0].rows.topics[0]
     able = [name for name, parts in USUAL.items() if all(getattr(topic, part) is not None for part in parts)]
     if not able:
-        raise ValueError("topics of a run alone leave nothing to compare: give --features, or --aspects")
+        raise ValueError("a run alone leaves nothing to compare: give --features or --aspects")
     return ",".join(able)
 
 

@@ -16,7 +16,7 @@ class TuneOptions(Group, panel="Train"):
 
     model: str | None = option(
         "A,B,…",
-        "Rankers to try; the best is kept. Default: rank-svm; of ratings, list-ranker.",
+        "Rankers to try; the best is kept. Default: rank-svm; for ratings, list-ranker.",
         autocompletion=RANKER_NAMES,
     )
     measure: str | None = option("NAME", "Measure to maximise. Default: ndcg@10; clicks dcg@10, lists list_ndcg@10.")
@@ -24,9 +24,11 @@ class TuneOptions(Group, panel="Train"):
     settings: list[str] | None = option(
         "NAME=V,…", "One value fixes a parameter, several are tried; repeatable.", flag="--set"
     )
-    rank: int | None = option("N", "Rank of rankers that have one, which is then not tried.", min=1)
-    serve: str | None = option("FORMAT", "Choose what this format of export can run, such as solr; say its cost.")
-    serve_only: bool = switch("With --serve, do not try what it cannot run; its cost stays unknown.")
+    rank: int | None = option("N", "Fix the rank of rankers that have one.", min=1)
+    serve: str | None = option(
+        "FORMAT", "Choose a setting that this export format can run, such as solr; print its cost."
+    )
+    serve_only: bool = switch("With --serve, try only what the format can run; the cost stays unknown.")
     blend: bool = switch("Keep a blend of all rankers, each with its best settings, instead of the best one.")
     one_standard_error: bool = switch("Take the simplest setting within one error of the best.")
     seed: int = option("N", "Seed of folds and of random rankers.", 0, min=0)

@@ -175,7 +175,7 @@ class _Writer(ExitStack):
     def finish(self) -> Facts:
         """Complete every file and give the header's entries."""
         if not self.files:
-            raise DataError("there is nothing to save: no part came")
+            raise DataError("there is nothing to save: the sequence of parts is empty")
         if self.facts["type of qid"] == "text":
             self._append_text("qid", list(self.codes))
         return {
@@ -264,7 +264,7 @@ def _read_header(folder: Path) -> Facts:
 def _check_entry(name: str, entry: Facts) -> None:
     dtype, types, dimensions = entry["dtype"], _ALLOWED.get(name, ()), 2 if name == "X" else 1
     if dtype not in types and not (isinstance(types, str) and np.dtype(dtype).kind in types):
-        raise DataError(f"the header names an array {name!r} of type {dtype!r}, which has no place in this format")
+        raise DataError(f"the header names an array {name!r} of type {dtype!r}, which this format does not allow")
     if len(entry["shape"]) != dimensions:
         raise DataError(f"the array {name!r} has shape {entry['shape']}, expected {dimensions} dimensions")
 

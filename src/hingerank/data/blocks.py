@@ -135,7 +135,7 @@ def kept_rows(blocks: QueryBlocks, weight: np.ndarray | None) -> tuple[np.ndarra
 
 
 def evenly(n_rows: int, most: int) -> np.ndarray | slice:
-    """At most so many rows, evenly spaced.
+    """At most `most` rows, evenly spaced.
 
     >>> evenly(10, 3).tolist(), evenly(3, 10)
     ([0, 4, 9], slice(None, None, None))

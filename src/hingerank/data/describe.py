@@ -99,7 +99,7 @@ class Description:
 def describe(
     X: Matrix, y: np.ndarray, qid: np.ndarray, docid: np.ndarray | None, names: Sequence[str], blocks: QueryBlocks
 ) -> Description:
-    """Count everything worth knowing before a fit; pairs are counted from the grades, never listed."""
+    """Summary statistics of a data set. Pairs are counted from the grades, never listed."""
     grades, counts = np.unique(y, return_counts=True)
     pairs, sizes = pairs_per_query(y, blocks), blocks.sizes
     low, high, mean, spread, nonzero, missing = column_figures(X)
@@ -151,14 +151,14 @@ def scaling_advice(low: np.ndarray, high: np.ndarray, spread: np.ndarray, tails:
         return (
             f"{long} of {int(varying.sum())} columns have long tails: "
             + ("scale=log" if sparse else "scale=quantile or scale=log")
-            + " (hingerank tune finds out which)"
+            + " (hingerank tune can choose one)"
         )
     if (low[varying] >= 0).all() and (high[varying] <= 1).all() and (high[varying] == 1).mean() > 0.5:
         return "columns lie between 0 and 1 already: none is needed"
     if ratio > MOST_SPREAD:
         how = "scale=deviation" if sparse else "scale=standard or scale=query-minmax"
-        return f"standard deviations differ {ratio:.2g}-fold: {how} (hingerank tune finds out which)"
-    return "columns are alike: none is needed"
+        return f"standard deviations differ {ratio:.2g}-fold: {how} (hingerank tune can choose one)"
+    return "columns have similar scales: none is needed"
 
 
 def long_tailed(X: Matrix) -> np.ndarray:
@@ -191,7 +191,7 @@ class BlockFigures(NamedTuple):
 
 
 def block_figures(rows: Matrix, weight: np.ndarray | None = None) -> BlockFigures:
-    """The figures of a few rows, by one look at them; NaN is passed over. weight: rows counted so many times."""
+    """The figures of a few rows, by one look at them; NaN is ignored. weight: how often each row counts."""
     if weight is not None:
         return _weighted_figures(rows, weight)
     if sp.issparse(rows):

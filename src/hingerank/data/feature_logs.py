@@ -30,9 +30,9 @@ def read_feature_log(
 
     The file holds responses one after the other, as they came: each on a line or on many, or a list of them. They are
     Solr's with ``[features]`` in ``fl``, dense or sparse, or those of Elasticsearch and OpenSearch with ``ltr_log``.
-    The last entry for a query and a document counts. What the join leaves out is named in a warning, and counted in
-    ``notes`` of the answer: judgments or clicks without a logged row, logged rows without a judgment, queries of which
-    no row is left, and repeated entries.
+    The last entry for a query and a document counts. A warning names what the join leaves out, and ``notes`` of the
+    result counts it: judgments or clicks without a logged row, logged rows without a judgment, queries without any row
+    left, and repeated entries.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def read_feature_log(
     clicks : file of lines (query, document), or such pairs
         A row's grade is the number of its clicks; instead of judgments.
     query : where a response has its query's id
-        Looked for beside the response's own entries, among the parameters that Solr repeats, then in the documents.
+        It is looked for among the response's own entries, the parameters that Solr repeats, and then in the documents.
     document : the field of Solr's documents that holds their id
     missing : "error", "zero" or "nan": what a feature that was logged without a value, or as NaN, becomes
         The engines take it for 0. Solr's sparse form leaves out zeros, so these are zeros in any case.

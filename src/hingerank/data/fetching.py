@@ -3,8 +3,8 @@
 A checksum in public_sets.json is one that the publisher or several independent projects document for the same file.
 Where none is known the first copy is trusted, its checksum is recorded in the cache and later copies must match it.
 
-Downloads go on where a dropped connection left them. Archives that nobody has vetted pass limits on names, links,
-numbers and sizes before zipfile or tarfile unpack them.
+Downloads resume after a dropped connection. Unvetted archives must pass limits on names, links, numbers and sizes
+before zipfile or tarfile unpack them.
 """
 
 import hashlib
@@ -107,7 +107,7 @@ def fetch(
         Take this copy instead of the registered address: an archive, an unpacked folder, or an http(s) address (any
         mirror will do where the checksum is known). Needed for sets whose licence has to be accepted by hand.
     checksum : str, optional
-        "sha256:<hex>" to insist on instead of the registered one.
+        "sha256:<hex>" to require instead of the registered one.
     progress : callable, optional
         Called with (bytes so far, bytes in all or None) while downloading.
     **transfer
@@ -295,7 +295,7 @@ def download(
         failures = 1 if _saved(url, part)[0] > before else failures + 1
         if failures >= attempts:
             saved = _saved(url, part)[0]
-            later = f"to go on from {saved:,} bytes" if saved else "later"
+            later = f"to resume from {saved:,} bytes" if saved else "later"
             raise FetchError(
                 f"{url} failed {attempts} times in a row ({reason}); run the same command again {later}"
             ) from None
@@ -328,7 +328,7 @@ def _transfer(url: str, part: Path, size: int | None, progress: Progress | None,
         length = response.headers.get("Content-Length")
         total = have + int(length) if length and length.isdigit() else None
         if size is not None and total is not None and total != size:
-            raise FetchError(f"{url} is {total:,} bytes long, expected {size:,}: the file there is another one")
+            raise FetchError(f"{url} is {total:,} bytes long, expected {size:,}: the file there is a different one")
         if have == 0:
             part.unlink(missing_ok=True)  # bytes of an older file must not follow new notes
             etag = response.headers.get("ETag") or "W/"

@@ -58,21 +58,21 @@ def read_text(
     n_features : int, optional
         Number of columns of X; None: as many as the largest index needs.
     docids : bool
-        Keep the comments. ``# docid = X`` (and LETOR 4's ``inc = … prob = …`` after it) gives X as the document id, any
-        other comment is one as a whole, a row without comment gets "".
+        Keep the comments as document ids. ``# docid = X`` (and LETOR 4's ``inc = … prob = …`` after it) gives the id X.
+        Any other comment is an id as a whole, and a row without a comment gets "".
     query : path or sequence of paths, optional
-        File(s) with the number of rows of each query, for data without ``qid:``; beside ``data.txt`` the files
-        ``data.txt.query``, ``data.query``, ``data.txt.group`` and ``data.group`` are found by themselves.
+        File(s) with the number of rows of each query, for data without ``qid:``. For ``data.txt`` the files
+        ``data.txt.query``, ``data.query``, ``data.txt.group`` and ``data.group`` in its folder are found automatically.
     qid_in_comment : bool, optional
         True: the comment is the query id (Yandex); None: so if no line has ``qid:``, no counts file is there, and the
         comments are whole numbers that mostly repeat from line to line.
     max_features : int
         Refuse larger indices, so that a typing mistake cannot fill the memory.
     one_query : bool
-        True: where nothing says which query a row belongs to, it is meant that all rows form one, and nobody is warned.
+        True: if there are no query ids, all rows form one query, without a warning.
     progress : callable, optional
-        Called with the fraction of the input read so far, from 0 to 1 (it starts again where a line proves that the
-        first ones were misleading, say by a query id that is no number).
+        Called with the fraction of the input read so far, from 0 to 1. It starts again at 0 if a later line does not
+        fit the format of the first ones, such as a query id that is not a number.
 
     Returns
     -------
@@ -117,7 +117,7 @@ def read_pieces(
     """`read_text` piece by piece, for text larger than memory: about `piece_bytes` of text each, in file order.
 
     The text is read twice: first to learn what all pieces must agree in (features, types of ids, dense or sparse). A
-    query may go on in the next piece. ``save_binary(read_pieces(path), folder)`` makes a folder to be memory-mapped.
+    query may continue in the next piece. ``save_binary(read_pieces(path), folder)`` makes a folder to be memory-mapped.
 
     Parameters
     ----------

@@ -321,7 +321,7 @@ class TextTable:
         self.limit = (options.n_features or options.max_features, f"{'n' if options.n_features else 'max'}_features")
 
     def forget(self) -> None:
-        """Go on without the rows added so far; arrays that were handed out stay as they are."""
+        """Continue without the rows added so far; arrays already returned stay as they are."""
         self.rows = self.entries = self.n_letters = 0
         self.whole = False
 
@@ -393,7 +393,7 @@ class TextTable:
         parse.parse_rows(text, chunk.first, chunk.last, plan, *by_row, *rest)
 
     def _reserve(self, rows: int, entries: int, window: Window) -> None:
-        """Room for so many more; the fraction of the input read so far tells what to expect in all."""
+        """Make room for more rows; the fraction of the input read so far gives the expected total."""
         growth = 1.03 / max(window.fraction, 1e-6) if self.whole else 1.0
         rows, entries = self.rows + rows, self.entries + entries
         for array in (self.y, self.qid, self.spans):

@@ -8,7 +8,7 @@ from pathlib import Path
 from hingerank.data.files import DataError
 
 UNLIMITED = 1e9  # gigabytes
-UNKNOWN = 8 * 10**9  # bytes to reckon with where the system does not say
+UNKNOWN = 8 * 10**9  # bytes to assume where the system does not say
 
 
 def memory_budget(gigabytes: float | None) -> int:
@@ -33,7 +33,7 @@ def machine_memory() -> int | None:
 
 
 def check_room(wanted: int, what: str, remedy: str) -> None:
-    """A DataError where this machine does not have so many bytes for `what`."""
+    """Raise a DataError if this machine lacks the bytes that `what` needs."""
     there = machine_memory()
     if there is not None and wanted > there:
         sizes = f"{wanted / 2**30:.1f} GiB, but there are {there / 2**30:.1f} GiB of memory"

@@ -52,8 +52,8 @@ class RankingData:
     qid : a query id per row
     docid : a document id per row, or None
     feature_names : one per column, or None
-    index_base : of data read from text: the number it gives the first feature, 0 or 1
-    notes : what a reader that joins files left out: what it is, and how many; or None
+    index_base : number of the first feature, 0 or 1, in the text from which the data were read
+    notes : what was left out when files were joined, with counts; or None
 
     Examples
     --------
@@ -140,7 +140,7 @@ class RankingData:
         ----------
         frame : table of pandas, polars or pyarrow
         label : str, optional
-            The column of grades; None makes all grades 0, as of rows that were clicked, not judged.
+            The column of grades; None makes all grades 0, for rows with clicks instead of judgments.
         qid : str, optional
             The column of query ids; None makes one query of all rows.
         docid : str, optional
@@ -178,7 +178,7 @@ class RankingData:
         return frame_from_columns(self.X, self.y, self.qid, self.docid, self.names, backend, layout)
 
     def describe(self) -> "Description":
-        """Count everything worth knowing before a fit; pairs are counted from the grades, never listed.
+        """Summary statistics of the data. Pairs are counted from the grades, never listed.
 
         Examples
         --------

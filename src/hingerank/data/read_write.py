@@ -36,8 +36,8 @@ def read(path: PathLike | Sequence[PathLike], **options: Any) -> RankingData:
         columns. A folder made by `write` or ``hingerank convert`` is memory-mapped. A folder with S1…S5 or Fold1…Fold5
         gives all its rows, each once; `read_folds` gives its folds.
     **options
-        Of text, those of ``hingerank.data.letor.read_text``; of a table, those of `RankingData.from_frame`. Of tables
-        and binary folders ``verify=False`` leaves out the comparison of checksums.
+        For text, the options of ``hingerank.data.letor.read_text``. For a table, those of `RankingData.from_frame`. For
+        tables and binary folders ``verify=False`` skips the comparison of checksums.
 
     Returns
     -------
@@ -75,12 +75,12 @@ def write(data: RankingData, path: PathLike, **options: Any) -> None:
     ----------
     data : RankingData
     path : path
-        With a slash at the end, without an ending, or if it is a folder: the binary form, which replaces an older one
-        but never a folder of anything else. Ending in .parquet, .feather, .csv or .tsv: a table. Ending in .txt, .svm,
-        .letor or .dat: text. Text, .csv and .tsv are compressed by .gz, .xz, .bz2 or .zst after that.
+        A path that ends in a slash, has no ending, or is a folder gets the binary form. It replaces an older binary
+        folder, but never any other folder. Paths ending in .parquet, .feather, .csv or .tsv get a table; .txt, .svm,
+        .letor or .dat get text. A further .gz, .xz, .bz2 or .zst compresses text, .csv and .tsv.
     **options
-        Of text ``index_base=0`` counts features from 0; of a table ``layout="list"`` puts all features of a row into
-        one column; of a binary folder ``overwrite=False`` refuses to replace one.
+        For text ``index_base=0`` counts features from 0. For a table ``layout="list"`` puts all features of a row into
+        one column. For a binary folder ``overwrite=False`` refuses to replace one.
 
     Examples
     --------

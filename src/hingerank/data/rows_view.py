@@ -236,7 +236,7 @@ def scattered(X: Matrix) -> Iterator[None]:
 
 
 def expected_bytes(n_rows: int, n_features: int, longest: int, bytes_a_row: int = BYTES_A_ROW) -> int:
-    """What a fit on mapped rows takes beside them at most, reckoned before it starts.
+    """The most memory that a fit on mapped rows takes in addition to them, estimated before it starts.
 
     64 bytes a row for grades, their order and the windows of the sweeps, or for what a list's curvature needs; 200 MB
     for the program and blocks of rows; and a copy of the longest query for every thread where it exceeds a block.

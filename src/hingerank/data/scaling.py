@@ -313,7 +313,7 @@ def make_scaler(name: str | None) -> Scaler:
 
 
 def scaler_from_state(state: State) -> Scaler:
-    """The fitted scaler that gave this state."""
+    """The fitted scaler with this state."""
     header, arrays = state
     scaler = make_scaler(header["name"])
     scaler.n_features_in_ = int(header["n_features"])

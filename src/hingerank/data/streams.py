@@ -27,7 +27,7 @@ _OTHER = {
     b"\xff\xfe": "UTF-16 text: save it as UTF-8",
     b"\xfe\xff": "UTF-16 text: save it as UTF-8",
 }
-MOST_TIMES, MOST_BYTES = 200, 1 << 26  # a file may unpack to so many times its size and so many bytes more
+MOST_TIMES, MOST_BYTES = 200, 1 << 26  # a file may unpack to at most this multiple of its size plus this many bytes
 _MOST_MEMORY = 1 << 29  # that a file may ask of xz
 
 

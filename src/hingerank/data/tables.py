@@ -258,7 +258,7 @@ def _check_quotes(path: Path, content: bytearray) -> None:
 
 
 def _check_header(path: Path, names: list[str]) -> None:
-    """Refuse a first line that is data, or that names two columns alike."""
+    """Refuse a first line that is data, or that gives two columns the same name."""
     if sum(decimal(name) is not None for name in names) > len(names) // 2:
         start = ",".join(names[:4]) + (",…" if len(names) > 4 else "")
         raise DataError(

@@ -41,17 +41,17 @@ class ListLoss(ABC):
     def winners(self, s: Floats, preferences: WeightedWinners) -> LossAt:
         """The loss over lists with weighted winners, where it has such a form."""
         raise ValueError(
-            f"the loss {self.name!r} is one of graded lists and has no form for winners with weights, such as clicks: "
+            f"the loss {self.name!r} needs graded lists and cannot learn from winners with weights, such as clicks: "
             "use a loss of pairs, or 'listnet'"
         )
 
     def at(self, s: Floats, preferences: Preferences) -> LossAt:
         """The loss at scores s (one per row, in block order)."""
         if isinstance(preferences, ExplicitPairs):
-            raise ValueError(f"the loss {self.name!r} is one of graded lists: it cannot learn from single comparisons")
+            raise ValueError(f"the loss {self.name!r} needs graded lists: it cannot learn from single comparisons")
         if preferences.pairs_differ and not self.takes_pair_weights:
             raise ValueError(
-                f"the loss {self.name!r} is one of whole lists and takes no weights of pairs: leave out "
+                f"the loss {self.name!r} looks at whole lists and takes no weights of pairs: leave out "
                 "pair_weight='query', grade_weight and winner_weight"
             )
         s = check_scores(s, preferences)

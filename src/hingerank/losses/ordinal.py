@@ -28,7 +28,7 @@ class Ordinal:
     def at(self, s: Floats, preferences: Any) -> LossAt:
         """The loss at scores s (one per row, in block order)."""
         if not isinstance(preferences, GradedPreferences):
-            raise ValueError(f"{self.name} is a loss of graded rows: it has no form for winners or single comparisons")
+            raise ValueError(f"{self.name} needs graded rows: it cannot learn from winners or single comparisons")
         s, y = check_scores(s, preferences), preferences.y
         m = np.ones(len(s)) if preferences.item_weight is None else preferences.item_weight
         value, gradient, curvatures = 0.0, np.zeros(len(s)), []

@@ -12,7 +12,7 @@ PARTS = {
     "name": "name, a text",
     "convex": "convex, True or False",
     "by_query": "by_query, whether it is a sum over queries, True or False",
-    "at": "at(s, preferences), which gives a LossAt(value, gradient, curvature, diagonal)",
+    "at": "at(s, preferences), which returns a LossAt(value, gradient, curvature, diagonal)",
 }
 STEP = 1e-5
 CLOSE = 1e-4  # relative
@@ -78,7 +78,7 @@ def _check_queries(loss: Any, s: np.ndarray, preferences: GradedPreferences, her
 def _at(loss: Any, s: np.ndarray, preferences: GradedPreferences) -> LossAt:
     found = loss.at(s.copy(), preferences)
     if not isinstance(found, LossAt):
-        raise ValueError(f"{loss.name}.at gave {type(found).__name__}, expected hingerank.losses.LossAt")
+        raise ValueError(f"{loss.name}.at returned {type(found).__name__}, expected hingerank.losses.LossAt")
     if not isinstance(found.value, float | np.floating) or not np.isfinite(found.value):
         raise ValueError(f"{loss.name}: value is {found.value!r}, expected a finite number")
     for name in ("gradient", "diagonal"):

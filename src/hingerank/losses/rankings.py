@@ -15,7 +15,7 @@ class RankingLoss(ListLoss):
 
     def lists(self, s: Floats, preferences: GradedPreferences) -> LossAt:
         if preferences.item_weight is not None:
-            raise ValueError(f"the loss {self.name!r} is one of whole rankings and takes no sample_weight")
+            raise ValueError(f"the loss {self.name!r} measures whole rankings and takes no sample_weight")
         return self.rankings(s, preferences)
 
     def rankings(self, s: Floats, preferences: GradedPreferences) -> LossAt:
@@ -74,7 +74,7 @@ class LambdaLoss(ListLoss):
 
     W is the change of NDCG when i and j swap places in the ranking given last to `rank`. For fixed W this is a convex
     function of s, whose gradient at the scores that ranked are LambdaRank's lambdas; with W computed again it is no
-    function of s at all, hence not convex.
+    function of s at all, and so not convex.
     """
 
     name = "lambda"

@@ -34,8 +34,8 @@ def evaluate(
     Parameters
     ----------
     y : a grade per row, or RankingData
-        Higher is better; any real number (grades of 0 and below are not relevant). RankingData has the queries and
-        document ids with it.
+        Higher is better; any real number (grades of 0 and below are not relevant). RankingData already holds the
+        queries and document ids.
     scores : a finite number per row
         Higher comes first. Rows of equal score count by the expected value over all their orders, unless the preset
         says otherwise.
@@ -69,7 +69,7 @@ def evaluate(
     names, wanted, own = parse_measures(measures, preset)
     if isinstance(y, RankingData):
         if qid is not None or group is not None:
-            raise ValueError("the data know their queries: leave out qid and group, and name measures=…")
+            raise ValueError("the data already hold their queries: leave out qid and group, and name measures=…")
         y, qid, docid = y.y, y.qid, y.docid if docid is None else docid
     grades = _numbers(y, "y")
     given = _numbers(scores, "scores", len(grades))

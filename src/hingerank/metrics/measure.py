@@ -137,7 +137,7 @@ def preset_name(text: str) -> str:
     raise ValueError(f"there is no preset {text!r}{hint}; presets: {', '.join(PRESETS)}")
 
 
-# measures of another room, hingerank.diversity.measures, known here to point the way
+# measures of hingerank.diversity.measures, known here for the error message
 OF_SUBTOPICS = ("alpha-dcg", "alpha-ndcg", "err-ia", "nerr-ia", "nrbp", "nnrbp", "strec", "p-ia", "map-ia")
 
 

@@ -48,11 +48,11 @@ def own_values(measure: OwnMeasure, y: np.ndarray, scores: np.ndarray, blocks: Q
             values[q] = float(found)
         except (TypeError, ValueError):
             raise ValueError(
-                f"the measure {name} gave {found!r} for query {blocks.ids.tolist()[q]!r}: it takes (y, scores), the "
-                "grades and scores of one query's rows, and gives one number, nan where it is not defined"
+                f"the measure {name} returned {found!r} for query {blocks.ids.tolist()[q]!r}: it takes (y, scores), "
+                "the grades and scores of one query's rows, and returns one number, nan if it is not defined"
             ) from None
         if np.isinf(values[q]):
             raise ValueError(
-                f"the measure {name} gave {values[q]} for query {blocks.ids.tolist()[q]!r}: give a finite number"
+                f"the measure {name} returned {values[q]} for query {blocks.ids.tolist()[q]!r}: return a finite number"
             )
     return values

@@ -1,4 +1,4 @@
-"""Who should beat whom: grades or weights of winners inside query blocks, or explicit pairs, behind one interface.
+"""Preferences between rows: grades or weights of winners inside query blocks, or explicit pairs, in one interface.
 
 A preference set knows rows, queries and weights, never features or models. All kinds have ``n_items``, ``n_pairs``,
 ``total_weight`` and ``pairs()``; only dual algorithms call the last. `QueryPreferences` is what sweeps query by query

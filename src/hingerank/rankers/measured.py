@@ -250,7 +250,7 @@ class LambdaRank(LossRanker):
     def _problem(self, source):
         top, preferences, plain = checked_top(self.top), source.preferences, super()._problem(source)
         if not isinstance(preferences, GradedPreferences):
-            raise ValueError("LambdaRank needs graded rows: it does not learn from winners or single comparisons")
+            raise ValueError("LambdaRank needs graded rows: it cannot learn from winners or single comparisons")
         uphill = plain.design.scores(-plain.at(np.zeros(plain.dimension)).gradient)
         return LambdaProblem(plain.design, LambdaLoss(preferences, top), preferences, uphill)
 
