@@ -16,6 +16,8 @@ import hingerank as hr
 from hingerank.export import model_file
 from hingerank.export.attributes import Array, Ids, Number, Of, Size, take_attributes
 from hingerank.export.model_file import ModelFileError, derived, saved_attributes
+from hingerank.features.fourier import FourierMap
+from hingerank.features.nystroem import NystroemMap
 from hingerank.registry import RANKERS, ranker_class
 
 SPEC = importlib.util.spec_from_file_location("write_saved", Path(__file__).parents[1] / "export" / "write_saved.py")
@@ -59,6 +61,8 @@ def named(ranker):
 
 MORE = {  # attributes that other settings leave
     "features": spline,
+    "landmarks": lambda: with_features(NystroemMap(5, rank=3)),
+    "waves": lambda: with_features(FourierMap(6)),
     "dual": lambda: hr.RankSVM(loss="hinge", solver="dual", scale="quantile").fit(*write_saved.graded_rows()),
     "interactions": lambda: hr.AdditiveRankSVM(n_knots=4, interactions=2).fit(*write_saved.graded_rows()),
     "missing": lambda: with_gaps(hr.RankSVM(missing="indicator", scale="standard")),

@@ -1,4 +1,4 @@
-"""scikit-learn's plain transformers are kept in model files as arrays, and nothing else of scikit-learn is."""
+"""Kernel maps and scikit-learn's plain transformers are kept in model files as arrays, and nothing else is."""
 
 import json
 
@@ -25,7 +25,9 @@ from sklearn.preprocessing import (
 
 import hingerank as hr
 from hingerank.export.model_file import _digest, read_header
-from hingerank.export.transformers import TRANSFORMERS, decode_transformer
+from hingerank.export.transformers import MAPS, TRANSFORMERS, decode_transformer
+from hingerank.features.fourier import FourierMap
+from hingerank.features.nystroem import NystroemMap
 
 KINDS = [
     StandardScaler(), MinMaxScaler(), MaxAbsScaler(), RobustScaler(), Normalizer(), Binarizer(threshold=0.3),
@@ -34,7 +36,8 @@ KINDS = [
     SplineTransformer(extrapolation="periodic"), PolynomialFeatures(2, interaction_only=True), PCA(3), PCA(whiten=True),
     TruncatedSVD(2), RBFSampler(n_components=7, random_state=0), PolynomialCountSketch(n_components=8, random_state=0),
     VarianceThreshold(), make_pipeline(StandardScaler(), PolynomialFeatures(2), PCA(4)),
-    FeatureUnion([("a", StandardScaler()), ("b", SplineTransformer())]),
+    FeatureUnion([("a", StandardScaler()), ("b", SplineTransformer())]), NystroemMap(9), NystroemMap(9, rank=4),
+    FourierMap(8),
 ]  # fmt: skip
 
 
@@ -44,7 +47,7 @@ def data():
 
 
 def test_all_listed_classes_are_tried():
-    assert {type(kind).__name__ for kind in KINDS} == set(TRANSFORMERS)
+    assert {type(kind).__name__ for kind in KINDS} == {*TRANSFORMERS, *(kind.__name__ for kind in MAPS)}
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -60,6 +63,8 @@ def test_what_holds_a_function_is_refused(data, tmp_path):
     for kind in (FunctionTransformer(np.log1p), make_pipeline(StandardScaler(), FunctionTransformer(np.abs))):
         with pytest.raises(hr.ModelFileError, match="FunctionTransformer, which a model file cannot hold"):
             hr.RankSVM(features=kind).fit(data).save(tmp_path / "model")
+    with pytest.raises(hr.ModelFileError, match="a model file holds no code"):
+        hr.RankSVM(features=NystroemMap(5, kernel=lambda A, B: A @ B.T)).fit(data).save(tmp_path / "model")
 
     class StandardScalerOfMine(StandardScaler):
         pass

@@ -1,4 +1,4 @@
-"""scikit-learn's plain transformers in a model file: the name of a listed class, its parameters, and its fitted arrays.
+"""Feature maps and scikit-learn's plain transformers in a model file: a listed class, parameters, fitted arrays.
 
 Nothing else can be named, and reading one sets plain values on an object of that class: no code is run. What was read
 is tried on one row before it is trusted.
@@ -13,7 +13,10 @@ import numpy as np
 from scipy.interpolate import BSpline
 from sklearn.base import BaseEstimator
 
-from hingerank.features.maps import TransformerMap
+from hingerank.export.attributes import Array, Attribute, Number, take_attributes
+from hingerank.features.fourier import FourierMap
+from hingerank.features.maps import FeatureMap, TransformerMap
+from hingerank.features.nystroem import NystroemMap
 
 TRANSFORMERS = {
     "StandardScaler": "sklearn.preprocessing",
@@ -34,13 +37,25 @@ TRANSFORMERS = {
     "Pipeline": "sklearn.pipeline",
     "FeatureUnion": "sklearn.pipeline",
 }
+MAPS: dict[type, dict[str, Attribute]] = {  # what is stored of a fitted one
+    NystroemMap: {
+        "landmarks_": Array("landmarks, features", csr=True, least=1),
+        "mixing_": Array("landmarks, outputs", least=1),
+        "gamma_": Number(above=0),
+    },
+    FourierMap: {
+        "frequencies_": Array("features, waves", least=1),
+        "phases_": Array("waves", least=1),
+        "gamma_": Number(above=0),
+    },
+}
 _NOT_STATE = {"_metadata_requests", "_sklearn_output_config", "_doc_link_module"}
 Encode = Callable[[Any, str], Any]
 
 
 def listed(value: Any) -> bool:
     """Whether a value is a transformer of the list, or part of one."""
-    if isinstance(value, TransformerMap | BSpline):
+    if isinstance(value, TransformerMap | BSpline) or type(value) in MAPS:
         return True
     home = TRANSFORMERS.get(type(value).__name__, "no module")
     return isinstance(value, BaseEstimator) and type(value).__module__.startswith(home)
@@ -56,7 +71,8 @@ def encode_transformer(value: Any, encode: Encode, place: str) -> dict[str, Any]
         return {"class": "TransformerMap", "params": encode({"transformer": value.transformer}, place), "state": encode(
             {**state, "n_features": getattr(value, "n_features_in_", None)}, f"{place}.fitted")}  # fmt: skip
     params = value.get_params(deep=False)
-    state = {name: item for name, item in vars(value).items() if name not in params and name not in _NOT_STATE}
+    kept = MAPS.get(type(value), vars(value).keys() - _NOT_STATE)
+    state = {name: item for name, item in vars(value).items() if name not in params and name in kept}
     return {
         "class": type(value).__name__,
         "params": encode(params, f"{place}.params"),
@@ -70,13 +86,16 @@ def decode_transformer(name: str, params: dict[str, Any], state: dict[str, Any])
         return BSpline.construct_fast(params["t"], params["c"], params["k"], params["extrapolate"])
     if name == "TransformerMap":
         return _decode_map(params["transformer"], state)
-    if name not in TRANSFORMERS:
+    kinds = {kind.__name__: kind for kind in MAPS}
+    if name not in kinds and name not in TRANSFORMERS:
         raise ValueError(f"there is no transformer {name!r} that a model file can hold")
-    kind = getattr(import_module(TRANSFORMERS[name]), name)
+    kind = kinds[name] if name in kinds else getattr(import_module(TRANSFORMERS[name]), name)
     unknown = set(params) - set(kind._get_param_names())
     if unknown:
         raise ValueError(f"{name} has no parameter {', '.join(sorted(unknown))}: another version of scikit-learn?")
     made = kind(**params)
+    if name in kinds:
+        return _fitted_map(made, state)
     for key, item in state.items():
         if not re.fullmatch(r"_?[a-zA-Z]\w*", key) or hasattr(kind, key):
             raise ValueError(f"{key!r} is not a fitted attribute of {name}")
@@ -92,3 +111,15 @@ def _decode_map(transformer: Any, state: dict[str, Any]) -> TransformerMap:
     if type(width) is not int or not 0 < width < 1 << 25:
         raise ValueError(f"a feature map has {width!r} features")
     return found.place(state["transformer_"], np.zeros((1, width)))
+
+
+def _fitted_map(made: Any, state: dict[str, Any]) -> FeatureMap:
+    """A map of kernels with what was stored of its fit, if it was fitted."""
+    if not state:
+        return made
+    values, _ = take_attributes(type(made).__name__, MAPS[type(made)], state)
+    made.gamma_ = values["gamma_"]
+    if isinstance(made, NystroemMap):
+        made.mixing_ = values["mixing_"]
+        return made.place(values["landmarks_"])
+    return made.place(values["frequencies_"], values["phases_"])

@@ -103,6 +103,11 @@ class FeatureMap(TransformerMixin, BaseEstimator):
     kernel_: Kernel  # ψ(x) = its values between x and the rows that gave `right_`
     right_: dict[type, Matrix]  # for float32 and float64
 
+    @property
+    def n_outputs(self) -> int:
+        """Numbers in φ(x)."""
+        return self.width_ if self.mixing_ is None else self.mixing_.shape[1]
+
     def write(self, X: Matrix, out: np.ndarray) -> None:
         """out = ψ of the rows X, of which there are few."""
         dtype = out.dtype.type
@@ -223,7 +228,7 @@ def check_width(mapped: FeatureMap | None, n_features: int, n_weights: int) -> N
     """A ValueError unless a fitted map, or none, is of so many features and makes a number for each weight."""
     if mapped is not None and mapped.n_features_in_ != n_features:
         raise ValueError(f"features_ maps {mapped.n_features_in_} features, expected {n_features}")
-    width = n_features if mapped is None else mapped.width_
+    width = n_features if mapped is None else mapped.n_outputs
     if n_weights != width:
         raise ValueError(f"coef_ has shape ({n_weights},), expected ({width},)")
 
