@@ -21,7 +21,7 @@ KINDS = {
     "text": lambda c: np.array([NAMES[i] for i in c], dtype=str),
     "bytes": lambda c: np.array([NAMES[i].encode() for i in c], dtype=bytes),
     "object text": lambda c: np.array([NAMES[i] for i in c], dtype=object),
-    "mixed": lambda c: np.array([[1, "one", 2.5, (1, 2), True, None.__class__][i] for i in c] + [()], dtype=object)[:-1],
+    "mixed": lambda c: np.array([[1, "l", 2.5, (1, 2), True, None.__class__][i] for i in c] + [()], dtype=object)[:-1],
     "dates": lambda c: np.array([datetime.date(2020, 1, 1 + i) for i in c], dtype="datetime64[D]"),
     "column": lambda c: c[:, None],
     "list": lambda c: [NAMES[i] for i in c],
@@ -148,5 +148,5 @@ def test_positive_and_whole_numbers():
 
 
 def test_ids_that_look_alike_are_refused():
-    with pytest.raises(DataError, match="qid has both .* which look alike: give all ids as text"):
+    with pytest.raises(DataError, match=r"qid has both .* which look alike: give all ids as text"):
         blocks_from_qid(np.array([1, "1"], dtype=object), 2)
