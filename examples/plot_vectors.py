@@ -10,6 +10,7 @@ A personal model scores an item for a user by the product of two vectors, so tha
 import tempfile
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 import hingerank as hr
@@ -38,11 +39,16 @@ print(users.shape, items.shape)
 if Index is not None:
     index = Index(ndim=items.shape[1], metric="ip", dtype="f32", connectivity=16)
     index.add(np.arange(len(items)), items.astype(np.float32), threads=1)  # one thread: the same index every time
-    for looked_at in (16, 64, 256):
+    widths, recalls = (16, 64, 256), []
+    for looked_at in widths:
         index.expansion_search = looked_at
         found = index.search(users.astype(np.float32), 10).keys
-        recall = np.mean([len(np.intersect1d(a, b)) / 10 for a, b in zip(exact, found)])
-        print(f"{looked_at:3} looked at: {recall:.3f} of the exact lists of ten")
+        recalls.append(np.mean([len(np.intersect1d(a, b)) / 10 for a, b in zip(exact, found)]))
+        print(f"{looked_at:3} looked at: {recalls[-1]:.3f} of the exact lists of ten")
+    axes = plt.figure(figsize=(5, 3), layout="constrained").add_subplot(
+        xscale="log", xlabel="items looked at", ylabel="recall of the exact ten"
+    )
+    axes.plot(widths, recalls, "o-")
 
 # %%
 # The same vectors say which items are alike.
