@@ -57,7 +57,7 @@ def test_a_wrong_export_is_refused_and_nothing_is_touched(tmp_path, broken, to, 
     before = listed(tmp_path)
     broken(to)
     for target in ("there", "new", "deep/er/"):  # a slash says that it is a folder
-        with pytest.raises(hr.ExportError, match=r"not written: .* rows otherwise than the ranker.*row \d+ of query"):
+        with pytest.raises(hr.ExportError, match=r"not written: .* rows differently from the ranker.*row \d+ of query"):
             RANKER.export(f"{tmp_path}/{target}", to, check=DATA if checked else None, **options)
     assert listed(tmp_path) == before and {path.name for path in tmp_path.iterdir()} <= {
         "there", "there.examples.json",

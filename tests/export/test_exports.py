@@ -315,7 +315,7 @@ def test_ranklib_refuses_trees_whose_missing_values_are_no_zeros(tmp_path):
     X[::3, 0] = np.nan
     X[:, 0] += 1  # so that a zero goes left of every threshold, and a missing value does not always
     ranker = hr.LightGBMRanker(n_estimators=9, num_leaves=7, min_child_samples=3).fit(X, DATA.y, DATA.qid)
-    with pytest.raises(hr.ExportError, match="takes missing values for zeros"):
+    with pytest.raises(hr.ExportError, match="treats missing values as zeros"):
         ranker.export(tmp_path / "m", "opensearch", ranklib=True, define=True)
 
 

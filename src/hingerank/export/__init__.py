@@ -28,7 +28,7 @@ from typing import Any
 
 
 class _Export(ModuleType):
-    """A package that can be called, since the function and the room have the same name."""
+    """A package that can be called, since the function and the package have the same name."""
 
     def __call__(
         self, ranker: Any, path: Any, to: str, *, features: Any = None, check: Any = None, **options: Any

@@ -272,8 +272,8 @@ def refuse_differences(
     if len(wrong):
         rows = "; ".join(f"row {k + 1} of query {ids[k]}: {scores[k]:.6g}, not {expected[k]:.6g}" for k in wrong[:3])
         raise ExportError(
-            f"the export is wrong and was not written: {who} scores {len(wrong)} of {len(scores)} rows otherwise than "
-            f"the ranker, by up to {away.max():.2g} of the scores' spread ({limit:g} is allowed): {rows}"
+            f"the export is wrong and was not written: {who} scores {len(wrong)} of {len(scores)} rows differently "
+            f"from the ranker, by up to {away.max():.2g} of the scores' spread ({limit:g} is allowed): {rows}"
             + ("; formats that can compute in double precision: python, c, javascript, sql, onnx" if single else "")
         )
 

@@ -61,7 +61,7 @@ class Forest:
         self._at_zero[column[(missing[inner] & ZERO_IS_MISSING) > 0]] = np.nan
         columns = np.zeros(len(feature), np.uint32)
         columns[inner] = column
-        number = np.array(arrays["number"])  # arrays from a file cannot be written to, which makes a kernel anew
+        number = np.array(arrays["number"])  # not read-only, for which numba would compile the kernel again
         children = np.where(inner, children, 0).astype(np.uint32)
         self._tables = (starts.astype(np.uint32), columns, number, children, (missing & MISSING_LEFT) > 0)
 
@@ -96,13 +96,13 @@ class Forest:
         return scores.astype(np.float32) if self.single else scores
 
     def importances(self) -> np.ndarray:
-        """What the splits by each feature gained."""
+        """The gain of the splits by each feature."""
         inner = self.arrays["feature"] >= 0
         gain = self.arrays["gain"][inner].astype(np.float64)
         return np.bincount(self.arrays["feature"][inner], gain, minlength=self.n_features)
 
     def contributions(self, X: Any, threads: int) -> np.ndarray:
-        """What each feature gave to each row's score (see kernels/trees.py), and in a last column the mean score.
+        """The contribution of each feature to each row's score (see kernels/trees.py); the last column: the mean score.
 
         They add up to the score, but for rounding.
         """
@@ -111,7 +111,7 @@ class Forest:
         paths, found = self._paths(), np.zeros((X.shape[0], len(self._used) + 1))
         deepest = int(np.diff(paths[0]).max())
         if deepest > DEEPEST:
-            raise ValueError(f"a tree is {deepest} levels deep; explanations go down to {DEEPEST}")
+            raise ValueError(f"a tree is {deepest} levels deep; explanations need at most {DEEPEST} levels")
 
         def some(shard: slice) -> None:
             room = np.empty((4, deepest + 2))
@@ -160,7 +160,7 @@ class Forest:
 
 
 def check_arrays(arrays: Mapping[str, Any], n_features: int) -> None:
-    """Refuse arrays that are not trees in level order over so many features."""
+    """Refuse arrays that are not trees in level order over `n_features` features."""
     for name, dtype in ARRAYS.items():
         array = arrays[name]
         if not isinstance(array, np.ndarray) or array.dtype != dtype or array.ndim != 1:

@@ -175,7 +175,7 @@ def ranklib_text(form: Form, shift: float, order: Sequence[str] | None) -> str:
         said = " ".join(f"{k}:{float(value)!r}" for k, value in numbers)
         return f"## Linear Regression\n## Lambda = 0.0\n{said}"
     if missing_matters(body):
-        raise ExportError("RankLib takes missing values for zeros, these trees do not: leave ranklib out")
+        raise ExportError("RankLib treats missing values as zeros, but these trees do not: leave ranklib out")
     limit = largest_single(body.number)
 
     def node(k: int, way: str = "") -> str:

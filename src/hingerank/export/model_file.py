@@ -134,7 +134,7 @@ class SavedModel:
         self.n_iter_ = max(1, solution.certificate.n_iter)
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what `_state` gave, checking it; a ValueError refuses it."""
+        """Check and take over what `_state` returned; a ValueError refuses it."""
         values, sizes = take_attributes(type(self).__name__, saved_attributes(type(self)), state)
         vars(self).update(values)
         self._check_together(sizes)

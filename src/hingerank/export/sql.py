@@ -100,7 +100,7 @@ def refuse_names(form: Form, key: str, query: str) -> None:
         if name.lower() in seen:
             raise ExportError(
                 f"the feature {name!r} and {seen[name.lower()]} have the same name in SQL, where upper and lower case "
-                "are alike: rename one by features=, or the key and query columns by the options key and query"
+                "are the same: rename one by features=, or the key and query columns by the options key and query"
             )
         seen[name.lower()] = f"the feature {name!r}"
 

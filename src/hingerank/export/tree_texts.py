@@ -102,7 +102,7 @@ def _entries(lines: str) -> dict[str, str]:
     for line in filter(None, lines.split("\n")):
         name, equals, value = line.partition("=")
         if not equals or name in words:
-            raise ValueError(f"the LightGBM model has a line that says nothing, or the same as another: {line[:80]!r}")
+            raise ValueError(f"the LightGBM model has a line without a value or that repeats another: {line[:80]!r}")
         words[name] = value
     return words
 

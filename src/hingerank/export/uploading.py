@@ -1,4 +1,4 @@
-"""`upload`: put a model into a search engine, read it back, and hold the engine's scores against the ranker's."""
+"""`upload`: put a model into a search engine, read it back, and compare the engine's scores with the ranker's."""
 
 import json
 import warnings
@@ -40,7 +40,7 @@ def upload(
     params: Mapping[str, str] | None = None, rows: int = 10, document: str = "id", query: str = "qid",
     replace: bool = False, headers: Mapping[str, str] | None = None, dry_run: bool = False, **options: Any,
 ) -> Uploaded:  # fmt: skip
-    """Put a fitted ranker into Solr, Elasticsearch or OpenSearch, and see that it scores there as it does here.
+    """Put a fitted ranker into Solr, Elasticsearch or OpenSearch, and check that it scores there as it does here.
 
     The engine's features are compared with those that the model uses, the model is sent and read back, and a few rows
     are scored there. Each comes back with its features and its score, which must be what the ranker makes of these
@@ -76,7 +76,7 @@ def upload(
     to = format_name(to)
     if to not in ENGINES:
         known = ", ".join(ENGINES)
-        raise ExportError(f"there is no upload to {to!r}{did_you_mean(to, ENGINES)}: there is to {known}")
+        raise ExportError(f"there is no upload to {to!r}{did_you_mean(to, ENGINES)}: choose {known}")
     options = known_options(to, {**options, "name": name, "define": define})
     engine = ENGINES[to](Client(url, headers, dry_run), store, document)
     options |= {"store": store or "_DEFAULT_"} if to == "solr" else {}
@@ -112,7 +112,7 @@ def upload(
         if isinstance(error, ExportError):
             raise ExportError(f"{error}; {after}") from None
         if isinstance(error, Exception):
-            raise ExportError(f"the engine has answered in a way that is not known here: {error!r}; {after}") from error
+            raise ExportError(f"the engine's response was not understood: {error!r}; {after}") from error
         raise
     return Uploaded(to, name, engine.client.calls, notes, check)
 
@@ -165,7 +165,7 @@ def put(engine: Engine, steps: Steps, model: dict[str, Any], name: str) -> None:
     steps.done(lambda: engine.drop(name), f"the model {name}")
     found = engine.model(name)
     if not engine.client.dry and (found is None or not alike(model, engine.sent_as(found))):
-        raise ExportError(f"the engine took the model {name!r}, but answers with another one: {str(found)[:200]}")
+        raise ExportError(f"the engine took the model {name!r}, but returns a different one: {str(found)[:200]}")
 
 
 def alike(sent: Any, found: Any) -> bool:
@@ -193,7 +193,7 @@ class EngineCheck(NamedTuple):
         try:
             found = [engine.score(name, logged, self.asked.given, self.asked.rows) for logged in queries]
         except ExportError as error:
-            outside = "if features take something from outside, such as the words of a query, give it by params"
+            outside = "if features need external values, such as the words of a query, give them by params"
             raise ExportError(f"{error} ({outside}, as in params={{'text': 'lamp'}})") from None
         if engine.client.dry:
             return None
@@ -216,7 +216,7 @@ class EngineCheck(NamedTuple):
         if (away > limit).any():
             k = int(away.argmax())
             raise ExportError(
-                f"the engine scores {int((away > limit).sum())} of {len(rows)} rows otherwise than the ranker: "
+                f"the engine scores {int((away > limit).sum())} of {len(rows)} rows differently from the ranker: "
                 f"document {rows[k].document!r} gets {scores[k]:.6g}, not {expected[k]:.6g}"
             )
 

@@ -188,7 +188,7 @@ def literal(value: Any) -> str:
 def run_vespa(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> np.ndarray:
     """The profile's expression over whole columns, in double precision as Vespa's; its ONNX model in onnxruntime.
 
-    What a mapping gave as the expression of a feature is Vespa's to compute: rows have its value.
+    Vespa computes an expression that a mapping gives for a feature: rows have its value.
     """
     if needs_onnx(form):
         return _run_onnx(files[1:], form, X, qid)
