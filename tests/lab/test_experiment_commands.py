@@ -165,7 +165,7 @@ def test_a_damaged_run_folder_is_named_and_its_results_are_not_taken_for_others(
         refused(again, "run.json is damaged", "delete")
         refused(["report", str(out)], "run.json is damaged", "delete")
     (out / "run.json").unlink()
-    refused(again, "results without the run.json")
+    refused(again, "results without a run.json")
     (out / "run.json").write_bytes(header)
     (out / "examples.json").write_text("{")
     refused(["report", str(out)], "examples.json is damaged")

@@ -148,11 +148,11 @@ def test_parts_that_exist_rotate(data):
 
 
 def test_mistakes_are_named(folds, data):
-    with pytest.raises(ValueError, match="alpha-ndcg@50 looks at 50 places, but rerankers choose 20"):
+    with pytest.raises(ValueError, match="alpha-ndcg@50 looks at 50 ranks, but rerankers choose 20"):
         compare([MMR], folds, "alpha-ndcg@50")
     with pytest.raises(ValueError, match="unknown measure 'alpha-ndgc@20'"):
         compare([MMR], folds, "alpha-ndgc@20")
-    with pytest.raises(DataError, match="topics are taken whole"):
+    with pytest.raises(DataError, match="topics must stay whole"):
         topic_rows(data).take([0, 1])
     rows = hr.make_letor(n_queries=6, rows_per_query=5, n_features=3, seed=0)
     error = compare([MMR], query_folds(rows, 3), workers=1).failures()[0]["error"]

@@ -1,4 +1,4 @@
-"""The weights of a fit on disk, from which it can be taken up again."""
+"""The weights of a fit on disk, from which it can be resumed."""
 
 import os
 from pathlib import Path
@@ -41,4 +41,4 @@ class Checkpoint:
         try:
             return np.asarray(np.load(self.path, allow_pickle=False), np.float64)
         except (OSError, ValueError) as error:
-            raise DataError(f"{self.path}: no weights were kept here ({error})") from None
+            raise DataError(f"{self.path}: no weights are stored here ({error})") from None

@@ -1,7 +1,7 @@
 """Parts on the workers of a Dask cluster: one task a worker a round, and what to do when workers go.
 
 Each part stays with its worker, which keeps it in its process; a task carries the parts' paths and the question, so a
-worker that began anew loads what it lacks. Tasks are bound to their workers and never stolen. When a worker is gone
+worker that restarted loads what it lacks. Tasks are bound to their workers and never stolen. When a worker is gone
 its parts, and only these, go to the others.
 """
 

@@ -109,11 +109,11 @@ class PartedData(RowsInParts):
         return dict(self._looked[1])
 
     def sample(self, most: int) -> Matrix:
-        """At most about so many rows, evenly spaced."""
+        """At most about the given number of rows, evenly spaced."""
         return self.weighted_sample(most)[0]
 
     def weighted_sample(self, most: int) -> tuple[Matrix, np.ndarray | None]:
-        """At most about so many rows, evenly spaced, without those of weight 0; and their weights."""
+        """At most about the given number of rows, evenly spaced, without those of weight 0; and their weights."""
         found = self.ask(rows_of, max(1, -(-self.n_rows // most)), self.weights)
         return stacked([X for X, _ in found]), joined_weights([weight for _, weight in found])
 

@@ -2,7 +2,7 @@
 
 A question is a function of a loaded part; `PartedData.ask` puts it to every part and gives the answers in part order,
 so that sums over parts have the same bits wherever the parts are. What was loaded belongs to the data object that it
-was loaded for, and goes with it (`Lease`); a file that was written anew meanwhile is an error, not another answer.
+was loaded for, and goes with it (`Lease`); a file that was replaced meanwhile is an error, not another answer.
 """
 
 import hashlib
@@ -133,7 +133,7 @@ class LoadedPart:
         self.made: OrderedDict[Any, Any] = OrderedDict()
 
     def check(self) -> None:
-        """A DataError where a file was written anew since; one that is gone, or cannot be seen, does no harm."""
+        """Raise a DataError if a file was replaced since; one that is gone, or cannot be seen, does no harm."""
         for path, before in zip(self.part.paths, self.written):
             now = written(path)
             if now is not None and now != before:

@@ -1,8 +1,8 @@
 """Ratings in parts of whole users, and a factorised model learnt from them: U is here, V stays with its users.
 
-A part holds its users' ratings and weights, and does what it is told step by step; sums over users come back and are
-added in part order, so the bits do not depend on where the parts are. What changes a part is written down: a worker
-that begins anew loads its parts and does the same steps again, and has the same bits then.
+A part holds its users' ratings and weights, and executes steps; sums over users come back and are added in part order,
+so the bits do not depend on where the parts are. Steps that change a part are recorded: a worker that restarts loads
+its parts and repeats the same steps, which gives the same bits.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -154,7 +154,7 @@ class PartRatings:
 
 
 class UsersOfPart:
-    """A part's users. Its methods are the steps that it can be told to take; `steps`: how many changed it so far."""
+    """A part's users. Its methods are the steps that it can execute; `steps`: how many changed it so far."""
 
     users: LocalUsers
 
@@ -330,7 +330,7 @@ def _take(part: LoadedPart, token: str, steps: int, step: Step) -> Any:
 
 
 def _take_all(part: LoadedPart, token: str, meeting: PartRatings, done: list[Step], step: Step) -> Any:
-    """Begin anew, take all steps that were taken so far, and one more."""
+    """Restart, repeat all steps so far, and execute one more."""
     part.made.pop(token, None)
     users = part.keep(token, lambda: meeting(part))
     for before in done:

@@ -38,17 +38,18 @@ def read(
         folders; or one folder of such files. Each is a part; a binary folder may be cut into several. The partitions of
         a data frame are brought together by query id, written to `folder` and are parts from then on.
     client : dask.distributed.Client, or None
-        Whose workers hold the parts. None: this process, part after part; anything with a method ``run(question, parts,
-        arguments)`` serves as well.
+        The cluster whose workers hold the parts. None: this process, part after part. Any object with a method
+        ``run(question, parts, arguments)`` works as well.
     parts : int, optional
-        Into how many parts a single binary folder is cut; default: of about a million rows each.
+        Number of parts into which a single binary folder is cut; by default each has about a million rows.
     spanning : {"error", "join"}
         A query id in several parts is refused, since ids often start again in every file; "join" says that the same id
         means the same query, whose rows the first of the parts then takes over.
     folder : path, optional
-        Of a data frame: where its parts go, on a disk that all workers see; required with workers on other machines.
+        For a data frame: where its parts are written, on a disk that all workers see; required with workers on other
+        machines.
     **options
-        Of `hingerank.read`, or of `RankingData.from_frame` for a data frame.
+        Options of `hingerank.read`, or of `RankingData.from_frame` for a data frame.
 
     Returns
     -------

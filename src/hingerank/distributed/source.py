@@ -102,8 +102,8 @@ class SampledRows(NamedTuple):
 
 
 def see_parts(scaler: Scaler | None, data: Any, most: int) -> SampledRows:
-    """About `most` rows of data in parts, the same ones that one machine would look at: every so many-th of all rows,
-    and those of every so many-th query."""
+    """About `most` rows of data in parts, the same ones that one machine would look at: every n-th of all rows, and
+    those of every n-th query."""
     kept = [facts.n_rows for facts in data.facts]
     if data.weights is not None:
         borders = np.concatenate(([0], np.cumsum(kept)))

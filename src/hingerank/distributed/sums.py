@@ -119,7 +119,7 @@ class PartsPass(Pass):
     def _ask(self, question: Callable[..., Any], *arguments: Any) -> list[Any]:
         token, about = self.queries.token, (self.key, self.loss, self.stride)
         found = self.data.ask(question, token, None, about, *arguments)
-        if any(isinstance(part, Unknown) for part in found):  # where a worker began anew
+        if any(isinstance(part, Unknown) for part in found):  # where a worker restarted
             found = self.data.ask(question, token, self.make, about, *arguments)
         return found
 
@@ -163,7 +163,7 @@ class _Kept:
 
 
 def _kept(part: LoadedPart, token: str, make: MakeProblem | None) -> _Kept | None:
-    """What the part has made of the problem; None if it does not know it and was not told how."""
+    """What the part has made of the problem; None if it neither has the problem nor was sent it."""
     if make is None:
         return part.made.get(token)
     return _made(part, token, make)

@@ -58,7 +58,7 @@ def make_diverse(
         document; in the others, ambiguous ones, they are meanings, and a document has one or two. If above 0, the
         second feature is the length: good documents are long in faceted queries and short in ambiguous ones, and
         nothing tells which kind a query is. ERR-IA counts a faceted query for more than an ambiguous one, alpha-NDCG
-        counts both alike, so the two want different lengths.
+        counts both equally, so the two need different lengths.
     vocabulary : int, default 1500
         Different words.
     topics : int, optional
@@ -66,7 +66,7 @@ def make_diverse(
     materialize : bool, default True
         Store relations as tensors (faster to train on); otherwise rows are computed when asked for.
     seed : int
-        The answer depends on the arguments alone.
+        The result depends on the arguments only.
 
     Examples
     --------
@@ -164,7 +164,7 @@ def _facets(n: int, m: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _good(wanted: np.ndarray, relevant: float, rng: np.random.Generator) -> np.ndarray:
-    """Which documents are good, hence relevant to their subtopics: never one about an unwanted theme alone."""
+    """Which documents are good, and so relevant to their subtopics: never one about an unwanted theme alone."""
     good = wanted.any(axis=1) & (rng.random(len(wanted)) < relevant)
     if not good.any():
         i = rng.integers(len(wanted))

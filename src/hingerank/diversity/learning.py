@@ -142,7 +142,7 @@ class RLTR(LikelihoodRanker):
     orders : int, default 5
         Rankings per query, equal documents of the ideal in random order; their mean counts.
     tol, max_iter : float, int
-        Of the solver: relative norm of the gradient to reach, iterations at most.
+        Of the solver: the relative gradient norm at which it stops, and the most iterations.
     random_state : int, default 0
         Seed of the random order.
     learned_rank : int, default 0
@@ -235,7 +235,7 @@ class PAMM(LikelihoodRanker):
         E, such as "alpha-ndcg@20", "err-ia@20", "nrbp".
     aggregate : as in RLTR
     margin : float, default 3
-        How much log-likelihood one unit of the measure asks for.
+        Margin of log-likelihood per unit of the measure.
     learning_rate : float, default 0.3
         η.
     max_iter : int, default 30

@@ -141,7 +141,7 @@ class DiverseQuery:
         if not np.isfinite(array).all():
             where = tuple(int(k) for k in np.argwhere(~np.isfinite(array))[0])
             raise DataError(
-                f"{self._place}: {name}{list(where)} is {array[where]}; replace missing values before (0, or the mean)"
+                f"{self._place}: {name}{list(where)} is {array[where]}; replace missing values first (by 0 or the mean)"
             )
         return array
 
@@ -286,8 +286,8 @@ def join_run(
     texts : {document: its text}, whose words are counted
     incomplete : what happens to documents without features or text, and to topics without aspects or judgments.
         "error" refuses them. "keep" puts such documents at the end of their topic's ranking, in the run's order; xQuAD
-        and PM-2 keep the order by relevance in a topic without aspects; one without judgments teaches nothing. "skip"
-        leaves such documents and topics out. ``gaps`` of the answer counts them.
+        and PM-2 keep the order by relevance in a topic without aspects, and a topic without judgments is not used for
+        training. "skip" leaves such documents and topics out. ``gaps`` of the result counts them.
 
     Examples
     --------

@@ -26,7 +26,7 @@ class DiverseRanker(SavedModel, BaseEstimator):
     """
 
     _needs: tuple[str, ...] = ()
-    candidates: int | None = None  # so many take part, the most relevant ones; the others follow in that order
+    candidates: int | None = None  # how many take part, the most relevant ones; the others follow in that order
 
     def fit(self, queries: Iterable[DiverseQuery], y: object = None) -> Self:
         """Nothing to learn here: checks the queries and returns the reranker; learned methods override this."""

@@ -114,10 +114,10 @@ class SVMDiv(DiverseRanker):
     C : float, default 1
         Weight of the loss; multiplies its sum over queries.
     candidates : int or None, default 50
-        The method was made for candidates that are all relevant; only so many, the best by ``relevance``, take part, in
-        training and in reranking (see StructSVMDiv for the reason). None lets all take part.
+        Number of candidates, the best by ``relevance``, that take part in training and in reranking: the method was
+        made for candidates that are all relevant (see StructSVMDiv for the reason). None lets all take part.
     levels : tuple of float
-        Counts from which on a word is covered.
+        Smallest counts at which a word is covered.
     shares : tuple of float
         Borders of the bands: fractions of the candidates that have a word at the level.
     top : int, default 20
@@ -263,8 +263,8 @@ class StructSVMDiv(LinearDiverseRanker):
         Weight of the loss; multiplies its sum over queries.
     candidates : int or None, default 50
         The maximum looks at the best of all wrong rankings, so among hundreds of candidates some wrong ones always
-        score as well as the right ones and w = 0 is optimal. Therefore only so many, the best by ``relevance``, take
-        part, in training and in reranking; at w = 0 they keep that order. None lets all take part, in the order given.
+        score as well as the right ones and w = 0 is optimal. Therefore only this many, the best by ``relevance``, take
+        part in training and in reranking; at w = 0 they keep that order. None lets all take part, in the order given.
     aggregate, orders, random_state : as in RLTR
     top : int, optional
         Length of the rankings, default the measure's cutoff or 20.

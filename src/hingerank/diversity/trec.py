@@ -180,7 +180,7 @@ def read_run(path: PathLike, order: str = "score") -> Run:
     path : of a run
     order : "score" sorts by falling score and breaks ties by rising document id, as pyndeval and ir_measures do;
         "trec" breaks them by falling document id, as trec_eval and ``ndeval -traditional`` do; "rank" sorts by the rank
-        column and ignores the scores, as ndeval does when not told otherwise
+        column and ignores the scores, as ndeval does by default
     """
     if order not in ("score", "trec", "rank"):
         raise ValueError(f"order is {order!r}, expected 'score', 'trec' or 'rank'")

@@ -46,7 +46,7 @@ class Kernel:
         """Turn A Bᵀ into κ, in place; Z is a NumPy array or a PyTorch tensor."""
 
     def between(self, A: Matrix, B: Matrix, out: np.ndarray) -> None:
-        """out = κ between the rows that gave A and those that gave B."""
+        """out = κ between the rows behind A and those behind B."""
         if sp.issparse(A) or sp.issparse(B):
             product = A @ B.T
             out[...] = product.toarray() if sp.issparse(product) else product
@@ -113,7 +113,7 @@ class RBF(Kernel):
             np.minimum(Z, 0, out=Z)
             np.exp(Z, out=Z)
         else:
-            (Z if Z.element_size() == 8 else Z.clamp_(max=0.0)).exp_()  # doubles are hardly above 0
+            (Z if Z.element_size() == 8 else Z.clamp_(max=0.0)).exp_()  # doubles exceed 0 by rounding only
 
 
 class Polynomial(Kernel):

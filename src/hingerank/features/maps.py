@@ -100,7 +100,7 @@ class FeatureMap(TransformerMixin, BaseEstimator):
 
     mixing_: np.ndarray | None = None
     width_: int  # numbers in ψ(x)
-    kernel_: Kernel  # ψ(x) = its values between x and the rows that gave `right_`
+    kernel_: Kernel  # ψ(x) = its values between x and the rows behind `right_`
     right_: dict[type, Matrix]  # for float32 and float64
 
     @property
@@ -225,7 +225,7 @@ class TransformerMap(FeatureMap):
 
 
 def check_width(mapped: FeatureMap | None, n_features: int, n_weights: int) -> None:
-    """A ValueError unless a fitted map, or none, is of so many features and makes a number for each weight."""
+    """Raise a ValueError unless a fitted map, or none, has this number of features and an output for each weight."""
     if mapped is not None and mapped.n_features_in_ != n_features:
         raise ValueError(f"features_ maps {mapped.n_features_in_} features, expected {n_features}")
     width = n_features if mapped is None else mapped.n_outputs

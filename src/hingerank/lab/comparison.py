@@ -1,7 +1,7 @@
 """Compare methods over folds: choose each method's setting on validation, measure it once on test.
 
-Every result goes to the results file the moment it is known. Running the same comparison again reads what is there and
-computes the rest, so a killed run continues where it stopped and ends with the same table. A method whose code has
+Each result is saved to the results file as it is computed. Running the same comparison again reads what is there and
+computes the rest, so a killed run resumes where it stopped and ends with the same table. A method whose code has
 changed is computed again.
 
 The walk: `compare` asks every `_Study` (a method on a fold) for the tasks that come next and hands them to `Workers`;
@@ -106,10 +106,10 @@ def compare(
     methods : what to compare; names must differ
     folds : ``query_folds(data)``, ``part_folds(parts)``, or triples (train, validation, test) as of ``read_folds``; of
         rows, or of topics (DiverseData)
-    measure : chooses the setting, a name or a function (y, scores) of one query's rows -> number; default "ndcg@10", of
-        topics "alpha-ndcg@20"
-    measures : taken on test, likewise; default ``default_measures(measure)``, of topics alpha-NDCG, ERR-IA, subtopic
-        recall and NRBP
+    measure : chooses the setting, a name or a function (y, scores) of one query's rows -> number; default "ndcg@10",
+        for topics "alpha-ndcg@20"
+    measures : measures on test, names or functions; default ``default_measures(measure)``, for topics alpha-NDCG,
+        ERR-IA, subtopic recall and NRBP
     folder : where results are kept and continued from; None keeps them in memory
         Results of a method whose code has changed since (a class or function of yours, or the version of an installed
         one) are computed again.

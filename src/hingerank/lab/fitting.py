@@ -32,9 +32,9 @@ def score_rows(ranker: Ranker, data: RankingData) -> np.ndarray:
     asks_qid = "qid" in inspect.signature(ranker.predict).parameters
     scores = np.asarray(ranker.predict(data.X, qid=data.qid) if asks_qid else ranker.predict(data.X), float)
     if scores.shape != (data.n_rows,):
-        raise ValueError(f"predict gave an array of shape {scores.shape} for {data.n_rows} rows")
+        raise ValueError(f"predict returned an array of shape {scores.shape} for {data.n_rows} rows")
     if not np.isfinite(scores).all():
-        raise ValueError(f"predict gave {scores[~np.isfinite(scores)][0]} as a score")
+        raise ValueError(f"predict returned {scores[~np.isfinite(scores)][0]} as a score")
     return scores
 
 

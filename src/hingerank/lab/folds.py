@@ -259,8 +259,7 @@ def rating_folds(
 ) -> list[Fold]:
     """k folds by LETOR's rule over parts of the items, or of every user's ratings; see the module.
 
-    Rows to validate or to test by users that have no training row in the fold are left out: nothing can be known of
-    them.
+    Validation and test rows of users without a training row in the fold are left out: no method can rank for them.
 
     Parameters
     ----------
@@ -281,7 +280,7 @@ def rating_folds(
     [['1', '1'], ['2', '2'], ['0', '0']]
     """
     if held_out not in HELD_OUT:
-        raise ValueError(f"there is no way to hold out {held_out!r}; choose {' or '.join(HELD_OUT)}")
+        raise ValueError(f"held_out is {held_out!r}; choose {' or '.join(HELD_OUT)}")
     if k < 3:
         raise ValueError(f"{k} folds: give at least 3, one part each to train, to validate and to test")
     data = rating_rows(ratings, features)
@@ -289,7 +288,7 @@ def rating_folds(
     users, user = number_ids(ratings.users, len(ratings), "users")
     if held_out == "time":
         if ratings.times is None:
-            raise DataError("these ratings have no times, by which to hold the latest out: name their column")
+            raise DataError("these ratings have no times, which are needed to hold out the latest: name their column")
         latest = np.argsort(ratings.times, kind="stable")
         cuts = [len(latest) - 2 * len(latest) // k, len(latest) - len(latest) // k]
         return [_of_known_users("the latest", data, np.split(latest, cuts), user)]

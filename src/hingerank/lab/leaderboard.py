@@ -46,8 +46,8 @@ class Line:
     means : the mean over all test queries of every measure
     difference : of the means of this method and the baseline, over the same queries
     difference_low, difference_high : bootstrap interval of the difference, 95 %, not corrected
-    p : two-sided, against the baseline, Holm-corrected over the methods (NaN for the baseline itself and where nothing
-        is compared: a method that has no result on some fold, or whose baseline has none)
+    p : two-sided p value against the baseline, Holm-corrected over the methods. NaN for the baseline itself, and for
+        methods that cannot be compared because they or the baseline lack the result of a fold
     p_error : standard error of p that is left from the random rounds of the test
     effect, effect_low, effect_high : standardised difference (Hedges' g) and its 95 % interval
     needed : queries with which a t test at 5 % would find an effect of this size four times in five
@@ -55,7 +55,7 @@ class Line:
     seconds : median time of a fit (the first one in a process also loads kernels)
     tried : settings tried in a fold, the most over folds
     folds : how many have a result
-    missing : folds without one, or not of every seed
+    missing : folds without a result for every seed
     failed : how many fits of any kind failed
     """
 
@@ -205,13 +205,13 @@ def leaderboard(
 ) -> Leaderboard:
     """Sort the methods of a run by the mean of `measure` over all test queries.
 
-    A method without a result on some fold is not comparable with the others: it stands below them, is compared with
-    nothing, and has its folds named.
+    A method without a result on some fold is not comparable with the others. It is listed below them, without a
+    comparison, and its missing folds are named.
 
     Parameters
     ----------
-    results : what `compare` or `load_results` answered
-    measure : default the one that chose the settings
+    results : what `compare` or `load_results` returned
+    measure : default the measure that chose the settings
     baseline : what the others are compared with; default the first method of the run that has all folds
     test : "randomisation", "t" or "wilcoxon"
     rounds : random rounds of the randomisation test; default as many as make p precise

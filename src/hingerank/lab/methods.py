@@ -52,9 +52,8 @@ class Method:
     ranker : a class, a function of the setting's keywords, or an estimator to copy
     search : lists of values by parameter (a grid), or a search of ``hingerank.search.proposals``
     fixed : parameters that are the same throughout
-    path : the parameter whose values a ranker with ``fit_path(X, y, qid, values)`` fits in one go; default the
-        ranker's own ``path_parameter``, else C, unless a subclass overrides `fit` alone; "" for every setting from
-        nothing
+    path : the parameter whose values a ranker with ``fit_path(X, y, qid, values)`` fits together; default the ranker's
+        own ``path_parameter``, else C, unless a subclass overrides `fit` alone; "" fits every setting from scratch
 
     Examples
     --------
@@ -169,8 +168,8 @@ def method_from_name(
 
     Parameters
     ----------
-    text : "rank-svm" (or what `registered_name` takes for it), or "own=rank-svm" to call it otherwise. A class of yours
-        is "own=module:Class" or "own=file.py:Class"; a loss of yours goes by the same form in `given`
+    text : "rank-svm" (or what `registered_name` takes for it), or "own=rank-svm" to set a display name. Your own class
+        is "own=module:Class" or "own=file.py:Class"; your own loss has the same form in `given`
     given : parameter -> values, one to fix it, several to try instead of the usual ones
     search : "grid" tries all combinations of what is given, or what `hingerank.tune` would try; "random" and "optuna"
         try `trials` settings, numbers from the range of their values (drawn evenly in the logarithm where all are

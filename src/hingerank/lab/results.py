@@ -26,16 +26,16 @@ DAMAGE = (  # what numpy, zip and deflate answer to bytes that are not theirs
 
 @dataclass(frozen=True)
 class Results:
-    """What came out of a comparison.
+    """The results of a comparison.
 
     Attributes
     ----------
     header : what was compared (run.json)
-    records : what the methods' present code gave (results.jsonl), of two kinds
+    records : results of the methods' present code (results.jsonl), of two kinds
         "validation" has a setting's ``value``; "test" has the chosen setting's ``values``, lists by measure in the
-        order of ``queries`` (None where a measure is not defined); both have ``seconds`` (to fit) and ``error`` (None
-        where all went well).
-    folder : where both are
+        order of ``queries`` (None where a measure is not defined). Both have ``seconds`` (to fit) and ``error`` (None
+        without an error).
+    folder : where both are stored
     size : the fraction of the training queries that was learnt from; `at` gives the results of another one
     """
 

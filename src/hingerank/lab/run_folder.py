@@ -216,7 +216,7 @@ def make_header(
 
 
 def check_header(old: Record | None, new: Record, folder: Path, results: int = 0) -> Record:
-    """The header to go on with: the old one's methods and then the new; a ValueError if the two runs do not fit.
+    """The header to continue with: the old methods, then the new ones; a ValueError if the two runs do not match.
 
     A method whose code has changed begins again. Results of 0.2 and before, which marked no code, count until then.
 
@@ -224,7 +224,7 @@ def check_header(old: Record | None, new: Record, folder: Path, results: int = 0
     """
     if old is None:
         if results:
-            raise ValueError(f"{folder} holds results without the run.json that says what they are of: delete it")
+            raise ValueError(f"{folder} holds results without a run.json that describes them: delete it")
         return new
     if old.get("format") != FORMAT:
         raise ValueError(f"{folder} holds a run of format {old.get('format')}, this version writes {FORMAT}")
@@ -266,7 +266,7 @@ def _kind(definition: Record) -> str:
 
 
 def _repeats(old: Record, new: Record) -> Record:
-    """The seeds and sizes of both runs: more of either go on from what is there."""
+    """The seeds and sizes of both runs: existing results are kept if either grows."""
     before, now = old.get("seeds", {}), new.get("seeds", {})
     seeds = {name: max(before.get(name, 1), now.get(name, 1)) for name in {**before, **now}}
     sizes = sorted({*old.get("sizes", [1.0]), *new.get("sizes", [1.0])})
@@ -287,7 +287,7 @@ def read_header(folder: Path) -> Record | None:
     except (ValueError, AttributeError, TypeError):
         whole = False
     if not whole:
-        raise ValueError(f"{path} is damaged, so it is unknown what the results there are of: delete the folder")
+        raise ValueError(f"{path} is damaged, so the results there cannot be identified: delete the folder")
     if header["format"] == FORMAT:
         header["methods"] = {name: present_keys(_kind(known), known) for name, known in header["methods"].items()}
     return header

@@ -58,7 +58,7 @@ class TopicRows(RankingData):
         known = {query.qid: query for query in self.topics}
         chosen = [known[qid] for qid in dict.fromkeys(self.qid[np.asarray(rows, np.int64)].tolist())]
         if sum(query.n for query in chosen) != np.size(rows):
-            raise DataError("topics are taken whole: the rows of a reranker's query cannot be cut")
+            raise DataError("topics must stay whole: the rows of a reranker's query cannot be split")
         return topic_rows(chosen, self.top, self.feature_names, self.gaps)
 
     def orders(self, scores: np.ndarray) -> list[np.ndarray]:
@@ -74,9 +74,9 @@ class TopicRows(RankingData):
         chosen = np.asarray(ranker.rerank(query, self.top))
         kind = type(ranker).__name__
         if chosen.ndim != 1 or (len(chosen) and chosen.dtype.kind not in "iu"):
-            raise ValueError(f"{kind}.rerank gave {chosen.dtype} of shape {chosen.shape}, expected row numbers")
+            raise ValueError(f"{kind}.rerank returned {chosen.dtype} of shape {chosen.shape}, expected row numbers")
         if len(np.unique(chosen)) < len(chosen) or not ((chosen >= 0) & (chosen < query.n)).all():
-            raise ValueError(f"{kind}.rerank gave rows twice, or beyond the {query.n} candidates of {query.qid!r}")
+            raise ValueError(f"{kind}.rerank returned rows twice, or beyond the {query.n} candidates of {query.qid!r}")
         first = np.zeros(query.n) if query.relevance is None else query.relevance
         order = np.argsort(-first, kind="stable")
         rest = order[~np.isin(order, chosen)]
@@ -175,7 +175,7 @@ def check_depth(measures: Iterable[MeasureLike], top: int) -> None:
         cutoff = parse_diversity_measure(measure).cutoff
         if cutoff is not None and cutoff > top:
             raise ValueError(
-                f"{measure} looks at {cutoff} places, but rerankers choose {top}: give topics a larger top"
+                f"{measure} looks at {cutoff} ranks, but rerankers choose {top} documents: give topics a larger top"
             )
 
 

@@ -175,7 +175,7 @@ def _tested(results: Results) -> list[str]:
 
 
 def _warnings(results: Results) -> list[dict[str, Any]]:
-    """Warnings by method and kind, with how many fits gave them and one text."""
+    """Warnings by method and kind, with the number of fits that raised them and one text."""
     counted: dict[tuple[str, str], dict[str, Any]] = {}
     for record in results.records:
         for text in record.get("warnings") or []:

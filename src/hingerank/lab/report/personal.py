@@ -146,7 +146,7 @@ def _functions(ranker: Any, names: list[str]) -> str:
     more = f'<p class="note">{left} weaker functions are not shown.</p>' if left > 0 else ""
     return (
         "<h2>What it ranks by</h2>"
-        '<p class="note">Every user ranks by a mixture of these functions, which may take one the other way round. '
+        '<p class="note">Every user ranks by a mixture of these functions, some of them perhaps reversed. '
         "Features are sized by their weights.</p>"
         '<div class="scroll"><table><thead><tr><th>function</th><th class="number">part of all</th><th>raises</th>'
         f"<th>lowers</th></tr></thead><tbody>{body}</tbody></table></div>{more}"
@@ -206,7 +206,7 @@ def _map(
     )
     return (
         "<h2>Its users</h2>"
-        f'<p class="note">Users who are near each other rank alike.{few} The features that users like more there, '
+        f'<p class="note">Users near each other rank similarly.{few} The features that users like more there, '
         f"{words} The named users' lists are below.</p>"
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="map of users">{dots}{"".join(marks)}</svg>'
     )
