@@ -51,7 +51,7 @@ QUICK = inside_is_known(numba_version, os.environ.get("HINGERANK_NUMBA"))
 
 
 def _options(allocates: bool, fastmath: Any) -> dict[str, Any]:
-    """What numba is told of a function: on the quick road that it makes no arrays, and that C does not call it."""
+    """numba's options for a function: in the fast mode, that it makes no arrays and that C does not call it."""
     return {"fastmath": fastmath, **({"no_cfunc_wrapper": True, "_nrt": allocates} if QUICK else {})}
 
 
@@ -64,7 +64,7 @@ def _helper_options(allocates: bool, fastmath: Any) -> dict[str, Any]:
 
 
 class CompiledKernel:
-    """A function that numba compiles. numba is told of it when it is first used: most kernels are of other rankers."""
+    """A function that numba compiles. It is registered at first use: most kernels belong to other rankers."""
 
     def __init__(self, function: Callable, allocates: bool, fastmath: Any):
         functools.update_wrapper(self, function)

@@ -34,7 +34,7 @@ def origin_and_length(k, knots, first, last, width):
     return knots[first + k - 1], knots[first + k] - knots[first + k - 1]
 
 
-ROWS, FEW_KNOTS = 64, 128  # of a block whose bins are counted knot by knot, up to so many knots
+ROWS, FEW_KNOTS = 64, 128  # rows of a block whose bins are counted knot by knot, and the most knots for that
 
 
 @chosen

@@ -2,7 +2,7 @@
 
 A token is m · 10^k. When m < 2^53 and |k| ≤ 22 one division or product of two exact doubles is correctly rounded.
 Otherwise m times the leading 128 bits of 5^k tells the answer, unless the cut-off tail could change the rounding:
-then the caller is told to ask Python. Every reader below relies on a newline after the last byte of a token."""
+then the caller has to use Python. Every reader below relies on a newline after the last byte of a token."""
 
 import math
 

@@ -14,7 +14,7 @@ import numpy as np
 from hingerank.kernels.compiled import SUMS_MAY_REORDER, chosen, inner, kernel, with_room
 from hingerank.kernels.rows import block_columns
 
-LANES = 16  # inner loops of the Hessian run over multiples of so many columns, which vector registers like
+LANES = 16  # inner loops of the Hessian run over multiples of this many columns, which suits vector registers
 BLOCK = 1 << 20  # numbers in the block of one query's columns; wider ones are handled some columns at a time
 
 

@@ -100,7 +100,7 @@ def precision_sum(relevant, s, tied, ends, offsets, first, last, k, out):
 def cascade(stop, s, tied, ends, offsets, first, last, k, out):
     """out[q] = sum over places r <= k of P(the reader stops at r) / r: ERR, and the reciprocal rank for stop in {0, 1}.
 
-    The reader stops at an item with probability `stop` and goes on otherwise. With tied, the expected value when rows
+    The reader stops at an item with probability `stop` and continues otherwise. With tied, the expected value when rows
     of equal score s are shuffled: P(passing j of m tied rows) is p_j, the mean over their j-subsets of the product of
     (1 - stop), by the recursion  p_j <- (1 - j/m) p_j + j/m (1 - stop_m) p_{j-1}.  O(n), O(k m) for m tied rows.
     """

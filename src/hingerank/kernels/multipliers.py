@@ -186,7 +186,7 @@ def _factor_epoch(rows, order, tree, V, w, step, limit, floats, by_grade, border
                     for j in range(len(w)):
                         w[j] += dw[j]
                     change += difference
-                    if difference <= -0.6 * moved / step[q]:  # hardly curved: a longer step would still fall
+                    if difference <= -0.6 * moved / step[q]:  # almost no curvature: a longer step would still decrease
                         step[q] *= 1.5
                 break
             step[q] *= 0.5 if trials < 39 else 0.0  # as low as rounding lets it see: a fresh step next time

@@ -84,7 +84,7 @@ def source_stamp(name: str) -> str:
 
 
 def _bytecode(code: types.CodeType) -> bytes:
-    """The instructions and constants of a function, alike in every process."""
+    """The instructions and constants of a function, the same in every process."""
     texts = [code.co_code, repr(code.co_names).encode()]
     for value in code.co_consts:
         if isinstance(value, types.CodeType):

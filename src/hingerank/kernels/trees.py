@@ -100,7 +100,7 @@ def list_paths(roots, sizes, child, parent, starts, place):
 
 @kernel
 def path_contributions(values, starts, place, leaf, parent, column, number, child, missing_left, ratio, room, out):
-    """out[r, j] += what feature j gave to row r by its Shapley value, out[r, -1] += the trees' mean.
+    """out[r, j] += the contribution (Shapley value) of feature j to row r, out[r, -1] += the trees' mean.
 
     O(rows · leaves · depth²).
 

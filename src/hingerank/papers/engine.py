@@ -229,7 +229,7 @@ class Section:
     ----------
     figures : the paper's by row, one for each column (None: not given)
     methods : the rows that are run
-    runner, options : what computes ours, by its name in RUNNERS, and what it is told
+    runner, options : what computes ours, by its name in RUNNERS, and its options
     marks : sign -> row; methods that are significantly better than that row get the sign
     close : a difference up to this counts as the same figure
     counted : whether the paper's figures are of the same data as ours, so that they can agree

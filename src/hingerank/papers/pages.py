@@ -109,7 +109,7 @@ def look_up(address: str, outcomes: Mapping[str, Outcome], paper: bool = False) 
 
 
 def _shown(words: Given) -> Callable[[float], str]:
-    """How the table writes a figure: with so many digits, and with a zero before the point or without."""
+    """How the table writes a figure: its number of digits, and whether a zero stands before the point."""
     digits, zero = words.get("digits", 4), words.get("zero", True)
 
     def show(value: float) -> str:

@@ -31,7 +31,7 @@ class KnownSet:
     ----------
     fetched : its name in `hingerank fetch`
     folders : where it may lie below the folder of real sets, the first that is there counts
-    inside : folders inside what `fetch` keeps, likewise
+    inside : folders inside what `fetch` keeps, in the same form
     files : role -> name without endings, for a set of one fold whose files have names of their own
     part, share : the folder of a part of the set, and what part that is
     preset : of its measures

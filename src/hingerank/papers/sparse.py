@@ -54,7 +54,7 @@ def _fit_both(train: RankingData, C: float) -> dict[str, dict[str, float]]:
 
 
 def _timed(ranker: Ranker, train: RankingData) -> tuple[Ranker, float]:
-    """The ranker, fitted, and the processor seconds that it took: a machine's other work makes them hardly longer."""
+    """The ranker, fitted, and the processor seconds that it took, which other work on the machine changes little."""
     began = time.process_time()
     return ranker.fit(train), time.process_time() - began
 

@@ -282,7 +282,7 @@ class Blocks:
 
 
 class CurvePass(MixedPass):
-    """A pass in T w that knows the Hessian's blocks: a curve's features are alike, those of two curves hardly."""
+    """A pass in T w that knows the Hessian's blocks: a curve's features are correlated, those of two curves rarely."""
 
     mixing: CurveBasis
 
@@ -304,7 +304,7 @@ class CurvePass(MixedPass):
         return None if inner is None else CurvePass(inner, self.mixing, self.design)
 
     def diagonal(self, w: np.ndarray) -> Vector:
-        """From a few rows of every so many-th query, by the diagonal of the Hessian in scores.
+        """From a few rows of every n-th query, by the diagonal of the Hessian in scores.
 
         None for small data, where products are cheap and the active pairs change much from step to step.
         """

@@ -37,7 +37,7 @@ class GramMatrix(Protocol):
         ...
 
     def exact(self, vectors: Sequence[Tensor]) -> Sequence[Tensor]:
-        """K v of a few vectors in double precision: for K kept in single precision it is computed anew."""
+        """K v of a few vectors in double precision: for K kept in single precision it is computed again."""
         return [self.product(v) for v in vectors]
 
     def product(self, v: Tensor) -> Tensor:

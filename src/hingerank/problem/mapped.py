@@ -127,7 +127,7 @@ class ScaledPass(Pass):
 def features_design(
     X: Matrix, feature_map: FeatureMap, memory_gb: float | None = None, by_rows: bool = False
 ) -> Design:
-    """`mapped_design` with so many gigabytes to store ψ(X) in, half of the machine's by default."""
+    """`mapped_design` with this many gigabytes to store ψ(X) in, half of the machine's by default."""
     return mapped_design(feature_map, X, memory_budget(memory_gb), by_rows)
 
 

@@ -25,7 +25,7 @@ from hingerank.structures import HalfSquare, SmoothStructure
 
 ROWS_OF_A_SAMPLE, ROWS_OF_A_DIAGONAL = 20_000, 16_384
 LARGEST_HESSIAN = 400
-STRIDES = (256, 64, 16, 4)  # of samples: every so many queries
+STRIDES = (256, 64, 16, 4)  # of samples: every n-th query
 SMALLEST = float(np.finfo(np.float64).tiny)
 PRODUCTS_REMEMBERED, NUMBERS_OF_A_COSTLY_PRODUCT = 64, 5_000_000
 PRODUCTS_OF_CURVES = 16  # remembered where columns have several features each, which need many products
@@ -215,8 +215,8 @@ class Problem(Objective):
     ----------
     design : how features are applied.
     loss : of scores, given preferences.
-    preferences : who should beat whom.
-    structure : what is asked of the weights; ½‖w‖² unless told otherwise.
+    preferences : which rows should be above which.
+    structure : the penalty on the weights; ½‖w‖² by default.
     C : weight of the loss.
     """
 

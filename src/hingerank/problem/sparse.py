@@ -19,7 +19,7 @@ from hingerank.problem.mapped import MappedRows
 from hingerank.problem.problem import Design, add_up
 from hingerank.structures import SparseStructure
 
-ROWS_OF_A_HESSIAN = 10_000  # more full rows than this, or 100 a column, hardly change the Hessian of a working set
+ROWS_OF_A_HESSIAN = 10_000  # more full rows than this, or 100 a column, change the Hessian of a working set little
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,7 @@ def _lines(knots: Knots, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def _pieces(count: Tensor) -> tuple[Tensor, Tensor]:
-    """The lengths of pieces into which cells of so many rows are cut, and how many each cell has."""
+    """The lengths of the pieces into which cells of rows are cut, and the number of pieces of each cell."""
     import torch
 
     pieces = (count + PIECE - 1) // PIECE

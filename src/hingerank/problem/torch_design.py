@@ -48,7 +48,7 @@ def check_device(device: str) -> Device:
 
 
 def check_room(device: Device, size: float, what: str) -> None:
-    """Whether so many bytes are free on the device; a ValueError says what would take them."""
+    """Whether this many bytes are free on the device; a ValueError says what would take them."""
     free = free_bytes(device)
     if size > free:
         raise ValueError(
@@ -183,7 +183,7 @@ class TorchDesign(DeviceDesign):
 
 
 def evaluate(kernel: Kernel, X: Matrix, right: Tensor, device: Device) -> Tensor:
-    """κ between all rows of X and those that gave `right`, as a float32 tensor on the device.
+    """κ between all rows of X and those behind `right`, as a float32 tensor on the device.
 
     Dense kernels that are one product are computed there, others here, block by block.
     """

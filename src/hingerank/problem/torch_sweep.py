@@ -26,7 +26,7 @@ class Slots:
 
     Parameters
     ----------
-    preferences : who should beat whom
+    preferences : which rows should be above which
     device : a PyTorch device
     """
 

@@ -33,7 +33,7 @@ def cutting_plane(
     """Minimise f = ½‖w‖² + C·R(w) until f - lower bound, relative to gain and objective (solvers/run.py), is at
     most tol. oracle(w) -> R(w), a subgradient of R at w.
 
-    planes: those known to be below R, to go on from; new ones are added there. A plane touching R at w alone gives the
+    planes: those known to be below R, to start from; new ones are added there. A plane touching R at w alone gives the
     lower bound f(w) - ½‖w + C·slope‖², which needs no difference of values.
 
     >>> risk = lambda w: (max(0.0, 1 - w[0]), np.array([-1.0 if w[0] < 1 else 0.0]))
@@ -59,7 +59,7 @@ def cutting_plane(
         bound = max(bound, lower)
         between = apart(best[0], bound)
         gap, answer = run.relative(between, best[0]), best
-        if own[0] < between:  # values are too alike to tell by their difference
+        if own[0] < between:  # values are too close to tell by their difference
             gap, answer = run.relative(own[0], own[1], own[3]), own[1:3]
         if run.stops(iteration=iteration, value=answer[0], lower_bound=bound, gap=gap):
             break

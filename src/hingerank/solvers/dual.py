@@ -13,7 +13,7 @@ from hingerank.problem.problem import Problem
 from hingerank.solvers.run import GAP, Callback, Run, Solution
 from hingerank.solvers.smoothing import smoothing
 
-EPOCHS_OF_A_SUM = 20  # after so many epochs w is summed anew: rounding in the kept one must not pile up
+EPOCHS_OF_A_SUM = 20  # w is summed again after this many epochs, so that rounding does not accumulate
 
 
 def dual_coordinate_descent(

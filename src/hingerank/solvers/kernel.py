@@ -61,7 +61,7 @@ def kernel_smoothing(problem: KernelProblem, w: Vector = None, *, tol: float = 1
 def prune(objective: Objective, f: Vector, target: float, products: float) -> Iterator[Point]:
     """Points after further Newton steps that remove the coefficients of rows without an active pair.
 
-    Those are zero at the optimum, a = −C z; near it they are of the size of the tolerance. First they are merely set to
+    Those are zero at the optimum, a = −C z; near it they are of the size of the tolerance. First they are only set to
     zero; then come Newton's steps. Ends when few are left, a step fails, or it has cost enough products.
     """
     point, spent, f = objective.at(f), 0.0, f.a

@@ -29,12 +29,12 @@ UNEVEN = 1e3  # largest to least entry of a diagonal from which it serves as a p
 class Recycled:
     """An approximate inverse of the Hessian H from directions d and products H d of earlier conjugate gradients.
 
-    The systems of consecutive Newton steps are alike, so the BFGS inverse of these pairs is a preconditioner that
+    The systems of consecutive Newton steps are similar, so the BFGS inverse of these pairs is a preconditioner that
     costs no product with H (Morales & Nocedal 2000); on kernel features, whose spectrum falls fast, it halves their
     number. It needs sums and inner products alone, and so works in a kernel's space as well.
 
     most: pairs to keep. diagonal: about that of H, which its inverse begins with; None for the identity. like: what
-    knows products of a Hessian that is about the same, as a sample's is, and may go on from there.
+    knows products of a Hessian that is about the same, as a sample's is, and may start from there.
     """
 
     def __init__(self, most: int, diagonal: Vector = None, like: "Recycled | None" = None):
@@ -130,7 +130,7 @@ def newton_from(
     """
     radius, products, norm, iteration = np.inf, 0, float(np.linalg.norm(point.gradient)), 0
     inverse = Recycled(objective.recycled, spread_diagonal(objective.diagonal(point)), inverse)
-    hard = False  # conjugate gradients needed so many products that factorising the Hessian is cheaper
+    hard = False  # whether conjugate gradients needed more products than factorising the Hessian would cost
     while True:
         gradient = norm / scale if scale > 0 else 0.0
         figures: Facts = {"iteration": iteration, "value": point.value, "gradient": gradient}

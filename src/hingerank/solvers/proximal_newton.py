@@ -3,7 +3,7 @@
 Every iteration takes the gradient in all weights (which also gives the duality gap), picks the weights in use and the
 few zero ones that violate optimality most, builds the loss's Hessian in these alone, minimises that quadratic model
 under the structure, and searches along the way in score space. An earlier Hessian is used again as long as it pays:
-over a path of penalties or radii on the same data it hardly changes. Large data lend a Hessian from a sample of their
+over a path of penalties or radii on the same data it changes little. Large data lend a Hessian from a sample of their
 queries.
 """
 
@@ -121,7 +121,7 @@ def proximal_newton(
 
     w: a start inside the structure, default 0; working: the working set of an earlier problem on the same data.
     approach: easier problems to solve roughly first, each from the one before, so that few weights are ever in use.
-    min_iter: steps to make even from a start that is good enough, lest a path be a staircase.
+    min_iter: steps to make even from a start that is good enough, so that a path is smooth.
     """
     run, structure = Run("gap", tol, max_iter, max_seconds, callback), problem.structure
     run.origin = problem.origin()

@@ -89,7 +89,7 @@ class Solution:
     weak: bool = False
 
 
-# What every solver's loop does besides its mathematics: keep a clock and a trace, and know when to stop.
+# What every solver's loop does in addition to its mathematics: keep a clock and a trace, and decide when to stop.
 
 
 def relative(gap: float, value: float, origin: float, least: float = 0.0, nothing: float = 0.0) -> float:
@@ -138,7 +138,7 @@ def apart(value: float, lower: float) -> float:
 
 
 class Run:
-    """One run of a solver: its clock, its trace, and in `status` why it ended, empty while it goes on.
+    """One run of a solver: its clock, its trace, and in `status` why it ended, empty while it runs.
 
     measured: the figure of a trace entry that is to come down to tol. max_iter: entries to make after the first.
     callback: called with each entry; True stops. origin: f(0), which a solver sets where `relative` is asked.

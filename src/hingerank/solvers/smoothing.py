@@ -87,7 +87,7 @@ class _Gap:
         run = self.run
         between = apart(self.primal, self.dual)
         self.answer, gap = (self.best_w, self.primal), run.relative(between, self.primal, self.least)
-        if self.own is not None and self.own[1].gap < between:  # values are too alike to tell by their difference
+        if self.own is not None and self.own[1].gap < between:  # values are too close to tell by their difference
             w, bounds = self.own
             self.answer, gap = (w, bounds.value), run.relative(bounds.gap, bounds.value, bounds.least)
         narrow_enough = self.kink <= 0.5 * run.tol * self.size
