@@ -41,9 +41,9 @@ ratings = np.digitize(score, [-3, -1, 1, 3]) + 1
 # Ten of each reader's ratings are held back.
 
 train = np.arange(len(users)) % n_rated < 20
-told, held = (users[train], books[train], ratings[train]), (users[~train], books[~train], ratings[~train])
+seen, held = (users[train], books[train], ratings[train]), (users[~train], books[~train], ratings[~train])
 for ranker in (hr.JointRanker(), hr.SeparateRanker(), hr.PersonalRankSVM(rank=2)):
-    ranker.set_params(C=0.01).fit(X, *told)
+    ranker.set_params(C=0.01).fit(X, *seen)
     print(f"{type(ranker).__name__:16} {ranker.score(X, *held):.3f} of the held back pairs in the right order")
 
 # %%

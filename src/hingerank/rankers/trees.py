@@ -364,7 +364,7 @@ class LightGBMRanker(TreeRanker):
         return model.model_to_string(num_iteration=best)
 
     def _watched(self, held: StoppingRows, more: Facts) -> Facts:
-        """Settings by which LightGBM takes NDCG@10 of the rows to stop on; told: further arguments of its training."""
+        """Settings by which LightGBM takes NDCG@10 of the rows to stop on; more: arguments of its training."""
         return {"metric": "ndcg", "eval_at": [10]}
 
     def _gradients(self, rows: Matrix, y: np.ndarray, sizes: np.ndarray) -> Facts:
