@@ -227,7 +227,7 @@ def test_a_blend_takes_the_best_setting_of_each_ranker_and_fits_no_fold_again(da
 def test_scores_for_a_blend_are_those_of_the_held_out_rows(data):
     from hingerank.search.blended import out_of_fold
     from hingerank.search.query_folds import QueryFolds
-    from hingerank.search.tuning import Study
+    from hingerank.search.study import Study
 
     parts = QueryFolds(data, "ndcg@10", folds=3, keep_scores=True)
     study = Study("rank-svm", hr.RankSVM(scale="standard"), parts, "ndcg@10")
@@ -278,7 +278,7 @@ class MadeFolds:
 
 
 def test_a_setting_behind_on_the_same_queries_is_stopped_after_two_folds():
-    from hingerank.search.tuning import Study
+    from hingerank.search.study import Study
 
     worth = {"good": 0.0, "near": 0.006, "bad": -0.02}
     folds = MadeFolds(worth, 0.02)
@@ -297,7 +297,7 @@ def test_a_setting_behind_on_the_same_queries_is_stopped_after_two_folds():
 
 
 def test_a_setting_that_adds_next_to_nothing_is_stopped():
-    from hingerank.search.tuning import Study
+    from hingerank.search.study import Study
 
     folds = MadeFolds({"first": 0.0, "same": 0.0002, "better": 0.01}, 0.001)
     study = Study("made", None, folds, "ndcg@10")

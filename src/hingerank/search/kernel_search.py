@@ -9,7 +9,7 @@ from sklearn.base import clone
 from hingerank.features.kernels import choose_gamma
 from hingerank.search.proposals import Grid
 from hingerank.search.query_folds import QueryFolds
-from hingerank.search.tuning import Study
+from hingerank.search.study import Study
 
 CS = tuple(2.0**k for k in range(-14, 3, 2))
 WIDTHS = tuple(4.0**k for k in range(-4, 2))  # of gamma="scale"

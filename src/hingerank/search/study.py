@@ -1,0 +1,215 @@
+"""Settings of one ranker, tried over folds until the search has no more; which are stopped, and which is the best."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from hingerank.data.files import canonical
+from hingerank.rankers.tuned import Trial
+from hingerank.search.fitting import path_of
+from hingerank.search.proposals import Search, Staged, complexity
+from hingerank.search.query_folds import FoldOutcome
+from hingerank.search.serving import why_not
+from hingerank.search.settings import Setting, Stage
+from hingerank.watching import describe_time, tell_outlook, tell_task
+
+FEWEST_FOLDS, FEWEST_QUERIES = 2, 30  # that tell enough about a setting to stop it
+WORTH = 1e-3  # the part of the best value that a better setting should add
+Progress = Callable[[int, int, str], None]
+
+
+class Folds(Protocol):
+    """What settings are tried on: folds of queries, or of ratings."""
+
+    def __len__(self) -> int: ...
+
+    def outcomes(self, k: int, ranker: Any, settings: Sequence[Setting]) -> Iterator[FoldOutcome]: ...
+
+    def fit(self, ranker: Any) -> Any: ...
+
+    def scales(self) -> list[Any]: ...
+
+    def possible(self, stages: Sequence[Stage]) -> list[Stage]: ...
+
+    def natural(self, ranker: Any) -> float: ...
+
+    def limits(self) -> dict[str, tuple[float, float]]: ...
+
+
+@dataclass
+class Study:
+    """Settings of one ranker and what they gave."""
+
+    name: str
+    ranker: Any
+    folds: Folds
+    measure: str
+    progress: Progress | None = None
+    target: str | None = None
+    blended: bool = False
+    trials: dict[str, Trial] = field(default_factory=dict)
+    widened: dict[str, list[Any]] = field(default_factory=dict)
+    problem: str | None = None
+    simplest: bool = False
+    scores: dict[str, list[np.ndarray]] = field(default_factory=dict)
+    by_query: dict[str, list[np.ndarray]] = field(default_factory=dict)
+    began: float = field(default_factory=time.perf_counter)
+
+    def runs(self, setting: Setting) -> bool:
+        """Whether the target can run a setting; without a target all are as good."""
+        return self.target is None or not why_not(self.ranker, setting, self.target, self.blended)
+
+    def run(self, search: Search, seed: int, widened: dict[str, list[Any]] | None = None) -> None:
+        """Try what the search proposes, until it has no more.
+
+        Parameters
+        ----------
+        search : proposes settings
+        seed : of the proposals
+        widened : takes the values beyond the edges of grids; by default the study's own
+        """
+        grown = self.widened if widened is None else widened
+        proposals = search.propose(seed, grown) if isinstance(search, Staged) else search.propose(seed)
+        batch = next(proposals, None)
+        while batch is not None:
+            self._attempt(batch)
+            values = [self._worth(self.trials[canonical(setting)]) for setting in batch]
+            try:
+                batch = proposals.send(values)
+            except StopIteration:
+                batch = None
+
+    def _worth(self, trial: Trial) -> float | None:
+        """A setting's value for the search: its mean; as far behind the best as on its folds, if it was stopped."""
+        if not np.isnan(trial.mean):
+            return trial.mean
+        if not self.known or not trial.scores or np.isnan(trial.scores).any():
+            return None
+        best = self.best()
+        behind = float(np.mean(best.scores[: len(trial.scores)])) - float(np.mean(trial.scores))
+        return best.mean - max(behind, 1e-9)
+
+    @property
+    def known(self) -> list[Trial]:
+        """The settings that could be fitted on every fold."""
+        return [trial for trial in self.trials.values() if not np.isnan(trial.mean)]
+
+    @property
+    def served(self) -> list[Trial]:
+        """Those of them that the target can run."""
+        return [trial for trial in self.known if trial.served]
+
+    def best(self, simplest: bool = False, free: bool = False) -> Trial:
+        """The setting with the largest mean, the simpler of equals.
+
+        Parameters
+        ----------
+        simplest : take the simplest of all within a standard error
+        free : also of those that the target cannot run
+        """
+        among = self.known if free else self.served
+        settings = [trial.setting for trial in among]
+        top = max(among, key=lambda t: (t.mean, -complexity(t.setting, settings)))
+        if not simplest:
+            return top
+        within = (t for t in among if t.mean >= top.mean - top.error)
+        return min(within, key=lambda t: (complexity(t.setting, settings), -t.mean))
+
+    def _attempt(self, settings: list[Setting]) -> None:
+        """Try settings that have not been tried, on every fold."""
+        todo = {canonical(s): s for s in settings if canonical(s) not in self.trials}
+        if not todo:
+            return
+        found: dict[str, list[FoldOutcome]] = {key: [] for key in todo}
+        for k in range(len(self.folds)):
+            tell_task(f"tuning {self.name}, fold {k + 1} of {len(self.folds)}")
+            hopeless = self._hopeless(found, k) if k >= FEWEST_FOLDS else ()
+            for outcome in self.folds.outcomes(k, self.ranker, [s for key, s in todo.items() if key not in hopeless]):
+                found[canonical(outcome.setting)].append(outcome)
+                self.problem = self.problem or outcome.problem
+                self._tell(found)
+        for key, outcomes in found.items():
+            values = np.array([outcome.value for outcome in outcomes])
+            several = len(values) > 1
+            error = float(values.std(ddof=1) / np.sqrt(len(values))) if several else outcomes[0].error
+            seconds, problems = sum(o.seconds for o in outcomes), [o.problem for o in outcomes if o.problem]
+            mean, count = float(values.mean()), len(self.folds)
+            if len(values) < count and not problems:
+                problems, mean = [f"stopped after {len(values)} of {count} folds at {mean:.4f}"], np.nan
+            self.trials[key] = Trial(
+                self.name, self._reached(todo[key], outcomes), values.tolist(), mean, error, seconds,
+                problems[-1] if problems else None, self.runs(todo[key]),
+            )  # fmt: skip
+        self._keep_scores(found)
+
+    def _hopeless(self, found: Mapping[str, list[FoldOutcome]], k: int) -> set[str]:
+        """Settings to leave out of the other folds: stopped before, or on the first k folds not worth going on with.
+
+        That is where the values of queries, less those of the best setting so far, are on average below WORTH of it
+        even with their error added; and if a simpler setting may win, where it is behind by two errors of its own too.
+        """
+        here = {key: _all_queries(outcomes) for key, outcomes in found.items() if len(outcomes) == k}
+        behind, whole = {key for key, outcomes in found.items() if len(outcomes) < k}, self.by_query or here
+        best = max(
+            whole, key=lambda key: np.mean([np.nanmean(v) for v in whole[key] or [np.array([-np.inf])]]), default=""
+        )
+        values = {key: np.concatenate(each[:k]) for key, each in {**self.by_query, **here}.items() if each}
+        if best not in values:
+            return behind
+        for key in (key for key in here if key in values and key != best):
+            apart = (values[key] - values[best])[~np.isnan(values[key] - values[best])]
+            if len(apart) < FEWEST_QUERIES:
+                continue
+            gain, error = apart.mean(), apart.std(ddof=1) / np.sqrt(len(apart))
+            own = np.nanstd(values[key], ddof=1) / np.sqrt(len(apart)) if self.simplest else 0.0
+            enough = WORTH * abs(np.nanmean(values[best]))
+            if gain + error < enough and gain <= -2 * own:
+                behind.add(key)
+        return behind
+
+    def _keep_scores(self, found: Mapping[str, list[FoldOutcome]]) -> None:
+        """Keep values of queries, and held-out scores of the best setting so far, where the folds give them."""
+        for key, outcomes in found.items():
+            if len(outcomes) == len(self.folds) and (values := _all_queries(outcomes)):
+                self.by_query[key] = values
+            if len(outcomes) == len(self.folds) and all(outcome.scores is not None for outcome in outcomes):
+                self.scores[canonical(self.trials[key].setting)] = [
+                    outcome.scores for outcome in outcomes if outcome.scores is not None
+                ]
+        best = canonical(self.best().setting) if self.scores and self.known else ""
+        self.scores = {key: scores for key, scores in self.scores.items() if key == best}
+
+    def held_out_scores(self, setting: Setting) -> list[np.ndarray]:
+        """The scores of every fold's held-out rows; fits that are not known any more are made again."""
+        if canonical(setting) not in self.scores:
+            outcomes = [next(iter(self.folds.outcomes(k, self.ranker, [setting]))) for k in range(len(self.folds))]
+            return [outcome.scores for outcome in outcomes if outcome.scores is not None]
+        return self.scores[canonical(setting)]
+
+    def _reached(self, setting: Setting, outcomes: list[FoldOutcome]) -> Setting:
+        """The setting with as many trees as folds that stopped early had on average, for the last fit does not stop."""
+        path, grown = path_of(self.ranker), [outcome.reached for outcome in outcomes if outcome.reached is not None]
+        if path not in setting or len(grown) < len(outcomes):
+            return setting
+        return {**setting, path: min(setting[path], round(float(np.mean(grown))))}
+
+    def _tell(self, found: dict[str, list[FoldOutcome]]) -> None:
+        means = [t.mean for t in self.trials.values()] + [np.mean([o.value for o in v]) for v in found.values() if v]
+        known = [mean for mean in means if not np.isnan(mean)]
+        past, done = len(self.trials) * len(self.folds), sum(map(len, found.values()))
+        best = f"{self.measure} {max(known):.4f} so far" if known else "nothing fitted so far"
+        total = past + len(found) * len(self.folds)
+        left = (time.perf_counter() - self.began) / (past + done) * (total - past - done)
+        tell_outlook(f"{past + done} of {total} fits, {best}, {describe_time(left)} left")
+        if self.progress is not None:
+            self.progress(past + done, total, f"{self.name}, {best}" if known else self.name)
+
+
+def _all_queries(outcomes: Sequence[FoldOutcome]) -> list[np.ndarray]:
+    """The value of every query, fold by fold; empty where a fold does not say, or has none."""
+    each = [outcome.by_query for outcome in outcomes]
+    known = [values for values in each if values is not None and not np.isnan(values).all()]
+    return known if len(known) == len(each) else []
