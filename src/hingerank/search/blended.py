@@ -29,12 +29,12 @@ class Studied(Protocol):
     def held_out_scores(self, setting: dict[str, Any]) -> list[np.ndarray]: ...
 
 
-def check_blend(names: Sequence[str], rated: Sequence[bool], data: Any) -> None:
+def check_blend(names: Sequence[str], rated: bool, data: Any) -> None:
     """A ValueError where rankers cannot be blended."""
     if len(names) < 2:
         raise ValueError(f"a blend needs two rankers or more, and {names[0]} is one: name more, or leave out blend")
-    if any(rated):
-        raise ValueError(f"{names[rated.index(True)]} learns from ratings: rankers of rows can be blended")
+    if rated:
+        raise ValueError(f"{names[0]} learns from ratings: rankers of rows can be blended")
     if isinstance(data, ClickedRows):
         raise ValueError(
             "tune blends rankers of graded rows: of clicks tune one ranker at a time, and blend what it chose by "

@@ -3,8 +3,8 @@
 import inspect
 import time
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
@@ -27,6 +27,8 @@ from hingerank.search.serving import advice, check_target, stays_here, target_na
 from hingerank.search.settings import listed, resolved
 from hingerank.search.study import Folds, Progress, Study
 from hingerank.watching import tell_task
+
+RATINGS, CLICKS, ROWS = "ratings", "clicks", "rows"  # that rankers learn from
 
 
 @runtime_checkable
@@ -115,95 +117,137 @@ def tune(
     """
     started = time.perf_counter()
     clicks = {"propensities": propensities, "correction": correction, "clip": clip, "around": around}
-    clicked = isinstance(data, ClickedRows)
-    if not clicked and any(value is not None for value in clicks.values()):
-        first = next(name for name, value in clicks.items() if value is not None)
-        raise ValueError(f"{first} is for clicks joined with features (log.join(data)), which the data are not")
+    clicks = {name: value for name, value in clicks.items() if value is not None}
     several = ranker_or_name if isinstance(ranker_or_name, list | tuple) else [ranker_or_name]
     rankers = [_ranker(item, random_state) for item in several]
-    if not rankers:
-        raise ValueError("there is no ranker to tune: name at least one")
-    names = names_of_rankers(rankers)
-    rated = [isinstance(ranker, RatingsRanker) for ranker in rankers]
-    measure = measure or _usual_measure(rankers, clicked)
-    if not all(rated):  # folds of ratings know measures of lists besides
-        (parse_place_measure if clicked else parse_measure)(measure)
-    if any(rated) and not all(rated):
-        pair = names[rated.index(True)], names[rated.index(False)]
-        raise ValueError(f"{pair[0]} learns from ratings and {pair[1]} from rows: tune one kind at a time")
-    if sample_weight is not None and not all(rated):
-        raise ValueError("sample_weight is for ratings; queries of graded rows count alike")
-    if any(rated) and clicked:
-        raise ValueError(f"{names[0]} learns from ratings of users, and the data are clicks on rows of queries")
-    target = None if serve is None else target_name(serve, any(rated))
+    kind = _kind(rankers, data, clicks, sample_weight)
+    measure = _checked_measure(measure, rankers, kind)
+    target = None if serve is None else target_name(serve, kind == RATINGS)
     if serve_only and target is None:
         raise ValueError("serve_only needs a target: name it by serve, as in serve='solr'")
-    make: Any = QueryFolds
+    if blend:
+        check_blend(names_of_rankers(rankers), kind == RATINGS, data)
     how: dict[str, Any] = {"validation": validation, "folds": folds, "seed": random_state}
-    if all(rated):
-        make, how = rankers[0]._rating_folds, how | {"hold_out": hold_out, "sample_weight": sample_weight}
-    if clicked:
-        make, how = ClickFolds, how | clicks | {"correction": correction or "ips"}
-        for ranker in rankers:
-            check_winners(ranker)
-    if blend:
-        check_blend(names, rated, data)
-        how["keep_scores"] = True
-    parts: Folds = make(data, measure, **how)
-    tried = {name: listed(name, values) for name, values in (params or {}).items()}
-    studies = [
-        Study(name, ranker, parts, measure, progress, target, blend, simplest=one_standard_error)
-        for name, ranker in zip(names, rankers)
-    ]
-    searches = []
-    for study in studies:
-        given = present_names(study.ranker, tried, warn=True)
-        stages, start = resolved(study.ranker, given, parts.scales, partial(parts.natural, study.ranker))
-        if isinstance(parts, ClickFolds):
-            stages = parts.rescaled(study.ranker, stages, given)
-        searches.append(Staged(parts.possible(stages), start, widen, parts.limits()))
-    if target is not None:
-        begun = {s.name: (s.ranker, search.first) for s, search in zip(studies, searches)}
-        check_target(target, begun, serve_only or blend, blend)
-    for study, search in zip(studies, searches):
-        study.run(replace(search, allowed=None if target is None else study.runs), random_state)
-        if target is not None and not serve_only and not blend:
-            study.run(search, random_state, {})
-    worked = [study for study in studies if study.served]
-    if not worked:
-        raise ValueError(f"no setting of {', '.join(names)} could be fitted; the first error is: {studies[0].problem}")
-    if blend:
-        found = blended(worked, parts, measure, random_state, one_standard_error)
-        found.tuning_ = replace(found.tuning_, seconds=time.perf_counter() - started, serve=target)
-        return found
-    winner, chosen = _winner(worked, one_standard_error)
-    more: dict[str, Any] = {} if target is None else {"serve": target}
-    if target is None and chosen.setting.get("context") is not None:  # which no export carries
-        more = {"advice": stays_here(winner.ranker, chosen, winner.known)}
-    if target is not None and not serve_only:
-        other, free = _winner([study for study in studies if study.known], one_standard_error, free=True)
-        more |= {"free": {"ranker": free.ranker, "setting": free.setting}}
-        more |= {"advice": advice(other.ranker, free, chosen)}
-    tell_task(f"tuning {winner.name}, the last fit")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", WeakFitWarning)  # the validation has chosen
-        found = parts.fit(clone(winner.ranker).set_params(**chosen.setting))
-    trials = [trial for study in studies for trial in study.trials.values()]
-    seconds = time.perf_counter() - started
-    found.tuning_ = Tuning(measure, len(parts), winner.name, chosen.setting, trials, seconds, winner.widened, **more)
+    if kind == RATINGS:
+        parts: Folds = rankers[0]._rating_folds(data, measure, hold_out=hold_out, sample_weight=sample_weight, **how)
+    elif kind == CLICKS:
+        parts = ClickFolds(data, measure, **how | {"correction": "ips"} | clicks)
+    else:
+        parts = QueryFolds(data, measure, keep_scores=blend, **how)
+    plan = Plan(parts, measure, random_state, one_standard_error, target, serve_only, blend)
+    for name, ranker in zip(names_of_rankers(rankers), rankers):
+        plan.add(name, ranker, params or {}, widen, progress)
+    for study, search, widened in plan.turns():
+        study.run(search, random_state, widened)
+    found = plan.fitted()
+    found.tuning_ = replace(found.tuning_, seconds=time.perf_counter() - started, serve=target)
     return found
 
 
-def _usual_measure(rankers: Sequence[Any], clicked: bool) -> str:
-    """What all rankers are usually judged by, else "ndcg@10"."""
-    usual = {ranker._usual_measure() if isinstance(ranker, RatingsRanker) else "ndcg@10" for ranker in rankers}
-    return "dcg@10" if clicked else usual.pop() if len(usual) == 1 else "ndcg@10"
+@dataclass
+class Plan:
+    """Rankers with their searches, the folds they are tried on, and what the best one is for.
+
+    simplest: take the simplest setting within one standard error. target: the format that is to run it; target_only:
+    what it cannot run is not tried. blend: all rankers are wanted.
+    """
+
+    folds: Folds
+    measure: str
+    seed: int
+    simplest: bool
+    target: str | None
+    target_only: bool
+    blend: bool
+    studies: list[Study] = field(default_factory=list)
+    searches: list[Staged] = field(default_factory=list)
+
+    def add(
+        self, name: str, ranker: Any, params: Mapping[str, Any], widen: bool, progress: Progress | None
+    ) -> None:  # fmt: skip
+        """Take a ranker in, with what is worth trying for it."""
+        tried = {parameter: listed(parameter, values) for parameter, values in params.items()}
+        given, folds = present_names(ranker, tried, warn=True), self.folds
+        stages, start = resolved(ranker, given, folds.scales, partial(folds.natural, ranker))
+        if isinstance(folds, ClickFolds):
+            stages = folds.rescaled(ranker, stages, given)
+        self.searches.append(Staged(folds.possible(stages), start, widen, folds.limits()))
+        self.studies.append(
+            Study(name, ranker, folds, self.measure, progress, self.target, self.blend, simplest=self.simplest)
+        )
+
+    def turns(self) -> Iterator[tuple[Study, Staged, dict[str, list[Any]]]]:
+        """Each study with what it is to try and what takes values beyond the edges: first what the target can run, then
+        what else there is, to know what the target costs."""
+        if self.target is not None:
+            begun = {study.name: (study.ranker, search.first) for study, search in zip(self.studies, self.searches)}
+            check_target(self.target, begun, self.target_only or self.blend, self.blend)
+        for study, search in zip(self.studies, self.searches):
+            yield study, replace(search, allowed=None if self.target is None else study.runs), study.widened
+            if self.target is not None and not self.target_only and not self.blend:
+                yield study, search, {}
+
+    def fitted(self) -> Any:
+        """The best ranker with its best setting, or a blend of all, fitted on everything."""
+        worked = [study for study in self.studies if study.served]
+        if not worked:
+            names, problem = ", ".join(study.name for study in self.studies), self.studies[0].problem
+            raise ValueError(f"no setting of {names} could be fitted; the first error is: {problem}")
+        if self.blend:
+            return blended(worked, self.folds, self.measure, self.seed, self.simplest)
+        winner, chosen = self._winner(worked)
+        more: dict[str, Any] = {}
+        if self.target is None and chosen.setting.get("context") is not None:  # which no export carries
+            more = {"advice": stays_here(winner.ranker, chosen, winner.known)}
+        if self.target is not None and not self.target_only:
+            other, free = self._winner([study for study in self.studies if study.known], free=True)
+            more = {"free": {"ranker": free.ranker, "setting": free.setting}}
+            more |= {"advice": advice(other.ranker, free, chosen)}
+        tell_task(f"tuning {winner.name}, the last fit")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", WeakFitWarning)  # the validation has chosen
+            found = self.folds.fit(clone(winner.ranker).set_params(**chosen.setting))
+        trials = [trial for study in self.studies for trial in study.trials.values()]
+        found.tuning_ = Tuning(
+            self.measure, len(self.folds), winner.name, chosen.setting, trials, 0.0, winner.widened, **more
+        )
+        return found
+
+    def _winner(self, studies: Sequence[Study], free: bool = False) -> tuple[Study, Trial]:
+        """The study with the best setting, the first of equals, and that setting; free: whatever a target can run."""
+        best = [(study, study.best(self.simplest, free)) for study in studies]
+        return max(best, key=lambda pair: pair[1].mean)
 
 
-def _winner(studies: Sequence["Study"], simplest: bool, free: bool = False) -> tuple["Study", Trial]:
-    """The study with the best setting, the first of equals, and that setting; free: whatever a target can run."""
-    winner = max(studies, key=lambda study: study.best(simplest, free).mean)
-    return winner, winner.best(simplest, free)
+def _kind(rankers: Sequence[Any], data: Any, clicks: Mapping[str, Any], sample_weight: Any) -> str:
+    """What the rankers learn from: RATINGS, CLICKS or ROWS; a ValueError where rankers, data and arguments disagree."""
+    if not rankers:
+        raise ValueError("there is no ranker to tune: name at least one")
+    clicked, names = isinstance(data, ClickedRows), names_of_rankers(rankers)
+    rated = [isinstance(ranker, RatingsRanker) for ranker in rankers]
+    if clicks and not clicked:
+        first = next(iter(clicks))
+        raise ValueError(f"{first} is for clicks joined with features (log.join(data)), which the data are not")
+    if any(rated) and not all(rated):
+        pair = names[rated.index(True)], names[rated.index(False)]
+        raise ValueError(f"{pair[0]} learns from ratings and {pair[1]} from rows: tune one kind at a time")
+    if sample_weight is not None and not any(rated):
+        raise ValueError("sample_weight is for ratings; queries of graded rows count alike")
+    if any(rated) and clicked:
+        raise ValueError(f"{names[0]} learns from ratings of users, and the data are clicks on rows of queries")
+    for ranker in rankers if clicked else ():
+        check_winners(ranker)
+    return RATINGS if any(rated) else CLICKS if clicked else ROWS
+
+
+def _checked_measure(measure: str | None, rankers: Sequence[Any], kind: str) -> str:
+    """The measure to maximise; if none is given what all rankers are usually judged by, else "ndcg@10"."""
+    if kind == RATINGS:  # whose folds know measures of lists besides, and check them
+        usual = {ranker._usual_measure() for ranker in rankers}
+        return measure or (usual.pop() if len(usual) == 1 else "ndcg@10")
+    measure = measure or ("dcg@10" if kind == CLICKS else "ndcg@10")
+    (parse_place_measure if kind == CLICKS else parse_measure)(measure)
+    return measure
 
 
 def _ranker(item: Any, seed: int) -> Any:
