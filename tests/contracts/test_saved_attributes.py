@@ -70,6 +70,8 @@ MORE = {  # attributes that other settings leave
     "names": lambda: named(hr.RankSVM().fit(*write_saved.graded_rows())),
     "precomputed": precomputed,
     "shared": lambda: personal(shared=True),
+    "mapped items": lambda: personal(shared=True, features=NystroemMap(5, rank=3)),
+    "mapped users": lambda: hr.MeanVarianceRanker(features=FourierMap(6)).fit(*write_saved.ratings()),
     "no prior": lambda: personal(prior="zero"),
     "sparse users": separate_sparse,
 }

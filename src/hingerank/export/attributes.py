@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from hingerank.data.missing import MissingValues
+from hingerank.features.maps import FeatureMap
 
 Sizes = dict[str, int]
 LARGEST = 1 << 53  # whole numbers that are sizes or counts are below
@@ -124,6 +125,17 @@ class Filling(Attribute):
         if not isinstance(value, MissingValues) or len(value.values) != sizes["features"]:
             raise ValueError(f"must say what missing values of the {sizes['features']} features become")
         sizes["columns"] = value.width
+        return value
+
+
+@dataclass(frozen=True)
+class Mapped(Attribute):
+    """A fitted map of the features; rows have the columns that it makes of them."""
+
+    def take(self, value: Any, sizes: Sizes) -> Any:
+        if not isinstance(value, FeatureMap) or vars(value).get("n_features_in_") != sizes["features"]:
+            raise ValueError(f"must be a feature map fitted on {sizes['features']} features, not {short(value)}")
+        sizes["columns"] = value.n_outputs
         return value
 
 

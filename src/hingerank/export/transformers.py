@@ -37,7 +37,7 @@ TRANSFORMERS = {
     "Pipeline": "sklearn.pipeline",
     "FeatureUnion": "sklearn.pipeline",
 }
-MAPS: dict[type, dict[str, Attribute]] = {  # what is stored of a fitted one
+MAPS: dict[Any, dict[str, Attribute]] = {  # what is stored of a fitted one
     NystroemMap: {
         "landmarks_": Array("landmarks, features", csr=True, least=1),
         "mixing_": Array("landmarks, outputs", least=1),

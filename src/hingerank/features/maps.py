@@ -5,7 +5,7 @@ of kernel matrices turn kernel values into features with the same inner products
 feature map.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, Protocol, runtime_checkable
@@ -143,6 +143,10 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         over_rows(len(out), self.width_, work, X.dtype.itemsize)
         return out
 
+    def names(self, given: Sequence[str]) -> list[str]:
+        """Of the numbers in φ(x), for features that are called so."""
+        return [f"map {number}" for number in range(1, self.n_outputs + 1)]
+
     def unmixed(self, w: np.ndarray) -> np.ndarray:
         """Weights of ψ for weights w of φ."""
         return w if self.mixing_ is None else self.mixing_ @ w
@@ -210,6 +214,12 @@ class TransformerMap(FeatureMap):
     def write(self, X, out):
         block = self.transformer_.transform(X)
         out[...] = block.toarray() if sp.issparse(block) else block
+
+    def names(self, given: Sequence[str]) -> list[str]:
+        try:
+            return [str(name) for name in self.transformer_.get_feature_names_out(np.asarray(given, object))]
+        except (AttributeError, ValueError):  # transformers need not name what they make
+            return super().names(given)
 
     def stored_bytes(self, X):
         return 0 if self.sparse_ else super().stored_bytes(X)

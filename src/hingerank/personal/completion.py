@@ -18,7 +18,8 @@ class InductiveMatrixCompletion(PersonalRankSVM):
     ----------
     C : float, optional
         Weight of the loss; multiplies its sum over ratings. Default as in PersonalRankSVM.
-    rank, tol, cold_users, prior, scale, max_iter, max_seconds, n_jobs, random_state, callback : as in PersonalRankSVM
+    rank, tol, cold_users, prior, scale, features, max_iter, max_seconds : as in PersonalRankSVM
+    n_jobs, random_state, callback : as in PersonalRankSVM
         Attributes and methods are those of PersonalRankSVM as well.
 
     Examples
@@ -31,11 +32,11 @@ class InductiveMatrixCompletion(PersonalRankSVM):
     """
 
     def __init__(
-        self, rank=10, C=None, tol=1e-2, *, cold_users="mean", prior="users", scale="standard", max_iter=100,
-        max_seconds=None, n_jobs=None, random_state=0, callback=None,
+        self, rank=10, C=None, tol=1e-2, *, cold_users="mean", prior="users", scale="standard", features=None,
+        max_iter=100, max_seconds=None, n_jobs=None, random_state=0, callback=None,
     ):  # fmt: skip
         super().__init__(
-            rank, C, tol, cold_users=cold_users, prior=prior, scale=scale, max_iter=max_iter,
+            rank, C, tol, cold_users=cold_users, prior=prior, scale=scale, features=features, max_iter=max_iter,
             max_seconds=max_seconds, n_jobs=n_jobs, random_state=random_state, callback=callback,
         )  # fmt: skip
 

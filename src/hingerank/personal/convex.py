@@ -8,10 +8,11 @@ import scipy.sparse as sp
 
 from hingerank.export.attributes import Array, Attribute, Number
 from hingerank.losses import squared_hinge
+from hingerank.personal.mapped import MappedItemsRanker
 from hingerank.personal.preferences import UserPreferences
 from hingerank.personal.problem import MeanAndOwnDesign, OwnDesign, SharedDesign, pair_distances, row_preferences
 from hingerank.personal.products import rows_or_mean
-from hingerank.personal.rankers import PersonalRanker, Watched, accuracies, check_positive
+from hingerank.personal.rankers import Watched, accuracies, check_positive
 from hingerank.problem import Design, Problem
 from hingerank.renaming import renamed
 from hingerank.solvers.newton import newton
@@ -20,7 +21,7 @@ from hingerank.solvers.run import Solution
 NATURAL = 2.0  # C times a user's squared distances of pairs
 
 
-class ConvexPersonalRanker(PersonalRanker):
+class ConvexPersonalRanker(MappedItemsRanker):
     """½‖w‖² + C · sum over users and their pairs of max(0, 1 - t)², the scores linear in w through some design.
 
     A ranker's `_minimise` picks the design, calls `_newton` and keeps the weights found. Where C is None it is 2 by the
@@ -32,13 +33,14 @@ class ConvexPersonalRanker(PersonalRanker):
     C_: float
 
     def __init__(
-        self, C=None, tol=1e-3, *, pair_weight="uniform", scale="standard", max_iter=100, max_seconds=None,
-        callback=None,
+        self, C=None, tol=1e-3, *, pair_weight="uniform", scale="standard", features=None, max_iter=100,
+        max_seconds=None, callback=None,
     ):  # fmt: skip
         self.C = C
         self.tol = tol
         self.pair_weight = pair_weight
         self.scale = scale
+        self.features = features
         self.max_iter = max_iter
         self.max_seconds = max_seconds
         self.callback = callback
@@ -78,7 +80,7 @@ class JointRanker(ConvexPersonalRanker):
     C : float, optional
         Weight of the loss; multiplies its sum over pairs. Default 2 / (mean over users of the sum over pairs of
         ‖x_i - x_j‖², about).
-    tol, pair_weight, scale, max_seconds, callback : as in PersonalRankSVM
+    tol, pair_weight, scale, features, max_seconds, callback : as in PersonalRankSVM
     max_iter : limit in Newton steps
 
     Attributes
@@ -93,7 +95,7 @@ class JointRanker(ConvexPersonalRanker):
     [0, 2, 1]
     """
 
-    _saved: ClassVar[Mapping[str, Attribute]] = {"coef_": Array("features")}
+    _saved: ClassVar[Mapping[str, Attribute]] = {"coef_": Array("columns")}
     coef_: np.ndarray
 
     def _minimise(self, X: Any, preferences: UserPreferences) -> Solution:
@@ -119,7 +121,7 @@ class SeparateRanker(ConvexPersonalRanker):
     C : float, optional
         Weight of the loss; multiplies its sum over pairs. Default 2 / (mean over users of the sum over pairs of
         ‖x_i - x_j‖², about).
-    tol, pair_weight, scale, max_seconds, callback : as in PersonalRankSVM
+    tol, pair_weight, scale, features, max_seconds, callback : as in PersonalRankSVM
     max_iter : limit in Newton steps
 
     Attributes
@@ -135,7 +137,7 @@ class SeparateRanker(ConvexPersonalRanker):
     [1, 2, 0]
     """
 
-    _saved: ClassVar[Mapping[str, Attribute]] = {"user_weights_": Array("users, features", csr=True)}
+    _saved: ClassVar[Mapping[str, Attribute]] = {"user_weights_": Array("users, columns", csr=True)}
     user_weights_: Any
 
     def _minimise(self, X: Any, preferences: UserPreferences) -> Solution:
@@ -168,7 +170,7 @@ class MeanVarianceRanker(SeparateRanker):
     C : float, optional
         Weight of the loss; multiplies its sum over pairs. Default 2 / (mean over users of the sum over pairs of
         ‖x_i - x_j‖², about).
-    tol, pair_weight, scale, max_seconds, callback : as in PersonalRankSVM
+    tol, pair_weight, scale, features, max_seconds, callback : as in PersonalRankSVM
     shared : how freely users share a function: w costs ‖w‖²/(2·shared)
         Towards 0 they are separate, towards infinity w is free of cost.
     max_iter : limit in Newton steps
@@ -187,16 +189,17 @@ class MeanVarianceRanker(SeparateRanker):
     [0, 2, 1]
     """
 
-    _saved: ClassVar[Mapping[str, Attribute]] = {"coef_": Array("features")}
+    _saved: ClassVar[Mapping[str, Attribute]] = {"coef_": Array("columns")}
     coef_: np.ndarray
 
     def __init__(
-        self, C=None, tol=1e-3, *, shared=1.0, pair_weight="uniform", scale="standard", max_iter=100, max_seconds=None,
-        callback=None,
+        self, C=None, tol=1e-3, *, shared=1.0, pair_weight="uniform", scale="standard", features=None, max_iter=100,
+        max_seconds=None, callback=None,
     ):  # fmt: skip
         super().__init__(
-            C, tol, pair_weight=pair_weight, scale=scale, max_iter=max_iter, max_seconds=max_seconds, callback=callback
-        )
+            C, tol, pair_weight=pair_weight, scale=scale, features=features, max_iter=max_iter, max_seconds=max_seconds,
+            callback=callback,
+        )  # fmt: skip
         self.shared = shared
 
     def _minimise(self, X: Any, preferences: UserPreferences) -> Solution:

@@ -13,22 +13,21 @@ from hingerank.arrays import Matrix
 from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute, Number
 from hingerank.personal.fold_in import Prior, fold_in, plain_prior
+from hingerank.personal.mapped import MappedItemsRanker
 from hingerank.personal.preferences import UserPreferences, counting
 from hingerank.personal.problem import ItemFeatures
-from hingerank.personal.rankers import PersonalRanker
 from hingerank.personal.users import ids_like
-from hingerank.rankers.inputs import names_of_features
 
 
-class FactorRanker(PersonalRanker):
+class FactorRanker(MappedItemsRanker):
     """score(u, x) = <Uᵀx, v_u>, and w·x more where there is a function that all users share."""
 
     _here_only = ("_rooms",)  # for users to come
     _saved: ClassVar[Mapping[str, Attribute]] = {
-        "basis_": Array("features, rank"),
+        "basis_": Array("columns, rank"),
         "user_weights_": Array("users, rank"),
         "has_pairs_": Array("users", "b"),
-        "coef_": Array("features", needed=False),  # of the function that all users share, if there is one
+        "coef_": Array("columns", needed=False),  # of the function that all users share, if there is one
         "C_": Number(low=0, needed=False),  # this and the following are not in files of version 0.1
         "width_": Number(low=0, needed=False),
         "prior_mean_": Array("rank", none=True, needed=False),
@@ -206,11 +205,12 @@ class FactorRanker(PersonalRanker):
 
         Parameters
         ----------
-        feature_names : default those seen in ``fit``, else f1, f2, ...
+        feature_names : of the item features, default those seen in ``fit``, else f1, f2, ...
+            A feature map of scikit-learn makes its own of them; those of kernels number their outputs.
         top : features of each sign
         """
         check_is_fitted(self)
-        names = names_of_features(self, len(self.basis_), feature_names)
+        names = self._column_names(feature_names)
         signs, table = np.where(self.user_weights_.mean(axis=0) < 0, -1.0, 1.0), []
         for column in (self.basis_ * signs).T:
             order = np.argsort(-column, kind="stable")

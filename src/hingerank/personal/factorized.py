@@ -95,6 +95,8 @@ class PersonalRankSVM(FactorRanker):
     scale : "standard" or None
         How columns of numbers among the item features are scaled: to mean 0 and standard deviation 1 over the items of
         the fit, or not. Labels of 0 and 1 and sparse columns (words) stay. All weights are those of scaled columns.
+    features : a feature map φ of the scaled item features, such as ``NystroemMap`` or any scikit-learn transformer
+        Fitted on the items of the fit and kept in the model; φ(x) then stands in the place of x, also in ``basis_``.
     max_iter : int, default 100
         Limit in epochs; a fit that hits one of the limits warns and says how far it got.
     max_seconds : float, optional
@@ -115,6 +117,7 @@ class PersonalRankSVM(FactorRanker):
     coef_ : w, where ``shared``
     C_ : C as it was used
     item_centre_, item_scale_ : what is subtracted from each column of features and what it is divided by; None: nothing
+    features_ : the fitted feature map, or None
     width_ : over which the hinge's kink was rounded in the end; 0 for the squared hinge
     prior_mean_, prior_root_, prior_strength_ : the prior of new users, see hingerank.personal.fold_in
     trace_ : for each epoch value, gradient, train_accuracy, validation_accuracy (with ``eval_set``) and seconds
@@ -136,8 +139,8 @@ class PersonalRankSVM(FactorRanker):
 
     def __init__(
         self, rank=10, C=None, tol=1e-2, *, loss="squared_hinge", shared=False, pair_weight="uniform",
-        cold_users="mean", prior="users", scale="standard", max_iter=100, max_seconds=None, n_jobs=None,
-        random_state=0, callback=None,
+        cold_users="mean", prior="users", scale="standard", features=None, max_iter=100, max_seconds=None,
+        n_jobs=None, random_state=0, callback=None,
     ):  # fmt: skip
         self.rank = rank
         self.C = C
@@ -148,6 +151,7 @@ class PersonalRankSVM(FactorRanker):
         self.cold_users = cold_users
         self.prior = prior
         self.scale = scale
+        self.features = features
         self.max_iter = max_iter
         self.max_seconds = max_seconds
         self.n_jobs = n_jobs

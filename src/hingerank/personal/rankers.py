@@ -1,7 +1,7 @@
 """What every ranker with one ranking function per user shares: inputs, predictions, lists of the best, model files."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -32,12 +32,13 @@ from hingerank.personal.problem import column_scales, scaled
 from hingerank.personal.products import all_products, row_products
 from hingerank.personal.users import UserIndex, ids_from_plain, plain_ids
 from hingerank.rankers.base import warn_not_converged
-from hingerank.rankers.inputs import check_features, warn_weak
+from hingerank.rankers.inputs import check_features, names_of_features, warn_weak
 from hingerank.renaming import renamed
 from hingerank.solvers.run import Certificate, Solution
 
 SCORES_AT_ONCE = 1 << 22
 SCALES = ("standard", None)
+SMALLEST_SCALE = float(np.finfo(np.float64).tiny)  # columns are divided by it
 
 
 @dataclass(frozen=True)
@@ -55,11 +56,11 @@ class PersonalRanker(SavedModel, BaseEstimator):
     """
 
     _saved: ClassVar[Mapping[str, Attribute]] = {
-        "n_features_in_": Size("features"),
+        "n_features_in_": Size("features", also="columns"),
         "feature_names_in_": Ids("features", texts=True, needed=False),
         "users_": Ids("users", least=1),
         "item_centre_": Array("features", none=True, needed=False),
-        "item_scale_": Array("features", none=True, needed=False),
+        "item_scale_": Array("features", low=SMALLEST_SCALE, none=True, needed=False),
         "n_iter_": Number(low=0, whole=True, needed=False),
         "n_pairs_": Number(low=0, whole=True, needed=False),
         "notes_": Of(dict, needed=False),
@@ -137,6 +138,10 @@ class PersonalRanker(SavedModel, BaseEstimator):
         if self.item_centre_ is None or self.item_scale_ is None:
             return X
         return scaled(X, self.item_centre_, self.item_scale_)
+
+    def _column_names(self, given: Sequence[str] | None = None) -> Sequence[str]:
+        """Of the columns of `_rows`, which weights are of; given: names of the features, default those of the fit."""
+        return names_of_features(self, self.n_features_in_, given)
 
     def _from_ratings(self, users: Any, items: Any, ratings: Any, n_items: int, weight: Any = None) -> UserPreferences:
         return from_ratings(users, items, ratings, n_items, self.pair_weight, weight)

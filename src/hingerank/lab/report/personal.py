@@ -12,7 +12,6 @@ import scipy.sparse as sp
 
 from hingerank.personal.catalogue import Catalogue
 from hingerank.personal.rankers import PersonalRanker
-from hingerank.rankers.inputs import names_of_features
 
 MOST_FUNCTIONS, MOST_WORDS, MOST_POINTS, EXAMPLES, REASONS = 12, 12, 2000, 6, 4
 WIDTH, HEIGHT, EDGE = 720, 420, 24
@@ -54,11 +53,11 @@ def personal_page(
     top : items in a list
     title : of the page
     """
-    names = [str(name) for name in names_of_features(ranker, ranker.n_features_in_, catalogue.names)]
+    names = [str(name) for name in ranker._column_names(catalogue.names)]
     points, axes, shares = user_map(ranker)
     chosen = list(users) if users is not None else _far_apart(ranker, points)
     numbers = ranker._users().numbers(chosen)
-    parts = [_functions(ranker, names)]
+    parts = [_functions(ranker, names, catalogue.names)]
     if points is not None:
         parts.append(_map(ranker, points, shares, [_ends(axis, names) for axis in axes], numbers, chosen))
     parts.append(_lists(ranker, catalogue, names, chosen, exclude, top))
@@ -121,8 +120,8 @@ def _far_apart(ranker: Any, points: np.ndarray | None) -> list[Any]:
     return ranker.users_[found].tolist()
 
 
-def _functions(ranker: Any, names: list[str]) -> str:
-    """What all users share, and the basic ranking functions, as words sized by weight."""
+def _functions(ranker: Any, names: list[str], given: Sequence[str] | None) -> str:
+    """What all users share, and the basic ranking functions, as words sized by weight; given: names of features."""
     rows = []
     coef = getattr(ranker, "coef_", None)
     if coef is not None:
@@ -131,7 +130,7 @@ def _functions(ranker: Any, names: list[str]) -> str:
     if basis is not None:
         strength = np.linalg.norm(basis, axis=0) * np.linalg.norm(ranker.user_weights_, axis=0)
         whole = strength.sum() or 1.0
-        sides = ranker.basis_table(names, MOST_WORDS)[:MOST_FUNCTIONS]
+        sides = ranker.basis_table(given, MOST_WORDS)[:MOST_FUNCTIONS]
         for place, side in enumerate(sides):
             rows.append((str(place + 1), f"{strength[place] / whole:.0%}", side["positive"], side["negative"]))
     if not rows:
