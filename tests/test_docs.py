@@ -110,7 +110,6 @@ def test_equations_are_written_as_they_are_drawn(mistake, remedy):
 
 ARCHAIC = r"\b(anew|hardly|for want of|told|reckon(?!ed MB)\w*|the road|lest|whence|thereof)\b"
 OTHER_WORDS = "write stored, again, rarely, data unavailable, estimate, quickstart instead"
-NOT_YET = {"clicks", "personal", "search"}  # packages with such words left; to be emptied
 
 
 def test_pages_and_help_use_words_of_today():
@@ -131,10 +130,9 @@ def test_docstrings_and_messages_use_words_of_today():
     found, package = [], ROOT / "src" / "hingerank"
     for path in package.rglob("*.py"):
         place = path.relative_to(package)
-        if place.parts[0] not in NOT_YET:
-            nodes = ast.walk(ast.parse(path.read_text("utf-8")))
-            texts = (n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str))
-            found += [f"{place}: {m[0]}" for text in texts for m in re.finditer(ARCHAIC, text, re.IGNORECASE)]
+        nodes = ast.walk(ast.parse(path.read_text("utf-8")))
+        texts = (n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str))
+        found += [f"{place}: {m[0]}" for text in texts for m in re.finditer(ARCHAIC, text, re.IGNORECASE)]
     assert not found, OTHER_WORDS
 
 

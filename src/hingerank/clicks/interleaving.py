@@ -58,7 +58,7 @@ def interleave(
     top : int, optional
         Places of the list; default as many as the shorter ranking has.
     seed : int or numpy Generator, optional
-        For the draw; None draws anew every time, as serving needs it.
+        For the draw; None draws again every time, as serving needs it.
 
     Examples
     --------

@@ -34,7 +34,7 @@ NAMES = {  # what a column holds -> the names it is found by, where none is give
 _NEEDED = ("query", "document", "place", "clicked")
 _IDS = ("query", "document", "session", "context", "team")
 CLICK = {"click": 1.0}
-_ROWS = 1 << 21  # of a table, read at a time: the ids of each batch are numbered anew
+_ROWS = 1 << 21  # of a table, read at a time: the ids of each batch are numbered again
 
 
 def read_clicks(

@@ -1,6 +1,6 @@
 """Clicks, listens, purchases: what a user took, and nothing about the rest, of which every item may lose.
 
-Of a user with n clicks and m drawn items all n·m pairs count (by the sweep, unlisted); items are drawn anew for every
+Of a user with n clicks and m drawn items all n·m pairs count (by the sweep, unlisted); items are drawn again for every
 epoch, so that in the end a user's clicks are set against the catalogue.
 """
 

@@ -4,7 +4,7 @@ A user owns rows (rated or compared items). What is known about them is one of t
 form, `PackedPreferences`; the functions named `user_...` answer for a user's n rows (lo is the first) at scores s. The
 loss of a pair (i preferred to j), t = s_i - s_j, is max(0, 1 - t)², or for a `width` u > 0 the hinge max(0, 1 - t)
 with its kink rounded over it: (max(0, 1 - t)² - max(0, 1 - u - t)²) / 2u, the difference of two squared hinges. With
-grades a user costs O(n log n), O(n) when the scores' order has hardly changed, whatever the number of pairs: see
+grades a user costs O(n log n), O(n) when the scores' order has changed little, whatever the number of pairs: see
 `grades_window`.
 """
 

@@ -191,7 +191,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
         return RatingFolds(data, measure, **options)
 
     def _usual_measure(self) -> str:
-        """What `hingerank.tune` judges settings by unless told."""
+        """What `hingerank.tune` judges settings by by default."""
         return "ndcg@10"
 
     def _shared(self, X: Any) -> np.ndarray | None:
@@ -438,7 +438,7 @@ def accuracies(
 def joined_ratings(first: Any, second: Any, known: UserPreferences, n_items: int, name: str) -> UserPreferences:
     """The preferences of both ratings (users, items, ratings), which may not be of the same items; known: the first's.
 
-    Pairs of the first are told from the others by their number, so none of its ratings may give way to a later one.
+    Pairs of the first differ from the others by their number, so none of its ratings may give way to a later one.
     """
     users, items, ratings = (np.concatenate([np.asarray(a), np.asarray(b)]) for a, b in zip(first, second))
     both = from_ratings(users, items, ratings, n_items)

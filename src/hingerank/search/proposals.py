@@ -1,6 +1,6 @@
 """Which settings to try next: stages of grids, one grid, random draws, or Optuna's suggestions.
 
-A search proposes batches of settings and is told their validation values, through one generator:
+A search proposes batches of settings and receives their validation values, through one generator:
 
     proposals = search.propose(seed)
     batch = next(proposals)                  # settings to try, all at once if you like
