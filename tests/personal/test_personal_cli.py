@@ -211,13 +211,16 @@ def test_a_wide_column_of_numbers_changes_no_list(call):
     assert [line.split("\t")[2] for line in found.split("\n")[:5]] == [x.split("\t")[2] for x in plain.split("\n")[:5]]
 
 
-def test_lists_of_ratings_alone_are_told_and_stand_beside_simple_ones(call):
+def test_lists_of_ratings_alone_are_told_and_stand_beside_simple_ones(call, monkeypatch):
     assert call(*FIT)[0] == 0
     assert "not which items they choose: for lists over all items fit --model list-ranker" in call(
         "recommend", "model/", "--user", "u3"
     )[2].replace("\n", " ")
     status, out, err = call("evaluate", "train.csv", "model/", "--top", "5")
     assert status == 0 and "popularity" not in out and "list-ranker" in err
+    missing = "similar items are not shown beside the model: give the training ratings with --exclude"
+    assert missing in err.replace("\n", " ")
+    assert missing in call("evaluate", "train.csv", "model/", "--top", "5", "--json")[2].replace("\n", " ")
     lists = [word if word != "personal-rank-svm" else "list-ranker" for word in FIT]
     assert call(*lists)[::2] == (0, "")
     assert call("recommend", "model/", "--user", "u3")[2] == ""
@@ -228,6 +231,9 @@ def test_lists_of_ratings_alone_are_told_and_stand_beside_simple_ones(call):
     assert status == 0 and "popularity" in out and "similar items" in out
     found = json.loads(call(*given, "--json")[1])
     assert set(found["baselines"]) == {"popularity", "similar items"}
+    monkeypatch.setattr("hingerank.personal.item_item.MOST_ITEMS", 3)
+    status, out, err = call(*given)
+    assert status == 0 and "popularity" in out and "similar items" not in out and "items are more than 3" in err
 
 
 def scores_of(text):

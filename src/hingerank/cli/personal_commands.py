@@ -247,8 +247,6 @@ def evaluate_lists(data: Path, model: Path, how: Any, columns: RatingColumns, js
     if beside:
         lines = [[name, *other.table()[1][0][2:]] for name, other in {"the model": found, **beside}.items()]
         print_table("compared with simple lists", ["", *found.table()[0][2:]], lines)
-    else:
-        note("name the training ratings with --exclude to compare the model with popularity and similar items")
     print_facts("all lists together", {name: found.means[name] for name in OF_LISTS if name in found.means})
 
 
@@ -260,8 +258,15 @@ def _baselines(X: Any, test: Any, hidden: Any, how: Any) -> dict[str, Any]:
     from hingerank.personal.top_n import evaluate_top
 
     if hidden is None:
+        warnings.warn(
+            "popularity and similar items are not shown beside the model: give the training ratings with --exclude",
+            stacklevel=2,
+        )
         return {}
-    makers = {"popularity": Popularity, **({"similar items": ItemKNN} if X.shape[0] <= MOST_ITEMS else {})}
+    makers: dict[str, Any] = {"popularity": Popularity, "similar items": ItemKNN}
+    if X.shape[0] > MOST_ITEMS:
+        warnings.warn(f"similar items are not shown: {X.shape[0]:,} items are more than {MOST_ITEMS:,}", stacklevel=2)
+        del makers["similar items"]
     return {
         name: evaluate_top(make().fit(X, *hidden), X, test, hidden, top=how.top, relevant=how.relevant)
         for name, make in makers.items()
