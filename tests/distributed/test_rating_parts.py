@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 import hingerank as hr
+from hingerank.features.nystroem import NystroemMap
 from hingerank.personal.fold_in import STRENGTHS, USUAL
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*did not converge")
@@ -41,7 +42,9 @@ def write_parts(place, users, items, ratings, parts):
 
 
 @pytest.mark.parametrize("name", ["PersonalRankSVM", "InductiveMatrixCompletion"])
-@pytest.mark.parametrize("options", [{}, {"C": 0.05, "cold_users": "zero", "prior": "zero"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"C": 0.05, "cold_users": "zero", "prior": "zero"}, {"C": 0.05, "features": NystroemMap(8)}]
+)
 def test_parts_have_the_answer_of_the_whole(told, paths, name, options):
     one = getattr(hr, name)(rank=2, tol=1e-8, **options).fit(*told)
     other = getattr(hr, name)(rank=2, tol=1e-8, **options).fit_parts(told[0], hr.read_rating_parts(paths))
