@@ -11,12 +11,16 @@ from hingerank.features.fourier import FourierMap
 from hingerank.features.nystroem import NystroemMap
 from hingerank.lab.report.personal import personal_page
 from hingerank.personal.catalogue import Catalogue
-from hingerank.personal.mapped import MappedItemsRanker
+from hingerank.personal.rankers import PersonalRanker
 from hingerank.personal.problem import column_scales, scaled
 from hingerank.personal.serving import new_user
 from hingerank.registry import RANKERS, ranker_class
 
-RANKED = sorted(name for name in RANKERS if issubclass(ranker_class(name), MappedItemsRanker))
+RANKED = sorted(
+    name
+    for name in RANKERS
+    if issubclass(ranker_class(name), PersonalRanker) and "features" in ranker_class(name)().get_params()
+)
 MAPS = [NystroemMap(12), NystroemMap(12, rank=5), FourierMap(10), PolynomialFeatures(2), SplineTransformer(n_knots=3)]
 
 

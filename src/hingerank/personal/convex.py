@@ -8,11 +8,10 @@ import scipy.sparse as sp
 
 from hingerank.export.attributes import Array, Attribute, Number
 from hingerank.losses import squared_hinge
-from hingerank.personal.mapped import MappedItemsRanker
 from hingerank.personal.preferences import UserPreferences
 from hingerank.personal.problem import MeanAndOwnDesign, OwnDesign, SharedDesign, pair_distances, row_preferences
 from hingerank.personal.products import rows_or_mean
-from hingerank.personal.rankers import Watched, accuracies, check_positive
+from hingerank.personal.rankers import PersonalRanker, Watched, accuracies, check_positive
 from hingerank.problem import Design, Problem
 from hingerank.renaming import renamed
 from hingerank.solvers.newton import newton
@@ -21,7 +20,7 @@ from hingerank.solvers.run import Solution
 NATURAL = 2.0  # C times a user's squared distances of pairs
 
 
-class ConvexPersonalRanker(MappedItemsRanker):
+class ConvexPersonalRanker(PersonalRanker):
     """½‖w‖² + C · sum over users and their pairs of max(0, 1 - t)², the scores linear in w through some design.
 
     A ranker's `_minimise` picks the design, calls `_newton` and keeps the weights found. Where C is None it is 2 by the

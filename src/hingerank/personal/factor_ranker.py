@@ -13,13 +13,13 @@ from hingerank.arrays import Matrix
 from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute, Number
 from hingerank.personal.fold_in import Prior, fold_in, plain_prior
-from hingerank.personal.mapped import MappedItemsRanker
 from hingerank.personal.preferences import UserPreferences, counting
 from hingerank.personal.problem import ItemFeatures
+from hingerank.personal.rankers import PersonalRanker
 from hingerank.personal.users import ids_like
 
 
-class FactorRanker(MappedItemsRanker):
+class FactorRanker(PersonalRanker):
     """score(u, x) = <Uᵀx, v_u>, and w·x more where there is a function that all users share."""
 
     _here_only = ("_rooms",)  # for users to come

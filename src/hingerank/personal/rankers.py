@@ -14,9 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 from hingerank.data.blocks import number_ids
 from hingerank.data.checks import positive, whole
 from hingerank.data.files import DataError
-from hingerank.export.attributes import Array, Attribute, Ids, Number, Of, Size
+from hingerank.export.attributes import Array, Attribute, Ids, Mapped, Number, Of, Size
 from hingerank.export.forms import ExportError
 from hingerank.export.model_file import SavedModel
+from hingerank.features.maps import FeatureMap, as_feature_map
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.personal.losses import packed
 from hingerank.personal.passes import top_rows, users_right
@@ -61,6 +62,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
         "users_": Ids("users", least=1),
         "item_centre_": Array("features", none=True, needed=False),
         "item_scale_": Array("features", low=SMALLEST_SCALE, none=True, needed=False),
+        "features_": Mapped(none=True, needed=False),
         "n_iter_": Number(low=0, whole=True, needed=False),
         "n_pairs_": Number(low=0, whole=True, needed=False),
         "notes_": Of(dict, needed=False),
@@ -71,6 +73,8 @@ class PersonalRanker(SavedModel, BaseEstimator):
     users_: np.ndarray
     item_centre_: np.ndarray | None = None  # files of version 0.2 have none
     item_scale_: np.ndarray | None = None
+    features: Any = None  # a map of the scaled item features, for rankers that take one
+    features_: FeatureMap | None = None
     pair_weight: str = "uniform"
     scale: str | None
 
@@ -128,20 +132,23 @@ class PersonalRanker(SavedModel, BaseEstimator):
         return self._fit(X, preferences, watched)
 
     def _rows(self, features: Any, reset: bool = False) -> Any:
-        """Features as they were checked and put on the scale that a fit found (reset: that this one finds)."""
+        """Checked features on the scale, and through the map, that a fit found (reset: that this one finds)."""
         X = check_features(self, features, reset=reset)
         if reset:
             if self.scale not in SCALES:
                 raise ValueError(f"scale must be {' or '.join(map(repr, SCALES))}, not {self.scale!r}")
             found = column_scales(X) if self.scale == "standard" else None
             self.item_centre_, self.item_scale_ = (None, None) if found is None else found
-        if self.item_centre_ is None or self.item_scale_ is None:
-            return X
-        return scaled(X, self.item_centre_, self.item_scale_)
+        if self.item_centre_ is not None and self.item_scale_ is not None:
+            X = scaled(X, self.item_centre_, self.item_scale_)
+        if reset:
+            self.features_ = None if self.features is None else as_feature_map(self.features).fit(X)
+        return X if self.features_ is None else self.features_.transform(X)
 
     def _column_names(self, given: Sequence[str] | None = None) -> Sequence[str]:
         """Of the columns of `_rows`, which weights are of; given: names of the features, default those of the fit."""
-        return names_of_features(self, self.n_features_in_, given)
+        names = names_of_features(self, self.n_features_in_, given)
+        return names if self.features_ is None else self.features_.names(names)
 
     def _from_ratings(self, users: Any, items: Any, ratings: Any, n_items: int, weight: Any = None) -> UserPreferences:
         return from_ratings(users, items, ratings, n_items, self.pair_weight, weight)
