@@ -59,7 +59,7 @@ def test_linear_forms_are_in_the_units_of_the_input(make, scale):
 def test_linear_forms_say_where_there_is_none():
     data = hr.make_letor(12, n_features=5, seed=0)
     for scale in ("log", "quantile", "query-minmax"):
-        with pytest.raises(ValueError, match=f"scale='{scale}'.*no linear function"):
+        with pytest.raises(ValueError, match=f"scale='{scale}'.*is not a linear function"):
             hr.RankSVM(scale=scale).fit(data).linear_form()
     X = np.array(data.X, np.float64)
     X[::3, 1] = np.nan

@@ -138,7 +138,7 @@ def test_resumes_after_dropped_connections(server, toy, tmp_path):
 
 def test_resumes_in_a_later_call(server, toy, tmp_path):
     server.plan = [("drop", 70_000), 503, 503]
-    with pytest.raises(FetchError, match=r"503 .*; run the same command again to go on from 70,000 bytes"):
+    with pytest.raises(FetchError, match=r"503 .*; run the same command again to resume from 70,000 bytes"):
         fetch("toy", tmp_path, **QUICK)
     assert not (tmp_path / "toy").exists()
     fetch("toy", tmp_path, **QUICK)

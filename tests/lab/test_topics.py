@@ -177,7 +177,7 @@ def test_a_reranker_of_ones_own(folds):
     good = compare([Method("own", Backwards)], folds, workers=1)
     assert good.failures() == [] and len(good.tests("own")) == 3
     bad = compare([Method("own", Backwards, fixed={"wrong": True})], folds, workers=1)
-    assert "Backwards.rerank gave rows twice, or beyond the 15 candidates" in bad.failures()[0]["error"]
+    assert "Backwards.rerank returned rows twice, or beyond the 15 candidates" in bad.failures()[0]["error"]
 
 
 @pytest.mark.slow

@@ -242,7 +242,7 @@ def test_a_function_is_a_measure_under_its_name():
     assert hr.evaluate(y, scores, qid, top_grade) == {"top_grade": 1.0}
     for wrong, problem in [
         (lambda y, s: 1.0, "has no name: define it with def"),
-        (print, "the measure print gave None for query 'b': it takes"),
+        (print, "the measure print returned None for query 'b': it takes"),
         (3, "a measure is a name such as"),
     ]:
         with pytest.raises(ValueError, match=problem):

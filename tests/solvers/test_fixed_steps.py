@@ -116,5 +116,5 @@ def test_an_unknown_solver_is_refused(ranker):
 
 
 def test_the_paper_takes_no_validation():
-    with pytest.raises(ValueError, match="dual form"):
+    with pytest.raises(ValueError, match="needs form='dual'"):
         FactorizedRankSVM(solver="paper", form="primal").fit(*small())

@@ -175,8 +175,10 @@ def _variants(name: str, ranker: Ranker, grades: int) -> list[Facts]:
     }
     found = [{}, *special.get(name, [])]
     if {"loss", "solver"} <= set(ranker._get_param_names()):
-        from hingerank.rankers.linear import SOLVERS
+        from hingerank.rankers.linear import SOLVERS, PairwiseRanker
 
+        if not issubclass(ranker, PairwiseRanker):
+            return found
         found += [{"loss": loss, "solver": solver} for solver in ranker._solvers for loss in SOLVERS[solver].losses]
     return found
 

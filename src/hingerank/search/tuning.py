@@ -167,7 +167,7 @@ class Plan:
     ) -> None:  # fmt: skip
         """Take a ranker in, with what is worth trying for it."""
         tried = {parameter: listed(parameter, values) for parameter, values in params.items()}
-        given, folds = present_names(ranker, tried, warn=True), self.folds
+        given, folds = present_names(ranker, tried, warn=True, stacklevel=3), self.folds
         stages, start = resolved(ranker, given, folds.scales, partial(folds.natural, ranker))
         if isinstance(folds, ClickFolds):
             stages = folds.rescaled(ranker, stages, given)
