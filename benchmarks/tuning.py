@@ -42,7 +42,7 @@ def compare_rankers(names: list[str], rows: int, features: int) -> None:
     print(f"{data.n_rows:,} rows, {data.n_features} features, {data.n_queries:,} queries")
     first = None
     for name in names:
-        hr.tune(name, hr.make_letor(10, seed=1), folds=2)  # compiles what is needed
+        hr.tune(name, hr.make_letor(60, (30, 70), features, seed=1), folds=2)  # loads what these shapes need
         began, used = time.perf_counter(), time.process_time()
         found = hr.tune(name, data).tuning_
         took, used = time.perf_counter() - began, time.process_time() - used

@@ -63,7 +63,7 @@ STAGES: dict[str, list[Stage]] = {
     "nystroem-rank-svm": KERNEL,
     "fourier-rank-svm": KERNEL,
     "additive-rank-svm": [
-        {"scale": [None, "query-minmax"], "C": CS[:-1]}, {"smoothness": [1.0, 10.0, 100.0], "C": AROUND},
+        {"scale": [None, "query-minmax"], "C": CS[:-2]}, {"smoothness": [1.0, 10.0, 100.0], "C": AROUND},
         {"pair_weight": ["uniform", "query"], "C": AROUND}, {"context": CONTEXTS}, {"interactions": [None, 6]},
         {"interactions": After([20], 6)},
     ],
