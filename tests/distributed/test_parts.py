@@ -187,10 +187,9 @@ def test_a_checkpoint_is_where_a_fit_goes_on(data, folder, tmp_path):
 def test_tuning_over_parts(data, folder):
     spread = hr.distributed.read(folder, parts=3)
     grid = {"C": [0.001, 1.0], "scale": ["standard", "query-minmax"]}
-    found = hr.tune("rank-svm", spread, folds=3, params=grid, widen=False)
-    assert len(found.tuning_.trials) == 4
-    assert all("stopped after" in (trial.problem or "stopped after") for trial in found.tuning_.trials)
-    assert len(found.tuning_.chosen.scores) == 3 and found.certificate_.converged
+    found = hr.tune("rank-svm", spread, folds=2, params=grid, widen=False)  # too few to stop a setting
+    assert len(found.tuning_.trials) == 4 and all(trial.problem is None for trial in found.tuning_.trials)
+    assert len(found.tuning_.chosen.scores) == 2 and found.certificate_.converged
     train, check = spread.fold(0, 4, False), spread.fold(0, 4, True)
     last = hr.tune("rank-svm", train, validation=check, params={"C": [0.01, 1.0]}, widen=False)
     assert last.fingerprint_["rows"] == data.n_rows

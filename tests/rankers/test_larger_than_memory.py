@@ -185,12 +185,12 @@ for name, scale in [("RankSVM", "standard"), ("RankSVM", "query-minmax"), ("Spar
 def test_tune_and_folds_make_no_copies(pairs, no_copies):
     memory, mapped = pairs["disorder"]
     grid = {"C": [0.01, 1.0], "scale": ["standard", "query-minmax"], "tol": 1e-6}
-    one = hr.tune("rank-svm", memory, folds=3, params=grid, widen=False)
-    other = hr.tune("rank-svm", mapped, folds=3, params=grid, widen=False)
+    one = hr.tune("rank-svm", memory, folds=2, params=grid, widen=False)  # too few to stop a setting
+    other = hr.tune("rank-svm", mapped, folds=2, params=grid, widen=False)
     assert isinstance(mapped.subset(mapped.blocks.ids[::2].tolist()).X, RowsView)
     assert other.tuning_.best == one.tuning_.best
     for a, b in zip(one.tuning_.trials, other.tuning_.trials):
-        assert "stopped after" in (b.problem or "stopped after") and b.scores == pytest.approx(a.scores, abs=2e-3)
+        assert b.problem is None and b.scores == pytest.approx(a.scores, abs=2e-3)
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "disorder"])
