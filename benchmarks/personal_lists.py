@@ -57,6 +57,16 @@ def squared(X: Any, films: Any, train: Ratings) -> Any:
     return ranker.fit_clicks(films, train.users, train.items)
 
 
+def best_of(S: np.ndarray, users: Any, top: int, exclude: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The items of the highest scores S of each user, without the excluded (users, items), and these scores."""
+    if exclude is not None:
+        line = {user: place for place, user in enumerate(np.asarray(users).tolist())}
+        here = np.array([line.get(user, -1) for user in np.asarray(exclude[0]).tolist()])
+        S[here[here >= 0], np.asarray(exclude[1])[here >= 0]] = -np.inf
+    order = np.argsort(-S, axis=1, kind="stable")[:, :top]
+    return order, np.take_along_axis(S, order, axis=1)
+
+
 class LightFMLists:
     """lightfm-next's WARP on ratings of 4 or more, as lists over the catalogue."""
 
@@ -76,12 +86,7 @@ class LightFMLists:
         bias, vectors = self.model.get_item_representations(self.X)
         number = np.searchsorted(self.ids, users)
         S = (self.model.user_embeddings[number] @ vectors.T + bias).astype(np.float64)
-        if exclude is not None:
-            line = {user: place for place, user in enumerate(np.asarray(users).tolist())}
-            here = np.array([line.get(user, -1) for user in np.asarray(exclude[0]).tolist()])
-            S[here[here >= 0], np.asarray(exclude[1])[here >= 0]] = -np.inf
-        order = np.argsort(-S, axis=1, kind="stable")[:, :top]
-        return order, np.take_along_axis(S, order, axis=1)
+        return best_of(S, users, top, exclude)
 
 
 class Ridges:
@@ -98,12 +103,7 @@ class Ridges:
 
     def top_k(self, users: Any, candidates: Any, top: int = 10, *, exclude: Any = None) -> Any:
         S = np.asarray((candidates @ self.W[np.searchsorted(self.ids, users)].T).T, np.float64)
-        if exclude is not None:
-            line = {user: place for place, user in enumerate(np.asarray(users).tolist())}
-            here = np.array([line.get(user, -1) for user in np.asarray(exclude[0]).tolist()])
-            S[here[here >= 0], np.asarray(exclude[1])[here >= 0]] = -np.inf
-        order = np.argsort(-S, axis=1, kind="stable")[:, :top]
-        return order, np.take_along_axis(S, order, axis=1)
+        return best_of(S, users, top, exclude)
 
 
 METHODS: dict[str, Fit] = {
