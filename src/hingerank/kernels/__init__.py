@@ -1,5 +1,5 @@
-"""Compiled kernels: plain functions over arrays, serial over the range given; :mod:`.compiled` says how they compile.
+"""Compiled kernels: plain serial functions over arrays and a range of queries or rows.
 
-Threads live in :mod:`hingerank.kernels.threads`, which runs a kernel over fixed shards; a result never depends on how
-many threads ran them.
+:mod:`.compiled` says how they compile. :mod:`.threads` runs a kernel over fixed shards, so that a result never depends
+on the number of threads.
 """

@@ -1,4 +1,4 @@
-"""Threshold weak rankers: rows held as small numbers of bins, potentials added up bin by bin."""
+"""Threshold weak rankers: features stored as small bin numbers, potentials summed bin by bin."""
 
 from hingerank.kernels.compiled import kernel
 
@@ -15,7 +15,7 @@ def add_potentials(codes, potential, first, last, sums):
 
 @kernel
 def count_below(values, thresholds, k, codes):
-    """codes[r, k] = how many of the ascending thresholds lie below values[r]. O(rows · log thresholds)."""
+    """codes[r, k] = the number of ascending thresholds below values[r]. O(rows · log thresholds)."""
     for r in range(len(values)):
         low, high = 0, len(thresholds)
         while low < high:

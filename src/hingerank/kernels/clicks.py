@@ -1,4 +1,4 @@
-"""Clicks as a product of two probabilities, examined and attractive, from counts."""
+"""Click models fitted from counts: P(click) = P(examined) · P(attractive)."""
 
 import numpy as np
 
@@ -7,10 +7,10 @@ from hingerank.kernels.compiled import kernel
 
 @kernel
 def product_step(slot, pair, n, c, n_slots, x, shown, hits, prior, new):
-    """One step of EM on Σ c log(θ_slot γ_pair) + (n − c) log(1 − θ_slot γ_pair), which it answers for `x`.
+    """Make one EM step on Σ c log(θ_slot γ_pair) + (n − c) log(1 − θ_slot γ_pair) and return this sum at `x`.
 
-    x and new: θ of every slot, and then γ of every pair. shown: Σ n of each. hits of prior: what every γ begins with, a
-    beta prior, whose logarithm counts too. O(cells)."""
+    x and new hold θ of every slot, then γ of every pair; shown holds Σ n of each. hits of prior are the pseudo-counts
+    of a beta prior on every γ, whose logarithm is part of the sum. O(cells)."""
     likelihood = 0.0
     for k in range(len(x)):
         new[k] = 0.0

@@ -1,24 +1,24 @@
-"""How kernels are compiled, and kept on disk for the next process.
+"""How kernels are compiled and cached on disk for the next process.
 
 Decorators:
 
-``kernel``  what Python calls, and no other kernel. It lets go of the GIL and its machine code is kept on disk.
-``inner``   a helper of kernels. It becomes a part of each kernel that calls it and is never kept by itself; called
+``kernel``  a function that Python calls, and no other kernel. It releases the GIL; its machine code is cached on disk.
+``inner``   a helper of kernels. It is compiled into each kernel that calls it and never cached by itself; called
             from Python it runs as plain Python.
-``chosen``  an `inner` whose body is chosen by the types of its arguments: the seam between dense and sparse rows.
+``chosen``  an `inner` whose body depends on the types of its arguments: the seam between dense and sparse rows.
 
-and ``with_room`` for a plain function that makes the arrays a kernel needs, and calls it.
+and ``with_room`` for a plain function that allocates the arrays a kernel needs, and calls it.
 
-All of it is numba's ``njit(cache=True, nogil=True)``. Where numba's version is one that was tested (`numba_inside`),
-helpers are compiled a quarter faster, kept code has a checksum, and curves are looked up by vector instructions; with
-any other version, or with HINGERANK_NUMBA=plain, the plain road is taken. ``benchmarks/startup.py`` measures both.
+All of it is numba's ``njit(cache=True, nogil=True)``. With a tested version of numba (`numba_inside`), helpers compile
+a quarter faster, cached code has a checksum, and curves are looked up by vector instructions; any other version, or
+HINGERANK_NUMBA=plain, uses plain numba. ``benchmarks/startup.py`` measures both.
 
-What compiling costs was measured, and shapes the code: an assignment of one slice to another, or `numpy.sort`, costs
-as much as a hundred lines of loops; a function that Python can call costs a wrapper that takes its arguments apart; a
-whole number written as a literal argument of a `kernel` makes a second version of it; counting references to arrays
-costs a fifth, and Python's collector of reference circles, which rests meanwhile, another. So, unless they say
-``allocates=True``, kernels make no arrays, which numba checks, and do not count references. They must then neither
-return an array nor call what makes one.
+The measured cost of compiling shapes the code: assigning one slice to another, or `numpy.sort`, costs as much as a
+hundred lines of loops; a function that Python can call needs a wrapper that unpacks its arguments; an integer literal
+passed to a `kernel` compiles a second version of it; counting references to arrays costs a fifth of the time, and
+Python's garbage collector, which is paused meanwhile, another fifth. So, unless declared ``allocates=True``, kernels
+allocate no arrays, which numba checks, and do not count references. They must then neither return an array nor call a
+function that allocates one.
 """
 
 import functools
@@ -34,11 +34,11 @@ from numba import config, njit
 from numba.extending import overload, register_jitable
 
 SUMS_MAY_REORDER = {"reassoc", "contract", "nsz"}  # lets sums use vector registers; NaN and inf keep their meaning
-TESTED = (0, 60), (0, 68)  # the versions of numba whose inside is known, from and to
+TESTED = (0, 60), (0, 68)  # the first and the last version of numba whose internals are known
 
 
 def inside_is_known(version: str, wish: str | None = None) -> bool:
-    """Whether the quick road may be taken with this version of numba.
+    """Whether the faster compilation may be used with this version of numba.
 
     >>> inside_is_known("0.61.2"), inside_is_known("0.99.0"), inside_is_known("0.61.2", "plain")
     (True, False, False)
@@ -51,7 +51,7 @@ QUICK = inside_is_known(numba_version, os.environ.get("HINGERANK_NUMBA"))
 
 
 def _options(allocates: bool, fastmath: Any) -> dict[str, Any]:
-    """numba's options for a function: in the fast mode, that it makes no arrays and that C does not call it."""
+    """Options of numba for a function; in the fast mode: it allocates no arrays, and C does not call it."""
     return {"fastmath": fastmath, **({"no_cfunc_wrapper": True, "_nrt": allocates} if QUICK else {})}
 
 
@@ -64,7 +64,7 @@ def _helper_options(allocates: bool, fastmath: Any) -> dict[str, Any]:
 
 
 class CompiledKernel:
-    """A function that numba compiles. It is registered at first use: most kernels belong to other rankers."""
+    """A function that numba compiles. It is registered on first use, as a process needs only a few kernels."""
 
     def __init__(self, function: Callable, allocates: bool, fastmath: Any):
         functools.update_wrapper(self, function)
@@ -83,7 +83,7 @@ class CompiledKernel:
                     raise ValueError("NUMBA_DISABLE_JIT is set, but kernels run only as compiled code: unset it")
                 try:
                     self._compiled = self._made(cache=True)
-                except RuntimeError:  # numba found no folder that it may write to: compile in every process
+                except RuntimeError:  # numba found no writable folder: compile in every process
                     logging.getLogger(__name__).debug("no cache for %s", self.py_func.__qualname__)
                     self._compiled = self._made(cache=False)
         return self._compiled
@@ -102,14 +102,14 @@ class CompiledKernel:
 
 
 def kernel(function: Any = None, /, *, allocates: bool = False, fastmath: Any = False) -> Any:
-    """Compile a function for Python to call, and keep the result on disk."""
+    """Compile a function for Python to call, and cache the result on disk."""
     if function is None:
         return functools.partial(kernel, allocates=allocates, fastmath=fastmath)
     return CompiledKernel(function, allocates, fastmath)
 
 
 def _uncollected(compile_for: Callable, *arguments: Any, **named: Any) -> Any:
-    """Compile, or load, while the garbage collector rests: it would look through all of numba's objects many times."""
+    """Compile or load with the garbage collector paused: it would scan all of numba's objects many times."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -120,25 +120,25 @@ def _uncollected(compile_for: Callable, *arguments: Any, **named: Any) -> Any:
 
 
 def with_room(function: Any) -> Any:
-    """Mark a function that makes arrays for a kernel and calls it: typed, like kernels, as taking anything."""
+    """Mark a function that allocates arrays for a kernel and calls it; typed, like kernels, as taking anything."""
     return function
 
 
 def inner(function: Any = None, /, *, allocates: bool = False, fastmath: Any = False) -> Any:
-    """Make a function a part of the kernels that call it."""
+    """Compile a function into the kernels that call it."""
     if function is None:
         return functools.partial(inner, allocates=allocates, fastmath=fastmath)
     return register_jitable(**_helper_options(allocates, fastmath))(function)
 
 
 def chosen(choose: Any = None, /, *, fastmath: Any = False) -> Any:
-    """Make a helper of kernels from a function that takes the arguments' types and returns the body for them."""
+    """Make a helper of kernels from a function that maps the arguments' types to the body for them."""
     if choose is None:
         return functools.partial(chosen, fastmath=fastmath)
 
     @functools.wraps(choose)
     def compiled_only(*arguments):
-        raise NotImplementedError("compiled code only")
+        raise NotImplementedError("this function runs only inside compiled kernels")
 
     overload(compiled_only, jit_options=_helper_options(False, fastmath))(choose)
     return compiled_only

@@ -1,8 +1,9 @@
-"""Piecewise-linear curves of single columns: the bin and place of values, and the curves' values.
+"""Piecewise-linear curves of single columns: the bin and position of values, and the curves' values.
 
 Knots of column c are ``knots[starts[c]:starts[c + 1]]``, ascending. Bin 0 is below the first knot, bin k between knots
-k - 1 and k, the last one above the last knot; a value that is a knot begins its bin. A place is the fraction of the bin
-below the value; in the first and last bin, which have no end, the distance from the knot in units of `width`.
+k - 1 and k, the last one above the last knot; a value equal to a knot belongs to the bin above it. A value's position
+(`places`) is the fraction of the bin below it; in the unbounded first and last bin it is the distance from the knot in
+units of `width`.
 """
 
 import numpy as np
@@ -13,7 +14,7 @@ from hingerank.kernels.lookups import GROUP, TILE, tile_position
 
 @inner
 def knots_up_to(x, knots, first, last):
-    """How many of the knots first:last are not above x. O(log knots)."""
+    """The number of knots in first:last that are not above x. O(log knots)."""
     low, high = first, last
     while low < high:
         middle = (low + high) // 2
@@ -26,7 +27,7 @@ def knots_up_to(x, knots, first, last):
 
 @inner
 def origin_and_length(k, knots, first, last, width):
-    """(o, l) with which the place of a value x in bin k is (x - o) / l, of the column with the knots first:last."""
+    """(o, l) such that a value x in bin k has position (x - o) / l; the column's knots are first:last."""
     if k == 0:
         return knots[first], width
     if first + k == last:
@@ -41,7 +42,7 @@ ROWS, FEW_KNOTS = 64, 128  # rows of a block whose bins are counted knot by knot
 def bin_block(values, where, knots, starts, width, bins, places, room):
     def dense(values, where, knots, starts, width, bins, places, room):
         (first, n), x, count, d = where, room[0], room[1], values.shape[1]
-        origin, length = room[2], room[3]  # column c has a bin more than knots: its bins begin at starts[c] + c
+        origin, length = room[2], room[3]  # column c has one bin more than knots: its bins begin at starts[c] + c
         for c in range(d):
             for k in range(starts[c + 1] - starts[c] + 1):
                 here = starts[c] + c + k
@@ -83,12 +84,12 @@ def bin_block(values, where, knots, starts, width, bins, places, room):
 
 @with_room
 def bin_rows(values, where, knots, starts, width, bins, places):
-    """Twice the bin and the place of every value.
+    """Fill twice the bin number, and the position in the bin, of every value.
 
-    Of rows of a matrix, where = (number of the first, rows of the matrix), they go to their tiles; of CSR's entries,
-    where = their columns, to the same numbers. O(values · log knots); counting a block's knots column by column, which
-    vector registers like, is faster where they are few. Values are float64: blocks of others are converted, which
-    spares compiling this for each kind.
+    For rows of a matrix, where = (number of the first row, rows of the matrix), and results go to their tiles; for CSR
+    entries, where = their columns, and results keep their order. O(values · log knots); with few knots, counting a
+    block's knots column by column is faster, since it vectorises. Values are float64: other types are converted first,
+    so that this is compiled once.
     """
     _bin_rows(values, where, knots, starts, width, bins, places, np.zeros((4, max(ROWS, len(knots) + len(starts)))))
 
@@ -100,7 +101,7 @@ def _bin_rows(values, where, knots, starts, width, bins, places, room):
 
 @inner
 def curve_at(x, knots, heights, slope, first, last):
-    """A curve's value: linear between knots, and outside with the slope given."""
+    """The value at x of a curve that is linear between knots and continues outside with the given slope."""
     k = knots_up_to(x, knots, first, last)
     if k == 0:
         return heights[first] + slope * (x - knots[first])
@@ -113,9 +114,9 @@ def curve_at(x, knots, heights, slope, first, last):
 
 @kernel
 def add_curves(values, columns, begins, knots, heights, slopes, starts, at_zero, apart, out):
-    """out[r, c] += the curve of column c at row r's value (apart = 1), or out[r, 0] their sum (apart = 0).
+    """out[r, c] += the curve of column c at row r's value if apart = 1; out[r, 0] += their sum if apart = 0.
 
-    Rows are CSR's, in float64; at_zero: the curves at 0, for entries left out. O(values · log knots).
+    Rows are CSR in float64; at_zero holds the curves at 0, for absent entries. O(values · log knots).
     """
     for r in range(len(begins) - 1):
         for c in range(len(slopes)):

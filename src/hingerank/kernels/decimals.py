@@ -1,8 +1,8 @@
 """Decimal text to the nearest double, exactly as Python's ``float``: kernels over bytes.
 
 A token is m · 10^k. When m < 2^53 and |k| ≤ 22 one division or product of two exact doubles is correctly rounded.
-Otherwise m times the leading 128 bits of 5^k tells the answer, unless the cut-off tail could change the rounding:
-then the caller has to use Python. Every reader below relies on a newline after the last byte of a token."""
+Otherwise m times the leading 128 bits of 5^k decides, unless the truncated tail could change the rounding: then the
+caller falls back to Python. Every reader below relies on a newline after the last byte of a token."""
 
 import math
 
@@ -16,7 +16,7 @@ NUMBER, NO_NUMBER, ASK_PYTHON = 0, 1, 2
 
 
 def _powers_of_five() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Leading 128 bits of 5^k, cut off (high word, low word), and e with 5^k·2^k ≈ (high·2^64 + low)·2^e."""
+    """Leading 128 bits of 5^k, truncated (high word, low word), and e with 5^k·2^k ≈ (high·2^64 + low)·2^e."""
     high, low, exponents = [], [], []
     for k in range(SMALLEST_POWER, LARGEST_POWER + 1):
         if k >= 0:
@@ -82,7 +82,7 @@ def scale_by_ten(m, k):
 
 @inner
 def decimal_value(m, k, cut):
-    """(certain, value) of m·10^k, or of a number from m to m+1 times 10^k if digits were cut off."""
+    """(certain, value) of m·10^k, or, if digits were truncated, of a number from m to m+1 times 10^k."""
     if m == _0:
         return True, 0.0
     if not cut and m < _EXACT and -22 <= k <= 22:
@@ -138,22 +138,22 @@ def read_number(text, p):
 
 # Rows to text lines ``label qid:id index:value … #docid = X``: kernels that fill a buffer of bytes.
 #
-# A number is written so that `decimals` reads the same bits back: as few decimals as do, checked by reading them.
+# A number is written with the fewest decimals that read back as the same bits, which is checked by reading them.
 
 
-LONGEST_NUMBER = 32  # bytes of room that any number needs, with sign, point and exponent
+LONGEST_NUMBER = 32  # bytes that any number needs at most, with sign, point and exponent
 _u1, _u2, _u10, _u11, _u48 = (np.uint64(n) for n in (1, 2, 10, 11, 48))
 
 
 @inner
 def same(a, b, narrow):
-    """Whether a and b are one number, as float32 if `narrow`."""
+    """Whether a and b are equal, as float32 if `narrow`."""
     return np.float32(a) == np.float32(b) if narrow else a == b
 
 
 @inner
 def put_bytes(letters, out, at):
-    """Copy `letters` up to its first zero byte; returns the next place."""
+    """Copy `letters` up to its first zero byte; returns the next position."""
     for letter in letters:
         if letter == 0:
             break
@@ -164,7 +164,7 @@ def put_bytes(letters, out, at):
 
 @inner
 def put_whole(n, decimals, out, at):
-    """n / 10^decimals in digits, at least one of them before the point; returns the next place."""
+    """Write n / 10^decimals, with at least one digit before the point; returns the next position."""
     length, rest = 1, n // _u10
     while rest > 0:
         length += 1
@@ -184,7 +184,7 @@ def put_whole(n, decimals, out, at):
 
 @inner
 def put_scientific(a, narrow, out, at):
-    """a > 0 with up to 17 digits; returns the next place, or -1 if that is not certain to read back."""
+    """Write a > 0 with up to 17 digits; returns the next position, or -1 if it is not certain to read back."""
     fraction, exponent = math.frexp(a)
     k = 16 - np.int64(math.floor(math.log10(a)))
     if k < SMALLEST_POWER or k > LARGEST_POWER:
@@ -205,7 +205,7 @@ def put_scientific(a, narrow, out, at):
 
 @inner
 def put_shifted(m, k, out, at):
-    """m · 10^k as a plain decimal if it has a few decimals, else as d.ddde±x."""
+    """Write m · 10^k as a plain decimal if it has a few decimals, else as d.ddde±x."""
     while m % _u10 == 0:
         m //= _u10
         k += 1
@@ -229,7 +229,7 @@ def put_shifted(m, k, out, at):
 
 @inner
 def put_number(a, narrow, out, at):
-    """The plain decimal with fewest digits (up to 15) that reads back as a, else scientific; -1: ask Python."""
+    """Write the shortest plain decimal (up to 15 digits) that reads back as a, else scientific; -1: ask Python."""
     if math.isnan(a):
         for letter in (78, 85, 76, 76):
             out[at] = letter
@@ -250,10 +250,10 @@ def put_number(a, narrow, out, at):
 
 @kernel
 def format_rows(first, end, y, values, columns, offsets, width, base, narrow, qids, docids, out):
-    """Write the lines of rows first:end; returns (bytes written, the row at which a number had to be left to Python).
+    """Write the lines of rows first:end; returns (bytes written, the row whose number is left to Python).
 
-    Dense rows have width > 0 and lie in `values` one after the other; sparse ones have width 0 and use `columns`
-    and `offsets`. qids[row - first] and docids[row - first] are bytes, padded with zeros.
+    Dense rows have width > 0 and are consecutive in `values`; sparse ones have width 0 and use `columns` and `offsets`.
+    qids[row - first] and docids[row - first] are bytes, padded with zeros.
     """
     at = 0
     for row in range(first, end):

@@ -1,7 +1,7 @@
-"""Pair losses weighted by gains and by the distance of ranks, over queries first:last: every pair visited, none stored.
+"""Pair losses weighted by gains and by the difference of ranks, over queries first:last: pairs are visited, not stored.
 
-The weight of a pair is (gain_i - gain_j) · table[|place_i - place_j|], times the tree's own. It follows the ranking of
-another fit, while windows of active pairs follow the scores here: no sort puts both in order, so pairs are visited.
+A pair's weight is (gain_i - gain_j) · table[|rank_i - rank_j|], times the tree's weight. The ranks (`place`) come from
+another fit, while windows of active pairs follow the scores here. No single sort orders both, so every pair is visited.
 """
 
 import numpy as np
@@ -9,12 +9,12 @@ import numpy as np
 from hingerank.kernels.compiled import inner, kernel
 from hingerank.kernels.losses import LOGISTIC, smooth_terms
 
-SQUARED_HINGE = 2  # beside the kinds of smooth_terms
+SQUARED_HINGE = 2  # in addition to the kinds of smooth_terms
 
 
 @inner
 def distance_terms(kind, t):
-    """(l, -l', l'') at t of the squared hinge, or of a smooth loss."""
+    """(l, -l', l'') at t of the squared hinge or of a smooth loss."""
     if kind == SQUARED_HINGE:
         gap = max(1.0 - t, 0.0)
         return gap * gap, 2.0 * gap, 2.0 if t < 1.0 else 0.0
@@ -23,7 +23,7 @@ def distance_terms(kind, t):
 
 @kernel
 def distance_pass(kind, s, gain, place, table, first, last, tree, z, diagonal):
-    """Sum of weight · l(s_i - s_j) over pairs; z = gradient, diagonal = of the Hessian. O(n_q^2) time."""
+    """Sum of weight · l(s_i - s_j) over pairs; z = gradient, diagonal = that of the Hessian. O(n_q^2) time."""
     value = 0.0
     for q in range(first, last):
         lo = tree.offsets[q]
@@ -72,7 +72,7 @@ KINDS = {"squared_hinge": SQUARED_HINGE, "logistic": LOGISTIC}
 
 
 def distance_table(longest: int) -> np.ndarray:
-    """1/log2(1 + d) - 1/log2(2 + d) for d = 0 ... longest, 0 at 0: what a swap at a distance of d costs at most.
+    """1/log2(1 + d) - 1/log2(2 + d) for d = 0 ... longest, 0 at 0: the largest change of DCG by a swap at distance d.
 
     >>> distance_table(2).round(3).tolist()
     [0.0, 0.369, 0.131]

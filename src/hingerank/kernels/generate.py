@@ -1,6 +1,6 @@
 """Kernels of the generated data: turn blocks of random numbers into feature rows and their true utilities.
 
-Sums run in an order that is written down here, so that a seed makes the same data on every machine.
+The order of each sum is fixed here, so that a seed makes the same data on every machine.
 """
 
 import numpy as np
@@ -30,7 +30,7 @@ def weighted_sum(rows, i, w):
         X, d = rows[0], len(w)
         whole = d - d % 4
         s0 = s1 = s2 = s3 = 0.0
-        for j in range(0, whole, 4):  # four sums, so that one addition need not wait for the last
+        for j in range(0, whole, 4):  # four independent sums: no addition waits for the one before
             s0 += w[j] * X[i, j]
             s1 += w[j + 1] * X[i, j + 1]
             s2 += w[j + 2] * X[i, j + 2]

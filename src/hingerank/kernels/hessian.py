@@ -1,12 +1,12 @@
-"""The whole Hessian in the weights of some columns, by one reading of their rows.
+"""The Hessian in the weights of some columns, from one pass over their rows.
 
-In score space H = diag(degree) - N, N holding the weights of the active pairs. N is symmetric and each pair stands in
-it twice, so over the rows x_p of a query
+In score space H = diag(degree) - N, where N holds the weights of the active pairs. N is symmetric and contains each
+pair twice, so over the rows x_p of a query
 
     X^T H X  =  symmetric part of  sum over p of  x_p (degree_p x_p - 2 sum over its active losers j of weight x_j)^T
 
-and only winners need their partners' sum, which a running sum over the sorted losers gives. A row that wins no active
-pair adds degree_p x_p x_p^T, of which the lower triangle is enough.
+and only winners need the sum over their partners, which a running sum over the sorted losers gives. A row that wins no
+active pair adds degree_p x_p x_p^T, of which the lower triangle is enough.
 """
 
 import numpy as np
@@ -15,14 +15,14 @@ from hingerank.kernels.compiled import SUMS_MAY_REORDER, chosen, inner, kernel, 
 from hingerank.kernels.rows import block_columns
 
 LANES = 16  # inner loops of the Hessian run over multiples of this many columns, which suits vector registers
-BLOCK = 1 << 20  # numbers in the block of one query's columns; wider ones are handled some columns at a time
+BLOCK = 1 << 20  # numbers in the block of one query's columns; wider queries are handled some columns at a time
 
 
 @with_room
 def hessian_pass(rows, width, first, last, stride, tree, state, terms, base=0):
     """Hessian in the weights of the rows' `width` columns, of every stride-th query. O(rows · width²).
 
-    base: the row of the whole that is the first of `rows`.
+    base: index in the whole data of the first of `rows`.
     """
     n = int(np.diff(tree.offsets[first : last + 1]).max(initial=1))
     padded = -(-width // LANES) * LANES
@@ -53,13 +53,13 @@ def _hessian_pass(
 @inner
 def curve_block(q, width, tree, state, terms, block, running, partners, wins):
     """block[p] <- degree_p block[p] - 2 sum over p's active losers of weight block[j], rows of query q by position;
-    wins[p] = whether it wins an active pair."""
+    wins[p] = whether p wins an active pair."""
     lo, size = tree.offsets[q], tree.offsets[q + 1] - tree.offsets[q]
     member, window, node = state.member, state.window, tree.node
     wins[:size] = False
     for k in range(tree.node_start[q], tree.node_start[q + 1]):
         losers, winners, slot = node[k, 1] - node[k, 0], node[k, 3] - node[k, 2], tree.slot[k]
-        start = losers  # the windows of all winners end at the losers' best; none begins below this one
+        start = losers  # every winner's window ends at the best loser; none begins below `start`
         for t in range(len(terms)):
             for m in range(slot + losers, slot + losers + winners):
                 start = min(start, losers - window[t, m])
@@ -127,8 +127,8 @@ def add_outer(rows, lo, perm, degree, wins, block, c0, c1, some, full, lower):
 def add_rows(X, lo, perm, some, count, block, c0, c1, half, H):
     """H[:, c0:c1] += sum over p in some[:count] of X[lo + perm[p]] block[p]^T, of its lower triangle if `half`.
 
-    Four rows at once: H is read and written a quarter as often. Columns up to the next multiple of LANES, and above a
-    triangle's diagonal, get numbers without meaning. O(rows · width²).
+    Four rows at once, so that H is read and written a quarter as often. Columns up to the next multiple of LANES, and
+    those above a triangle's diagonal, get meaningless numbers. O(rows · width²).
     """
     stop = c0 + (c1 - c0 + LANES - 1) // LANES * LANES
     for m in range(0, count, 4):
@@ -144,12 +144,12 @@ def add_rows(X, lo, perm, some, count, block, c0, c1, half, H):
                 to[b] += f0 * b0[b] + f1 * b1[b] + f2 * b2[b] + f3 * b3[b]
 
 
-# The Hessian's diagonal, but for a factor of 1 to 2: weighted squares of features around the mean of their query.
+# The Hessian's diagonal within a factor of 2: weighted squares of features around the mean of their query.
 
 
 @with_room
 def scatter_pass(rows, width, first, last, stride, offsets, weight):
-    """sum over every stride-th query of the weighted squares of its rows around their mean. O(numbers)."""
+    """Sum over every stride-th query of the weighted squares of its rows around their mean. O(numbers)."""
     out, sums, squares = np.zeros((3, width))
     _scatter_pass(rows, first, last, stride, offsets, weight, sums, squares, out)
     return out

@@ -1,9 +1,9 @@
-"""Small quadratic models with an l1 norm or inside an l1 ball: what a working set's Newton step solves.
+"""Small quadratic models with an l1 norm or inside an l1 ball, as solved by a Newton step on a working set.
 
-Both alternate two kinds of moves: cheap ones that find out which coordinates are zero (coordinate descent under the
-norm; moving weight between two corners of the ball), and a conjugate-gradient solve among the others with their signs
-held, which finishes what correlated columns would make very slow. Throughout, q is the model's gradient at v, and the
-Hessian H has a positive diagonal.
+Both alternate two kinds of moves: cheap ones that find which coordinates are zero (coordinate descent under the norm;
+moving weight between two corners of the ball), and a conjugate-gradient solve over the others with their signs fixed,
+since the cheap moves are very slow on correlated columns. Throughout, q is the model's gradient at v, and the Hessian H
+has a positive diagonal.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from hingerank.kernels.compiled import SUMS_MAY_REORDER, inner, kernel, with_room
 
 FACES = 5  # Newton steps on shrinking faces before coordinates may change again
-NORM, INSIDE, BORDER = 0, 1, 2  # what holds on the current face: the penalty; a ball with room; a ball without
+NORM, INSIDE, BORDER = 0, 1, 2  # the current face: the penalty; the interior of the ball; its border
 
 
 @with_room
@@ -23,12 +23,12 @@ def minimise_under_norm(H, q, v, tol, rounds):
 @with_room
 def minimise_in_ball(H, q, v, radius, tol, rounds):
     """v <- argmin of <q, x - v> + ½ (x - v)^T H (x - v) over ‖x‖₁ ≤ radius, until no move of weight between two
-    corners gains more than tol a unit. O(k²) a round and more."""
+    corners gains more than tol per unit. O(k²) a round and more."""
     _minimise_in_ball(H, q, v, radius, tol, rounds, *_room(len(v)))
 
 
 def _room(k):
-    """What `newton_on_face` needs."""
+    """Work arrays of `newton_on_face`."""
     return np.empty((9, k)), np.empty((k, k)), np.empty(k, np.int64)
 
 
@@ -88,7 +88,7 @@ def product(x, y, m):
 
 @inner
 def norm_sweep(H, q, v):
-    """Minimise over each coordinate in turn; returns the largest step times its curvature. O(k) a changed one."""
+    """Minimise over each coordinate in turn; returns the largest step times its curvature. O(k) per changed one."""
     excess = 0.0
     for j in range(len(v)):
         if v[j] == 0.0 and abs(q[j]) <= 1.0:
@@ -105,8 +105,8 @@ def norm_sweep(H, q, v):
 
 @inner
 def ball_move(H, q, v, radius):
-    """Move weight from the worst corner in use (or the slack, the corner 0) to the one that gains most; returns by how
-    much the gradient there differed at most. O(k)."""
+    """Move weight from the worst corner in use (or the slack, the corner 0) to the one that gains most; returns the
+    largest difference of the gradient between the two. O(k)."""
     slack = radius - size(v)
     away, height = -1, 0.0 if slack > 1e-12 * radius else -np.inf
     for j in range(len(v)):
@@ -121,7 +121,7 @@ def ball_move(H, q, v, radius):
         here = H[j, j]
         if away >= 0:
             here += H[away, away] + 2.0 * sign_of(q[j]) * out * H[j, away]
-        here = max(here, 1e-15 * H[j, j])  # rounding can make it less than nothing
+        here = max(here, 1e-15 * H[j, j])  # rounding can make a curvature of 0 negative
         if difference > 0.0 and difference * difference / here > gain:
             toward, gain, curvature = j, difference * difference / here, here
     if toward < 0:
@@ -138,8 +138,8 @@ def ball_move(H, q, v, radius):
 
 @inner
 def newton_on_face(H, q, v, face, radius, tol, vectors, A, S):
-    """Go to the minimiser over the coordinates not zero, their signs (and on a BORDER their sum) held; one that
-    reaches 0 on the way stays there. True when some did, or the ball's border was met. O(m²) a product, m not zero."""
+    """Go to the minimiser over the nonzero coordinates with fixed signs (on a BORDER also fixed sum); a coordinate that
+    reaches 0 on the way stays there. True if one did, or if the border was met. O(m²) a product, m nonzero ones."""
     sign, border, ease, d, change, m = vectors[0], vectors[1], vectors[2], vectors[3], vectors[4], 0
     for j in range(len(v)):
         if v[j] != 0.0:
@@ -184,7 +184,7 @@ def newton_on_face(H, q, v, face, radius, tol, vectors, A, S):
 
 @inner
 def level(d, border, ease, m):
-    """Make <border, d> = 0 by the cheapest change, where a coordinate's change costs its square over its ease."""
+    """Make <border, d> = 0 by the cheapest change, where changing a coordinate costs its square over its ease."""
     weight, off = 0.0, 0.0
     for a in range(m):
         weight += border[a] * border[a] * ease[a]
@@ -196,8 +196,8 @@ def level(d, border, ease, m):
 
 @inner(fastmath=SUMS_MAY_REORDER)
 def conjugate_gradients(A, m, vectors, border, ease, tol, d):
-    """d with A d ≈ r = vectors[5] inside <border, d> = 0, preconditioned by `ease` = 1 / diagonal. r is used up. O(m²)
-    a product."""
+    """d with A d ≈ r = vectors[5] inside <border, d> = 0, preconditioned by `ease` = 1 / diagonal. r is overwritten.
+    O(m²) a product."""
     r, z, p, image = vectors[5], vectors[6], vectors[7], vectors[8]
     for a in range(m):
         d[a], z[a] = 0.0, ease[a] * r[a]
@@ -214,7 +214,7 @@ def conjugate_gradients(A, m, vectors, border, ease, tol, d):
         for a in range(m):
             image[a] = product(A[a], p, m)
         curvature = product(p, image, m)
-        if curvature <= 1e-14 * rz:  # flat as far as rounding can tell: going on would follow noise
+        if curvature <= 1e-14 * rz:  # zero up to rounding: a further step would follow noise
             break
         for a in range(m):
             d[a] += (rz / curvature) * p[a]
@@ -222,4 +222,4 @@ def conjugate_gradients(A, m, vectors, border, ease, tol, d):
             z[a] = ease[a] * r[a]
         level(z, border, ease, m)
         before, rz = rz, product(r, z, m)
-    level(d, border, ease, m)  # rounding must not leave the border
+    level(d, border, ease, m)  # removes what rounding has added across the border

@@ -1,8 +1,8 @@
-"""Losses over queries first:last that are no sums of hinges, with their gradients and curvature, in score space.
+"""Losses other than hinges over queries first:last, with their gradients and curvature, in score space.
 
-Smooth pair losses over the grade tree: logistic and fidelity (every pair visited, none stored), squared and exponential
-(a node's pairs factor into sums). Losses of whole lists: top-one cross entropy and the Plackett-Luce likelihood with
-grades as ordered groups. Pair losses weighted by the change of NDCG that a swap makes.
+Smooth pair losses over the grade tree: logistic and fidelity (pairs are visited, not stored), squared and exponential
+(a node's pairs factor into sums). Listwise losses: top-one cross entropy and the Plackett-Luce likelihood with grades
+as ordered groups. Pair losses weighted by the change of NDCG under a swap.
 """
 
 import numpy as np
@@ -29,7 +29,7 @@ def smooth_terms(kind, t):
 
 @kernel
 def smooth_pass(kind, s, first, last, tree, z, diagonal):
-    """Sum of l(s_i - s_j) over pairs; z = gradient, diagonal = of the Hessian. O(n_q^2) time."""
+    """Sum of l(s_i - s_j) over pairs; z = gradient, diagonal = that of the Hessian. O(n_q^2) time."""
     value = 0.0
     for q in range(first, last):
         lo = tree.offsets[q]
@@ -79,7 +79,7 @@ def squared_pass(margin, s, v, first, last, tree, z, diagonal, product):
     """Sum of (margin - s_i + s_j)^2 over pairs; z = gradient; diagonal of the Hessian; product = Hessian v. O(n log G).
 
     With c the losers' mean, margin - s_i + s_j = (margin - s_i + c) + (s_j - c): a node's squares factor into moments
-    whose mixed term vanishes, so that nothing cancels.
+    whose mixed term vanishes, so that there is no cancellation.
     """
     value = 0.0
     for q in range(first, last):
@@ -129,7 +129,8 @@ def squared_pass(margin, s, v, first, last, tree, z, diagonal, product):
 def exponential_pass(s, v, first, last, tree, z, diagonal, product):
     """Sum of exp(-(s_i - s_j)) over pairs; z = gradient; diagonal of the Hessian; product = Hessian v. O(n log G).
 
-    exp(s_j - s_i) = exp(c - s_i) exp(s_j - c): a node's pairs factor into two sums. c is the losers' best score.
+    exp(s_j - s_i) = exp(c - s_i) exp(s_j - c): a node's pairs factor into two sums. c is the losers' best score, so
+    that no factor overflows before the loss itself does.
     """
     value = 0.0
     for q in range(first, last):
@@ -170,12 +171,12 @@ def exponential_pass(s, v, first, last, tree, z, diagonal, product):
     return value
 
 
-# Losses of whole lists
+# Listwise losses
 
 
 @inner
 def softmax(s, m, lo, hi, p):
-    """p_i = m_i exp(s_i) / Z on rows lo:hi; answers log Z. O(n)."""
+    """p_i = m_i exp(s_i) / Z on rows lo:hi; returns log Z. O(n)."""
     top = -np.inf
     for r in range(lo, hi):
         if m[r] > 0.0:
@@ -217,7 +218,10 @@ def listnet_curvature_pass(p, v, c, offsets, first, last, z):
 
 @inner
 def lower_sums(s, v, m, q, tree, log_sum, mean):
-    """log_sum[k] = log E_k, E_k the sum of m_j exp(s_j) over the grade runs below run k; mean[k] = of v there. O(n)."""
+    """log_sum[k] = log E_k, E_k the sum of m_j exp(s_j) over the grade runs below run k; mean[k] = mean of v there.
+
+    O(n).
+    """
     lo, runs = tree.offsets[q], tree.leaf_start[q + 1] - tree.leaf_start[q]
     if runs > 0:
         log_sum[0], mean[0] = -np.inf, 0.0
@@ -252,13 +256,13 @@ def miss(u):
 
 @kernel(allocates=True)
 def listmle_pass(s, m, c, first, last, tree, z, diagonal):
-    """Sum of m_i log(1 + E / exp(s_i)), E that of the lower grades; z = gradient; diagonal of the Hessian. O(n).
+    """Sum of m_i log(1 + E / exp(s_i)), E over the lower grades; z = gradient; diagonal of the Hessian. O(n).
 
     A run pushes all rows below it, in proportion to their exp(s_j). Going down from run to run, `force` is the sum of
-    the pushes from above in units of the E at hand, so every factor is at most 1 and nothing overflows.
+    the pushes from above in units of the current E, so every factor is at most 1 and nothing overflows.
     """
     value = 0.0
-    log_sum, mean = np.empty(tree.widest), np.empty(tree.widest)  # as many runs of grades at most
+    log_sum, mean = np.empty(tree.widest), np.empty(tree.widest)  # a query has at most as many grades as rows
     for q in range(first, last):
         lo, runs = tree.offsets[q], lower_sums(s, s, m, q, tree, log_sum, mean)
         force, square = 0.0, 0.0
@@ -290,7 +294,7 @@ def listmle_pass(s, m, c, first, last, tree, z, diagonal):
 @kernel(allocates=True)
 def listmle_curvature_pass(s, v, m, c, first, last, tree, z):
     """z = (Hessian of the loss of `listmle_pass` at s) v. O(n)."""
-    log_sum, mean = np.empty(tree.widest), np.empty(tree.widest)  # as many runs of grades at most
+    log_sum, mean = np.empty(tree.widest), np.empty(tree.widest)  # a query has at most as many grades as rows
     for q in range(first, last):
         lo, runs = tree.offsets[q], lower_sums(s, v, m, q, tree, log_sum, mean)
         force, moved = 0.0, 0.0
@@ -314,15 +318,15 @@ def listmle_curvature_pass(s, v, m, c, first, last, tree, z):
             force, moved = push + shrink * force, drag - push * mean[k] + shrink * moved
 
 
-# Pair losses weighted by the change of NDCG, in a ranking in which rows may weigh more than one place.
+# Pair losses weighted by the change of NDCG, in a ranking whose rows may have weights.
 #
-# A row of weight m fills m places and has their mean discount; rows of equal score share the mean discount of the
-# places they fill together. So weight 2 is the row given twice, and nothing depends on the order of rows.
+# A row of weight m fills m ranks and has their mean discount; rows of equal score share the mean discount of the ranks
+# they fill together. So weight 2 is the same as the row given twice, and nothing depends on the order of rows.
 
 
 @with_room
 def average_discounts(s, weight, offsets, first, last, filled, order, out):
-    """out = each row's mean discount when queries are ranked by s, order = that ranking. O(n log n).
+    """out = each row's mean discount when queries are ranked by s; order = that ranking. O(n log n).
 
     filled[k] = sum of the first k discounts.
     """
@@ -348,7 +352,7 @@ def _average_discounts(s, weight, offsets, first, last, filled, order, out):
 
 @inner
 def discount_sum(filled, place):
-    """Sum of the discounts of the first `place` places, linear in between and beyond the table."""
+    """Sum of the discounts of the first `place` ranks, linear in between and beyond the table."""
     k = min(int(place), len(filled) - 2)
     return filled[k] + (place - k) * (filled[k + 1] - filled[k])
 

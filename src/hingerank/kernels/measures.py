@@ -1,8 +1,8 @@
 """Measures of a ranked list, one value per query.
 
-Arrays are in block order and *ranked*: place offsets[q] holds query q's best-scored row. Only the first k places of a
-block are read by a measure cut at k, and of tied rows those before ends[q], where the ranking stops: no rows of equal
-score stand on both sides of it. Every kernel fills out[first:last] and touches nothing else.
+Arrays are in block order and *ranked*: index offsets[q] holds query q's best-scored row. A measure cut at k reads only
+the first k ranks of a block, or, with tied rows, those before ends[q], where the ranking stops, never within a tie.
+Every kernel fills out[first:last] and changes nothing else.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from hingerank.kernels.order import longest_block, sort_down
 
 @kernel
 def exponential_gain(y, offsets, first, last, ends, out):
-    """out = 2^max(y, 0) - 1 for the places before ends[q] of every block. O(rows)."""
+    """out = 2^max(y, 0) - 1 for the ranks before ends[q] of every block. O(rows)."""
     for q in range(first, last):
         for i in range(offsets[q], ends[q]):
             out[i] = np.exp2(max(y[i], 0.0)) - 1.0
@@ -21,7 +21,7 @@ def exponential_gain(y, offsets, first, last, ends, out):
 
 @kernel
 def linear_gain(y, offsets, first, last, ends, out):
-    """out = max(y, 0) for the places before ends[q] of every block. O(rows)."""
+    """out = max(y, 0) for the ranks before ends[q] of every block. O(rows)."""
     for q in range(first, last):
         for i in range(offsets[q], ends[q]):
             out[i] = max(y[i], 0.0)
@@ -29,7 +29,7 @@ def linear_gain(y, offsets, first, last, ends, out):
 
 @kernel
 def discounted_sum(gain, over, under, offsets, first, last, k, out):
-    """out[q] = sum of gain * over / under over the first k places: DCG@k. O(k) per query."""
+    """out[q] = sum of gain * over / under over the first k ranks: DCG@k. O(k) per query."""
     for q in range(first, last):
         a = offsets[q]
         total = 0.0
@@ -40,7 +40,7 @@ def discounted_sum(gain, over, under, offsets, first, last, k, out):
 
 @kernel
 def mean_ratio(gain, ideal, over, under, offsets, first, last, out):
-    """out[q] = mean over the query's own n places r of DCG@r / ideal DCG@r: MeanNDCG. 0 without gain. O(n)."""
+    """out[q] = mean over the query's n ranks r of DCG@r / ideal DCG@r: MeanNDCG. 0 without gain. O(n)."""
     for q in range(first, last):
         a, n = offsets[q], offsets[q + 1] - offsets[q]
         dcg, best, total = 0.0, 0.0, 0.0
@@ -54,7 +54,7 @@ def mean_ratio(gain, ideal, over, under, offsets, first, last, out):
 
 @kernel
 def sum_tops(values, offsets, first, last, k, out):
-    """out[q] = sum of the first k values: the hits among the first k when values are 0 and 1. O(k)."""
+    """out[q] = sum of the first k values: the number of hits in the top k when values are 0 and 1. O(k)."""
     for q in range(first, last):
         total = 0.0
         for i in range(offsets[q], min(offsets[q + 1], offsets[q] + k)):
@@ -64,7 +64,7 @@ def sum_tops(values, offsets, first, last, k, out):
 
 @kernel
 def count_from(y, threshold, offsets, first, last, out):
-    """out[q] = how many grades of the block are at least the threshold. O(n)."""
+    """out[q] = the number of the block's grades that are at least the threshold. O(n)."""
     for q in range(first, last):
         total = 0
         for i in range(offsets[q], offsets[q + 1]):
@@ -74,10 +74,10 @@ def count_from(y, threshold, offsets, first, last, out):
 
 @kernel
 def precision_sum(relevant, s, tied, ends, offsets, first, last, k, out):
-    """out[q] = sum over the relevant places r <= k of precision at r: AP times its divisor. O(n).
+    """out[q] = sum over the relevant ranks r <= k of precision at r: AP times its divisor. O(n).
 
-    With tied, the expected value when rows of equal score s are shuffled: place r, the j-th (from 0) of m tied rows of
-    which h are relevant, with H relevant before them, gives  h/m * (H + 1 + j (h-1)/(m-1)) / r.
+    With tied, the expected value when rows of equal score s are shuffled: rank r, the j-th (from 0) of m tied rows of
+    which h are relevant, with H relevant before them, contributes  h/m * (H + 1 + j (h-1)/(m-1)) / r.
     """
     for q in range(first, last):
         start, n = offsets[q], ends[q] - offsets[q]
@@ -98,7 +98,7 @@ def precision_sum(relevant, s, tied, ends, offsets, first, last, k, out):
 
 @kernel(allocates=True)
 def cascade(stop, s, tied, ends, offsets, first, last, k, out):
-    """out[q] = sum over places r <= k of P(the reader stops at r) / r: ERR, and the reciprocal rank for stop in {0, 1}.
+    """out[q] = sum over ranks r <= k of P(the reader stops at r) / r: ERR, and the reciprocal rank for stop in {0, 1}.
 
     The reader stops at an item with probability `stop` and continues otherwise. With tied, the expected value when rows
     of equal score s are shuffled: P(passing j of m tied rows) is p_j, the mean over their j-subsets of the product of
@@ -145,7 +145,7 @@ def _count_pairs(y, s, offsets, first, last, grade, spare, right, wrong, level, 
             grade[i] = y[start + i]
         all_pairs = n * (n - 1) // 2
         a, same_score, same_both = 0, 0, 0
-        while a < n:  # inside a tie put the best grade first: it then holds no inversion
+        while a < n:  # put the best grade first within a tie, so that the tie contains no inversion
             b = a + 1
             while b < n and s[start + b] == s[start + a]:
                 b += 1

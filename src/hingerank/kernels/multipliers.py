@@ -1,8 +1,8 @@
 """Factorised multipliers of the pairs, a_ij = <v_i, v_j>, without listing pairs.
 
-V holds one column of K numbers per position (ascending grade, see kernels/sweeps.py), so that loops over the rows
-of a grade run along memory. A row's part in any sum over pairs depends on the other rows' grades alone: sums by grade
-do, O(rows * K) beside the reading of features. Further down, multipliers that are listed pair by pair.
+V holds one column of K numbers per position (ascending grade, see kernels/sweeps.py), so that loops over the rows of a
+grade are contiguous. A row's part in any sum over pairs depends only on the grades of the other rows, so sums by grade
+suffice: O(rows * K) besides reading the features. The last section has multipliers that are listed pair by pair.
 """
 
 import numpy as np
@@ -13,14 +13,14 @@ from hingerank.kernels.sweeps import GradeTree, leaf_borders
 
 
 def _room(tree, K):
-    """What the largest query needs: (rows of floats, floats by factor and grade, grade borders)."""
+    """Work arrays for the largest query: (rows of floats, floats by factor and grade, grade borders)."""
     grades = int(np.diff(tree.leaf_start).max(initial=0))
     return np.zeros((4, tree.widest)), np.empty((5, K, grades)), np.empty(grades + 1, np.int64)
 
 
 @inner
 def fill_borders(tree, q, borders):
-    """borders = the grade borders of query q within its block: first positions, then its length; returns the grades."""
+    """borders = first position of each grade within query q's block, then its length; returns the number of grades."""
     lo, first, last = tree.offsets[q], tree.leaf_start[q], tree.leaf_start[q + 1]
     for k in range(first, last):
         borders[k - first] = tree.leaf[k] - lo
@@ -43,7 +43,7 @@ def grade_sums(V, lo, u, borders, n_grades, S, U):
 
 @inner
 def factor_sides(S, n_grades, D, T):
-    """D = sums over lower grades less those over higher ones, T = both together; returns ½ sum S T. O(grades K)."""
+    """D = sums over lower grades minus those over higher ones, T = their sum; returns ½ sum S T. O(grades K)."""
     total = 0.0
     for k in range(len(S)):
         run = 0.0
@@ -74,7 +74,7 @@ def factor_coefficients(V, lo, D, borders, n_grades, c):
 @inner
 def factor_lines(V, lo, u, borders, n_grades, offset, S, U, D, E):
     """The gradient G_i = sum over j below of v_j (u_i - u_j - offset) + sum over j above of v_j (u_j - u_i - offset)
-    is a line in u_i for each grade:  G_i = u_i D_g + E_g.  Fills D and E; returns sum a_ij and the squared norm of its
+    is linear in u_i for each grade:  G_i = u_i D_g + E_g.  Fills D and E; returns sum a_ij and the squared norm of its
     own gradient, which is G where u = 0 and offset = -1. O(n K)."""
     grade_sums(V, lo, u, borders, n_grades, S, U)
     factor_sides(U, n_grades, D, E)
@@ -91,7 +91,10 @@ def factor_lines(V, lo, u, borders, n_grades, offset, S, U, D, E):
 
 @inner(fastmath=SUMS_MAY_REORDER)
 def factor_trial(V, lo, u, borders, n_grades, D, E, step, limit, trial, S):
-    """trial = V - step·gradient within its box, S its sums by grade; returns the squared length of the move. O(n K)."""
+    """trial = V - step·gradient clipped to its box, S its sums by grade; returns the squared length of the step.
+
+    O(n K).
+    """
     moved = 0.0
     for g in range(n_grades):
         own = u[borders[g] : borders[g + 1]]
@@ -109,7 +112,10 @@ def factor_trial(V, lo, u, borders, n_grades, D, E, step, limit, trial, S):
 
 @inner
 def steepest(u, borders, n_grades, D, E):
-    """The largest entry of the gradient u_i D_g + E_g, in size: at an end of each grade's scores. O(n + grades K)."""
+    """The largest absolute entry of the gradient u_i D_g + E_g, found at the extreme scores of each grade.
+
+    O(n + grades K).
+    """
     most = 0.0
     for g in range(n_grades):
         low, high = np.inf, -np.inf
@@ -122,9 +128,9 @@ def steepest(u, borders, n_grades, D, E):
 
 @inner(fastmath=SUMS_MAY_REORDER)
 def free_steepness(V, lo, u, borders, n_grades, D, E, limit):
-    """Squared norm of the gradient without what points out of the box: 0 where no small step goes down.
+    """Squared norm of the gradient without the components that point out of the box: 0 where no small step descends.
 
-    Not the move of a step over its length, which is small for any long step that ends at the border. O(n K)."""
+    The length of a projected step over its size would be small for any long step that ends at the border. O(n K)."""
     total = 0.0
     for g in range(n_grades):
         own = u[borders[g] : borders[g + 1]]
@@ -141,7 +147,7 @@ def free_steepness(V, lo, u, borders, n_grades, D, E, limit):
 def factor_epoch(rows, order, tree, V, w, step, limit):
     """One projected gradient step on every query's factors, in the given order, w kept up to date.
 
-    The objective ½‖w‖² - sum a_ij never rises: a query's step is halved until it falls, and grows again afterwards.
+    The objective ½‖w‖² - sum a_ij never increases: a query's step is halved until it falls, and grows again afterwards.
     Returns (change of the objective, squared norms of the projected gradient and of that of sum a_ij). O(n (K + d)).
     """
     trial = np.empty((len(V), tree.widest))
@@ -163,7 +169,7 @@ def _factor_epoch(rows, order, tree, V, w, step, limit, floats, by_grade, border
         before, own = factor_lines(V, lo, u, borders, grades, 1.0, S, U, D, E)
         linear += own
         factor_coefficients(V, lo, D, borders, grades, c)
-        if step[q] == 0.0:  # first visit: move the steepest number by a tenth of its box
+        if step[q] == 0.0:  # first visit: move the number with the steepest gradient by a tenth of its box
             most = steepest(u, borders, grades, D, E)
             step[q] = 0.1 * limit / most if most > 0.0 else 1.0
         steepness += free_steepness(V, lo, u, borders, grades, D, E, limit)
@@ -189,13 +195,13 @@ def _factor_epoch(rows, order, tree, V, w, step, limit, floats, by_grade, border
                     if difference <= -0.6 * moved / step[q]:  # almost no curvature: a longer step would still decrease
                         step[q] *= 1.5
                 break
-            step[q] *= 0.5 if trials < 39 else 0.0  # as low as rounding lets it see: a fresh step next time
+            step[q] *= 0.5 if trials < 39 else 0.0  # no decrease above rounding: choose a new step next time
     return change, steepness, linear
 
 
 @kernel
 def factor_ahead(V, last, stride, limit, out):
-    """out = V + stride·(V - last) within its box. O(n K)."""
+    """out = V + stride·(V - last), clipped to its box. O(n K)."""
     for k in range(V.shape[0]):
         for i in range(V.shape[1]):
             out[k, i] = min(max(V[k, i] + stride * (V[k, i] - last[k, i]), 0.0), limit)
@@ -243,12 +249,12 @@ def _factor_chain(t, tree, V, G, floats, by_grade, borders):
                     G[k, lo + i] = u[i] * D[k, g] + E[k, g]
 
 
-# Multipliers of the pairs, listed: a query's fill a winners × losers matrix, all queries' matrices one flat array.
-# Row r belongs to the position top + r; the positions it is preferred to are a prefix, as grades ascend with position.
+# Multipliers listed pair by pair: a query's fill a winners × losers matrix, and all matrices form one flat array.
+# Row r belongs to position top + r; the positions it is preferred to are a prefix, as grades ascend with position.
 
 
 def query_borders(tree: GradeTree, q: int) -> np.ndarray:
-    """Grade borders of query q within its block: first positions, then its length."""
+    """First position of each grade within query q's block, then the block's length."""
     lo, leaves = tree.offsets[q], tree.leaf[tree.leaf_start[q] : tree.leaf_start[q + 1]]
     return np.append(leaves, tree.offsets[q + 1]) - lo
 
@@ -267,7 +273,7 @@ def prefix_lengths(tree: GradeTree, q: int) -> np.ndarray:
 
 @inner
 def matrix_shape(tree, q):
-    """(top, losers) of query q's matrix: its first winner's position within the query, its columns."""
+    """(top, losers) of query q's matrix: its first winner's position within the query, and its number of columns."""
     first, last = tree.leaf_start[q], tree.leaf_start[q + 1]
     if last - first < 2:
         return 0, 0
@@ -344,9 +350,9 @@ def multiplier_curvature(v, a, start, first, last, tree, softness, limit, out):
 
 @kernel
 def multiplier_gap(u, a, A, start, first, last, tree, weight, ridge, limit):
-    """The most that a model of the objective, linear but for ½ridge·a², could fall within the box: the sum over pairs
+    """The largest decrease within the box of a model of the objective, linear except for ½ridge·a²: the sum over pairs
     of the largest g (a - b) - ½ridge·(a - b)², 0 ≤ b ≤ limit,  g = u_i - u_j - 1 + weight·(a - A) + ridge·a.  By
-    convexity it bounds the distance to the optimum. O(pairs)."""
+    convexity it bounds the distance of the objective from its optimum. O(pairs)."""
     total = 0.0
     for q in range(first, last):
         lo = tree.offsets[q]

@@ -1,9 +1,9 @@
-"""What is done with numba's inner classes, for the versions that `compiled.TESTED` names: the quick road.
+"""Faster compilation and safer caching through numba's internal classes, for the versions in `compiled.TESTED`.
 
-Helpers of kernels never become machine code of their own. numba keeps machine code in two files a function (``.nbi``,
-``.nbc``), renewed when the function's own file changes. Here it is renewed when any file changes that the function's
-helpers come from, and a file that cannot be read, fails its checksum or belongs to other arguments is dropped and made
-again. Processes change the files one at a time.
+Helpers of kernels are never compiled to machine code of their own. numba caches a function's machine code in two files
+(``.nbi``, ``.nbc``) and recompiles when the function's own file changes. Here it recompiles when any file changes that
+the function's helpers come from, and a cached file that cannot be read, fails its checksum or belongs to other
+arguments is dropped and rebuilt. File locks let one process at a time change the files.
 """
 
 import contextlib
@@ -27,14 +27,14 @@ from numba.core.runtime import rtsys
 
 try:
     import fcntl
-except ImportError:  # no such locks on Windows
+except ImportError:  # Windows has no such locks
     fcntl = None  # type: ignore[assignment]
 
 
 class _PartLibrary(JITCodeLibrary):
-    """The code of a helper, to be linked into kernels: it is optimised there, and never becomes machine code here."""
+    """The code of a helper, to be linked into kernels: it is optimised there, and no machine code is made here."""
 
-    class codegen:  # in place of the engine that would hold its machine code
+    class codegen:  # replaces the engine that would hold its machine code
         @staticmethod
         def set_env(name: str, environment: Any) -> None: ...
 
@@ -46,11 +46,11 @@ class _PartLibrary(JITCodeLibrary):
 
     def get_pointer_to_function(self, name: str) -> int:
         self._ensure_finalized()
-        return 0  # numba's word for: Python cannot call it
+        return 0  # tells numba that Python cannot call it
 
 
 class PartCompiler(Compiler):
-    """numba's compiler, for helpers: a quarter of the compilation was machine code that nobody runs."""
+    """numba's compiler, for helpers: a quarter of the compilation time went into machine code that is never run."""
 
     def compile_extra(self, func: Callable) -> Any:
         self.state.library = _PartLibrary(self.state.targetctx.codegen(), func.__qualname__)
@@ -58,17 +58,17 @@ class PartCompiler(Compiler):
 
 
 def keep(made: Any, function: Callable, allocates: bool) -> None:
-    """Let numba's function keep its machine code in a `KernelCache`; a RuntimeError where no folder can be written."""
+    """Let numba's function cache its machine code in a `KernelCache`; RuntimeError if no folder is writable."""
     made._cache = KernelCache(function)
     made._cache.allocates = allocates
 
 
 @functools.cache
 def source_stamp(name: str) -> str:
-    """A digest of a module's file and of those of this package's modules whose functions it uses.
+    """A digest of a module's file and of the files of this package's modules whose functions it uses.
 
-    The functions' bytecode counts too. Python runs old bytecode after a change within a second that keeps a file's
-    size: what is compiled from it must not pass for the code of the new file.
+    The functions' bytecode counts too: Python runs stale bytecode after an edit within the same second that keeps the
+    file's size, and code compiled from it must not be taken for that of the new file.
     """
     module, package = sys.modules[name], __name__.partition(".")[0]
     used = {getattr(value, "__module__", None) or "" for value in vars(module).values()}
@@ -89,7 +89,7 @@ def _bytecode(code: types.CodeType) -> bytes:
     for value in code.co_consts:
         if isinstance(value, types.CodeType):
             texts.append(_bytecode(value))
-        else:  # sets are in an order of their own in each process
+        else:  # the order of a set differs between processes
             texts.append(repr(sorted(map(repr, value)) if isinstance(value, frozenset) else value).encode())
     return b"\0".join(texts)
 
@@ -118,7 +118,7 @@ _writable: set[str] = set()
 
 
 class _Checked(caching.CompileResultCacheImpl):
-    """Compiled code with a checksum: code that is damaged, but can be unpickled, would crash the process."""
+    """Compiled code with a checksum: damaged code that can still be unpickled would crash the process."""
 
     _locator_classes = [  # noqa: RUF012
         type(locator.__name__, (_Stamped, locator), {}) for locator in caching.CompileResultCacheImpl._locator_classes
@@ -135,18 +135,18 @@ class _Checked(caching.CompileResultCacheImpl):
         return super().rebuild(target_context, pickle.loads(code))
 
 
-_UNFINISHED = re.compile(r"\.nb[ci]\.tmp\.[0-9a-f]+$")  # numba's names for what it has not renamed yet
+_UNFINISHED = re.compile(r"\.nb[ci]\.tmp\.[0-9a-f]+$")  # numba's names of files not yet renamed
 
 
 @contextlib.contextmanager
 def _alone(folder: str) -> Iterator[None]:
-    """Let one process at a time change a folder, where the system has locks on files: none then undoes another's.
+    """Let one process at a time change a folder, where the system has file locks.
 
-    What a process killed while it wrote has left behind is removed first.
+    Files left behind by a process that was killed while writing are removed first.
     """
     with contextlib.ExitStack() as stack:
         if fcntl is not None:
-            with contextlib.suppress(OSError):  # as on a network drive without them
+            with contextlib.suppress(OSError):  # a network drive may have no locks
                 fcntl.flock(stack.enter_context(open(os.path.join(folder, "lock"), "wb")), fcntl.LOCK_EX)
                 for entry in os.scandir(folder):
                     if _UNFINISHED.search(entry.name):
@@ -155,21 +155,21 @@ def _alone(folder: str) -> Iterator[None]:
 
 
 class KernelCache(caching.FunctionCache):
-    """numba's cache of one function's compiled versions, which survives damaged files."""
+    """numba's cache of one function's compiled versions, able to recover from damaged files."""
 
     _impl_class = _Checked
     _told = False
-    allocates = True  # arrays, which needs numba's run time
+    allocates = True  # arrays, which need numba's runtime
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
-            # not super().load_overload, which first loads all that compiling would need: most of a warm start
+            # not super().load_overload, which first loads everything compiling would need: most of a warm start
             if self.allocates:
                 rtsys.initialize(target_context)
             with self._guard_against_spurious_io_errors():
                 found = self._load_overload(sig, target_context)
             if found is not None and tuple(found.signature.args) != tuple(sigutils.normalize_signature(sig)[0]):
-                raise ValueError("the code is for other arguments")
+                raise ValueError("the code was compiled for other arguments")
             return found
         except Exception as error:  # a damaged pickle can raise anything
             self._start_again(error)
@@ -180,7 +180,7 @@ class KernelCache(caching.FunctionCache):
             with _alone(self.cache_path):
                 super().save_overload(sig, data)
         except OSError as error:
-            self._tell(f"compiled kernels could not be kept in {self.cache_path} ({error})")
+            self._tell(f"compiled kernels could not be cached in {self.cache_path} ({error}): compiled at each start")
         except Exception as error:
             self._start_again(error)
             with _alone(self.cache_path):
@@ -194,7 +194,7 @@ class KernelCache(caching.FunctionCache):
 
     @staticmethod
     def _tell(line: str) -> None:
-        """Say it on the log, once in a process: damage rarely comes alone."""
+        """Log a warning once per process: damaged files rarely come alone."""
         if not KernelCache._told:
             KernelCache._told = True
             logging.getLogger(__name__).warning("hingerank: %s", line)

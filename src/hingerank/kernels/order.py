@@ -1,4 +1,4 @@
-"""Orders: rows by query, rows of a query by score with ties in row order, and grades from best to worst.
+"""Orderings: rows by query, rows of a query by score with ties in row order, and grades from best to worst.
 
 Functions over query blocks work on the queries first..last-1 of arrays in block order (query q owns
 offsets[q]:offsets[q+1]) and write only inside those blocks, so shards may run side by side.
@@ -25,9 +25,9 @@ def order_by_code(codes, offsets):
 
 @kernel(allocates=True)
 def number_by_appearance(ids, low, code):
-    """Codes 0, 1, ... of numbers from low on by first appearance, and the first places; O(n + len(code)).
+    """Codes 0, 1, ... of numbers from low on by first appearance, and the index where each first appears.
 
-    code: an array of -1, one for each number from low to the highest; codes have its type.
+    code: an array of -1, one for each number from low to the highest; codes have its type. O(n + len(code)).
     """
     codes = np.empty(len(ids), code.dtype)
     first = np.empty(min(len(code), len(ids)), np.int64)
@@ -43,7 +43,7 @@ def number_by_appearance(ids, low, code):
 
 
 def longest_block(offsets, first, last):
-    """Rows of the longest of these blocks."""
+    """The number of rows of the longest of these blocks."""
     return int(np.diff(offsets[first : last + 1]).max(initial=0))
 
 
@@ -58,7 +58,7 @@ def order_blocks(s, offsets, first, last, order):
 def _order_blocks(s, offsets, first, last, key, at, order):
     for q in range(first, last):
         a, b = offsets[q], offsets[q + 1]
-        for start in range(a, b, RUN):  # each run by counting who comes before
+        for start in range(a, b, RUN):  # order each run by counting the rows that come before
             x = s[start : min(start + RUN, b)]
             for i in range(len(x)):
                 place = start - a
@@ -92,16 +92,16 @@ def merge_runs(key, at, now, n, width):
             i += 1 - right
             k += 1
         i = i if i < middle else j
-        while k < end:  # what is left of either run
+        while k < end:  # copy the rest of either run
             key[there, k], at[there, k] = key[now, i], at[now, i]
             i, k = i + 1, k + 1
 
 
 @with_room
 def order_tops(s, offsets, first, last, depth, whole_ties, order, ends):
-    """The first `depth` places of `order_blocks`, and ends[q], where they stop; the rest of a block is left alone.
+    """The first `depth` ranks of `order_blocks`, and ends[q], where they stop; the rest of a block is left unchanged.
 
-    With whole_ties also the further rows whose score is that of the last place. O(n + depth^2 log n) expected.
+    With whole_ties also the further rows whose score equals that of the last rank. O(n + depth^2 log n) expected.
     """
     _order_tops(s, offsets, first, last, depth, whole_ties, np.empty(depth), np.empty(depth, np.int64), order, ends)
 
@@ -109,7 +109,7 @@ def order_tops(s, offsets, first, last, depth, whole_ties, order, ends):
 @kernel
 def _order_tops(s, offsets, first, last, depth, whole_ties, key, at, order, ends):
     for q in range(first, last):
-        held, missed = 0, -np.inf  # the best score that has no place
+        held, missed = 0, -np.inf  # rows ranked so far; the best score among the rows left out
         for i in range(offsets[q], offsets[q + 1]):
             x = s[i]
             if held == depth:
@@ -128,7 +128,7 @@ def _order_tops(s, offsets, first, last, depth, whole_ties, key, at, order, ends
             order[offsets[q] + j] = at[j]
         end = offsets[q] + held
         if whole_ties and held == depth and missed == key[depth - 1]:
-            for i in range(at[depth - 1] + 1, offsets[q + 1]):  # rows of equal score have places in row order
+            for i in range(at[depth - 1] + 1, offsets[q + 1]):  # rows of equal score are ranked in row order
                 if s[i] == missed:
                     order[end] = i
                     end += 1
@@ -137,7 +137,7 @@ def _order_tops(s, offsets, first, last, depth, whole_ties, key, at, order, ends
 
 @kernel
 def take_ranked(values, order, offsets, first, last, ends, out):
-    """out[place] = values[order[place]] for the places before ends[q] of every block. O(rows)."""
+    """out[r] = values[order[r]] for the ranks r before ends[q] of every block. O(rows)."""
     for q in range(first, last):
         for i in range(offsets[q], ends[q]):
             out[i] = values[order[i]]
@@ -145,7 +145,7 @@ def take_ranked(values, order, offsets, first, last, ends, out):
 
 @kernel
 def end_after_ties(s, order, offsets, first, last, ends):
-    """Move ends[q] behind the rows whose score is that of the place before it. O(1) per query without ties."""
+    """Move ends[q] behind the rows whose score equals that of the rank before it. O(1) per query without ties."""
     for q in range(first, last):
         end = ends[q]
         while offsets[q] < end < offsets[q + 1] and s[order[end]] == s[order[end - 1]]:
@@ -155,7 +155,7 @@ def end_after_ties(s, order, offsets, first, last, ends):
 
 @kernel
 def mark_ties(s, order, offsets, first, last, ends, tied):
-    """tied[q] = whether two places before ends[q] have equal scores. O(rows)."""
+    """tied[q] = whether two ranks before ends[q] have equal scores. O(rows)."""
     for q in range(first, last):
         tied[q] = False
         for i in range(offsets[q] + 1, ends[q]):
@@ -166,7 +166,7 @@ def mark_ties(s, order, offsets, first, last, ends, tied):
 
 @inner
 def sort_down(x, a, n, spare):
-    """Sort x[a:a+n] downwards in place and return how many pairs stood upwards before. O(n log n)."""
+    """Sort x[a:a+n] in place in descending order and return how many pairs were ascending before. O(n log n)."""
     inversions, width = 0, 1
     while width < n:
         for start in range(0, n - width, 2 * width):
@@ -197,7 +197,7 @@ def sort_grades(y, offsets, first, last, out):
 
 @kernel
 def _count_grades(y, offsets, first, last, count, out):
-    """`sort_grades` by counting; False if a grade is no whole number from 0 to LEVELS - 1."""
+    """`sort_grades` by counting; False if a grade is not a whole number from 0 to LEVELS - 1."""
     for q in range(first, last):
         a = offsets[q]
         for i in range(a, offsets[q + 1]):

@@ -1,4 +1,4 @@
-"""Ordinal regression one row after another: the perceptron with thresholds."""
+"""Online ordinal regression: the perceptron with thresholds (PRank)."""
 
 from hingerank.kernels.compiled import kernel
 from hingerank.kernels.rows import block_back, block_scores
@@ -6,8 +6,11 @@ from hingerank.kernels.rows import block_back, block_scores
 
 @kernel
 def prank_pass(rows, level, order, w, b, total_w, total_b, spare):
-    """Visit the rows in this order and answer how far their grades were missed in all; w, b are moved where a threshold
-    stands on the wrong side of a score, total_w and total_b add up those after each row. O(numbers + rows · levels)."""
+    """Visit the rows in the given order and return the sum of the absolute errors in their grades; w and b change when
+    a threshold is on the wrong side of a score; total_w and total_b sum them after each row, for the average.
+
+    O(numbers + rows · levels).
+    """
     missed = 0
     for at in range(len(order)):
         r = order[at]

@@ -1,7 +1,7 @@
 """Losses over whole rankings of the queries first:last, in score space.
 
-The most violating ranking for average precision (SVM-MAP), expected NDCG under uncertain scores (SoftRank), and
-logistic pair losses weighted by the change of NDCG that a swap makes (LambdaRank).
+The most violated ranking for average precision (SVM-MAP), expected NDCG under uncertain scores (SoftRank), and logistic
+pair losses weighted by the change of NDCG under a swap (LambdaRank).
 """
 
 import math
@@ -17,7 +17,7 @@ from hingerank.kernels.order import longest_block, order_blocks
 def average_precision_pass(s, relevant, c, offsets, first, last, harmonic, z):
     """Sum over queries of c · max over rankings of  1 - AP + w·(Ψ - Ψ*); z = a subgradient. O(n log n) for a query.
 
-    harmonic[k] = 1 + 1/2 + … + 1/k, up to the rows of the longest query.
+    harmonic[k] = 1 + 1/2 + … + 1/k, up to the number of rows of the longest query.
     """
     order, long = np.empty(len(s), np.int64), longest_block(offsets, first, last)
     order_blocks(s, offsets, first, last, order)
@@ -29,13 +29,13 @@ def average_precision_pass(s, relevant, c, offsets, first, last, harmonic, z):
 @kernel
 def _average_precision_pass(s, relevant, c, offsets, first, last, harmonic, order, sums, rows, above, stack, z):
     """Within the relevant rows, and within the others, the worst ranking keeps the order of the scores. Let k_j be the
-    relevant rows above the j-th other row. Then the sum to maximise falls apart into  sum_j f_j(k_j),
+    number of relevant rows above the j-th other row. Then the sum to maximise separates into  sum_j f_j(k_j),
 
         f_j(k) = sum over i > k of  (1/P) (j / (i + j) - (j - 1) / (i + j - 1)) - 2 (p_i - n_j) / (P N),
 
-    p and n the sorted scores of the P relevant and N other rows: what the j-th other row costs by standing above the
-    relevant rows i > k. Harmonic numbers and sums of p give f_j(k) at once, and since f_j(k) - f_j(k') for k < k'
-    falls with j, the best k_j never falls: the best k of the middle j halves the range of both sides.
+    p and n the sorted scores of the P relevant and N other rows: the cost of ranking the j-th other row above the
+    relevant rows i > k. Harmonic numbers and prefix sums of p give f_j(k) in O(1). Since f_j(k) - f_j(k') for k < k'
+    falls with j, the best k_j never decreases: solving the middle j first halves the range on both sides.
     """
     value = 0.0
     for q in range(first, last):
@@ -89,8 +89,8 @@ def _average_precision_pass(s, relevant, c, offsets, first, last, harmonic, orde
 def soft_ndcg_pass(s, gain, c, offsets, first, last, discount, z):
     """Sum over queries of c · (1 - expected NDCG) under scores N(s, 1); z = gradient.
 
-    gain: normalised, so that the best ranking has NDCG 1; discount: of the places, 0 beyond its end. O(rows · relevant
-    rows · len(discount)) for a query.
+    gain: normalised, so that the best ranking has NDCG 1; discount: by rank, 0 beyond its end. O(rows · relevant rows ·
+    len(discount)) for a query.
     """
     long = longest_block(offsets, first, last)
     depth = min(long, len(discount))
@@ -100,9 +100,9 @@ def soft_ndcg_pass(s, gain, c, offsets, first, last, discount, z):
 
 @kernel
 def _soft_ndcg_pass(s, gain, c, offsets, first, last, discount, chance, beaten, after, z):
-    """The number of rows above row j is a sum of independent events, i above j with probability π = Φ((s_i - s_j)/√2):
-    their distribution comes from adding one after the other (chance[k] is that of the first k), and the derivative of
-    the expected discount in every π from going back through the same recursion."""
+    """The number of rows above row j is a sum of independent events, i above j with probability π = Φ((s_i - s_j)/√2).
+    Its distribution is built by adding one event at a time (chance[k] covers the first k), and the derivative of the
+    expected discount in every π comes from running the same recursion backwards."""
     value, depth = 0.0, chance.shape[1] - 1
     for q in range(first, last):
         lo, hi = offsets[q], offsets[q + 1]
@@ -150,14 +150,14 @@ def _soft_ndcg_pass(s, gain, c, offsets, first, last, discount, chance, beaten, 
 
 @inner
 def swap_weight(gain, discount, i, j):
-    """The change of NDCG if i and j swapped places."""
+    """The change of NDCG if i and j swapped ranks."""
     return (gain[i] - gain[j]) * abs(discount[i] - discount[j])
 
 
 @kernel
 def lambda_pass(s, gain, discount, first, last, tree, z, diagonal):
     """Sum over pairs of W log(1 + exp(-(s_i - s_j))), W = (gain_i - gain_j) |discount_i - discount_j|; z = its gradient
-    for fixed W, diagonal = of the Hessian. O(n_q^2) time."""
+    for fixed W, diagonal = that of the Hessian. O(n_q^2) time."""
     value = 0.0
     for q in range(first, last):
         lo = tree.offsets[q]

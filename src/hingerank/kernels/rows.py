@@ -1,13 +1,13 @@
 """Rows of features, dense or CSR: the one seam between the two, and products with them.
 
 A block of rows is a tuple: ``(X,)`` for a dense C-ordered matrix, ``(values, columns, starts)`` for CSR. Sums run in
-float64 whatever the storage: the passes are bound by memory, so float32 rows cost half of float64 ones, and the
-certificates stay exact.
+float64 whatever the storage: the passes are limited by memory bandwidth, so float32 rows take half the time of float64
+ones, and certificates stay exact.
 
-Rows of curves (problem/binned.py) hold for every value twice the number of its bin, and its place in the bin:
+Rows of curves (problem/binned.py) store for every value twice its bin number, and its position in the bin:
 ``(bins, places, n, d)`` for n rows of d columns, in tiles (kernels/lookups.py), and ``(bins, places, columns, starts,
-stride)`` CSR. Their weights are a height and a slope for every bin, `stride` numbers for each column: products look
-these up, and cost O(values) whatever the number of bins.
+stride)`` for CSR. Their weights are a height and a slope for every bin, `stride` numbers for each column: products look
+these up, at a cost of O(values) whatever the number of bins.
 """
 
 import numpy as np
@@ -134,23 +134,23 @@ def group_sums(rows, group, m, first, last, sums):
 
 @kernel(fastmath=SUMS_MAY_REORDER)
 def dot(a, b):
-    """sum of a_i b_i in float64, always summed the same way: a BLAS may split it over threads. O(n)."""
+    """Sum of a_i b_i in float64, always in the same order: a BLAS may split it over threads. O(n)."""
     total = 0.0
     for i in range(len(a)):
         total += a[i] * b[i]
     return total
 
 
-# A number for each row that depends on its values alone: not on its place, its storage or its precision. Values count
-# as rounded to single precision, since scaled rows are rounded to the precision in which they came.
+# A hash of each row that depends only on its values: not on its position, storage or precision. Values are first
+# rounded to single precision, since scaled rows are rounded to the precision of the input.
 
 
-_SMALLEST, _LARGEST = 1e-37, 1e38  # of what single precision holds
+_SMALLEST, _LARGEST = 1e-37, 1e38  # range of normal numbers in single precision, with a margin
 
 
 @inner
 def _mix(x):
-    """Steele, Lea & Flood's finaliser of splitmix64: every bit of x moves about half of the bits."""
+    """The finaliser of splitmix64 (Steele, Lea & Flood): every bit of x flips about half of the bits."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
@@ -161,7 +161,7 @@ def _entry_key(column, value):
     if value == 0.0:
         return np.uint64(0)
     place = _mix(np.uint64(column) + np.uint64(0x9E3779B97F4A7C15))
-    if value == np.float64(np.float32(value)) or not _SMALLEST < abs(value) < _LARGEST:  # exact, or has no place there
+    if value == np.float64(np.float32(value)) or not _SMALLEST < abs(value) < _LARGEST:  # exact, or out of range
         return _mix(np.float64(value).view(np.uint64) ^ place)
     return _mix(np.float64(np.float32(value)).view(np.uint64) ^ place)
 
@@ -191,9 +191,9 @@ def row_keys(rows, keys):
         keys[r] = _row_key(rows, r)
 
 
-# Products with a symmetric matrix of which only blocks on and right of the diagonal are kept.
+# Products with a symmetric matrix of which only the blocks on and right of the diagonal are stored.
 
-COLUMNS = 1024  # of a chunk: its part of x and y stays in the fastest cache
+COLUMNS = 1024  # of a chunk: its part of x and y stays in the first-level cache
 
 
 @kernel(fastmath=SUMS_MAY_REORDER)

@@ -1,4 +1,4 @@
-"""Feature scaling of blocks first:last, block q being rows[offsets[q]:offsets[q+1]]; NaN is passed over and kept."""
+"""Feature scaling of blocks first:last, where block q is rows[offsets[q]:offsets[q+1]]; NaN is skipped and kept."""
 
 import numpy as np
 
@@ -16,9 +16,9 @@ def log_dense(X, first, last, width, out):
 
 @kernel
 def quantile_dense(X, first, last, quantiles, out):
-    """out = the place of x among the sorted quantiles_j, from 0 to 1, halfway among equals; O(values · log quantiles).
+    """out = the quantile of x among the sorted quantiles_j, 0 to 1, the middle of equal ones.
 
-    Between two quantiles it is linear. NaN stays NaN.
+    Linear between two quantiles. NaN stays NaN. O(values · log quantiles).
     """
     top = quantiles.shape[1] - 1
     for i in range(first, last):
@@ -87,10 +87,10 @@ def standard_dense(X, rows, offsets, first, last, out):
 
 @kernel(fastmath=SUMS_MAY_REORDER)
 def query_scores(X, offsets, first, last, standard, w, ends, low, factor, own, out):
-    """out[r] = <row r scaled within its query, w> for queries first:last, by minima and widths, or means and sds.
+    """out[r] = <row r scaled within its query, w> for queries first:last, by minima and ranges, or means and sds.
 
-    x' = (x − low) · factor is never formed: low[q − first] and factor[q − first] are left for `query_back`. Room: ends
-    (2 × d, of X's type) and own (d). Values must be finite. O(rows·d), a query's rows read two to four times, in cache.
+    x' = (x − low) · factor is never formed: low[q − first] and factor[q − first] are left for `query_back`. Work
+    arrays: ends (2 × d, of X's type) and own (d). Values must be finite. O(rows·d), a query's rows read 2 to 4 times.
     """
     d, least, most = X.shape[1], ends[0], ends[1]
     for q in range(first, last):
@@ -127,8 +127,8 @@ def query_scores(X, offsets, first, last, standard, w, ends, low, factor, own, o
 
 @inner
 def _ends_dense(X, lo, hi, least, most):
-    """Minima and maxima of the columns over rows lo:hi, of which there is at least one. Two rows at a time: of more
-    arrays than these four the compiler would not find out that they are apart, and use no vectors."""
+    """Minima and maxima of the columns over rows lo:hi, at least one. Two rows at a time: with more than these four
+    arrays the compiler cannot prove that they do not overlap, and does not vectorise."""
     for j in range(X.shape[1]):
         least[j] = most[j] = X[lo, j]
     for r in range(lo + 1, hi, 2):
@@ -142,7 +142,7 @@ def _ends_dense(X, lo, hi, least, most):
 
 @kernel(fastmath=SUMS_MAY_REORDER)
 def query_back(X, offsets, first, last, low, factor, own, z, g):
-    """g += the sum of z[r] · (row r scaled within its query), as `query_scores` has left low and factor; own: room."""
+    """g += the sum of z[r] · (row r scaled within its query), low and factor from `query_scores`; own: room."""
     d = X.shape[1]
     for q in range(first, last):
         shift, scale = low[q - first], factor[q - first]
@@ -183,7 +183,7 @@ def _range_dense(X, block, lo, width):
 
 @inner
 def _apply_dense(X, block, lo, mean, width, factor, out):
-    d = X.shape[1]  # the factor 0 keeps constant columns at 0 without a branch
+    d = X.shape[1]  # a factor of 0 keeps constant columns at 0 without a branch
     for j in range(d):
         factor[j] = 0.0 if width[j] == 0.0 else 1.0
         width[j] = 1.0 if width[j] == 0.0 else width[j]
@@ -194,7 +194,7 @@ def _apply_dense(X, block, lo, mean, width, factor, out):
 
 @kernel(allocates=True)
 def minmax_csr(data, indices, indptr, n_features, rows, offsets, first, last, out):
-    """The same over CSR, an absent entry being 0; −1, or the first block where an absent entry would not stay 0."""
+    """`minmax_dense` for CSR, absent entries being 0; returns −1, or the first block where these would not stay 0."""
     lo, hi = np.empty(n_features), np.empty(n_features)
     count = np.zeros(n_features, np.int64)
     for q in range(first, last):
@@ -225,7 +225,7 @@ def minmax_csr(data, indices, indptr, n_features, rows, offsets, first, last, ou
 
 @kernel(allocates=True)
 def standard_csr(data, indices, indptr, n_features, rows, offsets, first, last, out):
-    """out = x/sd over CSR, sd counting absent entries as 0, and 0 where sd = 0; nothing is centred; O(entries)."""
+    """out = x/sd over CSR, sd counting absent entries as 0, and 0 where sd = 0; not centred, to stay sparse."""
     shift, mean, square = np.empty(n_features), np.empty(n_features), np.empty(n_features)
     count, valid = np.zeros(n_features, np.int64), np.empty(n_features, np.int64)
     for q in range(first, last):

@@ -1,7 +1,7 @@
-"""Values of curves for dense rows: all columns have the same number of knots, so that a search takes no branches.
+"""Values of curves for dense rows: all columns have the same number of knots, so that a search needs no branches.
 
-knots[c] are those of column c, ascending, then infinities: a power of two in all, LAST at least. lines[c, k] has the
-height and slope of the line in bin k, and the value where it has that height.
+knots[c] are those of column c, ascending, padded with infinities to a power of two, at least LAST. lines[c, k] has the
+height and slope of the line in bin k, and the value at which it has that height.
 """
 
 import numpy as np
@@ -13,9 +13,9 @@ LAST = 16  # knots among which the last four steps of a search choose
 
 @inner
 def line_at(x, c, knots, lines):
-    """The value of column c's curve. O(log knots).
+    """The value at x of column c's curve. O(log knots).
 
-    Steps of the search are sums, not choices, which processors would have to guess.
+    Steps of the search are sums rather than branches, which a processor would have to predict.
     """
     one, eight = np.uint64(1), np.uint64(8)
     k, step = np.uint64(0), np.uint64(knots.shape[1] // 2)

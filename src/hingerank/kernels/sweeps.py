@@ -1,15 +1,14 @@
-"""Everything a hinge-type loss needs of a query's preference pairs, without listing them.
+"""The sums over a query's preference pairs that hinge-type losses need, without listing the pairs.
 
 **The grade tree.** Rows of a query are laid out by ascending grade (``position``). A node compares a contiguous run of
 lower-graded positions (losers) with the run just above it (winners); splitting the grades in two, and each half again,
 covers every preference pair once. Splits fall at the grade border nearest the middle *by rows*, so a row takes part in
 about entropy(grades) nodes: one for two grades, log2(G) at worst. Nodes are listed children first, so that the sorted
-runs of a node's two halves are ready, and can be merged, when it is reached: the sweep and the merge sort are one
-recursion.
+runs of a node's two halves are ready to be merged when it is reached: the sweep and the merge sort are one recursion.
 
 **Winners that also lose.** A node may compare a run of positions with itself (losers = winners): every row of it should
-beat every other. The pair of a row with itself is no pair. In gradients and Hessian products it cancels; moments leave
-it out; ``degree`` has it, since Hessian products add it up again.
+beat every other. A row paired with itself does not count. In gradients and Hessian products that pair cancels; moments
+leave it out; ``degree`` includes it, since the sums in Hessian products do too.
 
 **Window sweeps.** A pair (i preferred to j) is *active* at margin m when s_i - s_j < m. Over a row's active pairs the
 sweeps give the weight sum(a_i b_j) and the weighted sum of (m - s_i + s_j), and over all pairs the totals of
@@ -36,14 +35,14 @@ RUN = 12  # rows sorted by insertion before merging
 
 
 class GradeTree(NamedTuple):
-    """Where a data set's preference pairs are; fixed for a data set."""
+    """Which rows a data set's preference pairs compare; fixed for a data set."""
 
     offsets: np.ndarray  # (Q+1) rows of each query
     perm: np.ndarray  # (n) row within its query at each position (ascending grade)
     leaf_start: np.ndarray  # (Q+1)
     leaf: np.ndarray  # first position of each run of equal grades
     node_start: np.ndarray  # (Q+1)
-    node: np.ndarray  # (nodes, 4) losers first:end, winners first:end, positions in the whole
+    node: np.ndarray  # (nodes, 4) losers first:end, winners first:end, positions in the whole data set
     slot: np.ndarray  # (nodes) where a node's members begin in WindowState
     scale: np.ndarray  # (nodes) weight of all the node's pairs
     winner: np.ndarray  # (n) a row's weight when preferred, by position
@@ -53,12 +52,12 @@ class GradeTree(NamedTuple):
 
 
 class WindowState(NamedTuple):
-    """What one iterate leaves for its Hessian products; refreshed at every iterate."""
+    """What one iterate stores for its Hessian products; refreshed at every iterate."""
 
-    order: np.ndarray  # (n) positions within each leaf by score, kept as the next sort's start
+    order: np.ndarray  # (n) positions within each leaf by score, where the next sort starts
     member: np.ndarray  # (slots) positions by score: losers, then winners
     window: np.ndarray  # (terms, slots) number of active partners
-    degree: np.ndarray  # (n) diagonal of the score-space Hessian, by position, with pairs of a row with itself
+    degree: np.ndarray  # (n) diagonal of the score-space Hessian, by position, including pairs of a row with itself
 
 
 # Sorting
@@ -175,7 +174,7 @@ def grow_tree(y, offsets, perm, first, last, node_start, leaf_start, leaf, node)
         hi, base = offsets[q + 1], leaf_start[q]
         count = list_leaves(y, perm, offsets[q], hi, leaf, base)
         free = node_start[q + 1] - 1
-        if count > 1:  # a row of `node` that waits for its turn holds its range of leaves
+        if count > 1:  # a row of `node` not yet processed holds its range of leaves
             node[free, 0], node[free, 1] = 0, count
         for at in range(node_start[q + 1] - 1, node_start[q] - 1, -1):
             i, j = node[at, 0], node[at, 1]
@@ -196,7 +195,7 @@ def grow_tree(y, offsets, perm, first, last, node_start, leaf_start, leaf, node)
 
 @kernel
 def list_grade_pairs(y, offsets, perm, first, last, node_start, leaf_start, leaf, node):
-    """As `grow_tree`, but one node for every two grades of a query: what a weight for each pair of grades needs."""
+    """As `grow_tree`, but with one node for every two grades of a query, as a weight per pair of grades needs."""
     for q in range(first, last):
         lo, hi, base, at = offsets[q], offsets[q + 1], leaf_start[q], node_start[q]
         count = list_leaves(y, perm, lo, hi, leaf, base)
@@ -210,7 +209,7 @@ def list_grade_pairs(y, offsets, perm, first, last, node_start, leaf_start, leaf
 
 @inner
 def leaf_borders(tree, q, k):
-    """First position of leaf k, one of query q's, and the one after its last."""
+    """First position of leaf k, one of query q's, and the position after its last."""
     if k + 1 < tree.leaf_start[q + 1]:
         return tree.leaf[k], tree.leaf[k + 1]
     return tree.leaf[k], tree.offsets[q + 1]
@@ -221,7 +220,7 @@ def leaf_borders(tree, q, k):
 
 @inner
 def own_weight(tree, first, last):
-    """Sum over positions first:last of the weight that a row has as a winner against itself."""
+    """Sum over positions first:last of a row's weight as a winner against itself."""
     total = 0.0
     for p in range(first, last):
         total += tree.winner[p] * tree.loser[p]
@@ -230,8 +229,8 @@ def own_weight(tree, first, last):
 
 @inner
 def sweep_node(key, at, l0, l1, w0, w1, lo, k, tree, t, terms, state, grad, moments):
-    """One node's active pairs at a term's margin: fill its windows, add to its rows' gradient and degree and to the
-    pairs' moments 0, 1, 2.
+    """Sweep one node's active pairs at a term's margin: fill its windows, and add to its rows' gradient and degree and
+    to the pairs' moments 0, 1, 2.
 
     key, at: sorted scores and positions within the query, which begins at position lo. O(rows of the node).
     """
@@ -240,7 +239,7 @@ def sweep_node(key, at, l0, l1, w0, w1, lo, k, tree, t, terms, state, grad, mome
     weight, one, two, previous = 0.0, 0.0, 0.0, key[w1 - 1]
     total0, total1, total2 = 0.0, 0.0, 0.0
     at_loser, place = l1, slot + l1 - l0 - w0
-    for i in range(w1 - 1, w0 - 1, -1):  # winners from the best score down: losers above s_i - margin come in
+    for i in range(w1 - 1, w0 - 1, -1):  # winners from the best score down: losers above s_i - margin enter
         score, p = key[i], at[i]
         step = previous - score
         two += step * (2.0 * one + step * weight)
@@ -260,7 +259,7 @@ def sweep_node(key, at, l0, l1, w0, w1, lo, k, tree, t, terms, state, grad, mome
         total0 += a * weight
         total1 += a * one
         total2 += a * two
-    if l0 == w0 and margin > 0.0:  # every row stands in its own window
+    if l0 == w0 and margin > 0.0:  # every row is in its own window
         own = scale * own_weight(tree, lo + w0, lo + w1)
         total0 -= own
         total1 -= own * margin
@@ -270,7 +269,7 @@ def sweep_node(key, at, l0, l1, w0, w1, lo, k, tree, t, terms, state, grad, mome
     moments[t, 2] += total2
     weight, one, previous = 0.0, 0.0, key[l0]
     at_winner, place = w0, slot - l0
-    for j in range(l0, l1):  # losers from the worst score up: winners below s_j + margin come in
+    for j in range(l0, l1):  # losers from the worst score up: winners below s_j + margin enter
         score, p = key[j], at[j]
         one += (score - previous) * weight
         previous = score
@@ -291,7 +290,7 @@ def query_windows(q, s, base, tree, state, terms, moments, floats, ints, z):
     """Sweep query q at the scores s[base + row]: z[base + row] = the loss's gradient, and the state. O(n_q log n_q).
 
     terms: rows (margin, hinge factor, squared hinge factor); moments: for each term the active pairs' weight, and the
-    sums of (margin - t) and of its square, are added; floats, ints: room (3 and 2 rows of n_q). z may be s.
+    sums of (margin - t) and of its square, are added; floats, ints: work arrays (3 and 2 rows of n_q). z may be s.
     """
     key, spare_key, grad, at, spare_at = floats[0], floats[1], floats[2], ints[0], ints[1]
     perm, node, order, lo, hi = tree.perm, tree.node, state.order, tree.offsets[q], tree.offsets[q + 1]
@@ -330,14 +329,14 @@ def query_curvature(q, v, base, tree, state, terms, floats, z):
             scale = 2.0 * terms[t, 2] * tree.scale[k]
             if scale == 0.0:
                 continue
-            running[0] = 0.0  # over losers by score: a winner's active ones are the last
+            running[0] = 0.0  # over losers by score: a winner's active ones come last
             for m in range(losers):
                 p = member[slot + m]
                 running[m + 1] = running[m] + loser[lo + p] * key[p]
             for m in range(slot + losers, slot + losers + winners):
                 p = member[m]
                 sums[p] += scale * winner[lo + p] * (running[losers] - running[losers - window[t, m]])
-            for m in range(winners):  # over winners: a loser's active ones are the first
+            for m in range(winners):  # over winners: a loser's active ones come first
                 p = member[slot + losers + m]
                 running[m + 1] = running[m] + winner[lo + p] * key[p]
             for m in range(slot, slot + losers):
@@ -347,11 +346,11 @@ def query_curvature(q, v, base, tree, state, terms, floats, z):
         z[base + perm[lo + p]] = state.degree[lo + p] * key[p] - sums[p]
 
 
-# Passes over queries: of scores, and of scores fused with one reading of the feature rows
+# Passes over queries, from scores or fused with one reading of the feature rows
 
 
 def _room(tree):
-    """What one query needs: (rows of floats, rows of whole numbers)."""
+    """Work arrays for one query: (rows of floats, rows of whole numbers)."""
     return np.empty((4, tree.widest + 1)), np.empty((2, tree.widest), np.int32)
 
 
@@ -383,7 +382,7 @@ def _curvature_pass(v, first, last, tree, state, terms, floats, z):
 
 @with_room
 def fused_loss_pass(rows, w, stride, tree, state, terms, shard):
-    """(moments, gradient in w) of every stride-th query of the shard at w, reading each row once."""
+    """(moments, gradient in w) of every stride-th query of the shard at w; each row is read once."""
     moments, g = np.zeros((len(terms), 3)), np.zeros(len(w))
     _fused_loss_pass(rows, w, *shard, stride, tree, state, terms, moments, *_room(tree), g)
     return moments, g
@@ -402,7 +401,7 @@ def _fused_loss_pass(rows, w, first, last, stride, tree, state, terms, moments, 
 
 @with_room
 def fused_curvature_pass(rows, v, stride, tree, state, terms, shard):
-    """(Hessian in w of the loss of every stride-th query of the shard) v, reading each row once."""
+    """(Hessian in w of the loss of every stride-th query of the shard) v; each row is read once."""
     g = np.zeros(len(v))
     together = together_rows(rows[0]) if len(rows) == 4 and stride == 1 else 0
     s = np.empty(max(tree.widest, together))

@@ -1,4 +1,4 @@
-"""Pieces of the text formats, as kernels over bytes: blanks, whole numbers, comments, UTF-8, and entries put in order.
+"""Pieces of the text formats as kernels over bytes: blanks, whole numbers, comments, UTF-8, and sorting of entries.
 
 Every function that looks ahead relies on a newline after the last byte."""
 
@@ -18,7 +18,7 @@ def blank(c):
 
 @inner
 def digit_at(text, p):
-    """text[p] as a digit, none if not from 0 to 9. An unsigned place spares numba a test for negative ones."""
+    """text[p] as a digit, outside 0 to 9 if it is not one. An unsigned index spares numba a test for negative ones."""
     return np.int64(text[np.uintp(p)]) - 48
 
 
@@ -67,7 +67,7 @@ def missing_mark(text, p):
 
 @inner
 def after_assignment(text, p, end, word):
-    """The place after ``word = `` at text[p], else -1."""
+    """The position after ``word = `` at text[p], else -1."""
     if end - p < len(word):
         return -1
     for i in range(len(word)):
@@ -98,7 +98,7 @@ def find_docid(text, p, end):
 
 @inner
 def sift_down(columns, values, first, root, end, with_values):
-    """Move the entry at heap place `root` down the heap of `end` entries that starts at `first`."""
+    """Move the entry at heap index `root` down the heap of `end` entries that starts at `first`."""
     while 2 * root + 1 < end:
         child = 2 * root + 1
         if child + 1 < end and columns[first + child] < columns[first + child + 1]:
@@ -114,10 +114,10 @@ def sift_down(columns, values, first, root, end, with_values):
 
 @inner
 def sort_entries(columns, values, first, count, with_values):
-    """Heapsort `count` entries from `first` on by column, O(count log count); whether no column comes twice."""
+    """Heapsort `count` entries from `first` on by column, O(count log count); False if a column is repeated."""
     for step in range(count // 2 - 1, -count, -1):
         root, end = max(step, 0), min(count, count + step)
-        if step < 0:  # the heap stands: put its largest behind it
+        if step < 0:  # the heap is built: move its largest entry behind it
             columns[first], columns[first + end] = columns[first + end], columns[first]
             if with_values:
                 values[first], values[first + end] = values[first + end], values[first]
@@ -130,7 +130,7 @@ def sort_entries(columns, values, first, count, with_values):
 
 @inner
 def read_character(letters, p, end):
-    """(code point, next place) of the UTF-8 character at letters[p], which ends before `end`; code -1 if it is none."""
+    """(code point, next position) of the UTF-8 character at letters[p], ending before `end`; code -1 if invalid."""
     lead = np.int64(letters[p])
     if lead < 0x80:
         return lead, p + 1
@@ -151,7 +151,7 @@ def read_character(letters, p, end):
 
 @kernel
 def bad_characters(letters, spans, with_docids):
-    """The first row whose query id (or document id, if they matter) is no UTF-8; else -1."""
+    """The first row whose query id (or document id, if requested) is not valid UTF-8; else -1."""
     at = 0
     for row in range(len(spans)):
         for which in range(2):
@@ -181,7 +181,7 @@ def spell(letters, spans, which, out):
 
 @kernel
 def whole_numbers(letters, spans, out):
-    """Document ids as whole numbers into `out`; whether all of them are."""
+    """Document ids as whole numbers into `out`; returns whether all of them are whole numbers."""
     at = 0
     for row in range(len(spans)):
         first = at + spans[row, 0]
@@ -194,12 +194,12 @@ def whole_numbers(letters, spans, out):
 
 # Lines ``label [qid:id] index:value … [# comment]`` to arrays: one pass over the bytes of whole lines.
 #
-# `parse_rows` never looks past the newline that ends its range and never writes past what the caller made room for.
-# It stops at the first thing that is wrong or that the plan did not foresee, and its state then says what and where.
-# The functions it calls take the place p where they start and return the place where they stopped, or -1 after `stop`.
+# `parse_rows` never looks past the newline that ends its range and never writes past the arrays that the caller made.
+# It stops at the first error, or at the first thing the plan did not expect; its state then says what and where.
+# The functions it calls take the position p where they start and return where they stopped, or -1 after `stop`.
 
 
-# status: all fine; the plan has to change; the text is wrong (typed, so that `stop` is compiled once, not per literal)
+# status: no error; the plan has to change; the text is wrong (typed, so that `stop` is compiled once, not per literal)
 FINE, FOUND_INDEX_ZERO, FOUND_TEXT_QID = (np.int64(i) for i in range(3))
 BAD_LABEL, BAD_QID, NO_QID, UNEXPECTED_QID, BAD_ENTRY = (np.int64(i) for i in range(10, 15))
 BAD_VALUE, MISSING_VALUE, REPEATED_INDEX, LARGE_INDEX, NUL_BYTE = (np.int64(i) for i in range(15, 20))
@@ -208,7 +208,7 @@ BAD_VALUE, MISSING_VALUE, REPEATED_INDEX, LARGE_INDEX, NUL_BYTE = (np.int64(i) f
 BASE, WIDTH, MOST_FEATURES, DENSE, QID_IS_TEXT, KEEP_COMMENT, MISSING, NARROW = 0, 1, 2, 3, 4, 5, 6, 7
 MISSING_IS_ERROR, MISSING_IS_ZERO, MISSING_IS_NAN = 0, 1, 2
 
-# state: where the parse stands; the caller sets ROW, ENTRY, LETTER to where it made room, and QID_STYLE
+# state: how far the parse is; the caller sets ROW, ENTRY, LETTER to where its arrays begin, and QID_STYLE
 STATUS, PLACE, ROW, ENTRY, LETTER, ENTRIES, LARGEST, ASKED, QID_STYLE = 0, 1, 2, 3, 4, 5, 6, 7, 8
 PLAN_SIZE, STATE_SIZE = 8, 9
 QID_UNKNOWN, QID_ABSENT, QID_PRESENT = 0, 1, 2
@@ -218,7 +218,7 @@ FLOAT32_OVERFLOW = 2.0**128 - 2.0**103  # the smallest double that rounds to an 
 
 @inner
 def stop(state, status, place):
-    """Leave `status` and its place in the state."""
+    """Store `status` and its position in the state."""
     state[STATUS] = status
     state[PLACE] = place
     return -1
@@ -226,7 +226,7 @@ def stop(state, status, place):
 
 @inner
 def find_column(columns, first, end, column):
-    """The place of `column` in the ascending columns[first:end]."""
+    """The index of `column` in the ascending columns[first:end]."""
     while first < end:
         middle = (first + end) // 2
         if columns[middle] < column:
@@ -238,7 +238,7 @@ def find_column(columns, first, end, column):
 
 @inner
 def read_label(text, p, y, asked, state):
-    """The label at text[p] into y[row]."""
+    """Read the label at text[p] into y[row]."""
     code, end, value = read_number(text, p)
     if code == NO_NUMBER or not ends_token(text, end):
         return stop(state, BAD_LABEL, p)
@@ -268,7 +268,7 @@ def copy_letters(text, first, end, letters, state):
 
 @inner
 def read_qid(text, p, plan, qid, spans, letters, state):
-    """The query id at text[p], if this file has them, into qid[row] or as text into `letters`."""
+    """Read the query id at text[p], if this file has them, into qid[row] or as text into `letters`."""
     found = text[p] == 113 and text[p + 1] == 105 and text[p + 2] == 100 and text[p + 3] == COLON
     if state[QID_STYLE] == QID_UNKNOWN:
         state[QID_STYLE] = QID_PRESENT if found else QID_ABSENT
@@ -297,7 +297,7 @@ def read_qid(text, p, plan, qid, spans, letters, state):
 def read_value(text, p, missing, narrow):
     """(NUMBER | NO_NUMBER | ASK_PYTHON, end, value) of the feature value at text[p]; short decimals at full speed.
 
-    `narrow`: values go into float32, so one that overflows it is left to Python to refuse.
+    `narrow`: values go into float32, so one that overflows it is left to Python, which refuses it.
     """
     begin = p
     negative = text[p] == MINUS
@@ -337,11 +337,11 @@ def read_value(text, p, missing, narrow):
 
 @inner
 def read_entries(text, p, plan, sizes, values, columns, asked, state):
-    """The ``index:value`` entries from text[p] on.
+    """Read the ``index:value`` entries from text[p] on.
 
-    Dense: values[row·width + column], absent columns 0; `columns` only serves to look for repeated ones.
-    Sparse: values[k], columns[k], columns ascending. A column beyond the dense width is not stored, but noted in
-    state[LARGEST], so that the caller can make room and parse again.
+    Dense: values[row·width + column], absent columns 0; `columns` only serves to find repeated ones.
+    Sparse: values[k], columns[k], columns ascending. A column beyond the dense width is not stored, but recorded in
+    state[LARGEST], so that the caller can enlarge the arrays and parse again.
     """
     base, width, most = plan[BASE], plan[WIDTH], plan[MOST_FEATURES]
     dense, missing, narrow = plan[DENSE] != 0, plan[MISSING], plan[NARROW] != 0
@@ -414,7 +414,7 @@ def read_entries(text, p, plan, sizes, values, columns, asked, state):
 
 @inner
 def find_line_end(text, p, state):
-    """The place of the next newline, unless a zero byte comes before it."""
+    """The position of the next newline, unless a zero byte comes before it."""
     c = text[np.uintp(p)]
     while c != NEWLINE:
         if c == 0:
@@ -426,7 +426,7 @@ def find_line_end(text, p, state):
 
 @inner
 def read_comment(text, p, plan, spans, letters, state):
-    """The rest of the line: its document id into `letters` if asked for; returns the place of the newline."""
+    """Read the rest of the line, its document id into `letters` if requested; returns the position of the newline."""
     row = state[ROW]
     spans[row, 1] = 0
     end = find_line_end(text, p, state)
@@ -440,9 +440,9 @@ def read_comment(text, p, plan, spans, letters, state):
 def parse_rows(text, start, end, plan, y, qid, sizes, spans, values, columns, letters, asked, state):
     """Parse the lines in text[start:end] into the rows from state[ROW] on: O(bytes).
 
-    sizes[r] = entries of the row (sparse); spans[r] = lengths of its query id (where text) and document id in
-    `letters`, which holds the two one after the other; asked[i] = (slot in `values`, or -1 - row for a label, start,
-    end) of the tokens left to Python's float.
+    sizes[r] = entries of the row (sparse); spans[r] = lengths of its query id (if text) and document id in `letters`,
+    which holds the two one after the other; asked[i] = (slot in `values`, or -1 - row for a label, start, end) of the
+    tokens left to Python's float.
     """
     p = start
     while p < end:
@@ -468,7 +468,7 @@ def parse_rows(text, start, end, plan, y, qid, sizes, spans, values, columns, le
 
 @kernel
 def spread_rows(flat, rows, old, new):
-    """Make rows of `old` values into rows of `new` > `old` values in place, the new ones 0: O(rows · new)."""
+    """Widen rows of `old` values to `new` > `old` values in place, the new ones 0: O(rows · new)."""
     for row in range(rows - 1, -1, -1):
         for column in range(old - 1, -1, -1):
             flat[row * new + column] = flat[row * old + column]

@@ -19,14 +19,14 @@ import numpy as np
 
 NAME = "hingerank"
 VARIABLE = "HINGERANK_NUM_THREADS"
-SMALL = 1 << 20  # numbers below which one thread is quicker than several that wait for each other
+SMALL = 1 << 20  # below this many numbers one thread is faster than several that wait for each other
 _pool: tuple[int, int, ThreadPoolExecutor] | None = None
 
 
 def thread_count() -> int:
-    """Threads to use: $HINGERANK_NUM_THREADS if set, else as many as all other limits allow.
+    """Number of threads to use: $HINGERANK_NUM_THREADS if set, else the smallest of all other limits.
 
-    These are the cores that this process may run on, a container's quota of them, $OMP_NUM_THREADS, and
+    These are the cores available to this process, a container's quota of them, $OMP_NUM_THREADS, and
     ``threadpoolctl.threadpool_limits``.
     """
     asked = os.environ.get(VARIABLE, "")
@@ -41,7 +41,7 @@ def thread_count() -> int:
 
 
 def asked_threads(n_jobs: int | None) -> int:
-    """The threads that a parameter ``n_jobs`` asks for: that many, None or -1 for `thread_count()`, -2 for one less."""
+    """Number of threads for a parameter ``n_jobs``: that many, None or -1 for `thread_count()`, -2 for one less."""
     if n_jobs is None:
         return thread_count()
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
@@ -51,17 +51,17 @@ def asked_threads(n_jobs: int | None) -> int:
 
 
 def threads_for(work: int, n_jobs: int | None = None) -> int:
-    """The threads for a library that shares out ``work`` numbers: those asked for; else one where the work is small."""
+    """Number of threads for a library that processes ``work`` numbers: as requested, else one if that is little."""
     return 1 if n_jobs is None and work < SMALL else asked_threads(n_jobs)
 
 
 def _openmp_limits() -> Iterator[int]:
-    """$OMP_NUM_THREADS, and what OpenMP's libraries in this process are limited to."""
+    """$OMP_NUM_THREADS, and the limits of OpenMP libraries in this process."""
     first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     if first.isascii() and first.isdecimal():
         yield int(first)
     found = [library.get_num_threads() for library in _openmp_libraries()]
-    if found:  # a limit set for all of them, and not one library's own
+    if found:  # a limit set for all of them rather than one library's own
         yield max(found)
 
 
@@ -74,17 +74,17 @@ def _openmp_libraries() -> list[Any]:
 
 @functools.cache
 def _cores() -> int:
-    """The machine's cores, or a container's quota of them."""
+    """The machine's cores or a container's quota of them, whichever is smaller."""
     import joblib
 
     return joblib.cpu_count()
 
 
 def import_sleeping(name: str) -> Any:
-    """Import a library whose OpenMP threads are to sleep while they wait; $OMP_WAIT_POLICY says otherwise if it is set.
+    """Import a library whose OpenMP threads should sleep while they wait, unless $OMP_WAIT_POLICY is set.
 
-    By default they spin, and on a busy machine a thread that spins takes the core from the one it waits for. OpenMP
-    looks at the variable when it is loaded.
+    By default they spin, and on a busy machine a spinning thread takes the core from the one it waits for. OpenMP reads
+    the variable when it is loaded.
     """
     if name in sys.modules or "OMP_WAIT_POLICY" in os.environ:
         return import_module(name)
@@ -96,11 +96,11 @@ def import_sleeping(name: str) -> Any:
 
 
 def run_shards(function: Callable[..., Any], shards: Sequence[Any], threads: int | None = None) -> list[Any]:
-    """[function(shard) for shard in shards], on the pool when there is more than one shard and one thread.
+    """[function(shard) for shard in shards], on the thread pool if there are several shards and several threads.
 
     threads: default `thread_count()`.
     """
-    inside = threading.current_thread().name.startswith(NAME)  # a shard that shards again waits for nobody
+    inside = threading.current_thread().name.startswith(NAME)  # nested shards run here: waiting could deadlock the pool
     threads = 1 if len(shards) <= 1 or inside else thread_count() if threads is None else threads
     if threads == 1:
         return list(map(function, shards))
@@ -117,7 +117,7 @@ def cut_shards(offsets: np.ndarray, work_per_shard: int, most: int = 64) -> list
 
 
 def _executor(threads: int) -> ThreadPoolExecutor:
-    """One pool per process (a forked child must not reuse its parent's threads)."""
+    """The one pool of this process (a forked child must not reuse its parent's threads)."""
     global _pool
     if _pool is None or _pool[0] != os.getpid() or _pool[1] != threads:
         _pool = (os.getpid(), threads, ThreadPoolExecutor(threads, thread_name_prefix=NAME))

@@ -1,14 +1,14 @@
-"""Scores of tree ensembles: rows are laid out by the features that the trees use, then go down one tree after another.
+"""Scores of tree ensembles: rows are copied to the features the trees use, then descend one tree after another.
 
-Trees are held in level order, so that the two children of a node are neighbours: ``child`` is the first of them, and 0
-for a leaf. Everything is indexed without a sign, which spares compiled code a test for negative indices.
+Trees are stored in level order, so that the two children of a node are adjacent: ``child`` is the first of them, and 0
+for a leaf. All indices are unsigned, which spares compiled code a test for negative ones.
 """
 
 import numpy as np
 
 from hingerank.kernels.compiled import chosen, kernel
 
-ROWS = 64  # that go down a tree side by side
+ROWS = 64  # rows that descend a tree together
 
 
 @chosen
@@ -36,21 +36,21 @@ def _fill(rows, used, small, at_zero, values):
 
 @kernel
 def used_values(rows, used, small, at_zero, values):
-    """values[r, j] = feature used[j] of row r, or at_zero[j], 0 or NaN, if that is within ±small. O(rows · used).
+    """values[r, j] = feature used[j] of row r, or at_zero[j] (0 or NaN) if that is within ±small. O(rows · used).
 
-    What a sparse matrix stores is not rounded to 0: so does LightGBM, which looks at small numbers in dense rows alone.
+    Stored entries of a sparse matrix are not rounded to 0, as in LightGBM, which does so in dense rows only.
     """
     _fill(rows, used, small, at_zero, values)
 
 
 @kernel
 def add_trees(values, roots, column, number, child, missing_left, single, node, live, scores):
-    """scores[r] += the number of the leaf that row r reaches, tree after tree. O(rows · trees · depth).
+    """scores[r] += the value of the leaf that row r reaches, tree after tree. O(rows · trees · depth).
 
-    A row goes to the first child if values[r, column] <= number, and where the value is NaN if missing_left. single:
-    sums are rounded to single precision. Rows go down a tree side by side, one level at a time: their steps do not wait
-    for each other, which is twice as fast as one row after another. node, live: room for ROWS numbers, where each row
-    is and which rows are not at a leaf.
+    A row goes to the first child if values[r, column] <= number, or if the value is NaN and missing_left. single: sums
+    are rounded to single precision. Rows descend a tree together, one level at a time: their steps do not wait for each
+    other, which is twice as fast as one row after another. node, live: work arrays of ROWS numbers, for each row's node
+    and for the rows not yet at a leaf.
     """
     for first in range(0, len(scores), ROWS):
         count = min(ROWS, len(scores) - first)
@@ -76,10 +76,10 @@ def add_trees(values, roots, column, number, child, missing_left, single, node, 
 
 @kernel
 def list_paths(roots, sizes, child, parent, starts, place):
-    """The way to every leaf: place[starts[k] : starts[k + 1]] are the nodes below the root that lead to leaf k.
+    """The path to every leaf: place[starts[k] : starts[k + 1]] are the nodes below the root that lead to leaf k.
 
-    parent: room for a number per node, which is filled in. Called with an empty `place` it fills starts alone. O(nodes
-    · depth).
+    parent: an array of one number per node, filled here. Called with an empty `place`, it fills only starts. O(nodes ·
+    depth).
     """
     k, end = 0, 0
     for t in range(len(roots)):
@@ -104,10 +104,10 @@ def path_contributions(values, starts, place, leaf, parent, column, number, chil
 
     O(rows · leaves · depth²).
 
-    The game is that of the trees' own paths (Lundberg, Erion & Lee 2018): a feature that does not play sends a row both
-    ways, in the proportion of the training rows, `ratio` being that of each node to its parent. The features of a
-    leaf's path count once each, with z the fraction of rows, and o whether this row, goes all their ways; w are the
-    weights of subsets by their size. room: four rows of at least depth + 2 numbers.
+    The game is that of the trees' own paths (Lundberg, Erion & Lee 2018): an absent feature sends a row both ways, in
+    the proportion of the training rows; `ratio` is that of each node to its parent. Each feature of a leaf's path
+    counts once: z is the fraction of rows, and o whether this row, takes the path at all of its nodes; w are
+    the weights of subsets by size. room: four rows of at least depth + 2 numbers.
     """
     z, o, w, which = room[0], room[1], room[2], room[3]
     for r in range(len(values)):

@@ -1,7 +1,7 @@
-"""Look-ups of a group of eight columns by vector instructions, written for LLVM: a part of the quick road.
+"""Look-ups of a group of eight columns by vector instructions, written for LLVM; used with tested versions of numba.
 
-A cell is one load and one multiplication of two numbers at once, and four places are converted to float64 together: no
-plain loop compiles to that. `lookups` has the same as plain loops.
+A cell is loaded and multiplied as two numbers at once, and four positions are converted to float64 together, which no
+plain loop compiles to. `lookups` has the same as plain loops.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ from hingerank.kernels.compiled import inner
 TWO, FOUR, FOUR_SINGLE = (
     ir.VectorType(number, lanes) for number, lanes in ((ir.DoubleType(), 2), (ir.DoubleType(), 4), (ir.FloatType(), 4))
 )
-ONCE_ROUNDED = ("contract",)  # a product and a sum may be one instruction
+ONCE_ROUNDED = ("contract",)  # a product and a sum may become one instruction
 
 
 class Lanes(types.Type):
@@ -33,13 +33,13 @@ class _LanesModel(models.PrimitiveModel):
 
 
 class _Code:
-    """What both intrinsics write: addresses in arrays, loads and picks of lanes."""
+    """Code that both intrinsics emit: addresses in arrays, loads and selections of lanes."""
 
     def __init__(self, context: Any, builder: Any, signature: Any):
         self.context, self.builder, self.signature = context, builder, signature
 
     def address(self, array: int, arguments: Any, at: Any) -> Any:
-        """Of number `at` of the array that is argument number `array`."""
+        """The address of element `at` of the array that is argument number `array`."""
         struct = self.context.make_array(self.signature.args[array])(self.context, self.builder, arguments[array])
         return self.builder.gep(struct.data, [at])
 
@@ -57,9 +57,9 @@ class _Code:
         return self.builder.fadd(self.builder.fmul(a, b, flags=ONCE_ROUNDED), c, flags=ONCE_ROUNDED)
 
     def cells(self, arguments: Any) -> tuple[list[Any], list[Any]]:
-        """Addresses of four values' cells, and (1, place) of the even and of the odd ones; arguments as `look_up`'s.
+        """Addresses of four values' cells, and (1, position) of the even and of the odd ones; arguments as `look_up`'s.
 
-        Four bins come by one load (numba's machines are little-endian): both loops are short of loads.
+        Four bins come in one load (numba's machines are little-endian), since loads limit the speed of both loops.
         """
         _, at, stride, _, _, e = arguments[:6]
         builder, found, bits = self.builder, [], self.signature.args[3].dtype.bitwidth
@@ -79,7 +79,7 @@ ONES = ir.Constant(FOUR, [1.0] * 4)
 
 @intrinsic
 def look_up(typing, w, at, stride, bins, places, e, total):
-    """total + (height, slope) · (1, place) of the values e to e + 3; the cells of their columns: at w[at] and on."""
+    """total + (height, slope) · (1, position) of the values e to e + 3; the cells of their columns start at w[at]."""
 
     def write(context, builder, signature, arguments):
         code, total = _Code(context, builder, signature), arguments[6]
@@ -94,7 +94,7 @@ def look_up(typing, w, at, stride, bins, places, e, total):
 
 @intrinsic
 def add_up(typing, g, at, stride, bins, places, e, z):
-    """The cells of the values e to e + 3 gain z · (1, place); where they are: as in look_up."""
+    """The cells of the values e to e + 3 gain z · (1, position); arguments as in look_up."""
 
     def write(context, builder, signature, arguments):
         code, two = _Code(context, builder, signature), ir.Constant(TWO, ir.Undefined)
@@ -131,7 +131,7 @@ def whole_total(typing, total):
 
 @intrinsic
 def prefetch(typing, array, e):
-    """Ask for the cache line of number e of an array, which need not exist."""
+    """Prefetch the cache line of element e of an array, which need not exist."""
 
     def write(context, builder, signature, arguments):
         byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
@@ -145,9 +145,9 @@ def prefetch(typing, array, e):
 
 @inner
 def group_scores(w, at, stride, bins, places, e, own, count, following):
-    """own[i] gains height + slope · place of eight columns, for count rows from value e on; cells: at w[at] and on.
+    """own[i] += height + slope · position over eight columns, for count rows from value e on; cells start at w[at].
 
-    following: how far the next group's values are from here.
+    following: the distance to the next group's values.
     """
     four, eight = np.uint64(4), np.uint64(8)
     for i in range(count):
@@ -160,7 +160,7 @@ def group_scores(w, at, stride, bins, places, e, own, count, following):
 
 @inner
 def group_back(g, at, stride, bins, places, e, own, count):
-    """The cells of eight columns gain own[i] · (1, place), for count rows from value e on."""
+    """The cells of eight columns gain own[i] · (1, position), for count rows from value e on."""
     four, eight = np.uint64(4), np.uint64(8)
     for i in range(count):
         z = own[i]
