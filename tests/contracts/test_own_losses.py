@@ -65,10 +65,10 @@ def test_registered_losses_pass(name):
         (Squares(gradient=np.zeros(3)), r"gradient has shape \(3,\), expected 14 finite numbers"),
         (Squares(value=float("nan")), "value is nan, expected a finite number"),
         (Squares(value=None), "value is None"),
-        (Mixed(), "by_query=True, but scores of one query change another query's gradient"),
-        (Falling(), "says that it is convex, but"),
-        (SquareRoot, "loss is the class SquareRoot: give an object, SquareRoot()"),
-        (object(), r"object has no name, a text; no convex.*no at\(s, preferences\)"),
+        (Mixed(), "by_query=True, but scores of one query change another's gradient"),
+        (Falling(), "has convex=True, but"),
+        (SquareRoot, "loss is the class SquareRoot: pass an object, SquareRoot()"),
+        (object(), r"object has no name, a string; no convex.*no at\(s, preferences\)"),
     ],
 )
 def test_mistakes_are_found(loss, problem):

@@ -103,7 +103,7 @@ def test_no_relevant_row_leaves_the_first_fit(data):
 def test_mistakes_are_named(data):
     for ranker, message in [
         (hr.RankSVM(pair_weight="ndcg", rounds=1), "rounds"),
-        (hr.RankSVM(pair_weight="ndcg", loss="exponential"), "no form for the loss 'exponential'"),
+        (hr.RankSVM(pair_weight="ndcg", loss="exponential"), "does not support the loss 'exponential'"),
         (hr.NystroemRankSVM(5, pair_weight="ndcg"), "NystroemRankSVM has no pair_weight='ndcg'"),
         (hr.RankSVM(pair_weight="nothing"), "pair_weight must be"),
     ]:

@@ -1,9 +1,9 @@
-"""Losses: functions of scores and preferences, blind to features.
+"""Losses: functions of scores and preferences, independent of features.
 
 ``loss.at(scores, preferences)`` gives a LossAt: value, gradient, Hessian products and Hessian diagonal in score space.
-`LOSSES` are those of pairs: ``loss.pointwise(t)`` gives the loss of one pair with margin t = s_i - s_j, its slope and
-curvature. `LIST_LOSSES` are those of whole graded lists, `RANKING_LOSSES` those of rankings, which have
-edges. ``make_loss(name)`` knows all of them. ``check_loss(loss)`` tries one of your own.
+`LOSSES` are pairwise: ``loss.pointwise(t)`` gives the loss of one pair with margin t = s_i - s_j, its slope and
+curvature. `LIST_LOSSES` are functions of whole graded lists, `RANKING_LOSSES` of rankings, and piecewise linear.
+``make_loss(name)`` makes any of them; ``check_loss(loss)`` tests one of your own.
 """
 
 from collections.abc import Callable, Collection
@@ -57,12 +57,12 @@ RANKING_LOSSES = {"average_precision": AveragePrecision}
 
 
 def no_loss(name: str, known: Collection[str]) -> str:
-    """What to say of a name that is not one of these losses."""
+    """The error message for a name that is not one of these losses."""
     return f"there is no loss {name!r}{did_you_mean(name, known)}; the known ones are: {', '.join(sorted(known))}"
 
 
 def make_loss(name: str | Loss) -> Loss:
-    """The loss registered under `name`, as its own docstring describes it; a loss object is checked and kept."""
+    """The loss registered under `name`, as described in its docstring; a loss object is checked and returned."""
     if not isinstance(name, str):
         return own_loss(name)
     known: dict[str, Callable[[], Loss]] = {**LOSSES, **LIST_LOSSES, **RANKING_LOSSES}

@@ -1,4 +1,4 @@
-"""A pair loss weighted by NDCG-Loss2 under a ranking: by the difference of gains and the distance of ranks."""
+"""A pair loss with the weights of NDCG-Loss2 under a ranking: difference of gains times a function of rank distance."""
 
 import numpy as np
 
@@ -13,22 +13,22 @@ from hingerank.preferences import GradedPreferences, QueryPreferences
 class RankDistanceLoss(PairLoss):
     """sum over pairs of  c_ij l(s_i - s_j),  c_ij ∝ |2^y_i - 2^y_j| / DCG* · |1/log2(1 + d) - 1/log2(2 + d)|,
 
-    d = |r_i - r_j| the distance of the two ranks in a given ranking: the weights of NDCG-Loss2 (Wang et al. 2018),
-    times those that the preferences have, scaled so that all pairs weigh as much together as before. With fixed ranks
-    the loss is convex. Every pair is visited, none is stored: O(n_q²) time and O(n_q) memory.
+    d = |r_i - r_j| the difference of the two ranks in a given ranking: the weights of NDCG-Loss2 (Wang et al. 2018),
+    times those of the preferences, scaled so that the total weight of all pairs is unchanged. With fixed ranks the loss
+    is convex. Pairs are visited but not stored: O(n_q²) time and O(n_q) memory.
 
     Parameters
     ----------
     inner : l, "squared_hinge" or "logistic"
     preferences : the graded rows
-    scores : by which their queries are ranked; of equal ones the first row stands above
+    scores : by which their queries are ranked; of equal scores the first row ranks higher
     """
 
     name = "rank_distance"
 
     def __init__(self, inner: PairLoss, preferences: GradedPreferences, scores: Floats):
         if inner.name not in KINDS:
-            raise ValueError(f"pair_weight='ndcg' has no form for the loss {inner.name!r}: use {' or '.join(KINDS)}")
+            raise ValueError(f"pair_weight='ndcg' does not support the loss {inner.name!r}: use {' or '.join(KINDS)}")
         self.inner, self.kind, self.ranked = inner, KINDS[inner.name], preferences
         self.gain = NdcgSwaps(preferences).gain if preferences.n_items else np.empty(0)
         offsets = preferences.offsets
@@ -46,7 +46,9 @@ class RankDistanceLoss(PairLoss):
 
     def graded(self, s: Floats, preferences: QueryPreferences) -> LossAt:
         if preferences is not self.ranked:
-            raise ValueError("these pair weights belong to the rows that were ranked")
+            raise ValueError(
+                "these pair weights belong to other rows: make a RankDistanceLoss from the preferences of these rows"
+            )
         kind, tree, shards = self.kind, preferences.tree, preferences.shards
         about, (z, diagonal) = (self.gain, self.place, self.table), np.empty((2, len(s)))
         values = run_shards(lambda ab: distance_pass(kind, s, *about, *ab, tree, z, diagonal), shards)

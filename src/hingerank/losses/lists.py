@@ -1,4 +1,4 @@
-"""Losses of whole lists: ListNet's and ListMLE's likelihoods, sums of squares, and pairs weighted by NDCG changes."""
+"""Listwise losses: ListNet's and ListMLE's likelihoods, sums of squares, and pairs weighted by NDCG changes."""
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
@@ -21,37 +21,39 @@ from hingerank.kernels.threads import run_shards
 from hingerank.losses.pairs import LossAt, PairLoss, check_scores, squared_hinge
 from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences, QueryPreferences, WeightedWinners
 
-ONE_GRADE = 1e-12  # grades that differ from their mean by less, relatively, are the same
+ONE_GRADE = 1e-12  # grades whose relative distance from their mean is less are taken as equal
 
 
 class ListLoss(ABC):
-    """sum over queries of a function of the query's scores and grades.
+    """Sum over queries of a function of the query's scores and grades.
 
     A row of weight 2 counts as two rows; a query's own weight multiplies its term.
     """
 
     name: str
     convex = by_query = True
-    takes_pair_weights = False  # whether weights of single pairs mean something
+    takes_pair_weights = False  # whether weights of single pairs have a meaning
 
     @abstractmethod
     def lists(self, s: Floats, preferences: Any) -> LossAt:
         """The loss over the lists of graded rows."""
 
     def winners(self, s: Floats, preferences: WeightedWinners) -> LossAt:
-        """The loss over lists with weighted winners, where it has such a form."""
+        """The loss over lists with weighted winners, if it has such a form."""
         raise ValueError(
             f"the loss {self.name!r} needs graded lists and cannot learn from winners with weights, such as clicks: "
-            "use a loss of pairs, or 'listnet'"
+            "use a pairwise loss, or 'listnet'"
         )
 
     def at(self, s: Floats, preferences: Preferences) -> LossAt:
         """The loss at scores s (one per row, in block order)."""
         if isinstance(preferences, ExplicitPairs):
-            raise ValueError(f"the loss {self.name!r} needs graded lists: it cannot learn from single comparisons")
+            raise ValueError(
+                f"the loss {self.name!r} needs graded lists and cannot learn from single comparisons: use a pair loss"
+            )
         if preferences.pairs_differ and not self.takes_pair_weights:
             raise ValueError(
-                f"the loss {self.name!r} looks at whole lists and takes no weights of pairs: leave out "
+                f"the loss {self.name!r} is a function of whole lists and takes no weights of pairs: leave out "
                 "pair_weight='query', grade_weight and winner_weight"
             )
         s = check_scores(s, preferences)
@@ -61,7 +63,7 @@ class ListLoss(ABC):
 
 
 def list_weights(preferences: GradedPreferences) -> tuple[Floats, Floats]:
-    """A weight for each row and one for each query."""
+    """Row weights and query weights, 1 where none are given."""
     m, c = preferences.item_weight, preferences.query_weight
     return (
         np.ones(preferences.n_items) if m is None else m,
@@ -72,7 +74,7 @@ def list_weights(preferences: GradedPreferences) -> tuple[Floats, Floats]:
 class TopOne(ListLoss):
     """-sum_i P_y(i) log P_s(i),  P_s(i) = exp(s_i) / sum_j exp(s_j),  P_y(i) = exp(y_i) / sum_j exp(y_j)  (ListNet).
 
-    P(i) is the Plackett-Luce probability that row i comes first. Of weighted winners: -sum_i u_i log P_s(i), which is
+    P(i) is the Plackett-Luce probability that row i comes first. For weighted winners: -sum_i u_i log P_s(i), which is
     the same with P_y(i) = u_i / sum_j u_j, times sum_j u_j. O(n).
     """
 
@@ -102,10 +104,10 @@ class TopOne(ListLoss):
 class PlackettLuce(ListLoss):
     """sum over rows i of  -log( exp(s_i) / (exp(s_i) + sum over j of lower grade of exp(s_j)) )  (ListMLE).
 
-    For grades without ties this is minus the log-likelihood of the graded order under Plackett and Luce's model. Rows
-    of equal grade do not compete: their order is unknown, so none is made up (drawing one, as is common, would make the
-    answer depend on the order of the file). The sum is an upper bound on minus the log-probability that every better
-    row precedes every worse one. The rows of a query's lowest grade cost nothing. O(n), the rows lying by grade.
+    For grades without ties this is minus the log-likelihood of the graded order under the Plackett-Luce model. Rows of
+    equal grade do not compete: their order is unknown and none is assumed (drawing one, as is common, would make the
+    result depend on the order of the file). The sum is an upper bound on minus the log-probability that every better
+    row precedes every worse one. The rows of a query's lowest grade cost nothing. O(n), with rows sorted by grade.
     """
 
     name = "listmle"
@@ -124,7 +126,7 @@ class PlackettLuce(ListLoss):
 
 
 class Squared(PairLoss):
-    """(1 - t)^2. Its pairs factor, so it costs O(n log G)."""
+    """(1 - t)^2. The sum over pairs factors, so it costs O(n log G)."""
 
     name = "squared"
 
@@ -136,7 +138,7 @@ class Squared(PairLoss):
 
 
 class GradeDifferences(ListLoss):
-    """sum over pairs of  ((y_i - y_j) - (s_i - s_j))^2: pairs of different grades, whose distance is to be learnt."""
+    """Sum over pairs of  ((y_i - y_j) - (s_i - s_j))^2: differences of scores should equal differences of grades."""
 
     name = "grade_differences"
     takes_pair_weights = True
@@ -146,11 +148,11 @@ class GradeDifferences(ListLoss):
 
 
 class GradeMargins(ListLoss):
-    """sum over pairs of  max(0, (y_i - y_j) - (s_i - s_j))^2: a better row is to lead by as much as its grade does.
+    """Sum over pairs of  max(0, (y_i - y_j) - (s_i - s_j))^2: a better row should lead by at least its lead in grade.
 
-    The one-sided form of grade differences, in which a lead that is too large costs nothing (the hinge form of the
-    magnitude-preserving losses of Cortes, Mohri & Rastogi 2007). With s - y for scores it is the squared hinge of
-    margin 0, so it has its sweeps: O(n log n).
+    The one-sided form of grade differences, in which too large a lead costs nothing (the hinge form of the
+    magnitude-preserving losses of Cortes, Mohri & Rastogi 2007). As a function of s - y it is the squared hinge with
+    margin 0, and uses the same sweeps: O(n log n).
     """
 
     name = "grade_margins"
@@ -161,7 +163,7 @@ class GradeMargins(ListLoss):
 
 
 class AllDifferences(ListLoss):
-    """sum over every two rows of a query of  ((y_i - y_j) - (s_i - s_j))^2, rows of equal grade among them.
+    """Sum over all two rows of a query of  ((y_i - y_j) - (s_i - s_j))^2, including rows of equal grade.
 
     With z = y - s and n rows in a query this is  z^T L z = n · sum of (z_i - mean z)^2, L = n I - 1 1^T: O(n).
     """
@@ -184,9 +186,9 @@ class AllDifferences(ListLoss):
 
 
 class Queries:
-    """Weighted sums over the queries that have rows, of a number for each row.
+    """Weighted sums over each query that has rows, of one number per row.
 
-    m: weights of the rows, or 1; c and mass: of each query, its own weight and the sum of its rows'.
+    m: weights of the rows, or 1; c and mass: for each query, its own weight and the sum of its rows' weights.
     """
 
     def __init__(self, preferences: GradedPreferences):
@@ -202,19 +204,19 @@ class Queries:
         return np.add.reduceat(self.m * v, self.starts) if len(self.starts) else np.zeros(0)
 
     def at_rows(self, of_query: Floats) -> Floats:
-        """A number for each query, at its rows."""
+        """One number per query, repeated for each of its rows."""
         return np.repeat(of_query, self.sizes)
 
     def centred(self, v: Floats) -> Floats:
-        """v less its mean in its query."""
+        """v minus its mean in its query."""
         return v - self.at_rows(self.sums(v) / np.where(self.mass > 0, self.mass, 1.0))
 
 
 class Cosine(ListLoss):
-    """sum over queries of  ½ (1 - a / sqrt(1 + z·z)),  a = z·u,  z = s - mean s,  u = (y - mean y) / ‖y - mean y‖.
+    """Sum over queries of  ½ (1 - a / sqrt(1 + z·z)),  a = z·u,  z = s - mean s,  u = (y - mean y) / ‖y - mean y‖.
 
-    RankCosine's loss: half of one less the cosine between scores and grades, which count from their query's mean here,
-    so that a shift of scores changes nothing, and with 1 under the root, so that it is smooth and has a value at s = 0.
+    RankCosine's loss: (1 - cosine) / 2 between scores and grades. Both are centred within their query here, so that a
+    shift of the scores changes nothing, and the 1 under the root makes the loss smooth and defined at s = 0.
     Between 0 and 1, not convex; queries of one grade cost nothing. O(n).
     """
 
@@ -262,7 +264,7 @@ class WithRegression:
     """alpha · mean over rows of (y_i - b - s_i)^2  +  (1 - alpha) · mean over pairs of another loss.
 
     b is the best intercept, the mean of y - s, so the first part is the variance of y - s over all rows: regression
-    asks of rows of different queries what a squared loss of pairs asks of those of one query.
+    compares rows of different queries, as a squared pairwise loss compares those of one query.
     """
 
     by_query = False
@@ -273,14 +275,15 @@ class WithRegression:
         self.loss, self.alpha, self.name, self.convex = loss, float(alpha), f"{loss.name} + regression", loss.convex
 
     def weights(self, preferences: GradedPreferences) -> tuple[float, float]:
-        """Factors that make a sum over rows, and one over pairs, their part of the loss."""
+        """Factors that turn a sum over rows, and one over pairs, into their parts of the loss."""
         weight, pairs = preferences.item_weight, preferences.total_weight
         rows = preferences.n_items if weight is None else weight.sum()
         return self.alpha / rows if rows > 0 else 0.0, (1.0 - self.alpha) / pairs if pairs > 0 else 0.0
 
     def around(self, rows: float, pairs: float, mean: float) -> "RegressionAround":
-        """The same as a sum over queries of scores that count from their mean; mean: of all rows' y; rows, pairs: what
-        `weights` gives for all of them."""
+        """The same loss as a sum over queries, for scores centred over all rows.
+
+        mean: of all rows' y; rows, pairs: the result of `weights` for all rows."""
         return RegressionAround(self.loss, rows, pairs, mean)
 
     def at(self, s: Floats, preferences: GradedPreferences) -> LossAt:
@@ -306,7 +309,7 @@ class WithRegression:
 class RegressionAround:
     """rows · sum over rows of (y_i - mean - s_i)^2  +  pairs · another loss, a sum over queries.
 
-    It is `WithRegression` where s counts from its mean over all rows (features from theirs), and there alone.
+    It equals `WithRegression` only if the mean of s over all rows is 0, as with centred features.
     """
 
     by_query = True
@@ -316,7 +319,7 @@ class RegressionAround:
         self.name, self.convex = f"{loss.name} + regression", loss.convex
 
     def weights(self, preferences: GradedPreferences) -> tuple[float, float]:
-        """As `WithRegression` of all rows has them."""
+        """The factors of `WithRegression` for all rows."""
         return self.rows, self.pairs
 
     def at(self, s: Floats, preferences: GradedPreferences) -> LossAt:
@@ -332,14 +335,14 @@ class RegressionAround:
         )
 
 
-LONGEST = 1 << 16  # places with a discount of their own; later ones have that of the last
+LONGEST = 1 << 16  # ranks with a discount of their own; later ones have that of the last
 
 
 class NdcgSwaps:
     """L(s) = sum over pairs of  W_ij psi(s_i - s_j),  W_ij = (2^y_i - 2^y_j) |D_i - D_j| / DCG*,  D = 1/log2(1 + rank).
 
     psi is the modified Huber loss, ranks are those of the scores given to `rank`, DCG* the best DCG of the query; a
-    query without relevant rows weighs nothing. Rows of weight m fill m places, equal scores share their places.
+    query without relevant rows has no weight. Rows of weight m fill m ranks; equal scores share their ranks.
     """
 
     def __init__(self, preferences: GradedPreferences, item_weight: Floats | None = None, depth: int | None = None):
@@ -358,21 +361,21 @@ class NdcgSwaps:
         return out
 
     def ndcg(self, s: Floats) -> float:
-        """Mean NDCG over queries of ranking by s."""
+        """Mean NDCG over queries when ranked by s."""
         return float((self.weight * self.gain * self.discounts(s)).sum() / self.preferences.n_queries)
 
     def rank(self, s: Floats) -> None:
-        """Take the pairs' weights from the ranking by s."""
+        """Set the pairs' weights from the ranking by s."""
         self.discount = self.discounts(s)
 
     def at(self, s: Floats) -> tuple[float, Floats]:
-        """(value, gradient in s) with the weights last taken."""
+        """(value, gradient in s) with the weights last set."""
         z, tree = np.empty(len(s)), self.preferences.tree
         parts = run_shards(lambda ab: swap_pass(s, self.gain, self.discount, *ab, tree, z), self.preferences.shards)
         return float(sum(parts)), z
 
     def curvature(self, v: Floats) -> Floats:
-        """A bound on the Hessian, times v, with the weights last taken."""
+        """An upper bound on the Hessian, times v, with the weights last set."""
         z, tree = np.empty(len(v)), self.preferences.tree
         run_shards(lambda ab: swap_curvature_pass(v, self.gain, self.discount, *ab, tree, z), self.preferences.shards)
         return z

@@ -1,4 +1,4 @@
-"""A loss of rows with ordered grades: each score is to lie on the right side of every threshold between grades."""
+"""A loss of rows with ordered grades: each score should be on the right side of every threshold between grades."""
 
 from typing import Any
 
@@ -8,16 +8,16 @@ from hingerank.arrays import Floats
 from hingerank.losses.pairs import LossAt, PairLoss, check_scores
 from hingerank.preferences import GradedPreferences
 
-STEPS, EXACT = 100, 1e-14  # of the search for a threshold, and when its bracket is narrow enough
+STEPS, EXACT = 100, 1e-14  # most steps of the search for a threshold, and the relative width at which it stops
 
 
 class Ordinal:
     """min over b of  sum over rows i and thresholds k of  l(±(s_i - b_k)),  + where the grade of i is above k.
 
-    There is a threshold between every two neighbouring grades, and l is a smooth loss of pairs: a threshold takes the
-    place of the other row. The best thresholds are found for each s, so this is a function of s alone, convex like l;
-    its gradient is the partial one, and its Hessian that of s and b with b eliminated. The rows above k + 1 are among
-    those above k, so the best thresholds ascend by themselves. Queries do not matter. O(n G).
+    There is a threshold between every two neighbouring grades, and l is a smooth pairwise loss: a threshold takes the
+    role of the other row. The best thresholds are computed for each s, so this is a function of s alone, convex like l;
+    its gradient is the partial one, and its Hessian that of s and b with b eliminated (the Schur complement). The rows
+    above k + 1 are among those above k, so the best thresholds ascend. Queries have no effect. O(n G).
     """
 
     by_query = False
@@ -28,7 +28,9 @@ class Ordinal:
     def at(self, s: Floats, preferences: Any) -> LossAt:
         """The loss at scores s (one per row, in block order)."""
         if not isinstance(preferences, GradedPreferences):
-            raise ValueError(f"{self.name} needs graded rows: it cannot learn from winners or single comparisons")
+            raise ValueError(
+                f"the loss {self.name!r} cannot learn from winners or single comparisons: give rows with grades"
+            )
         s, y = check_scores(s, preferences), preferences.y
         m = np.ones(len(s)) if preferences.item_weight is None else preferences.item_weight
         value, gradient, curvatures = 0.0, np.zeros(len(s)), []
@@ -51,7 +53,7 @@ class Ordinal:
         return np.array([self._threshold(s, side, m) for side in sides(y, m)])
 
     def _threshold(self, s: Floats, side: Floats, m: Floats) -> float:
-        """Where the slope in b changes its sign, by Newton's method within a bracket; it never falls with b."""
+        """The zero of the slope in b, which never decreases, by Newton's method within a bracket."""
 
         def slope(b: float) -> tuple[float, float]:
             _, first, second = self.loss.pointwise(side * (s - b))

@@ -1,4 +1,4 @@
-"""Losses of the user's own: what they must have, and a check of their calculus against finite differences."""
+"""User-defined losses: what they must have, and a check of their derivatives against finite differences."""
 
 import inspect
 from typing import Any
@@ -9,30 +9,30 @@ from hingerank.losses.pairs import Loss, LossAt
 from hingerank.preferences import GradedPreferences
 
 PARTS = {
-    "name": "name, a text",
+    "name": "name, a string",
     "convex": "convex, True or False",
     "by_query": "by_query, whether it is a sum over queries, True or False",
     "at": "at(s, preferences), which returns a LossAt(value, gradient, curvature, diagonal)",
 }
 STEP = 1e-5
-CLOSE = 1e-4  # relative
+CLOSE = 1e-4  # relative tolerance
 
 
 def own_loss(loss: Any) -> Loss:
-    """The loss, if it has all that solvers ask of one; a ValueError says what is missing."""
+    """The loss, if it has all that solvers need; a ValueError says what is missing."""
     if inspect.isclass(loss):
-        raise ValueError(f"loss is the class {loss.__name__}: give an object, {loss.__name__}()")
+        raise ValueError(f"loss is the class {loss.__name__}: pass an object, {loss.__name__}()")
     if not isinstance(loss, Loss):
         missing = [words for part, words in PARTS.items() if getattr(loss, part, None) is None]
         raise ValueError(
             f"loss must be a name such as 'squared_hinge' or a loss object; {type(loss).__name__} has no "
-            f"{'; no '.join(missing)}. Deriving from hingerank.losses.PairLoss leaves pointwise(t) to write"
+            f"{'; no '.join(missing)}. A class derived from hingerank.losses.PairLoss only needs name and pointwise(t)"
         )
     return loss
 
 
 def check_loss(loss: Any, *, curvature: bool = True, seed: int = 0) -> None:
-    """A ValueError that says what is wrong with a loss of your own, from random scores and finite differences.
+    """Check a loss of your own on random scores against finite differences; a ValueError says what is wrong.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def check_loss(loss: Any, *, curvature: bool = True, seed: int = 0) -> None:
         Also compare the Hessian (``curvature(v)``, ``diagonal``) with differences of the gradient; False for a loss
         whose curvature is an approximation.
     seed : int
-        Of the scores.
+        Seed of the random scores.
 
     Examples
     --------
@@ -63,7 +63,10 @@ def check_loss(loss: Any, *, curvature: bool = True, seed: int = 0) -> None:
         diagonal = np.array([here.curvature(row)[i] for i, row in enumerate(np.eye(14))])
         _compare(loss, "diagonal", np.asarray(here.diagonal), diagonal, "curvature(v) of unit vectors")
         if loss.convex and float(v @ found) < -CLOSE * max(1.0, float(np.abs(found).max())):
-            raise ValueError(f"{loss.name} says that it is convex, but v·curvature(v) is {float(v @ found):.3g}")
+            raise ValueError(
+                f"{loss.name} has convex=True, but v·curvature(v) is {float(v @ found):.3g}, below 0: set convex=False "
+                "or correct the curvature"
+            )
     _check_queries(loss, s, preferences, here)
 
 
@@ -72,7 +75,9 @@ def _check_queries(loss: Any, s: np.ndarray, preferences: GradedPreferences, her
     moved[:5] = 1.0 - 2.0 * moved[:5]
     there = _at(loss, moved, preferences).gradient
     if loss.by_query and not np.allclose(there[5:], here.gradient[5:]):
-        raise ValueError(f"{loss.name} says by_query=True, but scores of one query change another query's gradient")
+        raise ValueError(
+            f"{loss.name} has by_query=True, but scores of one query change another's gradient: set by_query=False"
+        )
 
 
 def _at(loss: Any, s: np.ndarray, preferences: GradedPreferences) -> LossAt:
@@ -85,7 +90,7 @@ def _at(loss: Any, s: np.ndarray, preferences: GradedPreferences) -> LossAt:
         array = np.asarray(getattr(found, name))
         if array.shape != s.shape or not np.isfinite(array).all():
             raise ValueError(
-                f"{loss.name}: {name} has shape {array.shape}, expected {len(s)} finite numbers, one a row"
+                f"{loss.name}: {name} has shape {array.shape}, expected {len(s)} finite numbers, one per row"
             )
     return found
 

@@ -1,4 +1,4 @@
-"""Losses of pairs: hinge-type ones without listing pairs, smooth ones that visit them, and what all losses answer."""
+"""Pairwise losses: hinge-type ones that list no pairs, smooth ones that visit them, and the interface of all losses."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ from hingerank.preferences import ExplicitPairs, Preferences, QueryPreferences
 class LossAt:
     """A loss at one score vector: `value`, `gradient` (n,), and the Hessian through `curvature(v)` and `diagonal`.
 
-    moments: of hinge-type losses, for each term the weight of the active pairs and the sums of (m - t) and (m - t)^2.
+    moments: for hinge-type losses, each term's weight of the active pairs and sums of (m - t) and (m - t)^2; else None.
     """
 
     value: float
@@ -31,7 +31,7 @@ class LossAt:
 
 
 def check_scores(s: ArrayLike, preferences: Preferences) -> Floats:
-    """Scores as kernels take them: one for each row of the preferences."""
+    """Scores as float64 for the kernels, after checking that there is one for each row."""
     scores: Floats = np.ascontiguousarray(s, np.float64)
     if scores.shape != (preferences.n_items,):
         raise ValueError(f"scores have shape {scores.shape}, expected one for each of {preferences.n_items} rows")
@@ -40,9 +40,9 @@ def check_scores(s: ArrayLike, preferences: Preferences) -> Floats:
 
 @runtime_checkable
 class Loss(Protocol):
-    """A function of scores, given preferences; blind to features.
+    """A function of scores, given preferences; independent of features.
 
-    by_query: whether it is a sum over queries, each of which sees no scores but its own.
+    by_query: whether it is a sum over queries, each term depending only on the query's own scores.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Loss(Protocol):
 
 
 class PairLoss(ABC):
-    """sum over pairs of weight * l(s_i - s_j)."""
+    """Sum over pairs of weight * l(s_i - s_j)."""
 
     name: str
     convex = by_query = True
@@ -65,7 +65,7 @@ class PairLoss(ABC):
         """l(t), l'(t), l''(t)."""
 
     def graded(self, s: Floats, preferences: QueryPreferences) -> LossAt:
-        """The loss over graded preferences; lists the pairs, unless a loss knows a faster exact way."""
+        """The loss over graded preferences; lists the pairs, unless a subclass has a faster exact form."""
         winner, loser, weight = preferences.pairs()
         return self._explicit(s, ExplicitPairs(winner, loser, len(s), weight))
 
@@ -115,7 +115,7 @@ class WindowLoss(PairLoss):
 
     @property
     def margin(self) -> float:
-        """From where on a pair costs nothing."""
+        """The margin from which on a pair costs nothing."""
         return float(self.terms[0, 0])
 
     def value(self, moments: Floats) -> float:
@@ -127,7 +127,7 @@ class WindowLoss(PairLoss):
         return np.stack([(gaps > 0) @ weight, gaps @ weight, gaps**2 @ weight], axis=1)
 
     def state(self, preferences: QueryPreferences) -> WindowState:
-        """Room for the windows of one iterate; the sorted order inside is the start of the next sort."""
+        """Arrays for the windows of one iterate; the next sort starts from the order stored there."""
         tree, n = preferences.tree, preferences.n_items
         slots = int((tree.node[:, 1] - tree.node[:, 0] + tree.node[:, 3] - tree.node[:, 2]).sum())
         order = np.arange(n, dtype=np.int32) - np.repeat(tree.offsets[:-1], np.diff(tree.offsets)).astype(np.int32)
@@ -135,13 +135,13 @@ class WindowLoss(PairLoss):
         return WindowState(order, np.empty(slots, np.int32), window, np.zeros(n))
 
     def degrees(self, state: WindowState, preferences: QueryPreferences) -> Floats:
-        """The diagonal of the score-space Hessian by position: a state's, less pairs of a row with itself."""
+        """The diagonal of the score-space Hessian by position: the state's, without pairs of a row with itself."""
         own = preferences.own_pairs
         return state.degree if own is None else state.degree - self.own_curvature * own
 
     @property
     def own_curvature(self) -> float:
-        """What the pair of a row with itself, of weight 1, adds to the diagonal of a Hessian in which it cancels."""
+        """What a row paired with itself, at weight 1, adds to the diagonal of a Hessian in which it cancels."""
         margin, _, b = self.terms.T
         return float(4.0 * b[margin > 0].sum())
 
@@ -172,7 +172,7 @@ def squared_hinge(margin: float = 1.0) -> WindowLoss:
 
 
 def modified_huber() -> WindowLoss:
-    """0 for t >= 1, (1 - t)^2 on [-1, 1], -4t below: the squared hinge at 1 less the one at -1."""
+    """0 for t >= 1, (1 - t)^2 on [-1, 1], -4t below: the squared hinge at 1 minus the one at -1."""
     return WindowLoss("modified_huber", [(1.0, 0.0, 1.0), (-1.0, 0.0, -1.0)])
 
 
@@ -187,7 +187,7 @@ def smoothed_hinge(width: float = 1.0, margin: float = 1.0) -> WindowLoss:
 
 
 class VisitedPairs(PairLoss):
-    """A smooth loss without a known pair-free form: O(n_q^2) time and O(n_q) memory. `kind` names it to the kernels."""
+    """A smooth loss that has to visit every pair: O(n_q^2) time, O(n_q) memory. Kernels select it by `kind`."""
 
     kind: int
 
@@ -215,7 +215,7 @@ class Logistic(VisitedPairs):
 
 
 class Exponential(PairLoss):
-    """exp(-t), RankBoost's loss. Its pairs factor, so it costs O(n log G); scores far out of order overflow to inf."""
+    """exp(-t), RankBoost's loss. The sum over pairs factors, so it costs O(n log G); badly ordered scores give inf."""
 
     name = "exponential"
 
@@ -238,9 +238,9 @@ class Exponential(PairLoss):
 
 
 class Fidelity(VisitedPairs):
-    """1 - sqrt(sigma(t)),  sigma(t) = 1 / (1 + exp(-t)): the fidelity of "i beats j, surely" and the modelled odds.
+    """1 - sqrt(sigma(t)),  sigma(t) = 1 / (1 + exp(-t)): FRank's fidelity between "i beats j" and the modelled odds.
 
-    Between 0 and 1, so a hopeless pair costs no more than 1; the price is that it is not convex for t < -log 2.
+    Between 0 and 1, so a hopeless pair costs at most 1; in exchange it is not convex for t < -log 2.
     """
 
     name, kind, convex = "fidelity", FIDELITY, False

@@ -1,4 +1,4 @@
-"""Losses that look at whole rankings: the margin of average precision, expected NDCG, and pairs weighted by swaps."""
+"""Losses of whole rankings: the structural hinge of average precision, expected NDCG, and pairs weighted by swaps."""
 
 import numpy as np
 
@@ -11,11 +11,13 @@ from hingerank.preferences import GradedPreferences
 
 
 class RankingLoss(ListLoss):
-    """A loss of whole rankings, in which a row has one place: weights of rows have no meaning."""
+    """A loss of whole rankings, in which each row has one rank: row weights have no meaning."""
 
     def lists(self, s: Floats, preferences: GradedPreferences) -> LossAt:
         if preferences.item_weight is not None:
-            raise ValueError(f"the loss {self.name!r} measures whole rankings and takes no sample_weight")
+            raise ValueError(
+                f"the loss {self.name!r} is defined on whole rankings and takes no sample_weight: leave it out"
+            )
         return self.rankings(s, preferences)
 
     def rankings(self, s: Floats, preferences: GradedPreferences) -> LossAt:
@@ -27,9 +29,9 @@ class AveragePrecision(RankingLoss):
     """sum over queries of  max over rankings π of  1 - AP(π) + Ψ(π) - Ψ(π*)  (SVM-MAP's structural hinge),
 
     Ψ(π) = mean over relevant i and other j of  ±(s_i - s_j),  + where π has i above j; π* has all relevant rows first.
-    Relevant are rows of a grade of at least `relevant`; a query without relevant or without other rows costs nothing.
-    Never less than 1 - AP of the ranking by s, and convex; the worst ranking is found exactly, in O(n log n). The loss
-    has edges: the curvature given is 0.
+    Rows with a grade of at least `relevant` are relevant; a query without relevant or without other rows costs nothing.
+    Convex, and an upper bound on 1 - AP of the ranking by s; the worst ranking is found exactly, in O(n log n). It is
+    piecewise linear: its curvature is returned as 0.
     """
 
     name = "average_precision"
@@ -49,10 +51,10 @@ class AveragePrecision(RankingLoss):
 class ExpectedNdcg(RankingLoss):
     """sum over queries of  1 - sum_i g_i E[D(rank of i)],  scores drawn from N(s_i, 1)  (SoftRank's loss).
 
-    g = (2^y - 1) / DCG*, D = 1/log2(1 + rank) for the first `depth` places (None: for all). As in the paper, the rank
-    of i is one more than a sum of independent events, one for each other row j: that j is drawn above i. Smooth, not
-    convex; queries without a relevant row cost nothing. The variance is 1, since another one is another scale of s. No
-    curvature is given.
+    g = (2^y - 1) / DCG*, D = 1/log2(1 + rank) for the first `depth` ranks (None: for all). As in the paper, the rank of
+    i is one plus a sum of independent events, one for each other row j: that j is drawn above i. Smooth, not convex;
+    queries without a relevant row cost nothing. The variance is 1, since another variance only rescales s. The
+    curvature is not computed.
     """
 
     name = "expected_ndcg"
@@ -72,20 +74,20 @@ class ExpectedNdcg(RankingLoss):
 class LambdaLoss(ListLoss):
     """sum over pairs of  W_ij log(1 + exp(-(s_i - s_j))),  W_ij = (2^y_i - 2^y_j) |D_i - D_j| / DCG*  (LambdaRank).
 
-    W is the change of NDCG when i and j swap places in the ranking given last to `rank`. For fixed W this is a convex
-    function of s, whose gradient at the scores that ranked are LambdaRank's lambdas; with W computed again it is no
-    function of s at all, and so not convex.
+    W is the change of NDCG when i and j swap ranks in the ranking last given to `rank`. For fixed W this is a convex
+    function of s; its gradient at the scores of that ranking gives LambdaRank's lambdas. With W updated along the way,
+    the lambdas are not the gradient of any function.
     """
 
     name = "lambda"
-    convex = by_query = False  # the weights are kept for all rows
+    convex = by_query = False  # not by_query, as the weights are stored for all rows
     takes_pair_weights = True
 
     def __init__(self, preferences: GradedPreferences, depth: int | None = None):
         self.swaps = NdcgSwaps(preferences, preferences.item_weight, depth)
 
     def rank(self, s: Floats) -> None:
-        """Take the pairs' weights from the ranking by s."""
+        """Set the pairs' weights from the ranking by s."""
         self.swaps.rank(s)
 
     def lists(self, s: Floats, preferences: GradedPreferences) -> LossAt:

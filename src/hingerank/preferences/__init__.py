@@ -1,8 +1,8 @@
-"""Preferences between rows: grades or weights of winners inside query blocks, or explicit pairs, in one interface.
+"""Preferences between rows: grades or weighted winners inside query blocks, or explicit pairs, in one interface.
 
-A preference set knows rows, queries and weights, never features or models. All kinds have ``n_items``, ``n_pairs``,
-``total_weight`` and ``pairs()``; only dual algorithms call the last. `QueryPreferences` is what sweeps query by query
-take: they see its tree, not where it comes from.
+A preference set has rows, queries and weights, but no features or models. All kinds have ``n_items``, ``n_pairs``,
+``total_weight`` and ``pairs()``; only dual algorithms call the last. Sweeps over queries take `QueryPreferences`: they
+use its tree, whatever it was made from.
 """
 
 from hingerank.preferences.explicit import ExplicitPairs

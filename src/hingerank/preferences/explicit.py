@@ -11,7 +11,7 @@ from hingerank.renaming import renamed
 
 @renamed
 class ExplicitPairs:
-    """P = {(winner[k], loser[k])}, pair k weighing sample_weight[k]. Costs O(pairs) time and memory, unlike grades.
+    """P = {(winner[k], loser[k])}, pair k with weight sample_weight[k]. O(pairs) time and memory, unlike grades.
 
     Parameters
     ----------
@@ -39,10 +39,10 @@ class ExplicitPairs:
     ):
         self.winners, self.losers = (_rows(r, n_items, name) for r, name in ((winners, "winners"), (losers, "losers")))
         if len(self.winners) != len(self.losers):
-            raise ValueError(f"{len(self.winners)} winners but {len(self.losers)} losers: give one of each for a pair")
+            raise ValueError(f"{len(self.winners)} winners but {len(self.losers)} losers: give one of each per pair")
         same = np.flatnonzero(self.winners == self.losers)
         if len(same):
-            raise ValueError(f"pair {same[0]} compares row {self.winners[same[0]]} with itself")
+            raise ValueError(f"pair {same[0]} compares row {self.winners[same[0]]} with itself: remove it")
         given = check_weights(sample_weight, len(self.winners), "sample_weight")
         self.weight = np.ones(len(self.winners)) if given is None else given
         self.n_items = n_items
@@ -71,7 +71,7 @@ class ExplicitPairs:
 def _rows(given: ArrayLike, n_items: int, name: str) -> Integers:
     rows: Integers = np.asarray(given)
     if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
-        raise ValueError(f"{name} must be a list of row numbers")
+        raise ValueError(f"{name} must be a list of row numbers, not an array of {rows.dtype} and shape {rows.shape}")
     bad = np.flatnonzero((rows < 0) | (rows >= n_items))
     if len(bad):
         raise ValueError(f"{name}[{bad[0]}] is {rows[bad[0]]}, but there are {n_items} rows (0 to {n_items - 1})")

@@ -1,4 +1,4 @@
-"""Preferences inside query blocks, of which no pair is listed, and those by grades: the higher grade is preferred."""
+"""Preferences inside query blocks without listing pairs, and those by grades: the higher grade is preferred."""
 
 from copy import copy
 from typing import NamedTuple, TypeVar
@@ -25,16 +25,16 @@ class PairList(NamedTuple):
 
 
 class QueryPreferences:
-    """Pairs of rows of the same query, the sum over the nodes of a tree of  losers × winners  (kernels/sweeps.py).
+    """Pairs of rows of the same query: the nodes of a tree, each comparing  losers × winners  (kernels/sweeps.py).
 
     Attributes
     ----------
-    y : what the pairs come from, one number per row
+    y : the numbers that pairs are made from, one per row
     offsets : Q + 1 borders of the query blocks
-    shards : ranges of queries that are swept at once
+    shards : ranges of queries that are swept together
     item_weight, query_weight : given weights of rows and of queries, or None
-    pairs_differ : whether pairs have weights that are no product of these
-    tree : where the pairs are
+    pairs_differ : whether pairs have weights that are not a product of these
+    tree : the nodes that compare losers with winners
     """
 
     y: Floats
@@ -44,7 +44,7 @@ class QueryPreferences:
     query_weight: Floats | None
     pairs_differ: bool
     tree: GradeTree
-    _weighted: bool  # whether the tree has weights of rows
+    _weighted: bool  # whether the tree has row weights
 
     @property
     def n_items(self) -> int:
@@ -56,7 +56,7 @@ class QueryPreferences:
 
     @property
     def pairs_per_query(self) -> Integers:
-        """Number of pairs of each query, weights aside."""
+        """Number of pairs of each query, not counting weights."""
         return self._per_query(self._node_pairs)
 
     @property
@@ -87,7 +87,7 @@ class QueryPreferences:
         return float(self.weight_per_query[::stride].sum())
 
     def every(self: Self, stride: int) -> tuple[Self, Integers]:
-        """The preferences of every stride-th query over its rows alone, and which rows these are."""
+        """The preferences of every stride-th query over its rows only, and the indices of these rows."""
         t, chosen = self.tree, np.arange(0, self.n_queries, stride)
         rows, offsets = _runs(self.offsets, chosen)
         nodes, node_start = _runs(t.node_start, chosen)
@@ -115,7 +115,7 @@ class QueryPreferences:
         return part, rows
 
     def between(self: Self, first: int, last: int) -> Self:
-        """The preferences of queries first:last over their rows alone; what has a number a row is a view."""
+        """The preferences of queries first:last over their rows only; arrays with one number per row are views."""
         t, a, b = self.tree, int(self.offsets[first]), int(self.offsets[last])
         nodes, leaves = (slice(int(s[first]), int(s[last])) for s in (t.node_start, t.leaf_start))
         offsets, slot = self.offsets[first : last + 1] - a, t.slot[nodes]
@@ -139,7 +139,7 @@ class QueryPreferences:
 
     @property
     def own_pairs(self) -> Floats | None:
-        """Weights of positions paired with themselves, which make no pair; None where the nodes make none of these."""
+        """Weights of positions paired with themselves, which do not count as pairs; None if no node has such pairs."""
         t = self.tree
         twice = np.flatnonzero(t.node[:, 0] == t.node[:, 2])
         if len(twice) == 0:
@@ -157,7 +157,7 @@ class QueryPreferences:
         return rows
 
     def pairs(self) -> PairList:
-        """Every pair, listed: only for algorithms with a number for each pair, and for tests."""
+        """Every pair, listed: only for algorithms with one variable per pair, and for tests."""
         t, row = self.tree, self.row_at
         winners, losers, scale = [], [], []
         for (l0, l1, w0, w1), c in zip(t.node, t.scale):
@@ -176,7 +176,7 @@ class QueryPreferences:
     @property
     def _node_pairs(self) -> Integers:
         l0, l1, w0, w1 = self.tree.node.T
-        pairs: Integers = (l1 - l0) * (w1 - w0) - np.where(l0 == w0, w1 - w0, 0)  # nobody beats himself
+        pairs: Integers = (l1 - l0) * (w1 - w0) - np.where(l0 == w0, w1 - w0, 0)  # a row does not beat itself
         return pairs
 
     def _per_query(self, per_node: NDArray[Number]) -> NDArray[Number]:
@@ -185,7 +185,7 @@ class QueryPreferences:
 
 
 def _runs(starts: Integers, chosen: Integers) -> tuple[Integers, Integers]:
-    """The numbers starts[q]:starts[q + 1] for the chosen q, one after the other, and where each run of them starts."""
+    """The numbers starts[q]:starts[q + 1] for the chosen q, concatenated, and where each of these runs starts."""
     sizes = (starts[1:] - starts[:-1])[chosen]
     borders = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
     return np.arange(borders[-1]) + np.repeat(starts[chosen] - borders[:-1], sizes), borders
@@ -203,14 +203,14 @@ def check_weights(weight: ArrayLike | None, n: int, name: str) -> Floats | None:
 
 
 class GradedPreferences(QueryPreferences):
-    """P = {(i, j): same query, y[i] > y[j]}, pair (i, j) weighing ``q(query) · w[i] w[j] · u[i] · M[y[i], y[j]]``.
+    """P = {(i, j): same query, y[i] > y[j]}, pair (i, j) with weight ``q(query) · w[i] w[j] · u[i] · M[y[i], y[j]]``.
 
     Parameters
     ----------
     y : grades, any finite numbers, rows of a query contiguous
-    offsets : Q + 1 borders of the query blocks, which rise from 0 to the number of rows
+    offsets : Q + 1 borders of the query blocks, ascending from 0 to the number of rows
     item_weight : w, one per row
-        2 acts exactly as the row standing there twice, 0 as its absence.
+        Weight 2 is the same as giving the row twice, 0 the same as leaving it out.
     winner_weight : u, one per row
         Counted only when the row is preferred (inverse propensity of a click).
     query_weight : q, one per query
@@ -283,7 +283,7 @@ class GradedPreferences(QueryPreferences):
             self.tree = tree._replace(scale=np.ones(len(node)), winner=loser)
             factor = np.ones(n_queries) if query is None else query.copy()
             if pair_weight == "query":
-                pairs = self.weight_per_query  # by the rows' own weights: a row given twice counts twice here too
+                pairs = self.weight_per_query  # including row weights: a row given twice counts twice here too
                 factor /= np.where(pairs > 0, pairs, 1.0)
             scale *= np.repeat(factor, np.diff(node_start))
         return tree

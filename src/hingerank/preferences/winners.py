@@ -1,4 +1,4 @@
-"""Weighted winners: a row of weight u should beat every other row of its query, winners too; no pair is listed."""
+"""Weighted winners: a row of weight u should beat every other row of its query, winners too, without listing pairs."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,20 +9,20 @@ from hingerank.kernels.sweeps import GradeTree, sort_by_grade
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.preferences.graded import ROWS_PER_SHARD, QueryPreferences, check_weights
 
-LOWEST = -1e300  # stands for log 0 in exponentials
+LOWEST = -1e300  # used as log 0 in exponentials
 
 
 class WeightedWinners(QueryPreferences):
-    """P = {(i, j): same query, i ≠ j, u[i] > 0}, pair (i, j) weighing ``q(query) · u[i]``.
+    """P = {(i, j): same query, i ≠ j, u[i] > 0}, pair (i, j) with weight ``q(query) · u[i]``.
 
     Clicks become such preferences (Joachims, Swaminathan & Schnabel 2017): u[i] is the sum of 1 / propensity over the
-    clicks on row i, of all sessions together. A sweep costs one sort of a query's scores, however many sessions and
-    pairs there are.
+    clicks on row i in all sessions. A sweep costs one sort of a query's scores, whatever the number of sessions and
+    pairs.
 
     Parameters
     ----------
-    winner_weight : u, one per row, rows of a query contiguous; of weight 0 a row only loses
-    offsets : Q + 1 borders of the query blocks, which rise from 0 to the number of rows
+    winner_weight : u, one per row, rows of a query contiguous; a row of weight 0 can only lose
+    offsets : Q + 1 borders of the query blocks, ascending from 0 to the number of rows
     query_weight : q, one per query
     pair_weight : "uniform" or "query"
         "query" divides the weights of each query's pairs by their sum, so that all queries count the same.
@@ -59,13 +59,13 @@ class WeightedWinners(QueryPreferences):
             self.tree = self.tree._replace(scale=np.repeat(factor, np.diff(self.tree.node_start)))
 
     def _grow(self) -> GradeTree:
-        """Winners after the others in every query: a node of others against winners, and one of winners alone."""
+        """A tree with the winners last in every query: a node of others against winners, and one of winners only."""
         u, offsets, wins = self.y, self.offsets, (self.y > 0).astype(np.float64)
         perm, kinds = np.empty(len(u), np.int32), np.zeros(self.n_queries, np.int64)
         run_shards(lambda ab: sort_by_grade(wins, offsets, *ab, perm, kinds), self.shards)
         before = np.concatenate(([0.0], np.cumsum(wins)))[offsets].astype(np.int64)
         begin, end = offsets[:-1], offsets[1:]
-        first = end - np.diff(before)  # of the winners
+        first = end - np.diff(before)  # first position of the winners
         mixed, several = (begin < first) & (first < end), end - first > 1
         node_start, leaf_start = (np.concatenate(([0], np.cumsum(k))) for k in (mixed.astype(int) + several, kinds))
         node = np.empty((node_start[-1], 4), np.int64)
@@ -83,7 +83,7 @@ class WeightedWinners(QueryPreferences):
         )  # fmt: skip
 
     def targets(self) -> tuple[Floats, Floats]:
-        """log u of every row, very low where u = 0; and every query's sum of u, times its own weight."""
+        """log u of every row, very low where u = 0; and every query's sum of u, times the query's weight."""
         starts, sizes = self.offsets[:-1], np.diff(self.offsets)
         totals: Floats = np.zeros(self.n_queries)
         totals[sizes > 0] = np.add.reduceat(self.y, starts[sizes > 0]) if len(self.y) else 0.0

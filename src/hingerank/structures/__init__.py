@@ -1,4 +1,4 @@
-"""Structures: what is asked of the weights. A structure knows w and gradients, never features or grades."""
+"""Structures: penalties or constraints on the weights. They depend on w and gradients, not on features or grades."""
 
 from typing import Protocol
 
@@ -10,14 +10,14 @@ __all__ = ["HalfSquare", "L1Ball", "L1Norm", "SmoothStructure", "SparseStructure
 
 
 class Structure(Protocol):
-    """A term of the objective that depends on the weights alone."""
+    """A term of the objective that depends only on the weights."""
 
     def value(self, w: Vector) -> float:
         """The term at w."""
 
 
 class SmoothStructure(Structure, Protocol):
-    """A structure with a gradient and a curvature that is the same everywhere."""
+    """A structure with a gradient and a constant curvature."""
 
     def gradient(self, w: Vector) -> Vector:
         """The gradient at w."""
@@ -26,25 +26,26 @@ class SmoothStructure(Structure, Protocol):
         """Hessian times v."""
 
     def add_hessian(self, H: Floats) -> Floats:
-        """H plus the Hessian, in place."""
+        """Add the Hessian to H in place and return it."""
 
     def add_diagonal(self, d: Floats) -> Floats:
-        """d plus the Hessian's diagonal."""
+        """Return d plus the Hessian's diagonal."""
 
 
 class SparseStructure(Structure, Protocol):
     """A structure under which most weights are 0; g is always the gradient of the loss at w.
 
-    nothing: the fraction of the objective at 0 below which it is as good as none.
+    nothing: the fraction of the objective at 0 below which the objective counts as zero.
     """
 
     nothing: float
 
     def gap(self, loss: float, g: Floats, w: Floats) -> tuple[float, float]:
-        """How far above the optimum loss + structure may be at w; what that and all gained from 0 are at least."""
+        """(Upper bound on the distance of loss + structure at w from the optimum, lower bound on that plus the decrease
+        from 0)."""
 
     def violation(self, g: Floats, w: Floats) -> Floats:
-        """How much each weight violates the optimality conditions; below 0 where 0 is right."""
+        """How much each weight violates the optimality conditions; negative where a weight of 0 is optimal."""
 
     def minimise_model(self, H: Floats, g: Floats, w: Floats) -> Floats:
         """argmin over v of <g, v - w> + ½ (v - w)ᵀ H (v - w) + structure(v)."""

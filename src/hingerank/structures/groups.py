@@ -1,4 +1,4 @@
-"""The half squared norm with groups that may vanish as a whole, weights that may not be negative, or a centre."""
+"""The half squared norm with groups that can vanish together, weights bounded below by 0, or a centre."""
 
 import numpy as np
 
@@ -9,13 +9,13 @@ from hingerank.structures.squares import HalfSquare
 class GroupedSquare(HalfSquare):
     """R(w) = ½‖w‖² + amount · Σ over groups ‖w_g‖, where some weights must not be negative.
 
-    With [v] the part of v that they allow (negative ones of these set to 0), the minimiser of R(w) - <v, w> has the
+    Let [v] be v with the negative entries of bounded weights set to 0. Then the minimiser of R(w) - <v, w> has the
     groups (1 - amount/‖[v_g]‖)₊ [v_g], and R*(v) = ½ Σ_g (‖[v_g]‖ - amount)₊².
 
     Parameters
     ----------
     starts : borders of the groups
-    amount : what a group's norm costs
+    amount : weight of the groups' norms
     bounded : which weights must not be negative
 
     Examples
@@ -34,11 +34,11 @@ class GroupedSquare(HalfSquare):
         return np.sqrt(np.bincount(self.group, w * w, len(self.starts) - 1))
 
     def extra(self, w: Floats) -> float:
-        """What R adds to ½‖w‖²."""
+        """R minus ½‖w‖²."""
         return self.amount * float(self.norms(w).sum()) if self.amount > 0 else 0.0
 
     def allowed(self, v: Floats) -> Floats:
-        """The nearest weights to v without negative ones where these must not be."""
+        """v with the negative entries of bounded weights set to 0."""
         return np.where(self.bounded & (v < 0), 0.0, v)
 
     def shrunk(self, v: Floats, step: float) -> Floats:
@@ -55,16 +55,16 @@ class GroupedSquare(HalfSquare):
         return 0.5 * float((np.maximum(self.norms(self.allowed(v)) - self.amount, 0.0) ** 2).sum())
 
     def gap(self, w: Floats, g: Floats) -> float:
-        """R(w) + R*(v) - <v, w> with v = w - g, g the gradient of ½‖w‖² + loss at w: how far above the optimum w is.
+        """R(w) + R*(v) - <v, w> with v = w - g, g the gradient of ½‖w‖² + loss at w: a bound on R + loss - optimum.
 
         v is minus the gradient of the loss: Fenchel's equality, as in `Objective.gap`, makes the loss's part of the
-        duality gap <w, -v>. The sum is taken group by group, none of which is negative.
+        duality gap <w, -v>. The sum is taken group by group, and no group's term is negative.
         """
         v = w - g
         norms, own, count = self.norms(self.allowed(v)), self.norms(w), len(self.starts) - 1
         products = np.bincount(self.group, w * v, count)
         parts = 0.5 * own**2 + self.amount * own + 0.5 * np.maximum(norms - self.amount, 0.0) ** 2 - products
-        if self.amount == 0:  # as sums of squares, which lose nothing by cancelling
+        if self.amount == 0:  # as sums of squares, which do not cancel
             out = self.bounded & (v < 0)
             parts = np.where(out, w * (g - 0.5 * w), 0.5 * g * g)
         return float(parts.sum())
@@ -73,12 +73,12 @@ class GroupedSquare(HalfSquare):
 class NonNegativeNear(GroupedSquare):
     """R(w) = ½‖w - centre‖² over weights that must not be negative.
 
-    With u = v + centre, R*(v) = ½‖[u]‖² - ½‖centre‖², and u is w less the gradient of R + loss, as it is for
-    ½‖w‖²: so `gap`, and `conjugate`, which is then R(0) + R*(v), stay those of `GroupedSquare`.
+    With u = v + centre, R*(v) = ½‖[u]‖² - ½‖centre‖², and u is w minus the gradient of R + loss, as for ½‖w‖²: so
+    `gap`, and `conjugate`, which is then R(0) + R*(v), are those of `GroupedSquare`.
 
     Parameters
     ----------
-    centre : where weights stay without a loss
+    centre : the minimiser without a loss
 
     Examples
     --------

@@ -6,25 +6,25 @@ from hingerank.arrays import Floats
 from hingerank.kernels.l1 import minimise_in_ball, minimise_under_norm
 from hingerank.kernels.rows import dot
 
-WORK = 200_000_000  # of a model: a round costs up to the cube of its columns, and there are 3 to 50 rounds
-ROUNDING = 1e-14  # of a value, relative to it
-ENOUGH = 0.02  # a model is solved until its violation is this fraction of what it began with
+WORK = 200_000_000  # operations for a model: a round costs up to the cube of its columns, and there are 3 to 50 rounds
+ROUNDING = 1e-14  # relative error of a value
+ENOUGH = 0.02  # a model is solved until its violation is this fraction of the first one
 
 
 class L1Ball:
     """The set ‖w‖₁ ≤ radius."""
 
-    nothing = 1e-3  # without a norm the loss may fall to 0, where nothing is relative to it
+    nothing = 1e-3  # without a penalty the loss may fall to 0, and a gap relative to it has no meaning
 
     def __init__(self, radius: float):
         self.radius = float(radius)
 
     def value(self, w: Floats) -> float:
-        """What the structure adds to the objective of a w inside: nothing."""
+        """0: the structure is a constraint, which w satisfies."""
         return 0.0
 
     def inside(self, w: Floats) -> Floats:
-        """w, or the same a last digit smaller where rounding has put it outside."""
+        """w, or w scaled back by the rounding error that put it outside."""
         norm = float(np.abs(w).sum())
         return w if norm <= self.radius else w * ((1 - 1e-15) * self.radius / norm)
 
@@ -34,14 +34,14 @@ class L1Ball:
         return j, -self.radius if g[j] >= 0 else self.radius
 
     def gap(self, loss: float, g: Floats, w: Floats) -> tuple[float, float]:
-        """(<g, w> + radius ‖g‖_∞, which is at least loss(w) - min: Frank-Wolfe's duality gap; radius ‖g‖_∞, which is at
-        most that and loss(0) - loss(w) together). g is the loss's gradient at w."""
+        """(<g, w> + radius ‖g‖_∞, Frank-Wolfe's duality gap, which is at least loss(w) - min; radius ‖g‖_∞, which is at
+        most this gap plus loss(0) - loss(w)). g is the loss's gradient at w."""
         least = self.radius * float(np.abs(g).max(initial=0.0))
         gap = float(dot(g, w)) + least
         return (0.0 if gap < 0 else gap), least  # NaN stays NaN
 
     def violation(self, g: Floats, w: Floats) -> Floats:
-        """|g_j|, or its excess over the common level once the ball is full."""
+        """|g_j|, or its excess over the common level once w is on the ball's border."""
         norm = float(np.abs(w).sum())
         level = max(0.0, -dot(g, w) / norm) if norm >= 0.999 * self.radius else 0.0
         return np.where(w != 0, np.abs(g + np.sign(w) * level), np.abs(g) - level)
@@ -53,7 +53,7 @@ class L1Ball:
         worst = max(worst, float((np.sign(w) * g).max(where=w != 0, initial=-np.inf)))
         minimise_in_ball(H, q, v, self.radius, ENOUGH * (worst + float(np.abs(g).max())), _rounds(len(w)))
         norm = np.abs(v).sum()
-        return v * (self.radius / norm) if norm > self.radius * (1 - 1e-11) else v  # on the border to the last digit
+        return v * (self.radius / norm) if norm > self.radius * (1 - 1e-11) else v  # exactly on the border
 
 
 class L1Norm:
@@ -72,11 +72,11 @@ class L1Norm:
         return np.sign(w) * np.maximum(np.abs(w) - step, 0.0) / (1.0 + step * self.ridge)
 
     def gap(self, loss: float, g: Floats, w: Floats) -> tuple[float, float]:
-        """(primal - dual, what the dual's conjugate of the norm is) for a loss of squared hinges at margin 1.
+        """(primal - dual, the conjugate of the penalty in that dual) for a loss of squared hinges at margin 1.
 
         The multipliers a_l = -loss'(t_l), scaled by any t ≥ 0, have the dual value
         t (2 loss - <g, w>) - t² loss - sum over j of max(0, t|g_j| - 1)² / (2 ridge); without ridge, t ≤ 1/‖g‖_∞.
-        The best of a few t is taken: every one gives a true lower bound. Away from 0 their difference is rounded.
+        The best of a few t is taken: each gives a valid lower bound. Unless w = 0 the rounding error is added.
         """
         primal = loss + self.value(w)
         if primal <= 0:
@@ -96,7 +96,7 @@ class L1Norm:
         return gap + (ROUNDING * primal if w.any() else 0.0), conjugate
 
     def violation(self, g: Floats, w: Floats) -> Floats:
-        """The size of the least subgradient; below 0 where 0 is right."""
+        """The absolute value of the smallest subgradient; negative where a weight of 0 is optimal."""
         g = g + self.ridge * w
         return np.where(w != 0, np.abs(g + np.sign(w)), np.abs(g) - 1.0)
 

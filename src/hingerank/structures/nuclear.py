@@ -4,14 +4,14 @@ import numpy as np
 
 from hingerank.arrays import Floats
 
-NEAR = 1e-5  # below this share of the largest singular value the Gram matrix cannot tell values apart
+NEAR = 1e-5  # below this fraction of the largest singular value the Gram matrix cannot resolve values
 
 
 def shrink_singular_values(M: Floats, amount: float) -> tuple[Floats, Floats]:
     """(A, its singular values) with A = argmin over A of  amount · ‖A‖_* + ½‖M - A‖_F².
 
-    Singular values come from the smaller Gram matrix, several times faster than a full decomposition, wherever the
-    threshold lies well above what squaring loses; else from the decomposition itself.
+    Singular values come from the smaller Gram matrix, several times faster than a full decomposition, if the threshold
+    is well above the error of squaring them; otherwise from the decomposition.
 
     >>> A, values = shrink_singular_values(np.diag([3.0, 1.0]), 2.0)
     >>> np.round(A, 12).tolist(), values.tolist()

@@ -6,7 +6,7 @@ from hingerank.arrays import Floats, Vector
 
 
 class HalfSquare:
-    """½‖w‖², of vectors or whatever else has an inner product (problem/kernel_space.py).
+    """½‖w‖², of vectors or anything else with an inner product (problem/kernel_space.py).
 
     >>> HalfSquare().value(np.array([3.0, 4.0]))
     12.5
