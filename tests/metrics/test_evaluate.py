@@ -215,7 +215,7 @@ def test_ranking_data_bring_their_queries_and_document_ids():
     scores = data.X[:, 0]
     expected = hr.evaluate(data.y, scores, data.qid, ["ndcg@5", "map:trec"], docid=data.docid)
     assert hr.evaluate(data, scores, measures=["ndcg@5", "map:trec"]) == expected
-    with pytest.raises(ValueError, match="name measures="):
+    with pytest.raises(ValueError, match="pass measures="):
         hr.evaluate(data, scores, "ndcg@5")
 
 

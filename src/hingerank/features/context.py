@@ -1,4 +1,4 @@
-"""What a value is among the values of its query: ranks or z-scores of columns, beside the columns themselves."""
+"""Within-query context: ranks or z-scores of columns among the rows of their query, appended to the columns."""
 
 from typing import Any
 
@@ -10,17 +10,17 @@ from hingerank.data.blocks import blocks_from_qid
 from hingerank.data.scaling import make_scaler
 
 CONTEXTS = ("rank", "standard")
-SPREAD = np.sqrt(12.0)  # one over the standard deviation of evenly spaced ranks from 0 to 1
+SPREAD = np.sqrt(12.0)  # 1 / the standard deviation of evenly spaced ranks from 0 to 1
 
 
 def check_context(context: Any) -> None:
-    """A ValueError unless it is None or one that is known."""
+    """Raise a ValueError unless it is None or a known context."""
     if context is not None and (not isinstance(context, str) or context not in CONTEXTS):
         raise ValueError(f"context must be None, {' or '.join(map(repr, CONTEXTS))}, not {context!r}")
 
 
 def beside_context(X: Any, qid: Any, context: str) -> Floats:
-    """The columns of dense rows, and behind them each column's ranks or z-scores within the queries.
+    """The columns of dense rows, followed by each column's ranks or z-scores within the queries.
 
     Ranks go from -√3 to √3, so that their standard deviation is about 1; equal values share the mean of their ranks.
 
@@ -29,7 +29,7 @@ def beside_context(X: Any, qid: Any, context: str) -> Floats:
     """
     check_context(context)
     if sparse.issparse(X):
-        raise ValueError(f"context={context!r} would fill a sparse matrix: give dense rows, or leave it out")
+        raise ValueError(f"context={context!r} would fill a sparse matrix: pass dense rows, or context=None")
     if context == "standard":
         return np.hstack((X, make_scaler("query-standard").fit(X).transform(X, qid).astype(X.dtype, copy=False)))
     blocks = blocks_from_qid(qid, X.shape[0])

@@ -1,7 +1,7 @@
-"""Piecewise-linear curves of single columns: where their knots are, what they are worth, and their values.
+"""Piecewise-linear curves of single columns: where their knots are, and their values.
 
-score(x) = Σ_f h_f(x_f) with h_f linear between knots at quantiles of the training rows, and beyond the outermost with a
-slope of its own. Compiled parts: kernels/curves.py.
+score(x) = Σ_f h_f(x_f) with h_f linear between knots at quantiles of the training rows, and with a slope of its own
+beyond the outermost knots. Compiled parts: kernels/curves.py.
 """
 
 from typing import Any, NamedTuple
@@ -17,13 +17,13 @@ from hingerank.data.scaling import make_scaler
 from hingerank.kernels.curves import add_curves
 from hingerank.kernels.threads import cut_shards, run_shards
 
-SAMPLED_ROWS = 1 << 14  # from which knots are taken, evenly spaced
-RUG = 25  # quantiles of each column that are kept to draw
+SAMPLED_ROWS = 1 << 14  # evenly spaced rows from which knots are taken
+RUG = 25  # quantiles of each column that are stored for plots
 NUMBERS_PER_SHARD = 1 << 18
 
 
 class Knots(NamedTuple):
-    """Knots of column c are values[starts[c]:starts[c + 1]], ascending, one at least; width is its standard deviation
+    """Knots of column c are values[starts[c]:starts[c + 1]], ascending, at least one; width is its standard deviation
     (1 where that is 0), and rug a few of its quantiles."""
 
     values: Floats
@@ -37,7 +37,7 @@ class Knots(NamedTuple):
 
 
 class Curves(NamedTuple):
-    """h_c(x): heights at knots, linear between them, and outside with the slope of column c."""
+    """h_c(x): heights at knots, linear between them, with the slope of column c outside."""
 
     knots: Floats
     heights: Floats
@@ -75,7 +75,7 @@ class Curves(NamedTuple):
         shards = cut_shards(np.arange(n + 1), max(1, NUMBERS_PER_SHARD // max(1, d)))
 
         def add(shard: tuple[int, int]) -> None:
-            block = X[slice(*shard)].astype(np.float64)  # of one kind, and as CSR: compiled once
+            block = X[slice(*shard)].astype(np.float64)  # always float64 and CSR, so that the kernel is compiled once
             if not sparse.issparse(X):
                 columns, begins = np.tile(np.arange(d, dtype=np.int32), len(block)), d * np.arange(len(block) + 1)
                 rows = np.ascontiguousarray(block).ravel(), columns, begins.astype(np.int32)
@@ -93,9 +93,9 @@ class Curves(NamedTuple):
 def place_knots(X: Matrix, count: int, weight: Floats | None = None, width: Floats | None = None) -> Knots:
     """At most `count` knots for each column, at evenly spaced quantiles of its values from the least to the largest.
 
-    A quantile is the least value that no less than that fraction of the rows, by weight, does not exceed, so a row of
-    weight 2 is the row given twice. Of many rows SAMPLED_ROWS are looked at, evenly spaced; equal quantiles are one
-    knot. width: the columns' standard deviations, where X is not all rows.
+    A quantile is the least value x such that at least that fraction of the rows, by weight, is at most x, so a row of
+    weight 2 is the same as the row given twice. Of many rows, SAMPLED_ROWS evenly spaced ones are used; equal quantiles
+    make one knot. width: the columns' standard deviations, if X is only a part of the rows.
 
     Examples
     --------
@@ -118,9 +118,9 @@ def place_knots(X: Matrix, count: int, weight: Floats | None = None, width: Floa
 
 
 def _quantiles(X: Matrix, mass: Floats, asked: Floats) -> Floats:
-    """Of every column the values at the asked fractions of the rows' mass."""
+    """The values of every column at the given fractions of the rows' total weight."""
     total = float(mass.sum())
-    wanted = asked * total * (1 - 1e-12)  # a fraction that is a whole number of rows must not miss it by rounding
+    wanted = asked * total * (1 - 1e-12)  # so that rounding cannot skip past a fraction that is a whole number of rows
     even = bool((mass == mass[0]).all())
     found = np.empty((X.shape[1], len(asked)))
     if not sparse.issparse(X) and even:
@@ -137,7 +137,7 @@ def _quantiles(X: Matrix, mass: Floats, asked: Floats) -> Floats:
 
 
 def _column(X: Matrix, by_column: Matrix, c: int, mass: Floats) -> tuple[Floats, Floats]:
-    """The values of a column with their mass; of CSC one 0 with that of all entries left out."""
+    """The values of a column with their weights; for CSC, a single 0 has the weight of all absent entries."""
     if by_column is None:
         return np.asarray(X[:, c], np.float64), mass
     entries = slice(by_column.indptr[c], by_column.indptr[c + 1])

@@ -14,12 +14,12 @@ class FourierMap(FeatureMap):
 
     Parameters
     ----------
-    n_components : number m of waves
+    n_components : number m of cosines
     gamma : a number, "scale" (1 / (features · variance)), "median" or "auto"
     orthogonal : how the columns of Ω, each from N(0, 2γ I), are drawn
         False: all independently, b uniform on [0, 2π) (Rahimi & Recht). True: in groups of d mutually orthogonal ones
-        of the same lengths (Yu et al. 2016), each used with b = 0 and with b = −π/2, as a cosine and as a sine: the
-        error is smaller at equal m.
+        with the same distribution of lengths (Yu et al. 2016), each used with b = 0 and with b = −π/2, as a cosine and
+        as a sine: the error is smaller for the same m.
     random_state : a seed
 
     Examples
@@ -37,7 +37,7 @@ class FourierMap(FeatureMap):
         self.random_state = random_state
 
     def fit(self, X: Matrix, y: object = None, sample_weight: np.ndarray | None = None) -> "FourierMap":
-        """Draw directions for as many features as X has; only gamma looks at the values."""
+        """Draw directions for the features of X; the values only matter to gamma."""
         X = rows_like(X)
         count = _positive(self.n_components, "n_components")
         self.gamma_ = choose_gamma(self.gamma, X, sample_weight, self.random_state or 0)
@@ -47,18 +47,18 @@ class FourierMap(FeatureMap):
         return self.place(np.sqrt(2 * self.gamma_) * directions, phases)
 
     def place(self, frequencies: np.ndarray, phases: np.ndarray) -> "FourierMap":
-        """Take over frequencies Ω (features × components) and phases b that were drawn before."""
+        """Set frequencies Ω (features × components) and phases b drawn before."""
         self.frequencies_, self.phases_ = frequencies, phases
         self.n_features_in_, self.width_ = frequencies.shape
         self.kernel_ = Waves(self.width_)
         waves = np.vstack([frequencies, phases]).T
-        with np.errstate(over="ignore"):  # frequencies beyond float32 belong to rows that are 0 there
+        with np.errstate(over="ignore"):  # frequencies that overflow float32 meet features that are 0
             self.right_ = {t: np.ascontiguousarray(waves, t) for t in (np.float32, np.float64)}
         return self
 
 
 class Waves(Kernel):
-    """√(2/m) cos(<x, ω> + b) for rows x and waves (ω, b): the phases ride in the product as one more feature."""
+    """√(2/m) cos(<x, ω> + b) for rows x and waves (ω, b): the product includes the phases as one more feature."""
 
     name = "waves"
 
@@ -85,12 +85,12 @@ def _independent(d: int, m: int, rng: np.random.Generator) -> tuple[np.ndarray, 
 
 
 def _orthogonal(d: int, m: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Half as many directions as components, orthogonal in groups of d, each twice: with phase 0 and −π/2."""
+    """Half as many directions as components, orthogonal in groups of d, each used twice: with phase 0 and −π/2."""
     half = -(-m // 2)
     groups = []
     for _ in range(-(-half // d)):
         Q, R = np.linalg.qr(rng.standard_normal((d, d)))
-        Q *= np.sign(np.diag(R))  # uniform over rotations and reflections
+        Q *= np.sign(np.diag(R))  # makes Q uniform over rotations and reflections
         groups.append(Q * np.sqrt(rng.chisquare(d, d)))  # lengths of Gaussian vectors
     directions = np.hstack(groups)[:, :half]
     phases = np.concatenate([np.zeros(half), np.full(m - half, -np.pi / 2)])

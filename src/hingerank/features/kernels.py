@@ -2,8 +2,8 @@
 
 Most kernels are one matrix product and one function of its entries: ``left(X)`` and ``right(Y)`` give factors A and B,
 and ``finish`` turns A Bᵀ into κ in place, while it is in cache. The same three steps run on a GPU. (On 20,000 rows × 46
-features against 2,000 rows this is about ten times as fast as scikit-learn's rbf_kernel, which several passes over
-memory bind.) Kernels without such a form call scikit-learn. ``choose_gamma`` takes their width from the data.
+features against 2,000 rows this is about ten times as fast as scikit-learn's rbf_kernel, which makes several passes
+over memory.) Kernels without such a form call scikit-learn. ``choose_gamma`` derives their width from the data.
 """
 
 import re
@@ -17,12 +17,12 @@ import scipy.sparse as sp
 from hingerank.arrays import Matrix
 from hingerank.data.files import DataError
 
-SAMPLED_PAIRS = 20_000  # pairs of rows from which gamma="median" is taken
+SAMPLED_PAIRS = 20_000  # pairs of rows from which gamma="median" is computed
 FAR = 1e3  # γ‖x − centre‖² from which rounding could push an exponent of float32 noticeably above 0
 
 
 class Kernel:
-    """κ(x, y) = <x, y>, and what the others share."""
+    """κ(x, y) = <x, y>, and the base class of the other kernels."""
 
     name = "linear"
     by_product = True  # κ comes from one matrix product
@@ -31,7 +31,7 @@ class Kernel:
         self.gamma, self.degree, self.coef0 = float(gamma), degree, float(coef0)
 
     def centred(self, X: Matrix) -> "Kernel":
-        """The same kernel, made ready for rows like X."""
+        """The same kernel, prepared for rows like X."""
         return self
 
     def left(self, X: Matrix, dtype: type) -> Matrix:
@@ -46,7 +46,7 @@ class Kernel:
         """Turn A Bᵀ into κ, in place; Z is a NumPy array or a PyTorch tensor."""
 
     def between(self, A: Matrix, B: Matrix, out: np.ndarray) -> None:
-        """out = κ between the rows behind A and those behind B."""
+        """out = κ between the rows of factor A and those of factor B."""
         if sp.issparse(A) or sp.issparse(B):
             product = A @ B.T
             out[...] = product.toarray() if sp.issparse(product) else product
@@ -55,7 +55,7 @@ class Kernel:
         self.finish(out)
 
     def diagonal(self, A: Matrix, B: Matrix) -> np.ndarray:
-        """κ(x, x) for each row, given both of its factors."""
+        """κ(x, x) for each row, from its two factors."""
         products = A.multiply(B).sum(axis=1) if sp.issparse(A) else np.einsum("ij,ij->i", A, B)
         out = np.array(products, np.float64).reshape(-1, 1)
         self.finish(out)
@@ -71,9 +71,9 @@ class Kernel:
 class RBF(Kernel):
     """κ(x, y) = exp(−γ‖x − y‖²).
 
-    ‖x − y‖² = ‖x‖² + ‖y‖² − 2<x, y> rides in one product: two more columns hold the norms. Subtracting a centre first
-    keeps the cancellation small, so that single precision loses no more than about 1e-7 · γ‖x − centre‖². Sparse rows
-    have no centre, and double precision instead.
+    ‖x − y‖² = ‖x‖² + ‖y‖² − 2<x, y> is one product: two more columns hold the norms. Subtracting a centre first keeps
+    the cancellation small, so that single precision loses at most about 1e-7 · γ‖x − centre‖². Sparse rows are not
+    centred but computed in double precision.
     """
 
     name = "rbf"
@@ -113,7 +113,7 @@ class RBF(Kernel):
             np.minimum(Z, 0, out=Z)
             np.exp(Z, out=Z)
         else:
-            (Z if Z.element_size() == 8 else Z.clamp_(max=0.0)).exp_()  # doubles exceed 0 by rounding only
+            (Z if Z.element_size() == 8 else Z.clamp_(max=0.0)).exp_()  # doubles exceed 0 only by rounding
 
 
 class Polynomial(Kernel):
@@ -168,14 +168,14 @@ class Laplacian(_Paired):
 
 
 class ChiSquared(_Paired):
-    """κ(x, y) = exp(−γ sum_k (x_k − y_k)² / (x_k + y_k)), for non-negative features; dense inside."""
+    """κ(x, y) = exp(−γ sum_k (x_k − y_k)² / (x_k + y_k)), for non-negative features; sparse rows are made dense."""
 
     name = "chi2"
 
     def left(self, X, dtype):
         X = X.toarray() if sp.issparse(X) else X
         if X.size and X.min() < 0:
-            raise DataError("the chi2 kernel is for non-negative features, and X has negative values: use 'laplacian'")
+            raise DataError("the chi2 kernel needs non-negative features, and X has negative values: use 'laplacian'")
         return np.ascontiguousarray(X, np.float64)
 
     def between(self, A, B, out):
@@ -186,7 +186,7 @@ class ChiSquared(_Paired):
 
 
 class FunctionKernel(_Paired):
-    """κ given as a function of two blocks of rows that returns their matrix."""
+    """κ given as a function that maps two blocks of rows to their kernel matrix."""
 
     name = "function"
 
@@ -202,7 +202,7 @@ class FunctionKernel(_Paired):
                 f"expected {out.shape}, a value for every two rows"
             )
         if not np.isfinite(values).all():
-            raise ValueError("the kernel function returned values that are not finite")
+            raise ValueError("the kernel function returned NaN or infinite values: it must return finite numbers")
         out[...] = values
 
     def diagonal(self, A, B):
@@ -250,16 +250,16 @@ _RULE = re.compile(r"(?:([0-9.eE+-]+) *\* *)?(scale|median|auto)")
 
 
 def choose_gamma(gamma: float | str, X: Matrix, weight: np.ndarray | None = None, seed: int = 0) -> float:
-    """The width γ of a kernel for rows X: a number as it is, or by a rule from the data.
+    """The width γ of a kernel for rows X: a number is kept, a rule is evaluated on the data.
 
     Parameters
     ----------
-    gamma : a positive number, a rule, or a rule times a number, as "0.25*scale"
-        "scale": 1 / (sum of the columns' variances), which is scikit-learn's where columns have one mean, and does not
-        change when something is added to a column; "median": 1 / median of ‖x − y‖² over sampled pairs of rows;
-        "auto": 1 / features.
+    gamma : a positive number, a rule, or a rule times a number, such as "0.25*scale"
+        "scale": 1 / (sum of the columns' variances), which equals scikit-learn's if all columns have the same mean, and
+        does not change when a constant is added to a column; "median": 1 / median of ‖x − y‖² over sampled pairs of
+        rows; "auto": 1 / features.
     X : rows, dense or CSR
-    weight : a weight per row, by which "scale" counts it
+    weight : a weight per row, used by "scale"
     seed : of the pairs that "median" samples
 
     Examples
@@ -274,12 +274,12 @@ def choose_gamma(gamma: float | str, X: Matrix, weight: np.ndarray | None = None
         return factor
     found = factor * (_by_variance(X, weight) if rule == "scale" else _median_heuristic(X, seed))
     if not 0 < found < np.inf:
-        raise DataError(f"gamma={gamma!r} comes out as {found}: squares of the features overflow; rescale them")
+        raise DataError(f"gamma={gamma!r} evaluates to {found}: squares of the features overflow; rescale them")
     return found
 
 
 def gamma_rule(gamma: float | str) -> tuple[float, str | None]:
-    """(number, rule or None) that a parameter gamma means.
+    """(number, rule or None) of a parameter gamma.
 
     >>> gamma_rule("0.25*scale"), gamma_rule("median"), gamma_rule(2)
     ((0.25, 'scale'), (1.0, 'median'), (2.0, None))
@@ -291,7 +291,7 @@ def gamma_rule(gamma: float | str) -> tuple[float, str | None]:
         number = None
     if not isinstance(number, Real) or isinstance(number, bool) or not 0 < float(number) < np.inf:
         raise ValueError(
-            f"gamma must be a positive number, 'scale', 'median' or 'auto', or one of these times a number, as "
+            f"gamma must be a positive number, 'scale', 'median' or 'auto', or one of these times a number, such as "
             f"'0.25*scale', not {gamma!r}"
         )
     return float(number), match[2] if match else None
@@ -304,7 +304,7 @@ def _by_variance(X: Matrix, weight: np.ndarray | None) -> float:
 
 
 def _variances(X: Matrix, weight: np.ndarray | None) -> np.ndarray:
-    """Variance of each column, in double precision, rows counted by their weight."""
+    """Variance of each column, in double precision, with row weights."""
     weight = np.ones(X.shape[0]) if weight is None else weight
     total, width = weight.sum(), X.shape[1]
     if sp.issparse(X):

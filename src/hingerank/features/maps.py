@@ -1,8 +1,8 @@
-"""What feature maps share: rows are mapped in blocks small enough to stay in cache, and never held twice.
+"""The base of all feature maps: rows are mapped in blocks small enough to stay in cache, and never stored twice.
 
-Blocks run on all cores, with the same answer on any number of them, in single precision where that is as good. Factors
-of kernel matrices turn kernel values into features with the same inner products. Any scikit-learn transformer can be a
-feature map.
+Blocks run on all cores, with the same result on any number of them, in single precision if that is accurate enough.
+Factors of kernel matrices turn kernel values into features with the same inner products. Any scikit-learn transformer
+can be a feature map.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -30,12 +30,12 @@ SMALLEST = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-6}  # relative
 
 
 def storage_type(rows: int, columns: int, given: Any) -> type:
-    """float64 for double-precision input while that takes at most 32 MiB, where it costs nothing; float32 above."""
+    """float64 for double-precision input if that takes at most 32 MiB, where it costs nothing; else float32."""
     return np.float64 if given == np.float64 and 8 * rows * columns <= SMALL_BYTES else np.float32
 
 
 def over_rows(rows: int, width: int, work: Callable[[int, int], object], itemsize: int = 4) -> None:
-    """work(a, b) for ranges that cover the rows; a range times ``width`` numbers fits a cache."""
+    """Call work(a, b) for ranges that cover the rows; a range of rows of ``width`` numbers fits a cache."""
     height = max(1, BLOCK_BYTES // (itemsize * max(1, width)))
 
     def shard(borders: tuple[int, int]) -> None:
@@ -49,7 +49,7 @@ def over_rows(rows: int, width: int, work: Callable[[int, int], object], itemsiz
 
 @contextmanager
 def serial_blas() -> Iterator[None]:
-    """Matrix products on one thread each, because the shards already use all cores; restored afterwards."""
+    """Run each matrix product on one thread, because the shards already use all cores; restored afterwards."""
     with _controller().limit(limits=1, user_api="blas"):
         yield
 
@@ -60,11 +60,11 @@ def _controller() -> ThreadpoolController:
 
 
 def factorise(W: np.ndarray, smallest: float = 1e-12) -> tuple[np.ndarray, np.ndarray]:
-    """(rows kept, T) with T Tᵀ = W[kept, kept]⁻¹: kernel values to the kept rows, times T, are features of W's space.
+    """(rows kept, T) with T Tᵀ = W[kept, kept]⁻¹: kernel values with the kept rows, times T, are features of W's space.
 
     A pivoted Cholesky factorisation W = L Lᵀ leaves out rows whose squared distance from the span of the kept ones is
-    below ``smallest`` times the largest diagonal entry, among them repeated rows, and T = L⁻ᵀ. It spans what the
-    eigenvectors would, at a tenth of their cost.
+    below ``smallest`` times the largest diagonal entry, such as repeated rows, and T = L⁻ᵀ. It spans the same space as
+    the eigenvectors, at a tenth of their cost.
 
     Examples
     --------
@@ -92,34 +92,34 @@ def leading_factor(W: np.ndarray, rank: int, smallest: float = 1e-12) -> np.ndar
 
 
 class FeatureMap(TransformerMixin, BaseEstimator):
-    """φ(x) = Mᵀ ψ(x), a scikit-learn transformer; M is the matrix ``mixing_``, or None where φ = ψ.
+    """φ(x) = Mᵀ ψ(x), a scikit-learn transformer; M is the matrix ``mixing_``, or None if φ = ψ.
 
-    Scores <w, φ(x)> are <M w, ψ(x)>, so training and prediction need only ψ, which ``write`` computes; φ itself is
-    made by ``transform`` for others.
+    Scores <w, φ(x)> are <M w, ψ(x)>, so training and prediction need only ψ, which ``write`` computes; only
+    ``transform`` computes φ itself.
     """
 
     mixing_: np.ndarray | None = None
-    width_: int  # numbers in ψ(x)
-    kernel_: Kernel  # ψ(x) = its values between x and the rows behind `right_`
-    right_: dict[type, Matrix]  # for float32 and float64
+    width_: int  # length of ψ(x)
+    kernel_: Kernel  # ψ(x) = its values between x and the rows of the factors `right_`
+    right_: dict[type, Matrix]  # by dtype, float32 and float64
 
     @property
     def n_outputs(self) -> int:
-        """Numbers in φ(x)."""
+        """Length of φ(x)."""
         return self.width_ if self.mixing_ is None else self.mixing_.shape[1]
 
     def write(self, X: Matrix, out: np.ndarray) -> None:
-        """out = ψ of the rows X, of which there are few."""
+        """out = ψ of the rows X, a small block."""
         dtype = out.dtype.type
         self.kernel_.between(self.kernel_.left(X, dtype), self.right_[dtype], out)
 
     def stored_bytes(self, X: Matrix) -> int:
-        """What ``rows(X)`` takes."""
+        """Bytes that ``rows(X)`` takes."""
         dtype = storage_type(X.shape[0], self.width_, X.dtype)
         return X.shape[0] * self.width_ * np.dtype(dtype).itemsize
 
     def rows(self, X: Matrix) -> Matrix:
-        """ψ of all rows, C-ordered; float64 only where X is and the result is small."""
+        """ψ of all rows, C-ordered; float64 only if X is float64 and the result is small."""
         out = np.empty((X.shape[0], self.width_), storage_type(X.shape[0], self.width_, X.dtype))
         over_rows(len(out), self.width_, lambda a, b: self.write(X[a:b], out[a:b]), out.itemsize)
         return out
@@ -127,7 +127,7 @@ class FeatureMap(TransformerMixin, BaseEstimator):
     def scores(self, X: Matrix, weights: np.ndarray) -> np.ndarray:
         """<weights, ψ(x)> for every row, a block of ψ at a time, in X's precision and summed in double.
 
-        The weights may be a matrix with a column for each of several rankers.
+        The weights may be a matrix with one column for each of several rankers.
         """
         weights = np.ascontiguousarray(weights, np.float64)
         out = np.empty((X.shape[0], *weights.shape[1:]))
@@ -144,11 +144,11 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         return out
 
     def names(self, given: Sequence[str]) -> list[str]:
-        """Of the numbers in φ(x), for features that are called so."""
+        """Names of the outputs φ(x), given the names of the features."""
         return [f"map {number}" for number in range(1, self.n_outputs + 1)]
 
     def unmixed(self, w: np.ndarray) -> np.ndarray:
-        """Weights of ψ for weights w of φ."""
+        """Weights of ψ that correspond to weights w of φ."""
         return w if self.mixing_ is None else self.mixing_ @ w
 
     def transform(self, X: Matrix) -> np.ndarray:
@@ -170,10 +170,10 @@ class FeatureMap(TransformerMixin, BaseEstimator):
 
 
 def rows_like(X: Matrix, n_features: int | None = None) -> Matrix:
-    """X as a float matrix, dense or CSR, with the number of features that fit saw."""
+    """X as a float matrix, dense or CSR, after checking its number of features."""
     X = check_matrix(X)
     if n_features is not None and X.shape[1] != n_features:
-        raise ValueError(f"X has {X.shape[1]} features, but the map was fitted on {n_features}")
+        raise ValueError(f"X has {X.shape[1]} features, but the map was fitted on {n_features}: pass the same features")
     return X.tocsr() if sp.issparse(X) else X
 
 
@@ -187,7 +187,7 @@ class Transformer(Protocol):
 
 
 class TransformerMap(FeatureMap):
-    """φ(x) = transformer.transform(x), in float32, a block of rows at a time; sparse answers stay CSR.
+    """φ(x) = transformer.transform(x), in float32, a block of rows at a time; sparse results stay CSR.
 
     Examples
     --------
@@ -206,7 +206,7 @@ class TransformerMap(FeatureMap):
         return self.place(clone(self.transformer).fit(X), X[:1])
 
     def place(self, transformer: Any, row: Matrix) -> "TransformerMap":
-        """Take over a fitted transformer; its answer for a row shows its form."""
+        """Set a fitted transformer; transforming one row shows the form of its results."""
         self.transformer_, first = transformer, transformer.transform(row)
         self.n_features_in_, self.width_, self.sparse_ = row.shape[1], first.shape[1], sp.issparse(first)
         return self
@@ -218,7 +218,7 @@ class TransformerMap(FeatureMap):
     def names(self, given: Sequence[str]) -> list[str]:
         try:
             return [str(name) for name in self.transformer_.get_feature_names_out(np.asarray(given, object))]
-        except (AttributeError, ValueError):  # transformers need not name what they make
+        except (AttributeError, ValueError):  # not every transformer names its outputs
             return super().names(given)
 
     def stored_bytes(self, X):
@@ -235,7 +235,7 @@ class TransformerMap(FeatureMap):
 
 
 def check_width(mapped: FeatureMap | None, n_features: int, n_weights: int) -> None:
-    """Raise a ValueError unless a fitted map, or none, has this number of features and an output for each weight."""
+    """Raise a ValueError unless a fitted map, or none, has this number of features and one output per weight."""
     if mapped is not None and mapped.n_features_in_ != n_features:
         raise ValueError(f"features_ maps {mapped.n_features_in_} features, expected {n_features}")
     width = n_features if mapped is None else mapped.n_outputs

@@ -1,4 +1,4 @@
-"""Nyström's method: which rows stand for all the others, and features in the span of their kernel functions."""
+"""Nyström's method: the choice of landmark rows, and features in the span of their kernel functions."""
 
 from typing import Any
 
@@ -12,24 +12,24 @@ from hingerank.kernels.rows import row_keys
 
 PILOT = 200  # landmarks from which leverage is estimated
 LEAST_RIDGE = 1e-6
-SAMPLE_FOR_MEANS = 50  # rows per mean that k-means looks at
+SAMPLE_FOR_MEANS = 50  # rows per centre that k-means uses
 
 
 def choose_landmarks(how: str, X: Matrix, count: int, kernel: Kernel, seed: int) -> Matrix:
-    """Landmarks of the rows X: rows drawn evenly, means, or rows that tell most.
+    """Landmarks of the rows X: rows drawn uniformly, centres of k-means, or rows drawn by leverage.
 
-    Rows that are given several times count once, and the order of rows does not matter.
+    Repeated rows count once, and the order of rows does not matter.
 
     Parameters
     ----------
     how : "uniform", "kmeans" or "leverage"
-        "uniform": rows without replacement. "kmeans": centres of scikit-learn's MiniBatchKMeans, which are no training
+        "uniform": rows without replacement. "kmeans": centres of scikit-learn's MiniBatchKMeans, which are not training
         rows. "leverage": rows without replacement, in proportion to their ridge leverage φᵀ(ΦᵀΦ + λI)⁻¹φ, estimated
         from a pilot set of landmarks, with λ such that the leverages of these add up to half their number.
     X : rows, dense or CSR
-    count : number of landmarks; all rows where there are no more
+    count : number of landmarks; all rows if there are fewer
     kernel : in whose feature space leverage is measured
-    seed : of what is drawn
+    seed : of the random draws
     """
     if how not in ("uniform", "kmeans", "leverage"):
         raise ValueError(f"landmarks must be 'uniform', 'kmeans' or 'leverage', not {how!r}")
@@ -46,7 +46,7 @@ def choose_landmarks(how: str, X: Matrix, count: int, kernel: Kernel, seed: int)
 
 
 def distinct_rows(X: Matrix) -> np.ndarray:
-    """One row number for every distinct row, in an order that depends on the rows' values alone."""
+    """One row number for every distinct row, in an order that depends only on the rows' values."""
     keys = np.empty(X.shape[0], np.uint64)
     row_keys((X.data, X.indices, X.indptr) if sp.issparse(X) else (X,), keys)
     return np.unique(keys, return_index=True)[1]
@@ -58,7 +58,7 @@ def _means(X: Matrix, count: int, rng: np.random.Generator) -> np.ndarray:
     if X.shape[0] > SAMPLE_FOR_MEANS * count:
         X = X[np.sort(rng.choice(X.shape[0], SAMPLE_FOR_MEANS * count, replace=False))]
     learner = MiniBatchKMeans(count, random_state=int(rng.integers(2**31)), n_init=1, batch_size=max(1024, count))
-    centres = learner.fit(X.astype(np.float64, copy=False)).cluster_centers_  # in single precision it ends elsewhere
+    centres = learner.fit(X.astype(np.float64, copy=False)).cluster_centers_  # single precision ends at other centres
     return np.ascontiguousarray(centres, X.dtype)
 
 
@@ -76,7 +76,7 @@ def _leverage(X: Matrix, pilot: int, kernel: Kernel, rng: np.random.Generator) -
     ridge = _ridge(values, 0.5 * len(values))
     weights = vectors / np.sqrt(values + ridge)
     leverage = np.concatenate([np.square(block @ weights).sum(axis=1) for block in blocks])
-    # what the pilot set does not explain of a row counts in full at the same ridge
+    # the part of a row outside the span of the pilot set is divided by the same ridge
     seen = np.concatenate([np.square(block).sum(axis=1) for block in blocks])
     whole = kernel.diagonal(kernel.left(X, np.float64), kernel.right(X, np.float64))
     leverage += np.maximum(whole - seen, 0.0) / ridge
@@ -94,12 +94,12 @@ def _ridge(values: np.ndarray, target: float) -> float:
 
 
 def dense_rows(X: Matrix) -> Matrix:
-    """Landmarks as they are kept: CSR stays CSR, dense rows are a copy of their own."""
+    """Landmarks as they are stored: CSR stays CSR, dense rows are copied."""
     return X.copy() if sp.issparse(X) else np.array(X)
 
 
 class Factors(dict[type, Matrix]):
-    """The landmarks' factor B of a kernel, made for a precision when that is first asked for."""
+    """The landmarks' factor B of a kernel, computed for a dtype on first access."""
 
     def __init__(self, kernel: Kernel, landmarks: Matrix):
         super().__init__()
@@ -113,17 +113,17 @@ class Factors(dict[type, Matrix]):
 class NystroemMap(FeatureMap):
     """φ(x) = Tᵀ (κ(x, l₁), ..., κ(x, lₘ)) with T Tᵀ = κ(landmarks)⁻¹, so that <φ(x), φ(y)> ≈ κ(x, y).
 
-    Without ``rank``, T comes from a pivoted Cholesky factorisation, which also leaves out landmarks that others already
-    span; with it, from the ``rank`` leading eigenvectors, as in the papers. Any such T gives the same inner products
+    Without ``rank``, T comes from a pivoted Cholesky factorisation, which also leaves out landmarks in the span of the
+    others; with it, from the ``rank`` leading eigenvectors, as in the papers. Any such T gives the same inner products
     (at full rank) and so the same ranker.
 
     Parameters
     ----------
-    n_components : number m of landmarks; all rows where there are no more
+    n_components : number m of landmarks; all rows if there are fewer
     kernel : "rbf", "polynomial", "laplacian", "chi2", "cosine", "linear" or a function of two arrays
     gamma : a number, "scale" (1 / (features · variance)), "median" or "auto"
     degree, coef0 : of "polynomial"
-    rank : most features, or None
+    rank : largest number of features, or None
     landmarks : "uniform", "kmeans" or "leverage"
     random_state : a seed
 
@@ -149,7 +149,7 @@ class NystroemMap(FeatureMap):
         self.random_state = random_state
 
     def fit(self, X: Matrix, y: object = None, sample_weight: np.ndarray | None = None) -> "NystroemMap":
-        """Choose the landmarks; y is ignored, and sample_weight matters only to gamma="scale"."""
+        """Choose the landmarks; y is ignored, and sample_weight only affects gamma="scale"."""
         X = rows_like(X)
         count = _positive(self.n_components, "n_components")
         self.n_features_in_ = X.shape[1]
@@ -167,7 +167,7 @@ class NystroemMap(FeatureMap):
         return self
 
     def place(self, landmarks: Matrix) -> "NystroemMap":
-        """Take over landmarks that were chosen before."""
+        """Set landmarks that were chosen before."""
         self.landmarks_, self.n_features_in_ = landmarks, landmarks.shape[1]
         self.width_ = landmarks.shape[0]
         self.kernel_ = make_kernel(self.kernel, self.gamma_, self.degree, self.coef0).centred(landmarks)

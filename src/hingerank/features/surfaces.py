@@ -8,7 +8,7 @@ from scipy import sparse
 from hingerank.arrays import Floats, Integers, Matrix
 from hingerank.features.curves import Knots
 
-MOST_COLUMNS = 200  # among which the best pairs are looked for
+MOST_COLUMNS = 200  # columns among which the best pairs are searched
 
 
 class SurfaceGrid(NamedTuple):
@@ -24,19 +24,19 @@ class SurfaceGrid(NamedTuple):
         return len(self.x), len(self.y)
 
     def cells(self, X: Matrix) -> tuple[Integers, Floats, Floats]:
-        """Of every row its cell, numbered along y, and its place in it by x and by y, from 0 to 1."""
+        """The cell of every row, numbered along y, and the row's position in it in x and in y, from 0 to 1."""
         i, p = _places(column_of(X, self.first), self.x)
         j, q = _places(column_of(X, self.second), self.y)
         return i * (len(self.y) - 1) + j, p, q
 
     def values(self, X: Matrix, heights: Floats) -> Floats:
-        """The surface of these heights at the rows of X."""
+        """The surface with these heights at the rows of X."""
         cell, p, q = self.cells(X)
         return looked_up(corners(heights), cell, p, q)
 
 
 def column_of(X: Matrix, c: int) -> Floats:
-    """A column as a vector of doubles."""
+    """Column c as a vector of float64."""
     column = X[:, [c]].toarray().ravel() if sparse.issparse(X) else X[:, c]
     return np.asarray(column, np.float64)
 
@@ -47,19 +47,19 @@ def _places(values: Floats, knots: Floats) -> tuple[Integers, Floats]:
 
 
 def corners(heights: Floats) -> Floats:
-    """Of every cell a, b, c, d with the value a + b p + c q + d p q at place (p, q)."""
+    """Coefficients a, b, c, d of every cell, whose value at position (p, q) is a + b p + c q + d p q."""
     low, right, up, both = heights[:-1, :-1], heights[1:, :-1], heights[:-1, 1:], heights[1:, 1:]
     return np.stack((low, right - low, up - low, both - right - up + low), axis=-1).reshape(-1, 4)
 
 
 def looked_up(table: Floats, cell: Integers, p: Floats, q: Floats) -> Floats:
-    """a + b p + c q + d p q of each row's cell."""
+    """a + b p + c q + d p q with the coefficients of each row's cell."""
     a, b, c, d = (table[cell, k] for k in range(4))
     return a + b * p + q * (c + d * p)
 
 
 def coarse(knots: Floats, count: int) -> Floats:
-    """At most `count` of some knots, evenly taken, the outermost among them."""
+    """At most `count` of the knots, evenly spaced and including the outermost."""
     return knots[np.unique(np.linspace(0, len(knots) - 1, min(count, len(knots))).round().astype(int))]
 
 
@@ -70,18 +70,18 @@ def make_grid(knots: Knots, first: int, second: int, count: int) -> SurfaceGrid:
 
 
 def best_pairs(X: Matrix, z: Floats, knots: Knots, weight: Floats, most: int, count: int) -> list[tuple[int, int]]:
-    """The `most` pairs of columns whose surfaces the loss would fall along most steeply.
+    """The `most` pairs of columns whose surfaces have the steepest gradient of the loss.
 
-    ‖Σ over rows of z (τ_s - its mean)(τ_t - its mean)‖ over the rises τ of both columns, z being the gradient of the
-    loss in scores at the curves' optimum: what the curves have not taken. One product of matrices.
+    The steepness of a pair is ‖Σ over rows of z (τ_s - its mean)(τ_t - its mean)‖ over the ramps τ between knots of
+    both columns, where z is the gradient of the loss in scores at the curves' optimum. One matrix product.
 
     Parameters
     ----------
     X : some rows
     z : the loss's gradient in their scores
     knots : of all columns
-    weight : of each column: those of most weight are looked at, and none below 0
-    most : pairs wanted
+    weight : of each column; those of largest weight are considered, and none below 0
+    most : number of pairs
     count : knots of a surface in each direction
     """
     able = np.flatnonzero((knots.counts > 1) & (weight >= 0))

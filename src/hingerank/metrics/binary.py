@@ -1,4 +1,4 @@
-"""Measures of relevant or not: precision, recall, average precision, reciprocal rank."""
+"""Measures of binary relevance: precision, recall, average precision, reciprocal rank."""
 
 import numpy as np
 
@@ -27,7 +27,7 @@ def recall(lists: RankedLists, measure: Measure) -> np.ndarray:
 
 
 def average_precision(lists: RankedLists, measure: Measure) -> np.ndarray:
-    """AP@k = sum over relevant places r <= k of P@r / divisor (all relevant items, or min(relevant items, k))."""
+    """AP@k = sum over relevant ranks r <= k of P@r / divisor (all relevant items, or min(relevant items, k))."""
     chosen = measure.conventions
     k = lists.cut(None if chosen.map_divisor == "whole" else measure.k)
     total = lists.per_query(gains.precision_sum, *_relevant_and_ties(lists, measure), after=(k,))
@@ -37,7 +37,7 @@ def average_precision(lists: RankedLists, measure: Measure) -> np.ndarray:
 
 
 def reciprocal_rank(lists: RankedLists, measure: Measure) -> np.ndarray:
-    """RR@k = 1 / place of the first relevant item, 0 when it is not among the first k."""
+    """RR@k = 1 / rank of the first relevant item, 0 if it is not among the first k."""
     chosen, k = measure.conventions, lists.cut(measure.k)
     values = lists.per_query(gains.cascade, *_relevant_and_ties(lists, measure), after=(k,))
     return fill_empty(values, lists.known.relevant_count(chosen.relevant) == 0, 0.0, chosen)
@@ -78,7 +78,7 @@ register(
 register(
     MeasureKind(
         "map",
-        "Σ P@r over relevant places r ≤ k / relevant items",
+        "Σ P@r over relevant ranks r ≤ k / relevant items",
         average_precision,
         aliases=("ap", "average_precision", "mean_average_precision", "map_cut"),
         options=(*RELEVANCE_OPTIONS, "map_divisor"),
@@ -87,7 +87,7 @@ register(
 register(
     MeasureKind(
         "mrr",
-        "1 / place of the first relevant item, 0 past k",
+        "1 / rank of the first relevant item, 0 past k",
         reciprocal_rank,
         aliases=("rr", "recip_rank", "reciprocal_rank", "mean_reciprocal_rank"),
         options=RELEVANCE_OPTIONS,

@@ -1,4 +1,4 @@
-"""evaluate: values of measures per query, then their means."""
+"""evaluate: values of measures per query, and their means."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from hingerank.metrics.measure import MEASURES, Measure, parse_measure, preset_n
 from hingerank.metrics.own import OwnMeasure, measure_name, own_values
 from hingerank.metrics.ranked_lists import RankedLists
 
-HIGHEST_EXPONENT = 1000.0  # 2^grade and sums of it stay finite
+HIGHEST_EXPONENT = 1000.0  # up to here 2^grade and sums of it stay finite
 
 
 def evaluate(
@@ -37,21 +37,21 @@ def evaluate(
         Higher is better; any real number (grades of 0 and below are not relevant). RankingData already holds the
         queries and document ids.
     scores : a finite number per row
-        Higher comes first. Rows of equal score count by the expected value over all their orders, unless the preset
-        says otherwise.
+        Higher ranks first. Tied rows count by the expected value over all their orders, unless the preset says
+        otherwise.
     qid : a query id per row
         In any order and of any type. A single id makes one query of all rows, and so does None, with a warning.
     measures : a name, or several
-        ndcg@10, dcg@5, map, p@5, recall@10, mrr, err@10, mean_ndcg, pair_accuracy, kendall_tau, each with ":preset"
-        ("ndcg@10:letor4") or ":option=value" ("ndcg@10:ties=stable") after it. Or a function of your own, (y, scores)
-        of one query's rows -> a number, which goes by its name.
+        ndcg@10, dcg@5, map, p@5, recall@10, mrr, err@10, mean_ndcg, pair_accuracy, kendall_tau, each optionally
+        followed by ":preset" ("ndcg@10:letor4") or ":option=value" ("ndcg@10:ties=stable"). Or a function (y, scores)
+        -> number of one query's rows, reported under its name.
     per_query : bool
         Return arrays, queries in order of first appearance, instead of means. A value is nan where a measure is
         undefined (pair_accuracy without a pair; anything with ":empty=skip"); the mean leaves such queries out.
     sample_weight : a weight per query, or per row
-        Per query in order of first appearance; weights of rows must be constant in a query.
+        Per query in order of first appearance; row weights must be constant within a query.
     group : rows per query in row order, instead of qid
-    preset : for the measures that name none
+    preset : for measures that do not name one
         default, letor3, letor4, mslr, trec, sklearn, lightgbm, xgboost, catboost or ranklib.
     docid : a document id per row
         Only ``trec`` uses it, to break ties as trec_eval does.
@@ -59,7 +59,7 @@ def evaluate(
     Returns
     -------
     dict
-        From the names, exactly as given, to means or arrays.
+        Maps the names, exactly as given, to means or arrays.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def evaluate(
     names, wanted, own = parse_measures(measures, preset)
     if isinstance(y, RankingData):
         if qid is not None or group is not None:
-            raise ValueError("the data already hold their queries: leave out qid and group, and name measures=…")
+            raise ValueError("the data already contain their queries: leave out qid and group, and pass measures=…")
         y, qid, docid = y.y, y.qid, y.docid if docid is None else docid
     grades = _numbers(y, "y")
     given = _numbers(scores, "scores", len(grades))
@@ -94,12 +94,12 @@ def evaluate(
 
 
 def values_of(wanted: dict[str, Measure], lists: RankedLists) -> dict[str, np.ndarray]:
-    """Each measure's value of every query."""
+    """Each measure's value for every query."""
     return {name: MEASURES[measure.kind].values(lists, measure) for name, measure in wanted.items()}
 
 
 def parse_measures(measures: Any, preset: str | None) -> tuple[list[str], dict[str, Measure], dict[str, OwnMeasure]]:
-    """All names as the user wrote them; of them, those of measures here and those of the user's own functions."""
+    """All names as given, the built-in measures among them, and the user's own functions."""
     if isinstance(measures, str | Measure) or callable(measures):
         measures = [measures]
     if preset is not None:
@@ -114,7 +114,7 @@ def parse_measures(measures: Any, preset: str | None) -> tuple[list[str], dict[s
 
 
 def _numbers(values: ArrayLike, name: str, n_rows: int | None = None) -> np.ndarray:
-    """A finite float64 per row."""
+    """One finite float64 per row, or a DataError."""
     array = real_numbers(values, name)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -162,12 +162,12 @@ def _query_weight(sample_weight: ArrayLike | None, blocks: QueryBlocks) -> np.nd
             "per row)"
         )
     if (weight < 0).any() or not weight.sum() > 0:
-        raise DataError("sample_weight must hold no negative weight and at least one positive weight")
+        raise DataError("sample_weight must contain no negative weight and at least one positive weight")
     return weight
 
 
 def check_measurable(wanted: dict[str, Measure], y: np.ndarray, where: Callable[[int], str]) -> None:
-    """Refuse grades for which a measure is not defined; ``where`` says in words where a row of y stands."""
+    """Refuse grades for which a measure is not defined; ``where`` describes the location of a row of y."""
     for name, measure in wanted.items():
         _check_measure(name, measure, y, where)
 
@@ -196,7 +196,7 @@ def _check_measure(name: str, measure: Measure, y: np.ndarray, where: Callable[[
 
 
 def _docid_order(docid: ArrayLike | None, blocks: QueryBlocks) -> np.ndarray | None:
-    """Rows in block order -> rows of each block by decreasing docid, compared as text."""
+    """Rows of each block by decreasing docid, compared as text, as indices in block order."""
     if docid is None:
         return None
     names = np.asarray(docid)
@@ -213,7 +213,7 @@ def by_falling_docid(text: np.ndarray, numbers: np.ndarray) -> np.ndarray:
 
 
 def depths(wanted: dict[str, Measure]) -> list[tuple[str, int | None]]:
-    """Each measure's tie rule, and how many places of the ranking it reads."""
+    """Each measure's tie rule, and how many ranks it reads."""
     return [_depth(measure) for measure in wanted.values()]
 
 
@@ -237,7 +237,7 @@ def mean_over_queries(values: np.ndarray, weight: np.ndarray | None = None) -> f
 
 
 def warm_metrics() -> None:
-    """Run every measure, both gains and all tie rules on a tiny sample, so that later calls find compiled kernels."""
+    """Run every measure, both gains and all tie rules on a tiny sample, to compile the kernels for later calls."""
     y = np.array([0.0, 1.0, 2.0, 1.0, 0.5, 0.0] * 3)
     scores = np.array([0.5, 0.5, 1.0, 2.0, 3.0, 3.0] * 3)
     names = [name + ("@1" if kind.cutoff == "required" else "") for name, kind in MEASURES.items()]

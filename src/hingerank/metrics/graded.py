@@ -11,9 +11,9 @@ GAIN_OPTIONS = ("gain", "discount", "ties", "grades", "empty")
 
 
 def discounts(name: str, depth: int) -> tuple[np.ndarray, np.ndarray]:
-    """The weight of places r = 1..depth as a fraction: "log2" 1/log2(r+1); "letor" 1, 1, then ln 2/ln r.
+    """The discounts of ranks r = 1..depth as a fraction: "log2" 1/log2(r+1); "letor" 1, 1, then ln 2/ln r.
 
-    A fraction, because LETOR's scripts multiply first and then divide: so their 15 printed digits come out the same.
+    As a fraction, because LETOR's scripts multiply first and then divide: so all 15 digits they print are reproduced.
     """
     place = np.arange(1.0, depth + 1.0)
     if name == "log2":
@@ -23,7 +23,7 @@ def discounts(name: str, depth: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def dcg(lists: RankedLists, measure: Measure) -> np.ndarray:
-    """DCG@k = sum over the first k places r of ``gain(grade at r) · discount(r)``."""
+    """DCG@k = sum over the first k ranks r of ``gain(grade at r) · discount(r)``."""
     chosen, k = measure.conventions, lists.cut(measure.k)
     values = _dcg(lists, lists.gains(chosen.gain, chosen.ties), chosen, k)
     return fill_empty(values, _best(lists, chosen, measure.k) <= 0.0, 0.0, chosen)
@@ -42,7 +42,7 @@ def ndcg(lists: RankedLists, measure: Measure) -> np.ndarray:
 
 
 def mean_ndcg(lists: RankedLists, measure: Measure) -> np.ndarray:
-    """MeanNDCG = mean over the query's own n places r of NDCG@r."""
+    """MeanNDCG = mean over the query's n ranks r of NDCG@r."""
     chosen = measure.conventions
     gain, known = lists.among_known(lists.gains(chosen.gain, chosen.ties)), lists.known
     ideal = known.ideal_gains(chosen.gain)
@@ -51,7 +51,7 @@ def mean_ndcg(lists: RankedLists, measure: Measure) -> np.ndarray:
 
 
 def err(lists: RankedLists, measure: Measure) -> np.ndarray:
-    """ERR@k = sum over the first k places r of ``1/r · R_r · prod_{i<r} (1 - R_i)``, R = (2^g - 1) / 2^max_grade."""
+    """ERR@k = sum over the first k ranks r of ``1/r · R_r · prod_{i<r} (1 - R_i)``, R = (2^g - 1) / 2^max_grade."""
     chosen, k = measure.conventions, lists.cut(measure.k)
     top = max(lists.top_grade, 0.0) if chosen.max_grade is None else chosen.max_grade
     gain = lists.gains("exponential", "stable" if chosen.ties == "average" else chosen.ties)
@@ -60,7 +60,7 @@ def err(lists: RankedLists, measure: Measure) -> np.ndarray:
 
 
 def fill_empty(values: np.ndarray, empty: np.ndarray, usual: float, chosen: Preset) -> np.ndarray:
-    """Queries without a relevant item get the option ``empty``, or what is usual for the measure."""
+    """Set queries without a relevant item to the option ``empty``, or to the measure's usual value."""
     values[empty] = usual if chosen.empty is None else chosen.empty
     return values
 
@@ -70,7 +70,7 @@ def _dcg(lists: RankedLists, gain: np.ndarray, chosen: Preset, k: int) -> np.nda
 
 
 def _best(lists: RankedLists, chosen: Preset, k: int | None) -> np.ndarray:
-    """DCG@k of the best order of all graded items: 0 just when none has a gain."""
+    """DCG@k of the best order of all graded items: 0 only if none has a gain."""
     known = lists.known
     return _dcg(known, known.ideal_gains(chosen.gain), chosen, known.cut(k))
 
@@ -87,7 +87,7 @@ register(
 register(
     MeasureKind(
         "dcg",
-        "Σ gain(g_r) · discount(r) over the first k places r",
+        "Σ gain(g_r) · discount(r) over the first k ranks r",
         dcg,
         aliases=("dcg_cut",),
         options=GAIN_OPTIONS,
@@ -96,7 +96,7 @@ register(
 register(
     MeasureKind(
         "mean_ndcg",
-        "mean of NDCG@r over the query's own n places r",
+        "mean of NDCG@r over the query's n ranks r",
         mean_ndcg,
         cutoff="none",
         options=GAIN_OPTIONS,
@@ -106,7 +106,7 @@ register(
 register(
     MeasureKind(
         "err",
-        "Σ R_r · Π_{i<r}(1 − R_i) / r over the first k places, R = (2^g − 1) / 2^max_grade",
+        "Σ R_r · Π_{i<r}(1 − R_i) / r over the first k ranks, R = (2^g − 1) / 2^max_grade",
         err,
         aliases=("expected_reciprocal_rank",),
         options=("ties", "max_grade", "empty"),

@@ -1,9 +1,9 @@
-"""A measure is a small value parsed from a name such as "ndcg@10" or "map:lightgbm"::
+"""Measures as values, parsed from names such as "ndcg@10" or "map:lightgbm"::
 
     name    = kind [ "@" cutoff ] { ":" setting }
     setting = preset | option "=" value
 
-Kinds live in the registry ``MEASURES``; ``register`` adds one, and the same grammar then reads its names.
+Kinds are in the registry ``MEASURES``; ``register`` adds one, whose names then follow the same grammar.
 """
 
 import re
@@ -19,7 +19,7 @@ from hingerank.registry import did_you_mean
 
 @dataclass(frozen=True)
 class MeasureKind:
-    """One entry of the registry.
+    """One entry of the registry of measures.
 
     Parameters
     ----------
@@ -27,10 +27,10 @@ class MeasureKind:
     formula : one line for the documentation
     values : function (RankedLists, Measure) -> one value per query
     aliases : other names
-        Case, "-", "_" and spaces never matter.
+        Case, "-", "_" and spaces are ignored.
     cutoff : "optional", "required" or "none"
-    options : the preset choices that matter to this kind
-    top : whether only the first k places of a ranking are read
+    options : the options of presets that affect this kind
+    top : whether only the first k ranks are read
     """
 
     name: str
@@ -51,7 +51,9 @@ def register(kind: MeasureKind) -> MeasureKind:
     names = (kind.name, *kind.aliases)
     for name in names:
         if _KIND_OF.get(squeeze(name), kind.name) != kind.name:
-            raise ValueError(f"the measure name {name!r} already means {_KIND_OF[squeeze(name)]!r}")
+            raise ValueError(
+                f"the measure name {name!r} already means {_KIND_OF[squeeze(name)]!r}: register it under another name"
+            )
     _KIND_OF.update({squeeze(name): kind.name for name in names})
     MEASURES[kind.name] = kind
     return kind
@@ -59,7 +61,7 @@ def register(kind: MeasureKind) -> MeasureKind:
 
 @dataclass(frozen=True)
 class Measure:
-    """What to compute: a kind, a cutoff, a preset and options over it.
+    """What to compute: a kind, a cutoff, a preset and options that override it.
 
     Examples
     --------
@@ -76,11 +78,11 @@ class Measure:
 
     @property
     def conventions(self) -> Preset:
-        """The preset (default if none was named) with the options in place."""
+        """The preset (default if none was named) with the options applied."""
         return replace(PRESETS[self.preset or "default"], **dict(self.options))
 
     def with_preset(self, preset: str | None) -> "Measure":
-        """The same measure under this preset, unless its own name chose one."""
+        """The same measure under this preset, unless its name already has one."""
         return self if self.preset or preset is None else replace(self, preset=preset_name(preset))
 
     def __str__(self) -> str:
@@ -91,7 +93,7 @@ class Measure:
 
 
 def parse_measure(name: "str | Measure") -> Measure:
-    """The measure that a name means; a ValueError says what is wrong with it and suggests a close one.
+    """The measure with this name; a ValueError says what is wrong with the name and suggests a close one.
 
     Examples
     --------
@@ -101,7 +103,7 @@ def parse_measure(name: "str | Measure") -> Measure:
     if isinstance(name, Measure):
         return name
     if not isinstance(name, str) or not name.strip():
-        raise ValueError(f"a measure is a name such as 'ndcg@10' or 'map:letor4', got {name!r}")
+        raise ValueError(f"a measure is a name such as 'ndcg@10' or 'map:letor4', not {name!r}")
     head, *settings = name.split(":")
     word, at, cutoff = head.partition("@")
     kind = MEASURES[_kind_name(word, name)]
@@ -119,7 +121,7 @@ def parse_measure(name: "str | Measure") -> Measure:
 
 
 def is_measure(name: str) -> bool:
-    """Whether a text is the name of a measure."""
+    """Whether a string is the name of a measure."""
     try:
         parse_measure(name)
     except ValueError:
@@ -137,7 +139,7 @@ def preset_name(text: str) -> str:
     raise ValueError(f"there is no preset {text!r}{hint}; presets: {', '.join(PRESETS)}")
 
 
-# measures of hingerank.diversity.measures, known here for the error message
+# measures of hingerank.diversity.measures, listed here for the error message
 OF_SUBTOPICS = ("alpha-dcg", "alpha-ndcg", "err-ia", "nerr-ia", "nrbp", "nnrbp", "strec", "p-ia", "map-ia")
 
 
@@ -179,7 +181,7 @@ def _option(kind: MeasureKind, option: str, text: str, name: str) -> Any:
 
 
 def squeeze(name: str) -> str:
-    """A name without what never matters: case, "-", "_" and spaces."""
+    """A name in lower case without "-", "_" and spaces."""
     return re.sub(r"[-_\s]", "", name).lower()
 
 

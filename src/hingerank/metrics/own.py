@@ -1,4 +1,4 @@
-"""Measures of the user's own: a function of the grades and scores of one query's rows."""
+"""User-defined measures: functions of the grades and scores of one query's rows."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ MeasureLike = str | Measure | OwnMeasure
 
 
 def measure_name(measure: MeasureLike) -> str:
-    """What a measure is called in results: the text itself, or a function's name (its ``name`` or ``__name__``).
+    """The name of a measure in results: the string itself, or a function's name (its ``name`` or ``__name__``).
 
     Examples
     --------
@@ -25,15 +25,15 @@ def measure_name(measure: MeasureLike) -> str:
     if isinstance(measure, str | Measure):
         return str(measure)
     if not callable(measure):
-        raise ValueError(f"a measure is a name such as 'ndcg@10' or a function of (y, scores), got {measure!r}")
+        raise ValueError(f"a measure is a name such as 'ndcg@10' or a function of (y, scores), not {measure!r}")
     name = getattr(measure, "name", None) or getattr(measure, "__name__", None)
     if not isinstance(name, str) or name == "<lambda>":
-        raise ValueError(f"the measure {measure!r} has no name: define it with def, or give it an attribute name")
+        raise ValueError(f"the measure {measure!r} has no name: define it with def, or set its attribute `name`")
     return name
 
 
 def own_values(measure: OwnMeasure, y: np.ndarray, scores: np.ndarray, blocks: QueryBlocks) -> np.ndarray:
-    """measure(y_q, s_q) of every query q; nan where it says that it is not defined.
+    """measure(y_q, s_q) of every query q; nan where the function returns nan, for undefined.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def own_values(measure: OwnMeasure, y: np.ndarray, scores: np.ndarray, blocks: Q
         except (TypeError, ValueError):
             raise ValueError(
                 f"the measure {name} returned {found!r} for query {blocks.ids.tolist()[q]!r}: it takes (y, scores), "
-                "the grades and scores of one query's rows, and returns one number, nan if it is not defined"
+                "the grades and scores of one query's rows, and must return one number, or nan if it is not defined"
             ) from None
         if np.isinf(values[q]):
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Measures of pairs: pair accuracy and Kendall's tau, without listing the pairs."""
+"""Pairwise measures: pair accuracy and Kendall's tau, without listing the pairs."""
 
 import numpy as np
 

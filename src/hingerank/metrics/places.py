@@ -1,4 +1,4 @@
-"""What a place in a ranking is worth, for measures that are sums over rows of worth(place) · relevance."""
+"""Rank discounts, for measures that are sums over rows of discount(rank) · relevance."""
 
 import re
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ KINDS = ("dcg", "p", "average-rank")
 
 @dataclass(frozen=True)
 class PlaceMeasure:
-    """Σ over rows of worth(place) · relevance.
+    """Σ over rows of worth(rank) · relevance.
 
-    "dcg@k": 1 / log₂(1 + place) up to place k; "p@k": 1 / k up to place k; "average-rank": the place itself, of which
-    less is better. Without "@k" all places count.
+    "dcg@k": 1 / log₂(1 + rank) up to rank k; "p@k": 1 / k up to rank k; "average-rank": the rank itself, of which less
+    is better. Without "@k" all ranks count.
     """
 
     name: str
@@ -25,11 +25,11 @@ class PlaceMeasure:
 
     @property
     def sign(self) -> float:
-        """1 where more is better, -1 where less is."""
+        """1 if more is better, -1 if less is."""
         return -1.0 if self.kind == "average-rank" else 1.0
 
     def worth(self, places: Integers) -> Floats:
-        """Of places from 1."""
+        """The discount of ranks, which count from 1."""
         k = np.asarray(places, np.float64)
         if self.kind == "average-rank":
             return k
@@ -37,7 +37,7 @@ class PlaceMeasure:
         return found if self.depth is None else np.where(k <= self.depth, found, 0.0)
 
     def of_scores(self, scores: Floats, offsets: Integers) -> Floats:
-        """The worth of every row's place when its query is ranked by the scores; equal scores share their places."""
+        """The discount of every row's rank when its query is ranked by the scores; tied rows share the mean."""
         sizes = np.diff(offsets)
         query = np.repeat(np.arange(len(sizes)), sizes)
         order = np.lexsort((-scores, query))
@@ -54,7 +54,8 @@ class PlaceMeasure:
 
 
 def parse_place_measure(name: str) -> PlaceMeasure:
-    """
+    """The measure of clicks with this name.
+
     >>> parse_place_measure("dcg@10").worth(np.array([1, 3, 11])).tolist()
     [1.0, 0.5, 0.0]
     """

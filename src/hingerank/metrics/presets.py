@@ -1,6 +1,6 @@
-"""Presets: what a measure's name leaves open, settled as one named tool settles it.
+"""Presets: the conventions of named tools for what a measure's name leaves open.
 
-The same ranking scores 0.131 to 0.728 NDCG@10 under ten tools. A ``Preset`` writes down every choice they differ in.
+The same ranking scores 0.131 to 0.728 NDCG@10 under ten tools. A ``Preset`` records every choice in which they differ.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,26 +18,26 @@ def _above(x: float) -> float:
 
 @dataclass(frozen=True)
 class Preset:
-    """Choices that tell the tools apart.
+    """The choices in which the tools differ.
 
     Parameters
     ----------
     gain : "exponential" 2^g - 1, or "linear" g
         Grades below 0 gain 0.
-    discount : at place r, "log2" 1/log2(r+1), or "letor" 1, 1, then 1/log2(r)
+    discount : at rank r, "log2" 1/log2(r+1), or "letor" 1, 1, then 1/log2(r)
     ndcg_empty, map_empty, recall_empty : NDCG, AP and recall of a query without a relevant item
-    empty : the same for every measure, over the three above
+    empty : the same for every measure, overriding the three above
         nan leaves such a query out of the mean. None: as above, and 0 for the other measures.
     short : NDCG@k of a query with fewer than k items
-        "truncate" to what there is, or "zero".
+        "truncate" uses the items there are, "zero" gives 0.
     precision : P@k of such a query
-        Divide by "k", by the "list" length, or "zero".
+        Divide by "k" or by the "list" length, or "zero".
     relevant : the least grade that is relevant, for P, recall, MAP and MRR
     map_divisor : what AP@k divides by
-        All "relevant" items, "cutoff" min(relevant, k), or "whole": k is ignored.
+        All "relevant" items, "cutoff" for min(relevant, k), or "whole", which ignores k.
     ties : the order of equal scores
-        "average" is the expected value over all their orders, "stable" keeps row order, "worst" puts the lowest grade
-        first, "docid" compares scores in single precision and puts the larger docid first (row order without docids).
+        "average" is the expected value over all their orders, "stable" keeps row order, "worst" ranks the lowest grade
+        first, "docid" compares scores in single precision and ranks the larger docid first (row order without docids).
     grades : which grades a gain is defined for
         "any", "nonnegative", or "label_gain" (whole, 0 to 30).
     max_grade : the top of the scale in ERR

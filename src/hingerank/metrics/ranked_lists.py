@@ -1,4 +1,4 @@
-"""RankedLists: the queries of one call, ordered by score once and shared by all its measures."""
+"""RankedLists: the queries of one call, sorted by score once and shared by all its measures."""
 
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
@@ -10,22 +10,22 @@ from hingerank.kernels import order as orders
 from hingerank.kernels.threads import cut_shards, run_shards
 
 ROWS_PER_SHARD = 16384
-MOST_TOP = 64  # up to this depth the first places are picked out by insertion instead of sorting the list
+MOST_TOP = 64  # up to this depth the top ranks are found by insertion instead of sorting the list
 
 
 class RankedLists:
-    """Grades, scores and query blocks, and what measures share of them; everything is computed when first asked for.
+    """Grades, scores and query blocks, and intermediate results of measures, each computed on first use.
 
     Parameters
     ----------
     y, scores : float64, in block order
     offsets : block borders
     by_docid : rows of every block by decreasing docid, or None
-    depths : for each tie rule in use, how many places of a ranking are read (None: all)
-    known : the same queries with all their graded items, where some stand in no ranking
+    depths : for each tie rule in use, how many ranks are read (None: all)
+    known : the same queries with all their graded items, if some are missing from the rankings
         Their ideal rankings and their relevant items are what a ranking is compared with.
-    paired : the same queries with the items that have both a place and a grade of their own
-    top_grade : the end of the scale of grades; None: the largest grade here
+    paired : the same queries with only the items that have both a rank and a grade
+    top_grade : the highest grade of the scale; None: the largest grade here
     """
 
     def __init__(
@@ -57,16 +57,16 @@ class RankedLists:
     @property
     def known(self) -> "RankedLists":
         """All graded items of the queries."""
-        return self if self._known is None else self._known  # not kept: a circle of references would hold the arrays
+        return self if self._known is None else self._known  # not stored: a reference cycle would keep the arrays alive
 
     @property
     def paired(self) -> "RankedLists":
-        """The items that have both a place and a grade of their own."""
+        """The items that have both a rank and a grade."""
         return self if self._paired is None else self._paired
 
     @property
     def top_grade(self) -> float:
-        """The end of the scale of grades."""
+        """The highest grade of the scale."""
         return float(self.y.max()) if self._top_grade is None else self._top_grade
 
     def run(self, kernel: Callable[..., None], *before: Any, after: tuple = ()) -> None:
@@ -80,7 +80,7 @@ class RankedLists:
         return out
 
     def cut(self, k: int | None) -> int:
-        """The last place that a measure cut at k can read."""
+        """The last rank that a measure cut at k can read."""
         return self.longest if k is None else min(k, self.longest)
 
     def scores(self, ties: str) -> np.ndarray:
@@ -92,14 +92,14 @@ class RankedLists:
         return self._once(("grades", _rule(ties)), lambda: self._ranked(self._arranged(self.y, ties), ties))
 
     def gains(self, gain: str, ties: str) -> np.ndarray:
-        """Ranked gains; their means over equal scores when ties are averaged."""
+        """Ranked gains; averaged over equal scores if ties are averaged."""
 
         rule = _rule(ties)
         raw = self._once(("gains", gain, rule), lambda: self._gain(self.grades(ties), gain, self.ends(ties)))
         return self._once(("mean gains", gain), lambda: self._averaged(raw)) if self.averages(ties) else raw
 
     def ideal_gains(self, gain: str) -> np.ndarray:
-        """Gains of the best possible order, as deep as any ranking is read."""
+        """Gains of the best possible order, as deep as the rankings are read."""
 
         def make() -> np.ndarray:
             best = np.zeros(len(self.y))
@@ -115,30 +115,30 @@ class RankedLists:
         )
 
     def expected_relevant(self, threshold: float, ties: str) -> np.ndarray:
-        """``relevant``, averaged over equal scores when ties are averaged."""
+        """``relevant``, averaged over equal scores if ties are averaged."""
         if not self.averages(ties):
             return self.relevant(threshold, ties)
         return self._once(("expected", threshold), lambda: self._averaged(self.relevant(threshold, ties)))
 
     def relevant_count(self, threshold: float) -> np.ndarray:
-        """How many rows of each query have grade >= threshold."""
+        """The number of rows of each query with grade >= threshold."""
         return self._once(("count", threshold), lambda: self.per_query(kernels.count_from, self.y, threshold))
 
     def averages(self, ties: str) -> bool:
-        """Whether ties are averaged and any two of the places that are read are tied."""
+        """Whether ties are averaged and any two of the ranks that are read are tied."""
         return ties == "average" and self._once("tied", self._any_tie)
 
     def tie_groups(self, ties: str, unread: np.ndarray) -> tuple[np.ndarray, bool, np.ndarray]:
-        """What kernels of tied rows take: ranked scores (or an array that is not read), ``averages``, ``ends``."""
+        """Arguments of kernels of tied rows: ranked scores (or an array that is not read), ``averages``, ``ends``."""
         tied = self.averages(ties)
         return self.scores(ties) if tied else unread, tied, self.ends(ties)
 
     def ends(self, ties: str) -> np.ndarray:
-        """The place in block order where each query's ranking, as far as it is read, stops."""
+        """The index in block order where each query's ranking, as far as it is read, stops."""
         return self._order(ties)[1]
 
     def among_known(self, values: np.ndarray) -> np.ndarray:
-        """Values of places laid out over the blocks of ``known``; the places that no item has are 0."""
+        """Values by rank, laid out over the blocks of ``known``; ranks without an item are 0."""
         if self.known is self:
             return values
         out = np.zeros(len(self.known.y))
@@ -168,20 +168,20 @@ class RankedLists:
         return bool(tied.any())
 
     def _compared(self, ties: str) -> np.ndarray:
-        """Scores as the tie rule compares them (trec_eval holds them in single precision)."""
+        """Scores as the tie rule compares them (trec_eval stores them in single precision)."""
         scores = self._arranged(self._scores, ties)
-        with np.errstate(over="ignore"):  # its largest numbers and all above them are one
+        with np.errstate(over="ignore"):  # scores beyond single precision become equal
             return scores.astype(np.float32).astype(np.float64) if ties == "docid" else scores
 
     def _arranged(self, values: np.ndarray, ties: str) -> np.ndarray:
-        """Rows in the order that equal scores keep."""
+        """Values with the rows in the order that breaks ties."""
         if ties == "worst":
             query = np.repeat(np.arange(len(self.sizes)), self.sizes)
             return values[self._once("worst", lambda: np.lexsort((self.y, query)))]
         return values[self._by_docid] if ties == "docid" and self._by_docid is not None else values
 
     def _order(self, ties: str) -> tuple[np.ndarray, np.ndarray]:
-        """Rows by place, and where each query's ranking stops."""
+        """Rows by rank, and where each query's ranking stops."""
 
         def make() -> tuple[np.ndarray, np.ndarray]:
             order, depth = np.zeros(len(self.y), np.int64), self._depth.get(rule, self.longest)
