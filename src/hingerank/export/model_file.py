@@ -36,7 +36,7 @@ from hingerank.export.transformers import decode_transformer, encode_transformer
 from hingerank.losses import Loss
 from hingerank.registry import ranker_class, ranker_name
 from hingerank.renaming import present_names
-from hingerank.solvers.run import Certificate, Solution
+from hingerank.solvers.run import Certificate
 
 __all__ = ["FILE_NAME", "FORMAT", "VERSION", "ModelFileError", "load", "read_header", "save"]
 
@@ -127,11 +127,6 @@ class SavedModel:
     def _state(self) -> dict[str, Any]:
         """The fitted attributes by name."""
         return {name: vars(self)[name] for name in saved_attributes(type(self)) if name in vars(self)}
-
-    def _account(self: Any, solution: Solution) -> None:
-        """Keep what a solver says about its solution."""
-        self.objective_, self.certificate_, self.trace_ = float(solution.value), solution.certificate, solution.trace
-        self.n_iter_ = max(1, solution.certificate.n_iter)
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         """Check and take over what `_state` returned; a ValueError refuses it."""

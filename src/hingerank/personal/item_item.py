@@ -18,6 +18,7 @@ from hingerank.personal.preferences import check_items, check_weights
 from hingerank.personal.products import row_products, rows_or_mean
 from hingerank.personal.rankers import SCORES_AT_ONCE, PersonalRanker
 from hingerank.personal.ratings import check_ratings
+from hingerank.rankers.base import keep_account
 from hingerank.solvers.run import Certificate, Solution
 
 MOST_ITEMS = 30_000  # a matrix of that many squared is 7 GB
@@ -117,7 +118,7 @@ class EASE(PersonalRanker):
         self.users_, self.history_, self.items_, self.notes_ = ids, T, X[first], {}
         self.__dict__.pop("_index", None)
         self.__dict__.pop("_numbers_of_rows", None)
-        self._account(self._solve(T, X[first], began))
+        keep_account(self, self._solve(T, X[first], began))
         return self
 
     def _solve(self, T: sp.csr_matrix, F: Any, began: float) -> Solution:

@@ -32,7 +32,7 @@ from hingerank.personal.preferences import (
 from hingerank.personal.problem import column_scales, scaled
 from hingerank.personal.products import all_products, row_products
 from hingerank.personal.users import UserIndex, ids_from_plain, plain_ids
-from hingerank.rankers.base import warn_not_converged
+from hingerank.rankers.base import keep_account
 from hingerank.rankers.inputs import check_features, names_of_features, warn_weak
 from hingerank.renaming import renamed
 from hingerank.solvers.run import Certificate, Solution
@@ -174,8 +174,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
                 stacklevel=3,
             )
         solution = self._learn(X, preferences, watched, **how)
-        self._account(solution)
-        warn_not_converged(solution.certificate)
+        keep_account(self, solution)
         warn_weak(self, "C", solution, stacklevel=3)
         return self
 

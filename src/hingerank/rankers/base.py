@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from hingerank.arrays import Facts, Given, Matrix, PerRow, RowsLike
+from hingerank.arrays import Facts, Given, Matrix, PerRow, Ranker, RowsLike
 from hingerank.data.blocks import QueryBlocks, blocks_from_qid, fingerprint, kept_rows
 from hingerank.data.checks import GIVE_IDS, warn_one_query
 from hingerank.data.files import DataError
@@ -35,7 +35,7 @@ from hingerank.rankers.prepared import PreparedRows
 from hingerank.rankers.sources import MEMORY, PARTS, RowsInParts, Source, block_scores
 from hingerank.rankers.tuned import Tuning
 from hingerank.renaming import renamed
-from hingerank.solvers.run import Certificate
+from hingerank.solvers.run import Certificate, Solution
 
 
 class TrainingRows(NamedTuple):
@@ -420,9 +420,16 @@ class LinearRanker(BaseRanker):
         return [(str(names[j]), float(self.coef_[j])) for j in order]
 
 
-def warn_not_converged(certificate: Certificate) -> None:
-    """A ConvergenceWarning that says how far the fit got and what to do, unless the certificate says it converged."""
-    if certificate.converged:
+def keep_account(ranker: Ranker, solution: Solution) -> None:
+    """Keep what a solver says about its solution; a warning where it is not what was asked for."""
+    ranker.objective_, ranker.certificate_, ranker.trace_ = float(solution.value), solution.certificate, solution.trace
+    ranker.n_iter_ = max(1, solution.certificate.n_iter)
+    warn_not_converged(solution.certificate, stacklevel=4)
+
+
+def warn_not_converged(certificate: Certificate, stacklevel: int = 3) -> None:
+    """A ConvergenceWarning that says how far the fit got and what to do, unless it ended as it should."""
+    if certificate.status in ("converged", "validation"):
         return
     rescale = "rescale the features (scale=...)"
     remedies = {"max_seconds": "raise max_seconds"} | dict.fromkeys(("stalled", "overflow", "rounding"), rescale)
@@ -431,7 +438,7 @@ def warn_not_converged(certificate: Certificate) -> None:
         f"stopped after {certificate.n_iter} iterations and {certificate.seconds:.2f} s ({certificate.status}) with "
         f"{certificate.kind} {certificate.value:.3g} above the tolerance {certificate.tolerance:.3g}: {remedy}",
         ConvergenceWarning,
-        stacklevel=3,
+        stacklevel=stacklevel,
     )
 
 

@@ -11,7 +11,7 @@ from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute, Number
 from hingerank.losses import make_loss
 from hingerank.problem.factorization_machine import FactorizationMachine, machine_scores, parts_of
-from hingerank.rankers.base import BaseRanker, UnweightedRanker, warn_not_converged
+from hingerank.rankers.base import BaseRanker, UnweightedRanker, keep_account
 from hingerank.rankers.measured import descend
 from hingerank.rankers.problem_ranker import ProblemRanker
 from hingerank.rankers.rank_parameter import RankParameter
@@ -104,8 +104,7 @@ class RankingFM(UnweightedRanker, ProblemRanker):
         self.coef_, self.factors_ = parts_of(solution.w, int(self.rank))
         if not (np.isfinite(solution.value) and np.isfinite(solution.w).all()):
             raise DataError("scores overflow: they have products of features; rescale these (scale=...)")
-        self._account(solution)
-        warn_not_converged(solution.certificate)
+        keep_account(self, solution)
 
     def fit_path(self, X: Any, y: Any = None, qid: Any = None, Cs: Any = (), *, group: Any = None) -> list[Any]:
         """One fitted ranker for every C, in the order given, each from the same start.

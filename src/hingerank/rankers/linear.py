@@ -19,7 +19,7 @@ from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
 from hingerank.problem import Problem
 from hingerank.problem.mapped import features_design, rows_design
 from hingerank.problem.torch_design import TorchDesign, check_device
-from hingerank.rankers.base import LinearRanker, warn_not_converged
+from hingerank.rankers.base import LinearRanker, keep_account
 from hingerank.rankers.inputs import check_features
 from hingerank.rankers.multiplier_blocks import HasMultipliers, of_pairs
 from hingerank.rankers.problem_ranker import ProblemRanker
@@ -181,7 +181,7 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
 
     def _take(self, solution: Solution, source: Any) -> None:
         self._keep(solution, source)
-        self._account(solution)
+        keep_account(self, solution)
         if "rounds" in solution.extra:
             self.rounds_ = solution.extra["rounds"]
         if "multipliers" in solution.extra:
@@ -191,7 +191,6 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
             if blocks is not None:
                 self.pairs_per_query_ = source.preferences.pairs_per_query
                 self.queries_, self.sizes_ = blocks.ids, blocks.sizes
-        warn_not_converged(solution.certificate)
 
 
 class RankSVM(PairwiseRanker, LinearRanker):

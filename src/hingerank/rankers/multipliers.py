@@ -13,7 +13,7 @@ from hingerank.preferences import GradedPreferences
 from hingerank.problem import Problem
 from hingerank.problem.design import RowsDesign
 from hingerank.problem.multipliers import FactorizedDual, FactorizedPrimal, RegularizedDual
-from hingerank.rankers.base import BaseRanker, LinearRanker, UnweightedRanker, warn_not_converged
+from hingerank.rankers.base import BaseRanker, LinearRanker, UnweightedRanker, keep_account
 from hingerank.rankers.multiplier_blocks import HasMultipliers, MultiplierBlock, of_pairs
 from hingerank.rankers.problem_ranker import chosen_C
 from hingerank.rankers.rank_parameter import RankParameter
@@ -132,9 +132,7 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
         self.grades_, self.offsets_, self.queries_ = y, blocks.offsets, blocks.ids
         self.rows_ = np.arange(len(y)) if blocks.given is None else blocks.given
         self.coef_, self.n_pairs_ = solution.w, preferences.n_pairs
-        self._account(solution)
-        if solution.certificate.status != "validation":
-            warn_not_converged(solution.certificate)
+        keep_account(self, solution)
 
     def _descend(self, problem: Any, rng: np.random.Generator) -> Solution:
         """From one random start."""
@@ -271,13 +269,12 @@ class RegularizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
             solution = multiplier_steps(problem, rng, step=rate, inner_iter=inner, **limits)
         else:
             solution = shrinkage(problem, **limits)
-        self._account(solution)
         self.coef_, self.n_pairs_ = solution.w, preferences.n_pairs
         self.block_ranks_, self.queries_, self.sizes_ = problem.ranks, blocks.ids, blocks.sizes
         winner, loser, self.multipliers_ = problem.listed()
         self.pairs_per_query_, rows = preferences.pairs_per_query, blocks.given
         self.pairs_ = np.stack([winner, loser] if rows is None else [rows[winner], rows[loser]], axis=1)
-        warn_not_converged(solution.certificate)
+        keep_account(self, solution)
 
     @property
     def ranks_(self) -> np.ndarray:

@@ -21,7 +21,7 @@ from hingerank.preferences import QueryPreferences
 from hingerank.problem import RowsDesign
 from hingerank.problem.mapped import rows_design
 from hingerank.problem.sparse import SparseProblem, sparse_problem
-from hingerank.rankers.base import LinearRanker, warn_not_converged
+from hingerank.rankers.base import LinearRanker, keep_account
 from hingerank.rankers.path_choice import choose_on_validation as choose_on_validation  # where 0.2 had it
 from hingerank.rankers.problem_ranker import USEFUL_L1, ProblemRanker
 from hingerank.rankers.sources import MAPPED, PARTS
@@ -67,8 +67,7 @@ class SparseRanker(ProblemRanker, LinearRanker):
 
     def _take(self, solution, source):
         self.coef_ = solution.w
-        self._account(solution)
-        warn_not_converged(solution.certificate)
+        keep_account(self, solution)
 
 
 class FenchelRank(WinnersRanker, SparseRanker):
