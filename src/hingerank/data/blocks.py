@@ -125,7 +125,8 @@ def blocks_from_group(group: ArrayLike, n_rows: int) -> QueryBlocks:
 def kept_rows(blocks: QueryBlocks, weight: np.ndarray | None) -> tuple[np.ndarray | None, QueryBlocks]:
     """Rows to take so that they lie in block order and none weighs zero (None: all as they are), and their blocks."""
     if weight is None or weight.all():
-        return blocks.order, QueryBlocks(blocks.ids, blocks.offsets, None, blocks.order)
+        order = blocks.order
+        return order, blocks if order is None else QueryBlocks(blocks.ids, blocks.offsets, None, order)
     order = np.arange(blocks.n_rows) if blocks.order is None else blocks.order
     keep = weight[order] > 0
     offsets = np.concatenate(([0], np.cumsum(keep)))[blocks.offsets]

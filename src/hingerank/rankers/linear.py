@@ -65,6 +65,7 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
     }  # fmt: skip
     _training_only: tuple[str, ...] = ("callback", "init")
     _solvers: tuple[str, ...] = tuple(SOLVERS)
+    init: ArrayLike | None = None  # where to start; of rankers without that parameter
     rounds: int | None = None  # of rankers without pair_weight="ndcg"
 
     def _keep(self, solution: Solution, source: Source) -> None:
@@ -148,9 +149,14 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
         return self
 
     def _how(self, problem, before):
-        solver = SOLVERS[self._solver()]
+        solver, start = SOLVERS[self._solver()], self.init if before is None else before.w
+        if before is None and start is not None:
+            start = np.asarray(start, np.float64)
+            if start.shape != (problem.dimension,) or not np.isfinite(start).all():
+                n = problem.dimension
+                raise ValueError(f"init must be {n} finite weights, got an array of shape {start.shape}")
         options = {
-            "w": self._start(problem.dimension) if before is None else before.w,
+            "w": start,
             "tol": positive("tol", self.tol),
             "max_iter": solver.max_iter if self.max_iter is None else self.max_iter,
             "max_seconds": np.inf if self.max_seconds is None else self.max_seconds,
@@ -174,10 +180,6 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
                 f"solver {solver!r} does not minimise loss {self.loss!r}; use one of: auto, {', '.join(able)}"
             )
         return solver
-
-    def _start(self, dimension: int) -> np.ndarray | None:
-        """Where a fit starts, if not at 0."""
-        return None
 
     def _take(self, solution: Solution, source: Any) -> None:
         self._keep(solution, source)
@@ -310,14 +312,6 @@ class RankSVM(PairwiseRanker, LinearRanker):
         rows, weight = source.sample()
         self.features_ = as_feature_map(self.features).fit(rows, sample_weight=weight)
         return partial(features_design, feature_map=self.features_, by_rows=by_rows)
-
-    def _start(self, dimension):
-        if self.init is None:
-            return None
-        w = np.asarray(self.init, np.float64)
-        if w.shape != (dimension,) or not np.isfinite(w).all():
-            raise ValueError(f"init must be {dimension} finite weights, got an array of shape {w.shape}")
-        return w
 
     def _keep(self, solution, source):
         self.coef_ = solution.w
