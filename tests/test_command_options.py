@@ -1,5 +1,6 @@
 """Every command: its help page, --json, suggestions for wrong words, and options that do not fit the kind of data."""
 
+import ast
 import inspect
 import json
 import re
@@ -12,7 +13,7 @@ from hingerank.cli import main
 from hingerank.cli.app import PANELS
 from hingerank.cli.help import CommandPage, example, wrapped
 from hingerank.cli.model_commands import FitRows
-from hingerank.cli.options import check_kind, in_options
+from hingerank.cli.options import VERBS, check_kind, in_options
 from hingerank.registry import RANKERS, SUMMARIES, did_you_mean
 
 COMMANDS = {name: function for commands in PANELS.values() for name, function in commands.items()}
@@ -351,8 +352,61 @@ def test_arguments_of_python_become_options():
         "C must be positive; MyC must not": "--C must be positive; MyC must not",
         "random_state is None": "--seed is None",
         "there is no parameter 'C' in LibC=3": "there is no parameter 'C' in LibC=3",
+        "the smallest C is 3, and no seed is random": "the smallest C is 3, and no seed is random",
     }.items():
         assert in_options(text, flags) == said
+
+
+SOURCE = Path(inspect.getfile(main)).parents[1]
+ABOUT_ARGUMENTS = {  # messages of functions that check the argument of another
+    ("missing.py", "missing"),
+    ("maps.py", "features"),
+    ("learning_curves.py", "sizes"),
+    ("trec_evaluation.py", "judgments"),
+    ("corrections.py", "propensities"),
+    ("winners.py", "around"),
+}
+
+
+def first_words(function):
+    """(the first word of a text that is passed to a call and goes on with a verb, line), and names in the function."""
+    names = {n.arg for n in ast.walk(function) if isinstance(n, ast.arg)}
+    names |= {n.attr for n in ast.walk(function) if isinstance(n, ast.Attribute)}
+    for call in ast.walk(function):
+        first = call.args[0] if isinstance(call, ast.Call) and call.args else None
+        first = first.values[0] if isinstance(first, ast.JoinedStr) and first.values else first
+        found = re.match(rf"(\w+) (?:{VERBS})\b", str(first.value)) if isinstance(first, ast.Constant) else None
+        if found:
+            yield found[1], names
+
+
+def test_messages_begin_with_the_name_of_an_option_only_if_they_are_about_it():
+    """Others would be taken for it: "blend has …" becomes "--blend has …"."""
+    options = {name for command in COMMANDS.values() for name in inspect.signature(command).parameters}
+    odd = {
+        (path.name, word)
+        for path in SOURCE.rglob("*.py")
+        for function in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(function, ast.FunctionDef)
+        for word, names in first_words(function)
+        if word in options and word not in names
+    }
+    assert odd == ABOUT_ARGUMENTS
+
+
+def test_no_ordinary_word_of_a_message_becomes_an_option():
+    """Whatever the option: a word within a sentence is a word."""
+    for command in COMMANDS.values():
+        for name in inspect.signature(command).parameters:
+            for verb in VERBS.split("|"):
+                text = f"no {name} {verb} saved; two {name} {verb} there: {name} {verb} not"
+                assert in_options(text, {name: f"--{name}"}) == text
+
+
+def test_parameters_given_by_set_are_named_so(call):
+    line = "fit ratings.csv --items items.csv --model personal-rank-svm -o m/ --set"
+    assert "--set n_jobs must be" in call(f"{line} n_jobs=half")[2]
+    assert "--set C must be a positive number" in call(f"{line} C=-1")[2]
 
 
 # Options and kinds of data. Of every command: its line for each kind, and the options that do not fit it.

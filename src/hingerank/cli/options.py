@@ -198,7 +198,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             del values["force"]
         for name, group in groups.items():
             values[name] = group(**{one.name: values.pop(one.name) for one in group.options()})
-        with naming_options({one.name: one.flag for one in options}):
+        with naming_options({one.name: one.flag for one in options} | _set_names(options, given)):
             function(**values)
 
     run.__name__, run.__doc__ = function.__name__, function.__doc__
@@ -225,14 +225,30 @@ def naming_options(flags: Mapping[str, str]) -> Iterator[None]:
         raise ValueError(text) from error
 
 
+def _set_names(options: Iterable[Option], given: Mapping[str, Any]) -> dict[str, str]:
+    """Parameter -> how it was given, of those that came by --set."""
+    texts = [text for one in options if one.flag == "--set" for text in given.get(one.name) or []]
+    names = [text.partition("=")[0].strip().rpartition(".")[2] for text in texts]
+    return {name: f"--set {name}" for name in names if name}
+
+
+VERBS = "must|is|are|has|needs|takes|cannot"
+
+
 def in_options(text: str, flags: Mapping[str, str]) -> str:
-    """A message in which `name=value`, and `name` before a verb, are options."""
-    named = {**flags, **{name: option for name, option in IN_PYTHON.items() if option in flags.values()}}
+    """A message in which `name=value` anywhere, and `name` before a verb at the start, are options.
+
+    A name elsewhere may be an ordinary word, such as items; messages that begin with one are about the argument.
+
+    >>> in_options("no items are saved", {"items": "--items"}), in_options("items must be a file", {"items": "--items"})
+    ('no items are saved', '--items must be a file')
+    """
+    named = {**{name: option for name, option in IN_PYTHON.items() if option in flags.values()}, **flags}
     for name, option in named.items():
         free = rf"(?<![\w.'\"=-]){re.escape(name)}"
         text = re.sub(rf"{free}=True\b", option, text)
         text = re.sub(rf"{free}=(['\"]?)([^\s,;'\")]+)\1", rf"{option} \2", text)
-        text = re.sub(rf"{free}(?= (?:must|is|are|has|needs|takes|cannot)\b)", option, text)
+        text = re.sub(rf"^{re.escape(name)}(?= (?:{VERBS})\b)", option, text)
     return text
 
 

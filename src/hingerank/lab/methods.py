@@ -202,7 +202,7 @@ def method_from_name(
         fixed, known = {p: values[0] for p, values in given.items() if len(values) == 1}, _parameters(BlendRows)
         unknown = next((p for p in given if p not in known), None)
         if unknown is not None:
-            raise ValueError(f"blend has no parameter {unknown!r} here; it has {', '.join(known)}")
+            raise ValueError(f"a blend has no parameter {unknown!r} here; it has {', '.join(known)}")
         space = {p: values for p, values in given.items() if p not in fixed}
         return Method(called or asked, BlendRows, make_search([space], search, trials), fixed)
     ranker = ranker_class(name)
