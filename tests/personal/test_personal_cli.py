@@ -217,13 +217,15 @@ def test_lists_of_ratings_alone_are_told_and_stand_beside_simple_ones(call, monk
         "recommend", "model/", "--user", "u3"
     )[2].replace("\n", " ")
     status, out, err = call("evaluate", "train.csv", "model/", "--top", "5")
-    assert status == 0 and "popularity" not in out and "list-ranker" in err
-    missing = "similar items are not shown beside the model: give the training ratings with --exclude"
+    assert status == 0 and "popularity" in out and "similar items" not in out and "list-ranker" in err
+    missing = "warning: similar items are not shown beside the model: give the training ratings with --exclude"
     assert missing in err.replace("\n", " ")
     assert missing in call("evaluate", "train.csv", "model/", "--top", "5", "--json")[2].replace("\n", " ")
     lists = [word if word != "personal-rank-svm" else "list-ranker" for word in FIT]
     assert call(*lists)[::2] == (0, "")
     assert call("recommend", "model/", "--user", "u3")[2] == ""
+    status, out, err = call("evaluate", "train.csv", "model/", "--top", "5")
+    assert status == 0 and "popularity" in out and "similar items" in out and err == ""  # it keeps who rated what
     assert call(*FIT, "--clicks")[0] == 0
     assert call("recommend", "model/", "--user", "u3")[2] == ""
     given = ("evaluate", "train.csv", "model/", "--top", "5", "--exclude", "new.csv")

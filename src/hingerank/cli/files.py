@@ -135,10 +135,10 @@ def _read(
 
 def verify_path(path: Path, rows: Rows) -> str:
     """Read all of a data set, model file or run folder; what was compared, or an error that names what is damaged."""
-    from hingerank.export.model_file import FILE_NAME, load
+    from hingerank.export.model_file import FILE_NAME, is_model, load
     from hingerank.lab.results import load_arrays, load_results
 
-    if path.suffix == Path(FILE_NAME).suffix or (path / FILE_NAME).is_file():
+    if path.suffix == Path(FILE_NAME).suffix or (path / FILE_NAME).is_file() or is_model(path):
         load(path)
         return "a complete model, its digest is right"
     if (path / "run.json").is_file():

@@ -103,6 +103,12 @@ def similar(
     ranker, catalogue = open_model(model, items)
     rows, values = ranker.similar_items(catalogue.rows([item]), catalogue.X, top)
     there = rows[0] >= 0
+    if not values[0][there].any():
+        warnings.warn(
+            f"{type(ranker).__name__} compares items by their features, and no item shares one with {item!r}: for "
+            "items that the same users like fit --model list-ranker",
+            stacklevel=2,
+        )
     found = list(zip(catalogue.ids[rows[0][there]].tolist(), values[0][there].tolist()))
     with writing(output) as stream:
         if json:
@@ -237,7 +243,7 @@ def evaluate_lists(data: Path, model: Path, how: Any, columns: RatingColumns, js
     with working("recommending"):
         hidden = seen_pairs(how.exclude, catalogue, columns)
         found = evaluate_top(ranker, catalogue.X, test, hidden, top=how.top, relevant=how.relevant)
-        beside = _baselines(catalogue.X, test, hidden, how)
+        beside = _baselines(ranker, catalogue, test, hidden, how)
     if json:
         figures = {"top": how.top, "users": len(found.users), "means": found.means, "groups": found.groups}
         print_json({**figures, "baselines": {name: other.means for name, other in beside.items()}})
@@ -250,26 +256,33 @@ def evaluate_lists(data: Path, model: Path, how: Any, columns: RatingColumns, js
     print_facts("all lists together", {name: found.means[name] for name in OF_LISTS if name in found.means})
 
 
-def _baselines(X: Any, test: Any, hidden: Any, how: Any) -> dict[str, Any]:
-    """Lists of the most popular items, and of items similar to those a user took, where training ratings are known."""
+def _baselines(ranker: Any, catalogue: Any, test: Any, hidden: Any, how: Any) -> dict[str, Any]:
+    """Lists of the most popular items, and of items similar to those that a user took.
+
+    The training ratings are those of --exclude, or those that the model keeps; the popularity of items is kept beside
+    every model.
+    """
     from hingerank.personal.baselines import Popularity
-    from hingerank.personal.item_item import MOST_ITEMS
+    from hingerank.personal.item_item import EASE, MOST_ITEMS
     from hingerank.personal.lists import ItemKNN
     from hingerank.personal.top_n import evaluate_top
 
-    if hidden is None:
-        warnings.warn(
-            "popularity and similar items are not shown beside the model: give the training ratings with --exclude",
-            stacklevel=2,
-        )
-        return {}
-    makers: dict[str, Any] = {"popularity": Popularity, "similar items": ItemKNN}
-    if X.shape[0] > MOST_ITEMS:
+    X = catalogue.X
+    taken = hidden if hidden is not None or not isinstance(ranker, EASE) else ranker._taken(X)
+    beside: dict[str, Any] = {}
+    if taken is not None:
+        beside["popularity"] = Popularity().fit(X, *taken)
+    elif catalogue.counts is not None:
+        beside["popularity"] = Popularity().fit(X, None, catalogue.every_count())
+    if taken is None:
+        missing = "similar items are" if beside else "popularity and similar items are"
+        warnings.warn(f"{missing} not shown beside the model: give the training ratings with --exclude", stacklevel=2)
+    elif X.shape[0] > MOST_ITEMS:
         warnings.warn(f"similar items are not shown: {X.shape[0]:,} items are more than {MOST_ITEMS:,}", stacklevel=2)
-        del makers["similar items"]
+    else:
+        beside["similar items"] = ItemKNN().fit(X, *taken)
     return {
-        name: evaluate_top(make().fit(X, *hidden), X, test, hidden, top=how.top, relevant=how.relevant)
-        for name, make in makers.items()
+        name: evaluate_top(other, X, test, hidden, top=how.top, relevant=how.relevant) for name, other in beside.items()
     }
 
 
@@ -278,13 +291,15 @@ def report_model(
 ) -> Path:
     """The page that `report MODEL` writes; its path."""
     from hingerank.data.files import write_whole
+    from hingerank.export.model_file import FILE_NAME
     from hingerank.lab.report.personal import personal_page
 
     ranker, catalogue = open_model(model, items)
     folder = model if model.is_dir() else model.parent
+    named = folder.resolve() if model.is_dir() or model.name == FILE_NAME else model
     chosen = None if not users else [known_user(ranker, user) for user in users]
     hidden = seen_pairs(exclude, catalogue, RatingColumns())
-    text = personal_page(ranker, catalogue, users=chosen, exclude=hidden, title=folder.resolve().name)
+    text = personal_page(ranker, catalogue, users=chosen, exclude=hidden, title=named.name)
     path = output or folder / "report.html"
     write_whole(path, text.encode())
     return path

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from hingerank.cli.groups import RatingColumns, RatingOptions, column_of
-from hingerank.cli.output import note
 
 LISTS, CLICKED, ROWS = "list-ranker", "ease", "rank-svm"  # default rankers of commands
 
@@ -35,6 +34,8 @@ def read_rated(data: Path, how: RatingOptions, models: Iterable[str] = (), time:
     models : names of rankers; those of lists know each item by itself, whatever features it has
     time : the column of times of a file of ratings
     """
+    import numpy as np
+
     from hingerank.data.files import DataError
     from hingerank.personal.catalogue import Catalogue
     from hingerank.personal.item_item import EASE
@@ -55,16 +56,14 @@ def read_rated(data: Path, how: RatingOptions, models: Iterable[str] = (), time:
     if opened is None:
         raise DataError(f"{data} is not a MovieLens folder: name a file of ratings")
     ratings, (X, names) = opened
-    return ratings.with_features(X, names), Catalogue(ratings.item_ids, X, list(names), ratings.titles)
+    counts = np.bincount(ratings.items, minlength=ratings.n_items)
+    return ratings.with_features(X, names), Catalogue(ratings.item_ids, X, list(names), ratings.titles, counts)
 
 
 def save_with_items(ranker: Any, output: str, data: Path, catalogue: Any) -> str:
-    """Save the model, and in a folder its items too."""
+    """Save the model, and its items beside it."""
     saved = ranker.save(output, {"data": data.name, "features": catalogue.names})
-    if Path(output).is_dir():
-        catalogue.save(output)
-    else:
-        note("a single file does not hold the items: give --items to recommend, or -o folder/")
+    catalogue.save(saved)
     return saved
 
 

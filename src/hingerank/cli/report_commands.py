@@ -65,9 +65,9 @@ def report(
 
     Example: hingerank report log.ndjson --features features.parquet --propensities p.json --model model/ -o clicks.html
     """
-    from hingerank.export.model_file import FILE_NAME
+    from hingerank.export.model_file import is_model
 
-    kind = "personal model" if run.suffix == ".safetensors" or (run / FILE_NAME).is_file() else "comparison"
+    kind = "personal model" if run.suffix == ".safetensors" or is_model(run) else "comparison"
     kind = "clicks" if clicks.features is not None else kind
     check_kind(kind, comparison, personal, clicks)
     for place, what, name in ((output, "page", "report.html"), (comparison.table, "table", "table.csv")):

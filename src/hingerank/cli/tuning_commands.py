@@ -173,12 +173,18 @@ def explain(
     """
     from hingerank.export.model_file import load
     from hingerank.lab.report.explained import explained_page
+    from hingerank.personal.rankers import PersonalRanker
     from hingerank.rankers.base import BaseRanker
 
     data, model = data_and_model(data, model)
     ranker = load(model)
+    if isinstance(ranker, PersonalRanker):
+        raise ValueError(
+            f"{model} is a personal model ({type(ranker).__name__}): hingerank report shows what made the lists of "
+            "its users"
+        )
     if not isinstance(ranker, BaseRanker):
-        raise ValueError(f"{model} is a {type(ranker).__name__}, which does not score rows of features")
+        raise ValueError(f"{model} is a model ({type(ranker).__name__}) that does not score rows of features")
     rows = open_for(ranker, model, data, how)
     mine = _rows_of(rows, what.query, data)
     pair: Any = None if what.pair is None else [_document(rows, mine, word) for word in what.pair]

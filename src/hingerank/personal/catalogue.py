@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from hingerank.data.blocks import places_of
 from hingerank.data.files import DataError, draft_of
+from hingerank.export.model_file import FILE_NAME as MODEL_NAME
 from hingerank.personal.item_features import identity_features, join_features
 
 FILE_NAME = "items.npz"
@@ -22,6 +23,11 @@ class Catalogue:
     X: Any
     names: list[str]
     titles: np.ndarray | None = None
+    counts: np.ndarray | None = None  # training ratings of each
+
+    def every_count(self) -> np.ndarray:
+        """The row of each item as many times as it has training ratings."""
+        return np.repeat(np.arange(len(self.ids)), 0 if self.counts is None else self.counts)
 
     def called(self, row: int) -> str:
         """The title of an item, or its id."""
@@ -53,13 +59,15 @@ class Catalogue:
         new, old = np.array(known).T
         pick = sp.csr_matrix((np.ones(len(new)), (old, new)), shape=(len(own), len(names)))
         made = sp.csr_matrix(X) @ pick
-        return Catalogue(self.ids, made if sp.issparse(self.X) else made.toarray(), names, self.titles)
+        return Catalogue(self.ids, made if sp.issparse(self.X) else made.toarray(), names, self.titles, self.counts)
 
-    def save(self, folder: Any) -> Path:
-        """Write the items into the folder of a model."""
-        path = Path(folder) / FILE_NAME
+    def save(self, model: Any) -> Path:
+        """Write the items beside a saved model, which is a folder or a file of any name."""
+        path = items_file(model)
         ids = self.ids if self.ids.dtype.kind in "iuU" else np.array([str(value) for value in self.ids.tolist()])
         arrays: dict[str, np.ndarray] = {"ids": ids, "names": np.array(self.names, "U")}
+        if self.counts is not None:
+            arrays["counts"] = self.counts
         if self.titles is not None:
             arrays["titles"] = np.array([str(title) for title in self.titles.tolist()])
         if sp.issparse(self.X):
@@ -72,10 +80,21 @@ class Catalogue:
         return path
 
 
+def items_file(model: Any) -> Path:
+    """Where the items of a saved model are: items.npz in its folder, or NAME.items.npz beside a file NAME.
+
+    >>> items_file("model/model.safetensors").as_posix(), items_file("shop.safetensors").as_posix()
+    ('model/items.npz', 'shop.safetensors.items.npz')
+    """
+    path = Path(model)
+    if path.is_dir():
+        return path / FILE_NAME
+    return path.with_name(FILE_NAME if path.name == MODEL_NAME else f"{path.name}.{FILE_NAME}")
+
+
 def load_catalogue(model: Any) -> Catalogue | None:
     """The items beside a model, None if there are none."""
-    path = Path(model)
-    path = (path if path.is_dir() else path.parent) / FILE_NAME
+    path = items_file(model)
     if not path.is_file():
         return None
     try:
@@ -85,7 +104,9 @@ def load_catalogue(model: Any) -> Catalogue | None:
             else:
                 parts = found["data"], found["indices"], found["indptr"]
                 X = sp.csr_matrix(parts, shape=tuple(found["shape"]))
-            titles = found.get("titles")
-            return Catalogue(found["ids"], X, found["names"].tolist(), titles)
+            titles, counts = found.get("titles"), found.get("counts")
+            if counts is not None and (counts.shape != (X.shape[0],) or counts.dtype.kind not in "iu"):
+                raise ValueError("counts must be a whole number for each item")
+            return Catalogue(found["ids"], X, found["names"].tolist(), titles, counts)
     except (KeyError, ValueError, OSError) as error:
         raise DataError(f"{path} does not hold items: {error}") from None

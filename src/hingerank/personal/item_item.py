@@ -141,12 +141,29 @@ class EASE(PersonalRanker):
     def _numbers_of_rows(self) -> dict[bytes, int]:
         return {key: number for number, key in enumerate(row_keys(self.items_))}
 
-    def _place(self, X: Any) -> np.ndarray:
-        number = np.array([self._numbers_of_rows.get(key, -1) for key in row_keys(X)], np.int64)
-        place, new = self.weights_.T[number], number < 0
+    def _item_numbers(self, X: Any) -> np.ndarray:
+        """The place in weights_ of each row, -1 for items that were not there in the fit."""
+        return np.array([self._numbers_of_rows.get(key, -1) for key in row_keys(X)], np.int64)
+
+    def _weights_of(self, X: Any) -> np.ndarray:
+        """For each row, the weights of the items that a user may have taken."""
+        number = self._item_numbers(X)
+        weights, new = self.weights_.T[number], number < 0
         if new.any():
-            place[new] = X[new] @ self.new_weights_.T
-        return place
+            weights[new] = X[new] @ self.new_weights_.T
+        return weights
+
+    def _place(self, X: Any) -> np.ndarray:
+        return self._weights_of(X)
+
+    def _taken(self, item_features: Any) -> tuple[np.ndarray, np.ndarray]:
+        """(users, rows of item_features) that the fit learned from, as far as these items are there."""
+        number = self._item_numbers(self._rows(item_features))
+        row = np.full(len(self.weights_), -1, np.int64)
+        row[number[number >= 0]] = np.flatnonzero(number >= 0)
+        T = self.history_.tocoo()
+        here = row[T.col] >= 0
+        return self.users_[T.row[here]], row[T.col[here]]
 
     def _usual_measure(self) -> str:
         return "list_ndcg@10"

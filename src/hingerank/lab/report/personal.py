@@ -3,7 +3,7 @@
 Complete in itself, no scripts; every text of the data is escaped.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any
 
@@ -11,10 +11,21 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.personal.catalogue import Catalogue
+from hingerank.personal.item_item import EASE, same_rows
 from hingerank.personal.rankers import PersonalRanker
 
 MOST_FUNCTIONS, MOST_WORDS, MOST_POINTS, EXAMPLES, REASONS = 12, 12, 2000, 6, 4
 WIDTH, HEIGHT, EDGE = 720, 420, 24
+OF_FEATURES = (
+    "what its features give it above the mean item",
+    "A score is the sum over features of value times the user's weight. "
+    f"Shown are the {REASONS} features in which an item differs most, in that sum, from the mean item.",
+)
+OF_ITEMS = (
+    "the items taken that raise or lower it most",
+    "A score is the sum over the items that the user took of their weights for this one, and where ratings count of "
+    f"what the user likes. Shown are the {REASONS} items with the largest weights.",
+)
 STYLE = """
 :root { color-scheme: light dark; --for: #1b7a4b; --against: #b3402f; --line: #8885; --point: #2a78b5; }
 body { font: 15px/1.45 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
@@ -61,11 +72,13 @@ def personal_page(
     if points is not None:
         parts.append(_map(ranker, points, shares, [_ends(axis, names) for axis in axes], numbers, chosen))
     parts.append(_lists(ranker, catalogue, names, chosen, exclude, top))
+    users_of = f"{len(ranker.users_):,} users"
+    learnt = f"what {users_of} took" if isinstance(ranker, EASE) else f"{ranker.n_pairs_:,} pairs of {users_of}"
     policy = "default-src 'none'; style-src 'unsafe-inline'"
     certificate = ranker.certificate_
     ending = f"{certificate.status} ({certificate.kind} {certificate.value:.2g}, {certificate.seconds:.2g} s)"
     lead = (
-        f"{type(ranker).__name__}, learnt from {ranker.n_pairs_:,} pairs of {len(ranker.users_):,} users; "
+        f"{type(ranker).__name__}, learnt from {learnt}; "
         f"{len(catalogue.ids):,} items with {ranker.n_features_in_:,} features. The fit {ending}."
     )
     return (
@@ -216,31 +229,64 @@ def _lists(
 ) -> str:
     """For each user the best items, and the features that set each apart from the mean item of the catalogue."""
     rows, scores = ranker.top_k(chosen, catalogue.X, top, exclude=exclude)
-    X = ranker._rows(catalogue.X)
-    mean = np.asarray(X.mean(axis=0)).ravel()
-    every = sp.identity(len(names), format="csr")
+    of_items = isinstance(ranker, EASE)
+    explain = _by_items(ranker, catalogue) if of_items else _by_features(ranker, catalogue, names)
+    title, about = OF_ITEMS if of_items else OF_FEATURES
     parts = []
     for user, best, values in zip(chosen, rows, scores):
-        weights = ranker._scores(every, ranker._numbers(user, len(names)))
+        reasons_for = explain(user)
         lines = []
         for place, (row, score) in enumerate(zip(best.tolist(), values.tolist()), 1):
             if row < 0:
                 break
-            reasons = reasons_of(X[row], mean, weights, names)
             lines.append(
                 f'<tr><td class="number">{place}</td><td>{escape(catalogue.called(row))}</td>'
-                f'<td class="number">{score:.3f}</td><td class="reasons">{reasons}</td></tr>'
+                f'<td class="number">{score:.3f}</td><td class="reasons">{reasons_for(row)}</td></tr>'
             )
         parts.append(
             f'<h3>User {escape(str(user))}</h3><div class="scroll"><table><thead><tr><th class="number"></th>'
-            '<th>item</th><th class="number">score</th><th>why: what its features give it above the mean item</th></tr>'
+            f'<th>item</th><th class="number">score</th><th>why: {title}</th></tr>'
             f"</thead><tbody>{''.join(lines)}</tbody></table></div>"
         )
-    return (
-        '<h2>Lists, and why</h2><p class="note">A score is the sum over features of value times the user\'s weight. '
-        f"Shown are the {REASONS} features in which an item differs most, in that sum, from the mean item.</p>"
-        + "".join(parts)
-    )
+    return f'<h2>Lists, and why</h2><p class="note">{about}</p>' + "".join(parts)
+
+
+def _by_features(ranker: Any, catalogue: Catalogue, names: list[str]) -> Callable[[Any], Callable[[int], str]]:
+    """Of a user and an item, its features that set it apart from the mean item."""
+    X = ranker._rows(catalogue.X)
+    mean = np.asarray(X.mean(axis=0)).ravel()
+    every = sp.identity(len(names), format="csr")
+
+    def of_user(user: Any) -> Callable[[int], str]:
+        weights = ranker._scores(every, ranker._numbers(user, len(names)))
+        return lambda row: reasons_of(X[row], mean, weights, names)
+
+    return of_user
+
+
+def _by_items(ranker: EASE, catalogue: Catalogue) -> Callable[[Any], Callable[[int], str]]:
+    """Of a user and an item, the items that the user took which raise or lower it most."""
+    X = ranker._rows(catalogue.X)
+    _, first = same_rows(X)
+    called = {number: catalogue.called(row) for number, row in zip(ranker._item_numbers(X[first]).tolist(), first)}
+    weights = ranker._weights_of(X)
+
+    def of_user(user: Any) -> Callable[[int], str]:
+        took = sp.csr_matrix(ranker.history_[ranker._numbers([user])])
+
+        def of_item(row: int) -> str:
+            given = took.data * weights[row, took.indices]
+            order = np.argsort(-np.abs(given), kind="stable")[:REASONS]
+            return " ".join(
+                f'<span class="{"for" if given[j] > 0 else "against"}">'
+                f"{escape(called.get(took.indices[j], 'an item that is not here'))} {given[j]:+.3f}</span>"
+                for j in order.tolist()
+                if given[j] != 0.0
+            )
+
+        return of_item
+
+    return of_user
 
 
 def reasons_of(row: Any, mean: np.ndarray, weights: np.ndarray, names: list[str], most: int = REASONS) -> str:

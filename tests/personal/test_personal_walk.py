@@ -1,0 +1,108 @@
+"""Every personal ranker on the command line, with items of which only ids are known and with features, whatever the
+name of its model."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hingerank as hr
+from hingerank.cli import main
+from hingerank.personal.catalogue import load_catalogue
+from hingerank.personal.rankers import PersonalRanker
+from hingerank.registry import RANKERS, ranker_class
+
+PERSONAL = [name for name in RANKERS if issubclass(ranker_class(name), PersonalRanker)]
+LISTS = {"ease", "list-ranker"}  # which learn what users choose
+NAMED = ["--user-column", "customer", "--item-column", "sku", "--rating-column", "stars"]
+OUTPUTS = ["m", "folder/", "m.safetensors", "deep/m"]
+
+
+@pytest.fixture
+def call(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    Path("deep").mkdir()
+    data = hr.make_personal(12, 20, 3, 2, kind="ratings", per_user=8, seed=0)
+    lines = [f"u{u},i{i},{y:g}" for u, i, y in zip(data.users, data.items, data.ratings)]
+    Path("r.csv").write_text("customer,sku,stars\n" + "\n".join(lines) + "\n")
+    rows = [f"i{i}," + ",".join(f"{x:.6f}" for x in row) for i, row in enumerate(data.item_features)]
+    Path("items.csv").write_text("sku,a,b,c\n" + "\n".join(rows) + "\n")
+    Path("items.npz").write_bytes(b"of somebody else")
+
+    def run(*arguments):
+        capsys.readouterr()
+        status = main([str(word) for word in arguments])
+        written = capsys.readouterr()
+        assert status in (0, 1) and "Traceback" not in written.err, written.err
+        return status, written.out, written.err.replace("hingerank: ", "").strip()
+
+    return run
+
+
+@pytest.mark.parametrize("features", [[], ["--items", "items.csv"]], ids=["ids", "features"])
+@pytest.mark.parametrize("name", PERSONAL)
+def test_the_walk_of_every_personal_ranker(call, name, features):
+    fit = ["fit", "r.csv", *NAMED, *features, "--model", name]
+    lists = set()
+    for output in OUTPUTS:
+        assert call(*fit, "-o", output, "--force")[0] == 0
+        status, out, err = call("recommend", output, "--user", "u3", "--top", "4", "--exclude", "r.csv", *NAMED)
+        assert status == 0 and len(out.splitlines()) == 4 and ("list-ranker" in err) == (name not in LISTS), err
+        lists.add(out)
+    assert len(lists) == 1  # whatever the name of the model
+    status, out, err = call("similar", "m", "--item", "i3", "--top", "2")
+    if name == "joint":
+        assert status == 1 and "one list for all users" in err
+    else:
+        assert status == 0 and len(out.splitlines()) == 2
+        assert any(float(line.split("\t")[2]) for line in out.splitlines()) or "no item shares one with 'i3'" in err
+    beside = json.loads(call("evaluate", "r.csv", "m", "--top", "3", *NAMED, "--json")[1])["baselines"]
+    assert set(beside) == {"popularity", "similar items"} - (set() if name in LISTS else {"similar items"})
+    assert len(call("rank", "m", "r.csv", *NAMED)[1].split()) == 12 * 8
+    assert call("export", "m", "--to", "vectors", "-o", "v/")[0] == 0
+    users, vectors, about = np.load("v/users.npy"), np.load("v/items.npy"), json.loads(Path("v/ids.json").read_text())
+    ranker, catalogue = hr.load("m"), load_catalogue("m")
+    np.testing.assert_allclose(
+        vectors @ users[about["users"].index("u3")], ranker.predict("u3", catalogue.X), atol=1e-9
+    )
+    assert catalogue.counts.sum() == 12 * 8 and about["items"] == catalogue.ids.tolist()
+    status, _, err = call("export", "m", "--to", "sql", "-o", "m.sql")
+    assert status == 1 and "--to vectors" in err
+    status, _, err = call("explain", "m", "r.csv", "--query", "u3")
+    assert status == 1 and "hingerank report shows" in err
+    assert call("report", "m", "-o", "m.html")[0] == 0
+    page = Path("m.html").read_text()
+    assert "<h1>m</h1>" in page and re.search(r'class="reasons"><span class="(for|against)">\S', page)
+
+
+@pytest.mark.parametrize("name", PERSONAL)
+def test_every_personal_ranker_is_tuned_from_ids_alone(call, name):
+    one = {"ease": ["ridge=10"], "list-ranker": ["ridge=10", "mix=0.4", "C=0.1"]}.get(name, ["C=0.1"])
+    settings = [word for text in one for word in ("--set", text)]
+    status, _, err = call("tune", "r.csv", *NAMED, "--model", name, "--folds", "2", *settings, "-o", "m")
+    assert status == 0, err
+    assert len(call("recommend", "m", "--user", "u3", "--top", "4")[1].splitlines()) == 4
+
+
+def test_items_of_a_model_are_its_own(call):
+    """Not those that lie beside it for another model."""
+    assert call("fit", "r.csv", *NAMED, "--model", "joint", "-o", "m")[0] == 0
+    Path("m.items.npz").unlink()
+    assert call("recommend", "m", "--user", "u3")[2] == "no items are saved with m: name a table of them with --items"
+    assert call("fit", "r.csv", *NAMED, "--model", "joint", "-o", "m/", "--force")[0] == 1  # m is a file
+    assert call("fit", "r.csv", *NAMED, "--model", "joint", "-o", "n/")[0] == 0
+    same = call("recommend", "n/", "--user", "u3")[1]
+    assert call("recommend", "n/model.safetensors", "--user", "u3")[1] == same
+
+
+def test_reasons_of_lists_by_what_was_taken_are_items(call):
+    assert call("fit", "r.csv", *NAMED, "--model", "ease", "-o", "m")[0] == 0
+    assert call("report", "m", "--user", "u3", "-o", "m.html")[0] == 0
+    taken = {line.split(",")[1] for line in Path("r.csv").read_text().split() if line.startswith("u3,")}
+    found = re.findall(r'<span class="(?:for|against)">(\S+) [-+]', Path("m.html").read_text())
+    assert found and set(found) <= taken
+    ranker, catalogue = hr.load("m"), load_catalogue("m")
+    users, rows = ranker._taken(catalogue.X)
+    assert {catalogue.ids[row] for user, row in zip(users, rows) if user == "u3"} == taken
