@@ -10,7 +10,7 @@ QUICK  := tests/test_architecture.py tests/test_import_light.py tests/kernels te
           $(addprefix tests/data/test_, blocks.py ranking_data.py reader_errors.py) \
           $(addprefix tests/rankers/test_, base_ranker.py baselines.py sparse_rankers.py)
 
-.PHONY: demo check test test-all engines docs wheel dist matrix bench lint setup clean
+.PHONY: demo check test test-all engines docs site wheel dist matrix bench lint setup clean
 
 setup: $(READY)
 
@@ -48,6 +48,9 @@ engines: $(READY)  # exports in the engines they are for, which are fetched once
 
 docs: $(READY)
 	$(BIN)/python -m sphinx -W --keep-going -q -n docs docs/_build/html
+
+site: docs  # a folder for each version of docs/versions.json, the older ones from their tags, as it is served
+	$(BIN)/python docs/_site/assemble.py docs/_build/site
 
 wheel: $(READY)  # and the source archive
 	rm -rf dist

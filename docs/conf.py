@@ -49,7 +49,6 @@ html_title = "hingerank"
 html_static_path = ["_static"]
 html_css_files = ["hingerank.css"]
 html_js_files = ["versions.js"]
-html_extra_path = ["versions.json"]
 templates_path = ["_templates"]
 html_show_sourcelink = False
 html_copy_source = False

@@ -106,7 +106,7 @@ class Page:
         self.call("Emulation.setDeviceMetricsOverride", **size)
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.call("Emulation.setEmulatedMedia", features=scheme)
-        self.call("Page.navigate", url=Path(path).resolve().as_uri())
+        self.call("Page.navigate", url=path if "://" in str(path) else Path(path).resolve().as_uri())
         self.wait("document.readyState === 'complete'")
 
     def call(self, method, **parameters):
@@ -140,6 +140,13 @@ class Page:
     def type(self, selector, text):
         self.click(selector)
         self.call("Input.insertText", text=text)
+
+    def press(self, selector, key, index=0):
+        """A key on the element of this index that matches."""
+        self.run(f"document.querySelectorAll({json.dumps(selector)})[{index}].focus()")
+        number = {"ArrowUp": 38, "ArrowDown": 40}[key]
+        for kind in ("rawKeyDown", "keyUp"):
+            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=number)
 
     def texts(self, selector):
         return self.run(f"[...document.querySelectorAll({json.dumps(selector)})].map(e => e.textContent.trim())")

@@ -3,8 +3,11 @@
 import os
 import shutil
 import sys
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -30,3 +33,25 @@ def browser(tmp_path_factory):
     running = Browser(program, tmp_path_factory.mktemp("profile"))
     yield running
     running.close()
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *said):
+        pass
+
+
+@pytest.fixture
+def serve():
+    """serve(folder) -> the address of a folder, served on loopback while the test runs."""
+    servers = []
+
+    def start(folder):
+        server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=folder))
+        Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        servers.append(server)
+        return f"http://127.0.0.1:{server.server_port}"
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()

@@ -172,3 +172,28 @@ def test_text_has_contrast(site, browser, dark):
     for name in ("index", "methods", "start", "api/RankSVM", "auto_examples/plot_shop"):
         looked, poor = browser.open(site / f"{name}.html", dark=dark).run(CONTRAST)
         assert looked > 20 and not poor, f"{name}: {poor[:5]}"
+
+
+@pytest.mark.parametrize("width", [1280, 390], ids=["desk", "phone"])
+def test_the_switcher_leads_to_the_same_page_of_another_version(site, browser, serve, tmp_path, width):
+    """Two versions of the real pages, of which the older one lacks a page."""
+    import hingerank
+
+    newest, older = hingerank.__version__, "0.0.1"
+    for version in (newest, older):
+        shutil.copytree(site, tmp_path / version)
+    for path in (tmp_path / older).rglob("*.html"):
+        path.write_text(path.read_text("utf-8").replace(f'data-version="{newest}"', f'data-version="{older}"'), "utf-8")
+    (tmp_path / older / "design.html").unlink()
+    (tmp_path / "versions.json").write_text(f'["{newest}", "{older}"]')
+    address = serve(tmp_path)
+    shown = 0 if width > 1000 else 1  # in the header, or in the menu that a phone shows
+    for before, after in (("api/RankSVM.html", "api/RankSVM.html"), ("design.html", "index.html")):
+        page = browser.open(f"{address}/{newest}/{before}", width=width)
+        page.wait("document.querySelector('select.versions').options.length === 2")
+        if shown:
+            page.click("button.primary-toggle")
+            page.wait("document.querySelectorAll('select.versions')[1].offsetParent !== null")
+        page.press("select.versions", "ArrowDown", shown)
+        page.wait(f"location.href === '{address}/{older}/{after}' && document.readyState === 'complete'")
+        page.wait(f"document.querySelectorAll('select.versions')[{shown}].value === '{older}'")
