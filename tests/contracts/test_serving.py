@@ -173,6 +173,14 @@ def test_several_rankers_of_which_one_cannot_run_there(sized):
     }  # fmt: skip
 
 
+def test_a_ranker_that_cannot_run_there_may_have_settings_that_stop_early():
+    train = hr.make_shop().rows.split(test_size=0.25, seed=0)[0]
+    ranker = hr.tune(["rank-svm", "additive-rank-svm"], train, folds=3, params={"C": [1e-6, 0.1]}, serve="solr")
+    curves = [trial for trial in ranker.tuning_.trials if trial.ranker == "additive-rank-svm"]
+    assert any("stopped after 2" in (trial.problem or "") for trial in curves)
+    assert not any(trial.served for trial in curves) and ranker.tuning_.ranker == "rank-svm"
+
+
 PAIRS = {
     "two lines": ["rank-svm", "ranknet"],
     "line and curves": ["rank-svm", "additive-rank-svm"],

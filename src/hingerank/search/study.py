@@ -88,7 +88,7 @@ class Study:
             return trial.mean
         if not self.known or not trial.scores or np.isnan(trial.scores).any():
             return None
-        best = self.best()
+        best = self.best(free=True)
         behind = float(np.mean(best.scores[: len(trial.scores)])) - float(np.mean(trial.scores))
         return best.mean - max(behind, 1e-9)
 
@@ -179,7 +179,7 @@ class Study:
                 self.scores[canonical(self.trials[key].setting)] = [
                     outcome.scores for outcome in outcomes if outcome.scores is not None
                 ]
-        best = canonical(self.best().setting) if self.scores and self.known else ""
+        best = canonical(self.best().setting) if self.scores and self.served else ""
         self.scores = {key: scores for key, scores in self.scores.items() if key == best}
 
     def held_out_scores(self, setting: Setting) -> list[np.ndarray]:
