@@ -3,7 +3,7 @@
     python benchmarks/kernel.py            # quick: a fifth of the queries, m = 500
     python benchmarks/kernel.py --full     # fold 1 of MQ2007-partial and of a generated set of MQ2007's shape, m = 2000
     python benchmarks/kernel.py --full --sets generated    # one of the two
-    python benchmarks/kernel.py --budget   # what it costs to map again for every pass instead of storing
+    python benchmarks/kernel.py --budget [--full] [--write FOLDER]    # mapping again for every pass instead of storing
     python benchmarks/kernel.py --figure   # Figure 2, from the results of `hingerank reproduce chen2017-fig2`
 
 The paper's tables over five folds: `hingerank reproduce chen2017-table4`, -table5, chen2017-mq2008.
@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hingerank.papers.engine import default_data
-from measuring import reset_peak, resident, run_apart, seconds_of
+from measuring import reset_peak, resident, run_apart, seconds_of, show_table
 
 SETS = ["MQ2007-partial", "generated"]
 PAPER = {  # MeanNDCG and seconds, 16 cores at 2.0 GHz, MQ2007 fold 1
@@ -157,20 +157,21 @@ def table(console: Console, name: str, arguments) -> None:
         )
 
 
-def budget(console: Console, arguments) -> None:
+def budget(arguments) -> None:
     """The same fits with less stored, or nothing: memory saved, and what it costs."""
     share, m = (1.0, 2000) if arguments.full else (0.2, 500)
-    shown = Table("", "memory_gb", "seconds", "products", "MB", title="less memory, generated set")
+    header, rows = ["ranker", "`memory_gb`", "seconds", "MB"], []
     for method, half in (("exact RBF", 1.75 * share**2), ("Nyström", None), ("Fourier", None)):
         ranker, options = SETTINGS[method]
         for memory in (None, 0) if half is None else (None, half, 0):
             job = {"data": "generated", "share": share, "folder": "", "ranker": ranker, "m": m}
             found = run_apart(__file__, job | {"options": options | {"memory_gb": memory}})
-            words = [found["error"][:60]] if "error" in found else [
-                f"{found['seconds']:.2f}", str(found["products"]), f"{found['memory'] / 1e6:.0f}"
-            ]  # fmt: skip
-            shown.add_row(method, "default" if memory is None else f"{memory:g}", *words)
-    console.print(shown)
+            if "error" in found:
+                raise SystemExit(f"{method}: {found['error']}")
+            words = "all kept" if memory is None else f"{memory:g}, half kept" if memory else "0, nothing kept"
+            rows.append([method, words, f"{found['seconds']:.2f}", f"{found['memory'] / 1e6:,.0f}"])
+    command = "python benchmarks/kernel.py --budget" + " --full" * arguments.full
+    show_table("kernel-memory", command, header, rows, "less memory, generated set", arguments.write)
 
 
 LABELS = {
@@ -216,6 +217,7 @@ def main() -> None:
     parser.add_argument("--plot", type=Path, default=Path("docs/figures/kernel_components.svg"))
     parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
     parser.add_argument("--data", type=Path, default=default_data())
+    parser.add_argument("--write", type=Path, help="folder to keep the table of --budget in, such as docs/results")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
@@ -223,7 +225,7 @@ def main() -> None:
         return
     console = Console(width=160)
     if arguments.budget or arguments.figure:
-        budget(console, arguments) if arguments.budget else figure(console, arguments.plot)
+        budget(arguments) if arguments.budget else figure(console, arguments.plot)
         return
     for name in arguments.sets:
         if name != "generated" and not (arguments.data / name).is_dir():

@@ -63,7 +63,25 @@ def keep_table(
         "machine": machine_class(device), "seconds": round(time.perf_counter() - STARTED),
         "header": header, "rows": rows,
     }  # fmt: skip
-    write_table(folder / f"{name}.json", words)
+    path = folder / f"{name}.json"
+    before = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    more = {key: before[key] for key in ("align", "zero") if key in before}  # how the page shows it
+    write_table(path, words | more)
+
+
+def show_table(
+    name: str, command: str, header: list[str], rows: list[list[str]], title: str = "", write: Path | None = None
+) -> None:
+    """Print a table, and keep it in the folder `write`."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*header, title=title)
+    for row in rows:
+        table.add_row(*row)
+    Console(width=150).print(table)
+    if write is not None:
+        keep_table(write, name, command, header, rows)
 
 
 def write_table(path: Path, words: dict[str, Any]) -> None:

@@ -3,15 +3,16 @@
     python benchmarks/rerun.py [NAME…] [--minutes 30] [--keep] [--list]
 
 Each file of docs/results holds a table, the command that measured it, the day, the version, the class of the machine
-and the seconds that it took. The benchmarks that fit into the minutes are run twice, the quickest first. How far the
-two runs lie apart, at most over a column, is the noise of that column. A figure moved if it is farther from the stored
-one than twice that noise and the last digit shown. Columns that vary from run to run are of the clock: on another class
-of machine they are not compared. --keep stores the new tables; `hingerank reproduce --write-docs` then writes the
-pages.
+and the seconds that it took. The benchmarks that fit into the minutes are run twice, the quickest first, each time in
+an empty folder, so that nothing kept by an earlier run is taken for a measurement. How far the two runs lie apart, at
+most over a column, is the noise of that column. A figure moved if it is farther from the stored one than twice that
+noise and the last digit shown. Columns that vary from run to run are of the clock: on another class of machine they are
+not compared. --keep stores the new tables; `hingerank reproduce --write-docs` then writes the pages.
 """
 
 import argparse
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -33,19 +34,32 @@ Words = dict[str, Any]
 
 def script_of(words: Words) -> Path | None:
     """The script of a stored table that one command of Python measured."""
-    parts = shlex.split(words["command"])
-    alone = parts[0] == "python" and ";" not in words["command"]
+    parts = shlex.split(words["command"].replace(";", " ; "))
+    alone = parts[0] == "python" and not {";", "&&"} & set(parts)
     return ROOT / parts[1] if alone else None
 
 
-def can_run(name: str, words: Words) -> bool:
-    """Whether the script writes this very table."""
+def why_not(name: str, words: Words) -> str:
+    """Why the command cannot be run as it stands to write this table again; "" if it can."""
     script = script_of(words)
-    return script is not None and f'"{name}"' in script.read_text("utf-8")
+    if script is None:
+        return "its figures are those of several commands; `hingerank reproduce --check` looks at the papers'"
+    if placeholders := [word for word in shlex.split(words["command"]) if re.fullmatch("[A-Z]+", word)]:
+        return f"its command needs {', '.join(placeholders)}: {words['command']}"
+    if "NVIDIA" in words.get("machine", "") and find_spec("torch") is None:
+        return "needs a GPU and PyTorch"
+    if not any(f'"{name}"' in path.read_text("utf-8") for path in script.parent.glob(f"{script.stem}*.py")):
+        return f"its script does not write it: {words['command']}"
+    return ""
 
 
 def stored() -> dict[str, Words]:
     return {path.stem: json.loads(path.read_text("utf-8")) for path in sorted(RESULTS.glob("*.json"))}
+
+
+def seconds_of(words: Words) -> float:
+    """The seconds that a table took when it was measured."""
+    return float(words.get("seconds", UNKNOWN))
 
 
 def plan(tables: dict[str, Words], minutes: float) -> tuple[dict[str, list[str]], dict[str, str]]:
@@ -53,13 +67,11 @@ def plan(tables: dict[str, Words], minutes: float) -> tuple[dict[str, list[str]]
     commands: dict[str, list[str]] = {}
     left: dict[str, str] = {}
     for name, words in tables.items():
-        if "NVIDIA" in words.get("machine", "") and find_spec("torch") is None:
-            left[name] = "needs a GPU and PyTorch"
-        elif can_run(name, words):
-            commands.setdefault(words["command"], []).append(name)
+        if why := why_not(name, words):
+            left[name] = why
         else:
-            left[name] = f"its script does not write it: {words['command']}"
-    cost = {command: 2 * tables[names[0]].get("seconds", UNKNOWN) for command, names in commands.items()}
+            commands.setdefault(words["command"], []).append(name)
+    cost = {command: 2 * max(seconds_of(tables[name]) for name in names) for command, names in commands.items()}
     chosen: dict[str, list[str]] = {}
     total = 0.0
     for command in sorted(commands, key=lambda command: cost[command]):
@@ -135,23 +147,36 @@ def moved(old: Words, first: Words, second: Words) -> tuple[list[str], int]:
 
 
 def run_once(command: str, seconds: float) -> tuple[dict[str, Words], str]:
-    """The tables that a command writes, and why there are none."""
+    """The tables that a command writes within some seconds, and why there are none."""
+    data = Path(os.environ.get("HINGERANK_DATA", ROOT / "../shared/data")).resolve()
+    started = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
-        words = [sys.executable, *shlex.split(command)[1:], "--write", folder]
+        write = Path(folder, "written")
+        for path in (write, Path(folder, "docs/figures")):
+            path.mkdir(parents=True)
+        words = [sys.executable, str(ROOT / shlex.split(command)[1]), *shlex.split(command)[2:], "--write", str(write)]
+        known = {**os.environ, "HINGERANK_DATA": str(data)}
         try:
-            done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=max(1.0, seconds))
+            done = subprocess.run(
+                words, cwd=folder, env=known, capture_output=True, text=True, timeout=max(1.0, seconds)
+            )
         except subprocess.TimeoutExpired:
-            return {}, "the time is over"
+            return {}, f"not done after {seconds:.0f} seconds"
         if done.returncode:
             return {}, (done.stderr.strip().splitlines() or ["no message"])[-1]
-        return {path.stem: json.loads(path.read_text("utf-8")) for path in Path(folder).glob("*.json")}, ""
+        taken = {"seconds": round(time.perf_counter() - started)}
+        return {path.stem: json.loads(path.read_text("utf-8")) | taken for path in write.glob("*.json")}, ""
 
 
 def rerun(command: str, names: list[str], tables: dict[str, Words], end: float, keep: bool) -> dict[str, str]:
-    """Run a command twice and print what moved in its tables; why some were not compared."""
+    """Run a command twice and print what moved in its tables; why some were not compared.
+
+    A run may take thrice as long as the stored one, so that one that hangs does not use up the time of the others.
+    """
     print(f"$ {command}", flush=True)
-    first, why = run_once(command, end - time.perf_counter())
-    second, why = run_once(command, end - time.perf_counter()) if first else ({}, why)
+    most = 3 * max(seconds_of(tables[name]) for name in names) + 60
+    first, why = run_once(command, min(most, end - time.perf_counter()))
+    second, why = run_once(command, min(most, end - time.perf_counter())) if first else ({}, why)
     left = {}
     for name in names:
         if name not in first or name not in second:

@@ -1,7 +1,7 @@
 """How fast the sparse rankers are: paths, steps, truncated gradient, wide sparse text.
 
     python benchmarks/sparse_rankers.py [path] [steps] [table6] [ratio] [curves] [text]
-        [--data FOLDER] [--figures FOLDER] [--rows 100000] [--features 200000]
+        [--data FOLDER] [--figures FOLDER] [--rows 100000] [--features 200000] [--write FOLDER]
 
 path    a 20-point path on OHSUMED's first training fold against one dense RankSVM fit (goal: under 10 times)
 steps   iterations of every FenchelRank variant to the same duality gap on that fold, and the paper's bound
@@ -11,8 +11,9 @@ ratio   that ratio for features that are correlated and for independent ones, ov
 curves  the objective against time for all of them on that data, drawn in FOLDER/sparse_race.svg
 text    a path on a sparse matrix with 100 numbers a row (goal: minutes, memory at most twice the matrix)
 
-Default: all, curves only with --figures. Short times are the best of three after one call that is not timed. Memory is
-the kernel's own peak (VmHWM, Linux) in a fresh process for every path, so nothing an earlier one left behind is used.
+Default: all, curves only with --figures. --write keeps the tables there (docs/results). Short times are the best of
+three after one call that is not timed. Memory is the kernel's own peak (VmHWM, Linux) in a fresh process for every
+path, so nothing an earlier one left behind is used.
 """
 
 import argparse
@@ -27,7 +28,6 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 from rich.console import Console
-from rich.table import Table
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
@@ -36,8 +36,9 @@ from hingerank.data.generate import make_letor
 from hingerank.data.read_write import read_folds
 from hingerank.papers.engine import default_data
 from hingerank.solvers.frank_wolfe import VARIANTS
-from measuring import best_of, keep_table, reset_peak, resident
+from measuring import best_of, reset_peak, resident, show_table
 
+COMMAND = "python benchmarks/sparse_rankers.py"
 CONSOLE = Console(width=150)
 
 
@@ -46,7 +47,7 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=list(PARTS))
     parser.add_argument("--data", type=Path, default=default_data())
     parser.add_argument("--figures", type=Path)
-    parser.add_argument("--write", type=Path, help="folder to keep the table of the path in, such as docs/results")
+    parser.add_argument("--write", type=Path, help="folder to keep the tables in, such as docs/results")
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--features", type=int, default=200_000)
     asked = parser.parse_args()
@@ -73,66 +74,58 @@ def path(asked) -> None:
         used = [int(np.count_nonzero(r.coef_)) for r in rankers]
         span = f"{used[0]}" if len(used) == 1 else f"{used[0]} to {used[-1]}"
         rows.append([name, f"{1000 * taken:.1f}", f"{taken / dense:.1f}", span])
-    table = Table(*header, title="OHSUMED, training fold 1")
-    for row in rows:
-        table.add_row(*row)
-    CONSOLE.print(table)
-    if asked.write is not None:
-        keep_table(asked.write, "sparse-path", "python benchmarks/sparse_rankers.py path", header, rows)
+    show_table("sparse-path", f"{COMMAND} path", header, rows, "OHSUMED, training fold 1", asked.write)
 
 
 def steps(asked) -> None:
-    """Iterations to a duality gap, by variant."""
+    """Iterations to a duality gap, by variant; the table of the looser gap is kept."""
     train = read_folds(asked.data / "OHSUMED/QueryLevelNorm", folds=[1])[0].train
-    settings = [("classic", "exact"), ("classic", "closed-form"), ("away", "exact"), ("pairwise", "exact")]
-    settings.append(("corrective", "exact"))
     for tol, radii in ((1e-3, (0.5, 1.0, 2.0, 4.0, 16.0)), (1e-5, (0.5, 1.0, 2.0))):
-        title = f"OHSUMED fold 1: iterations (milliseconds) to a gap of {tol:g}, at most 1000"
-        table = Table("variant, step", title=title)
-        for radius in radii:
-            table.add_column(f"radius {radius:g}", justify="right")
-        table.add_row("the paper's bound", *(f"{16 * r * r / tol - 1:.0f}" for r in radii))
-        for variant, step in settings:
-            cells = []
-            for radius in radii:
-                ranker = hr.FenchelRank(radius, tol, 1000, step, variant).fit(train)
-                mark = "" if ranker.certificate_.converged else f", gap {ranker.certificate_.value:.0e}"
-                cells.append(f"{ranker.certificate_.n_iter} ({1000 * ranker.certificate_.seconds:.0f}{mark})")
-            table.add_row(f"{variant}, {step}", *cells)
-        CONSOLE.print(table)
+        rows = [["the paper's bound", *(f"{16 * r * r / tol - 1:,.0f}" for r in radii)]]
+        for variant in ("classic", "away", "pairwise", "corrective"):
+            fits = [hr.FenchelRank(r, tol, 1000, "exact", variant).fit(train) for r in radii]
+            rows.append([variant, *(str(r.n_iter_) if r.certificate_.converged else "> 1000" for r in fits)])
+        title = f"OHSUMED fold 1: iterations to a gap of {tol:g}, at most 1000"
+        write = asked.write if tol == 1e-3 else None
+        show_table("sparse-steps", f"{COMMAND} steps", ["", *(f"r = {r:g}" for r in radii)], rows, title, write)
 
 
+UNTIL = "TGRank until it has FenchelRank's objective"
 STRENGTH = 300.0  # a C that keeps about the paper's share of features
-TABLE6 = {  # seconds and share of features of folds 1 to 5
-    "HP2004": "FenchelRank 3.8 to 14.4 s, share .125 to .156; TGRank 25.7 to 33.2 s, share .594 to .688",
-    "NP2004": "FenchelRank 8.8 to 17.7 s, share .141 to .203; TGRank 24.7 to 31.3 s, share .578 to .703",
-}
+TABLE6 = [  # seconds and share of features, the least and the most of folds 1 to 5
+    ["FenchelRank, HP2004 / NP2004, paper", "3.8–14.4 / 8.8–17.7", ".13–.16 / .14–.20"],
+    ["TGRank, HP2004 / NP2004, paper", "25.7–33.2 / 24.7–31.3", ".59–.69 / .58–.70"],
+]
+
+
+def span(values, digits: int) -> str:
+    """The least and the most of some figures: .13–.22."""
+    return "–".join(f"{value:.{digits}f}".removeprefix("0") for value in (min(values), max(values)))
 
 
 def table6(asked) -> None:
     """The paper's protocol (T = 1000 for both), then TGRank until it has FenchelRank's objective."""
-    protocol = Table("fold", "radius", title="Table 6, generated data of HP2004's shape: gap 1e-3, at most 1000 steps")
-    for name in ("FenchelRank", "classic", "TGRank"):
-        for column in ("seconds", "loss", "share"):
-            protocol.add_column(f"{name} {column}", justify="right")
-    against = Table("fold", title="the same data: TGRank until its objective is no more than FenchelRank's")
-    for column in ("FenchelRank seconds (steps)", "TGRank seconds (steps)", "ratio"):
-        against.add_column(column, justify="right")
-    ratios = []
+    seconds: dict[str, list[float]] = {}
+    shares: dict[str, list[float]] = {}
+    over = False  # whether TGRank ended before it had the objective
     for fold in range(1, 6):
         data = one_relevant_row(seed=fold)
         radius, fast, slow = race(data, STRENGTH)
-        stopped = [timed(r, data) for r in (hr.FenchelRank(radius, variant="classic"), hr.TGRank(STRENGTH))]
-        cells = [(seconds, mean_loss(r.coef_, *data), r.sparsity_) for seconds, r in (fast, *stopped)]
-        protocol.add_row(str(fold), f"{radius:.2f}", *(f"{x:.4f}" for cell in cells for x in cell))
-        ratios.append(slow[0] / fast[0])
-        note = "" if slow[1].certificate_.status == "callback" else ", not there"
-        steps = f"{fast[0]:.3f} ({fast[1].n_iter_})", f"{slow[0]:.2f} ({slow[1].n_iter_}{note})"
-        against.add_row(str(fold), *steps, f"{ratios[-1]:.0f}")
-    CONSOLE.print(protocol)
-    for name, figures in TABLE6.items():
-        CONSOLE.print(f"The paper, {name}: {figures}.")
-    CONSOLE.print(against)
+        over |= slow[1].certificate_.status != "callback"
+        classic, stopped = (timed(r, data) for r in (hr.FenchelRank(radius, variant="classic"), hr.TGRank(STRENGTH)))
+        runs = {"FenchelRank (corrective)": fast, "FenchelRank, classic": classic, "TGRank": stopped, UNTIL: slow}
+        for name, (taken, ranker) in runs.items():
+            seconds.setdefault(name, []).append(taken)
+            shares.setdefault(name, []).append(ranker.sparsity_)
+            CONSOLE.print(f"fold {fold}, {name}: {taken:.3f} s, loss {mean_loss(ranker.coef_, *data):.4f}")
+    rows = [
+        [name, span(taken, 3 if max(taken) < 0.1 else 1), "" if name == UNTIL else span(shares[name], 2)]
+        for name, taken in seconds.items()
+    ]
+    rows[-1][1] += " and more" * over
+    show_table("sparse-table6", f"{COMMAND} table6", ["", "seconds", "share of features"], TABLE6 + rows, "Table 6 of "
+               "Lai et al., generated data of HP2004's shape", asked.write)  # fmt: skip
+    ratios = [slow / fast for slow, fast in zip(seconds[UNTIL], seconds["FenchelRank (corrective)"])]
     CONSOLE.print(f"TGRank takes {min(ratios):.0f} to {max(ratios):.0f} times as long as FenchelRank (goal: 20)")
 
 
@@ -201,17 +194,15 @@ def best_row(X, utility, queries):
 
 def ratio(asked) -> None:
     """TGRank until it has FenchelRank's objective, for both kinds of features and several C."""
-    table = Table(
-        "features", "C", "radius", "in use", "FenchelRank seconds", "TGRank seconds (steps)", "ratio", title="fold 1"
-    )
-    for name, make in (("correlated", one_relevant_row), ("independent", independent_features)):
+    strengths, rows = (30.0, 100.0, 300.0, 1000.0, 3000.0), []
+    for name, make in (("correlated", one_relevant_row), ("nearly independent", independent_features)):
         data = make(seed=1)
-        for C in (30.0, 100.0, 300.0, 1000.0, 3000.0):
-            radius, fast, slow = race(data, C)
-            note = "" if slow[1].certificate_.status == "callback" else ", not there"
-            seconds = f"{fast[0]:.3f}", f"{slow[0]:.2f} ({slow[1].n_iter_}{note})", f"{slow[0] / fast[0]:.1f}"
-            table.add_row(name, f"{C:g}", f"{radius:.1f}", str(len(fast[1].selected_features_)), *seconds)
-    CONSOLE.print(table)
+        races = [race(data, C)[1:] for C in strengths]
+        rows.append([f"{name} features, seconds", *(f"{fast[0]:.3f}".removeprefix("0") for fast, _ in races)])
+        over = ["" if slow[1].certificate_.status == "callback" else "over " for _, slow in races]
+        rows.append(["times, TGRank", *(f"{o}{slow[0] / fast[0]:.0f}" for o, (fast, slow) in zip(over, races))])
+    header = ["C", *(f"{C:g}" for C in strengths)]
+    show_table("sparse-ratio", f"{COMMAND} ratio", header, rows, "fold 1", asked.write)
 
 
 def race(data, C):
@@ -242,12 +233,12 @@ TEXT = {  # name -> path of fitted rankers
 
 def text(asked) -> None:
     """Paths on a wide sparse matrix, and how much memory they take beyond it."""
-    table = Table("", "seconds", "peak beyond the matrix, MiB", "with it", "features in use", "iterations")
+    header, rows, title = ["", "seconds", "peak memory with the matrix", "features in use"], [], ""
     for name in TEXT:
         with multiprocessing.get_context("spawn").Pool(1) as process:
-            row, table.title = process.apply(measure_text, (name, asked.rows, asked.features))
-        table.add_row(name, *row)
-    CONSOLE.print(table)
+            row, title = process.apply(measure_text, (name, asked.rows, asked.features))
+        rows.append([name, *row])
+    show_table("sparse-text", f"{COMMAND} text", header, rows, title, asked.write)
 
 
 def measure_text(name, rows, features):
@@ -264,9 +255,9 @@ def measure_text(name, rows, features):
     seconds, beyond = time.perf_counter() - start, (resident("VmHWM") - before) / 2**20
     size = (X.data.nbytes + X.indices.nbytes + X.indptr.nbytes) / 2**20
     used = [len(r.selected_features_) for r in path]
-    row = f"{beyond:.0f}", f"{1 + beyond / size:.2f} × the matrix", f"{min(used)} to {max(used)}"
+    row = f"{1 + beyond / size:.2f} × the matrix", " to ".join(map(str, sorted({min(used), max(used)})))
     title = f"text: {X.shape[0]:,} rows × {X.shape[1]:,} features, {X.nnz:,} numbers, {size:.0f} MiB as CSR"
-    return (f"{seconds:.1f}", *row, str(sum(r.n_iter_ for r in path))), title
+    return (f"{seconds:.1f}", *row), title
 
 
 def make_text(rows, features, per_row=100, per_query=100, seed=0):
