@@ -20,13 +20,13 @@ def html_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]
     return f"<div><b>{escape(title)}</b><table>{thead}<tbody>{body}</tbody></table></div>"
 
 
-def _cell(item: Any) -> str:
+def _cell(item: object) -> str:
     number = isinstance(item, Real) and not isinstance(item, bool)
     side = _CELL.format(side="right" if number else "left")
     return f"<td {side}>{escape(shown(item))}</td>"
 
 
-def shown(item: Any) -> str:
+def shown(item: object) -> str:
     """A value for people: four digits of a number, thousands apart, - for nothing.
 
     >>> [shown(item) for item in (1234, 0.25, 1e-5, None, "rbf", {"C": 1, "loss": "hinge"}, [0.5, 2])]

@@ -11,7 +11,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Protocol, runtime_checkable
+from typing import Annotated, Protocol, runtime_checkable
 
 import typer
 
@@ -164,7 +164,9 @@ def _report(error: Exception) -> int:
     return 1
 
 
-def _show_warning(message: Warning | str, category: type[Warning], filename: str, *rest: Any, **also: Any) -> None:
+def _show_warning(
+    message: Warning | str, category: type[Warning], filename: str, *rest: object, **also: object
+) -> None:
     """Warnings for the user; not those that libraries have for whoever calls them."""
     of_scipy = "/scipy/" in filename.replace(os.sep, "/")
     if not of_scipy and not issubclass(category, DeprecationWarning | PendingDeprecationWarning):

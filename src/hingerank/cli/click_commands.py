@@ -155,7 +155,7 @@ def _propensities(log: Any, options: PropensityOptions, output: Path | None, jso
         print_table(title, ["place", "value", "from", "to", ""], rows_shown)
 
 
-def _name(place: int, context: Any) -> str:
+def _name(place: int, context: object) -> str:
     return f"{place}" if context is None else f"{place} ({context})"
 
 

@@ -46,7 +46,7 @@ class ClickTraining(ClickOptions):
     )
     around: Path | None = option("MODEL", "Linear model in production: stay near its weights.")
 
-    def settings(self, log: Any) -> dict[str, Any]:
+    def settings(self, log: object) -> dict[str, Any]:
         """The keywords of `fit_clicks`."""
         from hingerank.export.model_file import load
 

@@ -40,7 +40,7 @@ class Methods(Group, panel="Train"):
     search: str = choice("grid|random|optuna", "How to try settings: grid, random or optuna.", "grid")
     trials: int = option("N", "Settings per fold for random and optuna.", 20, min=1)
 
-    def made(self, fold: Any = None) -> list["Method"]:
+    def made(self, fold: object = None) -> list["Method"]:
         """The methods; with a fold, the settings to try suit its rows."""
         from hingerank.lab.methods import method_from_name, parse_settings
 
@@ -158,7 +158,9 @@ def _with_defaults(what: Methods, kind: str, turns: list[Any] | None) -> Methods
     return replace(what, methods="rank-svm")
 
 
-def _run(methods: list["Method"], turns: list[Any], how: Experiment, out: RunOutput, about: Any, fractions: Any) -> Any:
+def _run(
+    methods: list["Method"], turns: list[Any], how: Experiment, out: RunOutput, about: object, fractions: object
+) -> Any:
     from hingerank.lab.comparison import compare as run_comparison
     from hingerank.lab.progress import LiveBoard
 

@@ -101,7 +101,7 @@ def _check_steps(how: Diversifying, out: Reranked, ranker: Any) -> None:
         )
 
 
-def join_files(run: Any, rows: Any, qrels: Path | None, parts: TopicParts) -> Any:
+def join_files(run: object, rows: object, qrels: Path | None, parts: TopicParts) -> Any:
     """The topics of a run with the contents of the files; a warning counts what is missing."""
     from hingerank.diversity.queries import join_run, read_aspects, read_texts
 

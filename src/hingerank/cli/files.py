@@ -89,7 +89,7 @@ def in_command_words() -> Iterator[None]:
         raise DataError(error.problem, _REMEDIES[error.option], error.option) from error
 
 
-def _open(path: Path, rows: Rows, dtype: str, index_base: int | None, **options: Any) -> tuple["RankingData", bool]:
+def _open(path: Path, rows: Rows, dtype: str, index_base: int | None, **options: object) -> tuple["RankingData", bool]:
     """The data, and whether it is text, whose number of features is only a guess."""
     with refusing_one_query(path):
         return _read(path, rows, dtype, index_base, options)

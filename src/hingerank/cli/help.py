@@ -91,7 +91,7 @@ def _shown(argument: Any) -> str:
 class CommandsPage(TyperGroup):
     """The list of commands in panels; a command that does not exist is answered with those that are like it."""
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
+    def format_commands(self, ctx: object, formatter: object) -> None:
         panels: dict[str, list[tuple[str, str]]] = {}
         for name, one in self.commands.items():
             panels.setdefault(str(getattr(one, "rich_help_panel", "")), []).append((name, str(one.short_help)))

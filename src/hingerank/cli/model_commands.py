@@ -255,12 +255,12 @@ def _ranked(rows: Any, scores: Any, top: int | None, falling_docid: bool = False
         yield query, documents[best].tolist(), scores[best]
 
 
-def _plain_lines(query: Any, documents: list, scores: Any) -> Iterator[str]:
+def _plain_lines(query: object, documents: list, scores: Any) -> Iterator[str]:
     for place, (document, score) in enumerate(zip(documents, scores, strict=True), 1):
         yield f"{query}\t{place}\t{document}\t{score}\n"
 
 
-def _trec_lines(query: Any, documents: list, scores: Any) -> Iterator[str]:
+def _trec_lines(query: object, documents: list, scores: Any) -> Iterator[str]:
     """Scores in all their digits: equal ones stay equal, and every reader orders them by a rule of its own."""
     for place, (document, score) in enumerate(zip(documents, scores.tolist(), strict=True), 1):
         if len(f"{query} {document}".split()) != 2:

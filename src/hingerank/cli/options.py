@@ -39,7 +39,7 @@ REQUIRED = MISSING  # as the default of an option
 
 
 def option(
-    metavar: str, help: str, default: Any = None, *, flag: str = "", short: str = "", panel: str = "", **more: Any
+    metavar: str, help: str, default: object = None, *, flag: str = "", short: str = "", panel: str = "", **more: object
 ) -> Any:
     """An option with a value: a field of a group, or the default of a command's parameter.
 
@@ -84,7 +84,7 @@ def choice(values: str, help: str, default: str) -> Any:
     return field(default=default, metadata={**made.metadata, "choices": values.split("|")})
 
 
-def target(metavar: str, help: str, default: Any = None, *, short: str = "", folder: bool = False) -> Any:
+def target(metavar: str, help: str, default: object = None, *, short: str = "", folder: bool = False) -> Any:
     """An option that names a file to write, or also a folder; what is there is not replaced without --force."""
     made = option(metavar, help, default, short=short, panel="Output")
     return field(default=default, metadata={**made.metadata, "writes": ["file", "folder"] if folder else ["file"]})
@@ -109,7 +109,7 @@ class Group:
     if TYPE_CHECKING:  # what `dataclass` adds
         __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
-        def __init__(self, **options: Any) -> None: ...
+        def __init__(self, **options: object) -> None: ...
 
     def __init_subclass__(
         cls, panel: str = "", kinds: Sequence[str] = (), fits: Mapping[str, Sequence[str]] | None = None
@@ -186,7 +186,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     parameters = [*arguments, *(one.parameter for one in options)]
     signature = inspect.Signature(parameters)
 
-    def run(*positional: Any, **given: Any) -> None:
+    def run(*positional: object, **given: object) -> None:
         bound = signature.bind(*positional, **given)
         bound.apply_defaults()
         values = bound.arguments

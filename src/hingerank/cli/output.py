@@ -16,7 +16,7 @@ from hingerank.registry import did_you_mean
 from hingerank.renaming import present_names
 
 
-def print_json(value: Any, stream: IO[str] | None = None) -> None:
+def print_json(value: object, stream: IO[str] | None = None) -> None:
     """One JSON document on `stream` (default: stdout); NaN and infinity, which JSON lacks, become null.
 
     A terminal gets it indented, a pipe or a file on one line.

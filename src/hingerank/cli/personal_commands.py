@@ -140,7 +140,7 @@ def _lists(ranker: Any, catalogue: Any, users: Any, top: int, hidden: Any) -> It
         yield block[line].tolist(), (column + 1).tolist(), found.tolist(), scores[line, column].tolist()
 
 
-def _quoted(cell: Any, delimiter: str) -> str:
+def _quoted(cell: object, delimiter: str) -> str:
     text = str(cell)
     if delimiter == "," and any(mark in text for mark in ',"\n'):
         return '"' + text.replace('"', '""') + '"'
@@ -221,7 +221,7 @@ def evaluate_pairs(data: Path, model: Path, items: Path | None, columns: RatingC
         print_table(title, ["measure", "mean"], [[name, value] for name, value in means.items()])
 
 
-def _judged(ranker: Any, catalogue: Any, data: Path, columns: RatingColumns) -> tuple[Any, Any, Any]:
+def _judged(ranker: Any, catalogue: object, data: Path, columns: RatingColumns) -> tuple[Any, Any, Any]:
     """(users, rows of the catalogue, ratings) to judge by, of users that the model knows."""
     rated = read_told(data, columns)
     test = rated.users, rows_of_items(catalogue, rated, data), rated.ratings

@@ -232,7 +232,7 @@ def _check_objects(array: np.ndarray, name: str) -> np.ndarray:
 
 def _check_alike(distinct: Collection[Any], name: str) -> None:
     """A DataError about ids that differ but look alike, such as 1 and "1": they are one id to every file."""
-    seen: dict[str, Any] = {}
+    seen: Facts = {}
     for value in distinct:
         other = seen.setdefault(str(value), value)
         if other is not value and other != value:
@@ -240,7 +240,7 @@ def _check_alike(distinct: Collection[Any], name: str) -> None:
             raise DataError(f"{name} has both {found}, which look alike: give all ids as text, or all as numbers")
 
 
-def is_missing(value: Any) -> bool:
+def is_missing(value: object) -> bool:
     """Whether a value is None, NaN, NaT or pandas' NA."""
     try:
         return value is None or bool(value != value)  # NaN and NaT differ from themselves

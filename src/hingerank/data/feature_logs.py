@@ -23,7 +23,7 @@ Row = tuple[str, str, Features]
 
 
 def read_feature_log(
-    path: PathLike, judgments: Any = None, *, clicks: Any = None, query: str = "qid", document: str = "id",
+    path: PathLike, judgments: object = None, *, clicks: object = None, query: str = "qid", document: str = "id",
     missing: str = "error", unjudged: float | None = None,
 ) -> RankingData:  # fmt: skip
     """Rows to learn from, from the search responses in which an engine has logged its features.
@@ -132,7 +132,7 @@ def _value(features: Features, name: str, missing: str, path: PathLike, key: Key
 class LoggedQuery(NamedTuple):
     """A logged response: the parameters that it repeats (Solr's echoParams), and document -> features by name."""
 
-    parameters: dict[str, Any]
+    parameters: Facts
     rows: dict[str, dict[str, float]]
 
 
@@ -148,7 +148,7 @@ def logged_queries(path: PathLike, query: str = "qid", document: str = "id", mos
     return found
 
 
-def _queries(path: PathLike, query: str, document: str) -> Iterator[tuple[dict[str, Any], list[Row]]]:
+def _queries(path: PathLike, query: str, document: str) -> Iterator[tuple[Facts, list[Row]]]:
     """Each response with its rows; errors say where in the file."""
     for place, response in _responses(path):
         try:
@@ -214,7 +214,7 @@ def _id(value: object) -> str:
     return str(value)
 
 
-def _query(given: Any, found: Given, query: str) -> str:
+def _query(given: object, found: Given, query: str) -> str:
     value = found.get(query) if given is None else given
     if value is None:
         raise DataError(f"there is no {query!r} in the response or in its documents: name its place (query=...)")
@@ -227,7 +227,7 @@ def _solr(text: str) -> dict[str, float | None]:
     return {name: _number(name, value) for name, _, value in pairs}
 
 
-def _judged(judgments: Any) -> dict[Key, float]:
+def _judged(judgments: object) -> dict[Key, float]:
     entries = judgments.items() if isinstance(judgments, Mapping) else None
     lines = _lines(judgments) if entries is None else _lines([(*_two(key), grade) for key, grade in entries])
     found: dict[Key, float] = {}
@@ -239,13 +239,13 @@ def _judged(judgments: Any) -> dict[Key, float]:
     return found
 
 
-def _two(key: Any) -> Any:
+def _two(key: object) -> Any:
     if not isinstance(key, tuple) or len(key) != 2:
         raise DataError(f"judgments have the key {key!r:.80}, expected (query, document)")
     return key
 
 
-def clicked_pairs(clicks: Any) -> dict[Key, float]:
+def clicked_pairs(clicks: object) -> dict[Key, float]:
     """The number of clicks on each document of a query, from a file of lines (query, document) or such pairs."""
     found: dict[Key, float] = {}
     for place, words in _lines(clicks):
@@ -256,7 +256,7 @@ def clicked_pairs(clicks: Any) -> dict[Key, float]:
     return found
 
 
-def _lines(source: Any) -> Iterable[tuple[str, list[Any]]]:
+def _lines(source: object) -> Iterable[tuple[str, list[Any]]]:
     """Place and words of each line of a file, or of each entry."""
     if isinstance(source, str | Path):
         return ((f"{source}, line {number}", words) for number, words in split_lines(source, whole_text(source)))
@@ -265,7 +265,7 @@ def _lines(source: Any) -> Iterable[tuple[str, list[Any]]]:
     return ((f"entry {number}", _entry(number, entry)) for number, entry in enumerate(source, 1))
 
 
-def _entry(number: int, entry: Any) -> list[Any]:
+def _entry(number: int, entry: object) -> list[Any]:
     if isinstance(entry, str) or not isinstance(entry, Iterable):
         raise DataError(f"entry {number}: found {entry!r:.40}, expected its query, document (and grade)")
     return list(entry)

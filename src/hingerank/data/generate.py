@@ -232,7 +232,7 @@ def bernoulli_places(total: int, density: float, rng: np.random.Generator) -> np
     return places[: np.searchsorted(places, total)]
 
 
-def _query_sizes(n_queries: int, rows: Any, rng: np.random.Generator) -> np.ndarray:
+def _query_sizes(n_queries: int, rows: object, rng: np.random.Generator) -> np.ndarray:
     if n_queries < 1:
         raise DataError(f"n_queries is {n_queries}, expected at least 1")
     if isinstance(rows, tuple) and len(rows) == 2:
@@ -295,7 +295,7 @@ BENCHMARK = {
 }
 
 
-def make_like(name: str, seed: int = 0, scale: float = 1.0, **options: Any) -> GeneratedData:
+def make_like(name: str, seed: int = 0, scale: float = 1.0, **options: object) -> GeneratedData:
     """Generated data with the queries, rows, features, fractions of grades and about the pairs of a public set.
 
     The values are generated: only the shape is the public set's.
@@ -321,7 +321,7 @@ def make_like(name: str, seed: int = 0, scale: float = 1.0, **options: Any) -> G
     return _make(LIKE[name], seed, scale, options)
 
 
-def make_benchmark(size: str, seed: int = 0, **options: Any) -> GeneratedData:
+def make_benchmark(size: str, seed: int = 0, **options: object) -> GeneratedData:
     """The data of the project's benchmarks.
 
     Parameters

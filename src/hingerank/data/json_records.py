@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
+from hingerank.arrays import Facts
 from hingerank.data.files import PathLike
 from hingerank.data.streams import stream_lines, whole_text
 
@@ -48,7 +49,7 @@ def _texts(text: str) -> Iterator[tuple[int, Any]]:
         line, at = line + text.count("\n", at, end), end
 
 
-def first_record(path: PathLike) -> dict[str, Any] | None:
+def first_record(path: PathLike) -> Facts | None:
     """The first record of a JSON file that is an object; None for other files."""
     if _first_line(path)[:1] not in (b"{", b"["):
         return None

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from hingerank.arrays import Matrix
 from hingerank.data.blocks import evenly
 from hingerank.data.files import DataError
 from hingerank.data.scaling import SAMPLED_ROWS
@@ -32,7 +33,7 @@ class MissingValues:
     marked: np.ndarray
 
     @classmethod
-    def learn(cls, how: str, X: Any, weight: np.ndarray | None = None) -> "MissingValues":
+    def learn(cls, how: str, X: Matrix, weight: np.ndarray | None = None) -> "MissingValues":
         """From training rows, dense or CSR."""
         if how not in WAYS[1:]:
             hint = "; 'nan' is for reading: the ranker says what becomes of it" if how == "nan" else ""
@@ -46,7 +47,7 @@ class MissingValues:
         """Columns of filled rows."""
         return len(self.values) + len(self.marked)
 
-    def filled(self, X: Any) -> Any:
+    def filled(self, X: Matrix) -> Any:
         """The rows without missing values, of the same kind."""
         if sp.issparse(X):
             return self._filled_csr(X)
@@ -55,7 +56,7 @@ class MissingValues:
             X = np.where(absent, self.values.astype(X.dtype), X)
         return np.hstack((X, absent[:, self.marked].astype(X.dtype))) if len(self.marked) else X
 
-    def _filled_csr(self, X: Any) -> Any:
+    def _filled_csr(self, X: Matrix) -> Any:
         absent = np.isnan(X.data)
         data = np.where(absent, self.values.astype(X.dtype)[X.indices], X.data)
         full = sp.csr_matrix((data, X.indices, X.indptr), shape=X.shape)
@@ -83,14 +84,14 @@ class MissingValues:
         return cls(np.ascontiguousarray(values), marked.astype(np.int64))
 
 
-def _gaps(X: Any) -> np.ndarray:
+def _gaps(X: Matrix) -> np.ndarray:
     """Of every column whether a value is missing."""
     if sp.issparse(X):
         return np.bincount(X.indices[np.isnan(X.data)], minlength=X.shape[1]) > 0
     return np.isnan(X).any(axis=0)
 
 
-def _medians(X: Any, weight: np.ndarray | None) -> np.ndarray:
+def _medians(X: Matrix, weight: np.ndarray | None) -> np.ndarray:
     """The least known value of each column that half of the known rows, by weight, do not exceed: weight 2 is the row
     given twice."""
     rows = evenly(X.shape[0], SAMPLED_ROWS)

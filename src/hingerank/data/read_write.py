@@ -134,7 +134,7 @@ def write_table_file(data: RankingData, path: PathLike, layout: str = "wide") ->
 # Folders of cross-validation folds: LETOR's S1…S5 and Fold1…Fold5/{train,vali,test}.
 
 
-def read_folds(folder: PathLike, folds: Iterable[int] | None = None, **options: Any) -> list[FoldParts]:
+def read_folds(folder: PathLike, folds: Iterable[int] | None = None, **options: object) -> list[FoldParts]:
     """Fold(train, validation, test) for each fold in a folder.
 
     All parts are read as one, so they agree in features, and a fold's X shares their memory where its rows lie

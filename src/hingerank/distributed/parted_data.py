@@ -74,7 +74,7 @@ class PartedData(RowsInParts):
         other.weights = RowWeights(values, {part.key: first for part, first in zip(self.parts, starts)})
         return other
 
-    def ask(self, question: Question, *arguments: Any) -> list[Any]:
+    def ask(self, question: Question, *arguments: object) -> list[Any]:
         """question(held part, *arguments) of every part, in part order."""
         return self.runner.run(question, self.parts, arguments)
 
@@ -117,7 +117,7 @@ class PartedData(RowsInParts):
         found = self.ask(rows_of, max(1, -(-self.n_rows // most)), self.weights)
         return stacked([X for X, _ in found]), joined_weights([weight for _, weight in found])
 
-    def source(self, ranker: Ranker, prefer: Any = None) -> PartsSource:
+    def source(self, ranker: Ranker, prefer: object = None) -> PartsSource:
         return PartsSource(self, ranker, prefer)
 
     def predict(self, ranker: Ranker) -> np.ndarray:

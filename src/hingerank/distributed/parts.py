@@ -139,7 +139,7 @@ class LoadedPart:
             if now is not None and now != before:
                 raise _changed(path)
 
-    def keep(self, key: Any, make: Callable[[], Any]) -> Any:
+    def keep(self, key: object, make: Callable[[], Any]) -> Any:
         """What was made under this key, or is made now; the least recently used are forgotten."""
         if key not in self.made:
             self.made[key] = make()

@@ -83,7 +83,9 @@ class RatingParts:
         return PartedPreferences(self, PartRatings(unfitted(ranker), n_items, self.item_ids))
 
 
-def read_rating_parts(paths: Any, client: Any = None, *, item_ids: Any = None, **options: Any) -> RatingParts:
+def read_rating_parts(
+    paths: object, client: object = None, *, item_ids: object = None, **options: object
+) -> RatingParts:
     """Ratings in parts of whole users, for ``PersonalRankSVM.fit_parts``.
 
     Parameters
@@ -239,7 +241,7 @@ class PartedPreferences:
     def n_pairs(self) -> int:
         return int(self.pairs.sum())
 
-    def tell(self, name: str, *arguments: Any) -> list[Any]:
+    def tell(self, name: str, *arguments: object) -> list[Any]:
         """The answers of all parts to a step; those that lost what they knew do all steps so far again."""
         step, parts, run = (name, arguments), self.data.parts, self.data.runner.run
         found = run(_take, parts, (self.token, len(self.done), step))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -62,7 +62,7 @@ class LinearDiverseRanker(DiverseRanker):
         if count % kinds if kinds else count:
             raise ValueError(f"relation_coef_ has {count} numbers, expected {kinds} for each relation")
 
-    def _training_queries(self, queries: Any) -> tuple[list[DiverseQuery], np.ndarray]:
+    def _training_queries(self, queries: object) -> tuple[list[DiverseQuery], np.ndarray]:
         """Queries to learn from, and the codes of the aggregates."""
         kinds = aggregate_kinds(self.aggregate)
         return self._to_learn_from(queries, *(("relations",) if len(kinds) else ())), kinds

@@ -200,7 +200,7 @@ def _powers(base: float, most: int) -> np.ndarray:
 
 
 def evaluate_diversity(
-    qrels: Any, run: Any, measures: Iterable[str] = ("alpha-ndcg@20", "err-ia@20", "nrbp", "strec@20"),
+    qrels: object, run: object, measures: Iterable[str] = ("alpha-ndcg@20", "err-ia@20", "nrbp", "strec@20"),
     per_query: bool = False, *, complete: bool = False, alpha: float = 0.5, beta: float = 0.5,
 ) -> Facts:  # fmt: skip
     """Mean of diversity measures over topics, equal to TREC's ndeval; see ``hingerank.diversity.measures``.

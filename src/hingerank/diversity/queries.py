@@ -109,7 +109,7 @@ class DiverseQuery:
                 raise DataError(f"{self._place}: words must be counts, 0 or more, found {self.words.data.min()}")
         self._put("docids", self._checked_docids())
 
-    def _put(self, name: str, value: Any) -> None:
+    def _put(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
 
     @property
@@ -132,7 +132,7 @@ class DiverseQuery:
     def _place(self) -> str:
         return f"query {self.qid!r}" if self.qid else "a query"
 
-    def _numbers(self, name: str, value: Any, dimensions: int) -> np.ndarray:
+    def _numbers(self, name: str, value: object, dimensions: int) -> np.ndarray:
         array = np.ascontiguousarray(value, np.float64)
         if array.ndim != dimensions:
             raise DataError(f"{self._place}: {name} has {array.ndim} dimensions, expected {dimensions}")
@@ -268,7 +268,7 @@ def read_aspects(path: PathLike) -> Aspects:
 
 
 def join_run(
-    run: Any, features: Any = None, qrels: Any = None, aspects: Aspects | None = None,
+    run: object, features: object = None, qrels: object = None, aspects: Aspects | None = None,
     relations: Sequence[str] = ("cosine", "euclidean"), clusters: int | None = None, depth: int | None = None,
     texts: Mapping[str, str] | None = None, incomplete: str = "error",
 ) -> DiverseData:  # fmt: skip

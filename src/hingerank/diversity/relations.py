@@ -9,7 +9,6 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import isfinite
-from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -187,7 +186,7 @@ def _checked_vectors(vectors: Matrix, name: str) -> tuple[Matrix, np.ndarray]:
 
 
 def text_relations(
-    texts: Sequence[str], topics: int | None = None, model: str = "nmf", seed: int = 0, stop_words: Any = "english"
+    texts: Sequence[str], topics: int | None = None, model: str = "nmf", seed: int = 0, stop_words: object = "english"
 ) -> list[Relation]:
     """TF-IDF cosine distance of the texts, and with `topics` the distance of their topic mixtures.
 

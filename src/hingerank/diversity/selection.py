@@ -91,7 +91,7 @@ class DiverseRanker(SavedModel, BaseEstimator):
             query.need(*self._needs, *also, to=type(self).__name__)
         return listed
 
-    def _to_learn_from(self, queries: Any, *also: str) -> list[DiverseQuery]:
+    def _to_learn_from(self, queries: object, *also: str) -> list[DiverseQuery]:
         """The candidates that take part, of queries with two of them or more and something relevant."""
         listed = self._checked(queries, "judgments", *also)
         if self.candidates is not None:

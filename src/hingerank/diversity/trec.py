@@ -260,7 +260,7 @@ def as_qrels(qrels: Any) -> Qrels:
     return dict(qrels) if isinstance(qrels, Mapping) else group_qrels(qrels)
 
 
-def write_run(path: PathLike, run: Any, tag: str = "hingerank") -> None:
+def write_run(path: PathLike, run: object, tag: str = "hingerank") -> None:
     """Write a run (see `as_run`) as `topic Q0 document rank score tag`, ranks from 1, whole file or none of it.
 
     Scores are those of `distinct_scores`, so that every tool reads one order.

@@ -26,12 +26,14 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from hingerank.arrays import Ranker
+
 
 class _Export(ModuleType):
     """A package that can be called, since the function and the package have the same name."""
 
     def __call__(
-        self, ranker: Any, path: Any, to: str, *, features: Any = None, check: Any = None, **options: Any
+        self, ranker: Ranker, path: object, to: str, *, features: object = None, check: object = None, **options: object
     ) -> Any:
         from hingerank.export.exporting import export as write
 

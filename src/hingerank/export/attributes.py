@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from hingerank.arrays import Facts, Given
 from hingerank.data.missing import MissingValues
 from hingerank.features.maps import FeatureMap
 
@@ -27,7 +28,7 @@ class Attribute:
     needed: bool = True
     none: bool = False
 
-    def take(self, value: Any, sizes: Sizes) -> Any:
+    def take(self, value: object, sizes: Sizes) -> Any:
         """The value in the form that the model works with; a ValueError says what is wrong with it."""
         raise NotImplementedError
 
@@ -110,7 +111,7 @@ class Size(Attribute):
     word: str
     also: str = ""
 
-    def take(self, value: Any, sizes: Sizes) -> Any:
+    def take(self, value: object, sizes: Sizes) -> Any:
         sizes[self.word] = Number(low=1, whole=True).take(value, sizes)
         if self.also:
             sizes[self.also] = sizes[self.word]
@@ -121,7 +122,7 @@ class Size(Attribute):
 class Filling(Attribute):
     """What missing values of the features become; rows have more columns afterwards, where that marks gaps."""
 
-    def take(self, value: Any, sizes: Sizes) -> Any:
+    def take(self, value: object, sizes: Sizes) -> Any:
         if not isinstance(value, MissingValues) or len(value.values) != sizes["features"]:
             raise ValueError(f"must say what missing values of the {sizes['features']} features become")
         sizes["columns"] = value.width
@@ -132,7 +133,7 @@ class Filling(Attribute):
 class Mapped(Attribute):
     """A fitted map of the features; rows have the columns that it makes of them."""
 
-    def take(self, value: Any, sizes: Sizes) -> Any:
+    def take(self, value: object, sizes: Sizes) -> Any:
         if not isinstance(value, FeatureMap) or vars(value).get("n_features_in_") != sizes["features"]:
             raise ValueError(f"must be a feature map fitted on {sizes['features']} features, not {short(value)}")
         sizes["columns"] = value.n_outputs
@@ -147,7 +148,7 @@ class Ids(Attribute):
     texts: bool = False
     least: int = 0
 
-    def take(self, value: Any, sizes: Sizes) -> Any:
+    def take(self, value: object, sizes: Sizes) -> Any:
         if not isinstance(value, np.ndarray):
             raise ValueError(f"must be an array of {'texts' if self.texts else 'ids'}, not {short(value)}")
         check_shape(self.shape, value.shape, sizes)
@@ -165,7 +166,7 @@ class Of(Attribute):
     kind: type
     listed: bool = False
 
-    def take(self, value: Any, sizes: Sizes) -> Any:
+    def take(self, value: object, sizes: Sizes) -> Any:
         items = value if self.listed and isinstance(value, list) else [value]
         if (self.listed and items is not value) or not all(isinstance(item, self.kind) for item in items):
             many = "list with every entry a " if self.listed else ""
@@ -187,14 +188,12 @@ def check_shape(words: str, shape: tuple[int, ...], sizes: Sizes) -> None:
     sizes.update(found)
 
 
-def take_attributes(
-    owner: str, declared: Mapping[str, Attribute], values: Mapping[str, Any]
-) -> tuple[dict[str, Any], Sizes]:
+def take_attributes(owner: str, declared: Mapping[str, Attribute], values: Given) -> tuple[Facts, Sizes]:
     """The values in the form that the model works with, and their sizes; a ValueError names the first wrong one."""
     unknown = set(values) - set(declared)
     if unknown:
         raise ValueError(f"{owner} has no fitted attribute {', '.join(sorted(map(str, unknown)))}")
-    taken: dict[str, Any] = {}
+    taken: Facts = {}
     sizes: Sizes = {}
     for name, attribute in declared.items():
         if name not in values:
@@ -211,7 +210,7 @@ def take_attributes(
     return taken, sizes
 
 
-def short(value: Any) -> str:
+def short(value: object) -> str:
     """A value as an error names it."""
     plain = value is None or isinstance(value, str | float | int)
     return repr(value) if plain and len(repr(value)) < 40 else type(value).__name__

@@ -4,10 +4,10 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Facts
 from hingerank.export.code_scaling import FILLED, SCALED_C, SCALED_JAVASCRIPT, SCALED_PYTHON
 from hingerank.export.forms import Affine, CosineSum, Curves, ExportError, Form, KernelSum, Surfaces, Trees
 from hingerank.export.scalings import Logs, Places, ScaledColumns
@@ -15,7 +15,7 @@ from hingerank.export.scalings import Logs, Places, ScaledColumns
 ABOUT = "score(x) of a {ranker}, by hingerank {version}: x holds {count} features, a higher score ranks first."
 
 
-def tables_of(form: Form) -> tuple[str, dict[str, Any]]:
+def tables_of(form: Form) -> tuple[str, Facts]:
     """What kind of loop the model is, and the numbers it runs over."""
     body = form.body
     if isinstance(body, Affine):
@@ -38,13 +38,13 @@ def tables_of(form: Form) -> tuple[str, dict[str, Any]]:
     if isinstance(body, CosineSum):
         return "waves", {"WEIGHT": body.weights, "PHASE": body.phases, "ROW": body.frequencies.ravel()}
     assert isinstance(body, KernelSum)
-    tables: dict[str, Any] = {"GAMMA": float(body.gamma), "WEIGHT": body.weights, "ROW": body.rows.ravel()}
+    tables: Facts = {"GAMMA": float(body.gamma), "WEIGHT": body.weights, "ROW": body.rows.ravel()}
     if body.kernel == "polynomial":
         tables |= {"DEGREE": int(body.degree), "COEF0": float(body.coef0)}
     return body.kernel, tables
 
 
-def scaling_tables(form: Form) -> dict[str, Any]:
+def scaling_tables(form: Form) -> Facts:
     """The numbers by which used columns are scaled, one column after another; none where nothing is scaled."""
     scaling, used = form.scaling, form.used()
     if isinstance(scaling, ScaledColumns):
@@ -57,19 +57,19 @@ def scaling_tables(form: Form) -> dict[str, Any]:
     return {}
 
 
-def front_tables(form: Form) -> dict[str, Any]:
+def front_tables(form: Form) -> Facts:
     """The numbers of what is done to a row before the model's own loop."""
     return scaling_tables(form) | filling_tables(form)
 
 
-def filling_tables(form: Form) -> dict[str, Any]:
+def filling_tables(form: Form) -> Facts:
     """What missing values become, and the columns that mark them; none where the model knows no missing values."""
     if form.filled is None:
         return {}
     return {"WIDE": form.width, "FILL": form.filled.values, "MARKED": form.filled.marked}
 
 
-def write_python(form: Form, about: dict[str, Any]) -> str:
+def write_python(form: Form, about: Facts) -> str:
     """The text of a module with one function, score."""
     lines = [
         f'"""{ABOUT.format(**about, count=form.n_features)}"""',
@@ -89,7 +89,7 @@ def write_python(form: Form, about: dict[str, Any]) -> str:
     return "\n".join([*lines, "", "", "\n\n\n".join(functions), ""])
 
 
-def write_javascript(form: Form, about: dict[str, Any]) -> str:
+def write_javascript(form: Form, about: Facts) -> str:
     """The text of a module with one function, score."""
     names = _listed([json.dumps(str(name)) for name in form.names], "[", "]")
     lines = [f"// {ABOUT.format(**about, count=form.n_features)}", f"const FEATURES = {names};"]
@@ -105,7 +105,7 @@ def write_javascript(form: Form, about: dict[str, Any]) -> str:
     return "\n".join([*lines, "", "\n\n".join(functions), "", ending, ""])
 
 
-def write_c(form: Form, about: dict[str, Any]) -> str:
+def write_c(form: Form, about: Facts) -> str:
     """The text of a file with one function, score."""
     lines = [f"/* {ABOUT.format(**about, count=form.n_features)} */", "#include <math.h>", ""]
     names = _listed([_c_string(name) for name in form.names], "{", "}")
@@ -166,7 +166,7 @@ def _functions(form: Form, loop: str, scaled: dict[str, str], language: str) -> 
     return text.strip("\n")
 
 
-def _literal(value: Any, opening: str, closing: str) -> str:
+def _literal(value: object, opening: str, closing: str) -> str:
     if not isinstance(value, np.ndarray):
         return repr(value)
     return _listed([repr(item) for item in value.tolist()], opening, closing)
@@ -187,7 +187,7 @@ def _listed(items: Iterable[str], opening: str, closing: str) -> str:
     return "\n    ".join([opening, *(f"{', '.join(line)}," for line in lines)]) + "\n" + closing
 
 
-def _c_string(name: Any) -> str:
+def _c_string(name: object) -> str:
     """A string literal of C in UTF-8; bytes beyond plain letters are octal, which no letter after them can change."""
     if "\0" in str(name):
         raise ExportError(f"the feature {name!r} has the character 0, where a string of C ends: rename it by features=")

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hingerank.arrays import Facts
 from hingerank.export.forms import ExportError, Form
 from hingerank.export.sql import quoted
 from hingerank.kernels.threads import threads_for
@@ -54,7 +55,7 @@ def run_first(consumers: tuple[Consumer, ...], to: str, *given: Any) -> tuple[Co
 
 def _run_python(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> np.ndarray:
     """Runs the text that `write_python` has made: literals of numbers and names, and functions that are ours."""
-    space: dict[str, Any] = {}
+    space: Facts = {}
     exec(compile(files[0].read_text("utf-8"), str(files[0]), "exec"), space)
     return np.array([space["score"](row) for row in X.tolist()])
 

@@ -8,6 +8,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote, unquote, urlencode, urlsplit, urlunsplit
 from urllib.request import Request, urlopen
 
+from hingerank.arrays import Given
 from hingerank.export.forms import ExportError
 
 _KEYS = ": give credentials in the address or in a header"
@@ -50,7 +51,7 @@ class Client:
         self.calls: list[Call] = []
 
     def call(
-        self, method: str, path: str, body: Any = None, query: Mapping[str, Any] | None = None, absent: bool = False
+        self, method: str, path: str, body: object = None, query: Given | None = None, absent: bool = False
     ) -> Any:
         """The JSON that a call is answered with, {} in a dry run.
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hingerank.arrays import Given
 from hingerank.export.forms import ExportError, Form
 
 WITH_OWN_FEATURES = ("solr", "elasticsearch", "opensearch")
@@ -16,12 +17,12 @@ def used_names(form: Form) -> list[str]:
     return names
 
 
-def by_engine_name(features: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+def by_engine_name(features: Given) -> dict[str, Given]:
     """The descriptions of a mapping, by the engine's names."""
     return {str(v.get("name", k)): v for k, v in features.items() if isinstance(v, Mapping)}
 
 
-def own_list(features: Any, to: str) -> tuple[Mapping[str, Any], list[str] | None]:
+def own_list(features: object, to: str) -> tuple[Given, list[str] | None]:
     """The mapping of names that was given, or else the names of an engine's own list of features.
 
     Such a list is what Solr answers to GET schema/feature-store/STORE, what the plugins answer to GET
@@ -42,7 +43,7 @@ def own_list(features: Any, to: str) -> tuple[Mapping[str, Any], list[str] | Non
     return {}, [entry["name"] for entry in entries]
 
 
-def entries_of(features: Any) -> list[Any] | None:
+def entries_of(features: object) -> list[Any] | None:
     """The entries of an engine's list of features; None for anything else."""
     for key in ("_source", "featureset"):
         inner = features.get(key) if isinstance(features, Mapping) else None
@@ -52,20 +53,20 @@ def entries_of(features: Any) -> list[Any] | None:
     return features if isinstance(features, list) else None
 
 
-def store_of(features: Any) -> str | None:
+def store_of(features: object) -> str | None:
     """The store that all features of Solr's own list are in, if they say so."""
     stores = {entry.get("store") for entry in entries_of(features) or []}
     return stores.pop() if len(stores) == 1 else None
 
 
-def engine_set(form: Form, to: str, listed: Sequence[str] | None, options: Mapping[str, Any]) -> list[str] | None:
+def engine_set(form: Form, to: str, listed: Sequence[str] | None, options: Given) -> list[str] | None:
     """Names of the features of an engine's set in its order, where that is known: model/ranklib counts by it."""
     if to not in WITH_OWN_FEATURES or (listed is None and not options.get("define")):
         return None
     return [*(listed or []), *(n for n in used_names(form) if n not in (listed or []))]
 
 
-def to_define(used: Sequence[str], about: Mapping[str, Any], define: bool, keys: Sequence[str]) -> list[str]:
+def to_define(used: Sequence[str], about: Given, define: bool, keys: Sequence[str]) -> list[str]:
     """The features to write definitions of: with `define` those that the engine's own list lacks, else none.
 
     Parameters

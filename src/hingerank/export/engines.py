@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import unquote
 
+from hingerank.arrays import Facts
 from hingerank.data.feature_logs import LoggedQuery
 from hingerank.export.engine_client import Client, segment
 from hingerank.export.engine_features import entries_of
@@ -29,28 +30,28 @@ class Engine(Protocol):
 
     client: Client
 
-    def features(self) -> list[dict[str, Any]] | None:
+    def features(self) -> list[Facts] | None:
         """The features of the store or set; None where there is none."""
 
-    def define(self, features: list[dict[str, Any]], before: list[dict[str, Any]] | None) -> Undo:
+    def define(self, features: list[Facts], before: list[Facts] | None) -> Undo:
         """Add definitions to what was there before."""
 
     def model(self, name: str) -> Any:
         """The model of this name; None where there is none."""
 
-    def put(self, model: dict[str, Any]) -> None:
+    def put(self, model: Facts) -> None:
         """Send a new model."""
 
-    def put_back(self, name: str, found: Any) -> None:
+    def put_back(self, name: str, found: object) -> None:
         """Send what `model` had found."""
 
     def drop(self, name: str) -> None:
         """Delete a model."""
 
-    def renamed(self, model: dict[str, Any], name: str) -> dict[str, Any]:
+    def renamed(self, model: Facts, name: str) -> Facts:
         """The same model by another name."""
 
-    def sent_as(self, found: Any) -> dict[str, Any]:
+    def sent_as(self, found: object) -> Facts:
         """A model that `model` has found, as `put` takes it."""
 
     def score(self, name: str, logged: LoggedQuery | None, given: Mapping[str, str], most: int) -> list[ScoredRow]:
@@ -123,10 +124,10 @@ class Solr:
         mark = next(mark for mark in (",", "|", ";", "\x01") if not any(mark in document for document in documents))
         return f"{{!terms f={self.document} separator='{mark}'}}{mark.join(documents)}"
 
-    def _get(self, path: str) -> dict[str, Any]:
+    def _get(self, path: str) -> Facts:
         return self.client.call("GET", f"{self.at}/{path}", query={"wt": "json", "indent": "off"})
 
-    def _change(self, method: str, path: str, body: Any = None) -> None:
+    def _change(self, method: str, path: str, body: object = None) -> None:
         self.client.call(method, f"{self.at}/{path}", body)
         if self.cloud is None:
             found = self.client.call("GET", "admin/info/system", query={"wt": "json", "indent": "off"}, absent=True)

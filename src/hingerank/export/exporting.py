@@ -13,6 +13,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from hingerank import __version__
+from hingerank.arrays import Facts, Given, Ranker
 from hingerank.data.files import plain, write_whole
 from hingerank.export.consumers import run_first
 from hingerank.export.engine_features import engine_set, own_list, store_of, used_names
@@ -38,11 +39,11 @@ class Exported:
     to: str
     files: list[Path]
     notes: list[str]
-    check: dict[str, Any] | None = None
-    options: dict[str, Any] = field(default_factory=dict)
+    check: Facts | None = None
+    options: Facts = field(default_factory=dict)
 
 
-def export(ranker: Any, path: Any, to: str, *, features: Any = None, check: Any = None, **options: Any) -> Exported:
+def export(ranker: Ranker, path: Any, to: str, *, features: Any = None, check: Any = None, **options: Any) -> Exported:
     """Write a fitted ranker for another program; see `hingerank.export` for the parameters."""
     check_is_fitted(ranker)
     if to == "vectors":
@@ -70,7 +71,7 @@ def export(ranker: Any, path: Any, to: str, *, features: Any = None, check: Any 
     return Exported(to, list(parts), notes, found, options)
 
 
-def known_options(to: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def known_options(to: str, given: Given) -> Facts:
     """The options of a format with those given; an unknown one is an ExportError."""
     usual = FORMATS[to].options
     unknown = set(given) - set(usual)
@@ -83,8 +84,8 @@ def written(
     form: Form,
     to: str,
     ranker: str,
-    features: Mapping[str, Any],
-    options: Mapping[str, Any],
+    features: Given,
+    options: Given,
     listed: Sequence[str] | None = None,
 ) -> tuple[Form, list[str], list[str | bytes]]:
     """The form with the other program's names, notes about it, and the content of each file of the format.
@@ -117,7 +118,9 @@ def written(
     return form, notes, [contents] if isinstance(contents, str | bytes) else contents
 
 
-def export_vectors(ranker: Any, path: Any, items: Any = None, item_ids: Any = None, kind: str = "npy") -> Exported:
+def export_vectors(
+    ranker: Ranker, path: object, items: Any = None, item_ids: Any = None, kind: str = "npy"
+) -> Exported:
     """Write the users' and the items' vectors of a personal ranker.
 
     Parameters
@@ -143,7 +146,7 @@ def within(form: Form) -> list[str]:
     return [part.scaling.how for part in form.parts if isinstance(part.scaling, ScaledWithinQueries)]
 
 
-def renamed(form: Form, features: Mapping[str, Any]) -> Form:
+def renamed(form: Form, features: Given) -> Form:
     """The form with the names that the other program uses: name -> name, or name -> {"name": ..., more}."""
     unknown = set(features) - {str(name) for name in form.names}
     if unknown:
@@ -178,7 +181,7 @@ def notes_of(form: Form) -> list[str]:
     return notes
 
 
-def example_rows(ranker: Any, form: Form, data: Any) -> dict[str, Any]:
+def example_rows(ranker: Ranker, form: Form, data: object) -> Facts:
     """A few rows with the scores that the ranker gives them: of the data where there are some, else made up."""
     if data is None:
         X, _, qid = sample_rows(form)
@@ -193,7 +196,7 @@ def example_rows(ranker: Any, form: Form, data: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def scores_by(ranker: Any, X: np.ndarray, qid: np.ndarray) -> np.ndarray:
+def scores_by(ranker: Ranker, X: np.ndarray, qid: np.ndarray) -> np.ndarray:
     """The ranker's own scores; rows here have no names, and none are missed."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")
@@ -216,8 +219,8 @@ def rows_of(data: Any) -> tuple[np.ndarray, Any, np.ndarray]:
 
 
 def try_export(
-    ranker: Any, parts: Mapping[Path, str | bytes], form: Form, to: str, data: Any, options: Mapping[str, Any]
-) -> dict[str, Any] | None:
+    ranker: Ranker, parts: Mapping[Path, str | bytes], form: Form, to: str, data: object, options: Given
+) -> Facts | None:
     """Score the data by the export in the first program at hand, and say how that differs from the ranker.
 
     Without data it is tried on a few rows, if there is a program at hand, and None comes back. An ExportError says
@@ -285,7 +288,7 @@ def _centred(values: np.ndarray, qid: np.ndarray) -> np.ndarray:
     return values - values[np.lexsort((values, query))[middle]][query]
 
 
-def compare(expected: np.ndarray, scores: np.ndarray, qid: np.ndarray) -> dict[str, Any]:
+def compare(expected: np.ndarray, scores: np.ndarray, qid: np.ndarray) -> Facts:
     """Largest difference, queries whose order is another, and negative scores."""
     if not np.isfinite(scores).all():
         bad = np.flatnonzero(~np.isfinite(scores))

@@ -9,11 +9,12 @@ factor     = "-" factor | "(" comparison ")" | number | "if" "(" comparison "," 
 
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Given
 from hingerank.export.forms import ExportError
 
 TOKEN = re.compile(r"\s*(?:(\d+\.?\d*(?:[eE][-+]?\d+)?)|([A-Za-z_]\w*)|(<=|>=|==|[-+*/()<>,]))", re.ASCII)
@@ -26,7 +27,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
-def evaluate(text: str, values: Mapping[str, Any]) -> Any:
+def evaluate(text: str, values: Given) -> Any:
     """The value of an expression.
 
     Parameters
@@ -49,7 +50,7 @@ def evaluate(text: str, values: Mapping[str, Any]) -> Any:
 class _Reader:
     """The tokens of an expression, read from left to right."""
 
-    def __init__(self, text: str, values: Mapping[str, Any]):
+    def __init__(self, text: str, values: Given):
         self.values, self.tokens, end = values, [], 0
         text = text.rstrip()
         while end < len(text):
@@ -111,6 +112,6 @@ class _Reader:
             raise ExportError(f"the expression has {name!r}, which is nothing that is known here")
         return self.values[name]
 
-    def closed(self, found: Any) -> Any:
+    def closed(self, found: object) -> Any:
         self.take(")")
         return found

@@ -6,13 +6,13 @@ be wrong; it is enough that each inner node stands before its own.
 """
 
 import math
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from hingerank.arrays import Facts, Given, Matrix
 from hingerank.kernels.threads import run_shards
 from hingerank.kernels.trees import ROWS, add_trees, list_paths, path_contributions, used_values
 
@@ -45,9 +45,7 @@ class Forest:
         features within ±SMALL are zeros
     """
 
-    def __init__(
-        self, arrays: Mapping[str, Any], n_features: int, start: float = 0.0, average: bool = False, *, single: bool
-    ):
+    def __init__(self, arrays: Given, n_features: int, start: float = 0.0, average: bool = False, *, single: bool):
         check_arrays(arrays, n_features)
         if type(start) is not float or not math.isfinite(start) or type(average) is not bool:
             raise ValueError(f"a forest starts at a finite number and is averaged or not, not {start!r}, {average!r}")
@@ -65,12 +63,12 @@ class Forest:
         children = np.where(inner, children, 0).astype(np.uint32)
         self._tables = (starts.astype(np.uint32), columns, number, children, (missing & MISSING_LEFT) > 0)
 
-    def to_state(self) -> dict[str, Any]:
+    def to_state(self) -> Facts:
         """What `from_state` makes the same forest from: arrays and plain values."""
         return self.arrays | {"start": self.start, "average": self.average}
 
     @classmethod
-    def from_state(cls, state: Any, n_features: int, *, single: bool) -> "Forest":
+    def from_state(cls, state: object, n_features: int, *, single: bool) -> "Forest":
         """The forest of an untrusted state; a ValueError says what is wrong with it."""
         if not isinstance(state, dict) or set(state) != {*ARRAYS, "start", "average"}:
             raise ValueError(f"a forest has the entries {', '.join(ARRAYS)}, start and average")
@@ -83,7 +81,7 @@ class Forest:
         arrays = {name: array[: count if name == "sizes" else nodes] for name, array in self.arrays.items()}
         return Forest(arrays, self.n_features, self.start, self.average, single=self.single)
 
-    def scores(self, X: Any, threads: int) -> np.ndarray:
+    def scores(self, X: Matrix, threads: int) -> np.ndarray:
         """One score per row of X, C-ordered or CSR: in single precision if the forest is, else in double."""
         if X.shape[1] != self.n_features:  # kernels do not check bounds
             raise ValueError(f"X has {X.shape[1]} features, the trees know {self.n_features}")
@@ -101,7 +99,7 @@ class Forest:
         gain = self.arrays["gain"][inner].astype(np.float64)
         return np.bincount(self.arrays["feature"][inner], gain, minlength=self.n_features)
 
-    def contributions(self, X: Any, threads: int) -> np.ndarray:
+    def contributions(self, X: Matrix, threads: int) -> np.ndarray:
         """The contribution of each feature to each row's score (see kernels/trees.py); the last column: the mean score.
 
         They add up to the score, but for rounding.
@@ -145,7 +143,7 @@ class Forest:
         both = both[parent]
         return np.where(both > 0, cover / np.where(both > 0, both, 1.0), 0.5)
 
-    def _values(self, X: Any) -> np.ndarray:
+    def _values(self, X: Matrix) -> np.ndarray:
         """Of each row the features that the trees use, in double precision."""
         X = _single(X) if self.single else X
         rows = (X.data, X.indices, X.indptr) if sparse.issparse(X) else (X,)
@@ -153,13 +151,13 @@ class Forest:
         used_values(rows, self._used, 0.0 if self.single else SMALL, self._at_zero, values)
         return values
 
-    def _add(self, X: Any, scores: np.ndarray, shard: slice) -> None:
+    def _add(self, X: Matrix, scores: np.ndarray, shard: slice) -> None:
         """Add the trees to the scores of some rows."""
         room = np.empty(ROWS, np.uint32), np.empty(ROWS, np.uint32)
         add_trees(self._values(X[shard]), *self._tables, self.single, *room, scores[shard])
 
 
-def check_arrays(arrays: Mapping[str, Any], n_features: int) -> None:
+def check_arrays(arrays: Given, n_features: int) -> None:
     """Refuse arrays that are not trees in level order over `n_features` features."""
     for name, dtype in ARRAYS.items():
         array = arrays[name]
@@ -226,7 +224,7 @@ def level_order(counts: np.ndarray, left: np.ndarray, right: np.ndarray) -> tupl
     return order, np.bincount(tree, minlength=len(counts))
 
 
-def _single(X: Any) -> Any:
+def _single(X: Matrix) -> Any:
     """X in single precision; a ValueError where that is too small for its numbers."""
     with np.errstate(over="ignore"):
         X = X.astype(np.float32, copy=False)

@@ -49,7 +49,7 @@ class Format(NamedTuple):
     consumers: tuple[Consumer, ...]
     carries: tuple[str, ...]
     scaled: Mapping[str, tuple[str, ...]] = {}
-    options: Mapping[str, Any] = {}
+    options: Mapping[str, object] = {}
     test: str = ""
 
 

@@ -417,7 +417,7 @@ def body_of_map(feature_map: Any, weights: np.ndarray) -> Body:
     return KernelSum(kernel.name, kernel.gamma, int(kernel.degree), kernel.coef0, rows, weights)
 
 
-def kernel_kind(kernel: Any) -> str | None:
+def kernel_kind(kernel: object) -> str | None:
     """The kind of form that a sum of this kernel's functions has; None where it has none.
 
     >>> [kernel_kind(kernel) for kernel in ("rbf", "poly", "linear", "chi2")]
@@ -427,7 +427,7 @@ def kernel_kind(kernel: Any) -> str | None:
     return kinds.get(kernel) if isinstance(kernel, str) else None
 
 
-def map_kind(feature_map: Any) -> str | None:
+def map_kind(feature_map: object) -> str | None:
     """The kind of form of weights on a feature map, which need not be fitted; None where there is none."""
     if isinstance(feature_map, FourierMap):
         return "mapped"

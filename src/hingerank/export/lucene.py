@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from hingerank.arrays import Facts
 from hingerank.export.engine_features import by_engine_name, to_define, used_names
 from hingerank.export.forms import ExportError, Form, Trees, goes_left, largest_single
 from hingerank.export.scalings import ScaledColumns
@@ -23,7 +24,7 @@ LINEAR, TREES = "org.apache.solr.ltr.model.LinearModel", "org.apache.solr.ltr.mo
 
 
 def write_solr(
-    form: Form, about: dict[str, Any], name: str = "hingerank", store: str = "_DEFAULT_", shift: float = 0.0,
+    form: Form, about: Facts, name: str = "hingerank", store: str = "_DEFAULT_", shift: float = 0.0,
     missing: bool | None = None, define: bool = False,
 ) -> list[str]:  # fmt: skip
     """model.json and, with `define`, features.json, for schema/model-store and schema/feature-store."""
@@ -34,7 +35,7 @@ def write_solr(
         | {key: value for key, value in mapping.get(n, {}).items() if key in ("class", "params")}
         for n in to_define(used, about, define, ("class", "params"))
     ]
-    model: dict[str, Any] = {"class": LINEAR, "name": name, "store": store}
+    model: Facts = {"class": LINEAR, "name": name, "store": store}
     if isinstance(form.body, Trees):
         needed = missing_matters(form.body) if missing is None else missing
         listed = solr_trees(form.folded(), shift, needed)
@@ -51,7 +52,7 @@ def write_solr(
 
 
 def write_plugin(
-    form: Form, about: dict[str, Any], name: str = "hingerank", shift: float = 0.0, ranklib: bool = False,
+    form: Form, about: Facts, name: str = "hingerank", shift: float = 0.0, ranklib: bool = False,
     define: bool = False,
 ) -> list[str]:  # fmt: skip
     """model.json and, with `define`, featureset.json: bodies of _ltr/_featureset/SET/_createmodel and of the set."""
@@ -69,7 +70,7 @@ def write_plugin(
         features.append(
             plain | {key: given[key] for key in ("params", "template_language", "template") if key in given}
         )
-    model: dict[str, Any] = {"type": "model/linear"}
+    model: Facts = {"type": "model/linear"}
     if ranklib:
         model = {"type": "model/ranklib", "definition": ranklib_text(form.folded(), shift, about["set"])}
     elif isinstance(form.body, Trees):
@@ -120,12 +121,12 @@ def normalized(form: Form, shift: float) -> tuple[dict[str, float], dict[str, fl
     return means, widths, weights
 
 
-def solr_trees(form: Form, shift: float, missing: bool) -> list[dict[str, Any]]:
+def solr_trees(form: Form, shift: float, missing: bool) -> list[Facts]:
     """Trees whose thresholds, after Solr has added its slack, are the largest singles that go left."""
     body = form.body
     limit = before_slack(largest_single(body.number))
 
-    def node(k: int) -> dict[str, Any]:
+    def node(k: int) -> Facts:
         if body.feature[k] < 0:
             return {"value": text(body.number[k])}
         first, way = int(body.child[k]), "left" if goes_left(body, k)[0] else "right"
@@ -138,12 +139,12 @@ def solr_trees(form: Form, shift: float, missing: bool) -> list[dict[str, Any]]:
     return trees + ([{"weight": "1", "root": {"value": text(start)}}] if start else [])
 
 
-def plugin_trees(form: Form, shift: float) -> list[dict[str, Any]]:
+def plugin_trees(form: Form, shift: float) -> list[Facts]:
     """Trees in the form of XGBoost's dump, where a row goes to `yes` if it is below the condition."""
     body = form.body
     limit = np.nextafter(largest_single(body.number), np.float32(np.inf))
 
-    def node(k: int, root: int) -> dict[str, Any]:
+    def node(k: int, root: int) -> Facts:
         if body.feature[k] < 0:
             return {"nodeid": k - root, "leaf": single(body.number[k])}
         first = int(body.child[k])
@@ -221,7 +222,7 @@ def single(value: Any) -> float:
     return found
 
 
-def text(value: Any) -> str:
+def text(value: object) -> str:
     return repr(single(value))
 
 
@@ -239,7 +240,7 @@ def run_solr(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> n
     return total.astype(np.float64)
 
 
-def _solr_tree(node: dict[str, Any], rows: dict[str, np.ndarray], count: int) -> np.ndarray:
+def _solr_tree(node: Facts, rows: dict[str, np.ndarray], count: int) -> np.ndarray:
     if "value" in node:
         return np.full(count, np.float32(node["value"]))
     x, limit = rows[node["feature"]], np.float32(node["threshold"]) + SLACK
@@ -266,7 +267,7 @@ def run_plugin(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) ->
     return total.astype(np.float64)
 
 
-def _plugin_tree(node: dict[str, Any], rows: dict[str, np.ndarray], count: int) -> np.ndarray:
+def _plugin_tree(node: Facts, rows: dict[str, np.ndarray], count: int) -> np.ndarray:
     if "leaf" in node:
         return np.full(count, np.float32(node["leaf"]))
     x, (yes, no) = rows[node["split"]], node["children"]
@@ -297,7 +298,7 @@ def _ranklib_tree(node: ElementTree.Element, columns: np.ndarray) -> np.ndarray:
     return np.where(below, _ranklib_tree(left, columns), _ranklib_tree(right, columns))
 
 
-def _sum(rows: dict[str, np.ndarray], weights: dict[str, float], scales: dict[str, Any]) -> np.ndarray:
+def _sum(rows: dict[str, np.ndarray], weights: dict[str, float], scales: Facts) -> np.ndarray:
     """Weights times scaled features, a missing one being 0, added up in single precision one after another."""
     total = np.zeros(len(next(iter(rows.values()))), np.float32)
     for name, weight in weights.items():

@@ -28,6 +28,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from hingerank import __version__
+from hingerank.arrays import Facts, Given, Ranker
 from hingerank.data.files import draft_of
 from hingerank.data.missing import MissingValues
 from hingerank.data.scaling import Scaler, scaler_from_state
@@ -64,12 +65,12 @@ class SavedModel:
     _training_only: tuple[str, ...] = ()
     _here_only: tuple[str, ...] = ()
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Facts:
         left: Any = derived(type(self)) | {*self._here_only}
         state: Any = super().__getstate__()
         return {name: value for name, value in state.items() if name not in left}
 
-    def save(self, path: Any, metadata: Mapping[str, Any] | None = None) -> str:
+    def save(self, path: object, metadata: Given | None = None) -> str:
         """Write the fitted model to one file and return its path; read it back with ``hingerank.load``.
 
         Parameters
@@ -79,7 +80,7 @@ class SavedModel:
         """
         return save(self, path, metadata)
 
-    def export(self, path: Any, to: str, **options: Any) -> Any:
+    def export(self, path: object, to: str, **options: object) -> Any:
         """Write the fitted model for another program, such as a search engine; see ``hingerank.export``.
 
         Parameters
@@ -115,7 +116,7 @@ class SavedModel:
 
         raise ExportError(f"{type(self).__name__} has no form that another program could take over")
 
-    def _vectors(self, items: Any) -> Any:
+    def _vectors(self, items: object) -> Any:
         """Ids of users, their vectors, and those of items, whose inner products are scores."""
         from hingerank.export.forms import ExportError
 
@@ -124,11 +125,11 @@ class SavedModel:
             f"{type(self).__name__} has no users, so no vectors of them; formats of such rankers: {formats}"
         )
 
-    def _state(self) -> dict[str, Any]:
+    def _state(self) -> Facts:
         """The fitted attributes by name."""
         return {name: vars(self)[name] for name in saved_attributes(type(self)) if name in vars(self)}
 
-    def _restore(self, state: Mapping[str, Any]) -> None:
+    def _restore(self, state: Given) -> None:
         """Check and take over what `_state` returned; a ValueError refuses it."""
         values, sizes = take_attributes(type(self).__name__, saved_attributes(type(self)), state)
         vars(self).update(values)
@@ -163,7 +164,7 @@ def derived(cls: type) -> frozenset[str]:
     return frozenset(name for name, item in items if isinstance(item, cached_property))
 
 
-def encode(value: Any, arrays: dict[str, np.ndarray], place: str) -> Any:
+def encode(value: object, arrays: dict[str, np.ndarray], place: str) -> Any:
     """`value` as JSON; arrays found in it are put into `arrays` under names that begin with `place`."""
     if isinstance(value, np.generic) and value.dtype.kind in "biufU":
         value = value.item()
@@ -199,13 +200,13 @@ def _encode_items(values: Any, arrays: dict[str, np.ndarray], place: str) -> lis
     return [encode(value, arrays, f"{place}.{position}") for position, value in enumerate(values)]
 
 
-def _encode_dict(value: dict, arrays: dict[str, np.ndarray], place: str) -> dict[str, Any]:
+def _encode_dict(value: dict, arrays: dict[str, np.ndarray], place: str) -> Facts:
     if _TAG in value or any(not isinstance(key, str) for key in value):
         raise ModelFileError(f"{place} is a dict with keys other than plain strings, which a model file cannot hold")
     return {str(key): encode(item, arrays, f"{place}.{key}") for key, item in value.items()}
 
 
-def _encode_array(value: np.ndarray, arrays: dict[str, np.ndarray], place: str) -> dict[str, Any]:
+def _encode_array(value: np.ndarray, arrays: dict[str, np.ndarray], place: str) -> Facts:
     if value.dtype.kind in "UO" and value.ndim == 1 and all(isinstance(item, str) for item in value):
         return {_TAG: "strings", "items": [str(item) for item in value]}
     if value.dtype.kind not in "biuf" or value.dtype.itemsize > 8:
@@ -224,7 +225,7 @@ def _check_finite(value: np.ndarray, place: str) -> np.ndarray:
     return value
 
 
-def _encode_csr(value: Any, arrays: dict[str, np.ndarray], place: str) -> dict[str, Any]:
+def _encode_csr(value: Any, arrays: dict[str, np.ndarray], place: str) -> Facts:
     value = value.tocsr()
     parts = {
         part: _encode_array(getattr(value, part), arrays, f"{place}.{part}") for part in ("data", "indices", "indptr")
@@ -232,7 +233,7 @@ def _encode_csr(value: Any, arrays: dict[str, np.ndarray], place: str) -> dict[s
     return {_TAG: "csr", "shape": list(value.shape), **parts}
 
 
-def _encode_object(value: Any, arrays: dict[str, np.ndarray], place: str) -> dict[str, Any]:
+def _encode_object(value: object, arrays: dict[str, np.ndarray], place: str) -> Facts:
     if isinstance(value, Certificate):
         return {_TAG: "certificate", "entries": _encode_dict(value.to_dict(), arrays, place)}
     if isinstance(value, SavedModel):
@@ -254,7 +255,7 @@ def _encode_object(value: Any, arrays: dict[str, np.ndarray], place: str) -> dic
     raise ModelFileError(f"{place} is a {type(value).__name__}, which a model file cannot hold")
 
 
-def encode_ranker(ranker: Any, arrays: dict[str, np.ndarray], prefix: str = "") -> dict[str, Any]:
+def encode_ranker(ranker: Ranker, arrays: dict[str, np.ndarray], prefix: str = "") -> Facts:
     """Registered name, constructor parameters and fitted state; state None when the ranker is not fitted."""
     try:
         name = ranker_name(type(ranker))
@@ -276,7 +277,7 @@ def encode_ranker(ranker: Any, arrays: dict[str, np.ndarray], prefix: str = "") 
     }
 
 
-def decode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+def decode(value: object, arrays: dict[str, np.ndarray]) -> Any:
     """The inverse of `encode`; every array is taken out of `arrays` as it is used."""
     if isinstance(value, list):
         return [decode(item, arrays) for item in value]
@@ -312,14 +313,14 @@ def decode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
     raise ModelFileError(f"unknown kind of value {kind!r}")
 
 
-def _decode_csr(value: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+def _decode_csr(value: Facts, arrays: dict[str, np.ndarray]) -> Any:
     parts = tuple(decode(value[part], arrays) for part in ("data", "indices", "indptr"))
     matrix = sparse.csr_matrix(parts, shape=tuple(value["shape"]))
     matrix.check_format(full_check=True)
     return matrix
 
 
-def decode_ranker(entry: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+def decode_ranker(entry: Facts, arrays: dict[str, np.ndarray]) -> Any:
     """The ranker that `encode_ranker` described: a registered class, built from known parameters only."""
     cls = ranker_class(entry["ranker"])
     params = present_names(cls, decode(entry["params"], arrays))
@@ -334,7 +335,7 @@ def decode_ranker(entry: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     return ranker
 
 
-def _decode_attribute(name: str, value: Any, arrays: dict[str, np.ndarray]) -> Any:
+def _decode_attribute(name: str, value: object, arrays: dict[str, np.ndarray]) -> Any:
     try:
         return decode(value, arrays)
     except Exception as error:  # of the many kinds that a forged value can provoke
@@ -347,7 +348,7 @@ FILE_NAME = "model.safetensors"
 _ENTRIES = {"format", "version", "ranker", "params", "state", "metadata", "versions", "created", "arrays"}
 
 
-def save(ranker: Any, path: Any, metadata: Mapping[str, Any] | None = None) -> str:
+def save(ranker: Ranker, path: object, metadata: Given | None = None) -> str:
     """Write a fitted ranker to `path` (a file, or a folder that receives model.safetensors); return the file's path."""
     check_is_fitted(ranker)
     arrays: dict[str, np.ndarray] = {}
@@ -376,7 +377,7 @@ def save(ranker: Any, path: Any, metadata: Mapping[str, Any] | None = None) -> s
     return str(target)
 
 
-def load(path: Any) -> Any:
+def load(path: object) -> Any:
     """The ranker that `ranker.save(path)` wrote; `path` is the file or its folder.
 
     A damaged, truncated, altered or unknown file is a ModelFileError (a ValueError) that says what is wrong.
@@ -392,7 +393,7 @@ def load(path: Any) -> Any:
     return ranker
 
 
-def is_model(path: Any) -> bool:
+def is_model(path: object) -> bool:
     """Whether a file, or that of a folder, begins as models do: its length in eight bytes, then JSON."""
     try:
         with open(_source(path), "rb") as stream:
@@ -402,12 +403,12 @@ def is_model(path: Any) -> bool:
     return start.endswith(b"{") and 0 in start[:8]
 
 
-def read_header(path: Any) -> dict[str, Any]:
+def read_header(path: object) -> Facts:
     """The checked JSON header of a model file: what it is, how it was trained, with which versions."""
     return _read(_source(path))[0]
 
 
-def _read(source: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def _read(source: Path) -> tuple[Facts, dict[str, np.ndarray]]:
     """Header and arrays of a file whose format, version, digest and list of arrays are right."""
     content = source.read_bytes()
     try:
@@ -435,7 +436,7 @@ def _read(source: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     return header, arrays
 
 
-def _described(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+def _described(arrays: dict[str, np.ndarray]) -> Facts:
     return {name: {"dtype": arrays[name].dtype.name, "shape": list(arrays[name].shape)} for name in sorted(arrays)}
 
 

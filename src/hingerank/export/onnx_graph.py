@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Facts
 from hingerank.export.forest import ZERO_IS_MISSING
 from hingerank.export.forms import (
     Affine,
@@ -25,7 +26,7 @@ from hingerank.export.forms import (
 from hingerank.export.scalings import Logs, Places, ScaledColumns, ScaledWithinQueries
 
 OPSET, TREE_OPSET, IR_VERSION = 18, 5, 10
-PRECISIONS: dict[str, Any] = {"double": np.float64, "float": np.float32}
+PRECISIONS: Facts = {"double": np.float64, "float": np.float32}
 
 
 class Graph:
@@ -58,7 +59,7 @@ class Graph:
         return names[0] if outputs == 1 else names
 
 
-def write_onnx(form: Form, about: dict[str, Any], precision: str = "double") -> bytes:
+def write_onnx(form: Form, about: Facts, precision: str = "double") -> bytes:
     """The bytes of a model file."""
     graph = Graph(precision)
     onnx = graph.onnx

@@ -10,6 +10,7 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
+from hingerank.arrays import Facts
 from hingerank.export.forms import Affine, Curves, ExportError, Form, Trees, goes_left
 from hingerank.export.scalings import Logs, Places, ScaledColumns, Words
 
@@ -21,7 +22,7 @@ JOINS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
-def write_pmml(form: Form, about: dict[str, Any]) -> str:
+def write_pmml(form: Form, about: Facts) -> str:
     """The text of a PMML document."""
     used = [str(form.names[j]) for j in form.features_used()] or [str(form.names[0])]
     for name in used:

@@ -10,6 +10,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from hingerank.arrays import Matrix
+
 ROWS_AT_ONCE = 1024  # whose values stay in the second cache
 
 
@@ -41,7 +43,7 @@ class Scorer:
         vars(self).update(names=tuple(names), _steps=tuple(steps), _by_query=by_query)
         self(np.zeros((1, len(self.names))))  # loads what is compiled: the first request does not wait for it
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("a scorer is frozen: make another from a ranker")
 
     def __reduce__(self) -> Any:
@@ -50,7 +52,7 @@ class Scorer:
     def __repr__(self) -> str:
         return f"Scorer of {len(self.names)} features"
 
-    def __call__(self, X: Any, qid: Any = None) -> np.ndarray:
+    def __call__(self, X: Matrix, qid: Any = None) -> np.ndarray:
         """One score per row.
 
         Parameters

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from hingerank.arrays import Ranker
 from hingerank.export import scorer as steps
 from hingerank.export.forest import MISSING_LEFT, SMALL, ZERO_IS_MISSING
 from hingerank.export.forms import Affine, CosineSum, ExportError, Form, KernelSum, Surfaces, Trees
@@ -33,7 +34,7 @@ BODIES: dict[type, Callable[[Any], ScoringStep]] = {
 }
 
 
-def make_scorer(ranker: Any) -> Scorer:
+def make_scorer(ranker: Ranker) -> Scorer:
     """The scorer of a fitted ranker; an ExportError where its score has no plain form."""
     try:
         form: Form = ranker._form()

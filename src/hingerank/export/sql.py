@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Facts
 from hingerank.export.forms import Affine, CosineSum, Curves, ExportError, Form, KernelSum, Surfaces, Trees, goes_left
 from hingerank.export.scalings import ScaledWithinQueries, Words
 
 
-def write_sql(
-    form: Form, about: dict[str, Any], table: str = "documents", key: str = "docid", query: str = "qid"
-) -> str:
+def write_sql(form: Form, about: Facts, table: str = "documents", key: str = "docid", query: str = "qid") -> str:
     """A statement that gives query, key and score of every row of a table whose columns are named as the features."""
     refuse_names(form, key, query)
     keys, forms = [quoted(query), quoted(key)], form.parts
@@ -78,7 +77,7 @@ def _given(form: Form, table: str, column: int) -> str:
 class SqlWords(Words):
     """Expressions in SQL."""
 
-    def number(self, value: Any) -> str:
+    def number(self, value: object) -> str:
         return number(value)
 
     def choose(self, test: str, yes: str, no: str) -> str:
@@ -205,6 +204,6 @@ def number(value: Any) -> str:
     return f"({text})" if text.startswith("-") else text
 
 
-def quoted(name: Any) -> str:
+def quoted(name: object) -> str:
     """A column or table name."""
     return '"' + str(name).replace('"', '""') + '"'

@@ -73,7 +73,7 @@ def _same(first: Scaling | Filled | None, second: Scaling | Filled | None) -> bo
     return all(np.array_equal(a, b) for a, b in pairs)
 
 
-def multiplied(body: Any, a: float) -> Any:
+def multiplied(body: object, a: float) -> Any:
     """The body whose scores are a times those of this one."""
     if isinstance(body, Affine):
         return Affine(a * body.weights, a * body.offset)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Ranker
 from hingerank.data.checks import decimal, whole_decimal
 from hingerank.data.files import DataError, draft_of
 from hingerank.registry import ranker_class
@@ -59,7 +60,7 @@ def read_linear_model(path: str | os.PathLike, n_features: int | None = None) ->
     return ranker
 
 
-def write_svmrank_model(ranker: Any, path: str | os.PathLike) -> None:
+def write_svmrank_model(ranker: Ranker, path: str | os.PathLike) -> None:
     """Write a linear ranker for ``svm_rank_classify``; a scaler is refused, since the file has no room for it."""
     if getattr(ranker, "scaler_", None) is not None:
         raise ValueError("this ranker scales its features, which an SVMrank model file cannot say; fit with scale=None")
@@ -77,7 +78,7 @@ def write_svmrank_model(ranker: Any, path: str | os.PathLike) -> None:
         draft.write_text("\n".join([*head, f"1 {terms} #", ""]), encoding="ascii")
 
 
-def _svmlight_weights(path: Any, lines: list[str]) -> np.ndarray:
+def _svmlight_weights(path: object, lines: list[str]) -> np.ndarray:
     """sum over the listed vectors of (alpha y) · x."""
     if len(lines) < 11 or lines[1].split("#")[0].strip() != "0":
         kind = lines[1].split("#")[0].strip() if len(lines) > 1 else "nothing"
@@ -98,7 +99,7 @@ def _svmlight_weights(path: Any, lines: list[str]) -> np.ndarray:
     return weights[: max(last, highest - 1)]
 
 
-def _entries(path: Any, number: int, tokens: list[str], highest: int) -> Iterator[tuple[int, float]]:
+def _entries(path: object, number: int, tokens: list[str], highest: int) -> Iterator[tuple[int, float]]:
     for token in tokens:
         index, colon, value = token.partition(":")
         place = whole_decimal(index)
@@ -109,7 +110,7 @@ def _entries(path: Any, number: int, tokens: list[str], highest: int) -> Iterato
         yield place, _number(path, number, value)
 
 
-def _liblinear_weights(path: Any, lines: list[str]) -> np.ndarray:
+def _liblinear_weights(path: object, lines: list[str]) -> np.ndarray:
     head = dict(words for line in lines if len(words := line.split(maxsplit=1)) == 2 and not line[0].isdigit())
     if "w" not in lines or "nr_feature" not in head:
         raise DataError(f"{path}: expected the lines 'nr_feature N' and 'w' of a LIBLINEAR model")
@@ -121,7 +122,7 @@ def _liblinear_weights(path: Any, lines: list[str]) -> np.ndarray:
     return np.array([_number(path, start + k + 1, lines[start + k]) for k in range(count)])
 
 
-def _number(path: Any, line: int, text: str, whole: bool = False) -> float:
+def _number(path: object, line: int, text: str, whole: bool = False) -> float:
     word = text.strip()
     value = whole_decimal(word) if whole else decimal(word)
     if value is None:

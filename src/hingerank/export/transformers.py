@@ -13,6 +13,7 @@ import numpy as np
 from scipy.interpolate import BSpline
 from sklearn.base import BaseEstimator
 
+from hingerank.arrays import Facts
 from hingerank.export.attributes import Array, Attribute, Number, take_attributes
 from hingerank.features.fourier import FourierMap
 from hingerank.features.maps import FeatureMap, TransformerMap
@@ -53,7 +54,7 @@ _NOT_STATE = {"_metadata_requests", "_sklearn_output_config", "_doc_link_module"
 Encode = Callable[[Any, str], Any]
 
 
-def listed(value: Any) -> bool:
+def listed(value: object) -> bool:
     """Whether a value is a transformer of the list, or part of one."""
     if isinstance(value, TransformerMap | BSpline) or type(value) in MAPS:
         return True
@@ -61,7 +62,7 @@ def listed(value: Any) -> bool:
     return isinstance(value, BaseEstimator) and type(value).__module__.startswith(home)
 
 
-def encode_transformer(value: Any, encode: Encode, place: str) -> dict[str, Any]:
+def encode_transformer(value: Any, encode: Encode, place: str) -> Facts:
     """What `decode_transformer` needs, as JSON; `encode` takes the values within."""
     if isinstance(value, BSpline):
         parts = {"t": value.t, "c": value.c, "k": int(value.k), "extrapolate": value.extrapolate}
@@ -80,7 +81,7 @@ def encode_transformer(value: Any, encode: Encode, place: str) -> dict[str, Any]
     }
 
 
-def decode_transformer(name: str, params: dict[str, Any], state: dict[str, Any]) -> Any:
+def decode_transformer(name: str, params: Facts, state: Facts) -> Any:
     """The transformer, its parameters and state already decoded; a ValueError refuses what is not one of the list."""
     if name == "BSpline":
         return BSpline.construct_fast(params["t"], params["c"], params["k"], params["extrapolate"])
@@ -103,7 +104,7 @@ def decode_transformer(name: str, params: dict[str, Any], state: dict[str, Any])
     return made
 
 
-def _decode_map(transformer: Any, state: dict[str, Any]) -> TransformerMap:
+def _decode_map(transformer: object, state: Facts) -> TransformerMap:
     found = TransformerMap(transformer)
     if "transformer_" not in state:
         return found
@@ -113,7 +114,7 @@ def _decode_map(transformer: Any, state: dict[str, Any]) -> TransformerMap:
     return found.place(state["transformer_"], np.zeros((1, width)))
 
 
-def _fitted_map(made: Any, state: dict[str, Any]) -> FeatureMap:
+def _fitted_map(made: Any, state: Facts) -> FeatureMap:
     """A map of kernels with what was stored of its fit, if it was fitted."""
     if not state:
         return made

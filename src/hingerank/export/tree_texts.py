@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Facts
 from hingerank.export.forest import MISSING_LEFT, ZERO_IS_MISSING, Forest, level_order
 
 # objectives under which the library's score is the sum of trees itself, not a function of it
@@ -161,7 +162,7 @@ def read_xgboost(text: str, n_features: int) -> Forest:
     return _forest(order, sizes, np.where(inner, feature, -1), number, missing, about, n_features, start, single=True)
 
 
-def _xgboost_tree(tree: dict[str, Any], weight: np.float32) -> list[Any]:
+def _xgboost_tree(tree: Facts, weight: np.float32) -> list[Any]:
     """Children, parents, features, ways of missing values, numbers, covers and gains of a tree's nodes, and how many
     of these are deleted."""
     whole = [
@@ -193,8 +194,8 @@ def _array(values: Any, kinds: tuple[type, ...], dtype: Any) -> np.ndarray:
         return np.array(values, dtype)
 
 
-def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    entries: dict[str, Any] = {}
+def _once(pairs: Iterable[tuple[str, Any]]) -> Facts:
+    entries: Facts = {}
     for name, value in pairs:
         if name in entries:
             raise ValueError(f"{name!r} stands twice")
@@ -202,7 +203,7 @@ def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     return entries
 
 
-def _not_a_sum(objective: Any, known: tuple[str, ...]) -> str:
+def _not_a_sum(objective: object, known: tuple[str, ...]) -> str:
     return f"the objective {objective!r} does not score by the sum of trees; those that do are {', '.join(known)}"
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from hingerank.arrays import Facts, Given, Ranker
 from hingerank.data.feature_logs import LoggedQuery, logged_queries
 from hingerank.export.engine_client import Call, Client
 from hingerank.export.engine_features import entries_of
@@ -31,12 +32,12 @@ class Uploaded:
     name: str
     calls: list[Call]
     notes: list[str]
-    check: dict[str, Any] | None = None
+    check: Facts | None = None
 
 
 def upload(
-    ranker: Any, to: str, url: str, *, name: str = "hingerank", store: str | None = None,
-    features: Mapping[str, Any] | None = None, define: bool = False, log: Any = None,
+    ranker: Ranker, to: str, url: str, *, name: str = "hingerank", store: str | None = None,
+    features: Given | None = None, define: bool = False, log: Any = None,
     params: Mapping[str, str] | None = None, rows: int = 10, document: str = "id", query: str = "qid",
     replace: bool = False, headers: Mapping[str, str] | None = None, dry_run: bool = False, **options: Any,
 ) -> Uploaded:  # fmt: skip
@@ -151,15 +152,13 @@ class Steps:
         return "what was sent was taken back" if self.undo else "nothing was changed"
 
 
-def tried(
-    engine: Engine, steps: Steps, model: dict[str, Any], name: str, scorer: "EngineCheck"
-) -> dict[str, Any] | None:
+def tried(engine: Engine, steps: Steps, model: Facts, name: str, scorer: "EngineCheck") -> Facts | None:
     """Send a new model, read it back, and score rows by it."""
     put(engine, steps, model, name)
     return scorer.check(engine, name)
 
 
-def put(engine: Engine, steps: Steps, model: dict[str, Any], name: str) -> None:
+def put(engine: Engine, steps: Steps, model: Facts, name: str) -> None:
     """Send a new model and read it back."""
     engine.put(model)
     steps.done(lambda: engine.drop(name), f"the model {name}")
@@ -183,11 +182,11 @@ def alike(sent: Any, found: Any) -> bool:
 class EngineCheck(NamedTuple):
     """Holds an engine's scores against the ranker's: of each row with the features that the engine gives it."""
 
-    ranker: Any
+    ranker: Ranker
     form: Form
     asked: Asked
 
-    def check(self, engine: Engine, name: str) -> dict[str, Any] | None:
+    def check(self, engine: Engine, name: str) -> Facts | None:
         """Differences from the ranker's scores; an ExportError where they are not those of rounding."""
         queries: list[LoggedQuery | None] = [*self.asked.logged] or [None]
         try:
@@ -220,7 +219,7 @@ class EngineCheck(NamedTuple):
                 f"document {rows[k].document!r} gets {scores[k]:.6g}, not {expected[k]:.6g}"
             )
 
-    def _warn(self, X: np.ndarray, told: Mapping[str, Any]) -> None:
+    def _warn(self, X: np.ndarray, told: Given) -> None:
         empty = [self.form.names[j] for j in self.form.used() if not X[:, j].any()]
         if empty:
             warnings.warn(
@@ -259,6 +258,6 @@ def features_of(rows: list[dict[str, float]], form: Form) -> np.ndarray:
     return np.array([[row.get(name, 0.0) for name in form.names] for row in rows]).reshape(len(rows), form.n_features)
 
 
-def definitions(content: str | bytes) -> list[dict[str, Any]]:
+def definitions(content: str | bytes) -> list[Facts]:
     """The features of features.json or featureset.json, if it is not empty."""
     return (entries_of(json.loads(content)) or []) if content else []

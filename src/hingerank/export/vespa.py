@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Facts
 from hingerank.export.consumers import _run_onnx
 from hingerank.export.engine_features import by_engine_name
 from hingerank.export.expressions import evaluate
@@ -21,7 +22,7 @@ PHASES = ("first-phase", "second-phase")
 
 
 def write_vespa(
-    form: Form, about: dict[str, Any], name: str = "hingerank", phase: str = "second-phase", rerank: int = 1000
+    form: Form, about: Facts, name: str = "hingerank", phase: str = "second-phase", rerank: int = 1000
 ) -> list[str | bytes]:
     """The rank profile, and the ONNX model that it names (empty where it names none).
 
@@ -89,7 +90,7 @@ class VespaWords(Words):
         return f"if ({test}, {yes}, {no})"
 
 
-def _one_line(name: str, text: Any) -> str:
+def _one_line(name: str, text: object) -> str:
     """What a mapping gives as an expression, if it is one line that does not end the function around it."""
     depth = 0
     for letter in str(text):

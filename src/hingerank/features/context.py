@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from hingerank.arrays import Floats
+from hingerank.arrays import Floats, Matrix
 from hingerank.data.blocks import blocks_from_qid
 from hingerank.data.scaling import make_scaler
 
@@ -13,13 +13,13 @@ CONTEXTS = ("rank", "standard")
 SPREAD = np.sqrt(12.0)  # 1 / the standard deviation of evenly spaced ranks from 0 to 1
 
 
-def check_context(context: Any) -> None:
+def check_context(context: object) -> None:
     """Raise a ValueError unless it is None or a known context."""
     if context is not None and (not isinstance(context, str) or context not in CONTEXTS):
         raise ValueError(f"context must be None, {' or '.join(map(repr, CONTEXTS))}, not {context!r}")
 
 
-def beside_context(X: Any, qid: Any, context: str) -> Floats:
+def beside_context(X: Matrix, qid: Any, context: str) -> Floats:
     """The columns of dense rows, followed by each column's ranks or z-scores within the queries.
 
     Ranks go from -√3 to √3, so that their standard deviation is about 1; equal values share the mean of their ranks.

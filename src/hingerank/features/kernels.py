@@ -213,7 +213,7 @@ class FunctionKernel(_Paired):
 KERNELS: dict[str, type[Kernel]] = {k.name: k for k in (Kernel, RBF, Polynomial, Laplacian, ChiSquared, CosineKernel)}
 
 
-def make_kernel(kernel: Any, gamma: float = 1.0, degree: int = 3, coef0: float = 1.0) -> Kernel:
+def make_kernel(kernel: object, gamma: float = 1.0, degree: int = 3, coef0: float = 1.0) -> Kernel:
     """A kernel by name ("linear", "rbf", "polynomial" or "poly", "laplacian", "chi2", "cosine") or from a function.
 
     Examples

@@ -29,7 +29,7 @@ SMALL_BYTES = 1 << 25
 SMALLEST = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-6}  # relative, by the precision of kernel values
 
 
-def storage_type(rows: int, columns: int, given: Any) -> type:
+def storage_type(rows: int, columns: int, given: object) -> type:
     """float64 for double-precision input if that takes at most 32 MiB, where it costs nothing; else float32."""
     return np.float64 if given == np.float64 and 8 * rows * columns <= SMALL_BYTES else np.float32
 

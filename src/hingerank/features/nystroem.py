@@ -1,7 +1,5 @@
 """Nyström's method: the choice of landmark rows, and features in the span of their kernel functions."""
 
-from typing import Any
-
 import numpy as np
 import scipy.sparse as sp
 
@@ -175,7 +173,7 @@ class NystroemMap(FeatureMap):
         return self
 
 
-def _positive(value: Any, name: str) -> int:
+def _positive(value: object, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not value >= 1 or float(value) % 1:
         raise ValueError(f"{name} must be a positive whole number, not {value!r}")
     return int(value)

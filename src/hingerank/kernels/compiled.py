@@ -33,6 +33,8 @@ from numba import __version__ as numba_version
 from numba import config, njit
 from numba.extending import overload, register_jitable
 
+from hingerank.arrays import Facts
+
 SUMS_MAY_REORDER = {"reassoc", "contract", "nsz"}  # lets sums use vector registers; NaN and inf keep their meaning
 TESTED = (0, 60), (0, 68)  # the first and the last version of numba whose internals are known
 
@@ -50,12 +52,12 @@ def inside_is_known(version: str, wish: str | None = None) -> bool:
 QUICK = inside_is_known(numba_version, os.environ.get("HINGERANK_NUMBA"))
 
 
-def _options(allocates: bool, fastmath: Any) -> dict[str, Any]:
+def _options(allocates: bool, fastmath: object) -> Facts:
     """Options of numba for a function; in the fast mode: it allocates no arrays, and C does not call it."""
     return {"fastmath": fastmath, **({"no_cfunc_wrapper": True, "_nrt": allocates} if QUICK else {})}
 
 
-def _helper_options(allocates: bool, fastmath: Any) -> dict[str, Any]:
+def _helper_options(allocates: bool, fastmath: object) -> Facts:
     if not QUICK:
         return _options(allocates, fastmath)
     from hingerank.kernels.numba_inside import PartCompiler
@@ -66,12 +68,12 @@ def _helper_options(allocates: bool, fastmath: Any) -> dict[str, Any]:
 class CompiledKernel:
     """A function that numba compiles. It is registered on first use, as a process needs only a few kernels."""
 
-    def __init__(self, function: Callable, allocates: bool, fastmath: Any):
+    def __init__(self, function: Callable, allocates: bool, fastmath: object):
         functools.update_wrapper(self, function)
         self.py_func, self.allocates, self.fastmath = function, allocates, fastmath
         self._lock, self._compiled = threading.Lock(), None
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: object) -> Any:
         return (self._compiled or self.compiled)(*arguments)
 
     @property
@@ -108,7 +110,7 @@ def kernel(function: Any = None, /, *, allocates: bool = False, fastmath: Any = 
     return CompiledKernel(function, allocates, fastmath)
 
 
-def _uncollected(compile_for: Callable, *arguments: Any, **named: Any) -> Any:
+def _uncollected(compile_for: Callable, *arguments: object, **named: object) -> Any:
     """Compile or load with the garbage collector paused: it would scan all of numba's objects many times."""
     collects = gc.isenabled()
     gc.disable()
@@ -119,19 +121,19 @@ def _uncollected(compile_for: Callable, *arguments: Any, **named: Any) -> Any:
             gc.enable()
 
 
-def with_room(function: Any) -> Any:
+def with_room(function: object) -> Any:
     """Mark a function that allocates arrays for a kernel and calls it; typed, like kernels, as taking anything."""
     return function
 
 
-def inner(function: Any = None, /, *, allocates: bool = False, fastmath: Any = False) -> Any:
+def inner(function: object = None, /, *, allocates: bool = False, fastmath: object = False) -> Any:
     """Compile a function into the kernels that call it."""
     if function is None:
         return functools.partial(inner, allocates=allocates, fastmath=fastmath)
     return register_jitable(**_helper_options(allocates, fastmath))(function)
 
 
-def chosen(choose: Any = None, /, *, fastmath: Any = False) -> Any:
+def chosen(choose: Any = None, /, *, fastmath: object = False) -> Any:
     """Make a helper of kernels from a function that maps the arguments' types to the body for them."""
     if choose is None:
         return functools.partial(chosen, fastmath=fastmath)

@@ -36,7 +36,7 @@ class _PartLibrary(JITCodeLibrary):
 
     class codegen:  # replaces the engine that would hold its machine code
         @staticmethod
-        def set_env(name: str, environment: Any) -> None: ...
+        def set_env(name: str, environment: object) -> None: ...
 
     def _optimize_final_module(self) -> None: ...
 
@@ -124,7 +124,7 @@ class _Checked(caching.CompileResultCacheImpl):
         type(locator.__name__, (_Stamped, locator), {}) for locator in caching.CompileResultCacheImpl._locator_classes
     ]
 
-    def reduce(self, data: Any) -> tuple[int, bytes]:
+    def reduce(self, data: object) -> tuple[int, bytes]:
         code = serialize.dumps(super().reduce(data))
         return zlib.crc32(code), code
 
@@ -161,7 +161,7 @@ class KernelCache(caching.FunctionCache):
     _told = False
     allocates = True  # arrays, which need numba's runtime
 
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
+    def load_overload(self, sig: object, target_context: object) -> Any:
         try:
             # not super().load_overload, which first loads everything compiling would need: most of a warm start
             if self.allocates:
@@ -175,7 +175,7 @@ class KernelCache(caching.FunctionCache):
             self._start_again(error)
             return None
 
-    def save_overload(self, sig: Any, data: Any) -> None:
+    def save_overload(self, sig: object, data: object) -> None:
         try:
             with _alone(self.cache_path):
                 super().save_overload(sig, data)

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Facts
+
 TRAINED = 2 / 3  # of the searches: rankers learn from these, and the others measure them
 PLAIN, CORRECTED, CURVES = "clicks as they are, linear", "corrected clicks, linear", "corrected clicks, curves"
 PAGE, LOG, PRODUCTS, PLACES, MODEL, EXPORT = (
@@ -40,7 +42,7 @@ class Demo:
     folder: Path
     shop: Any
     places: Any
-    rankers: dict[str, Any]
+    rankers: Facts
     ndcg: dict[str, float]
     values: Any
     query: Any

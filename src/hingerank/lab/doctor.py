@@ -6,9 +6,9 @@ import re
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from hingerank import __version__
+from hingerank.arrays import Facts
 
 GIVES = {  # extra of pyproject.toml -> what is possible with it
     "report": "plots of curves, paths and multipliers",
@@ -24,7 +24,7 @@ ALSO = {"xgboost": "xgboost-cpu"}  # a distribution -> another one with the same
 REQUIREMENT = re.compile(r"([\w.-]+)(?:\[[^\]]*\])?\s*(?:>=([\d.]+))?(?:.*extra == ['\"](\w+)['\"])?")
 
 
-def examine() -> dict[str, Any]:
+def examine() -> Facts:
     """Versions, threads, caches, the GPU, libraries and optional parts, and the problems found."""
     problems: list[str] = []
     found = {
@@ -64,7 +64,7 @@ def _requirements(problems: list[str]) -> dict[str, list[tuple[str, str]]]:
     return found
 
 
-def _library(name: str, lowest: str) -> dict[str, Any]:
+def _library(name: str, lowest: str) -> Facts:
     """A distribution: its version here, or None, the lowest that will do, and whether it does."""
     version = next((v for v in map(_version, (name, ALSO.get(name))) if v is not None), None)
     fits = version is not None and _numbers(version) >= _numbers(lowest)
@@ -82,7 +82,7 @@ def _numbers(version: str) -> list[int]:
     return [int(part) for part in re.match(r"[\d.]*", version)[0].split(".") if part]  # type: ignore[index]
 
 
-def _wanting(library: dict[str, Any]) -> str:
+def _wanting(library: Facts) -> str:
     name, here, lowest = library["name"], library["installed"], library["lowest"]
     return f"{name} {here or 'is missing'} (needed: {lowest} or newer)"
 
@@ -97,7 +97,7 @@ def _threads(problems: list[str]) -> int | None:
         return None
 
 
-def _kernels(problems: list[str]) -> dict[str, Any]:
+def _kernels(problems: list[str]) -> Facts:
     """Where compiled kernels are kept, how many files there are, and their size."""
     from hingerank.kernels.order import order_by_code
 

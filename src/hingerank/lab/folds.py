@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hingerank.arrays import Matrix
+from hingerank.arrays import Facts, Matrix
 from hingerank.data.blocks import blocks_from_qid, fingerprint_whole, number_ids
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData, rotate
@@ -210,7 +210,7 @@ class BlendRows:
     ) -> None:
         self.members, self.folds, self.measure, self.random_state = members, folds, measure, random_state
 
-    def fit(self, X: Any, y: Any = None, qid: Any = None) -> "BlendRows":
+    def fit(self, X: Matrix, y: Any = None, qid: Any = None) -> "BlendRows":
         from hingerank.search.tuning import tune
 
         names = self.members
@@ -222,7 +222,7 @@ class BlendRows:
         )
         return self
 
-    def predict(self, X: Any, qid: Any = None) -> np.ndarray:
+    def predict(self, X: Matrix, qid: Any = None) -> np.ndarray:
         return self.ranker_.predict(X, qid)
 
     def save(self, path: Any, metadata: Any = None) -> str:
@@ -236,7 +236,7 @@ class BlendRows:
         return getattr(self.ranker_, name)
 
 
-BASELINES: dict[str, Any] = {"popularity": Popularity, "item-mean": ItemMean, "item-knn": ItemKNN}  # of ratings
+BASELINES: Facts = {"popularity": Popularity, "item-mean": ItemMean, "item-knn": ItemKNN}  # of ratings
 
 
 class BaselineRows:

@@ -39,7 +39,7 @@ class Estimator(Protocol):
 
     def get_params(self, deep: bool = True) -> Facts: ...
 
-    def set_params(self, **params: Any) -> Any: ...
+    def set_params(self, **params: object) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def method_from_name(
     given: Mapping[str, Sequence[Any]] | None = None,
     search: str = "grid",
     trials: int = 20,
-    fold: Any = None,
+    fold: object = None,
 ) -> Method:
     """A method by the name of its ranker on the command line.
 
@@ -217,12 +217,12 @@ def method_from_name(
     return Method(called or asked, ranker, tried, fixed)
 
 
-def scales_of(fold: Any) -> list[Any]:
+def scales_of(fold: object) -> list[Any]:
     """The scalings that suit a fold's rows to learn from."""
     return [] if fold is None else scales_for(_train(fold).X)
 
 
-def natural_of(fold: Any, ranker: Ranker) -> float | None:
+def natural_of(fold: object, ranker: Ranker) -> float | None:
     """The C that a personal ranker takes by itself for a fold's rows to learn from."""
     if fold is None:
         return None

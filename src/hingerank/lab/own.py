@@ -62,7 +62,7 @@ def own_loss(place: str) -> Any:
     return found() if inspect.isclass(found) or inspect.isfunction(found) else found
 
 
-def describe_part(value: Any) -> Any:
+def describe_part(value: object) -> Any:
     """A parameter for a run's header, the same in every process: an object by its class and its own values.
 
     >>> from hingerank.losses import squared_hinge
@@ -80,7 +80,7 @@ def describe_part(value: Any) -> Any:
     return f"{source.__module__}:{source.__qualname__}{state}"
 
 
-def check_values(name: str, values: Any) -> None:
+def check_values(name: str, values: object) -> None:
     """A ValueError if a parameter's values to try are objects, which results could not tell apart."""
     for value in values if isinstance(values, list | tuple) else ():
         if not isinstance(value, PLAIN):

@@ -4,7 +4,6 @@ import os
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -65,7 +64,7 @@ def read_qrels(path: PathLike) -> Grades:
     return found
 
 
-def as_grades(qrels: Any) -> Grades:
+def as_grades(qrels: object) -> Grades:
     """Judgments from a path, RankingData with document ids, or {topic: {document: grade}}."""
     if isinstance(qrels, str | os.PathLike):
         return read_qrels(qrels)
@@ -89,7 +88,7 @@ def _grades_of_data(data: RankingData) -> Grades:
 
 
 def evaluate_run(
-    qrels: Any, run: Any, measures: str | Measure | Sequence[str | Measure] = ("ndcg@10", "map"),
+    qrels: object, run: object, measures: str | Measure | Sequence[str | Measure] = ("ndcg@10", "map"),
     per_query: bool = False, *, preset: str | None = None, complete: bool = False,
 ) -> Facts:  # fmt: skip
     """Mean over topics of the measures of ``evaluate``, of a run whose documents are not just the judged ones.

@@ -69,11 +69,11 @@ class RankedLists:
         """The highest grade of the scale."""
         return float(self.y.max()) if self._top_grade is None else self._top_grade
 
-    def run(self, kernel: Callable[..., None], *before: Any, after: tuple = ()) -> None:
+    def run(self, kernel: Callable[..., None], *before: object, after: tuple = ()) -> None:
         """``kernel(*before, offsets, first, last, *after)`` on every shard."""
         run_shards(lambda shard: kernel(*before, self.offsets, *shard, *after), self._shards)
 
-    def per_query(self, kernel: Callable[..., None], *before: Any, after: tuple = ()) -> np.ndarray:
+    def per_query(self, kernel: Callable[..., None], *before: object, after: tuple = ()) -> np.ndarray:
         """The array of one value per query that the kernel fills as its last argument."""
         out = np.zeros(len(self.sizes))
         self.run(kernel, *before, after=(*after, out))

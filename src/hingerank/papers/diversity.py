@@ -149,7 +149,7 @@ def with_vectors(queries: DiverseData, length: int) -> DiverseData:
     return queries.map(change)
 
 
-def _score(qrels: Qrels, queries: DiverseData, run: Any) -> Values:
+def _score(qrels: Qrels, queries: DiverseData, run: object) -> Values:
     return evaluate_diversity(qrels, run, MEASURES.values(), per_query=True)
 
 

@@ -311,7 +311,7 @@ def compared(section: Section, ours: Mapping[str, Ours]) -> list[list[Figure]]:
 def _short(ours: Ours) -> Facts:
     """As JSON, without what is not there; figures rounded, the settings that were chosen not."""
 
-    def rounded(value: Any) -> Any:
+    def rounded(value: object) -> Any:
         if isinstance(value, Mapping):
             return {k: rounded(v) for k, v in value.items()}
         return round(value, KEPT) if isinstance(value, float) else value

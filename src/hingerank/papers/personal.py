@@ -47,7 +47,7 @@ def _fit(recipe: Recipe, setting: Setting, section: Section, place: Place) -> di
 
     features, parts, compared = SETS[section.study.data](place)
 
-    def fitted(rows: Any, **more: Any) -> Any:
+    def fitted(rows: Any, **more: object) -> Any:
         ranker = ranker_class(recipe.ranker)(**setting, **recipe.fixed, scale=None, **more)  # features as in the paper
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the certificate says the same

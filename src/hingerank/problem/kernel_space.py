@@ -93,7 +93,7 @@ class Expansion:
     def copy(self) -> "Expansion":
         return self * 1.0
 
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def __array_function__(self, function: object, types: object, args: object, kwargs: object) -> Any:
         if function is np.linalg.norm:
             return np.sqrt(self @ self)
         if function is np.zeros_like:

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from hingerank.arrays import Matrix
 from hingerank.data.checks import positive, whole
 from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute
@@ -184,7 +185,7 @@ class AdditiveRankSVM(PairwiseRanker):
         return solver
 
     def _chosen_grids(
-        self, knots: Knots, look: ShapeSample, design: Any, preferences: Any, bounded: np.ndarray
+        self, knots: Knots, look: ShapeSample, design: object, preferences: object, bounded: np.ndarray
     ) -> list[SurfaceGrid]:
         """Grids of the pairs asked for, or of the best ones."""
         asked, d = self.interactions, len(bounded)
@@ -247,7 +248,7 @@ class AdditiveRankSVM(PairwiseRanker):
             sign[column], bounded[column] = direction, True
         return sign, bounded
 
-    def _column(self, feature: Any, count: int) -> int:
+    def _column(self, feature: object, count: int) -> int:
         """The number of a feature given by name or number."""
         if isinstance(feature, str):
             names = [str(name) for name in names_of_features(self, count)]
@@ -261,7 +262,7 @@ class AdditiveRankSVM(PairwiseRanker):
     # Paths over C and smoothness: a value is C, or (C, smoothness)
 
     def fit_path(
-        self, X: Any, y: Any = None, qid: Any = None, Cs: Iterable[float] = (), sample_weight: Any = None, *,
+        self, X: Matrix, y: Any = None, qid: Any = None, Cs: Iterable[float] = (), sample_weight: Any = None, *,
         smoothness: Iterable[float] | None = None, group: Any = None,
     ) -> list[Any]:  # fmt: skip
         """One fitted ranker for every C, or for every C with every smoothness (C varies slowest), in the order given.
@@ -374,7 +375,7 @@ class AdditiveRankSVM(PairwiseRanker):
         total = self.deviations_.sum()
         return self.deviations_ / total if total > 0 else self.deviations_.copy()
 
-    def plot(self, features: Iterable[Any] | None = None, top: int = 12, figure: Any = None) -> Any:
+    def plot(self, features: Iterable[Any] | None = None, top: int = 12, figure: object = None) -> Any:
         """Plot the curves as small multiples: heights over values, ticks at the data, and weights beside the names.
 
         All panels have the same height scale: a flat curve matters little. Needs matplotlib.

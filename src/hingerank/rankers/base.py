@@ -96,8 +96,8 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
         sample_weight: PerRow = None,
         *,
         group: PerRow = None,
-        eval_set: Any = None,
-        eval_group: Any = None,
+        eval_set: object = None,
+        eval_group: object = None,
     ) -> Self:
         """Learn from graded rows.
 
@@ -359,8 +359,8 @@ class UnweightedRanker(BaseRanker):
         qid: PerRow = None,
         *,
         group: PerRow = None,
-        eval_set: Any = None,
-        eval_group: Any = None,
+        eval_set: object = None,
+        eval_group: object = None,
     ) -> Any:
         """As every ranker's fit, without sample_weight."""
         return super().fit(X, y, qid, group=group, eval_set=eval_set, eval_group=eval_group)
@@ -442,7 +442,7 @@ def warn_not_converged(certificate: Certificate, stacklevel: int = 3) -> None:
     )
 
 
-def take_over(leader: Any, ranker: Any) -> Any:
+def take_over(leader: Any, ranker: Ranker) -> Any:
     """The ranker with all that the leader's fit has set, but with its own parameters."""
     parameters = leader.get_params()
     ranker.__dict__.update({name: state for name, state in leader.__dict__.items() if name not in parameters})

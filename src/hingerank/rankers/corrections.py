@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from scipy import sparse
 
+from hingerank.arrays import Matrix
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.registry import did_you_mean
@@ -232,7 +233,7 @@ def _held_out(regressions: "list[_Ridge]", fold: np.ndarray, ridge: float) -> np
 class _Ridge:
     """Weighted ridge regression of standardised columns, for many penalties: one decomposition."""
 
-    def __init__(self, X: Any, target: np.ndarray, weight: np.ndarray):
+    def __init__(self, X: Matrix, target: np.ndarray, weight: np.ndarray):
         self.X, self.mass = X, float(weight.sum())
         if self.mass == 0:
             self.mean, self.centre = 0.0, None
@@ -251,7 +252,7 @@ class _Ridge:
         return np.asarray(self.X[rows] @ b) - float(self.centre @ b) + self.mean
 
 
-def _moments(X: Any, weight: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _moments(X: Matrix, weight: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Of rows whose weights add up to 1: the mean, the covariance, and Σ weight · target · (x - mean); by blocks."""
     used, d = np.flatnonzero(weight), X.shape[1]
     mean, gram, product = np.zeros(d), np.zeros((d, d)), np.zeros(d)

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
+from hingerank.arrays import Matrix
 from hingerank.data.checks import positive
 from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute, Number
@@ -106,7 +107,7 @@ class RankingFM(UnweightedRanker, ProblemRanker):
             raise DataError("scores overflow: they have products of features; rescale these (scale=...)")
         keep_account(self, solution)
 
-    def fit_path(self, X: Any, y: Any = None, qid: Any = None, Cs: Any = (), *, group: Any = None) -> list[Any]:
+    def fit_path(self, X: Matrix, y: Any = None, qid: Any = None, Cs: Any = (), *, group: Any = None) -> list[Any]:
         """One fitted ranker for every C, in the order given, each from the same start.
 
         Parameters

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from hingerank.arrays import PerRow, RowsLike
+from hingerank.arrays import Matrix, PerRow, RowsLike
 from hingerank.data.checks import whole
 from hingerank.export.attributes import Array, Attribute
 from hingerank.losses import squared_hinge
@@ -129,7 +129,7 @@ def newton_on_columns(problem: SelectedProblem, w: np.ndarray | None = None, **o
     return replace(found, w=w)
 
 
-def single_feature_ndcg(X: Any, ranking: NdcgSwaps, in_order: bool = False) -> np.ndarray:
+def single_feature_ndcg(X: Matrix, ranking: NdcgSwaps, in_order: bool = False) -> np.ndarray:
     """For each column the mean NDCG of ranking by it, largest values first. O(d n log n).
 
     in_order: rows with equal values stay in their order, instead of sharing their places.

@@ -1,7 +1,5 @@
 """GBRank: trees on the gradients of a loss of pairs, which are summed here without listing them."""
 
-from typing import Any
-
 import numpy as np
 
 from hingerank.losses import squared_hinge
@@ -71,7 +69,7 @@ class GBRank(LightGBMRanker):
         loss, alpha = squared_hinge(self.margin), self.alpha
         preferences = GradedPreferences(y, np.concatenate(([0], np.cumsum(sizes))))
 
-        def of_pairs(scores: np.ndarray, rows: Any) -> tuple[np.ndarray, np.ndarray]:
+        def of_pairs(scores: np.ndarray, rows: object) -> tuple[np.ndarray, np.ndarray]:
             at = loss.at(scores, preferences)
             if not alpha:
                 return at.gradient, at.diagonal

@@ -82,7 +82,7 @@ def check_features(ranker: Ranker, X: RowsLike, *, reset: bool) -> Matrix:
     return plain_csr(checked) if sparse.issparse(checked) and not sparse.issparse(given) else checked
 
 
-def _needs_no_check(ranker: Any, X: Any) -> bool:
+def _needs_no_check(ranker: Ranker, X: object) -> bool:
     """Whether X is a plain array of finite numbers with the columns of fit, which then had no names: for a few rows
     finding that out by scikit-learn's checks takes far longer than their scores."""
     if type(X) is not np.ndarray or X.dtype not in (np.float64, np.float32) or X.ndim != 2 or not X.flags.c_contiguous:
@@ -95,7 +95,7 @@ def _needs_no_check(ranker: Any, X: Any) -> bool:
     return finite or (known.get("missing_") is not None and not np.isinf(X).any())
 
 
-def _looked_through(X: Any) -> bool:
+def _looked_through(X: object) -> bool:
     """Whether X is a large array that is all finite, as all cores find out sooner than scikit-learn does."""
     if not isinstance(X, np.ndarray) or X.dtype not in (np.float32, np.float64) or X.ndim != 2:
         return False
@@ -105,7 +105,7 @@ def _looked_through(X: Any) -> bool:
     return all(run_shards(lambda at: checks.all_finite(X[at : at + step]), range(0, len(X), step)))
 
 
-def _check_kind(X: Any) -> None:
+def _check_kind(X: Matrix) -> None:
     """A DataError about what scikit-learn would take for numbers: masked values, dates, and text such as 1_0."""
     check_unmasked(X, "X")
     if isinstance(X, np.ndarray) and X.dtype.kind == "f":
@@ -245,7 +245,7 @@ def evaluation_sets(eval_set: Any, eval_group: Any) -> list[tuple[Any, Any, Any]
     return [_evaluation_set(number, *pair) for number, pair in enumerate(zip(eval_set, groups))]
 
 
-def _evaluation_set(number: int, item: Any, group: Any) -> tuple[Any, Any, Any]:
+def _evaluation_set(number: int, item: object, group: Any) -> tuple[Any, Any, Any]:
     if isinstance(item, RankingData):
         if group is not None:
             raise ValueError(

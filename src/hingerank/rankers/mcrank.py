@@ -1,7 +1,7 @@
 """McRank: trees classify the rows by grade, and a row's score is the grade that they expect."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -106,7 +106,7 @@ class McRank(LightGBMRanker):
             raise ValueError("no column has different values, so that no tree can be grown: use variant='classes'")
         above = (y[:, None] > np.arange(self._n_sums)).astype(np.float64)
 
-        def of_thresholds(sums: np.ndarray, rows: Any) -> tuple[np.ndarray, np.ndarray]:
+        def of_thresholds(sums: np.ndarray, rows: object) -> tuple[np.ndarray, np.ndarray]:
             chances = expit(sums.reshape(above.shape))
             slopes, curvatures = chances - above, chances * (1.0 - chances)
             return (slopes, curvatures) if sums.ndim > 1 else (slopes.ravel(), curvatures.ravel())
@@ -116,7 +116,7 @@ class McRank(LightGBMRanker):
     def _watched(self, held, more):
         queries = np.repeat(np.arange(len(held.sizes)), held.sizes)
 
-        def ndcg(found: np.ndarray, rows: Any) -> tuple[str, float, bool]:
+        def ndcg(found: np.ndarray, rows: object) -> tuple[str, float, bool]:
             grades = self.grades_[held.y.astype(np.int64)]
             scores = self._expected(found.reshape(len(held.y), -1).T) if self._ordinal else found @ self.grades_
             return "ndcg@10", evaluate(grades, scores, queries, "ndcg@10")["ndcg@10"], True

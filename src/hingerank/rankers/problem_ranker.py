@@ -57,7 +57,7 @@ class ProblemRanker(BaseRanker):
         """The problem at another value of the path's parameter."""
         return problem.with_C(value)
 
-    def _how(self, problem: Any, before: Solution | None) -> tuple[Callable[..., Solution], Facts]:
+    def _how(self, problem: object, before: Solution | None) -> tuple[Callable[..., Solution], Facts]:
         """The solver and its options; before: the solution for the value before on a path, to start from."""
         raise NotImplementedError
 
@@ -73,7 +73,7 @@ class ProblemRanker(BaseRanker):
         self._solve(RowsSource(X, self._preferences(y, blocks, sample_weight), sample_weight, blocks))
 
     def _source(
-        self, X: Any, y: Any, qid: Any, sample_weight: Any, group: Any,
+        self, X: Matrix, y: Any, qid: Any, sample_weight: Any, group: Any,
         prefer: Callable[..., QueryPreferences] | None = None,
     ) -> Source:  # fmt: skip
         """What to learn from: checked and scaled rows, and who should beat whom.
@@ -106,7 +106,7 @@ class ProblemRanker(BaseRanker):
         else:
             self._take(replace(solution, w=centre + solution.w), source)
 
-    def _followed(self, problem: Any, solution: Solution) -> Solution:
+    def _followed(self, problem: object, solution: Solution) -> Solution:
         """What to keep of a problem's solution: that itself, or of fits that follow it the last."""
         return solution
 
@@ -154,11 +154,11 @@ class ProblemRanker(BaseRanker):
             path[-1]._take(solutions[value], source)
         return path
 
-    def _grid(self, problem: Any, count: int) -> list[float]:
+    def _grid(self, problem: object, count: int) -> list[float]:
         """That many values of the path's parameter, where the problem can tell which are worth a fit."""
         raise ValueError(f"the path is a number, {count}: give values of {self.path_parameter}, such as [1, 2, 4]")
 
-    def _path_value(self, value: Any) -> Any:
+    def _path_value(self, value: object) -> Any:
         return positive(self.path_parameter, value)
 
     def _with(self, value: object) -> Self:

@@ -7,13 +7,15 @@ int that can also be called: calling it calls the ranker's `_order`. It compares
 from numbers import Integral
 from typing import Any
 
+from hingerank.arrays import Ranker
+
 
 class CallableRank(int):
     """An int that, read from a ranker, can be called to order rows."""
 
     owner: Any = None
 
-    def __call__(self, *args: Any, **keywords: Any) -> Any:
+    def __call__(self, *args: object, **keywords: object) -> Any:
         return self.owner._order(*args, **keywords)
 
     def __reduce__(self) -> tuple:
@@ -26,7 +28,7 @@ class CallableRank(int):
 class RankParameter:
     """The descriptor: stores what the constructor was given, binds it to its ranker when it is read."""
 
-    def __get__(self, ranker: Any, owner: type | None = None) -> Any:
+    def __get__(self, ranker: Ranker, owner: type | None = None) -> Any:
         if ranker is None:
             return self
         value = ranker.__dict__["rank"]
@@ -34,7 +36,7 @@ class RankParameter:
             value.owner = ranker
         return value
 
-    def __set__(self, ranker: Any, value: Any) -> None:
+    def __set__(self, ranker: Ranker, value: object) -> None:
         if isinstance(value, Integral) and not isinstance(value, (bool, CallableRank)):
             value = CallableRank(value)
         ranker.__dict__["rank"] = value

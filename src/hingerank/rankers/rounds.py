@@ -5,13 +5,14 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Facts, Ranker
 from hingerank.data.checks import whole
 from hingerank.losses.distances import RankDistanceLoss
 from hingerank.preferences import GradedPreferences
 from hingerank.solvers.run import Solution
 
 
-def weighted_rounds(ranker: Any, problem: Any, solution: Solution) -> Solution:
+def weighted_rounds(ranker: Ranker, problem: Any, solution: Solution) -> Solution:
     """The last of the fits that follow the first; ``extra["rounds"]`` says how each ended, the trace has all steps.
 
     Parameters
@@ -38,7 +39,7 @@ def weighted_rounds(ranker: Any, problem: Any, solution: Solution) -> Solution:
     return replace(solution, trace=trace, extra={**solution.extra, "rounds": rounds})
 
 
-def _told(solution: Solution, moved: float | None) -> dict[str, Any]:
+def _told(solution: Solution, moved: float | None) -> Facts:
     """How a fit ended; moved: the fraction of neighbours in the ranking before that have changed places."""
     return {**solution.certificate.to_dict(), "objective": float(solution.value), "moved": moved}
 

@@ -137,7 +137,7 @@ class RowsInParts(ABC):
         """At most about the given number of rows, evenly spaced."""
 
     @abstractmethod
-    def source(self, ranker: Any, prefer: Callable[..., QueryPreferences] | None = None) -> Source:
+    def source(self, ranker: Ranker, prefer: Callable[..., QueryPreferences] | None = None) -> Source:
         """The rows as the scaler of a ranker makes them, with what it takes for preferences, or with what
         prefer(y, blocks, weight) makes of a part; it is pickled for rows elsewhere."""
 

@@ -7,7 +7,7 @@ FenchelRank (l1 ball) · SparseRankSVM (l1 norm) · TGRank and RSRank (truncated
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -293,7 +293,7 @@ class TruncatedGradientRanker(SparseRanker):
             return positive("learning_rate", self.learning_rate)
         return 1.0 / max(curvature, 1e-300)
 
-    def _descend(self, problem: "Descent", w: np.ndarray, **options: Any) -> Solution:
+    def _descend(self, problem: "Descent", w: np.ndarray, **options: object) -> Solution:
         raise NotImplementedError
 
 

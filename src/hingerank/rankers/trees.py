@@ -78,12 +78,12 @@ class TreeRanker(BaseRanker):
         """The library's model of a text that comes from the library itself."""
         raise NotImplementedError
 
-    def _cut(self, model: Any, n_estimators: int) -> str:
+    def _cut(self, model: object, n_estimators: int) -> str:
         """The text of the model's first trees."""
         raise NotImplementedError
 
     def fit(  # type: ignore[override]
-        self, X: RowsLike, y: PerRow = None, qid: PerRow = None, *, group: PerRow = None, eval_set: Any = None,
+        self, X: RowsLike, y: PerRow = None, qid: PerRow = None, *, group: PerRow = None, eval_set: object = None,
         eval_group: PerRow = None,
     ) -> Self:  # fmt: skip
         """Learn from graded rows, as every ranker here does (see ``BaseRanker.fit``), but without weights of rows.
@@ -171,7 +171,7 @@ class TreeRanker(BaseRanker):
 
     def fit_path(
         self, X: RowsLike, y: PerRow = None, qid: PerRow = None, n_estimators: Iterable[int] = (), *,
-        group: PerRow = None, eval_set: Any = None,
+        group: PerRow = None, eval_set: object = None,
     ) -> list[Any]:  # fmt: skip
         """One fitted ranker for every number of trees, in the order given, all from one training.
 
@@ -245,7 +245,7 @@ class TreeRanker(BaseRanker):
             state = {**state, "models_": [self._checked(model, n_features) for model in models]}
         super()._restore(state)
 
-    def _checked(self, model: Any, n_features: int) -> Forest:
+    def _checked(self, model: object, n_features: int) -> Forest:
         """The ensemble that a model file holds: arrays, or as version 0.1 wrote it, the bytes of the library's text."""
         try:
             if isinstance(model, np.ndarray) and model.dtype == np.uint8:
@@ -465,7 +465,7 @@ class XGBoostRanker(TreeRanker):
             raise ValueError(f"XGBoost cannot learn from these rows and parameters: {said}") from error
         return xgboost_text(model if held is None or held.keep_all else model[: model.best_iteration + 1])
 
-    def _rows(self, X: RowsLike, threads: int, **about: Any) -> Any:
+    def _rows(self, X: RowsLike, threads: int, **about: object) -> Any:
         return self.library().DMatrix(X.toarray() if sparse.issparse(X) else X, nthread=threads, **about)
 
     def _read(self, text, n_features):

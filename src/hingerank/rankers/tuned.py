@@ -1,6 +1,6 @@
 """The results of tuning, kept with the chosen ranker."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -54,16 +54,16 @@ class Tuning:
     seconds: float
     widened: dict[str, list[Any]]
     serve: str | None = None
-    free: dict[str, Any] | None = None
+    free: Facts | None = None
     advice: str = ""
-    members: dict[str, dict[str, Any]] = field(default_factory=dict)
+    members: dict[str, Facts] = field(default_factory=dict)
 
     @property
     def chosen(self) -> Trial:
         """The trial of the chosen setting."""
         return self._trial(self.ranker, self.best)
 
-    def _trial(self, ranker: str, setting: dict[str, Any]) -> Trial:
+    def _trial(self, ranker: str, setting: Facts) -> Trial:
         return next(t for t in self.trials if t.ranker == ranker and t.setting == setting)
 
     @property
@@ -148,9 +148,9 @@ def difference(first: Sequence[float], second: Sequence[float]) -> tuple[float, 
     return float(each.mean()), float(each.std(ddof=1) / np.sqrt(len(each))) if len(each) > 1 else np.nan
 
 
-def _words(setting: Mapping[str, Any]) -> str:
+def _words(setting: Given) -> str:
     return ", ".join(f"{name}={_word(value)}" for name, value in setting.items()) or "no setting to choose"
 
 
-def _word(value: Any) -> str:
+def _word(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else "none" if value is None else shown(value)

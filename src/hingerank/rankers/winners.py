@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from hingerank.arrays import PerRow, RowsLike
+from hingerank.arrays import PerRow, Ranker, RowsLike
 from hingerank.data.blocks import QueryBlocks
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
@@ -30,7 +30,13 @@ class WinnersRanker(ProblemRanker):
     """A ranker whose loss is one of pairs, or of lists with weighted winners."""
 
     def fit_winners(
-        self, X: RowsLike, winner_weight: PerRow = None, qid: PerRow = None, *, group: PerRow = None, around: Any = None
+        self,
+        X: RowsLike,
+        winner_weight: PerRow = None,
+        qid: PerRow = None,
+        *,
+        group: PerRow = None,
+        around: object = None,
     ) -> Any:
         """Learn from winners: a row of weight u should be above every other row of its query, including other winners.
 
@@ -106,10 +112,10 @@ class WinnersRanker(ProblemRanker):
             raise DataError(f"there are no clicks to learn from (correction={correction!r}): every row weighs 0")
         return self.fit_winners(data.data, weight, around=around)
 
-    def _centre(self, around: Any) -> Callable[[Any], np.ndarray]:
+    def _centre(self, around: object) -> Callable[[Any], np.ndarray]:
         """What gives the weights, in this ranker's scaled features, that a fit is to stay near."""
 
-        def find(problem: Any) -> np.ndarray:
+        def find(problem: object) -> np.ndarray:
             if type(problem) is not Problem or not isinstance(self, LinearRanker) or self._solves_hinge():
                 raise ValueError(
                     f"around= needs a linear ranker with a smooth loss, which "
@@ -130,7 +136,7 @@ class WinnersRanker(ProblemRanker):
         return getattr(self, "_solver", lambda: "newton")() != "newton"
 
 
-def linear_weights(ranker: Any, scaler: Any) -> np.ndarray:
+def linear_weights(ranker: Ranker, scaler: Any) -> np.ndarray:
     """The weights of a linear ranker for features as another scaler makes them; an array is taken for such weights."""
     if not isinstance(ranker, LinearRanker):
         weights = np.asarray(ranker, np.float64) if isinstance(ranker, np.ndarray | list | tuple) else None
@@ -159,14 +165,14 @@ def linear_weights(ranker: Any, scaler: Any) -> np.ndarray:
     return np.asarray(form.body.weights / scaler.factor, np.float64)
 
 
-def _per_row(weight: Any, n_rows: int) -> np.ndarray:
+def _per_row(weight: object, n_rows: int) -> np.ndarray:
     weights = np.asarray(weight, np.float64)
     if weights.shape != (n_rows,):
         raise ValueError(f"winner_weight has shape {weights.shape}, expected ({n_rows},): one for each row")
     return weights
 
 
-def check_winners(ranker: Any) -> Any:
+def check_winners(ranker: Ranker) -> Any:
     """The ranker, if it learns from clicks."""
     if not isinstance(ranker, WinnersRanker):
         raise ValueError(

@@ -1,11 +1,12 @@
 """Folds of queries with clicks to try settings on: what a setting is worth is estimated from clicks alone."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Given, Ranker
 from hingerank.metrics.places import parse_place_measure
 from hingerank.rankers.corrections import ClickedRows, click_weights
 from hingerank.rankers.sparse import SparseRanker
@@ -52,10 +53,10 @@ class ClickFolds(QueryFolds):
         self.lists = [dict(zip(p.data.blocks.ids.tolist(), np.asarray(p.lists).tolist())) for p in given]
         self.separate = self.separate or around is not None
 
-    def fit(self, ranker: Any) -> Any:
+    def fit(self, ranker: Ranker) -> Any:
         return check_winners(ranker).fit_winners(self.everything, around=self.around)
 
-    def _learn(self, here: Any) -> Any:
+    def _learn(self, here: object) -> Any:
         return lambda ranker: check_winners(ranker).fit_winners(here, around=self.around)
 
     def _judge(self, found: list[Any], there: Any) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
@@ -69,7 +70,7 @@ class ClickFolds(QueryFolds):
             worth = self.places.of_scores(blocks.gather(scores), blocks.offsets) * blocks.gather(there.y)
             yield self.places.sign * np.add.reduceat(worth, blocks.offsets[:-1]) / share, scores
 
-    def rescaled(self, ranker: Any, stages: Sequence[Stage], given: Mapping[str, Any]) -> list[Stage]:
+    def rescaled(self, ranker: Ranker, stages: Sequence[Stage], given: Given) -> list[Stage]:
         """Grids of a C that multiplies a sum over clicks, for pairs of the weight that they have here."""
         if "C" in given or isinstance(ranker, SparseRanker):
             return list(stages)

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from hingerank.arrays import Ranker
 from hingerank.data.checks import WeakFitWarning
 from hingerank.data.files import canonical
 from hingerank.search.settings import Setting
@@ -23,7 +24,7 @@ class SettingFit(NamedTuple):
     """A fitted ranker, or the error that stopped it; the seconds it took; the warnings it gave."""
 
     setting: Setting
-    ranker: Any
+    ranker: Ranker
     seconds: float
     error: Exception | None = None
     warned: tuple[str, ...] = ()
@@ -56,7 +57,7 @@ def fit_settings(
     rows: tuple[Any, Any, Any],
     learn: Callable[[Any], Any] | None = None,
     caught: tuple[type[Exception], ...] = (Exception,),
-    stop_on: Any = None,
+    stop_on: object = None,
 ) -> Iterator[SettingFit]:
     """Fit each setting; along a path in one go if there are several, else, or if that fails, one at a time.
 
@@ -124,13 +125,13 @@ def follows(kind: type, home: type, methods: tuple[str, ...]) -> bool:
     return not any(name in vars(place) for place in users for name in methods)
 
 
-def paths_of(ranker: Any) -> tuple[str, ...]:
+def paths_of(ranker: Ranker) -> tuple[str, ...]:
     """The parameters whose values one call of ``fit_path`` fits together; none: fit settings one by one."""
     path = path_of(ranker)
     return () if path is None else getattr(ranker, "path_parameters", (path,))
 
 
-def path_of(ranker: Any) -> str | None:
+def path_of(ranker: Ranker) -> str | None:
     """The parameter whose values one call of a ranker's (or class's) ``fit_path`` fits; None: fit them one by one."""
     kind = ranker if isinstance(ranker, type) else type(ranker)
     home = next((place for place in kind.__mro__ if "fit_path" in vars(place)), None)

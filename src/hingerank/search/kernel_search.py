@@ -6,6 +6,7 @@ from typing import Any
 
 from sklearn.base import clone
 
+from hingerank.arrays import Ranker
 from hingerank.features.kernels import choose_gamma
 from hingerank.search.proposals import Grid
 from hingerank.search.query_folds import QueryFolds
@@ -30,8 +31,8 @@ class KernelSearch:
 
 
 def search_kernel(
-    ranker: Any, train: Any, validation: Any, *, Cs: Iterable[float] = CS, gammas: Iterable[float] | None = None,
-    measure: str = "ndcg@10",
+    ranker: Ranker, train: object, validation: object, *, Cs: Iterable[float] = CS,
+    gammas: Iterable[float] | None = None, measure: str = "ndcg@10",
 ) -> KernelSearch:  # fmt: skip
     """argmax over gamma and C of measure(validation), for KernelRankSVM, NystroemRankSVM or FourierRankSVM.
 

@@ -19,6 +19,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from hingerank.arrays import Facts
 from hingerank.search.settings import AROUND, MOST_WIDENINGS, After, Setting, Stage, beyond, near, size_of
 
 Proposals = Generator[list[Setting], list[float | None], None]
@@ -30,7 +31,7 @@ class Distribution(Protocol):
 
     def draw(self, rng: np.random.Generator) -> Any: ...
 
-    def suggest(self, trial: Any, name: str) -> Any: ...
+    def suggest(self, trial: object, name: str) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -322,15 +323,15 @@ class OptunaSearch(_Trials):
                 study.tell(trial, value)
 
 
-def describe_search(search: Search) -> dict[str, Any]:
+def describe_search(search: Search) -> Facts:
     """What the search is, in words and numbers that can be stored and compared."""
-    words: dict[str, Any] = {"kind": type(search).__name__}
+    words: Facts = {"kind": type(search).__name__}
     for name, value in vars(search).items():
         words[name] = {k: _words(v) for k, v in value.items()} if isinstance(value, Mapping) else value
     return words
 
 
-def _words(values: Any) -> Any:
+def _words(values: object) -> Any:
     if isinstance(values, Distribution):
         return repr(values)
     return list(values) if isinstance(values, Sequence) and not isinstance(values, str) else values

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
+from hingerank.arrays import Matrix, Ranker
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.rows_view import is_mapped
@@ -55,8 +56,8 @@ class QueryFolds:
     """
 
     def __init__(
-        self, data: Any, measure: str, validation: Any = None, folds: int = 5, seed: int = 0, tol_factor: float = 10.0,
-        keep_scores: bool = False,
+        self, data: object, measure: str, validation: object = None, folds: int = 5, seed: int = 0,
+        tol_factor: float = 10.0, keep_scores: bool = False,
     ) -> None:  # fmt: skip
         kind = RowsInParts if isinstance(data, RowsInParts) else RankingData
         if not isinstance(data, kind) or not (validation is None or isinstance(validation, kind)):
@@ -78,14 +79,14 @@ class QueryFolds:
         left = {"context", "interactions"} if stay else set()
         return [{name: values for name, values in stage.items() if name not in left} for stage in stages]
 
-    def natural(self, ranker: Any) -> float:
+    def natural(self, ranker: Ranker) -> float:
         raise ValueError(f"{type(ranker).__name__} has no C of its own for rows of queries")
 
     def limits(self) -> dict[str, tuple[float, float]]:
         """How far grids may grow that have other limits than usual."""
         return {"n_features": (1, self.data.n_features)}
 
-    def fit(self, ranker: Any) -> Any:
+    def fit(self, ranker: Ranker) -> Any:
         """The ranker, fitted on everything."""
         whole = self.everything
         return ranker.fit(whole) if isinstance(ranker, BaseRanker) else ranker.fit(whole.X, whole.y, qid=whole.qid)
@@ -95,7 +96,7 @@ class QueryFolds:
         _, _, other, choose = self.parts[k]
         return _taken(other, choose)
 
-    def outcomes(self, k: int, ranker: Any, settings: Sequence[Setting]) -> Iterator[FoldOutcome]:
+    def outcomes(self, k: int, ranker: Ranker, settings: Sequence[Setting]) -> Iterator[FoldOutcome]:
         """What every setting is worth on fold k."""
         data, learn, _, _ = self.parts[k]
         train, held = _taken(data, learn), self.held(k)
@@ -126,7 +127,7 @@ class QueryFolds:
                 yield from self._measured(ranker, batch, fixed, here, there, spent)
 
     def _measured(
-        self, ranker: Any, batch: list[Setting], fixed: Setting, here: Any, there: Any, spent: float
+        self, ranker: Ranker, batch: list[Setting], fixed: Setting, here: Any, there: Any, spent: float
     ) -> Iterator[FoldOutcome]:
         """Fit settings that differ in the path parameter alone, and measure them."""
 
@@ -151,11 +152,11 @@ class QueryFolds:
             outcome = _outcome(fit, found, scores if self.keep_scores else None, spent)
             yield outcome if held is None or fit.error is not None else outcome._replace(reached=fit.ranker.n_iter_)
 
-    def _learn(self, here: Any) -> Any:
+    def _learn(self, here: object) -> Any:
         """What fits a ranker to rows, where that is not its own `fit`."""
         return None
 
-    def _judge(self, found: list[Any], there: Any) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+    def _judge(self, found: list[Any], there: object) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
         """Every held-out query's value for each ranker, and the scores where they are in one place."""
         return held_out(found, there, self.measure)
 
@@ -204,7 +205,7 @@ def _taken(data: Any, rows: Any) -> Any:
     return data.fold(*rows) if isinstance(data, RowsInParts) else data.take(rows)
 
 
-def check_count(folds: Any) -> None:
+def check_count(folds: object) -> None:
     """A ValueError unless the number of folds is a whole number of at least 2."""
     if isinstance(folds, bool) or not isinstance(folds, int) or folds < 2:
         raise ValueError(f"folds must be a whole number of at least 2, not {folds!r}")
@@ -221,7 +222,7 @@ def held_out(found: list[Any], data: Any, measure: str) -> Iterator[tuple[np.nda
         yield evaluate(data.y, scores, data.qid, measure, per_query=True)[measure], scores
 
 
-def path_scores(path: list[Any], X: Any, qid: Any = None) -> list[np.ndarray]:
+def path_scores(path: list[Any], X: Matrix, qid: Any = None) -> list[np.ndarray]:
     """The scores of every ranker of one path; rankers that share a feature map have the rows mapped once."""
     first = path[0]
     apart = not follows(type(first), MappedRanker, SCORES) or not all(map(first.shares_map, path))

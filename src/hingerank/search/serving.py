@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from hingerank.arrays import Ranker
 from hingerank.export.formats import WITHIN_QUERIES, carriers, format_name, refusal
 from hingerank.export.forms import Outline
 from hingerank.export.sums import joined_parts
@@ -15,7 +16,7 @@ from hingerank.rankers.tuned import Trial, difference
 from hingerank.search.settings import Setting
 
 
-def why_not(ranker: Any, setting: Setting, to: str, blended: bool = False) -> str:
+def why_not(ranker: Ranker, setting: Setting, to: str, blended: bool = False) -> str:
     """Why a format cannot carry what a ranker with a setting will be after its fit; empty where it can.
 
     blended: as one of several rankers whose scores are added up, the others being of its kind.
@@ -33,7 +34,7 @@ def why_not(ranker: Any, setting: Setting, to: str, blended: bool = False) -> st
     return refusal(to, joined_parts(parts * 2) if blended else parts, "Blend" if blended else name)
 
 
-def _parts(ranker: Any, setting: Setting) -> list[Outline]:
+def _parts(ranker: Ranker, setting: Setting) -> list[Outline]:
     """What a ranker with a setting will be a sum of."""
     return list(clone(ranker).set_params(**setting)._form_parts())
 
@@ -64,7 +65,7 @@ def check_target(to: str, tried: Mapping[str, tuple[Any, list[Setting]]], only: 
             raise ValueError(f"serve={to!r} leaves no blend of {', '.join(tried)} to try: {whys[0]}")
 
 
-def advice(ranker: Any, free: Trial, chosen: Trial) -> str:
+def advice(ranker: Ranker, free: Trial, chosen: Trial) -> str:
     """Where the free choice can run, and how, if it is better than the chosen setting by more than twice the error."""
     cost, error = difference(free.scores, chosen.scores)
     if free.served or not cost > 2 * np.nan_to_num(error):
@@ -76,7 +77,7 @@ def advice(ranker: Any, free: Trial, chosen: Trial) -> str:
     return f"formats that run it: {', '.join(where)}" if where else ""
 
 
-def stays_here(ranker: Any, chosen: Trial, tried: Iterable[Trial]) -> str:
+def stays_here(ranker: Ranker, chosen: Trial, tried: Iterable[Trial]) -> str:
     """That no format carries the chosen setting, if one carries another that was tried, and how to choose that."""
     if not isinstance(ranker, BaseRanker) or carriers(_parts(ranker, chosen.setting)):
         return ""

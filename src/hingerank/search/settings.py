@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from hingerank.arrays import Facts, Given, Matrix, Ranker
 from hingerank.data.describe import long_tailed
 from hingerank.data.files import canonical
 from hingerank.data.rows_view import RowsView
@@ -35,7 +36,7 @@ MOST_WIDENINGS = 4
 class After(list[Any]):
     """Values that are tried only where another one is the best so far."""
 
-    def __init__(self, values: Iterable[Any], best: Any) -> None:
+    def __init__(self, values: Iterable[Any], best: object) -> None:
         super().__init__(values)
         self.best = best
 
@@ -129,7 +130,7 @@ LIMITS: dict[str, tuple[float, float]] = {
 }  # fmt: skip
 
 
-def stages_of(ranker: Any) -> list[Stage]:
+def stages_of(ranker: Ranker) -> list[Stage]:
     """The stages of a ranker, or of its class; for a class of the user's own those of a linear one.
 
     A class that inherits from a registered one is searched like that one, as far as it has the parameters.
@@ -139,12 +140,12 @@ def stages_of(ranker: Any) -> list[Stage]:
     return [{name: values for name, values in stage.items() if name in known} for stage in usual]
 
 
-def limits_of(ranker: Any) -> dict[str, tuple[float, float]]:
+def limits_of(ranker: Ranker) -> dict[str, tuple[float, float]]:
     """How far grids of a ranker may grow, where that is not what `LIMITS` says."""
     return {"lam": (0.0, 1.0)} if _registered_base(ranker) in ("mmr", "xquad", "pm2") else {}
 
 
-def _registered_base(ranker: Any) -> str:
+def _registered_base(ranker: Ranker) -> str:
     """The registered name of a ranker, of its class, or of the next class that it inherits from; "" without one."""
     kind = ranker if isinstance(ranker, type) else type(ranker)
     homes = {place: name for name, place in RANKERS.items()}
@@ -152,7 +153,7 @@ def _registered_base(ranker: Any) -> str:
     return next((name for name in names if name is not None), "")
 
 
-def parameters_of(ranker: Any) -> dict[str, Any]:
+def parameters_of(ranker: Ranker) -> Facts:
     """The parameters of a ranker and what they are set to; of a class its defaults."""
     if not isinstance(ranker, type):
         return ranker.get_params(deep=False)
@@ -161,7 +162,7 @@ def parameters_of(ranker: Any) -> dict[str, Any]:
 
 
 def resolved(
-    ranker: Any,
+    ranker: Ranker,
     given: Mapping[str, Sequence[Any]],
     scales: Callable[[], list[Any]],
     natural: Callable[[], float | None],
@@ -206,7 +207,7 @@ def resolved(
     return stages, start
 
 
-def scales_for(X: Any) -> list[str | None]:
+def scales_for(X: Matrix) -> list[str | None]:
     """Scalings worth a try: none at all where the columns' spreads are alike, bent ones where columns have long tails.
 
     >>> scales_for(np.array([[0.0, 1.0], [1.0, 0.0]]))
@@ -249,7 +250,7 @@ def near(value: float, tried: Iterable[Any] = ()) -> list[float]:
     return [float(f"{value / step:.3g}"), value, float(f"{value * step:.3g}")]
 
 
-def farther(values: list[Any], best: Any, limit: tuple[float, float] | None) -> list[Any]:
+def farther(values: list[Any], best: object, limit: tuple[float, float] | None) -> list[Any]:
     """One or two values beyond the edge of a grid, if the best one is its smallest or largest; none beyond the limit.
 
     >>> farther([0.01, 0.1, 1.0], 1.0, None), farther([5, 10, 20], 5, (1, 100)), farther([1, 2, 4], 2, None)
@@ -279,9 +280,7 @@ def farther(values: list[Any], best: Any, limit: tuple[float, float] | None) -> 
     return [value for value in dict.fromkeys(found) if value not in values and size_of(value) != 0]
 
 
-def beyond(
-    name: str, best: Mapping[str, Any], tried: Iterable[Mapping[str, Any]], limit: tuple[float, float] | None = None
-) -> list[Any]:
+def beyond(name: str, best: Given, tried: Iterable[Given], limit: tuple[float, float] | None = None) -> list[Any]:
     """Values of a parameter beyond the edge of those tried with the rest of the best setting, if the best is there.
 
     >>> beyond("C", {"C": 10.0, "rank": 2}, [{"C": 1.0, "rank": 2}, {"C": 10.0, "rank": 2}, {"C": 99.0, "rank": 5}])
@@ -292,7 +291,7 @@ def beyond(
     return farther(alike, best[name], limit or LIMITS.get(name))
 
 
-def listed(name: str, values: Any) -> list[Any]:
+def listed(name: str, values: object) -> list[Any]:
     """The values of a parameter that a grid gives: one, or several to try."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         return [values]

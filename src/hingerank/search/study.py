@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from hingerank.arrays import Ranker
 from hingerank.data.files import canonical
 from hingerank.rankers.tuned import Trial
 from hingerank.search.fitting import path_of
@@ -26,15 +27,15 @@ class Folds(Protocol):
 
     def __len__(self) -> int: ...
 
-    def outcomes(self, k: int, ranker: Any, settings: Sequence[Setting]) -> Iterator[FoldOutcome]: ...
+    def outcomes(self, k: int, ranker: Ranker, settings: Sequence[Setting]) -> Iterator[FoldOutcome]: ...
 
-    def fit(self, ranker: Any) -> Any: ...
+    def fit(self, ranker: Ranker) -> Any: ...
 
     def scales(self) -> list[Any]: ...
 
     def possible(self, stages: Sequence[Stage]) -> list[Stage]: ...
 
-    def natural(self, ranker: Any) -> float: ...
+    def natural(self, ranker: Ranker) -> float: ...
 
     def limits(self) -> dict[str, tuple[float, float]]: ...
 
@@ -44,7 +45,7 @@ class Study:
     """Settings of one ranker and what they gave."""
 
     name: str
-    ranker: Any
+    ranker: Ranker
     folds: Folds
     measure: str
     progress: Progress | None = None

@@ -3,13 +3,14 @@
 import inspect
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 from sklearn.base import clone
 
+from hingerank.arrays import Facts, Given, Ranker
 from hingerank.data.checks import WeakFitWarning
 from hingerank.metrics import parse_measure
 from hingerank.metrics.places import parse_place_measure
@@ -35,32 +36,32 @@ RATINGS, CLICKS, ROWS = "ratings", "clicks", "rows"  # that rankers learn from
 class RatingsRanker(Protocol):
     """A ranker that learns from ratings of many users, and makes the folds that it is tried on."""
 
-    def _rating_folds(self, data: Any, measure: str, **options: Any) -> Folds: ...
+    def _rating_folds(self, data: object, measure: str, **options: object) -> Folds: ...
 
     def _usual_measure(self) -> str: ...
 
 
 def tune(
-    ranker_or_name: Any,
+    ranker_or_name: object,
     data: Any,
     *,
     measure: str | None = None,
-    validation: Any = None,
+    validation: object = None,
     folds: int = 5,
-    params: Mapping[str, Any] | None = None,
+    params: Given | None = None,
     random_state: int = 0,
     one_standard_error: bool = False,
     widen: bool = True,
     hold_out: str = "ratings",
-    sample_weight: Any = None,
+    sample_weight: object = None,
     serve: str | None = None,
     serve_only: bool = False,
     blend: bool = False,
     progress: Progress | None = None,
-    propensities: Any = None,
+    propensities: object = None,
     correction: str | None = None,
     clip: float | None = None,
-    around: Any = None,
+    around: object = None,
 ) -> Any:
     """argmax over settings of the mean over folds of measure(held-out queries), fitted on everything.
 
@@ -127,7 +128,7 @@ def tune(
         raise ValueError("serve_only needs a target: name it by serve, as in serve='solr'")
     if blend:
         check_blend(names_of_rankers(rankers), kind == RATINGS, data)
-    how: dict[str, Any] = {"validation": validation, "folds": folds, "seed": random_state}
+    how: Facts = {"validation": validation, "folds": folds, "seed": random_state}
     if kind == RATINGS:
         parts: Folds = rankers[0]._rating_folds(data, measure, hold_out=hold_out, sample_weight=sample_weight, **how)
     elif kind == CLICKS:
@@ -163,7 +164,7 @@ class Plan:
     searches: list[Staged] = field(default_factory=list)
 
     def add(
-        self, name: str, ranker: Any, params: Mapping[str, Any], widen: bool, progress: Progress | None
+        self, name: str, ranker: Ranker, params: Given, widen: bool, progress: Progress | None
     ) -> None:  # fmt: skip
         """Take a ranker in, with what is worth trying for it."""
         tried = {parameter: listed(parameter, values) for parameter, values in params.items()}
@@ -196,7 +197,7 @@ class Plan:
         if self.blend:
             return blended(worked, self.folds, self.measure, self.seed, self.simplest)
         winner, chosen = self._winner(worked)
-        more: dict[str, Any] = {}
+        more: Facts = {}
         if self.target is None and chosen.setting.get("context") is not None:  # which no export carries
             more = {"advice": stays_here(winner.ranker, chosen, winner.known)}
         if self.target is not None and not self.target_only:
@@ -219,7 +220,7 @@ class Plan:
         return max(best, key=lambda pair: pair[1].mean)
 
 
-def _kind(rankers: Sequence[Any], data: Any, clicks: Mapping[str, Any], sample_weight: Any) -> str:
+def _kind(rankers: Sequence[Any], data: object, clicks: Given, sample_weight: object) -> str:
     """What the rankers learn from: RATINGS, CLICKS or ROWS; a ValueError where rankers, data and arguments disagree."""
     if not rankers:
         raise ValueError("there is no ranker to tune: name at least one")
@@ -250,7 +251,7 @@ def _checked_measure(measure: str | None, rankers: Sequence[Any], kind: str) -> 
     return measure
 
 
-def _ranker(item: Any, seed: int) -> Any:
+def _ranker(item: object, seed: int) -> Any:
     """An unfitted ranker for a name, a class or a ranker."""
     if isinstance(item, str):
         item = ranker_class(registered_name(item))

@@ -199,7 +199,7 @@ class Run:
             self.status = "max_iter"
         return self.status != ""
 
-    def solution(self, kind: str, w: Vector, value: float, n_iter: int, **extra: Any) -> Solution:
+    def solution(self, kind: str, w: Vector, value: float, n_iter: int, **extra: object) -> Solution:
         """What was found, with a certificate of the given kind from the last entry."""
         last = self.trace[-1]
         certificate = Certificate(

@@ -1,11 +1,12 @@
 """One page about clicks: what was logged, how places are looked at, and what rankers are worth; no scripts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Given
 from hingerank.clicks.models import CLICK_MODELS, click_model
 from hingerank.lab.report.plain import drawing, table, whole_page
 
@@ -13,7 +14,12 @@ FEWEST_LISTS = 40  # from which click models are compared
 
 
 def click_page(
-    title: str, log: Any, data: Any, values: Any = None, curves: Any = None, models: Sequence[Sequence[Any]] = ()
+    title: str,
+    log: object,
+    data: object,
+    values: object = None,
+    curves: object = None,
+    models: Sequence[Sequence[Any]] = (),
 ) -> str:
     """The page of a click run.
 
@@ -56,7 +62,7 @@ def held_out_models(log: Any, seed: int = 0) -> list[list[Any]]:
 
 def _facts(log: Any, data: Any) -> str:
     """What was logged, and how much of it found a row."""
-    facts: Mapping[str, Any] = {
+    facts: Given = {
         "showings": log.n_showings,
         "clicks": float(log.cells().clicks.sum()),
         "queries": len(log.query_names),

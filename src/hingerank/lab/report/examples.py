@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from hingerank.arrays import Facts
 from hingerank.data.files import plain, write_whole
 from hingerank.data.ranking_data import RankingData
 from hingerank.lab.folds import Fold
@@ -28,7 +29,7 @@ def collect_examples(
     top: int = 15,
     most_features: int = 12,
     most_bytes: int = 900_000,
-) -> dict[str, Any]:
+) -> Facts:
     """Test queries with their documents, largest gap between any two methods first.
 
     Parameters
@@ -43,10 +44,10 @@ def collect_examples(
     chosen = _most_different(results, queries)
     features = _heaviest(results, folds, most_features)
     names = folds[0].part("train").names
-    found: dict[str, list[tuple[int, dict[str, Any]]]] = {}
+    found: dict[str, list[tuple[int, Facts]]] = {}
     for place, (fold_name, query) in enumerate(chosen):
         found.setdefault(fold_name, []).append((place, {"fold": fold_name, "query": query}))
-    described: dict[int, dict[str, Any]] = {}
+    described: dict[int, Facts] = {}
     for fold in folds:
         if fold.name in found:
             test = fold.part("test")
@@ -71,7 +72,7 @@ def write_examples(results: Results, folds: Sequence[Fold]) -> None:
         write_whole(results.folder / FILE, text.encode())
 
 
-def read_examples(folder: Path | None) -> dict[str, Any]:
+def read_examples(folder: Path | None) -> Facts:
     """What `write_examples` kept; empty where there is nothing."""
     path = None if folder is None else folder / FILE
     if path is None or not path.exists():
@@ -119,7 +120,7 @@ def _rows(data: RankingData, query: int) -> np.ndarray:
 
 def _describe(
     data: RankingData, rows: np.ndarray, scores: dict[str, np.ndarray], features: list[int], top: int
-) -> dict[str, Any]:
+) -> Facts:
     """Documents in file order with grade and features; per method their scores and their places in the full ranking."""
     places = {}
     kept = np.zeros(len(rows), bool)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Ranker
 from hingerank.data.files import draft_of
 from hingerank.rankers.inputs import names_of_features
 from hingerank.rankers.path_choice import choose_on_validation
@@ -16,7 +17,7 @@ NAMED = 8  # features that get a colour and a name; the others are grey
 
 
 def plot_basis(
-    ranker: Any,
+    ranker: Ranker,
     feature_names: Sequence[str] | None = None,
     functions: Sequence[int] = (0, 1),
     top: int = 25,
@@ -79,7 +80,7 @@ def _write(axes: Any, words: Sequence[tuple[str, float]], heaviest: float, colou
 
 def plot_path(
     path: Sequence[Any],
-    validation: Any = None,
+    validation: object = None,
     measure: str = "ndcg@10",
     names: Sequence[str] | None = None,
     file: Path | str | None = None,
@@ -168,7 +169,7 @@ def _draw_weights(
         axes.legend(fontsize="small", ncols=2, frameon=False)
 
 
-def _value(ranker: Any) -> float:
+def _value(ranker: Ranker) -> float:
     return float(getattr(ranker, ranker.path_parameter))
 
 

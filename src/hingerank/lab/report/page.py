@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Facts
 from hingerank.data.files import canonical, plain, write_whole
 from hingerank.lab.leaderboard import Leaderboard, leaderboard, shared_values
 from hingerank.lab.learning_curves import learning_curves
@@ -31,7 +32,7 @@ MOST_BYTES = 2_000_000
 SCRIPTS = ("chart.js", "tables.js", "queries.js", "page.js")
 
 
-def make_payload(results: Results, baseline: str | None = None, test: str = "randomisation") -> dict[str, Any]:
+def make_payload(results: Results, baseline: str | None = None, test: str = "randomisation") -> Facts:
     """The page's data: leaderboard, pairs of methods, curves, queries, examples, searches, traces, weights, basis,
     curves of features."""
     board = leaderboard(results, baseline=baseline, test=test)
@@ -76,7 +77,7 @@ def make_payload(results: Results, baseline: str | None = None, test: str = "ran
     )
 
 
-def _winner(results: Results, command: str | None) -> dict[str, Any] | None:
+def _winner(results: Results, command: str | None) -> Facts | None:
     """Who won, with which setting, and the commands that make a model of it; None while nobody has a result."""
     if not any(results.tests(method) for method in results.methods):
         return None
@@ -101,12 +102,12 @@ def marks(results: Results, board: Leaderboard) -> dict[str, dict[str, str]]:
     return found
 
 
-def _lines(results: Results, board: Leaderboard) -> list[dict[str, Any]]:
+def _lines(results: Results, board: Leaderboard) -> list[Facts]:
     signs = marks(results, board)
     return [{**_line(results, board, entry), "marks": signs[entry["method"]]} for entry in board.to_dict()]
 
 
-def _line(results: Results, board: Leaderboard, entry: dict[str, Any]) -> dict[str, Any]:
+def _line(results: Results, board: Leaderboard, entry: Facts) -> Facts:
     tests = results.tests(entry["method"])
     measure = board.measure
     return {
@@ -118,7 +119,7 @@ def _line(results: Results, board: Leaderboard, entry: dict[str, Any]) -> dict[s
     }
 
 
-def pairs(results: Results, board: Leaderboard) -> dict[str, Any]:
+def pairs(results: Results, board: Leaderboard) -> Facts:
     """Every method with all folds against every other: mean difference over queries and p, Holm-corrected over all."""
     names = [line.method for line in board.lines if not line.missing]
     upper = [(i, j) for i in range(len(names)) for j in range(i + 1, len(names))]
@@ -128,7 +129,7 @@ def pairs(results: Results, board: Leaderboard) -> dict[str, Any]:
     return {"methods": names, "at": upper, "difference": means, "p": holm([one.p for one in found])}
 
 
-def rank_curves(results: Results) -> dict[str, Any]:
+def rank_curves(results: Results) -> Facts:
     """{measure family: {"k": [1, 2, ...], "values": {method: means}}} for families at two ranks or more."""
     families: dict[str, dict[int, str]] = {}
     for name in results.measures:
@@ -144,7 +145,7 @@ def rank_curves(results: Results) -> dict[str, Any]:
     return curves
 
 
-def query_values(results: Results) -> dict[str, Any]:
+def query_values(results: Results) -> Facts:
     """The choosing measure of test queries under each method; of very many, the most different and some of the rest."""
     measure = results.header["measure"]
     values = {method: results.per_query(method, measure) for method in _tested(results)}
@@ -174,9 +175,9 @@ def _tested(results: Results) -> list[str]:
     return [method for method in results.methods if results.tests(method)]
 
 
-def _warnings(results: Results) -> list[dict[str, Any]]:
+def _warnings(results: Results) -> list[Facts]:
     """Warnings by method and kind, with the number of fits that raised them and one text."""
-    counted: dict[tuple[str, str], dict[str, Any]] = {}
+    counted: dict[tuple[str, str], Facts] = {}
     for record in results.records:
         for text in record.get("warnings") or []:
             key = record["method"], text.partition(":")[0]
@@ -185,14 +186,14 @@ def _warnings(results: Results) -> list[dict[str, Any]]:
     return sorted(counted.values(), key=canonical)
 
 
-def search_curves(results: Results, method: str) -> dict[str, Any]:
+def search_curves(results: Results, method: str) -> Facts:
     """{parameter: curve} for every parameter with several values: at each value and in each fold, the best validation
     value over the other parameters; `numeric` tells whether the values can be drawn on an axis."""
     records = results.validations(method)
     curves = {}
     for name in dict.fromkeys(key for record in records for key in record["setting"]):
         best: dict[str, dict[str, float]] = {}
-        seen: dict[str, Any] = {}
+        seen: Facts = {}
         for record in records:
             if name in record["setting"] and record["value"] is not None:
                 value = record["setting"][name]
@@ -213,7 +214,7 @@ def search_curves(results: Results, method: str) -> dict[str, Any]:
     return curves
 
 
-def traces(results: Results, method: str) -> list[dict[str, Any]]:
+def traces(results: Results, method: str) -> list[Facts]:
     """The numeric columns of each fold's trace; the horizontal axis is "iteration" where the solver does not say."""
     found = []
     for record in results.tests(method):
@@ -229,7 +230,7 @@ def traces(results: Results, method: str) -> list[dict[str, Any]]:
     return found
 
 
-def weights(results: Results, method: str) -> dict[str, Any] | None:
+def weights(results: Results, method: str) -> Facts | None:
     """The features a linear ranker uses: mean and spread of their weights over folds, and in how many folds they are
     not zero; heaviest first, at most MOST_WEIGHTS. None for other rankers."""
     rows = [w for fold in results.folds if (w := results.arrays(method, fold).get("weights")) is not None]
@@ -255,7 +256,7 @@ def weights(results: Results, method: str) -> dict[str, Any] | None:
     }
 
 
-def shapes(results: Results, method: str) -> dict[str, Any] | None:
+def shapes(results: Results, method: str) -> Facts | None:
     """The curves of an additive ranker, those of most weight first: of each fold its knots and heights, since those of
     different folds show how sure a curve is; at most MOST_CURVES features. None for other rankers."""
     found = [(fold, a) for fold in results.folds if "curve_knots" in (a := results.arrays(method, fold))]
@@ -281,7 +282,7 @@ def shapes(results: Results, method: str) -> dict[str, Any] | None:
     }
 
 
-def basis(results: Results, method: str) -> dict[str, Any] | None:
+def basis(results: Results, method: str) -> Facts | None:
     """The basic ranking functions of a personal ranker in the first fold that has them (those of different folds do not
     correspond): the heaviest features of each, liked and disliked; at most MOST_FUNCTIONS. None for other rankers."""
     for fold in results.folds:
@@ -307,7 +308,7 @@ def _feature_names(results: Results, count: int) -> list[str]:
     return given + [f"f{j + 1}" for j in range(len(given), count)]
 
 
-def _number(value: Any) -> bool:
+def _number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and bool(np.isfinite(value))
 
 
@@ -335,7 +336,7 @@ def write_report(
     return Path(path)
 
 
-def fitting_page(payload: dict[str, Any], most_bytes: int = MOST_BYTES) -> str:
+def fitting_page(payload: Facts, most_bytes: int = MOST_BYTES) -> str:
     """The page, with as many of the example queries as keep it within `most_bytes`."""
     examples = payload["examples"]
     while True:
@@ -345,7 +346,7 @@ def fitting_page(payload: dict[str, Any], most_bytes: int = MOST_BYTES) -> str:
         examples = {**examples, "queries": examples["queries"][: len(examples["queries"]) * 3 // 4]}
 
 
-def render_page(payload: dict[str, Any]) -> str:
+def render_page(payload: Facts) -> str:
     """The page as text.
 
     Data travel as JSON in which < is written \\u003c, so nothing in them can end the element they are in, and the
@@ -367,7 +368,7 @@ def render_page(payload: dict[str, Any]) -> str:
     return page
 
 
-def script_json(value: Any) -> str:
+def script_json(value: object) -> str:
     """JSON that is safe inside a script element."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     for character in "<>&\u2028\u2029":
@@ -379,7 +380,7 @@ def _resource(name: str) -> str:
     return files("hingerank.lab.report").joinpath(name).read_text("utf-8")
 
 
-def _plain_table(payload: dict[str, Any]) -> str:
+def _plain_table(payload: Facts) -> str:
     """The leaderboard for readers without scripts."""
     rows = [
         f"<tr><td>{html.escape(line['method'])}</td><td>"

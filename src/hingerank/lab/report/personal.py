@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from hingerank.arrays import Ranker
 from hingerank.personal.catalogue import Catalogue
 from hingerank.personal.item_item import EASE, same_rows
 from hingerank.personal.rankers import PersonalRanker
@@ -90,7 +91,7 @@ def personal_page(
     )
 
 
-def user_map(ranker: Any) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:
+def user_map(ranker: Ranker) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:
     """(users x 2, 2 x features, 2): the two directions in which users' functions differ most.
 
     Users' weights less their mean on their first two principal axes; of each axis the change of a user's weight per
@@ -118,7 +119,7 @@ def user_map(ranker: Any) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:
     return points, axes if basis is None else axes @ basis.T, (points**2).sum(axis=0) / spread
 
 
-def _far_apart(ranker: Any, points: np.ndarray | None) -> list[Any]:
+def _far_apart(ranker: Ranker, points: np.ndarray | None) -> list[Any]:
     """Some users: the one nearest to the middle of the map, then always the one farthest from those chosen."""
     if points is None:
         return ranker.users_[:EXAMPLES].tolist()
@@ -133,7 +134,7 @@ def _far_apart(ranker: Any, points: np.ndarray | None) -> list[Any]:
     return ranker.users_[found].tolist()
 
 
-def _functions(ranker: Any, names: list[str], given: Sequence[str] | None) -> str:
+def _functions(ranker: Ranker, names: list[str], given: Sequence[str] | None) -> str:
     """What all users share, and the basic ranking functions, as words sized by weight; given: names of features."""
     rows = []
     coef = getattr(ranker, "coef_", None)
@@ -187,7 +188,12 @@ def _ends(axis: np.ndarray, names: list[str]) -> tuple[str, str]:
 
 
 def _map(
-    ranker: Any, points: np.ndarray, shares: np.ndarray, ends: list[tuple[str, str]], numbers: np.ndarray, chosen: list
+    ranker: Ranker,
+    points: np.ndarray,
+    shares: np.ndarray,
+    ends: list[tuple[str, str]],
+    numbers: np.ndarray,
+    chosen: list,
 ) -> str:
     low, high = np.quantile(points, 0.001, axis=0), np.quantile(points, 0.999, axis=0)
     shown = numbers[numbers >= 0]
@@ -225,7 +231,7 @@ def _map(
 
 
 def _lists(
-    ranker: Any, catalogue: Catalogue, names: list[str], chosen: list, exclude: tuple[Any, Any] | None, top: int
+    ranker: Ranker, catalogue: Catalogue, names: list[str], chosen: list, exclude: tuple[Any, Any] | None, top: int
 ) -> str:
     """For each user the best items, and the features that set each apart from the mean item of the catalogue."""
     rows, scores = ranker.top_k(chosen, catalogue.X, top, exclude=exclude)
