@@ -10,8 +10,9 @@ import hingerank as hr
 from hingerank.cli.app import app
 from hingerank.data.files import DataError
 from hingerank.lab import compare
-from hingerank.lab.folds import PersonalRows, check_folds, rating_folds, rating_rows
+from hingerank.lab.folds import check_folds
 from hingerank.lab.methods import method_from_name
+from hingerank.lab.rating_folds import PersonalRows, rating_folds, rating_rows
 from hingerank.lab.report.page import basis
 from hingerank.personal.rating_sets import open_ratings, read_items
 from hingerank.personal.ratings import ratings_from

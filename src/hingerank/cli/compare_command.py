@@ -202,7 +202,7 @@ def _keep_winner(results: Any, methods: list["Method"], data: Path, how: Rows, o
 
 def _check_before(methods: list["Method"], how: Experiment, kind: str) -> None:
     """Find out before the run, not after it, that a method cannot take part or the leaderboard cannot be made."""
-    from hingerank.lab.folds import PersonalRows
+    from hingerank.lab.rating_folds import PersonalRows
     from hingerank.lab.topics import Reranker
 
     names = [method.name for method in methods]
@@ -237,7 +237,7 @@ def _folds(path: Path, how: Experiment, rows: Rows) -> list[Any]:
 
 
 def _rating_folds(path: Path, ratings: ComparedRatings, how: Experiment) -> list[Any]:
-    from hingerank.lab.folds import rating_folds
+    from hingerank.lab.rating_folds import rating_folds
 
     told, catalogue = read_rated(path, ratings, time=ratings.time_column if ratings.hold_out == "time" else None)
     features = catalogue.X, catalogue.names

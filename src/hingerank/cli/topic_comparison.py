@@ -97,7 +97,7 @@ def usual_methods(folds: list[Any]) -> str:
 def for_topics(methods: list["Method"], folds: list[Any], measure: str) -> list["Method"]:
     """The methods, if the topics have what each needs; those that learn for a measure learn for the choosing one."""
     from hingerank.diversity.selection import DiverseRanker
-    from hingerank.lab.folds import BaselineRows, PersonalRows
+    from hingerank.lab.rating_folds import BaselineRows, PersonalRows
     from hingerank.lab.topics import is_diversity_measure
 
     topic, found = folds[0].rows.topics[0], []

@@ -13,8 +13,9 @@ import numpy as np
 from hingerank.arrays import Facts, Given, Ranker
 from hingerank.data.files import plain
 from hingerank.lab.fingerprints import code_mark
-from hingerank.lab.folds import BASELINES, BaselineRows, BlendRows, PersonalRows
+from hingerank.lab.folds import BlendRows
 from hingerank.lab.own import check_values, describe_part, is_place, own_loss, own_ranker
+from hingerank.lab.rating_folds import BASELINES, BaselineRows, PersonalRows
 from hingerank.metrics.own import MeasureLike
 from hingerank.renaming import present_names
 from hingerank.search.fitting import path_batches, path_of

@@ -7,9 +7,9 @@ import numpy as np
 from hingerank.arrays import Facts, Ranker
 from hingerank.data.files import canonical
 from hingerank.data.ranking_data import RankingData
-from hingerank.lab.folds import PersonalRows
 from hingerank.lab.leaderboard import ranked_methods
 from hingerank.lab.methods import Method
+from hingerank.lab.rating_folds import PersonalRows
 from hingerank.lab.results import Results
 
 
