@@ -1,4 +1,7 @@
-"""What every recommender should beat: the most popular items, and the best rated ones, the same for everybody."""
+"""What every recommender should beat: the most popular items, and the best rated ones, the same for everybody.
+
+And what baselines with a list for each user share: they know items by their features.
+"""
 
 from typing import Any, Self
 
@@ -6,9 +9,13 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
+from hingerank.data.blocks import number_ids
 from hingerank.data.checks import whole
 from hingerank.personal.preferences import check_items
+from hingerank.personal.products import all_products, row_products
 from hingerank.personal.ratings import check_ratings
+from hingerank.personal.top_lists import hidden_items, top_lists
+from hingerank.personal.users import UserIndex
 
 
 class ItemBaseline(BaseEstimator):
@@ -81,6 +88,55 @@ class ItemMean(ItemBaseline):
     def _value(self, code: np.ndarray, ratings: np.ndarray, count: int) -> np.ndarray:
         total = np.bincount(code, ratings - ratings.mean(), count)
         return total / np.maximum(np.bincount(code, minlength=count) + self.shrink, 1e-12)
+
+
+class KnownItems(BaseEstimator):
+    """score(u, i) = <own(u), place(i)>, of items known by their features: those with the same features count as one.
+
+    A baseline defines `fit`, which calls `_know`, and `_place` and `_own`.
+    """
+
+    users_: np.ndarray
+    _number: dict[bytes, int]
+
+    def _know(self, item_features: Any, users: Any, items: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(number of each user, number of each item taken, the first row of each distinct item)."""
+        number: dict[bytes, int] = {}
+        place = np.array([number.setdefault(key, len(number)) for key in row_keys(item_features)], np.int64)
+        rows = check_items(items, len(place), "items")
+        self.users_, code = number_ids(users, len(rows), "users")
+        self._number = number
+        return code, place[rows], np.unique(place, return_index=True)[1]
+
+    def _numbers(self, features: Any) -> np.ndarray:
+        """The number of each item, -1 for those that were not there in the fit."""
+        return np.array([self._number.get(key, -1) for key in row_keys(features)], np.int64)
+
+    def _place(self, features: Any) -> Any:
+        """What a user's vector is multiplied with, a row per item, dense or CSR."""
+        raise NotImplementedError
+
+    def _own(self, numbers: np.ndarray) -> Any:
+        """The vectors of users, as rows, dense or CSR."""
+        raise NotImplementedError
+
+    def predict(self, users: Any, features: Any) -> np.ndarray:
+        """One score per row of features; users who took nothing have scores of 0."""
+        number = UserIndex(self.users_).numbers(users, features.shape[0])
+        return row_products(self._place(features), self._own(number)) * (number >= 0)
+
+    def top_k(
+        self, users: Any, candidates: Any, top: int = 10, *, exclude: tuple[Any, Any] | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """As PersonalRankSVM.top_k; users who took nothing have scores of 0."""
+        number, place, n_items = UserIndex(self.users_).numbers(users), self._place(candidates), candidates.shape[0]
+
+        def scores(block: slice) -> np.ndarray:
+            S = np.asarray(all_products(self._own(number[block]), place), np.float64)
+            S[number[block] < 0] = 0.0
+            return S
+
+        return top_lists(scores, len(number), n_items, whole("top", top), hidden_items(exclude, users, n_items))
 
 
 def row_keys(X: Any) -> list[bytes]:

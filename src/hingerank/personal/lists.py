@@ -15,15 +15,14 @@ from hingerank.data.blocks import number_ids
 from hingerank.data.checks import positive
 from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute, Number
-from hingerank.personal.baselines import row_keys
+from hingerank.personal.baselines import KnownItems
 from hingerank.personal.factorized import PersonalRankSVM
-from hingerank.personal.item_item import EASE, MOST_ITEMS, same_rows
+from hingerank.personal.item_item import EASE, MOST_ITEMS
 from hingerank.personal.preferences import check_items, counting
 from hingerank.personal.problem import ItemFeatures
-from hingerank.personal.products import row_products, rows_or_mean
+from hingerank.personal.products import rows_or_mean
 from hingerank.personal.ratings import check_ratings
 from hingerank.personal.top_n import evaluate_top
-from hingerank.personal.users import UserIndex
 from hingerank.rankers.inputs import check_features
 from hingerank.rankers.rank_parameter import RankParameter
 
@@ -154,15 +153,17 @@ class ListRanker(EASE):
         return sp.csr_matrix(sp.hstack([super()._own(numbers), own]))
 
 
-class ItemKNN:
+class ItemKNN(KnownItems):
     """score(u, j) = sum over the items i that u took of cosine(i, j), each j having its nearest items alone.
 
     cosine(i, j) = users who took both / (√(users of i · users of j) + shrink). A baseline for lists.
 
     Parameters
     ----------
-    neighbours : how many items count for each
-    shrink : draws similarities of items with few users towards 0
+    neighbours : int, default 200
+        How many items count for each.
+    shrink : float, default 10
+        Draws similarities of items with few users towards 0.
 
     Examples
     --------
@@ -175,12 +176,10 @@ class ItemKNN:
 
     def fit(self, item_features: Any, users: Any, items: Any, ratings: Any = None) -> Self:
         """Count; items are row numbers of item_features, and those with the same features count as one."""
-        place, first = same_rows(item_features)
-        rows, n_items = place[check_items(items, len(place), "items")], len(first)
+        code, rows, first = self._know(item_features, users, items)
+        n_items = len(first)
         if n_items > MOST_ITEMS:
             raise DataError(f"{n_items} items are too many for similarities of all pairs: at most {MOST_ITEMS}")
-        self.users_, code = number_ids(users, len(rows), "users")
-        self._number = {key: number for number, key in enumerate(row_keys(item_features[first]))}
         self.T = sp.csr_matrix((np.ones(len(rows)), (code, rows)), shape=(len(self.users_), n_items))
         self.T.data[:] = 1.0
         together = (self.T.T @ self.T).toarray()
@@ -190,27 +189,13 @@ class ItemKNN:
         if self.neighbours < n_items:
             least = np.partition(S, -self.neighbours, axis=0)[-self.neighbours]
             S[least > S] = 0.0
-        self.similarity = sp.csc_matrix(S)
+        self.similarity = sp.csr_matrix(sp.vstack([sp.csr_matrix(S.T), sp.csr_matrix((1, n_items))]))
         return self
 
-    def _columns(self, features: Any) -> sp.csr_matrix:
-        """The similarities of items to these, by columns; 0 for items that were not there."""
-        number = np.array([self._number.get(key, len(self._number)) for key in row_keys(features)])
-        return sp.hstack([self.similarity, sp.csc_matrix((len(self._number), 1))]).tocsc()[:, number]
+    def _place(self, features: Any) -> sp.csr_matrix:
+        """The similarities of other items to these; 0 for items that were not there, whose number is that of the last
+        line."""
+        return self.similarity[self._numbers(features)]
 
-    def predict(self, users: Any, features: Any) -> np.ndarray:
-        """One score per row of features; users who took nothing have scores of 0."""
-        number = UserIndex(self.users_).numbers(users, features.shape[0])
-        return row_products(self._columns(features).T.tocsr(), self.T[number]) * (number >= 0)
-
-    def top_k(self, users: Any, candidates: Any, top: int = 10, *, exclude: Any = None) -> tuple[Any, Any]:
-        """As PersonalRankSVM.top_k; users who took nothing have scores of 0."""
-        number, users = UserIndex(self.users_).numbers(users), np.asarray(users)
-        S = (self.T[number] @ self._columns(candidates)).toarray()
-        S[number < 0] = 0.0
-        if exclude is not None:
-            line = UserIndex(users).numbers(exclude[0])
-            S[line[line >= 0], np.asarray(exclude[1])[line >= 0]] = -np.inf
-        order = np.argsort(-S, axis=1, kind="stable")[:, :top]
-        values = np.take_along_axis(S, order, axis=1)
-        return np.where(np.isfinite(values), order, -1), values
+    def _own(self, numbers: np.ndarray) -> sp.csr_matrix:
+        return self.T[numbers]

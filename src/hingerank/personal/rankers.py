@@ -11,7 +11,6 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from hingerank.data.blocks import number_ids
 from hingerank.data.checks import positive, whole
 from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute, Ids, Mapped, Number, Of, Size
@@ -31,13 +30,13 @@ from hingerank.personal.preferences import (
 )
 from hingerank.personal.problem import column_scales, scaled
 from hingerank.personal.products import all_products, row_products
+from hingerank.personal.top_lists import SCORES_AT_ONCE, hidden_items, top_lists
 from hingerank.personal.users import UserIndex, ids_from_plain, plain_ids
 from hingerank.rankers.base import keep_account
 from hingerank.rankers.inputs import check_features, names_of_features, warn_weak
 from hingerank.renaming import renamed
 from hingerank.solvers.run import Certificate, Solution
 
-SCORES_AT_ONCE = 1 << 22
 SCALES = ("standard", None)
 SMALLEST_SCALE = float(np.finfo(np.float64).tiny)  # columns are divided by it
 
@@ -288,20 +287,14 @@ class PersonalRanker(SavedModel, BaseEstimator):
         X, top = self._rows(candidates), whole("top", top)
         numbers = self._asked(users, unknown)
         place, shared = self._place(X), self._shared(X)
-        hidden = self._hidden(exclude, users, X.shape[0])
-        rows, values = np.empty((len(numbers), top), np.int64), np.empty((len(numbers), top))
-        step = max(1, SCORES_AT_ONCE // max(1, X.shape[0]))
-        for a in range(0, len(numbers), step):
-            block = numbers[a : a + step]
-            S = np.zeros((len(block), X.shape[0])) if place is None else all_products(self._own(block), place)
-            if shared is not None:
-                S += shared
-            if hidden is not None:
-                S[hidden[a : a + step].nonzero()] = -np.inf
-            into = rows[a : a + step], values[a : a + step]
-            shards = cut_shards(np.arange(len(block) + 1) * X.shape[0], 1 << 16)
-            run_shards(lambda ab, S=S, into=into: top_rows(S, *ab, *into), shards)
-        return rows, values
+
+        def scores(block: slice) -> np.ndarray:
+            mine = numbers[block]
+            S = np.zeros((len(mine), X.shape[0])) if place is None else all_products(self._own(mine), place)
+            return S if shared is None else S + shared
+
+        hidden = hidden_items(exclude, users, X.shape[0])
+        return top_lists(scores, len(numbers), X.shape[0], top, hidden)
 
     def similar_items(self, items: Any, candidates: Any, top: int = 10) -> tuple[np.ndarray, np.ndarray]:
         """cosine(i, j) = <z_i, z_j> / (‖z_i‖ ‖z_j‖), z what users' vectors are multiplied with: (rows, cosines).
@@ -396,18 +389,6 @@ class PersonalRanker(SavedModel, BaseEstimator):
 
     def _users(self) -> UserIndex:
         return self._index
-
-    @staticmethod
-    def _hidden(exclude: tuple[Any, Any] | None, users: Any, n_items: int) -> sp.csr_matrix | None:
-        """Which items each of these users (by rows) is not to be offered."""
-        if exclude is None:
-            return None
-        items = check_items(exclude[1], n_items, "exclude")
-        distinct, place = number_ids(users, len(users), "users")
-        numbers = UserIndex(distinct).numbers(exclude[0], len(items))
-        items, numbers = items[numbers >= 0], numbers[numbers >= 0]
-        found = sp.csr_matrix((np.ones(len(items), bool), (numbers, items)), shape=(len(distinct), n_items))
-        return found if len(distinct) == len(place) else found[place]
 
     def _state(self) -> dict[str, Any]:
         return {name: plain_ids(v) if name == "users_" else v for name, v in super()._state().items()}

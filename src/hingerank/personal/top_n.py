@@ -154,7 +154,7 @@ def evaluate_top(
     place = judged[:, None].astype(np.int64) * n_items + lists
     at = np.minimum(np.searchsorted(key, place), len(key) - 1)
     hit = (key[at] == place) & (lists >= 0)
-    per_user = _measures(hit, wanted[judged], top)
+    per_user = list_values(hit, wanted[judged], top)
     means = {name: float(values.mean()) for name, values in per_user.items()}
     popularity, count = _popularity(seen, n_items, ids)
     shown = lists[lists >= 0]
@@ -165,8 +165,9 @@ def evaluate_top(
     return TopN(top, means, _by_group(per_user, count[judged], groups, seen), ids[judged], per_user, lists)
 
 
-def _measures(hit: np.ndarray, relevant: np.ndarray, top: int) -> dict[str, np.ndarray]:
-    """The value of every measure for every user (line of hits)."""
+def list_values(hit: np.ndarray, relevant: np.ndarray, top: int) -> dict[str, np.ndarray]:
+    """The value of every measure for every user: a line of `hit` says which places of a list are hits, `relevant` how
+    many there could be."""
     hits = hit.sum(axis=1)
     gain = 1.0 / np.log2(np.arange(2, top + 2))
     ideal = np.cumsum(gain)[np.minimum(relevant, top) - 1]
