@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 pytestmark = pytest.mark.slow
 ENTRIES = ["Get started", "User guide", "Methods", "Deploy", "Examples", "API", "Evidence"]
 LOOKED_AT = ["index", "start", "methods", "additive", "linear", "kernel", "personal", "design", "start-clicks",
+             "tuning", "explaining", "comparing",
              "auto_examples/plot_shop", "api/index", "api/rankers", "api/RankSVM", "api/tune-function",
              "api/command-line"]  # fmt: skip
 CONTRAST = """

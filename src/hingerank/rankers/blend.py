@@ -38,7 +38,7 @@ from hingerank.registry import names_of_rankers, ranker_class, registered_name
 from hingerank.solvers.run import Certificate
 
 EXACT = "exact: the weighted sum of the members' contributions"
-NOT_EXACT = "the weighted sum of the members' contributions, some of them by the score's gradient"
+NOT_EXACT = "the weighted sum of the members' contributions, some of them by the gradient of the score"
 
 
 class Blend(BaseRanker):

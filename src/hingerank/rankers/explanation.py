@@ -29,7 +29,9 @@ STEPS = 8
 ROWS_AT_ONCE = 1 << 14
 SUMS = "exact: the score is a sum over features"
 PATHS = "exact: SHAP values along the paths of the trees"
-GRADIENT = "by the score's gradient from the query's mean row; the rest is what features do together"
+GRADIENT = (
+    "approximate: by the gradient of the score from the query's mean row; the rest is the joint effect of features"
+)
 
 
 class Contributions(NamedTuple):
