@@ -64,7 +64,7 @@ matrix: wheel  # tried with every Python that is found here, and with the lowest
 
 bench: $(READY)  # stored benchmarks that fit into half an hour: what moved by more than the noise
 	$(BIN)/python benchmarks/rerun.py --minutes 28
-	$(BIN)/hingerank reproduce --check
+	HINGERANK_DATA="$${HINGERANK_DATA:-../shared/data}" $(BIN)/hingerank reproduce --check
 
 clean:
 	rm -rf $(VENV) .matrix .pytest_cache .ruff_cache .mypy_cache dist docs/_build

@@ -499,13 +499,16 @@ def test_the_check_runs_anew_and_says_what_moved(place, tmp_path, monkeypatch, c
     [
         (["nonsense"], "the known ones are"),
         ([], "name a table"),
-        (["lai2013-table2", "--data", "nowhere"], "HINGERANK_DATA"),
+        (["lai2013-table2", "--data", "nowhere"], "there is no OHSUMED in nowhere: name the folder of your data sets"),
+        (["lai2013-table2"], "kept: name the folder of your data sets with --data or $HINGERANK_DATA"),
         (["lai2013-table2", "--folds", "zero"], "counted from 1"),
         (["--write-docs", "-o", "empty"], "no saved results"),
     ],
 )
 def test_mistakes_are_named(arguments, words, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HINGERANK_DATA", raising=False)
+    monkeypatch.setenv("HINGERANK_CACHE", "kept")  # where sets that were fetched lie
     assert main(["reproduce", *arguments]) == 1
     assert words in capsys.readouterr().err
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def reproduce(
     names: Annotated[list[str] | None, typer.Argument(metavar="NAME…", help="Tables to run; see --list.")] = None,
     list_tables: bool = switch("List the tables.", flag="--list"),
-    data: Path | None = option("FOLDER", "Real data sets. Default: $HINGERANK_DATA, else ../shared/data."),
+    data: Path | None = option("FOLDER", "Folder of data sets. Default: $HINGERANK_DATA, else where fetch keeps them."),
     folds: str | None = option("1,2,…", "Run these folds only, for a quick look; saves nothing."),
     row: list[str] | None = option("ROW", "Run this row of a saved table again; repeatable."),
     on: str | None = option("SET", "Run the methods on this data set instead."),

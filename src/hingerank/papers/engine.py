@@ -50,6 +50,7 @@ from pathlib import Path
 from typing import Any
 
 from hingerank.arrays import Given
+from hingerank.data.fetching import cache_folder
 from hingerank.data.files import plain, write_whole
 from hingerank.lab.comparison import Progress
 from hingerank.lab.methods import Method
@@ -400,8 +401,9 @@ def _prose(text: str) -> str:
 
 
 def default_data() -> Path:
-    """$HINGERANK_DATA, else ../shared/data."""
-    return Path(os.environ.get("HINGERANK_DATA", "../shared/data"))
+    """$HINGERANK_DATA, else the folder where `hingerank fetch` keeps sets."""
+    asked = os.environ.get("HINGERANK_DATA")
+    return Path(asked).expanduser() if asked else cache_folder()
 
 
 def kept(place: Place, run: str, name: str, compute: Callable[[], Any]) -> Any:

@@ -328,9 +328,9 @@ INTRODUCTION = """\
      data in src/hingerank/papers/figures, not this page. -->
 
 This page repeats the tables of the papers whose methods are implemented here. `hingerank reproduce NAME` runs one
-table. It needs the data in `$HINGERANK_DATA` (or `--data`) and saves each fit as it is computed; rerun the same command
-to resume. `hingerank reproduce --list` lists the tables. Settings are chosen on validation queries, and test queries
-are measured once.
+table. It finds the data below the folder that `--data` or `$HINGERANK_DATA` names, or where `hingerank fetch` keeps
+them. It saves each fit as it is computed; rerun the same command to resume. `hingerank reproduce --list` lists the
+tables. Settings are chosen on validation queries, and test queries are measured once.
 
 Each row has the paper's figures and, below them, ours with the difference in brackets. A dash means that a figure is
 not given, or not computed. A preset of the measures fixes what each figure means: see [Measures](measures.md).

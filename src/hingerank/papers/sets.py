@@ -130,9 +130,9 @@ def find_set(name: str, data: Path) -> Found:
         return Found(data / known.part, known.share)
     how = "`hingerank fetch --list` says where public sets come from"
     if known is not None:
-        how = f"it comes from {PUBLIC_SETS[known.fetched].page} and may lie there as {' or '.join(known.folders)}"
+        how = f"it comes from {PUBLIC_SETS[known.fetched].page}, and its folder there is {' or '.join(known.folders)}"
     raise MissingSet(
-        f"there is no {name} in {data}: set $HINGERANK_DATA, or give --data, to the folder that holds it; {how}"
+        f"there is no {name} in {data}: name the folder of your data sets with --data or $HINGERANK_DATA; {how}"
     )
 
 
