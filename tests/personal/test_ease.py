@@ -6,6 +6,7 @@ import scipy.sparse as sp
 
 import hingerank as hr
 from hingerank.personal.baselines import Popularity
+from hingerank.personal.new_items import STRENGTHS, scores_without
 
 
 @pytest.fixture(scope="module")
@@ -23,14 +24,15 @@ def data():
 def test_the_weights_solve_each_items_regression(data, sparse):
     X, users, items = data
     ranker = hr.EASE(ridge=5.0, feature_weight=2.0).fit_clicks(sp.csr_matrix(X) if sparse else X, users, items)
-    T = np.zeros((30, 40))
+    X, n = X[:36], 36  # nobody took the others
+    T = np.zeros((30, n))
     T[users, items] = 1
     A = np.vstack([T, np.sqrt(2.0) * X.T])  # features as further users
     total = 0.0
-    for j in range(40):
-        others = np.delete(np.arange(40), j)
+    for j in range(n):
+        others = np.delete(np.arange(n), j)
         M = A[:, others]
-        expected = np.linalg.solve(M.T @ M + 5.0 * np.eye(39), M.T @ A[:, j])
+        expected = np.linalg.solve(M.T @ M + 5.0 * np.eye(n - 1), M.T @ A[:, j])
         np.testing.assert_allclose(ranker.weights_[others, j], expected, atol=1e-9)
         assert ranker.weights_[j, j] == 0
         total += np.sum((A[:, j] - M @ expected) ** 2) + 5.0 * np.sum(expected**2)
@@ -39,20 +41,57 @@ def test_the_weights_solve_each_items_regression(data, sparse):
     np.testing.assert_allclose(scores, T[3] @ ranker.weights_, atol=1e-9)
 
 
-def test_items_that_were_not_there_are_ranked_by_their_features(data, tmp_path):
+@pytest.mark.parametrize("sparse", [False, True])
+def test_items_that_nobody_took_are_ranked_by_their_features(data, sparse, tmp_path):
     X, users, items = data
-    ranker = hr.EASE(ridge=5.0, feature_weight=2.0).fit_clicks(X[:36], users, items)
-    T, A = np.zeros((30, 36)), X[:36]
+    kind = sp.csr_matrix if sparse else np.asarray
+    ranker = hr.EASE(ridge=5.0, feature_weight=2.0).fit_clicks(kind(X[:36]), users, items)
+    T, F = np.zeros((30, 36)), X[:36, :2]  # columns of their own say nothing of others
     T[users, items] = 1
-    expected = T @ np.linalg.solve(T.T @ T + 2 * A @ A.T + 5 * np.eye(36), 2.0 * A @ X[36:].T)
-    found = np.array([ranker.predict(u, X[36:]) for u in range(30)])
+    ridge = ranker.new_strength_ * np.mean(np.sum(F**2, axis=1))
+    expected = T @ ranker.weights_ @ F @ np.linalg.solve(F.T @ F + ridge * np.eye(2), X[36:, :2].T)
+    found = np.array([ranker.predict(u, kind(X[36:])) for u in range(30)])
     np.testing.assert_allclose(found, expected, atol=1e-9)
     even, odd = found[:, [0, 2]], found[:, [1, 3]]
     assert (even > odd)[::2].all() and (odd > even)[1::2].all()
+    whole = hr.EASE(ridge=5.0, feature_weight=2.0).fit_clicks(kind(X), users, items)  # in the catalogue, but not taken
+    np.testing.assert_allclose(whole.predict(4, kind(X)), ranker.predict(4, kind(X)))
     back = hr.load(ranker.save(tmp_path))
-    np.testing.assert_array_equal(back.predict(4, X), ranker.predict(4, X))
-    rows, values = ranker.top_k([0, 1], X, 5, exclude=(users, items))
-    np.testing.assert_allclose(values[0], ranker.predict(0, X[rows[0]]))
+    np.testing.assert_array_equal(back.predict(4, kind(X)), ranker.predict(4, kind(X)))
+    rows, values = ranker.top_k([0, 1], kind(X), 5, exclude=(users, items))
+    np.testing.assert_allclose(values[0], ranker.predict(0, kind(X)[rows[0]]))
+    for silent in (
+        hr.EASE(feature_weight=0.0).fit_clicks(X, users, items),
+        hr.EASE().fit_clicks(np.eye(40), users, items),
+    ):
+        features = X if silent.n_features_in_ == 42 else np.eye(40)
+        assert (silent.predict(4, features[36:]) == 0).all()  # nothing is known of them
+
+
+def test_items_are_held_back_as_if_they_had_never_been_there():
+    rng = np.random.default_rng(2)
+    T, F = sp.csr_matrix((rng.random((25, 15)) < 0.4).astype(float)), rng.standard_normal((15, 3))
+    held, known = np.array([2, 7, 11]), np.delete(np.arange(15), [2, 7, 11])
+
+    def inverse(T, F):
+        return np.linalg.inv((T.T @ T).toarray() + 3.0 * F @ F.T + 5.0 * np.eye(len(F)))
+
+    P = inverse(T[:, known], F[known])
+    B = np.eye(12) - P / np.diag(P)
+    np.testing.assert_allclose(scores_without(T, inverse(T, F), known, held), T[:, known] @ B, atol=1e-9)
+
+
+@pytest.mark.parametrize("noise", [0, 30])
+def test_lists_of_new_items_are_of_the_users_group_though_most_features_say_nothing(noise):
+    rng, n = np.random.default_rng(3), 200
+    group, users = np.arange(n) % 2, np.repeat(np.arange(300), 15)
+    items = np.concatenate([rng.choice(np.flatnonzero(group == u % 2), 15, replace=False) for u in range(300)])
+    X = np.hstack([np.eye(2)[group] + 0.3 * rng.standard_normal((n, 2)), rng.standard_normal((n, noise))])
+    old = items < 160
+    ranker = hr.EASE(ridge=20.0, feature_weight=0.1, scale=None).fit_clicks(X, users[old], items[old])
+    rows = ranker.top_k(ranker.users_, X[160:])[0]
+    right = (group[160:][rows] == (ranker.users_ % 2)[:, None]).mean()
+    assert right > 0.9 and ranker.new_strength_ in STRENGTHS, right
 
 
 def test_lists_are_better_than_those_of_popularity():

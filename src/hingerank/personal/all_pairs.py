@@ -23,15 +23,11 @@ from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.personal.alternating import balance
 from hingerank.personal.clicks import Clicks
 from hingerank.personal.problem import ItemFeatures, first_gradient_norm, gram, half_square
+from hingerank.personal.products import part_found
 from hingerank.solvers.run import STATIONARY, Run, Solution
 
 CLICKS_PER_SHARD, USERS_AT_ONCE = 16384, 2048
-MULTIPLES = (
-    15.0,
-    50.0,
-    150.0,
-    500.0,
-)  # of the smallest C at which anything is learnt; the first suits ids alone
+MULTIPLES = (15.0, 50.0, 150.0, 500.0)  # of the smallest C at which anything is learnt; the first suits ids alone
 LEAST_CLICKS, PART_HELD, TOP, TRIED = 5, 0.2, 10, 3  # of users of whom some are held back; list judged; epochs of a try
 ENOUGH_USERS, MOST_JUDGED = 200, 500  # users up to which all are looked at, else half; whose lists are judged
 PRODUCTS, ENOUGH = 5, 0.1  # conjugate gradients in U: products at most, fraction of the gradient that may be left
@@ -214,16 +210,13 @@ def choose_multiple(
     problem = AllPairs(X, rest, weight[row[~held]], threads)
     missing = sp.csr_matrix((np.ones(held.sum()), (code[held], clicks.items[row[held]])), shape=problem.table.shape)
     least, chosen, most = problem.least_C(), MULTIPLES[0], -np.inf
-    basis = U
+    basis, wanted = U, missing[judged].toarray()
     for multiple in MULTIPLES:
         tried = fit_all_pairs(problem, U, multiple * least, tol=1e-3, max_iter=TRIED, max_seconds=np.inf)
         U = tried.w
         scores = tried.extra["V"][judged] @ problem.features.times(U).T
         scores[problem.table[judged].nonzero()] = -np.inf
-        best = np.argpartition(-scores, min(TOP, scores.shape[1] - 1), axis=1)[:, :TOP]
-        wanted = missing[judged]
-        hits = np.take_along_axis(wanted.toarray(), best, axis=1).sum(axis=1)
-        found = float((hits / np.minimum(TOP, np.diff(wanted.indptr))).mean())
+        found = part_found(scores, wanted, TOP)
         if found <= most:
             break
         chosen, most, basis = multiple, found, U

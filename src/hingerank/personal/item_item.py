@@ -12,8 +12,9 @@ from scipy import linalg
 from hingerank.data.blocks import number_ids
 from hingerank.data.checks import positive
 from hingerank.data.files import DataError
-from hingerank.export.attributes import Array, Attribute
+from hingerank.export.attributes import Array, Attribute, Number
 from hingerank.personal.baselines import row_keys
+from hingerank.personal.new_items import USUAL, choose_strength, directions
 from hingerank.personal.preferences import check_items, check_weights
 from hingerank.personal.products import row_products, rows_or_mean
 from hingerank.personal.rankers import SCORES_AT_ONCE, PersonalRanker
@@ -31,10 +32,11 @@ class EASE(PersonalRanker):
     T (users x items) is what users took, F (items x features) the features, whose columns act as further users.
 
     Each item's column of T and its features are predicted from those of all other items. With G the matrix
-    TᵀT + feature_weight · F Fᵀ + ridge · I and P its inverse, B = I - P diag(P)⁻¹. An item that was not there in the
-    fit gets the weights feature_weight · P F x by its features x. For up to some ten thousand items: memory is their
-    number squared. Items with the same features count as one; give each a column of its own (``hr.identity_features``)
-    to keep them apart. Methods are those of PersonalRankSVM where they apply.
+    TᵀT + feature_weight · F Fᵀ + ridge · I and P its inverse, B = I - P diag(P)⁻¹. Items that nobody took are scored by
+    their features, with weights for each user that a ridge regression of the user's scores T B on F gives; how strong
+    that ridge is, items held back say. For up to some ten thousand items: memory is their number squared. Items with
+    the same features count as one; give each a column of its own (``hr.identity_features``) to keep them apart. Methods
+    are those of PersonalRankSVM where they apply.
 
     Parameters
     ----------
@@ -42,15 +44,17 @@ class EASE(PersonalRanker):
         Weight of ‖B‖². The more users took an item on average, the more is right.
     feature_weight : float, default 3
         How much a feature counts, as so many users who took exactly the items that have it; 0: features only tell items
-        apart, and new items are not ranked.
+        apart, and items that nobody took are not ranked.
     scale : "standard" or None
         As in PersonalRankSVM.
 
     Attributes
     ----------
     weights_ : B, items x items
-    new_weights_ : feature_weight · P F, items x features
-    items_ : the features of the items, a row each, in the order of weights_
+    directions_ : the strongest directions of the features, features x directions
+    new_weights_ : what an item that a user took adds to the user's weights of these directions, items x directions
+    new_strength_ : of the ridge of items that nobody took, as a multiple of the mean of their squared norms
+    items_ : the features of the items that somebody took, a row each, in the order of weights_
     history_ : T, users x items (CSR)
 
     Examples
@@ -64,12 +68,16 @@ class EASE(PersonalRanker):
     _saved: ClassVar[Mapping[str, Attribute]] = {
         "items_": Array("items, features", csr=True),
         "weights_": Array("items, items"),
-        "new_weights_": Array("items, features"),
+        "directions_": Array("features, directions"),
+        "new_weights_": Array("items, directions"),
+        "new_strength_": Number(low=0),
         "history_": Array("users, items", csr=True),
     }
     items_: Any
     weights_: np.ndarray
+    directions_: np.ndarray
     new_weights_: np.ndarray
+    new_strength_: float
     history_: sp.csr_matrix
 
     def __init__(self, ridge=300.0, *, feature_weight=3.0, scale="standard"):
@@ -107,7 +115,7 @@ class EASE(PersonalRanker):
         rows = check_items(items, X.shape[0], "items")
         ids, code = number_ids(users, len(rows), "users")
         weight = check_weights(sample_weight, len(rows), "sample_weight", "click")
-        place, first = same_rows(X)
+        place, first = taken_rows(X, rows)
         if len(first) > MOST_ITEMS:
             raise DataError(f"{len(first)} items are too many for a matrix of items: at most {MOST_ITEMS}; use "
                             "PersonalRankSVM(loss='squared').fit_clicks")  # fmt: skip
@@ -131,11 +139,18 @@ class EASE(PersonalRanker):
         scale = 1.0 / np.diag(P)
         self.weights_ = -P * scale
         np.fill_diagonal(self.weights_, 0.0)
-        self.new_weights_ = np.asarray(self.feature_weight * (P @ F if not sp.issparse(F) else (F.T @ P).T))
+        self._learn_new(T, P, F)
         left = float(np.abs(G @ self.weights_[:, :1] - G[:, :1])[1:].max(initial=0.0)) / float(np.abs(G).max())
         value = float(scale.sum()) - len(G) * float(self.ridge)  # each column's: 1 / P_jj - ridge
         certificate = Certificate("stationarity", left, 1e-6, "converged", 1, time.perf_counter() - began)
         return Solution(self.weights_, value, certificate, [{"value": value}], origin=float(fits))
+
+    def _learn_new(self, T: sp.csr_matrix, P: np.ndarray, F: Any) -> None:
+        """How items that nobody took are scored."""
+        found = directions(F if self.feature_weight > 0 else 0 * F)
+        self.new_strength_ = choose_strength(T, P, F) if found.right.size else USUAL
+        self.directions_ = found.right
+        self.new_weights_ = (self.weights_ @ found.left) * found.shrunk(self.new_strength_)
 
     @cached_property
     def _numbers_of_rows(self) -> dict[bytes, int]:
@@ -150,7 +165,7 @@ class EASE(PersonalRanker):
         number = self._item_numbers(X)
         weights, new = self.weights_.T[number], number < 0
         if new.any():
-            weights[new] = X[new] @ self.new_weights_.T
+            weights[new] = (X[new] @ self.directions_) @ self.new_weights_.T
         return weights
 
     def _place(self, X: Any) -> np.ndarray:
@@ -185,3 +200,12 @@ def same_rows(X: Any) -> tuple[np.ndarray, np.ndarray]:
     number: dict[bytes, int] = {}
     place = np.array([number.setdefault(key, len(number)) for key in row_keys(X)], np.int64)
     return place, np.unique(place, return_index=True)[1]
+
+
+def taken_rows(X: Any, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """`same_rows`, with numbers for the values of `rows` alone, -1 for others."""
+    place, first = same_rows(X)
+    taken = np.unique(place[rows])
+    number = np.full(len(first), -1, np.int64)
+    number[taken] = np.arange(len(taken))
+    return number[place], first[taken]

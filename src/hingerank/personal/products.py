@@ -1,4 +1,4 @@
-"""Products of rows, dense or CSR, and rows of users that may not be known."""
+"""Products of rows, dense or CSR, rows of users that may not be known, and what lists of scores find."""
 
 from typing import Any
 
@@ -28,3 +28,13 @@ def all_products(A: Any, B: Any) -> np.ndarray:
     """A Bᵀ as a dense matrix."""
     product = A @ B.T
     return product.toarray() if sp.issparse(product) else np.ascontiguousarray(product)
+
+
+def part_found(scores: np.ndarray, wanted: np.ndarray, top: int) -> float:
+    """How much of what each user wanted (users x items, 1 or 0) the `top` items of the highest scores hold, on average.
+
+    Of more wanted items than `top` a list can hold `top` only.
+    """
+    best = np.argpartition(-scores, min(top, scores.shape[1]) - 1, axis=1)[:, :top]
+    hits = np.take_along_axis(wanted, best, axis=1).sum(axis=1)
+    return float((hits / np.clip(wanted.sum(axis=1), 1.0, top)).mean())

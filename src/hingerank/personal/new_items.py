@@ -1,0 +1,88 @@
+"""Items that nobody took, scored by their features: what a model gives the known items is carried over.
+
+    score(u, x) = <w_u, x>,  w_u = argmin over w of  ‖s_u - F w‖² + strength · m · ‖w‖²
+
+with s_u the user's scores of the known items, F their features and m the mean of ‖f_i‖² over items. A feature that one
+item alone has (a column per item, a rare word) says nothing of others and does not count; of the rest the strongest
+directions do (singular vectors, `MOST` of them). Which strength is right depends on how much the features say: some
+items are held back as if they were new, and the strength that finds most of what users took of these is taken.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.extmath import randomized_svd
+
+from hingerank.personal.products import part_found
+
+STRENGTHS, USUAL = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0), 3.0  # the usual one where too little can be held back
+MOST = 200  # directions of the features
+PART_HELD, MOST_HELD, LEAST_HELD = 0.2, 1000, 20  # items held back
+USERS, LEAST_USERS, TOP = 500, 20, 10  # whose lists are judged, and how long these are
+
+
+@dataclass(frozen=True)
+class Directions:
+    """F = left · diag(size) · rightᵀ, of features that several items have; m is the mean of ‖f_i‖²."""
+
+    left: np.ndarray
+    size: np.ndarray
+    right: np.ndarray
+    m: float
+
+    def shrunk(self, strength: float) -> np.ndarray:
+        """What each direction of scores counts in w_u: w_u = right · (shrunk * leftᵀ s_u)."""
+        return self.size / (self.size**2 + strength * self.m)
+
+
+def directions(F: Any) -> Directions:
+    """The strongest directions of the features that several items have."""
+    n, d = F.shape
+    shared = np.flatnonzero(np.asarray((F != 0).sum(axis=0)).ravel() > 1)
+    right = np.zeros((d, min(MOST, n, len(shared))))
+    if right.shape[1] == 0:
+        return Directions(np.zeros((n, 0)), np.zeros(0), right, 1.0)
+    part = sp.csr_matrix(F)[:, shared]
+    left, size, right_of_shared = randomized_svd(part, right.shape[1], random_state=0)
+    right[shared] = right_of_shared.T
+    return Directions(left, size, right, float(part.multiply(part).sum()) / n)
+
+
+def choose_strength(T: sp.csr_matrix, P: np.ndarray, F: Any, seed: int = 0) -> float:
+    """The strength with the best lists of items that are held back.
+
+    Parameters
+    ----------
+    T : users x items, what they took
+    P : the inverse from which EASE's weights are made
+    F : items x features
+    """
+    rng, n = np.random.default_rng(seed), T.shape[1]
+    held = np.sort(rng.permutation(n)[: min(MOST_HELD, int(PART_HELD * n))])
+    known = np.setdiff1d(np.arange(n), held)
+    took = np.asarray(T[:, held].sum(axis=1)).ravel()
+    some = rng.permutation(np.flatnonzero(took > 0))[:USERS]
+    if len(held) < LEAST_HELD or len(some) < LEAST_USERS:
+        return USUAL
+    found = directions(F[known])
+    of_users, of_items = scores_without(T[some], P, known, held) @ found.left, np.asarray(F[held] @ found.right)
+    wanted = (T[some][:, held].toarray() > 0).astype(np.float64)
+    right = [part_found((of_users * found.shrunk(s)) @ of_items.T, wanted, TOP) for s in STRENGTHS]
+    return STRENGTHS[int(np.argmax(right))]
+
+
+def scores_without(T: sp.csr_matrix, P: np.ndarray, known: np.ndarray, held: np.ndarray) -> np.ndarray:
+    """Users' scores of the known items by an EASE that never met those held, from the P of one that did.
+
+    The inverse of a part of a matrix is P_kk - P_kh P_hh⁻¹ P_hk.
+    """
+    kept = np.zeros(T.shape[1])
+    kept[known] = 1.0
+    own = sp.csr_matrix(T.multiply(kept))
+    product = own @ P
+    across = np.linalg.solve(P[np.ix_(held, held)], P[held])
+    product = product - product[:, held] @ across
+    diagonal = np.diag(P) - np.einsum("hi,hi->i", P[held], across)
+    return (own.toarray() - product / np.where(kept > 0, diagonal, 1.0))[:, known]
