@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hingerank.clicks.places import PlaceGraph
-from hingerank.kernels.clicks import product_step
+from hingerank.kernels.clicks import chain_step, product_step
 from hingerank.kernels.compiled import with_room
 
 MAX_ITER, TOL = 5000, 1e-8
@@ -111,5 +111,7 @@ def fit_regression(
 
 
 def warm_clicks() -> None:
-    """Call the kernel on a cell, so that later calls find it compiled."""
+    """Call the kernels on a cell and on a list, so that later calls find them compiled."""
     fit_product(np.zeros(1), np.zeros(1), np.ones(1), np.zeros(1), 1, 1)
+    entry, last, half = np.zeros((1, 1), np.int64), np.array([-1]), np.full(1, 0.5)
+    chain_step(entry, entry, last, last + 2, np.ones(1), half, half, 0.9, np.zeros(1), np.zeros(1))

@@ -1,4 +1,4 @@
-"""Click models with one face: what makes a list's clicks likely, from counts (cascades) or by EM (PBM, UBM, DBN)."""
+"""Click models with one face: what makes a list's clicks likely, by EM, or from counts (cascade)."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, ClassVar
@@ -11,6 +11,7 @@ from hingerank.clicks.lists import LogLists, lists_of
 from hingerank.clicks.log import ClickLog, as_text
 from hingerank.data.checks import positive, whole
 from hingerank.data.files import DataError
+from hingerank.kernels.clicks import chain_step
 from hingerank.registry import did_you_mean
 
 FLOOR = 1e-6  # no click is taken to be less likely, or more certain, than this
@@ -25,7 +26,8 @@ class ClickModel:
         Showings that every document begins with, as attractive as the mean document; they keep rare ones sensible. A
         document that was never seen has this attraction, and so has one of a query that was never seen.
     max_iter, tol : int, float
-        Iterations of EM, and the change of its parameters at which it ends. Models with closed forms need neither.
+        Iterations of EM, and the change of its parameters at which it ends. With ``max_iter=0`` DCM and SDBN are the
+        counts of their papers, by which nothing below the last click was examined. The cascade model needs neither.
 
     Attributes
     ----------
@@ -39,7 +41,7 @@ class ClickModel:
     attraction_: np.ndarray
 
     def __init__(self, prior: float = 1.0, max_iter: int = 500, tol: float = 1e-5) -> None:
-        self.prior, self.max_iter = positive("prior", prior, 0.0), whole("max_iter", max_iter)
+        self.prior, self.max_iter = positive("prior", prior, 0.0), whole("max_iter", max_iter, 0)
         self.tol = positive("tol", tol)
 
     def fit(self, log: ClickLog) -> "ClickModel":
@@ -147,12 +149,6 @@ class ClickModel:
         pair[shown] = known[group]
         return lists, pair
 
-    def _smoothed(self, hits: np.ndarray, shown: np.ndarray) -> np.ndarray:
-        """Rates under the prior, and that of a document which was never seen."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            rate = (hits + self.prior * self.mean_) / (shown + self.prior)
-        return np.append(np.where(shown + self.prior > 0, rate, self.mean_), self.mean_)
-
 
 def _log_probability(chance: np.ndarray, clicks: np.ndarray) -> np.ndarray:
     chance = np.clip(chance, FLOOR, 1 - FLOOR)
@@ -228,98 +224,118 @@ class UBM(ProductModel):
 
 
 class ChainModel(ClickModel):
-    """Documents are examined one after the other; a click on one, or the lack of it, says whether the next one is.
+    """Documents are examined one after the other, and a click may be the last thing that a user does.
 
-    Examination of the next: `_after_click` of a clicked one, `_after_skip` of one that was examined and not clicked.
+    After a click nothing more is examined with the probability `_stops`, by document or by place. Otherwise the next
+    document is examined with probability `_go_on`, after a skip too.
     """
 
-    def _after_click(self, pair: np.ndarray, k: int) -> np.ndarray | float:
-        raise NotImplementedError
+    _stops: np.ndarray  # the last entry is for what was never seen, as in _attractions
+    _go_on = 1.0
+    _learns_go_on = False
 
-    def _after_skip(self) -> float:
-        return 1.0
+    def _keys(self, pair: np.ndarray) -> np.ndarray:
+        """Which of `_stops` each entry has: that of the document."""
+        return pair
 
     def _conditional(self, pair: np.ndarray, clicks: np.ndarray) -> np.ndarray:
-        examined, chance = np.ones(len(pair)), np.zeros(pair.shape)
+        examined, chance, stops = np.ones(len(pair)), np.zeros(pair.shape), self._stops[self._keys(pair)]
         for k in range(pair.shape[1]):
             attraction = self._attractions[pair[:, k]]
             chance[:, k] = examined * attraction
-            skipped = examined * (1 - attraction) / np.maximum(1 - chance[:, k], 1e-12) * self._after_skip()
-            examined = np.where(clicks[:, k], self._after_click(pair[:, k], k), skipped)
+            skipped = examined * (1 - attraction) / np.maximum(1 - chance[:, k], 1e-12)
+            examined = self._go_on * np.where(clicks[:, k], 1 - stops[:, k], skipped)
         return chance
 
     def _marginal(self, pair: np.ndarray) -> np.ndarray:
-        examined, chance = np.ones(len(pair)), np.zeros(pair.shape)
+        examined, chance, stops = np.ones(len(pair)), np.zeros(pair.shape), self._stops[self._keys(pair)]
         for k in range(pair.shape[1]):
             attraction = self._attractions[pair[:, k]]
             chance[:, k] = examined * attraction
-            examined = examined * (
-                attraction * self._after_click(pair[:, k], k) + (1 - attraction) * self._after_skip()
-            )
+            examined = self._go_on * examined * (1 - attraction * stops[:, k])
         return chance
 
     def _fit(self, lists: LogLists, pair: np.ndarray) -> None:
-        """Closed form: all down to the last click was examined, and all of a list without clicks."""
-        last, width = lists.last[:, None], lists.clicks.shape[1]
-        self._count(lists, pair, (np.arange(width) <= last) | (last < 0))
-
-    def _count(self, lists: LogLists, pair: np.ndarray, examined: np.ndarray) -> None:
-        """Attraction: clicks over examined showings. Satisfaction: last clicks over clicks, by document and place."""
-        size, weight = len(self.query_) + 1, np.broadcast_to(lists.weight[:, None], pair.shape)
-        clicks = weight * lists.clicks
-        final = np.where(np.arange(pair.shape[1]) == lists.last[:, None], clicks, 0.0)
-        counts = [np.bincount(pair.ravel(), column.ravel(), size)[:-1] for column in (clicks, weight * examined, final)]
-        self._attractions = self._smoothed(counts[0], counts[1])
+        """From the counts of the papers, by which nothing below the last click was examined, EM to the most likely."""
+        last, places, keys = lists.last, np.arange(pair.shape[1]), self._keys(pair)
+        size, n_keys = len(self.query_) + 1, self._n_keys() + 1
+        clicks = lists.weight[:, None] * lists.clicks
+        hits, ended = np.bincount(pair.ravel(), clicks.ravel(), size), np.bincount(keys.ravel(), clicks.ravel(), n_keys)
+        seen = lists.weight[:, None] * ((places <= last[:, None]) | (last[:, None] < 0))
+        final = np.where(places == last[:, None], clicks, 0.0)
+        self._attractions = self._rates(hits, np.bincount(pair.ravel(), seen.ravel(), size))
+        self._stops = self._rates(np.bincount(keys.ravel(), final.ravel(), n_keys), ended)
+        length = pair.shape[1] - lists.shown[:, ::-1].argmax(axis=1)
+        inside = np.where(places + 1 < length[:, None], clicks, 0.0)  # after a click at the end nothing can be told
+        ended = np.bincount(keys.ravel(), inside.ravel(), n_keys)
+        self.n_iter_, moved = 0, np.inf
+        while self.n_iter_ < self.max_iter and moved > self.tol:
+            before = np.append(self._attractions[:-1], 0.0), self._stops, self._go_on  # gaps in a list attract nobody
+            examined, stopped = np.zeros(size), np.zeros(n_keys)
+            trials, went = chain_step(pair, keys, last, length, lists.weight, *before, examined, stopped)
+            self._attractions, self._stops = self._rates(hits, examined), self._rates(stopped, ended)
+            self._go_on = min(1.0, went / max(trials, 1e-12)) if self._learns_go_on else 1.0
+            moved = max(
+                np.abs(self._attractions - before[0])[:-1].max(), np.abs(self._stops - before[1]).max(),
+                abs(self._go_on - before[2]),
+            )  # fmt: skip
+            self.n_iter_ += 1
         self.attraction_ = self._attractions[:-1]
-        self._counts(clicks, final, counts)
+        self._name()
 
-    def _counts(self, clicks: np.ndarray, final: np.ndarray, counts: list[np.ndarray]) -> None:
-        """What else a model takes from clicks and last clicks, by list and place, and by document."""
+    def _n_keys(self) -> int:
+        return len(self.query_)
+
+    def _rates(self, hits: np.ndarray, shown: np.ndarray) -> np.ndarray:
+        """Rates under the prior of their mean, which is also the last one, of what was never seen."""
+        mean = min(max(hits[:-1].sum() / max(shown[:-1].sum(), 1e-12), 1e-3), 0.999)
+        rates = np.where(
+            shown + self.prior > 0, (hits + self.prior * mean) / np.maximum(shown + self.prior, 1e-12), mean
+        )
+        rates[-1] = mean
+        return rates
+
+    def _name(self) -> None:
+        """Give the parameters their names."""
+        self.parameters_["satisfaction"] = self._stops[:-1]
 
 
 class Cascade(ChainModel):
-    """Cascade model: down to the first click and no further (Craswell et al. 2008); lists have one click at most."""
+    """Cascade model: down to the first click and no further (Craswell et al. 2008); lists have one click at most.
+
+    Counts of clicks and showings down to there are the most likely attraction.
+    """
 
     name = "cascade"
 
     def _fit(self, lists: LogLists, pair: np.ndarray) -> None:
-        before = np.cumsum(lists.clicks, axis=1) - lists.clicks
-        self._count(
-            LogLists(lists.query, lists.document, lists.clicks & (before == 0), lists.weight), pair, before == 0
+        size, first = len(self.query_) + 1, np.cumsum(lists.clicks, axis=1) - lists.clicks == 0
+        shown = lists.weight[:, None] * first
+        self._attractions = self._rates(
+            *(np.bincount(pair.ravel(), column.ravel(), size) for column in (shown * lists.clicks, shown))
         )
-
-    def _after_click(self, pair: np.ndarray, k: int) -> np.ndarray | float:
-        return 0.0
+        self.attraction_, self._stops = self._attractions[:-1], np.ones(size)
 
 
 class DCM(ChainModel):
-    """Dependent click model: after a click at place k the next one is examined with λ_k (Guo et al. 2009)."""
+    """Dependent click model: after a click at place k the next one is examined with λ_k (Guo et al. 2009); by EM."""
 
     name = "dcm"
 
-    def _counts(self, clicks: np.ndarray, final: np.ndarray, counts: list[np.ndarray]) -> None:
-        total = clicks.sum(axis=0)
-        rate = (total - final.sum(axis=0) + 0.5 * self.prior) / np.maximum(total + self.prior, 1e-12)
-        self.parameters_["continuation"] = np.where(total + self.prior > 0, rate, 0.5)
+    def _keys(self, pair: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(np.broadcast_to(np.arange(pair.shape[1]), pair.shape))
 
-    def _after_click(self, pair: np.ndarray, k: int) -> np.ndarray | float:
-        return self.parameters_["continuation"][k]
+    def _n_keys(self) -> int:
+        return self.n_places_
+
+    def _name(self) -> None:
+        self.parameters_["continuation"] = 1 - self._stops[:-1]
 
 
 class SDBN(ChainModel):
-    """Simplified dynamic Bayesian network: a click satisfies with σ_d, and then nothing more is examined (2009)."""
+    """Simplified dynamic Bayesian network: a click satisfies with σ_d, and then nothing more is examined; by EM."""
 
     name = "sdbn"
-
-    def _counts(self, clicks: np.ndarray, final: np.ndarray, counts: list[np.ndarray]) -> None:
-        hits, _, last = counts
-        mean = last.sum() / max(hits.sum(), 1e-12)
-        rate = (last + self.prior * mean) / np.maximum(hits + self.prior, 1e-12)
-        self._satisfaction = np.append(np.where(hits + self.prior > 0, rate, mean), mean)
-        self.parameters_["satisfaction"] = self._satisfaction[:-1]
-
-    def _after_click(self, pair: np.ndarray, k: int) -> np.ndarray | float:
-        return 1.0 - self._satisfaction[pair]
 
     def relevance(self) -> np.ndarray:
         """Attraction times satisfaction."""
@@ -330,83 +346,15 @@ class DBN(SDBN):
     """Dynamic Bayesian network: who is not satisfied goes on with γ (Chapelle & Zhang 2009); by EM."""
 
     name = "dbn"
+    _learns_go_on = True
 
     def _fit(self, lists: LogLists, pair: np.ndarray) -> None:
+        self._go_on = 0.9
         super()._fit(lists, pair)
-        self.parameters_["continuation"] = np.array(0.9)
-        self.n_iter_, moved = 0, np.inf
-        while self.n_iter_ < self.max_iter and moved > self.tol:
-            self.n_iter_, moved = self.n_iter_ + 1, self._step(lists, pair)
 
-    def _after_skip(self) -> float:
-        return float(self.parameters_["continuation"])
-
-    def _after_click(self, pair: np.ndarray, k: int) -> np.ndarray | float:
-        return self._after_skip() * super()._after_click(pair, k)
-
-    def _step(self, lists: LogLists, pair: np.ndarray) -> float:
-        """One round of EM; answers the largest change of a parameter.
-
-        Down to the last click everything was examined. Below it, B_k is the probability of no click from k on if k is
-        examined, f_k that k is examined and all between was skipped, and f_k B_k / T that k was examined.
-        """
-        gamma, size, width = self._after_skip(), len(self.query_) + 1, pair.shape[1]
-        a, s = np.where(lists.shown, self._attractions[pair], 0.0), self._satisfaction[pair]
-        last, ends = lists.last, lists.shown[:, ::-1].argmax(axis=1)
-        length = width - ends  # places of each list
-        below = np.ones((len(pair), width + 1))
-        for k in range(width - 1, -1, -1):
-            go_on = np.where(k + 1 < length, 1 - gamma + gamma * below[:, k + 1], 1.0)
-            below[:, k] = np.where(k < length, (1 - a[:, k]) * go_on, 1.0)
-        rows, clicked = np.arange(len(pair)), last >= 0
-        own_s = np.where(clicked, s[rows, np.maximum(last, 0)], 0.0)
-        more = last + 1 < length
-        tail = np.where(more, 1 - gamma + gamma * below[rows, np.minimum(last + 1, width)], 1.0)
-        total = np.where(clicked, own_s + (1 - own_s) * tail, below[:, 0])
-        satisfied = np.where(clicked, own_s / np.maximum(total, 1e-300), 0.0)
-        examined, here = np.zeros(pair.shape), np.zeros(len(pair))
-        for k in range(width):
-            start = k == last + 1
-            here = np.where(start, np.where(clicked, (1 - own_s) * gamma, 1.0), here)
-            inside = (k > last) & (k < length)
-            examined[:, k] = np.where(
-                k <= last, 1.0, np.where(inside, here * below[:, k] / np.maximum(total, 1e-300), 0.0)
-            )
-            here = np.where(inside, here * (1 - a[:, k]) * gamma, here)
-        return self._take(lists, pair, examined, satisfied, length, size)
-
-    def _take(
-        self,
-        lists: LogLists,
-        pair: np.ndarray,
-        examined: np.ndarray,
-        satisfied: np.ndarray,
-        length: np.ndarray,
-        size: int,
-    ) -> float:
-        """New parameters from what was expected; answers the largest change."""
-        width, rows, last = pair.shape[1], np.arange(len(pair)), lists.last
-        weight = lists.weight[:, None]
-        clicks, clicked = weight * lists.clicks, last >= 0
-        shown = np.bincount(pair.ravel(), (weight * examined * lists.shown).ravel(), size)[:-1]
-        hits = np.bincount(pair.ravel(), clicks.ravel(), size)[:-1]
-        final = np.bincount(pair[rows, np.maximum(last, 0)], lists.weight * satisfied, size)[:-1]
-        stays = examined.copy()  # examined and not satisfied
-        stays[rows[clicked], last[clicked]] = 1.0 - satisfied[clicked]
-        inner = np.arange(width - 1)[None, :] + 1 < length[:, None]
-        trials, went = (weight * stays[:, :-1] * inner).sum(), (weight * examined[:, 1:] * inner).sum()
-        new_a = self._smoothed(hits, shown)
-        mean = final.sum() / max(hits.sum(), 1e-12)
-        new_s = np.append((final + self.prior * mean) / np.maximum(hits + self.prior, 1e-12), mean)
-        new_gamma = went / max(trials, 1e-12)
-        moved = max(
-            float(np.abs(new_a - self._attractions).max()), float(np.abs(new_s - self._satisfaction).max()),
-            abs(new_gamma - self._after_skip()),
-        )  # fmt: skip
-        self._attractions, self._satisfaction = new_a, new_s
-        self.attraction_ = new_a[:-1]
-        self.parameters_ = {"satisfaction": new_s[:-1], "continuation": np.array(min(new_gamma, 1.0))}
-        return moved
+    def _name(self) -> None:
+        super()._name()
+        self.parameters_["continuation"] = np.array(self._go_on)
 
 
 CLICK_MODELS: dict[str, type[ClickModel]] = {model.name: model for model in (PBM, Cascade, DCM, SDBN, DBN, UBM)}
@@ -426,10 +374,10 @@ def click_model(log: ClickLog, model: str = "pbm", **settings: Any) -> ClickMode
     Examples
     --------
     >>> shown = {"queries": ["q"] * 4, "documents": list("abba"), "places": [1, 2, 1, 2], "sessions": [0, 0, 1, 1]}
-    >>> log = ClickLog(**shown, clicks=[1, 0, 1, 0])
+    >>> log = ClickLog(**shown, clicks=[1, 0, 0, 1])
     >>> model = click_model(log, "sdbn")
     >>> model.click_rates("q", ["a", "b"]).round(2)
-    array([0.75, 0.19])
+    array([0.89, 0.04])
     """
     if model not in CLICK_MODELS:
         hint = did_you_mean(model, list(CLICK_MODELS))
