@@ -40,6 +40,21 @@ def test_every_ranker_either_learns_from_winners_or_is_known_not_to():
     assert set(GRADED) - have == WITHOUT and have >= NOT_OF_PAIRS
 
 
+@pytest.mark.parametrize("name", RANKERS)
+def test_rankers_without_clicks_say_why_and_what_to_use(name):
+    """A method is there, or asking for it says in words why it is not: `hasattr` is false and no call is tried."""
+    ranker = ranker_class(name)()
+    for method in ("fit_clicks", "fit_winners") if name in GRADED else ("fit_clicks",):
+        if hasattr(ranker, method):
+            assert callable(getattr(ranker, method)) and hasattr(type(ranker), method)
+            continue
+        assert not hasattr(type(ranker), method)
+        with pytest.raises(AttributeError, match=rf"^{type(ranker).__name__} has no {method}: it .*RankSVM"):
+            getattr(ranker, method)
+    if name in GRADED:
+        assert hasattr(ranker, "fit_clicks") == (name not in WITHOUT or name == "blend")
+
+
 @pytest.fixture(scope="module")
 def rows():
     """Queries in disorder, single rows, ties, a query without winners."""

@@ -15,6 +15,7 @@ from hingerank.diversity.queries import DiverseQuery, check_queries
 from hingerank.diversity.relations import Relations, cosine_relation, unit_scores
 from hingerank.diversity.trec import RankedList, Run
 from hingerank.export.model_file import SavedModel, saved_attributes
+from hingerank.rankers.absent import Absent
 
 AGGREGATES = {"min": (LEAST,), "mean": (MEAN,), "max": (MOST,), "all": (LEAST, MEAN, MOST), "none": ()}
 
@@ -26,6 +27,9 @@ class DiverseRanker(SavedModel, BaseEstimator):
     """
 
     _needs: tuple[str, ...] = ()
+    fit_clicks: Any = Absent(
+        "it reorders the results of another ranker. Let that one learn from clicks, such as RankSVM"
+    )
     candidates: int | None = None  # how many take part, the most relevant ones; the others follow in that order
 
     def fit(self, queries: Iterable[DiverseQuery], y: object = None) -> Self:

@@ -32,6 +32,7 @@ from hingerank.personal.problem import column_scales, scaled
 from hingerank.personal.products import all_products, row_products
 from hingerank.personal.top_lists import SCORES_AT_ONCE, hidden_items, top_lists
 from hingerank.personal.users import UserIndex, ids_from_plain, plain_ids
+from hingerank.rankers.absent import Absent
 from hingerank.rankers.base import keep_account
 from hingerank.rankers.inputs import check_features, names_of_features, warn_weak
 from hingerank.renaming import renamed
@@ -69,6 +70,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
         "certificate_": Of(Certificate),
         "trace_": Of(dict, listed=True, needed=False),
     }
+    fit_clicks: Any = Absent("it learns from ratings. PersonalRankSVM and EASE learn from clicks")
     users_: np.ndarray
     item_centre_: np.ndarray | None = None  # files of version 0.2 have none
     item_scale_: np.ndarray | None = None

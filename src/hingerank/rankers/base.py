@@ -20,6 +20,7 @@ from hingerank.data.rows_view import BYTES_A_ROW, RowsView
 from hingerank.data.scaling import Scaler
 from hingerank.export.attributes import Array, Attribute, Filling, Ids, Number, Of, Size
 from hingerank.export.model_file import SavedModel, derived, saved_attributes
+from hingerank.rankers.absent import NO_CLICKS, Absent
 from hingerank.rankers.explanation import SUMS, Contributions, Explained
 from hingerank.rankers.inputs import (
     check_features,
@@ -73,6 +74,9 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
         "validation_scores_": Of(float, listed=True, needed=False),
         "tuning_": Of(Tuning, needed=False),
     }
+
+    fit_clicks: Any = Absent(NO_CLICKS)  # as long as a ranker does not define them
+    fit_winners: Any = Absent(NO_CLICKS)
 
     @classmethod
     @cache
